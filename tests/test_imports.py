@@ -341,7 +341,14 @@ def test_of_a_number_the_zeros_at_its_end_are_not_printed(number: float, error: 
 
 
 def test_factors_are_recognized_and_their_neighbours_are_not() -> None:
-    for factor, word in ((1.024, "KiB"), (1.048576, "MiB"), (1.0737, "GiB"), (8, "bits"), (1000, "k, M"), (1e6, "two")):
+    for factor, word in (
+        (1.024, "KiB"),
+        (1.048576, "MiB"),
+        (1.0737, "GiB"),
+        (8, "bits"),
+        (1000, "k, M"),
+        (1e6, "next but one"),
+    ):
         assert word in slip(factor) and word in slip(1 / factor)
         assert not slip(factor * 1.005) and not slip(factor * 0.995)
     assert not slip(1.0) and not slip(0.0)

@@ -57,6 +57,19 @@ def documents(text: str) -> list[dict[str, Any]]:
     return found
 
 
+def once_written(log: Path, count: int) -> list[dict[str, Any]]:
+    """The documents of a server's log, as soon as there are so many whole ones."""
+    limit = time.monotonic() + 20
+    while True:
+        try:
+            found = documents(log.read_text())
+        except ValueError:
+            found = []
+        if len(found) >= count or time.monotonic() > limit:
+            return found
+        time.sleep(0.05)
+
+
 def test_each_option_of_a_real_client_is_served_and_both_ends_write_the_same(tmp_path: Path) -> None:
     port, log = free_port(), tmp_path / "server.json"
     parameters = {"bind": "127.0.0.1", "port": port, "log": str(log)}
@@ -75,7 +88,8 @@ def test_each_option_of_a_real_client_is_served_and_both_ends_write_the_same(tmp
             if "get-server-output" in options:
                 assert "hwdyno network server" in document["server_output_text"], options
             ours.append((options, shown, found))
-    written = documents(log.read_text())
+        # The server writes a test down after its client has ended.
+        written = once_written(log, len(OPTIONS))
     assert len(written) == len(OPTIONS)
     # iperf3 before 3.13 names no direction but the reverse.
     for (options, shown, found), document in zip(ours, written, strict=True):

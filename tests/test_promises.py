@@ -94,6 +94,9 @@ MAY_CONNECT = {
     "hwdyno.measuring": "holds the name of a Run that measures, to which nobody can connect",
     "hwdyno.peers.network": "finds a free port of the loopback for a peer's server",
     "hwdyno.store.team": "stores Runs in the PostgreSQL whose address the user gave",
+    "hwdyno.serve.server": "answers a browser on the loopback, while `hwdyno serve` runs",
+    "hwdyno.serve.site": "only names the status of an answer",
+    "hwdyno.report.served": "only encodes the links of a page",
     "hwdyno.scenarios.two_nodes": "tries the address that is to be served",
 }
 """Python modules that may open a socket, each with its reason."""

@@ -214,6 +214,20 @@ def test_one_stalled_repeat_does_not_speak_for_the_others() -> None:
     assert few.low is not None and few.low < 0.1e9, "three repeats cannot exclude that the slow one is the rule"
 
 
+def test_a_repeat_of_nothing_is_an_outlier_like_any_other() -> None:
+    value, why = st.interval_of_repeats([100.0, 0.0, 101.0, 99.0, 100.0], "x")
+    assert value.value == 100.0 and why == "1 of 5 repeats lies far off the others"
+
+
+def test_central_moments_are_those_of_the_values() -> None:
+    histogram = Histogram.from_values([100, 100, 100, 200])
+    assert histogram.moment(1) == 0.0
+    assert histogram.moment(2) == pytest.approx((3 * 25**2 + 75**2) / 4)
+    assert histogram.moment(3) == pytest.approx((75**3 - 3 * 25**3) / 4)
+    assert Histogram().moment(2) == 0.0
+    assert Histogram().quantiles((0.5, 0.99)) == [0, 0]
+
+
 def test_repeats_without_skew_keep_the_harmonic_mean() -> None:
     generator = random.Random(4)
     medians = 0

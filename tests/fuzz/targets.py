@@ -20,6 +20,7 @@ from hwdyno.foreign import Table
 from hwdyno.formats import checkpoint, dlio_yaml, fio_job, kv_model, workload
 from hwdyno.formats.data_set import file_bytes
 from hwdyno.formats.fio_job.keys import HARMLESS, SUPPORTED, WHY
+from hwdyno.hosts import Outcome
 from hwdyno.peers import (
     PeerReading,
     cpufp,
@@ -29,6 +30,7 @@ from hwdyno.peers import (
     iperf3,
     likwid,
     loaders,
+    mlc,
     mlperf_kv,
     multichase,
     netperf,
@@ -243,6 +245,10 @@ def _peer(reading_of: Callable[..., PeerReading], *rest: Any) -> Callable[[bytes
     return read
 
 
+def _mlc_row(text: str, delay: int) -> PeerReading:
+    return mlc.reading_of(Outcome(0, text, "", 0.0), delay)
+
+
 _JSON_FIO = ("fio/depths.json", "fio/randrw-json-plus.json")
 _SEEDS = {"fio": _JSON_FIO, "dlio": ("dlio",)}
 # A peer of the same name reads another output of the same tool.
@@ -300,6 +306,7 @@ TARGETS = (
             ("stream", stream.reading_of, ("triad",), ()),
             ("hpcc", hpcc.reading_of, ("linpack", {"operation": "lu"}), ()),
             ("likwid", likwid.reading_of, ("memory_bandwidth",), ()),
+            ("mlc", _mlc_row, (0,), ("fuzz/mlc/mlc.txt",)),
             ("sysbench", sysbench.reading_of, (), ()),
             ("multichase", multichase.reading_of, (), ()),
             ("cpufp", cpufp.reading_of, (_FMA,), ()),
