@@ -40,7 +40,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 SIMULATED = ("test_findings", "test_never_fooled", "test_training_findings", "test_network_findings", "test_open_loop")
-"""How the modules begin whose Runs are of simulated machines: a dry run of what they advise needs nothing of a test's."""
+"""How the modules begin whose Runs are simulated: a dry run of what they advise needs nothing of a test's own."""
 DRY_RUN: set[tuple[str, ...]] = set()
 """Rules with the options that they advise, of which a command was performed as a dry run."""
 
