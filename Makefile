@@ -13,9 +13,11 @@ ENGINE := $(VENV)/.engine
 run: setup
 	$(BIN)/hwdyno run || test $$? -eq 3
 
+# As many at once as there are processors, from two to four: some tests take all of them.
+WORKERS ?= $(shell n=$$(nproc); echo $$((n < 2 ? 2 : n > 4 ? 4 : n)))
 test: setup lint
 	cargo test --locked --quiet
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n $(WORKERS)
 
 bench: setup
 	cargo build --locked --release --quiet -p hwdyno-engine --bin hwdyno-engine

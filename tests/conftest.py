@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from advised import commands_in, is_dry_run, not_taken, refused, shape
-from hwdyno import findings, measuring
+from hwdyno import engine, findings, measuring
+from hwdyno.cli.main import GIVEN
 from hwdyno.findings import summary
 from hypothesis import settings
 from style import faults_of
@@ -37,10 +38,14 @@ def _faults(text: str) -> tuple[str, ...]:
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests that measure here at the same time in other processes are no other Runs."""
     monkeypatch.setattr(measuring, "NAME", f"hwdyno-test-{os.getpid()}")
+    # Nor is a Run that a test makes by itself the command of the test before.
+    GIVEN.clear()
 
 
 SIMULATED = ("test_findings", "test_never_fooled", "test_training_findings", "test_network_findings", "test_open_loop")
 """How the modules begin whose Runs are simulated: a dry run of what they advise needs nothing of a test's own."""
+SURVEYED = lru_cache(maxsize=8)(engine.survey)
+"""A survey watches the machine for half a second: one serves every dry run."""
 DRY_RUN: set[tuple[str, ...]] = set()
 """Rules with the options that they advise, of which a command was performed as a dry run."""
 
@@ -72,6 +77,9 @@ def plain_findings(
     for name, line in advised.items():
         if simulated and name not in DRY_RUN and line not in wrong and is_dry_run(line):
             DRY_RUN.add(name)
-            if why := not_taken(line, tmp_path_factory.getbasetemp()):
+            with monkeypatch.context() as patched:
+                patched.setattr(engine, "survey", SURVEYED)
+                why = not_taken(line, tmp_path_factory.getbasetemp())
+            if why:
                 wrong[line] = (why,)
     assert not wrong

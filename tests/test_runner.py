@@ -123,8 +123,10 @@ def test_a_noisy_point_is_repeated_to_the_cap_and_says_what_it_reached(tmp_path:
 
 
 def test_a_point_is_kept_at_its_first_reading_and_at_its_end(tmp_path: Path) -> None:
-    _, store = measured(tmp_path, SimulatedHost(QUIET))
-    assert sorted(point.repeats for _, point in store.points) == [1, 1, 1, 3, 3, 3]
+    run, store = measured(tmp_path, SimulatedHost(QUIET))
+    whole = [point.repeats for point in run.experiments[0].points]
+    assert len(whole) == 3 and min(whole) >= 3
+    assert sorted(point.repeats for _, point in store.points) == sorted([1, 1, 1, *whole])
 
 
 def test_nothing_is_left_in_the_directory(tmp_path: Path) -> None:
