@@ -497,6 +497,11 @@ complete -c hwdyno -n '__fish_seen_subcommand_from history' -l json -d 'print th
 complete -c hwdyno -n '__fish_seen_subcommand_from history' -l limit -d 'only the newest N' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from history' -l store -d 'the Runs: a folder or postgresql://…' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from history' -l help -d 'show this help'
+complete -c hwdyno -f -n __fish_use_subcommand -a fleet -d 'find the slow machine of many, and what is different about it'
+complete -c hwdyno -n '__fish_seen_subcommand_from fleet' -l metric -d 'only the figures with this in their name' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from fleet' -l json -d 'print the fleet as JSON'
+complete -c hwdyno -n '__fish_seen_subcommand_from fleet' -l store -d 'the Runs: a folder or postgresql://…' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from fleet' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a serve -d 'show runs, trends, comparisons and the fleet in a browser'
 complete -c hwdyno -n '__fish_seen_subcommand_from serve' -l port -d '0 for any free one' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from serve' -l listen -d 'address to listen on: others may read' -r
