@@ -1,0 +1,232 @@
+"""Serving: requests to a server of a language model by its OpenAI-compatible interface, and the times of its tokens."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hwdyno.units import plural
+from hwdyno.words import Axis, Declaration, UserError
+
+if TYPE_CHECKING:
+    from hwdyno.serving.answers import Answer
+    from hwdyno.serving.client import Session
+    from hwdyno.serving.figures import Request
+    from hwdyno.serving.schedule import Load
+    from hwdyno.serving.server import Server
+
+KERNEL = "inference_serving"
+PROCESSES = ("poisson", "gamma", "constant", "trace")
+MOST_CONNECTIONS = 8192
+REACHED = 0.98
+"""Share of the rate below which requests queued up."""
+
+DECLARATION = Declaration(
+    measures="requests answered by a server of a language model, and the times of their tokens",
+    operation="request",
+    counts={"operations": "1"},
+    axes=(
+        Axis("server", default="", means="URL of an OpenAI-compatible server", kind="text"),
+        Axis(
+            "endpoint", default="completions", means="completions: token ids, of exact lengths; chat: messages",
+            kind="choice", choices=("completions", "chat"),
+        ),
+        Axis("model", default="", means="its name at the server; empty for the first it lists", kind="text"),
+        Axis(
+            "concurrency", role="concurrency", default=1, means="users, each with one request at a time",
+            kind="integer", title="concurrent requests", least=1, most=MOST_CONNECTIONS,
+        ),
+        Axis(
+            "rate", role="rate", default=0.0, means="requests/s, however many are unanswered; 0 for users that wait",
+            title="request rate", least=0.0, most=1e6,
+        ),
+        Axis(
+            "arrivals", default="poisson", means="how the requests of a rate come", kind="choice", choices=PROCESSES
+        ),
+        Axis(
+            "burstiness", default=1.0, means="shape of gamma arrivals: below 1 bursts, 1 Poisson, above 1 more even",
+            least=0.01, most=1e6,
+        ),
+        Axis("think", "s", default=0.0, means="a user's pause after an answer", least=0.0, most=3600.0),
+        Axis("trace", default="", means="file of --arrivals trace: Mooncake, BurstGPT or Azure", kind="text"),
+        Axis(
+            "input_tokens", default="128", kind="text",
+            means="of a prompt: 128, uniform:64:256, normal:128:32, lognormal:128:0.5, exponential:128",
+        ),
+        Axis("output_tokens", default="32", means="of an answer, likewise", kind="text"),
+        Axis("text_prompts", default=False, means="words instead of token ids", kind="flag"),
+        Axis("ignore_eos", default=True, means="answers of full length: go on past an end token", kind="flag"),
+        Axis("reuse_prompts", default=False, means="allow the server's prefix cache", kind="flag"),
+        Axis("ttft_target", "s", default=0.0, means="goodput: time to first token; 0 for any", least=0.0, most=3600.0),
+        Axis("tpot_target", "s", default=0.0, means="goodput: time a token; 0 for any", least=0.0, most=3600.0),
+        Axis(
+            "connections", default=1024, means="at most so many at once; more requests wait in the client",
+            kind="integer", least=1, most=MOST_CONNECTIONS,
+        ),
+        Axis("timeout", "s", default=120.0, means="for a whole answer", least=0.01, most=86400.0),
+        Axis("allow_remote", default=False, means="load a server on another host", kind="flag"),
+        Axis("seed", default=1, means="of prompts, lengths and arrivals", kind="integer", least=0, most=2**63 - 1,
+             seeds=True),
+        Axis("requests", default=0, means="users send at least so many in all", kind="integer", least=0, most=10**7),
+        Axis("runtime", "s", default=10.0, means="send for so long, then wait for answers", least=0.0, most=86400.0),
+    ),
+)  # fmt: skip
+
+
+class Serving:
+    """A server of a language model on this machine, or on another one if that was allowed."""
+
+    declaration = DECLARATION
+
+    def run(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Send the load once and give its Reading.
+
+        Raises ``UserError`` for a wrong value and for a server that does not serve, ``OSError`` for one that stops to.
+        """
+        from hwdyno.serving import client, figures
+        from hwdyno.serving.answers import answer_of
+        from hwdyno.serving.prompts import Wording
+        from hwdyno.serving.server import server_of
+
+        settings = {axis.name: axis.default for axis in DECLARATION.axes} | parameters
+        load = load_of(settings)
+        server = server_of(str(settings["server"]), allow_remote=bool(settings["allow_remote"]))
+        wording = Wording(
+            chat=settings["endpoint"] == "chat",
+            model=str(settings["model"]) or _listed_model(server),
+            text=bool(settings["text_prompts"]),
+            ignore_end=bool(settings["ignore_eos"]),
+            reuse_prompts=bool(settings["reuse_prompts"]),
+        )
+        session = client.drive(
+            server,
+            load,
+            client.Settings(
+                runtime_s=float(settings["runtime"]),
+                timeout_s=float(settings["timeout"]),
+                connections=int(settings["connections"]),
+                least_requests=int(settings["requests"]),
+            ),
+            lambda prompt: server.request(str(settings["endpoint"]), wording.body(prompt)),
+        )
+        ended = [one for one in session.sent if one.end_ns or one.failure]
+        answers = [answer_of(one.exchange, one.failure) for one in ended]
+        requests = [
+            figures.request_of(sent, answer, session.started_ns)
+            for sent, answer in zip(ended, answers, strict=True)
+            if not answer.failure
+        ]
+        if answers and not requests and not session.interrupted:
+            fault = figures.faults_of(answers)[0]
+            raise OSError(f"{settings['server']} answered none of {plural(len(ended), 'request')}: {fault['says']}")
+        return _reading(settings, load, server, session, answers, requests)
+
+
+WORKLOAD = Serving()
+
+
+@cache
+def _listed_model(server: Server) -> str:
+    from hwdyno.serving.models import first_model
+
+    return first_model(server)
+
+
+def load_of(settings: dict[str, Any]) -> Load:
+    """The load of some parameters. Raises ``UserError``."""
+    from hwdyno.formats import request_trace
+    from hwdyno.serving import lengths
+    from hwdyno.serving.schedule import Load
+
+    process, rate = str(settings["arrivals"]), float(settings["rate"])
+    if (process == "trace") != bool(settings["trace"]):
+        raise UserError("--arrivals trace and --trace FILE belong together; give both or neither")
+    if settings["concurrency"] > settings["connections"]:
+        raise UserError(
+            f"--concurrency {settings['concurrency']} needs as many --connections, and has {settings['connections']}"
+        )
+    return Load(
+        prompt=lengths.parse(str(settings["input_tokens"]), "input-tokens"),
+        output=lengths.parse(str(settings["output_tokens"]), "output-tokens"),
+        seed=int(settings["seed"]),
+        users=int(settings["concurrency"]),
+        rate=rate,
+        process=process,
+        burstiness=float(settings["burstiness"]),
+        think_s=float(settings["think"]),
+        trace=request_trace.read(Path(str(settings["trace"]))) if settings["trace"] else (),
+    )
+
+
+def _reading(
+    settings: dict[str, Any],
+    load: Load,
+    server: Server,
+    session: Session,
+    answers: Sequence[Answer],
+    requests: Sequence[Request],
+) -> dict[str, Any]:
+    """The Reading: requests as operations, and all kinds of times of the answered ones."""
+    from hwdyno.serving import figures
+
+    elapsed_s = figures.elapsed_of(requests, is_open=load.is_open)
+    found = figures.histograms_of(requests)
+    times = {name: one.to_reading() for name, one in found.items()}
+    total = times.pop("total", None)
+    details: dict[str, Any] = {
+        "failed_share": sum(bool(one.failure) for one in answers) / max(1, len(answers)),
+        "connections": session.connections,
+        "late_bodies": session.late_bodies,
+        "waited_for_connection": session.waited_for_connection,
+        "formulas": "; ".join(figures.FORMULAS.values()),
+    }
+    if requests:
+        targets = float(settings["ttft_target"]), float(settings["tpot_target"])
+        details |= figures.details_of(requests, elapsed_s, *targets)
+        chunks = sum(len(one.chunks_ns) for one in answers)
+        details["client_cpu_s_a_chunk"] = (session.cpu_user_s + session.cpu_system_s) / max(1, chunks)
+    return {
+        "kernel": KERNEL,
+        "parameters": {**settings, "server": f"{server.host}:{server.port}"},
+        "elapsed_s": elapsed_s,
+        "streams": [
+            {
+                "name": "request",
+                "operations": len(requests),
+                "bytes": 0,
+                "flops": 0,
+                "latency_ns": {"total": total} if total else {},
+            },
+            # No operations of its own: tokens are counted in the details, and requests are what the load is made of.
+            {"name": "token", "operations": 0, "bytes": 0, "flops": 0, "latency_ns": times},
+        ],
+        "samples": {},
+        "cpu": {"user_s": session.cpu_user_s, "system_s": session.cpu_system_s},
+        "concurrency_asked": 0.0 if load.is_open or load.think_s else float(load.users),
+        "counters": {},
+        "faults": figures.faults_of(answers),
+        "notes": _notes(load, session, requests, elapsed_s),
+        "details": details,
+        "interrupted": session.interrupted,
+    }
+
+
+def _notes(load: Load, session: Session, requests: Sequence[Request], elapsed_s: float) -> list[dict[str, str]]:
+    notes = []
+    if load.rate > 0 and elapsed_s > 0 and len(requests) / elapsed_s < REACHED * load.rate:
+        says = f"{len(requests) / elapsed_s:.3g} of {load.rate:g} requests/s were answered"
+        notes.append({"code": "rate_not_reached", "says": says})
+    if session.waited_for_connection:
+        says = f"{session.waited_for_connection} requests waited in the client for a connection"
+        notes.append({"code": "connections_used_up", "says": says})
+    if session.kept_too_much:
+        notes.append({"code": "answers_too_long", "says": "the reading ended early: its answers filled the memory"})
+    if any(one.output_tokens is None for one in requests):
+        says = "the server gives no usage, so tokens are not counted; chunks are"
+        notes.append({"code": "no_usage", "says": says})
+    if requests and not math.isclose(load.rate, 0) and len(requests) < 3:
+        notes.append({"code": "few_requests", "says": f"only {len(requests)} requests were answered"})
+    return notes
