@@ -48,7 +48,7 @@ def test_known_delays_come_back(endpoint: str, crlf: bool) -> None:
 def test_a_users_requests_follow_each_other_and_connections_are_used_again() -> None:
     server = ModelServer(prompt_s=0.01)
     with server.running() as url:
-        found = _read(url, concurrency=4, output_tokens="2", think=0.01)
+        found = _read(url, concurrency=4, output_tokens="2", think_time=0.01)
     assert server.most_open <= 4 + 1  # the list of models has one of its own
     assert found["details"]["connections"] == 4
     assert found["streams"][0]["operations"] > 8
@@ -99,7 +99,7 @@ def test_an_open_loop_does_not_wait_for_answers() -> None:
 def test_a_server_that_never_answers_is_one_line(kind: str, says: str) -> None:
     begun = time.monotonic()
     with ModelServer().running() as url, pytest.raises(OSError, match="answered none of") as caught:
-        _read(url, model=f"fault:{kind}", timeout=2.0, runtime=0.2)
+        _read(url, served_model=f"fault:{kind}", timeout=2.0, runtime=0.2)
     assert says in str(caught.value) and "\n" not in str(caught.value)
     assert time.monotonic() - begun < 20
 
@@ -107,7 +107,7 @@ def test_a_server_that_never_answers_is_one_line(kind: str, says: str) -> None:
 @pytest.mark.parametrize("kind", ["huge", "no_done", "slow"])
 def test_odd_but_whole_answers_count(kind: str) -> None:
     with ModelServer().running() as url:
-        found = _read(url, model=f"fault:{kind}", output_tokens="3")
+        found = _read(url, served_model=f"fault:{kind}", output_tokens="3")
     assert found["streams"][0]["operations"] > 0 and not found["faults"]
 
 
@@ -132,14 +132,14 @@ def test_failures_are_in_no_percentile_and_their_share_is_given(monkeypatch: pyt
 def test_a_busy_server_is_left_alone_for_as_long_as_it_asks() -> None:
     server = ModelServer()
     with server.running() as url, pytest.raises(OSError, match="429"):
-        _read(url, model="fault:429", runtime=0.5)
+        _read(url, served_model="fault:429", runtime=0.5)
     # Retry-After is 0.2 s: at 0, 0.2 and 0.4.
     assert len(server.bodies) <= 3
 
 
 def test_a_connection_that_the_server_closed_meanwhile_is_made_again() -> None:
     with ModelServer(closes=True).running() as url:
-        found = _read(url, output_tokens="2", think=0.02)
+        found = _read(url, output_tokens="2", think_time=0.02)
     assert not found["faults"] and found["streams"][0]["operations"] > 3
 
 

@@ -51,7 +51,7 @@ class Sent:
     """When the client began to connect or to write it."""
     end_ns: int = 0
     in_flight: int = 0
-    """Requests that were due and not answered when it was sent, itself included."""
+    """Requests that were due and not answered when it was due, itself included."""
     exchange: Exchange = field(default_factory=Exchange)
     failure: str = ""
 
@@ -127,7 +127,7 @@ class _Loop:
         self.links: dict[int, _Link] = {}
         self.idle: list[_Link] = []
         self.sent: list[Sent] = []
-        self.queue: deque[tuple[int, Prompt, bytes]] = deque()
+        self.queue: deque[tuple[Sent, bytes]] = deque()
         """Requests of an open loop that are due and have no connection."""
         self.wakes: list[int] = []
         """When the users of a closed loop send again, in any order."""
@@ -208,7 +208,7 @@ class _Loop:
         for due in self.wakes:
             if due <= now:
                 prompt, body = self.bodies.next()
-                self._send(due, prompt, body)
+                self._send(self._sent(due, prompt), body)
             else:
                 later.append(due)
         self.wakes = later
@@ -216,8 +216,7 @@ class _Loop:
 
     def _begin_arrivals(self, now: int) -> int | None:
         while self.queue and self._has_room():
-            due, prompt, body = self.queue.popleft()
-            self._send(due, prompt, body)
+            self._send(*self.queue.popleft())
         if self.is_over:
             self.queue.clear()
             return None
@@ -226,19 +225,23 @@ class _Loop:
             if due_ns > now:
                 return due_ns
             prompt, body = self.bodies.next()
+            sent = self._sent(due_ns, prompt)
             if self._has_room() and not self.queue:
-                self._send(due_ns, prompt, body)
+                self._send(sent, body)
             else:
                 self.waited += 1
-                self.queue.append((due_ns, prompt, body))
+                self.queue.append((sent, body))
         self.is_over = not self.queue
         return None
 
     def _has_room(self) -> bool:
         return bool(self.idle) or len(self.links) < self.settings.connections
 
-    def _send(self, due_ns: int, prompt: Prompt, body: bytes) -> None:
-        sent = Sent(prompt, due_ns, in_flight=len(self.links) + len(self.queue) + 1)
+    def _sent(self, due_ns: int, prompt: Prompt) -> Sent:
+        """A request that is due now."""
+        return Sent(prompt, due_ns, in_flight=len(self.links) + len(self.queue) + 1)
+
+    def _send(self, sent: Sent, body: bytes) -> None:
         self.sent.append(sent)
         sent.sent_ns = time.perf_counter_ns()
         deadline = sent.sent_ns + round(self.settings.timeout_s * 1e9)
@@ -465,7 +468,9 @@ class _Loop:
         for link in [one for one in self.links.values() if one.deadline_ns <= now]:
             self._finish(link, "timeout")
         if now >= self.end + round(self.settings.timeout_s * 1e9):
-            self.sent += [Sent(prompt, due, failure=NOT_SENT) for due, prompt, _ in self.queue]
+            for sent, _ in self.queue:
+                sent.failure = NOT_SENT
+                self.sent.append(sent)
             self.queue.clear()
             self.is_over = True
 

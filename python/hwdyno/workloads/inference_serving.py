@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -14,15 +13,13 @@ from hwdyno.words import Axis, Declaration, UserError
 if TYPE_CHECKING:
     from hwdyno.serving.answers import Answer
     from hwdyno.serving.client import Session
-    from hwdyno.serving.figures import Request
+    from hwdyno.serving.reading import Taken
     from hwdyno.serving.schedule import Load
     from hwdyno.serving.server import Server
 
 KERNEL = "inference_serving"
 PROCESSES = ("poisson", "gamma", "constant", "trace")
 MOST_CONNECTIONS = 8192
-REACHED = 0.98
-"""Share of the rate below which requests queued up."""
 
 DECLARATION = Declaration(
     measures="requests answered by a server of a language model, and the times of their tokens",
@@ -34,7 +31,7 @@ DECLARATION = Declaration(
             "endpoint", default="completions", means="completions: token ids, of exact lengths; chat: messages",
             kind="choice", choices=("completions", "chat"),
         ),
-        Axis("model", default="", means="its name at the server; empty for the first it lists", kind="text"),
+        Axis("served_model", default="", means="the model's name at the server; empty for the first it lists", kind="text"),
         Axis(
             "concurrency", role="concurrency", default=1, means="users, each with one request at a time",
             kind="integer", title="concurrent requests", least=1, most=MOST_CONNECTIONS,
@@ -50,7 +47,7 @@ DECLARATION = Declaration(
             "burstiness", default=1.0, means="shape of gamma arrivals: below 1 bursts, 1 Poisson, above 1 more even",
             least=0.01, most=1e6,
         ),
-        Axis("think", "s", default=0.0, means="a user's pause after an answer", least=0.0, most=3600.0),
+        Axis("think_time", "s", default=0.0, means="a user's pause after an answer", least=0.0, most=3600.0),
         Axis("trace", default="", means="file of --arrivals trace: Mooncake, BurstGPT or Azure", kind="text"),
         Axis(
             "input_tokens", default="128", kind="text",
@@ -89,6 +86,7 @@ class Serving:
         from hwdyno.serving import client, figures
         from hwdyno.serving.answers import answer_of
         from hwdyno.serving.prompts import Wording
+        from hwdyno.serving.reading import reading_of
         from hwdyno.serving.server import server_of
 
         settings = {axis.name: axis.default for axis in DECLARATION.axes} | parameters
@@ -96,7 +94,7 @@ class Serving:
         server = server_of(str(settings["server"]), allow_remote=bool(settings["allow_remote"]))
         wording = Wording(
             chat=settings["endpoint"] == "chat",
-            model=str(settings["model"]) or _listed_model(server),
+            model=str(settings["served_model"]) or _listed_model(server),
             text=bool(settings["text_prompts"]),
             ignore_end=bool(settings["ignore_eos"]),
             reuse_prompts=bool(settings["reuse_prompts"]),
@@ -122,7 +120,7 @@ class Serving:
         if answers and not requests and not session.interrupted:
             fault = figures.faults_of(answers)[0]
             raise OSError(f"{settings['server']} answered none of {plural(len(ended), 'request')}: {fault['says']}")
-        return _reading(settings, load, server, session, answers, requests)
+        return reading_of(KERNEL, settings, load, requests, _taken(session, answers))
 
 
 WORKLOAD = Serving()
@@ -156,77 +154,23 @@ def load_of(settings: dict[str, Any]) -> Load:
         rate=rate,
         process=process,
         burstiness=float(settings["burstiness"]),
-        think_s=float(settings["think"]),
+        think_s=float(settings["think_time"]),
         trace=request_trace.read(Path(str(settings["trace"]))) if settings["trace"] else (),
     )
 
 
-def _reading(
-    settings: dict[str, Any],
-    load: Load,
-    server: Server,
-    session: Session,
-    answers: Sequence[Answer],
-    requests: Sequence[Request],
-) -> dict[str, Any]:
-    """The Reading: requests as operations, and all kinds of times of the answered ones."""
+def _taken(session: Session, answers: Sequence[Answer]) -> Taken:
     from hwdyno.serving import figures
+    from hwdyno.serving.reading import Taken
 
-    elapsed_s = figures.elapsed_of(requests, is_open=load.is_open)
-    found = figures.histograms_of(requests)
-    times = {name: one.to_reading() for name, one in found.items()}
-    total = times.pop("total", None)
-    details: dict[str, Any] = {
-        "failed_share": sum(bool(one.failure) for one in answers) / max(1, len(answers)),
-        "connections": session.connections,
-        "late_bodies": session.late_bodies,
-        "waited_for_connection": session.waited_for_connection,
-        "formulas": "; ".join(figures.FORMULAS.values()),
-    }
-    if requests:
-        targets = float(settings["ttft_target"]), float(settings["tpot_target"])
-        details |= figures.details_of(requests, elapsed_s, *targets)
-        chunks = sum(len(one.chunks_ns) for one in answers)
-        details["client_cpu_s_a_chunk"] = (session.cpu_user_s + session.cpu_system_s) / max(1, chunks)
-    return {
-        "kernel": KERNEL,
-        "parameters": {**settings, "server": f"{server.host}:{server.port}"},
-        "elapsed_s": elapsed_s,
-        "streams": [
-            {
-                "name": "request",
-                "operations": len(requests),
-                "bytes": 0,
-                "flops": 0,
-                "latency_ns": {"total": total} if total else {},
-            },
-            # No operations of its own: tokens are counted in the details, and requests are what the load is made of.
-            {"name": "token", "operations": 0, "bytes": 0, "flops": 0, "latency_ns": times},
-        ],
-        "samples": {},
-        "cpu": {"user_s": session.cpu_user_s, "system_s": session.cpu_system_s},
-        "concurrency_asked": 0.0 if load.is_open or load.think_s else float(load.users),
-        "counters": {},
-        "faults": figures.faults_of(answers),
-        "notes": _notes(load, session, requests, elapsed_s),
-        "details": details,
-        "interrupted": session.interrupted,
-    }
-
-
-def _notes(load: Load, session: Session, requests: Sequence[Request], elapsed_s: float) -> list[dict[str, str]]:
-    notes = []
-    if load.rate > 0 and elapsed_s > 0 and len(requests) / elapsed_s < REACHED * load.rate:
-        says = f"{len(requests) / elapsed_s:.3g} of {load.rate:g} requests/s were answered"
-        notes.append({"code": "rate_not_reached", "says": says})
-    if session.waited_for_connection:
-        says = f"{session.waited_for_connection} requests waited in the client for a connection"
-        notes.append({"code": "connections_used_up", "says": says})
-    if session.kept_too_much:
-        notes.append({"code": "answers_too_long", "says": "the reading ended early: its answers filled the memory"})
-    if any(one.output_tokens is None for one in requests):
-        says = "the server gives no usage, so tokens are not counted; chunks are"
-        notes.append({"code": "no_usage", "says": says})
-    if requests and not math.isclose(load.rate, 0) and len(requests) < 3:
-        notes.append({"code": "few_requests", "says": f"only {len(requests)} requests were answered"})
-    return notes
+    return Taken(
+        failures=sum(bool(one.failure) for one in answers),
+        faults=figures.faults_of(answers),
+        cpu_user_s=session.cpu_user_s,
+        cpu_system_s=session.cpu_system_s,
+        connections=session.connections,
+        waited_for_connection=session.waited_for_connection,
+        late_bodies=session.late_bodies,
+        interrupted=session.interrupted,
+        kept_too_much=session.kept_too_much,
+    )

@@ -1,0 +1,34 @@
+"""Questions about a served language model: its throughput and times by concurrency and by rate."""
+
+from __future__ import annotations
+
+from hwdyno.experiments import Experiment
+from hwdyno.sweep import Sweep, powers
+
+KERNEL = "inference_serving"
+PEERS = ("vllm_bench", "guidellm", "aiperf")
+
+# Each server has a copy, whose `settled` has its address.
+SERVING = Experiment(
+    name="inference.serving",
+    asks="Tokens/s and latency by concurrent requests",
+    kernel=KERNEL,
+    load="concurrency",
+    sweep=Sweep(concurrency=powers(1, 64)),
+    quick=Sweep(concurrency=(1, 4, 16)),
+    base=Sweep(concurrency=1),
+    named_as={"server": "server"},
+    default=False,
+)
+
+# The rates follow from what the closed loop reached, or are given.
+SERVING_RATE = Experiment(
+    name="inference.serving_rate",
+    asks="Latency by request rate (open loop)",
+    kernel=KERNEL,
+    load="rate",
+    sweep=Sweep(rate=(1.0, 2.0, 5.0, 10.0, 20.0)),
+    fixed={"arrivals": "poisson"},
+    named_as={"server": "server"},
+    default=False,
+)
