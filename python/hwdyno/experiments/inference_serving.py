@@ -6,9 +6,8 @@ from hwdyno.experiments import Experiment
 from hwdyno.sweep import Sweep, powers
 
 KERNEL = "inference_serving"
-PEERS = ("vllm_bench", "guidellm", "aiperf")
 
-# Each server has a copy, whose `settled` has its address.
+# Each server has a copy, whose `fixed` has its address.
 SERVING = Experiment(
     name="inference.serving",
     asks="Tokens/s and latency by concurrent requests",
@@ -21,7 +20,6 @@ SERVING = Experiment(
     default=False,
 )
 
-# The rates follow from what the closed loop reached, or are given.
 SERVING_RATE = Experiment(
     name="inference.serving_rate",
     asks="Latency by request rate (open loop)",
@@ -29,6 +27,18 @@ SERVING_RATE = Experiment(
     load="rate",
     sweep=Sweep(rate=(1.0, 2.0, 5.0, 10.0, 20.0)),
     fixed={"arrivals": "poisson"},
+    named_as={"server": "server"},
+    default=False,
+)
+
+# A rate of 0 leaves the trace its own times.
+SERVING_TRACE = Experiment(
+    name="inference.serving_trace",
+    asks="Latency of a replayed trace (open loop)",
+    kernel=KERNEL,
+    load="rate",
+    sweep=Sweep(rate=0.0),
+    fixed={"arrivals": "trace"},
     named_as={"server": "server"},
     default=False,
 )

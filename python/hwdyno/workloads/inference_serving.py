@@ -31,7 +31,7 @@ DECLARATION = Declaration(
             "endpoint", default="completions", means="completions: token ids, of exact lengths; chat: messages",
             kind="choice", choices=("completions", "chat"),
         ),
-        Axis("served_model", default="", means="the model's name at the server; empty for the first it lists", kind="text"),
+        Axis("served_model", default="", means="name at the server; empty for its first", kind="text"),
         Axis(
             "concurrency", role="concurrency", default=1, means="users, each with one request at a time",
             kind="integer", title="concurrent requests", least=1, most=MOST_CONNECTIONS,
