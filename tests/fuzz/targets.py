@@ -23,9 +23,11 @@ from hwdyno.formats.fio_job.keys import HARMLESS, SUPPORTED, WHY
 from hwdyno.hosts import Outcome
 from hwdyno.peers import (
     PeerReading,
+    aiperf,
     cpufp,
     dlio,
     fio,
+    guidellm,
     hpcc,
     iperf3,
     likwid,
@@ -38,6 +40,7 @@ from hwdyno.peers import (
     sockperf,
     stream,
     sysbench,
+    vllm_bench,
 )
 from hwdyno.serving import answers, wire
 from hwdyno.store import from_json, to_json
@@ -345,6 +348,9 @@ TARGETS = (
             ("sockperf", sockperf.reading_of, (), ()),
             ("netperf", netperf.reading_of, (), ()),
             ("mlperf_kv", mlperf_kv.reading_of, (), ()),
+            ("vllm_bench", vllm_bench.reading_of, (), ()),
+            ("aiperf", aiperf.reading_of, (), ()),
+            ("guidellm", guidellm.reading_of, (), ()),
             ("loaders", loaders.reading_of, ({"batch_size": 4, "samples_per_file": 2}, 1e6), ()),
         )
     ),

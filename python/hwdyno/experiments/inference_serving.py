@@ -6,6 +6,7 @@ from hwdyno.experiments import Experiment
 from hwdyno.sweep import Sweep, powers
 
 KERNEL = "inference_serving"
+PEERS = ("vllm_bench", "guidellm", "aiperf")
 
 # Each server has a copy, whose `fixed` has its address.
 SERVING = Experiment(
@@ -17,6 +18,7 @@ SERVING = Experiment(
     quick=Sweep(concurrency=(1, 4, 16)),
     base=Sweep(concurrency=1),
     named_as={"server": "server"},
+    peers=PEERS,
     default=False,
 )
 
@@ -27,6 +29,7 @@ SERVING_RATE = Experiment(
     load="rate",
     sweep=Sweep(rate=(1.0, 2.0, 5.0, 10.0, 20.0)),
     fixed={"arrivals": "poisson"},
+    peers=PEERS,
     named_as={"server": "server"},
     default=False,
 )
