@@ -21,7 +21,8 @@ class AiPerf(LoadGenerator):
         how = ["--request-rate", f"{load.rate:g}", "--request-rate-mode", "constant" if load.is_constant else "poisson"]
         return [
             "profile", "--url", load.server, "--endpoint-type", "chat" if load.is_chat else "completions",
-            "--streaming", "--model", load.model or "default", "--tokenizer", load.tokenizer, "--random-seed", str(load.seed),
+            "--streaming", "--model", load.model or "default", "--tokenizer", load.tokenizer,
+            "--random-seed", str(load.seed),
             "--synthetic-input-tokens-mean", str(load.prompt), "--synthetic-input-tokens-stddev", "0",
             "--output-tokens-mean", str(load.output), "--output-tokens-stddev", "0",
             "--extra-inputs", "ignore_eos:true", "--request-count", str(load.requests()),
