@@ -43,7 +43,9 @@ ALLOWED: dict[str, set[str]] = {
     "sweep": {"spelling", "words", "axes", "units", "topology"},
     "experiments": {"spelling", "words", "axes", "units", "sweep", "topology", "resources"},
     "plan": {"spelling", "foreign", "words", "axes", "units", "sweep", "topology", "experiments"},
-    "workloads": {"words", "signals"},
+    # requests to a server of a language model, and what they tell
+    "serving": {"words", "units", "statistics", "signals", "formats"},
+    "workloads": {"words", "units", "signals", "formats", "serving"},
     "hosts": {
         *("words", "axes", "machine", "topology", "units", "statistics", "engine", "workloads", "workspace", "signals"),
         *("measuring", "processes"),
@@ -128,7 +130,7 @@ ALLOWED: dict[str, set[str]] = {
 }
 LEFT_OF_THE_WALL = {
     *("engine", "_engine", "topology", "sweep", "experiments", "plan", "workloads", "hosts", "peers", "measurement"),
-    *("workspace", "runner", "scenarios"),
+    *("workspace", "runner", "scenarios", "serving"),
 }
 RIGHT_OF_THE_WALL = {
     *("store", "ceilings", "resources", "curves", "formats", "comparison", "repeatability", "findings", "report"),

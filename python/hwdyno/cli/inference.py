@@ -19,14 +19,27 @@ COMMAND = "inference"
 HELP = Help(
     title="tests",
     rows=lambda: (
+        ("--server URL", "Tokens/s and latency of any OpenAI-compatible server"),
+        ("--serve FILE", "The same of a GGUF file, served by llama.cpp"),
         ("--kv-cache MODEL", "KV cache by number of users"),
         ("--vector-search INDEX", "Vector search: queries/s, latency and recall"),
     ),
-    options=("scale", "users", "vectors", "threads", "path", "keep", "profile", "peers"),
+    options=(
+        "concurrency",
+        "rate",
+        "input_tokens",
+        "output_tokens",
+        "users",
+        "threads",
+        "path",
+        "keep",
+        "profile",
+        "peers",
+    ),
     examples=(
+        "hwdyno inference --server http://127.0.0.1:8000 --concurrency 1..64",
         "hwdyno inference --kv-cache llama3.1-8b --users 1..16 --path .",
         "hwdyno inference --vector-search diskann --threads 1,2 --path .",
-        "hwdyno inference --vector-search hnsw,ivf --vectors 10000 --path .",
     ),
 )
 
