@@ -141,7 +141,10 @@ DATA = {".csv", ".toml", ".css", ".js", ".j2"}
 
 UNUSED_HERE = {
     "hwdyno.API": "the package's __getattr__ reads it, which Python calls",
-    **{f"hwdyno.api.{name}": "users of Python call it" for name in ("compute", "network", "together", "training")},
+    **{
+        f"hwdyno.api.{name}": "users of Python call it"
+        for name in ("compute", "inference", "network", "together", "training")
+    },
     "hwdyno.signals.end_children": "the benchmarks end their children by it",
     "hwdyno.formats.fio_job.keys.table": "writes the tables of docs/fio-jobs.md, which a test holds to the code",
 }

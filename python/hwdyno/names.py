@@ -24,7 +24,8 @@ _UNIQUE = re.compile(
 _HOME = re.compile(r"/(?:home|Users|var/home)/([^/\s'\"`:,;]+)")
 _EVERYDAY = {
     *("localhost", "none", "linux", "server", "client", "host", "node", "test", "user", "root", "data", "home", "disk"),
-    *("storage", "memory", "compute", "network", "training", "together", "hwdyno", "random", "read", "write", "direct"),
+    *("storage", "memory", "compute", "network", "training", "inference", "together", "hwdyno", "random", "read"),
+    *("write", "direct"),
 }
 """Words that a sentence has for other reasons: a host of such a name is left out where it stands as a host alone."""
 _SHORTEST, _SHORTEST_SERIAL = 3, 6

@@ -38,7 +38,8 @@ COMMANDS = (
     Command("memory", "measure memory bandwidth and latency"),
     Command("compute", "measure CPU arithmetic, and LINPACK"),
     Command("network", "measure the network, or serve a measurement"),
-    Command("training", "measure storage for AI training and inference"),
+    Command("training", "measure storage for AI training"),
+    Command("inference", "measure a model's start from storage, its decoding, KV cache and vector search"),
     Command("together", "measure what resources cost each other when they run together"),
     Command("study", "reproduce a published study on this machine"),
     Command("report", "show a run again; write its page, images and tables"),
@@ -212,8 +213,23 @@ def _write_any_letter() -> None:
                 stream.reconfigure(encoding="utf-8")
 
 
+MOVED = {"training": {"--kv-cache": "inference", "--vector-search": "inference"}}
+"""By command: options that another command has now. The old spelling works until the next release."""
+
+
+def _moved(name: str, rest: list[str]) -> str:
+    """The command that has these options now, which is said in a line where it is another one."""
+    spelled = {word.partition("=")[0].replace("_", "-") for word in rest if word.startswith("--")}
+    for option, command in MOVED.get(name, {}).items():
+        if option in spelled:
+            _complain(f"{name} {option} is now `{command} {option}`; the old spelling goes with the next release")
+            return command
+    return name
+
+
 def _dispatch(name: str, rest: list[str]) -> int:
     known = commands()
+    name = _moved(name, rest)
     if name not in known:
         _complain(f"unknown command '{name}'; {hint(name, known)}")
         return ERROR

@@ -130,7 +130,7 @@ def command_of(run: Run, result: ExperimentResult, parameters: Mapping[str, Scal
         of_data["samples"] = _samples(run, result)
         options |= {name: value for name, value in of_data.items() if value and name not in options}
     words = ("hwdyno", *(kernel.command or result.resource or "run").split())
-    if words[:2] == of_run.words[:2] == ("hwdyno", "training"):
+    if find(result.resource).by_scenario and words[:2] == of_run.words[:2]:
         # Its options choose and size what is prepared, such as a workload's own file.
         mine = replace(of_run.without(_OF_A_REPORT), words=(*words, *(w for w in of_run.words if w.startswith("++"))))
         if any(value.endswith((".yaml", ".yml")) for value in of_run.values("workload")):
@@ -189,7 +189,7 @@ def _placed(command: Typed, run: Run, result: ExperimentResult) -> Typed:
         return command
     of_run = typed_command(run.command)
     storage = result.name.partition("@")[2]
-    named = storage and command.words[1] == "training" and f"{storage}={place}"
+    named = storage and command.words[1:] == (result.resource,) and resource.by_scenario and f"{storage}={place}"
     command = command.given({"path": named or place})
     if place.startswith("/dev/"):
         consent = of_run.only(_OF_A_DEVICE)

@@ -102,6 +102,8 @@ class Resource:
     """Whether its other end may be another process on this machine, whose work is part of the measurement."""
     bursty: bool = False
     """Whether its load comes in bursts, so that its course over time means nothing."""
+    by_scenario: bool = False
+    """Whether its command's options choose and size what is prepared, on one storage or on several."""
     page_cache: bool = False
     """Whether operations go through the page cache unless they are direct."""
 
