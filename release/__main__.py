@@ -39,10 +39,12 @@ def main() -> int:
             for machine in machines:
                 print(check.check_engine(build.engine(machine, out)))
         if args.what == "install":
-            print(
-                *trial.install(newest(out, f"*{platform.machine()}*.whl"), sorted(out.glob("hwdyno-engine-*"))),
-                sep="\n",
-            )
+            for machine in machines:
+                native = machine == platform.machine()
+                found = newest(out, f"*{machine}*.whl")
+                print(*(trial.install(found) if native else [trial.install_foreign(found)]), sep="\n", flush=True)
+            for path in sorted(out.glob("hwdyno-engine-*")):
+                print(trial.try_engine(path))
         if args.what == "smoke":
             print(trial.smoke(next(iter(out.glob(f"*{platform.machine()}*.whl")), None)))
         if args.what == "matrix":

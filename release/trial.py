@@ -27,6 +27,22 @@ TESTS = (
 """Files of tests that need nothing but the wheel, by their names."""
 TOOLS = ("mypy", "pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "jsonschema")
 COMPILERS = ("cargo", "rustc", "gcc", "cc", "make")
+FOREIGN = ("trixie", "3.13")
+"""Debian's release with the Python that runs the wheel of the other architecture."""
+FOREIGN_CHECKS = """
+import json, platform
+import numpy
+from hwdyno import _engine
+runs = {"idle": {}, "compute_flops": {"operation": "fma"}, "memory_bandwidth": {"working_set": 65536},
+        "memory_latency": {"working_set": 16384}}
+for name, given in runs.items():
+    reading = json.loads(_engine.run(name, json.dumps({"runtime": 0.05, **given})))
+    assert reading["elapsed_s"] > 0, reading
+survey = json.loads(_engine.survey("/"))
+kernels = len(json.loads(_engine.kernels()))
+print(f"{platform.machine()}, Python {platform.python_version()}, NumPy {numpy.__version__}:",
+      f"survey of {len(survey)} parts, {kernels} kernels declared, {len(runs)} run")
+"""
 SMOKE = (
     ("--version",),
     *(("run", "--path", ".", "--only", "storage,memory", "--budget", "10s", "--store", "store"),),
@@ -44,7 +60,7 @@ def started(words: Sequence[str | Path], folder: Path, environment: Mapping[str,
     return done.returncode, done.stdout + done.stderr
 
 
-def install(wheel: Path, engines: Sequence[Path]) -> list[str]:
+def install(wheel: Path) -> list[str]:
     """Install a wheel into an empty environment and do the main job on a PATH without compilers; what was measured."""
     with tempfile.TemporaryDirectory(prefix="hwdyno-trial-") as folder:
         place = Path(folder)
@@ -75,11 +91,10 @@ def install(wheel: Path, engines: Sequence[Path]) -> list[str]:
         manual = place / "env/share/man/man1/hwdyno.1"
         if not manual.exists():
             raise BuildError("the wheel brings no manual page")
-        lines = [
+        return [
             f"installed by uv with an empty cache: {size / 1e6:.0f} MB in {took_s:.1f} s",
             f"hwdyno run without a compiler: status {status}, page of {pages[0].stat().st_size / 1e6:.2f} MB",
         ]
-    return lines + [try_engine(path) for path in engines]
 
 
 def try_engine(path: Path) -> str:
@@ -95,6 +110,31 @@ def try_engine(path: Path) -> str:
         if status or not text.strip():
             raise BuildError(f"{path.name} {verb[0]} ended with status {status}: {text[-200:]}")
     return f"{path.name}: version, kernels, survey and run work"
+
+
+def install_foreign(wheel: Path) -> str:
+    """Install the wheel of aarch64 and measure with it in Debian's Python of that architecture, under qemu-user."""
+    emulator = shutil.which("qemu-aarch64")
+    if emulator is None or shutil.which("mmdebstrap") is None:
+        raise BuildError(f"{wheel.name} needs qemu-user and mmdebstrap here: apt install qemu-user mmdebstrap")
+    with tempfile.TemporaryDirectory(prefix="hwdyno-trial-") as folder:
+        place = Path(folder)
+        root, site = place / "root", place / "site"
+        run(*("mmdebstrap", "--quiet", "--format=directory", "--variant=extract", "--architectures=arm64"),
+            *("--include=python3-minimal,libpython3-stdlib", FOREIGN[0], root))  # fmt: skip
+        run(*("uv", "pip", "install", "--quiet", "--only-binary", ":all:", "--target", site, wheel),
+            *("--python-version", FOREIGN[1], "--python-platform", "aarch64-manylinux2014"))  # fmt: skip
+        libraries = root / "usr/lib/aarch64-linux-gnu"
+        # Through the loader: the root was never entered, so that its links into /lib do not exist.
+        loader = libraries / "ld-linux-aarch64.so.1"
+        python = [emulator, "-cpu", "max", "-L", str(root), "-E", f"LD_LIBRARY_PATH={libraries}", str(loader),
+                  str(root / f"usr/bin/python{FOREIGN[1]}")]  # fmt: skip
+        variables = {**os.environ, "PYTHONHOME": str(root / "usr"), "PYTHONPATH": str(site), "HOME": folder}
+        for words in (["-m", "hwdyno", "--version"], ["-c", FOREIGN_CHECKS]):
+            status, text = started([*python, *words], place, variables)
+            if status or not text.strip():
+                raise BuildError(f"{wheel.name} {words[:2]} ended with status {status}: {text[-800:]}")
+    return f"{wheel.name}: {text.strip()}"
 
 
 def pythons() -> dict[str, Path]:
