@@ -85,11 +85,13 @@ class NetworkPeer(ABC):
             given["port"] = port
         with contextlib.ExitStack() as stack:
             # iperf3 makes a file and removes its name at once, unless it is killed in between.
-            own = {"TMPDIR": str(stack.enter_context(door.temporary("hwdyno-peer-"))), "LC_ALL": "C"}
+            environment = {"TMPDIR": str(stack.enter_context(door.temporary("hwdyno-peer-"))), "LC_ALL": "C"}
             if server is not None:
-                stack.enter_context(listening(server, port, "udp" if self.listens_by_udp(given) else "tcp", own))
+                stack.enter_context(
+                    listening(server, port, "udp" if self.listens_by_udp(given) else "tcp", environment)
+                )
             command = [program, *self.command(kernel, given)[1:]]
-            out, complaint, _ = programs.finished(command, timeout_s, own)
+            out, complaint, _ = programs.finished(command, timeout_s, environment)
         return self.reading(kernel, out, complaint)
 
     def listens_by_udp(self, parameters: Mapping[str, Any]) -> bool:
