@@ -51,6 +51,8 @@ FAMILIES = (
     "training_loaders",
     "kv_cache",
     "vector_search",
+    # How does a server of a language model answer?
+    "serving",
     # What resources cost each other
     "contention",
     # Memory and arithmetic

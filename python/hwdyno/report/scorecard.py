@@ -172,7 +172,7 @@ def machine_line(run: Run) -> str:
     threads = plural(machine.cpu.threads, "thread") if machine.cpu.threads else ""
     parts = [", ".join(filter(None, [machine.cpu.model, threads]))]
     parts.append(format_memory(machine.memory.total_bytes) if machine.memory.total_bytes else "")
-    if any(one.resource in {"storage", "training"} for one in run.experiments):
+    if any(one.resource in {"storage", "training", "inference"} for one in run.experiments):
         disk = machine.storage.disk
         parts.append(" on ".join(filter(None, [machine.storage.filesystem, disk.model or disk.kind])))
     parts.append(f"{machine.hypervisor} guest" if machine.hypervisor else "")
