@@ -17,8 +17,11 @@ from hwdyno.ceilings.named import only_link
 from hwdyno.curves import _Series
 from hwdyno.curves.loaded import Loaded
 from hwdyno.curves.models import Interval, Scalability
+from hwdyno.findings.applies import Applies
 from hwdyno.findings.between_runs import _within
 from hwdyno.findings.claims import _factors
+from hwdyno.findings.conditions import load_before
+from hwdyno.findings.coverage import too_short
 from hwdyno.findings.curve_shape import off_the_curve
 from hwdyno.findings.device import _error
 from hwdyno.findings.imports import _off
@@ -26,8 +29,9 @@ from hwdyno.findings.limits import _curve_of
 from hwdyno.findings.memory import ALLOCATED, _chases
 from hwdyno.findings.network_path import _lost_without_a_queue
 from hwdyno.findings.open_loop import users_wait
+from hwdyno.findings.published import _floor
 from hwdyno.findings.rule import Case, Verdict, contrast, quantity
-from hwdyno.findings.steadiness import _about_line
+from hwdyno.findings.steadiness import _about_line, unsteady
 from hwdyno.findings.training import training_client_bound
 from hwdyno.findings.training_data import _divided, training_uneven
 from hwdyno.machine import Link, Machine
@@ -297,3 +301,43 @@ def test_the_highest_load_of_a_delay_is_none(load: float, delay: float) -> None:
     axis = Axis("delay", "cycles", "delay")
     series = _Series((0,), (load,), (Value(1.0, "bytes/s"),), (None,), (None,), axis, (None,), None, 1.0)
     assert series.as_given(load) == delay
+
+
+def test_a_rule_needs_what_its_point_has_and_not_another() -> None:
+    without, having = replace(base(), samples=None), base()
+    run = run_of(having)
+    result = replace(run.experiments[0], points=(without, having))
+    needs = Applies(needs=("samples",))
+    assert not needs.to(Case(run, result, 0)) and needs.to(Case(run, result, 1)) and needs.to(Case(run, result))
+
+
+def test_a_busy_machine_is_advised_the_command_of_its_run() -> None:
+    machine = replace(Machine(), conditions=replace(Machine().conditions, others_cpu_share=0.5))
+    run = replace(run_of(base()), machines=(machine,), command="hwdyno memory --quick")
+    for command, advised in (("hwdyno memory --quick", "hwdyno memory --quick"), ("", "hwdyno run")):
+        verdict = load_before(Case(replace(run, command=command), run.experiments[0]))
+        assert verdict is not None and verdict.advice.endswith(f"run again: {advised}")
+
+
+@pytest.mark.parametrize(("path", "floor"), [("127.0.0.1", None), ("10.0.0.2", 500.0), (None, 500.0)])
+def test_a_message_within_a_host_has_no_floor(path: str | None, floor: float | None) -> None:
+    point = replace(base(), parameters={"streams": 1, **({"path": path} if path else {})})
+    result = with_field_axes(ExperimentResult("network.rtt", "network", "?", "streams", "", (point,)))
+    found = _floor(Case(replace(run_of(base()), experiments=(result,)), result, 0))
+    assert (found and found[1]) == floor
+
+
+def test_a_short_point_is_measured_for_twice_the_least_operations() -> None:
+    verdict = too_short(case_of(operations=10, elapsed_s=5.0))
+    assert verdict is not None and "takes at least 100." in verdict.says
+    assert "--runtime 100" in verdict.advice.replace("=", " "), "200 operations of half a second"
+
+
+@pytest.mark.parametrize(("times", "named"), [(1.02, True), (0.98, False)])
+def test_a_drift_is_sure_from_five_standard_errors_of_its_line_on(times: float, named: bool) -> None:
+    """Of n values a deviation of s leaves the rise of their line open by s times the root of 12 / n."""
+    count, moves = 40, 0.2
+    # Plus, minus, minus, plus lies on no line: its squares are those about the line.
+    scatter = moves / (5 * times) * math.sqrt((count - 2) / 12)
+    values = [1 + moves * (at / (count - 1) - 0.5) + scatter * (1, -1, -1, 1)[at % 4] for at in range(count)]
+    assert (unsteady(values) == "throughput rose by 20% from start to end") == named

@@ -21,6 +21,7 @@ from hwdyno.samples import (
     with_samples,
     with_shared,
 )
+from hwdyno.statistics import t_quantile
 from hwdyno.words import Samples, Value
 from scipy.stats import chi2, f_oneway
 from test_thresholds import base, run_of
@@ -72,7 +73,16 @@ def test_a_level_that_wanders_is_known_less_well() -> None:
         assert wide > times * plain
     # At least 2.5 effective samples: 1.5 degrees of freedom, not one with its t of 12.7.
     line = [[float(at) for at in range(20)]] * 3
-    assert wandering(line) < 6 * np.std(line)
+    assert wandering(line) == pytest.approx(t_quantile(1.5) * np.std(line, ddof=1) / math.sqrt(1.5))
+
+
+def test_persistence_is_without_the_bias_of_a_short_series() -> None:
+    """Kendall (1954): of n values the autocorrelation is too low by (1 + 3 r) / n."""
+    (values,) = noise(4, 1, 20, ratio=0.7)
+    centred = np.array(values) - np.mean(values)
+    found = float((centred[1:] @ centred[:-1]) / (centred @ centred)) * 20 / 19
+    assert 0 < found < 0.8
+    assert persistence([values]) == pytest.approx((found + 1 / 20) / (1 - 3 / 20))
 
 
 def test_repeats_that_agree_better_than_their_samples_are_luck() -> None:
