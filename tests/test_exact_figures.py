@@ -25,7 +25,7 @@ from hwdyno.findings.coverage import too_short
 from hwdyno.findings.curve_shape import off_the_curve
 from hwdyno.findings.device import _error
 from hwdyno.findings.imports import _off
-from hwdyno.findings.limits import _curve_of
+from hwdyno.findings.limits import _curve_of, _waits
 from hwdyno.findings.memory import ALLOCATED, _chases
 from hwdyno.findings.network_path import _lost_without_a_queue
 from hwdyno.findings.open_loop import users_wait
@@ -341,3 +341,11 @@ def test_a_drift_is_sure_from_five_standard_errors_of_its_line_on(times: float, 
     scatter = moves / (5 * times) * math.sqrt((count - 2) / 12)
     values = [1 + moves * (at / (count - 1) - 0.5) + scatter * (1, -1, -1, 1)[at % 4] for at in range(count)]
     assert (unsteady(values) == "throughput rose by 20% from start to end") == named
+
+
+def test_threads_wait_by_the_time_of_all_of_them() -> None:
+    point = replace(base(), parameters={"numjobs": 4, "iodepth": 1}, elapsed_s=2.0, cpu_user_s=3.0, cpu_system_s=1.0,
+                    counters={"run_delay_s": 2.0, "voluntary_switches": 10.0})  # fmt: skip
+    run = run_of(point)
+    waits = _waits(Case(run, run.experiments[0], 0))
+    assert waits is not None and (waits.running, waits.waiting, waits.woken) == (0.5, 0.25, 10.0)

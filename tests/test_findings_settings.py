@@ -270,3 +270,13 @@ def test_two_threads_can_lack_processors_and_one_cannot(threads: int, named: boo
         run_of(SimulatedMachine(), result), machines=(machine_with(settings=environment(GOMP_CPU_AFFINITY="0")),)
     )
     assert bool(_starved(Case(run, result, 0))) == named
+
+
+def test_a_threads_processor_time_is_that_of_the_system_too() -> None:
+    result = linpack(30e9, "SkylakeX", cpu=0.5, threads=4)
+    (point,) = result.points
+    point = replace(point, cpu_user_s=0.2 * 4 * point.elapsed_s, cpu_system_s=0.1 * 4 * point.elapsed_s)
+    result = replace(result, points=(point,))
+    bound = machine_with(settings=environment(GOMP_CPU_AFFINITY="0"))
+    run = replace(run_of(SimulatedMachine(), result), machines=(bound,))
+    assert _starved(Case(run, result, 0)).startswith("4 threads had 30% of the CPU time")
