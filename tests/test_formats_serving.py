@@ -59,6 +59,16 @@ def test_a_rate_that_its_own_counts_contradict_is_named() -> None:
     assert any("requests/s" in one.says for one in run.findings if one.severity != "info")
 
 
+@pytest.mark.parametrize("file", ["two.json", "two.jsonl"])
+def test_llama_bench_is_tokens_a_second_of_its_own_kernel(file: str) -> None:
+    (result,) = _read("llama_bench", file).experiments
+    prompt, answer = result.points
+    assert (prompt.parameters["test"], answer.parameters["test"]) == ("pp512", "tg128@d256")
+    assert prompt.throughput.value == 500.2 and prompt.repeats == 3 and prompt.throughput.low is not None
+    assert result.kernel == "llama_bench" and prompt.latency_ns is None
+    assert prompt.claims[0].follows == pytest.approx(500.0)
+
+
 @pytest.mark.parametrize(
     ("name", "file", "key"),
     [("vllm_bench", "concurrency.json", "completed"), ("aiperf", "concurrency.json", "request_count")],
