@@ -16,7 +16,8 @@ SEEDS = Path(__file__).parent / "data" / "fuzz"
 def _read(name: str, file: str) -> Run:
     text = (SEEDS / name / file).read_text()
     form = formats.known()[name]
-    assert [one for one, each in formats.known().items() if each.recognizes(text)] == [name]
+    known = {one: each for one, each in formats.known().items() if one != "published"}
+    assert [one for one, each in known.items() if each.recognizes(text)] == [name]
     return formats.read_as(form, text, file)
 
 

@@ -91,7 +91,8 @@ ALLOWED: dict[str, set[str]] = {
     "repeatability": {"words", "units", "statistics", "samples"},
     # figures over Runs
     "trends": {"words", "extras", "statistics", "repeatability", "comparison", "store"},
-    "serve": {"words", "printable", "names", "store", "trends", "comparison", "report"},
+    "fleet": {"words", "repeatability", "comparison", "resources", "store", "trends"},
+    "serve": {"words", "printable", "names", "store", "trends", "fleet", "comparison", "report"},
     "findings": {
         *("words", "axes", "machine", "units", "statistics", "curves", "ceilings", "repeatability", "resources"),
         "samples",
@@ -110,7 +111,7 @@ ALLOWED: dict[str, set[str]] = {
             "ceilings",
             "studies",
         ),
-        *("resources", "printable", "door", "extras", "comparison", "trends"),
+        *("resources", "printable", "door", "extras", "comparison", "trends", "fleet"),
     },
     # published studies are data: their questions are plain axes, and their tables come from any Run
     "studies": {"spelling", "words", "axes", "units", "statistics"},
@@ -121,7 +122,7 @@ ALLOWED: dict[str, set[str]] = {
         "foreign",  # files that audit reads
         *("words", "axes", "machine", "units", "topology", "experiments", "plan", "workloads", "hosts", "peers"),
         *("runner", "scenarios", "store", "ceilings", "formats", "comparison", "repeatability", "findings", "report"),
-        *("studies", "resources", "printable", "spelling", "signals", "door", "names", "trends", "serve"),
+        *("studies", "resources", "printable", "spelling", "signals", "door", "names", "trends", "fleet", "serve"),
         "_engine",  # its guard of the signals
         # to serve a measurement, and to check a file against its journal: neither is a point of a plan
         "engine",

@@ -15,4 +15,5 @@ RESOURCE = Resource(
     bursty=True,
     by_scenario=True,
     on_faults="Check dmesg and the model's files",
+    survey_parts=("storage", "memory"),
 )
