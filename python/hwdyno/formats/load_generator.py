@@ -36,8 +36,8 @@ def latency_of(values: Table, scale: float, names: Mapping[str, str], count: int
     found = {name: values.number(key) * scale for name, key in names.items() if key in values}
     if not found.get("mean"):
         return None
-    at = [found.get(name) for name in ("p50", "p90", "p99", "p999", "min", "max")]
-    return Latency(found["mean"], *at, count=count)
+    p50, p90, p99, p999, least, most = (found.get(name) for name in ("p50", "p90", "p99", "p999", "min", "max"))
+    return Latency(found["mean"], p50, p90, p99, p999, least, most, count)
 
 
 def run_of(form: str, tool: str, text: str, name: str, loads: list[Reported], version: str = "") -> Run:
