@@ -19,7 +19,7 @@ from simulation.machine import SimulatedMachine
 from simulation.serving import SimulatedServer
 
 DEFAULTS: dict[str, Any] = {axis.name: axis.default for axis in DECLARATION.axes} | {
-    "server": "127.0.0.1:8000",
+    "server": "http://127.0.0.1:8000",
     "output_tokens": "32",
     "runtime": 8.0,
 }
@@ -44,7 +44,7 @@ def _run(server: SimulatedServer, load: str, values: Sequence[float], seed: int 
     points = tuple(_point(server, seed, **{load: value}, **fixed) for value in values)
     result = ExperimentResult(
         name=experiment.name, resource="inference", asks=experiment.asks, load=load, kernel=KERNEL, points=points,
-        fixed={"server": "127.0.0.1:8000", "output_tokens": "32", **fixed}, declaration=DECLARATION,
+        fixed={"server": "http://127.0.0.1:8000", "output_tokens": "32", **fixed}, declaration=DECLARATION,
     )  # fmt: skip
     run = Run(
         id="r", started="2026-01-01T00:00:00+00:00", finished="2026-01-01T00:01:00+00:00",

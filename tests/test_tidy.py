@@ -62,7 +62,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "scenarios": {
         *("spelling", "words", "units", "foreign", "statistics", "sweep", "plan", "experiments", "formats", "studies"),
-        *("hosts", "runner", "workspace", "signals", "processes", "door"),
+        *("hosts", "runner", "workspace", "signals", "processes", "door", "serving"),
         "peers",  # as a type
         # what is driven beside what: a resource names its knee
         *("axes", "resources"),

@@ -6,9 +6,10 @@ from hwdyno.experiments import Experiment
 from hwdyno.sweep import Sweep, powers
 
 KERNEL = "inference_serving"
+SERVER = "http://127.0.0.1:8000"
 PEERS = ("vllm_bench", "guidellm", "aiperf")
 
-# Each server has a copy, whose `fixed` has its address.
+# Each server has a copy, whose `fixed` has its own address.
 SERVING = Experiment(
     name="inference.serving",
     asks="Tokens/s and latency by concurrent requests",
@@ -17,6 +18,7 @@ SERVING = Experiment(
     sweep=Sweep(concurrency=powers(1, 64)),
     quick=Sweep(concurrency=(1, 4, 16)),
     base=Sweep(concurrency=1),
+    fixed={"server": SERVER},
     named_as={"server": "server"},
     peers=PEERS,
     default=False,
@@ -28,7 +30,7 @@ SERVING_RATE = Experiment(
     kernel=KERNEL,
     load="rate",
     sweep=Sweep(rate=(1.0, 2.0, 5.0, 10.0, 20.0)),
-    fixed={"arrivals": "poisson"},
+    fixed={"server": SERVER, "arrivals": "poisson"},
     peers=PEERS,
     named_as={"server": "server"},
     default=False,
@@ -41,7 +43,7 @@ SERVING_TRACE = Experiment(
     kernel=KERNEL,
     load="rate",
     sweep=Sweep(rate=0.0),
-    fixed={"arrivals": "trace"},
+    fixed={"server": SERVER, "arrivals": "trace"},
     named_as={"server": "server"},
     default=False,
 )

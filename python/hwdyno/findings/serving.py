@@ -64,8 +64,11 @@ def serving_faults(case: Case) -> Verdict | None:
 
 def _half(case: Case) -> str:
     """The command at half of the load."""
-    rate, users = case.number("rate"), case.number("concurrency") or 1.0
-    return case.command(rate=rate / 2) if rate else case.command(concurrency=max(1, int(users / 2)))
+    if case.result.load_axis.role == "rate":
+        # A trace at its own times has a rate of 0.
+        rate = case.number("rate") or case.point.throughput.value or 1.0
+        return case.command(rate=float(f"{rate / 2:.3g}"))
+    return case.command(concurrency=max(1, int((case.number("concurrency") or 1.0) / 2)))
 
 
 def serving_late(case: Case) -> Verdict | None:

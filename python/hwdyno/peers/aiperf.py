@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from hwdyno.formats import aiperf
-from hwdyno.formats.load_generator import Reported
-from hwdyno.peers import PeerReading
+from hwdyno.peers import PeerReading, load_generator
 from hwdyno.peers.load_generator import Load, LoadGenerator
 
 
@@ -29,9 +28,9 @@ class AiPerf(LoadGenerator):
             *(how if load.rate else ["--concurrency", str(load.users)]), "--ui-type", "none", "--artifact-dir", folder,
         ]  # fmt: skip
 
-    def reported(self, text: str) -> Reported:
-        """Its load."""
-        return aiperf.load_of(text, "it")
+    def reading(self, text: str) -> PeerReading:
+        """Its only load."""
+        return reading_of(text)
 
 
 PEER = AiPerf()
@@ -39,4 +38,4 @@ PEER = AiPerf()
 
 def reading_of(text: str) -> PeerReading:
     """Read its export. Raises ``OSError`` in one line if it cannot be read."""
-    return PEER.reading(text)
+    return load_generator.reading(lambda one: aiperf.load_of(one, "it"), text)

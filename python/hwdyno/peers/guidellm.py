@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from hwdyno.formats import guidellm
-from hwdyno.formats.load_generator import Reported
-from hwdyno.peers import PeerReading
+from hwdyno.peers import PeerReading, load_generator
 from hwdyno.peers.load_generator import Load, LoadGenerator
 
 
@@ -26,9 +25,9 @@ class GuideLlm(LoadGenerator):
             "--random-seed", str(load.seed), "--output-path", f"{folder}/benchmarks.json", "--disable-progress",
         ]  # fmt: skip
 
-    def reported(self, text: str) -> Reported:
+    def reading(self, text: str) -> PeerReading:
         """Its only load."""
-        return guidellm.loads_of(text, "it")[0]
+        return reading_of(text)
 
 
 PEER = GuideLlm()
@@ -36,4 +35,4 @@ PEER = GuideLlm()
 
 def reading_of(text: str) -> PeerReading:
     """Read its report. Raises ``OSError`` in one line if it cannot be read."""
-    return PEER.reading(text)
+    return load_generator.reading(lambda one: guidellm.loads_of(one, "it")[0], text)

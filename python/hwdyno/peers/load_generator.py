@@ -9,7 +9,7 @@ import math
 import os
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -70,8 +70,8 @@ class LoadGenerator(ABC):
         """The arguments for a load whose results go to a folder."""
 
     @abstractmethod
-    def reported(self, text: str) -> Reported:
-        """The load of a result file. Raises ``UserError``."""
+    def reading(self, text: str) -> PeerReading:
+        """The figures of a result file. Raises ``OSError`` in one line if it cannot be read."""
 
     def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
         """Run the tool once, in a temporary folder; see ``Peer.run`` for what it raises."""
@@ -86,26 +86,27 @@ class LoadGenerator(ABC):
                 raise OSError(f"{self.name} wrote no results")
             return self.reading(found[0].read_text(encoding="utf-8", errors="replace"))
 
-    def reading(self, text: str) -> PeerReading:
-        """The figures of a result file. Raises ``OSError`` in one line if it cannot be read."""
-        try:
-            one = self.reported(text)
-        except UserError as error:
-            raise OSError(f"its answer cannot be read: {error}") from None
-        total = one.times.get("total")
-        return PeerReading(
-            throughput=one.requests_s,
-            unit="operations/s",
-            rate=None,
-            latency_ns_mean=total.mean if total else None,
-            cpu_s=None,
-            operations=one.completed,
-            details={
-                "output_tokens_s": one.output_tokens_s,
-                **{f"{kind}_ns_mean": latency.mean for kind, latency in one.times.items()},
-                **{f"{kind}_ns_p50": latency.p50 for kind, latency in one.times.items() if latency.p50},
-            },
-        )
+
+def reading(read: Callable[[str], Reported], text: str) -> PeerReading:
+    """A tool's load as a peer's reading. Raises ``OSError`` in one line if it cannot be read."""
+    try:
+        one = read(text)
+    except UserError as error:
+        raise OSError(f"its answer cannot be read: {error}") from None
+    total = one.times.get("total")
+    return PeerReading(
+        throughput=one.requests_s,
+        unit="operations/s",
+        rate=None,
+        latency_ns_mean=total.mean if total else None,
+        cpu_s=None,
+        operations=one.completed,
+        details={
+            "output_tokens_s": one.output_tokens_s,
+            **{f"{kind}_ns_mean": latency.mean for kind, latency in one.times.items()},
+            **{f"{kind}_ns_p50": latency.p50 for kind, latency in one.times.items() if latency.p50},
+        },
+    )
 
 
 class Load:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from hwdyno.formats import vllm_bench
-from hwdyno.formats.load_generator import Reported
-from hwdyno.peers import PeerReading
+from hwdyno.peers import PeerReading, load_generator
 from hwdyno.peers.load_generator import Load, LoadGenerator
 
 
@@ -35,9 +34,9 @@ class VllmBench(LoadGenerator):
             "--save-result", "--result-dir", folder, "--result-filename", "result.json",
         ]  # fmt: skip
 
-    def reported(self, text: str) -> Reported:
+    def reading(self, text: str) -> PeerReading:
         """Its only load."""
-        return vllm_bench.loads_of(text, "it")[0]
+        return reading_of(text)
 
 
 PEER = VllmBench()
@@ -45,4 +44,4 @@ PEER = VllmBench()
 
 def reading_of(text: str) -> PeerReading:
     """Read its result file. Raises ``OSError`` in one line if it cannot be read."""
-    return PEER.reading(text)
+    return load_generator.reading(lambda one: vllm_bench.loads_of(one, "it")[0], text)

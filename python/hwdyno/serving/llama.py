@@ -8,11 +8,13 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import IO
 
 from hwdyno.words import UserError
 
@@ -61,26 +63,41 @@ class Started:
         with subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
         ) as server:
+            messages = _Messages(server.stderr)
             try:
-                self._wait(server)
+                self._wait(server, messages)
                 yield
             finally:
                 server.kill()
+                messages.join()
 
-    def _wait(self, server: subprocess.Popen[bytes]) -> None:
+    def _wait(self, server: subprocess.Popen[bytes], messages: _Messages) -> None:
         """Until the server listens, which it does when the model is loaded."""
-        assert server.stderr is not None
-        os.set_blocking(server.stderr.fileno(), False)
-        until, complaint = time.monotonic() + START_S, b""
+        until = time.monotonic() + START_S
         while time.monotonic() < until:
-            complaint = (complaint + (server.stderr.read() or b""))[-_LAST_BYTES:]
             if server.poll() is not None:
-                lines = complaint.decode(errors="replace").strip().splitlines()
+                messages.join(1.0)
+                lines = messages.last.decode(errors="replace").strip().splitlines()
                 raise UserError(f"llama.cpp cannot serve {self.model}: {lines[-1] if lines else 'it ended'}")
             with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, self.port), 1.0):
                 return
             time.sleep(0.05)
         raise UserError(f"llama.cpp does not serve {self.model} after {START_S:.0f} s")
+
+
+class _Messages(threading.Thread):
+    """Reads what the server prints, so that it never waits for a reader, and keeps the end of it."""
+
+    def __init__(self, pipe: IO[bytes] | None) -> None:
+        super().__init__(daemon=True)
+        self._pipe = pipe
+        self.last = b""
+        self.start()
+
+    def run(self) -> None:
+        """Read until the server is gone."""
+        while self._pipe is not None and (data := self._pipe.read1(1 << 16)):  # type: ignore[attr-defined]
+            self.last = (self.last + data)[-_LAST_BYTES:]
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -96,9 +113,6 @@ def main(arguments: Sequence[str]) -> None:
     settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = int(threads)
     settings.n_gpu_layers = 0
     server = xllamacpp.Server(settings)
-    # Its messages are read until it listens; after that nobody waits for them.
-    quiet = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(quiet, 2)
     while server is not None:
         time.sleep(3600)
 
