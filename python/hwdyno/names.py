@@ -43,7 +43,20 @@ def without_names(run: Run) -> Run:
     A name is replaced wherever it stands, also in findings and commands, so a command goes on to work where its place
     is below a home folder.
     """
-    given, serials = _stand_ins(run), _distinct(disk.serial for one in run.machines for disk in one.storage.disks)
+    return _without_serials(_mapped(run, _hiding([run])))
+
+
+def without_names_of(runs: Sequence[Run], value: T) -> T:
+    """What was made of several Runs, such as their comparison, without their names; each has one word in all of it."""
+    return _mapped(value, _hiding(runs))
+
+
+def _hiding(runs: Sequence[Run]) -> Callable[[str], str]:
+    """What a text becomes without the names of these Runs."""
+    given, serials = (
+        _stand_ins(runs),
+        _distinct(disk.serial for run in runs for one in run.machines for disk in one.storage.disks),
+    )
     words = [re.escape(name) for name in sorted(given, key=len, reverse=True) if _is_word(name)]
     # A serial number is also a part of longer names: /dev/disk/by-id/nvme-MODEL_SERIAL.
     parts = [re.escape(one) for one in serials if len(one) >= _SHORTEST_SERIAL]
@@ -56,7 +69,7 @@ def without_names(run: Run) -> Run:
         text = _HOME.sub("~", _UNIQUE.sub("…", text))
         return text if names is None else names.sub(lambda found: given.get(found[0], "…"), text)
 
-    return _without_serials(_mapped(run, hidden))
+    return hidden
 
 
 def machines_of(runs: Sequence[Run], *, with_names: bool) -> list[str]:
@@ -68,16 +81,19 @@ def machines_of(runs: Sequence[Run], *, with_names: bool) -> list[str]:
     return [numbers[name] for name in known]
 
 
-def _stand_ins(run: Run) -> dict[str, str]:
+def _stand_ins(runs: Sequence[Run]) -> dict[str, str]:
     """What stands for each name."""
-    hosts = [one.hostname for one in run.machines]
-    hosts += [share.host for result in run.experiments for point in result.points for share in point.hosts]
-    given = {name: f"server-{at}" for at, name in enumerate(_distinct(_servers(run)), 1)}
+    hosts = [one.hostname for run in runs for one in run.machines]
+    hosts += [
+        share.host for run in runs for result in run.experiments for point in result.points for share in point.hosts
+    ]
+    servers = _distinct(server for run in runs for server in _servers(run))
+    given = {name: f"server-{at}" for at, name in enumerate(servers, 1)}
     for at, name in enumerate(_distinct(hosts), 1):
         given[name] = f"host-{at}"
         given.setdefault(name.partition(".")[0], f"host-{at}")
-    places = [(one.storage.path, one.storage.mount_point, one.storage.source) for one in run.machines]
-    texts = [text for some in (*places, (run.command,)) for text in some if text]
+    places = [(one.storage.path, one.storage.mount_point, one.storage.source) for run in runs for one in run.machines]
+    texts = [text for some in (*places, [run.command for run in runs]) for text in some if text]
     users = _distinct(user for text in texts for user in _HOME.findall(text))
     return {**{name: f"user-{at}" for at, name in enumerate(users, 1)}, **given}
 

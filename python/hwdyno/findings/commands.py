@@ -252,6 +252,8 @@ def place_of(run: Run, result: ExperimentResult) -> str:
     given = [value.partition("=")[2] or value for value in of_run.values("path")]
     if not path.is_absolute() or str(path) in given:
         return str(path) if str(path) in given else next(iter(given), "")
+    if path.parent.name.startswith(_OURS) and not path.parent.name.startswith(_SCRATCH):
+        return str(path.parent.parent)  # A file that was made and removed, in a folder of its own.
     if path.name.startswith(_OURS) and (result.resource != "storage" or result.name.startswith(_PLAIN)):
         path = path.parent
     return str(path.parent if path.name.startswith(_SCRATCH) else path)

@@ -80,7 +80,7 @@ def print_run(
         console.print(line, overflow="fold")
     for more in filter(None, (study.text(run), contention.text(run))):
         console.print()
-        console.print(Text(more), end="", overflow="fold")
+        console.print(Text(more), end="", soft_wrap=True)
     if verbose:
         _print_all(run, console)
     else:
