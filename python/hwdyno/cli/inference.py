@@ -17,16 +17,19 @@ if TYPE_CHECKING:
 COMMAND = "inference"
 
 HELP = Help(
-    title="tests",
+    title="tests (default: the first three, of a model that is made)",
     rows=lambda: (
+        ("--cold LOADERS", "Time to ready, from storage and from the page cache"),
+        ("--decode STACKS", "Tokens/s of one sequence beside what memory allows"),
+        ("--restore STACKS", "KV cache read back, or computed again"),
         ("--kv-cache MODEL", "KV cache by number of users"),
         ("--vector-search INDEX", "Vector search: queries/s, latency and recall"),
     ),
-    options=("scale", "users", "vectors", "threads", "path", "keep", "profile", "peers"),
+    options=("model", "threads", "tokens", "users", "vectors", "path", "keep", "profile"),
     examples=(
+        "hwdyno inference --path .",
+        "hwdyno inference --cold raw,mapped,onnxruntime --model 246m --path .",
         "hwdyno inference --kv-cache llama3.1-8b --users 1..16 --path .",
-        "hwdyno inference --vector-search diskann --threads 1,2 --path .",
-        "hwdyno inference --vector-search hnsw,ivf --vectors 10000 --path .",
     ),
 )
 
