@@ -77,7 +77,8 @@ def test_every_example_runs(
     run = to_json(replace(findings.explain(made.run(depths)), id="r1"))
     runs = tmp_path / "home" / "runs"
     runs.mkdir(parents=True)
-    for path in (runs / "r1.json", tmp_path / "before.json", tmp_path / "after.json"):
+    (tmp_path / "runs").mkdir()
+    for path in (runs / "r1.json", tmp_path / "runs" / "r1.json", tmp_path / "before.json", tmp_path / "after.json"):
         path.write_text(run)
     (tmp_path / "fio.json").write_text((Path(__file__).parent / "data/fio/depths.json").read_text())
     (tmp_path / "readings.jsonl").write_bytes((Path(__file__).parent / "data/engine-readings.jsonl").read_bytes())

@@ -73,6 +73,7 @@ def test_a_cold_start_is_cold_and_has_its_parts(place: Path, capsys: pytest.Capt
         assert point["bytes"] / point["repeats"] == file_bytes(loader), loader
         parts = sum(details.get(f"{name}_s", 0.0) for name in ("open", "read", "deserialize", "first_answer"))
         assert parts * point["repeats"] == pytest.approx(point["elapsed_s"], rel=0.01)
+        assert details["memory_bytes"] >= (0.8 * file_bytes(loader) if loader in {"read", "direct"} else 0)
         if loader in {"onnxruntime", "mapped", "llama.cpp"}:
             assert details["deserialize_s"] > 0 and details["first_answer_s"] > 0
     assert {"cold_start", "storage_stops_mattering"} <= {one["rule"] for one in run["findings"]}

@@ -12,6 +12,8 @@ from hwdyno.findings.inference import break_even
 from hwdyno.machine import Cpu, Machine
 from hwdyno.resources import with_derived
 from hwdyno.statistics import interval
+from hwdyno.studies import kubernetes_ai_inference
+from hwdyno.studies.kubernetes_ai_inference import SIDE_BY_SIDE
 from hwdyno.words import ExperimentResult, Finding, Measurement, Run
 from made_experiment import made_experiment
 from style import faults_of
@@ -76,7 +78,7 @@ def explained(*results: ExperimentResult) -> dict[str, list[Finding]]:
 
 PLANTS = {
     "faults": "It faults 4 KiB pages one at a time",
-    "copies": "It copies the weights",
+    "copies": "It copies the weights into",
     "computes": "Its process computes for",
     "waits": "page faults that each bring",
     "few": "too few reads are in flight, or they are too small",
@@ -90,7 +92,7 @@ def planted(machine: Simulated, cause: str) -> Measurement:
         faults = machine.size / 4096 * machine.random.uniform(0.8, 1.0)
         return machine.load("onnxruntime", took, took * machine.random.uniform(0.8, 1.0), 0.8, minor_faults=faults)
     if cause == "copies":
-        memory = machine.size * machine.random.uniform(1.8, 2.2)
+        memory = machine.size * machine.random.uniform(0.95, 2.2)
         return machine.load("onnxruntime", took, took * 0.95, minor_faults=memory / 4096 / 50, memory_bytes=memory)
     if cause == "computes":
         return machine.load("onnxruntime", took, took * 0.95, minor_faults=machine.size / 65536 / 4)
@@ -203,3 +205,49 @@ def test_restoring_is_said_to_win_from_where_it_does() -> None:
     assert "beats computing it again at all 2 measured sizes, from 64 tokens on" in says
     says = explained(contexts({64: 0.1, 256: 0.4}, {64: 0.5, 256: 0.9}))["kv_restore"][0].says
     assert "is slower than computing it again, up to 256 tokens" in says
+
+
+# --- the study's table
+
+
+def classes(**storages: float) -> Run:
+    """A Run of storages with these rates, whose loader reads at most 1 GB/s."""
+    results = []
+    for name, storage in storages.items():
+        machine = Simulated(5)
+        machine.size, machine.storage = 1e9, storage
+        cold = machine.load("mapped", max(1.0, 1e9 / storage), 0.9)
+        points = (machine.raw(), cold, machine.load("mapped", 1.0, 0.9, cache="warm"))
+        results.append(
+            made_experiment(
+                f"inference.cold_start@{name}", "inference", "?", "threads", "inference_load", points,
+                fixed={"model": "62m", "threads": 4},
+            )
+        )  # fmt: skip
+        kept = contexts({64: 0.1, 1024: 1.6}, {64: 0.01, 1024: 16e6 / storage + 0.05})
+        results.append(replace(kept, name=f"inference.restore@{name}"))
+    return Run(
+        id="x", started="", finished="", machines=(Machine(),), profile="", command="", experiments=tuple(results)
+    )
+
+
+def test_the_study_puts_storage_loader_and_first_answer_side_by_side() -> None:
+    run = classes(slow=0.25e9, fast=4e9)
+    table = next(one for one in kubernetes_ai_inference.tables(run) if one.columns == SIDE_BY_SIDE)
+    slow, fast = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
+    assert (slow["storage"], fast["storage"]) == ("slow", "fast")
+    assert float(slow["first answer cold s"]) == pytest.approx(4.0, rel=0.02)
+    assert float(fast["first answer cold s"]) == pytest.approx(1.0, rel=0.02)
+    assert int(fast["of the read %"]) == pytest.approx(25, abs=1) and int(slow["of the read %"]) >= 98
+    assert float(slow["KV restore s"]) == pytest.approx(0.114, rel=0.01) and fast["KV recompute s"] == "1.600"
+    assert fast["fio read MB/s"] == "-", "fio was not run"
+
+
+def test_the_study_says_where_a_faster_storage_stops_mattering() -> None:
+    (says,) = (one for one in kubernetes_ai_inference.observations(classes(slow=0.25e9, fast=4e9)) if "stops" in one)
+    assert "at 10" in says or "at 99" in says
+    assert "it still helps slow (" in says and "fast (" not in says
+    (says,) = (one for one in kubernetes_ai_inference.observations(classes(fast=4e9)) if "stops" in one)
+    assert "on none of these does it still help" in says
+    (says,) = (one for one in kubernetes_ai_inference.observations(classes(slow=0.1e9)) if "stops" in one)
+    assert "it still helps slow (10" in says or "it still helps slow (9.9" in says

@@ -45,7 +45,9 @@ ALLOWED: dict[str, set[str]] = {
     "plan": {"spelling", "foreign", "words", "axes", "units", "sweep", "topology", "experiments"},
     # models that are made: their tensors and their files
     "models": {"extras", "foreign", "spelling", "words"},
-    "workloads": {"words", "signals", "statistics", "models", "door"},
+    # requests to a server of a language model, and what they tell
+    "serving": {"words", "units", "statistics", "signals", "formats"},
+    "workloads": {"words", "units", "signals", "formats", "serving", "statistics", "models", "door"},
     "hosts": {
         *("words", "axes", "machine", "topology", "units", "statistics", "engine", "workloads", "workspace", "signals"),
         *("measuring", "processes"),
@@ -91,7 +93,8 @@ ALLOWED: dict[str, set[str]] = {
     "repeatability": {"words", "units", "statistics", "samples"},
     # figures over Runs
     "trends": {"words", "extras", "statistics", "repeatability", "comparison", "store"},
-    "serve": {"words", "printable", "names", "store", "trends", "comparison", "report"},
+    "fleet": {"words", "repeatability", "comparison", "resources", "store", "trends"},
+    "serve": {"words", "printable", "names", "store", "trends", "fleet", "comparison", "report"},
     "findings": {
         *("words", "axes", "machine", "units", "statistics", "curves", "ceilings", "repeatability", "resources"),
         "samples",
@@ -110,7 +113,7 @@ ALLOWED: dict[str, set[str]] = {
             "ceilings",
             "studies",
         ),
-        *("resources", "printable", "door", "extras", "comparison", "trends"),
+        *("resources", "printable", "door", "extras", "comparison", "trends", "fleet"),
     },
     # published studies are data: their questions are plain axes, and their tables come from any Run
     "studies": {"spelling", "words", "axes", "units", "statistics"},
@@ -121,7 +124,7 @@ ALLOWED: dict[str, set[str]] = {
         "foreign",  # files that audit reads
         *("words", "axes", "machine", "units", "topology", "experiments", "plan", "workloads", "hosts", "peers"),
         *("runner", "scenarios", "store", "ceilings", "formats", "comparison", "repeatability", "findings", "report"),
-        *("studies", "resources", "printable", "spelling", "signals", "door", "names", "trends", "serve"),
+        *("studies", "resources", "printable", "spelling", "signals", "door", "names", "trends", "fleet", "serve"),
         "_engine",  # its guard of the signals
         # to serve a measurement, and to check a file against its journal: neither is a point of a plan
         "engine",
@@ -129,7 +132,7 @@ ALLOWED: dict[str, set[str]] = {
 }
 LEFT_OF_THE_WALL = {
     *("engine", "_engine", "topology", "sweep", "experiments", "plan", "workloads", "hosts", "peers", "measurement"),
-    *("workspace", "runner", "scenarios"),
+    *("workspace", "runner", "scenarios", "serving"),
 }
 RIGHT_OF_THE_WALL = {
     *("store", "ceilings", "resources", "curves", "formats", "comparison", "repeatability", "findings", "report"),

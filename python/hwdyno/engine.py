@@ -37,7 +37,7 @@ def run(kernel: str, parameters: dict[str, Any], stop: Stop | None = None) -> di
     machine refused. The first interrupt, or a ``stop`` that is set, gives a reading with ``interrupted`` set.
     """
     stop = stop or Stop()
-    ends = partial(stop.wait, ENDS_S)
+    ends = partial(signals.patiently, stop.wait, ENDS_S)
     with signals.halting(stop.set), signals.at_leave(signals.Stage.REMOVE, ends):
         reading: dict[str, Any] = json.loads(_engine.run(kernel, json.dumps(parameters), stop))
     return reading

@@ -5,10 +5,12 @@ The stored document keeps them; a copy that leaves the machine has them only whe
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from hwdyno.axes import is_loopback
 from hwdyno.words import Run
@@ -85,12 +87,19 @@ def _servers(run: Run) -> Iterator[str | None]:
         address, mark, _ = (machine.storage.source or "").partition(":/")
         yield address if mark else None
     for result in run.experiments:
-        if result.resource == "network":
+        if result.resource in {"network", "inference"}:
             for point in result.points:
                 whole = {**result.fixed, **point.parameters}
                 for key in ("server", "path", "host"):
-                    place = str(whole.get(key) or "")
+                    place = _host(str(whole.get(key) or ""))
                     yield None if not place or is_loopback(place) else place
+
+
+def _host(place: str) -> str:
+    """The host of a URL; anything else as it is."""
+    with contextlib.suppress(ValueError):
+        return urlsplit(place).hostname or place if "://" in place else place
+    return place
 
 
 def _distinct(names: Iterable[str | None]) -> list[str]:

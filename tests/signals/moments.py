@@ -10,6 +10,8 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +25,7 @@ from hwdyno.store import Store, from_json
 from signals.commands import HWDYNO, ROOT, Command, Place, environment
 
 LIMIT_S = 1.0
-"""From the signal that leaves to the end of the process; besides, what the shortest command takes on a busy machine."""
+"""From the signal that leaves to the end of the process, without what the machine itself was late (``Control``)."""
 ORDERLY_S = 120.0
 """For an end that keeps everything, on a busy machine."""
 STARTUP_S = 0.12
@@ -56,7 +58,58 @@ class Verdict:
     problems: list[str] = field(default_factory=list)
     took_s: float = 0.0
     """From the last signal to the end."""
+    late_s: float = 0.0
+    """How late the machine itself was meanwhile (``Control``)."""
     details: str = ""
+
+
+class Control:
+    """A process that only wakes up and ends: what it takes beyond its sleep is the machine's.
+
+    A process that leaves is woken about as often, one wake-up after the other: the guard, the thread that cleans up,
+    the main thread and those that measure, each other for the lock, and for waits of some milliseconds.
+    """
+
+    WAKE_UPS = 10
+    SLEEP_S = 0.01
+
+    def __init__(self) -> None:
+        sleeps = f"[time.sleep({self.SLEEP_S}) for _ in range({self.WAKE_UPS})]"
+        script = f"import os, time; print(flush=True); input(); {sleeps}; os._exit(0)"
+        line = [sys.executable, "-I", "-S", "-c", script]
+        self._process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self._process.stdout is not None
+        self._process.stdout.readline()
+        self.pid = self._process.pid
+        self._began = 0.0
+        self._ended = threading.Thread(target=self._wait, daemon=True)
+        self._took_s = 0.0
+
+    def go(self) -> None:
+        """Begin, beside the process that gets its signal now."""
+        assert self._process.stdin is not None
+        self._began = time.monotonic()
+        self._process.stdin.write(b"\n")
+        self._process.stdin.flush()
+        self._ended.start()
+
+    def _wait(self) -> None:
+        self._process.wait()
+        self._took_s = time.monotonic() - self._began
+
+    def late_s(self) -> float:
+        """How late it ended; 0 where it never began."""
+        if not self._began:
+            self._process.kill()
+            self._wait()
+        else:
+            self._ended.join()
+        for stream in (self._process.stdin, self._process.stdout):
+            assert stream is not None
+            stream.close()
+        if not self._began:
+            return 0.0
+        return max(0.0, self._took_s - self.WAKE_UPS * self.SLEEP_S)
 
 
 def sample(commands: Sequence[Command], count: int, seed: int) -> Iterator[Moment]:
@@ -117,7 +170,10 @@ def _end(process: subprocess.Popen[bytes], verdict: Verdict, startup: float, dir
     """Send the signals, wait for the end, and judge status, time and Runs."""
     moment = verdict.moment
     first, *rest = [getattr(signal, f"SIG{word}") for word in moment.how.split()]
+    control = Control()
     sent_at, sent_wall = time.monotonic(), time.time()
+    if not rest:
+        control.go()
     is_early = not _owns_signals(process.pid)
     process.send_signal(first)
     leaves = not moment.command.keeps
@@ -125,9 +181,10 @@ def _end(process: subprocess.Popen[bytes], verdict: Verdict, startup: float, dir
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(moment.gap_s)
             break
-        while _is_pending(process.pid, first):
+        while is_pending(process.pid, first):
             time.sleep(0.002)  # A second one of the same kind would be merged with it.
         sent_at, leaves = time.monotonic(), True
+        control.go()
         process.send_signal(number)
     try:
         status = process.wait(ORDERLY_S)
@@ -135,8 +192,10 @@ def _end(process: subprocess.Popen[bytes], verdict: Verdict, startup: float, dir
         verdict.problems.append("does not end")
         process.kill()
         process.wait()
+        control.late_s()
         return
     verdict.took_s = time.monotonic() - sent_at
+    verdict.late_s = control.late_s()
     runs = _runs(directory / "home", verdict, moment.how == "KILL")
     says = (directory / "stderr").read_text(errors="replace")
     if moment.how == "KILL":
@@ -157,7 +216,7 @@ def _end(process: subprocess.Popen[bytes], verdict: Verdict, startup: float, dir
             verdict.problems.append(f"status {status}")
         return
     verdict.outcome = "kept" if runs else "left"
-    if leaves and verdict.took_s > LIMIT_S + startup:
+    if leaves and verdict.took_s - verdict.late_s > LIMIT_S:
         verdict.problems.append("takes over 1 s")
     for path, run in runs:
         if not run.interrupted and path.stat().st_mtime > sent_wall:
@@ -170,7 +229,7 @@ def _end(process: subprocess.Popen[bytes], verdict: Verdict, startup: float, dir
         verdict.problems.append("no Run")
 
 
-def _is_pending(pid: int, number: int) -> bool:
+def is_pending(pid: int, number: int) -> bool:
     """Whether a signal was sent but not taken yet (proc(5): ShdPnd)."""
     return _has_signal(pid, "ShdPnd", number)
 

@@ -48,6 +48,7 @@ COMMANDS = (
     Command("compare", "compare runs, machines, tables, makers' figures"),
     Command("project", "project a run's curves to loads far past the measured ones"),
     Command("history", "list the stored runs; since when is what slower"),
+    Command("fleet", "find the slow machine of many, and what is different about it"),
     Command("serve", "show runs, trends, comparisons and the fleet in a browser"),
     Command("export", "write runs as CSV or Parquet"),
     Command("explain", "explain a finding: law, drawing, example, limits"),
@@ -76,7 +77,7 @@ def overview() -> str:
             *lines,
             "",
             "start with:  hwdyno run      (safe: writes one file, removes it, and ends within 3 minutes)",
-            "exit:  0 valid   1 below --fail-under or a regression   2 usage or error",
+            "exit:  0 valid   1 below --fail-under, a regression or a slow node   2 usage or error",
             "       3 degraded or partial   130 interrupted (143 SIGTERM, 129 SIGHUP); results so far are saved",
             "",
         ]

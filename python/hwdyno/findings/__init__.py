@@ -52,6 +52,8 @@ FAMILIES = (
     "inference",
     "kv_cache",
     "vector_search",
+    # How does a server of a language model answer?
+    "serving",
     # What resources cost each other
     "contention",
     # Memory and arithmetic

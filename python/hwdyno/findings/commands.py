@@ -9,8 +9,8 @@ from pathlib import PurePath
 
 from hwdyno.axes import shares_joined
 from hwdyno.resources import find
-from hwdyno.units import parse_size
-from hwdyno.words import Axis, Declaration, ExperimentResult, Parameters, Run, Scalar
+from hwdyno.units import LARGEST_SIZE, parse_size
+from hwdyno.words import Axis, Declaration, ExperimentResult, Parameters, Run, Scalar, UserError
 
 _NO_AXES = {
     *("seed", "path", "cpus", "files", "samples_per_file", "record_bytes", "record_bytes_stdev", "format", "prefix"),
@@ -38,6 +38,54 @@ _OURS, _SCRATCH, _PLAIN = "hwdyno-", "hwdyno-scratch-", "storage.pattern."
 """What the names of made folders begin with, of a run's own directory among them, and of experiments of plain reads."""
 _SECTOR = 512
 _PAGE = 4096
+
+
+_COUNT = (1.0, 1024.0)
+_OF_IMPORTED: dict[str, dict[str, tuple[str, ...] | tuple[float, float]]] = {
+    "storage": {
+        "rw": ("read", "write", "rw", "randread", "randwrite", "randrw", "trim", "randtrim"),
+        "rwmixread": (0.0, 100.0), "bs": (512.0, 1e12), "iodepth": _COUNT, "numjobs": _COUNT, "direct": (0.0, 1.0),
+        "size": (1.0, 1e18), "runtime": (1e-3, 1e6), "ioengine": ("io_uring", "libaio", "psync", "mmap", "stdio"),
+        "drop_cache": (0.0, 1.0), "sync": ("none", "sync", "dsync"),
+    },
+    "memory": {
+        "operation": ("read", "write", "copy", "nt_write", "nt_copy", "scale", "add", "triad", "nt_triad"),
+        "threads": _COUNT, "working_set": (4096.0, 1e14), "stride": (8.0, 1e9), "delay": (0.0, 1e9),
+        "runtime": (1e-3, 1e6),
+    },
+    "compute": {"threads": _COUNT, "n": (2.0, 1e6), "runtime": (1e-3, 1e6)},
+    "network": {
+        "protocol": ("tcp", "udp"), "streams": (1.0, 128.0), "message": (1.0, 1e6), "block": (1.0, 1e9),
+        "direction": ("up", "down", "both"), "runtime": (1e-3, 1e6), "rate": (0.0, 1e14),
+    },
+    "training": {"accelerators": (1.0, 4096.0)},
+}  # fmt: skip
+"""By resource: what of a foreign result's axes its command takes, by choice or by range. Other tools have other words
+for their tests, and a resource without a command is measured by ``hwdyno run``."""
+
+
+def takable(result: ExperimentResult, parameters: Parameters) -> Parameters:
+    """What a command of ours takes of a foreign result's parameters."""
+    known = _OF_IMPORTED.get(result.resource, {})
+    found = {name: value for name, value in parameters.items() if name in known and _fits(value, known[name])}
+    if "message" in found:  # A round trip, which has no stream and no block.
+        found = {name: value for name, value in found.items() if name not in {"streams", "block", "rate"}}
+    if "bs" in found and parse_size(str(found.get("size", LARGEST_SIZE))) < parse_size(
+        str(found["bs"]).partition(",")[0]
+    ):
+        found.pop("size")
+    return found
+
+
+def _fits(value: Scalar, allowed: tuple[str, ...] | tuple[float, float]) -> bool:
+    """Whether an option takes a value: one of its words, a number in its range, or a list of such numbers."""
+    if isinstance(allowed[0], str):
+        return str(value).partition(":")[0] in allowed
+    low, high = float(allowed[0]), float(allowed[1])
+    try:
+        return all(low <= float(parse_size(part)) <= high for part in str(value).lower().split(","))
+    except (UserError, ValueError):
+        return isinstance(value, bool | int | float) and low <= float(value) <= high
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +177,8 @@ def command_of(run: Run, result: ExperimentResult, parameters: Mapping[str, Scal
         of_data = {name: str(result.fixed.get(name) or "") for name in ("workload", "accelerator")}
         of_data["samples"] = _samples(run, result)
         options |= {name: value for name, value in of_data.items() if value and name not in options}
-    words = ("hwdyno", *(kernel.command or result.resource or "run").split())
+    measured = result.resource if not run.imported_from or result.resource in _OF_IMPORTED else "run"
+    words = ("hwdyno", *(kernel.command or measured or "run").split())
     if find(result.resource).by_scenario and words[:2] == of_run.words[:2]:
         # Its options choose and size what is prepared, such as a workload's own file.
         mine = replace(of_run.without(_OF_A_REPORT), words=(*words, *(w for w in of_run.words if w.startswith("++"))))

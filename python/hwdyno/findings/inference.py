@@ -24,8 +24,8 @@ WAITS = 0.5
 SMALL_PAGE = 4096
 PAGES_APART = 0.5
 """The share of a file's pages that fault one at a time, from which on faults of 4 KiB are named."""
-COPIED = 1.5
-"""Bytes of memory for each byte of the file, from which on copies are named."""
+COPIED = 0.8
+"""Bytes of memory that no file backs for each byte of the file, from which on copies are named."""
 PARTS = {"open_s": "open", "read_s": "read", "deserialize_s": "deserialize", "first_answer_s": "first answer"}
 SMALL_MODEL = 200_000_000
 """Weights below which an engine's work for each operator shows beside the reads."""
@@ -158,15 +158,17 @@ def cause_of(one: Load) -> str:
     memory = one.detail("memory_bytes")
     if busy >= BUSY:
         says = f"Its process computes for {percent(min(1.0, busy))} of that time, {cpu_s / size * 1e9:.2f} s a GB"
-        if faults * SMALL_PAGE >= PAGES_APART * size:
+        one_at_a_time = faults * SMALL_PAGE >= PAGES_APART * size
+        if memory >= COPIED * size:
+            pages = f", in {format_count(faults)} page faults of 4 KiB each" if one_at_a_time else ""
+            return f"{says}. It copies the weights into {format_size(memory)} of new memory{pages}."
+        if one_at_a_time:
             system = one.point.cpu_system_s or 0.0
             of_kernel = system / max(1, one.point.repeats) / cpu_s
             return (
                 f"{says}, {percent(of_kernel)} of it in the kernel. It faults 4 KiB pages one at a time: "
                 f"{format_count(faults)} faults."
             )
-        if memory >= COPIED * size:
-            return f"{says}. It copies the weights: {format_size(memory)} of memory for {format_size(size)} of files."
         return f"{says}."
     majors = one.detail("major_faults")
     if 1 - busy >= WAITS and majors and majors * SMALL_PAGE * 256 >= size:

@@ -133,6 +133,10 @@ class Resource:
     is_memory_traffic: bool = False
     """Whether the bytes that it counts cross the memory's channels."""
 
+    # Its part of the survey
+    survey_parts: tuple[str, ...] = ()
+    """The parts of a Machine that bear on it most; where two machines differ in its figures, they come first."""
+
     # Its part of a run
     by_default: bool = True
     """Whether ``hwdyno run`` measures it by default."""

@@ -16,4 +16,5 @@ RESOURCE = Resource(
     bursty=True,
     by_scenario=True,
     on_faults="Check dmesg and the data set for missing or truncated files",
+    survey_parts=("storage", "memory"),
 )

@@ -15,7 +15,7 @@ from hwdyno.units import number_at
 from hwdyno.words import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from hwdyno.experiments import Experiment
     from hwdyno.hosts import Host
@@ -36,21 +36,33 @@ def make(request: Request, host: Host) -> Scenario:
     return scenario_of(request, host, source, parts)
 
 
-def scenario_of(request: Request, host: Host, source: Source, parts: Sequence[str]) -> Scenario:
-    """The named parts, for each storage; decoding and memory are the same for all storages and measured once."""
+def scenario_of(
+    request: Request,
+    host: Host,
+    source: Source,
+    parts: Sequence[str],
+    axes: Mapping[str, Mapping[str, Any]] | None = None,
+    *,
+    names: bool = False,
+) -> Scenario:
+    """The named parts, for each storage; decoding and memory are the same for all storages and measured once.
+
+    ``axes`` has the axes of each part, where they are not the request's for all of them. With ``names`` an experiment
+    has its storage's name also where there is one storage.
+    """
     from hwdyno import plan as plans
 
     request.check_places()
     chosen: list[Chosen] = []
     preparations: list[Any] = []
-    many = len(request.places) > 1
+    many = names or len(request.places) > 1
     for name, place in request.places:
         mine = [
             _placed(one, source, name, place, many=many and one.name in {PARTS[0], PARTS[3]})
             for one in _experiments(request, source, parts)
             if name == request.places[0][0] or one.name in {PARTS[0], PARTS[3]}
         ]
-        chosen += [(request.as_part(one, one.time_share), _axes(one, request)) for one in mine]
+        chosen += [(request.as_part(one, one.time_share), _axes(one, request, axes)) for one in mine]
     is_whole = not request.axes and not request.is_brief and request.budget_s is None
     budget_s = plans.budget_of(request.profile, request.peers) if is_whole else request.budget_s
     plan = replace(request, budget_s=budget_s).plan(chosen, host)
@@ -105,7 +117,9 @@ def _placed(one: Experiment, source: Source, name: str, place: Path, *, many: bo
     )
 
 
-def _axes(one: Experiment, request: Request) -> dict[str, Any]:
+def _axes(one: Experiment, request: Request, axes: Mapping[str, Mapping[str, Any]] | None) -> dict[str, Any]:
+    if axes is not None:
+        return dict(axes.get(one.name.partition("@")[0], {}))
     return {} if one.name == PARTS[2] else dict(request.axes)
 
 

@@ -31,7 +31,7 @@ MADE_S_PER_BYTE = 4e-9
 _PIECE = 8 << 20
 
 MODEL = Option(
-    "--model", f"{', '.join(shapes.NAMES)}, or a .safetensors, .onnx or .gguf file (default: 62m)", "NAME|FILE",
+    "--model", f"{', '.join(shapes.NAMES)}, or a file: .safetensors, .onnx, .gguf", "NAME|FILE",
     default="62m",
 )  # fmt: skip
 

@@ -97,7 +97,7 @@ class Writer:
 
     def seal(self) -> None:
         """Store the points so far as a partial Run, without findings; the journal stays where that cannot be."""
-        if self._writing.acquire(timeout=SEAL_S) and not self._file.closed:
+        if signals.patiently(lambda step_s: self._writing.acquire(timeout=step_s), SEAL_S) and not self._file.closed:
             run = from_journal(self.path.read_bytes(), self.path, "interrupted")
             run = replace(run, finished=datetime.now(timezone.utc).astimezone().isoformat(timespec="seconds"))
             write_once(self.path.with_suffix(".json"), to_json(run))

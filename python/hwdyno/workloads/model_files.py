@@ -14,6 +14,7 @@ from hwdyno.models import GGUF, GRAPH, WEIGHTS
 PAGE = mmap.PAGESIZE
 _COMPANIONS = {".safetensors", ".data", ".onnx_data", ".bin", ".weights"}
 _TOUCH = 1 << 20
+_PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
 
 def files_of(path: Path, loader: str) -> tuple[Path, ...]:
@@ -91,7 +92,7 @@ def reused(chunk: int, threads: int) -> Place:
 def fresh(files: Sequence[Path], chunk: int) -> Place:
     """Memory for all files one after the other, which nobody has touched yet."""
     size = sum(one.stat().st_size + -one.stat().st_size % PAGE for one in files)
-    whole = memoryview(mmap.mmap(-1, size + -size % PAGE + chunk))
+    whole = memoryview(mmap.mmap(-1, size + -size % PAGE + chunk, _PRIVATE))
     return lambda thread, offset, length: whole[offset : offset + length]
 
 
@@ -147,7 +148,7 @@ def run_threads(work: Callable[[int], None], threads: int) -> None:
 
 def touched(size: int) -> mmap.mmap:
     """Memory at a page's boundary, every page of which was written once."""
-    made = mmap.mmap(-1, size + -size % PAGE)
+    made = mmap.mmap(-1, size + -size % PAGE, _PRIVATE)
     for at in range(0, len(made), PAGE):
         made[at] = 1
     return made

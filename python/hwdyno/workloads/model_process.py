@@ -24,6 +24,9 @@ class Phases:
 
     def __init__(self) -> None:
         self.found: dict[str, float] = {}
+        self._before = anonymous_bytes()
+        self.memory_bytes = 0.0
+        """The most memory at the end of a part that no file backs, beyond what there was before."""
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -32,6 +35,7 @@ class Phases:
         yield
         for key, value in counters().items():
             self.found[f"{name}_{key}"] = self.found.get(f"{name}_{key}", 0.0) + value - before[key]
+        self.memory_bytes = max(self.memory_bytes, anonymous_bytes() - self._before)
 
     def total(self, key: str) -> float:
         """One counter over all parts."""
@@ -78,7 +82,7 @@ def load(job: dict[str, Any]) -> dict[str, Any]:
     for name in ("onnxruntime",) * (loader in {"onnxruntime", "mapped"}) + ("xllamacpp",) * (loader == "llama.cpp"):
         __import__(name)
     (files.drop if job["cache"] == "cold" else files.warm)(its)
-    cached, before = files.cached_share(its), anonymous_bytes()
+    cached = files.cached_share(its)
     phases = Phases()
     size = _LOADERS[loader](job, path, its, phases)
     return {
@@ -91,7 +95,7 @@ def load(job: dict[str, Any]) -> dict[str, Any]:
             "major_faults": phases.total("major"),
             "minor_faults": phases.total("minor"),
             "fetched_bytes": phases.total("fetched"),
-            "memory_bytes": max(0.0, anonymous_bytes() - before),
+            "memory_bytes": phases.memory_bytes,
             **{name: value for name, value in phases.found.items() if name.endswith(("_s", "_major", "_minor"))},
         },
     }

@@ -326,7 +326,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from training' -l fail-under -d 'e
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a inference -d 'measure a model’s start from storage, its decoding, KV cache and vector search'
-complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l model -d 'tiny, 32m, 62m, 246m, 850m, resnet50, encoder, or a .safetensors, .onnx or .gguf file' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l model -d 'tiny, 32m, 62m, 246m, 850m, resnet50, encoder, or a file: .safetensors, .onnx, .gguf' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l keep -d 'keep what was made for the next run'
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l generate -d 'make it, keep it, and measure nothing'
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l cold -d 'time to ready by these loaders: raw, direct, read, mmap, safetensors, onnxruntime, mapped, llama.cpp' -r
@@ -334,6 +334,11 @@ complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l decode -d 'toke
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l kv-cache -d 'the model whose KV cache is stored: llama3.1-8b, llama3.1-70b …' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l scale -d 'share of the contexts’ tokens to use' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l restore -d 'restore or recompute in these engines: onnxruntime, llama.cpp' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l server -d 'drive this OpenAI-compatible server' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l serve -d 'serve this GGUF file by llama.cpp on loopback, and drive that server' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l slots -d 'requests that it answers at once' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l server-threads -d 'its threads' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l context -d 'tokens of context in each slot' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l vector-search -d 'build and search a diskann, hnsw or ivf index of --vectors' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l cache -d 'the page cache before' -x -a 'cold warm'
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l threads -d 'reading threads of raw, direct and read' -r
@@ -357,6 +362,25 @@ complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l fsync -d 'sync 
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l verify -d 'verify every block read' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l way -d 'recompute: prefill again' -x -a 'recompute restore'
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l tokens -d 'tokens of the context' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l endpoint -d 'completions: token ids, of exact lengths' -x -a 'completions chat'
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l served-model -d 'name at the server' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l concurrency -d 'users, each with one request at a time' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l rate -d 'requests/s, however many are unanswered' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l arrivals -d 'how the requests of a rate come' -x -a 'poisson gamma constant trace'
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l burstiness -d 'shape of gamma arrivals: below 1 bursts, 1 Poisson, above 1 more even' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l think-time -d 'a user’s pause after an answer' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l trace -d 'file of --arrivals trace: Mooncake, BurstGPT or Azure' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l input-tokens -d 'of a prompt: 128, uniform:64:256, normal:128:32, lognormal:128:0.5, exponential:128' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l output-tokens -d 'of an answer, likewise' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l text-prompts -d 'words instead of token ids' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l ignore-eos -d 'answers of full length: go on past an end token' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l reuse-prompts -d 'allow the server’s prefix cache' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l ttft-target -d 'goodput: time to first token' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l tpot-target -d 'goodput: time a token' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l connections -d 'at most so many at once' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l timeout -d 'for a whole answer' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l allow-remote -d 'load a server on another host' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l requests -d 'users send at least so many in all' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l vectors -d 'number of vectors' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l dim -d 'dimensions of a vector, 4 bytes each' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l distribution -d 'distribution of the vectors: low-dimensional as embeddings are, or uniform' -x -a 'clustered uniform'
@@ -507,6 +531,11 @@ complete -c hwdyno -n '__fish_seen_subcommand_from history' -l json -d 'print th
 complete -c hwdyno -n '__fish_seen_subcommand_from history' -l limit -d 'only the newest N' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from history' -l store -d 'the Runs: a folder or postgresql://…' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from history' -l help -d 'show this help'
+complete -c hwdyno -f -n __fish_use_subcommand -a fleet -d 'find the slow machine of many, and what is different about it'
+complete -c hwdyno -n '__fish_seen_subcommand_from fleet' -l metric -d 'only the figures with this in their name' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from fleet' -l json -d 'print the fleet as JSON'
+complete -c hwdyno -n '__fish_seen_subcommand_from fleet' -l store -d 'the Runs: a folder or postgresql://…' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from fleet' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a serve -d 'show runs, trends, comparisons and the fleet in a browser'
 complete -c hwdyno -n '__fish_seen_subcommand_from serve' -l port -d '0 for any free one' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from serve' -l listen -d 'address to listen on: others may read' -r
@@ -523,7 +552,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from export' -l ceiling -d 'a limi
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l store -d 'the Runs: a folder or postgresql://…' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a explain -d 'explain a finding: law, drawing, example, limits'
-complete -c hwdyno -n '__fish_seen_subcommand_from explain' -f -a 'physical_ceiling rated_exceeded little rate_times_size unwritten_file compressed_file page_cache direct_refused synchronous_engine depth_not_reached faults cached_writes cache_hidden host_cache contradicts_itself disk_not_reached array_in_cache unverified mislabelled_accelerator unit_slip runs_backwards latency_floor through_page_cache too_fast_for_class too_many_lines on_loopback formula_yields_other memory_by_clock flops_per_core line_rate_in_bytes claim_exceeded rate_not_reached users_wait too_short small_region shared_blocks unequal_jobs client_bound stalls throttled not_steady another_run others_at_work steal cpu_limited io_limit swapping clock_dropped interval_not_reached outlying_repeats load_before link_below_its_best between_runs host_missing hosts_apart straggler knee still_rising saturated load_without_effect best_block_size best_combination snia_not_steady mix_penalty spinning_or_solid network_blackhole network_mtu network_no_link network_virtual_link network_link network_policed network_ends_bound network_window network_loss network_datagram_loss network_bufferbloat network_congestion training_other_data training_faults training_uneven training_too_small training_read_ahead training_cached training_client_bound training_au training_law training_capacity training_plain training_beside_dlio training_beside_loaders load_not_cold cold_start load_gap storage_stops_mattering decode_bound kv_restore io_corrupt io_faults io_nothing_done io_client_bound kv_too_few kv_no_room kv_users vector_recall vector_queries contention no_contention wrong_result practical_bandwidth write_allocate huge_pages lines_in_flight claimed_cache loaded_latency wrong_node tlb_reach noisy_neighbour wide_clock_drop operands_cost peak_share linpack_share pinned_library costly_setting peer_ratio rolls_over off_the_curve repeats_disagree two_modes modes_nearby'
+complete -c hwdyno -n '__fish_seen_subcommand_from explain' -f -a 'physical_ceiling rated_exceeded little rate_times_size unwritten_file compressed_file page_cache direct_refused synchronous_engine depth_not_reached faults cached_writes cache_hidden host_cache contradicts_itself disk_not_reached array_in_cache unverified mislabelled_accelerator unit_slip runs_backwards latency_floor through_page_cache too_fast_for_class too_many_lines more_than_memory on_loopback formula_yields_other memory_by_clock flops_per_core line_rate_in_bytes claim_exceeded rate_not_reached users_wait too_short small_region shared_blocks unequal_jobs client_bound stalls throttled not_steady another_run others_at_work steal cpu_limited io_limit swapping clock_dropped interval_not_reached outlying_repeats load_before link_below_its_best between_runs host_missing hosts_apart straggler knee still_rising saturated load_without_effect best_block_size best_combination snia_not_steady mix_penalty spinning_or_solid network_blackhole network_mtu network_no_link network_virtual_link network_link network_policed network_ends_bound network_window network_loss network_datagram_loss network_bufferbloat network_congestion training_other_data training_faults training_uneven training_too_small training_read_ahead training_cached training_client_bound training_au training_law training_capacity training_plain training_beside_dlio training_beside_loaders load_not_cold cold_start load_gap storage_stops_mattering decode_bound kv_restore io_corrupt io_faults io_nothing_done io_client_bound kv_too_few kv_no_room kv_users vector_recall vector_queries serving_faults serving_late serving_client_bound serving_short serving_cached serving_chunks serving_rate serving_capacity serving_limit contention no_contention wrong_result practical_bandwidth write_allocate huge_pages lines_in_flight claimed_cache loaded_latency wrong_node tlb_reach noisy_neighbour wide_clock_drop operands_cost peak_share linpack_share pinned_library costly_setting peer_ratio rolls_over off_the_curve repeats_disagree two_modes modes_nearby'
 complete -c hwdyno -n '__fish_seen_subcommand_from explain' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a schema -d 'print the JSON Schema of the Run document'
 complete -c hwdyno -n '__fish_seen_subcommand_from schema' -l help -d 'show this help'
