@@ -43,9 +43,11 @@ ALLOWED: dict[str, set[str]] = {
     "sweep": {"spelling", "words", "axes", "units", "topology"},
     "experiments": {"spelling", "words", "axes", "units", "sweep", "topology", "resources"},
     "plan": {"spelling", "foreign", "words", "axes", "units", "sweep", "topology", "experiments"},
+    # models that are made: their tensors and their files
+    "models": {"extras", "foreign", "spelling", "words"},
     # requests to a server of a language model, and what they tell
     "serving": {"words", "units", "statistics", "signals", "formats"},
-    "workloads": {"words", "units", "signals", "formats", "serving"},
+    "workloads": {"words", "units", "signals", "formats", "serving", "statistics", "models", "door"},
     "hosts": {
         *("words", "axes", "machine", "topology", "units", "statistics", "engine", "workloads", "workspace", "signals"),
         *("measuring", "processes"),
@@ -62,7 +64,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "scenarios": {
         *("spelling", "words", "units", "foreign", "statistics", "sweep", "plan", "experiments", "formats", "studies"),
-        *("hosts", "runner", "workspace", "signals", "processes", "door", "serving"),
+        *("hosts", "runner", "workspace", "signals", "processes", "door", "serving", "models"),
         "peers",  # as a type
         # what is driven beside what: a resource names its knee
         *("axes", "resources"),
@@ -166,7 +168,6 @@ UNUSED_METHODS = {
         "http.server calls them",
     ),
     "hwdyno.printable.Escaping.writelines": "libraries that write to a stream call it",
-    "hwdyno.statistics.Histogram.from_values": "tests make histograms of values that they know by it",
     "hwdyno.machine.Machine.part": "a new resource reads its own part of the survey by it",
 }
 """Methods that the package does not use, each with its reason."""

@@ -17,29 +17,32 @@ if TYPE_CHECKING:
 COMMAND = "inference"
 
 HELP = Help(
-    title="tests",
+    title="tests (default: the first three, of a model that is made)",
     rows=lambda: (
+        ("--cold LOADERS", "Time to ready, from storage and from the page cache"),
+        ("--decode STACKS", "Tokens/s of one sequence beside what memory allows"),
+        ("--restore STACKS", "KV cache read back, or computed again"),
         ("--server URL", "Tokens/s and latency of any OpenAI-compatible server"),
         ("--serve FILE", "The same of a GGUF file, served by llama.cpp"),
         ("--kv-cache MODEL", "KV cache by number of users"),
         ("--vector-search INDEX", "Vector search: queries/s, latency and recall"),
     ),
     options=(
+        "model",
+        "threads",
+        "tokens",
         "concurrency",
         "rate",
         "input_tokens",
         "output_tokens",
         "users",
-        "threads",
         "path",
         "keep",
-        "profile",
-        "peers",
     ),
     examples=(
+        "hwdyno inference --path .",
         "hwdyno inference --server http://127.0.0.1:8000 --concurrency 1..64",
         "hwdyno inference --kv-cache llama3.1-8b --users 1..16 --path .",
-        "hwdyno inference --vector-search diskann --threads 1,2 --path .",
     ),
 )
 

@@ -39,6 +39,8 @@ class Experiment:
     """Shared parameters that the machine or a data set decides: advice does not name them."""
     named_as: Mapping[str, str] = field(default_factory=dict)
     """By axis: the command's option for it, without the dashes; a command always names these."""
+    measured_by: str = ""
+    """The resource whose command measures its kernel, where that is another one than its own."""
     by_name: bool = False
     """Whether a command selects its kernel by this experiment's name, because no axis does."""
     ceilings: tuple[CeilingClass, ...] = ()

@@ -2,8 +2,58 @@
 
 from __future__ import annotations
 
-from hwdyno.experiments import Experiment
+from hwdyno.experiments import Experiment, doublings
 from hwdyno.sweep import Sweep
+
+# Each storage and each model has a copy, whose `fixed` has the model, and whose sweep has the loaders that are here.
+COLD_START = Experiment(
+    name="inference.cold_start",
+    asks="Time to ready by loader, from storage and from the page cache",
+    kernel="inference_load",
+    load="threads",
+    sweep=Sweep(loader=("raw", "read", "mmap", "onnxruntime", "mapped"), cache="cold", threads=4)
+    + Sweep(loader=("read", "mmap", "onnxruntime", "mapped"), cache="warm", threads=4),
+    base=Sweep(loader=("raw", "mapped"), cache="cold", threads=4),
+    named_as={"loader": "cold", "model": "model"},
+    time_share=0.7,
+    setup_s=0.8,
+)
+
+DECODE = Experiment(
+    name="inference.decode",
+    asks="Tokens/s of one sequence by threads",
+    kernel="inference_decode",
+    load="threads",
+    sweep=Sweep(stack="onnxruntime", threads=doublings(1)),
+    base=Sweep(stack="onnxruntime", threads=1),
+    named_as={"stack": "decode", "model": "model"},
+    setup_s=1.2,
+)
+
+# What a token reads at most in a second: its bound is this bandwidth over its bytes.
+MEMORY = Experiment(
+    name="inference.memory",
+    asks="Memory read bandwidth, which bounds decoding",
+    kernel="memory_bandwidth",
+    load="threads",
+    sweep=Sweep(operation="read", threads=doublings(1)),
+    measured_by="memory",
+    needs=("main_memory",),
+    time_share=0.3,
+    setup_s=0.5,
+)
+
+RESTORE = Experiment(
+    name="inference.restore",
+    asks="KV cache: restore or recompute",
+    kernel="inference_restore",
+    load="tokens",
+    sweep=Sweep(stack="onnxruntime", way=("recompute", "restore"), tokens=(64, 256, 1024), threads=1),
+    base=Sweep(stack="onnxruntime", way=("recompute", "restore"), tokens=256, threads=1),
+    named_as={"stack": "restore", "model": "model"},
+    metric="latency",
+    setup_s=2.0,
+)
 
 # Each model has a copy, whose `fixed` has the model, its scale and its path.
 KV_CACHE = Experiment(

@@ -49,6 +49,7 @@ FAMILIES = (
     "training_capacity",
     "training_peer",
     "training_loaders",
+    "inference",
     "kv_cache",
     "vector_search",
     # How does a server of a language model answer?

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from hwdyno.ceilings import inference
 from hwdyno.resources.description import Resource
 
 RESOURCE = Resource(
     name="inference",
     title="Inference",
     rate_word="tokens/s",
-    headline_rules=("kv_users", "vector_queries", "serving_capacity"),
+    headline_rules=("cold_start", "decode_bound", "kv_restore", "kv_users", "vector_queries", "serving_capacity"),
+    derived={inference.LOAD: inference.of_file, inference.DECODE: inference.of_memory},
     limits=("the storage's parallelism", "how the loader reads", "the engine's own work for each operator"),
     by_default=False,
     client="by_rule",

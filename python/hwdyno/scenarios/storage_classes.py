@@ -7,7 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hwdyno.scenarios import Kind, Option, kv_cache, manifests, plain_reads, training, vector_search
+from hwdyno.models.installed import is_here
+from hwdyno.scenarios import Kind, Option, inference, kv_cache, manifests, plain_reads, training, vector_search
+from hwdyno.scenarios.model import Source
 from hwdyno.scenarios.request import Chosen, Request, free_bytes
 from hwdyno.scenarios.scenario import Scenario, together
 
@@ -20,6 +22,9 @@ of 6 steps, longer than the 4 batches that 4 readers hold ahead."""
 SCALES = {"quick": 0.01, "standard": 0.1, "full": 1.0}
 """Of the contexts' tokens."""
 MODEL, USERS = "llama3.1-8b", "1,4,16"
+MODELS = {"quick": "62m", "standard": "246m", "full": "850m"}
+"""What is loaded from each storage."""
+LOADERS, RESTORED = "raw,onnxruntime,mapped", "64,1024"
 INDEX, THREADS = "diskann", "1,4"
 GRID_AXES: dict[str, tuple[str | int, ...]] = {
     "rw": ("read", "write", "randread", "randwrite", "randrw:70"),
@@ -57,13 +62,26 @@ def make(request: Request, host: Host) -> Scenario:
         axes={"threads": THREADS, **({} if budgeted else {"runtime": vector_search.RUNTIME_S[request.profile]})},
         options={"vector_search": INDEX},
     )
-    parts = (loaded, *grids, kv_cache.make(served, host), vector_search.make(searched, host))
+    parts = (
+        loaded, *grids, *_model(request, host), kv_cache.make(served, host), vector_search.make(searched, host),
+    )  # fmt: skip
     whole = together(parts)
     if budgeted:
         # A time that a part states for its own readings does not outdo what the user has left for all of them.
         whole = replace(whole, plan=replace(whole.plan, given=whole.plan.given - {"runtime"}))
     # A study's report has tables.
     return replace(whole, remarks=(), summary=loaded.summary)
+
+
+def _model(request: Request, host: Host) -> tuple[Scenario, ...]:
+    """A model's cold start and its KV cache on each storage; nothing where no engine is installed."""
+    if not is_here("onnxruntime"):
+        return ()
+    source = Source(MODELS.get(request.profile, MODELS["quick"]))
+    chosen = replace(request, load=None, options={"cold": LOADERS, "restore": "onnxruntime"})
+    parts = (inference.PARTS[0], inference.PARTS[3])
+    axes = {inference.PARTS[3]: {"tokens": RESTORED}}
+    return (inference.scenario_of(chosen, host, source, parts, axes, names=True),)
 
 
 def grid_of(request: Request, host: Host, *, timed: bool = True) -> Scenario:

@@ -231,11 +231,7 @@ KIND = Kind(
     command="inference",
     make=make,
     title="vector search",
-    options=(
-        Option("--vector-search", "build and search a diskann, hnsw or ivf index of --vectors", "INDEX"),
-        Option("--keep", "keep what was made for the next run", kind=bool, default=False),
-        Option("--generate", "make it, keep it, and measure nothing", kind=bool, default=False),
-    ),
+    options=(Option("--vector-search", "build and search a diskann, hnsw or ivf index of --vectors", "INDEX"),),
     chosen_by="vector_search",
     kernel=KERNEL,
     hidden=HIDDEN,

@@ -326,16 +326,27 @@ complete -c hwdyno -n '__fish_seen_subcommand_from training' -l fail-under -d 'e
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a inference -d 'measure a model’s start from storage, its decoding, KV cache and vector search'
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l model -d 'tiny, 32m, 62m, 246m, 850m, resnet50, encoder, or a file: .safetensors, .onnx, .gguf' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l keep -d 'keep what was made for the next run'
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l generate -d 'make it, keep it, and measure nothing'
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l cold -d 'time to ready by these loaders: raw, direct, read, mmap, safetensors, onnxruntime, mapped, llama.cpp' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l decode -d 'tokens/s of these engines: onnxruntime, llama.cpp' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l kv-cache -d 'the model whose KV cache is stored: llama3.1-8b, llama3.1-70b …' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l scale -d 'share of the contexts’ tokens to use' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l restore -d 'restore or recompute in these engines: onnxruntime, llama.cpp' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l server -d 'drive this OpenAI-compatible server' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l serve -d 'serve this GGUF file by llama.cpp on loopback, and drive that server' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l slots -d 'requests that it answers at once' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l server-threads -d 'its threads' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l context -d 'tokens of context in each slot' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l vector-search -d 'build and search a diskann, hnsw or ivf index of --vectors' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l keep -d 'keep what was made for the next run'
-complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l generate -d 'make it, keep it, and measure nothing'
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l cache -d 'the page cache before' -x -a 'cold warm'
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l threads -d 'reading threads of raw, direct and read' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l chunk -d 'bytes of one read' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l load -d 'axis of the curves' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l prompt -d 'tokens before the first decoded one' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l prepack -d 'ONNX Runtime reorders weights when it loads them' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l runtime -d 'decode for this long' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l users -d 'concurrent users, each waiting for an answer' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l user-kind -d 'kind of users: tokens per turn and think time' -x -a 'mixed chatbot coding document'
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l turns -d 'most turns of a conversation' -r
@@ -345,12 +356,12 @@ complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l think -d 'facto
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l memory -d 'size of the memory tier above the storage' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l capacity -d 'size of the storage tier' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l transfer-size -d 'size of one read or write' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l runtime -d 'length of the timed region' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l direct -d 'bypass the page cache' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l drop-cache -d 'without direct: drop an entry from the page cache before reading it' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l fsync -d 'sync at the end of a write' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l verify -d 'verify every block read' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l load -d 'axis of the curves' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l way -d 'recompute: prefill again' -x -a 'recompute restore'
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l tokens -d 'tokens of the context' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l endpoint -d 'completions: token ids, of exact lengths' -x -a 'completions chat'
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l served-model -d 'name at the server' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l concurrency -d 'users, each with one request at a time' -r
@@ -377,7 +388,6 @@ complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l degree -d 'disk
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l build-list -d 'diskann, hnsw: candidates kept during the build' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l lists -d 'ivf: lists' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l queries -d 'number of queries with exact answers' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l threads -d 'query threads, one query at a time each' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l search-list -d 'diskann, hnsw: candidates per query' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l beam -d 'reads in flight per query' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l probes -d 'ivf: lists read per query' -r
@@ -542,7 +552,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from export' -l ceiling -d 'a limi
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l store -d 'the Runs: a folder or postgresql://…' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a explain -d 'explain a finding: law, drawing, example, limits'
-complete -c hwdyno -n '__fish_seen_subcommand_from explain' -f -a 'physical_ceiling rated_exceeded little rate_times_size unwritten_file compressed_file page_cache direct_refused synchronous_engine depth_not_reached faults cached_writes cache_hidden host_cache contradicts_itself disk_not_reached array_in_cache unverified mislabelled_accelerator unit_slip runs_backwards latency_floor through_page_cache too_fast_for_class too_many_lines more_than_memory on_loopback formula_yields_other memory_by_clock flops_per_core line_rate_in_bytes claim_exceeded rate_not_reached users_wait too_short small_region shared_blocks unequal_jobs client_bound stalls throttled not_steady another_run others_at_work steal cpu_limited io_limit swapping clock_dropped interval_not_reached outlying_repeats load_before link_below_its_best between_runs host_missing hosts_apart straggler knee still_rising saturated load_without_effect best_block_size best_combination snia_not_steady mix_penalty spinning_or_solid network_blackhole network_mtu network_no_link network_virtual_link network_link network_policed network_ends_bound network_window network_loss network_datagram_loss network_bufferbloat network_congestion training_other_data training_faults training_uneven training_too_small training_read_ahead training_cached training_client_bound training_au training_law training_capacity training_plain training_beside_dlio training_beside_loaders io_corrupt io_faults io_nothing_done io_client_bound kv_too_few kv_no_room kv_users vector_recall vector_queries serving_faults serving_late serving_client_bound serving_short serving_cached serving_chunks serving_rate serving_capacity serving_limit contention no_contention wrong_result practical_bandwidth write_allocate huge_pages lines_in_flight claimed_cache loaded_latency wrong_node tlb_reach noisy_neighbour wide_clock_drop operands_cost peak_share linpack_share pinned_library costly_setting peer_ratio rolls_over off_the_curve repeats_disagree two_modes modes_nearby'
+complete -c hwdyno -n '__fish_seen_subcommand_from explain' -f -a 'physical_ceiling rated_exceeded little rate_times_size unwritten_file compressed_file page_cache direct_refused synchronous_engine depth_not_reached faults cached_writes cache_hidden host_cache contradicts_itself disk_not_reached array_in_cache unverified mislabelled_accelerator unit_slip runs_backwards latency_floor through_page_cache too_fast_for_class too_many_lines more_than_memory on_loopback formula_yields_other memory_by_clock flops_per_core line_rate_in_bytes claim_exceeded rate_not_reached users_wait too_short small_region shared_blocks unequal_jobs client_bound stalls throttled not_steady another_run others_at_work steal cpu_limited io_limit swapping clock_dropped interval_not_reached outlying_repeats load_before link_below_its_best between_runs host_missing hosts_apart straggler knee still_rising saturated load_without_effect best_block_size best_combination snia_not_steady mix_penalty spinning_or_solid network_blackhole network_mtu network_no_link network_virtual_link network_link network_policed network_ends_bound network_window network_loss network_datagram_loss network_bufferbloat network_congestion training_other_data training_faults training_uneven training_too_small training_read_ahead training_cached training_client_bound training_au training_law training_capacity training_plain training_beside_dlio training_beside_loaders load_not_cold cold_start load_gap storage_stops_mattering decode_bound kv_restore io_corrupt io_faults io_nothing_done io_client_bound kv_too_few kv_no_room kv_users vector_recall vector_queries serving_faults serving_late serving_client_bound serving_short serving_cached serving_chunks serving_rate serving_capacity serving_limit contention no_contention wrong_result practical_bandwidth write_allocate huge_pages lines_in_flight claimed_cache loaded_latency wrong_node tlb_reach noisy_neighbour wide_clock_drop operands_cost peak_share linpack_share pinned_library costly_setting peer_ratio rolls_over off_the_curve repeats_disagree two_modes modes_nearby'
 complete -c hwdyno -n '__fish_seen_subcommand_from explain' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a schema -d 'print the JSON Schema of the Run document'
 complete -c hwdyno -n '__fish_seen_subcommand_from schema' -l help -d 'show this help'
