@@ -15,7 +15,7 @@ from hwdyno.ceilings.compute import _units
 from hwdyno.ceilings.links import of_link
 from hwdyno.ceilings.named import only_link
 from hwdyno.curves import _Series
-from hwdyno.curves.loaded import Loaded
+from hwdyno.curves.loaded import _MOST, Loaded, _fitted
 from hwdyno.curves.models import Interval, Scalability
 from hwdyno.findings.applies import Applies
 from hwdyno.findings.between_runs import _within
@@ -349,3 +349,9 @@ def test_threads_wait_by_the_time_of_all_of_them() -> None:
     run = run_of(point)
     waits = _waits(Case(run, run.experiments[0], 0))
     assert waits is not None and (waits.running, waits.waiting, waits.woken) == (0.5, 0.25, 10.0)
+
+
+def test_a_latency_that_hardly_bends_has_the_greatest_limit_that_is_tried() -> None:
+    top = 10.0 * _MOST
+    points = [(rate, 100 + 50 * rate / (top - rate)) for rate in (1.0, 2.0, 4.0, 7.0, 10.0)]
+    assert _fitted(points, 10.0) == pytest.approx((top, 100.0, 50.0))

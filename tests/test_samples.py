@@ -91,14 +91,18 @@ def test_modes_leave_open_no_more_than_their_shares_do() -> None:
     draw = np.random.default_rng(8)
     values = [[(0.6, 1.0)[at % 2] * (1 + 0.01 * draw.standard_normal()) for at in range(20)] for _ in range(3)]
     modes = two_modes(values)
-    wide, _ = with_samples(Value(0.8, "x", 0.799, 0.801), values, [0.8, 0.8, 0.8])
-    assert modes is not None and wide.low is not None and wide.high is not None
+    assert modes is not None
     least, most = modes.shares()
     assert 0.3 < least < 0.5 < most < 0.7
-    upper, lower = modes.high - least * (modes.high - modes.low), modes.high - most * (modes.high - modes.low)
     half = wandering(values)
-    assert wide.high == pytest.approx(max(upper, 0.8 + half)) and wide.high < 0.9
-    assert wide.low == pytest.approx(min(lower, 0.8 - half)) and wide.low > 0.7
+    for centre in (0.75, 0.85):
+        wide, _ = with_samples(Value(centre, "x", centre, centre), values, [centre] * 3)
+        upper, lower = modes.high - least * (modes.high - modes.low), modes.high - most * (modes.high - modes.low)
+        assert wide.high == pytest.approx(max(upper, centre + half)) and wide.low == pytest.approx(
+            min(lower, centre - half)
+        )
+        assert (wide.high == pytest.approx(upper)) == (centre == 0.75), "of the upper end the modes say more"
+        assert (wide.low == pytest.approx(lower)) == (centre == 0.85)
 
 
 def test_autocorrelation_raises_the_variance_of_a_mean_by_its_sum() -> None:

@@ -264,3 +264,10 @@ def test_a_packed_histogram_unfolds_to_four_mebibytes_at_most() -> None:
         text = base64.b64encode(zlib.compress(bytes(size))).decode()
         with pytest.raises(ValueError, match=why):
             Histogram.unpack(text)
+
+
+@pytest.mark.parametrize(("mean", "median"), [(80.1, False), (79.9, True)])
+def test_repeats_are_skewed_from_a_fifth_between_mean_and_middle_on(mean: float, median: bool) -> None:
+    low = 1 / (3 / mean - 2 / 100)
+    value, why = st.interval_of_repeats([low, 100.0, 100.0], "x")
+    assert ("skewed" in why) == median and value.value == pytest.approx(100.0 if median else mean)
