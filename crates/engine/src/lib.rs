@@ -13,6 +13,7 @@ mod door;
 mod error;
 #[cfg(any(test, fuzzing))]
 mod fuzzing;
+mod given;
 mod gpu;
 pub mod guard;
 #[cfg(test)]
