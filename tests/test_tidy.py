@@ -219,6 +219,7 @@ AROUND_THE_DOOR = {
     ("crate::fuzzing::storage", "remove_file"): "likewise",
     ("crate::fuzzing::training", "write"): "likewise",
     ("hwdyno.plan", "replace"): "Sweep.replace changes the axes of a sweep",
+    ("hwdyno.cli.resource", "replace"): "likewise",
     ("crate::sys::names", "CREATE"): "storage_metadata times it, in a directory that it made, by its handle",
     ("crate::sys::names", "WRONLY"): "likewise",
     ("crate::sys::names", "renameat"): "likewise",

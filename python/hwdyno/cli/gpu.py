@@ -47,7 +47,8 @@ def planned(args: argparse.Namespace, host: Host) -> Plan:
     """What the options ask for; raises ``UserError`` where no GPU is there and none is named."""
     device = getattr(args, DEVICE, None)
     if not device:
-        _expect_gpu(host)
+        if not getattr(args, "dry_run", False):
+            _expect_gpu(host)
     elif set(common.given_axes(args)) == {"on"} and "," not in device:
         # The device alone is no sweep: the experiments are as short on it as on any other.
         setattr(args, DEVICE, None)
