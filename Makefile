@@ -75,8 +75,9 @@ engine: $(RELEASE)/.installed
 	$(RELEASE)/bin/python -m release engines --out target/dist
 
 # All that a release has, from a clean tag: wheels twice, source, engines, SBOMs, audits and checksums.
+# Offline: AUDIT="--offline --pypa CLONE --rustsec CLONE"
 release: $(RELEASE)/.installed
-	$(RELEASE)/bin/python -m release all --out target/dist
+	$(RELEASE)/bin/python -m release all --out target/dist $(AUDIT)
 
 $(RELEASE)/.installed: release/requirements.lock
 	$(PYTHON) -m venv $(RELEASE)

@@ -1,4 +1,4 @@
-"""``python -m release wheels|engines|source|install|matrix|audit|all``: builds, checks and tries what users get."""
+"""``python -m release WORD``, one of `WORDS`: builds, checks and tries what users get."""
 
 from __future__ import annotations
 
@@ -9,22 +9,27 @@ import sys
 import tempfile
 from pathlib import Path
 
-from release import build, check, smaller, supply, trial
+from release import build, check, supply, trial
+
+WORDS = ("wheels", "engines", "source", "install", "smoke", "matrix", "audit", "all")
 
 
 def main() -> int:
     """Do what the command line says; 1 with one line where something is not fit to be published."""
     parser = argparse.ArgumentParser(prog="python -m release", description=__doc__)
-    parser.add_argument("what", choices=("wheels", "engines", "source", "install", "matrix", "audit", "all"))
+    parser.add_argument("what", choices=WORDS)
     parser.add_argument("--out", type=Path, default=build.ROOT / "target" / "dist", metavar="DIR")
     parser.add_argument("--machine", choices=build.MACHINES, action="append", help="only these (default: all)")
     parser.add_argument("--offline", action="store_true", help="leave out checks that need the network")
+    parser.add_argument("--pypa", type=Path, metavar="CLONE", help="of pypa/advisory-database, in place of the network")
+    parser.add_argument("--rustsec", type=Path, metavar="CLONE", help="of rustsec/advisory-db, likewise")
     parser.add_argument("--whole", action="store_true", help="every Python of the matrix, not only its corners")
     args = parser.parse_args()
     out, machines = args.out.resolve(), tuple(args.machine or build.MACHINES)
+    known = supply.Advisories(not args.offline, args.pypa, args.rustsec)
     try:
         if args.what == "all":
-            return everything(out, not args.offline)
+            return everything(out, known)
         if args.what in {"wheels", "source"}:
             shown([build.source(out)])
         if args.what == "wheels":
@@ -34,14 +39,19 @@ def main() -> int:
             for machine in machines:
                 print(check.check_engine(build.engine(machine, out)))
         if args.what == "install":
-            print(
-                *trial.install(newest(out, f"*{platform.machine()}*.whl"), sorted(out.glob("hwdyno-engine-*"))),
-                sep="\n",
-            )
+            for machine in machines:
+                native = machine == platform.machine()
+                found = newest(out, f"*{machine}*.whl")
+                print(*(trial.install(found) if native else [trial.install_foreign(found)]), sep="\n", flush=True)
+            for path in sorted(out.glob("hwdyno-engine-*")):
+                print(trial.try_engine(path))
+        if args.what == "smoke":
+            print(trial.smoke(next(iter(out.glob(f"*{platform.machine()}*.whl")), None)))
         if args.what == "matrix":
-            print(*trial.matrix(newest(out, f"*{platform.machine()}*.whl"), args.whole), sep="\n")
+            for line in trial.matrix(newest(out, f"*{platform.machine()}*.whl"), args.whole):
+                print(line, flush=True)
         if args.what == "audit":
-            audit(not args.offline)
+            audit(known)
     except build.BuildError as error:
         print(f"release: {error}", file=sys.stderr)
         return 1
@@ -58,6 +68,8 @@ def newest(out: Path, pattern: str) -> Path:
 
 def wheel(machine: str, out: Path) -> Path:
     """A wheel, packed as small as it gets."""
+    from release import smaller  # has a library of its own, which the other words need not
+
     path = build.wheel(machine, out)
     smaller.pack(path, int(build.commit_time()))
     return path
@@ -69,16 +81,16 @@ def shown(paths: list[Path]) -> None:
         print(f"{path.name}: {path.stat().st_size / 1e6:.2f} MB")
 
 
-def audit(online: bool) -> None:
+def audit(known: supply.Advisories) -> None:
     """Check crates and packages."""
-    print(supply.check_crates(online))
-    print(supply.check_packages(online))
+    print(supply.check_crates(known))
+    print(supply.check_packages(known))
 
 
-def everything(out: Path, online: bool) -> int:
+def everything(out: Path, known: supply.Advisories) -> int:
     """A whole release from a clean tag, with each wheel built twice, from two folders."""
     print(f"release {check.tag()}")
-    audit(online)
+    audit(known)
     out.mkdir(parents=True, exist_ok=True)
     made = [build.source(out)]
     for machine in build.MACHINES:

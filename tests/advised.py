@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hwdyno.cli.main import commands, main, parser_of
 
-MEASURING = {"run", "storage", "memory", "compute", "network", "training", "study"}
+MEASURING = {"run", "storage", "memory", "compute", "network", "training", "inference", "study"}
 """Commands that can list what they would do."""
 PLACEHOLDERS = re.compile(
     r"\b(?:ADDR|FILE|RUN|BEFORE|AFTER|RULE|DIR|JOURNAL|CLASS|PLAN|NAME|TEST|EXPERIMENT)\b|…|\.\.\."
@@ -72,7 +72,7 @@ def not_taken(line: str, place: Path) -> str:
     if at is not None:
         storage, equals, path = words[at + 1].rpartition("=")
         words[at + 1] = f"{storage}{equals}{place}" if not path.startswith("/dev/") else path
-    elif name in {"run", "storage", "training", "study"}:
+    elif name in {"run", "storage", "training", "inference", "study"}:
         words += ["--path", str(place)]
     status, error = outcome_of(lambda: main([name, *words, *(["--dry-run"] if name in MEASURING else [])]))
     return "" if status == 0 else error

@@ -24,7 +24,7 @@ from simulated_runs import at, experiment, run_of
 from simulation.coupled import CoupledHost
 from simulation.host import SimulatedMachine
 
-COMMANDS = ("run", "storage", "memory", "compute", "network", "training", "together", "study")
+COMMANDS = ("run", "storage", "memory", "compute", "network", "training", "inference", "together", "study")
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ def test_the_fields_axes_are_those_that_kernels_declare(kernel: str, axis: Axis)
 
 def test_every_axis_of_the_field_is_declared_by_a_kernel_or_named_by_a_foreign_tool() -> None:
     ours = {axis.name for _, axis in declared_twice()}
-    assert set(FIELD) - ours == {"rate_iops", "concurrency"}
+    assert set(FIELD) - ours == {"rate_iops"}
 
 
 # --- a kernel that only this test knows

@@ -199,6 +199,23 @@ def test_a_side_alone_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "is not in the catalogue" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("form", [(), ("--verbose",), ("--json",), ("--junit", "-")])
+def test_names_are_left_out_and_told_apart_unless_they_are_asked_for(
+    form: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for at, name in enumerate(("vault7.example.org", "vault8.example.org")):
+        run = replace(scaled(run_id=str(at)), machines=(machine(hostname=name, cpu=Cpu(model=f"CPU of {name}")),))
+        (tmp_path / f"{at}.json").write_text(to_json(run))
+    files = [str(tmp_path / "0.json"), str(tmp_path / "1.json")]
+    assert main(["compare", *files, *form]) in {0, 1, 3}
+    hidden = capsys.readouterr().out
+    assert "vault" not in hidden
+    if form == ("--verbose",):
+        assert "CPU of host-1" in hidden and "CPU of host-2" in hidden, "one word each"
+        assert main(["compare", *files, *form, "--with-names"]) in {0, 1, 3}
+        assert "vault7.example.org" in capsys.readouterr().out
+
+
 # --- a published result, a device
 
 

@@ -36,7 +36,7 @@ COUNTED = {
     "one pass": ["storage", *(word for pair in ONCE.items() for word in pair), "--size", "8M"],
     "checkpoint": ["training", *COMMANDS["checkpoints"]],
     "data set": ["training", *COMMANDS["data"]],
-    "index": ["training", *COMMANDS["index"], "--queries", "50"],
+    "index": ["inference", *COMMANDS["index"], "--queries", "50"],
 }
 
 

@@ -14,22 +14,30 @@ from hwdyno.axes import with_field_axes
 from hwdyno.ceilings.compute import _units
 from hwdyno.ceilings.links import of_link
 from hwdyno.ceilings.named import only_link
+from hwdyno.curves import _Series
+from hwdyno.curves.loaded import _MOST, Loaded, _fitted
 from hwdyno.curves.models import Interval, Scalability
+from hwdyno.findings.applies import Applies
+from hwdyno.findings.between_runs import _within
 from hwdyno.findings.claims import _factors
+from hwdyno.findings.conditions import load_before
+from hwdyno.findings.coverage import too_short
 from hwdyno.findings.curve_shape import off_the_curve
 from hwdyno.findings.device import _error
 from hwdyno.findings.imports import _off
-from hwdyno.findings.limits import _curve_of
-from hwdyno.findings.memory import ALLOCATED
+from hwdyno.findings.limits import _curve_of, _waits
+from hwdyno.findings.memory import ALLOCATED, _chases
+from hwdyno.findings.network_path import _lost_without_a_queue
 from hwdyno.findings.open_loop import users_wait
-from hwdyno.findings.rule import Case, contrast, quantity
-from hwdyno.findings.steadiness import _about_line
+from hwdyno.findings.published import _floor
+from hwdyno.findings.rule import Case, Verdict, contrast, quantity
+from hwdyno.findings.steadiness import _about_line, unsteady
 from hwdyno.findings.training import training_client_bound
-from hwdyno.findings.training_data import training_uneven
+from hwdyno.findings.training_data import _divided, training_uneven
 from hwdyno.machine import Link, Machine
 from hwdyno.samples import _inflation
 from hwdyno.statistics import Histogram
-from hwdyno.words import Claim, Concurrency, Curve, ExperimentResult, Note, OperatingPoint, Run, Value
+from hwdyno.words import Axis, Claim, Concurrency, Curve, ExperimentResult, Note, OperatingPoint, Run, Value
 from test_thresholds import base, run_of
 
 
@@ -38,7 +46,7 @@ def case_of(**changes: Any) -> Case:
     return Case(run, run.experiments[0], 0)
 
 
-def open_curve(**ceiling: Any) -> str:
+def open_curve(**ceiling: Any) -> Verdict:
     points = tuple(
         replace(base(), parameters={"rate": rate}, rate=None, throughput=Value(rate, "operations/s"),
                 operations=round(3 * rate))
@@ -54,11 +62,13 @@ def open_curve(**ceiling: Any) -> str:
     run = Run("x", "", None, (Machine(),), "quick", "hwdyno run", (result,))
     verdict = users_wait(Case(run, result, curve=curve))
     assert verdict is not None
-    return verdict.says
+    return verdict
 
 
-def test_a_capacity_that_is_open_is_said_with_its_range() -> None:
-    assert "The capacity is open: 12.0 k to 80.0 k IOPS fit these points alike (best fit: 20.0 k)." in open_curve()
+def test_a_capacity_that_is_open_is_said_with_its_range_and_the_rate_that_would_tell() -> None:
+    verdict = open_curve()
+    assert "The capacity is open: 12.0 k to 80.0 k IOPS fit these points alike (best fit: 20.0 k)." in verdict.says
+    assert verdict.advice == "Measure a higher rate too: hwdyno storage --rate 1000,2000,5000,6250"
 
 
 def test_a_link_in_a_title_is_what_it_carries_at_most() -> None:
@@ -237,3 +247,111 @@ def test_weights_are_how_much_it_costs() -> None:
     left = training_uneven(Case(replace(run, experiments=(uneven,)), uneven, 0))
     assert left is not None and left.weight == pytest.approx(3 / 12) and "3 of 12 samples are never read" in left.says
     assert math.isclose(left.evidence["samples_left_over"], 3)
+
+
+def test_repeats_leave_open_their_deviation_over_the_root_of_their_count() -> None:
+    assert _within([90.0, 100.0, 110.0, 100.0]) == pytest.approx(math.sqrt(200 / 3) / 100 / 2)
+    assert _within([100.0]) == 0.0 == _within([-1.0, 1.0])
+
+
+def test_a_loaded_latency_grows_without_end_towards_the_limit() -> None:
+    found = Loaded(90.0, 18.0, 10.0, 110.0, True, top=20.0, rest_ns=100.0, wait_ns=10.0)
+    assert found.latency_ns(15.0) == pytest.approx(100 + 10 * 15 / 5)
+    assert found.latency_ns(19.99) is not None and found.latency_ns(20.0) is None
+
+
+@pytest.mark.parametrize(
+    ("pages", "locality", "stride", "counted"),
+    [
+        *(("2m", "random", 64, True), ("2m", "random", 256, True), ("2m", "random", 257, False)),
+        *(("4k", "random", 64, False), ("2m", "page", 64, False)),
+    ],
+)
+def test_caches_are_looked_for_in_random_chases_on_huge_pages(
+    pages: str, locality: str, stride: int, counted: bool
+) -> None:
+    chase = memory.point(1e9, "operations/s", 1.0, working_set=1 << 20, pages=pages, locality=locality, stride=stride)
+    run = memory.run_of(memory.result("memory_latency", "working_set", chase))
+    assert bool(_chases(run)) == counted
+
+
+@pytest.mark.parametrize(
+    ("mean_us", "least_us", "share", "policed"),
+    [
+        *((0.5, 0.5, 0.003, True), (0.0, 0.0, 0.003, False), (650.0, 100.0, 0.003, True)),
+        *((651.0, 100.0, 0.003, False), (0.5, 0.5, 0.0029, False)),
+    ],
+)
+def test_loss_without_a_queue_is_a_policers(mean_us: float, least_us: float, share: float, policed: bool) -> None:
+    """A queue shows in the mean round trip: above 1.5 times the least one and half a millisecond."""
+    point = replace(base(), details={"rtt_mean_us": mean_us, "rtt_min_us": least_us, "retransmit_share": share})
+    assert _lost_without_a_queue(point) == policed
+
+
+@pytest.mark.parametrize(("accelerators", "samples"), [({}, 12), ({"accelerators": 1}, 12), ({"accelerators": 2}, 8)])
+def test_samples_are_shared_evenly_by_whole_batches(accelerators: dict[str, int], samples: int) -> None:
+    point = replace(training.point(1, 0.9), parameters={"batch_size": 4, **accelerators})
+    result = training.made_experiment("training.unet3d", "training", "?", "accelerators", "training_loader", (point,))
+    run = Run("x", "", None, (Machine(),), "", "hwdyno training", (result,))
+    assert f"--samples {samples}" in _divided(Case(run, result, 0), 15).replace("=", " ")
+
+
+@pytest.mark.parametrize(("load", "delay"), [(2.0, 0.0), (1.0, 0.0), (0.5, 2.0), (0.25, 4.0)])
+def test_the_highest_load_of_a_delay_is_none(load: float, delay: float) -> None:
+    axis = Axis("delay", "cycles", "delay")
+    series = _Series((0,), (load,), (Value(1.0, "bytes/s"),), (None,), (None,), axis, (None,), None, 1.0)
+    assert series.as_given(load) == delay
+
+
+def test_a_rule_needs_what_its_point_has_and_not_another() -> None:
+    without, having = replace(base(), samples=None), base()
+    run = run_of(having)
+    result = replace(run.experiments[0], points=(without, having))
+    needs = Applies(needs=("samples",))
+    assert not needs.to(Case(run, result, 0)) and needs.to(Case(run, result, 1)) and needs.to(Case(run, result))
+
+
+def test_a_busy_machine_is_advised_the_command_of_its_run() -> None:
+    machine = replace(Machine(), conditions=replace(Machine().conditions, others_cpu_share=0.5))
+    run = replace(run_of(base()), machines=(machine,), command="hwdyno memory --quick")
+    for command, advised in (("hwdyno memory --quick", "hwdyno memory --quick"), ("", "hwdyno run")):
+        verdict = load_before(Case(replace(run, command=command), run.experiments[0]))
+        assert verdict is not None and verdict.advice.endswith(f"run again: {advised}")
+
+
+@pytest.mark.parametrize(("path", "floor"), [("127.0.0.1", None), ("10.0.0.2", 500.0), (None, 500.0)])
+def test_a_message_within_a_host_has_no_floor(path: str | None, floor: float | None) -> None:
+    point = replace(base(), parameters={"streams": 1, **({"path": path} if path else {})})
+    result = with_field_axes(ExperimentResult("network.rtt", "network", "?", "streams", "", (point,)))
+    found = _floor(Case(replace(run_of(base()), experiments=(result,)), result, 0))
+    assert (found and found[1]) == floor
+
+
+def test_a_short_point_is_measured_for_twice_the_least_operations() -> None:
+    verdict = too_short(case_of(operations=10, elapsed_s=5.0))
+    assert verdict is not None and "takes at least 100." in verdict.says
+    assert "--runtime 100" in verdict.advice.replace("=", " "), "200 operations of half a second"
+
+
+@pytest.mark.parametrize(("times", "named"), [(1.02, True), (0.98, False)])
+def test_a_drift_is_sure_from_five_standard_errors_of_its_line_on(times: float, named: bool) -> None:
+    """Of n values a deviation of s leaves the rise of their line open by s times the root of 12 / n."""
+    count, moves = 40, 0.2
+    # Plus, minus, minus, plus lies on no line: its squares are those about the line.
+    scatter = moves / (5 * times) * math.sqrt((count - 2) / 12)
+    values = [1 + moves * (at / (count - 1) - 0.5) + scatter * (1, -1, -1, 1)[at % 4] for at in range(count)]
+    assert (unsteady(values) == "throughput rose by 20% from start to end") == named
+
+
+def test_threads_wait_by_the_time_of_all_of_them() -> None:
+    point = replace(base(), parameters={"numjobs": 4, "iodepth": 1}, elapsed_s=2.0, cpu_user_s=3.0, cpu_system_s=1.0,
+                    counters={"run_delay_s": 2.0, "voluntary_switches": 10.0})  # fmt: skip
+    run = run_of(point)
+    waits = _waits(Case(run, run.experiments[0], 0))
+    assert waits is not None and (waits.running, waits.waiting, waits.woken) == (0.5, 0.25, 10.0)
+
+
+def test_a_latency_that_hardly_bends_has_the_greatest_limit_that_is_tried() -> None:
+    top = 10.0 * _MOST
+    points = [(rate, 100 + 50 * rate / (top - rate)) for rate in (1.0, 2.0, 4.0, 7.0, 10.0)]
+    assert _fitted(points, 10.0) == pytest.approx((top, 100.0, 50.0))

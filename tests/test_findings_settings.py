@@ -15,6 +15,8 @@ import pytest
 from here import missing
 from hwdyno import engine
 from hwdyno.findings import explain
+from hwdyno.findings.rule import Case
+from hwdyno.findings.settings import _starved
 from hwdyno.hosts.local import Local
 from hwdyno.machine import Clocks, Container, Machine, Settings
 from hwdyno.measurement import measurement_of
@@ -259,3 +261,22 @@ def test_this_machine_has_its_settings_in_the_run(monkeypatch: pytest.MonkeyPatc
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     assert found.limits["nofile"] == ("unlimited" if soft == resource.RLIM_INFINITY else str(soft))
     assert found.nice == os.getpriority(os.PRIO_PROCESS, 0)
+
+
+@pytest.mark.parametrize(("threads", "named"), [(1, False), (2, True)])
+def test_two_threads_can_lack_processors_and_one_cannot(threads: int, named: bool) -> None:
+    result = linpack(30e9, "SkylakeX", cpu=0.5, threads=threads)
+    run = replace(
+        run_of(SimulatedMachine(), result), machines=(machine_with(settings=environment(GOMP_CPU_AFFINITY="0")),)
+    )
+    assert bool(_starved(Case(run, result, 0))) == named
+
+
+def test_a_threads_processor_time_is_that_of_the_system_too() -> None:
+    result = linpack(30e9, "SkylakeX", cpu=0.5, threads=4)
+    (point,) = result.points
+    point = replace(point, cpu_user_s=0.2 * 4 * point.elapsed_s, cpu_system_s=0.1 * 4 * point.elapsed_s)
+    result = replace(result, points=(point,))
+    bound = machine_with(settings=environment(GOMP_CPU_AFFINITY="0"))
+    run = replace(run_of(SimulatedMachine(), result), machines=(bound,))
+    assert _starved(Case(run, result, 0)).startswith("4 threads had 30% of the CPU time")

@@ -19,7 +19,7 @@ from hwdyno.store import to_json
 
 ROOT = Path(__file__).parents[1]
 NAMES = tuple(command.name for command in COMMANDS)
-MEASURING = {"run", "storage", "memory", "compute", "network", "training", "together", "study"}
+MEASURING = {"run", "storage", "memory", "compute", "network", "training", "inference", "together", "study"}
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) -> str:
@@ -77,7 +77,8 @@ def test_every_example_runs(
     run = to_json(replace(findings.explain(made.run(depths)), id="r1"))
     runs = tmp_path / "home" / "runs"
     runs.mkdir(parents=True)
-    for path in (runs / "r1.json", tmp_path / "before.json", tmp_path / "after.json"):
+    (tmp_path / "runs").mkdir()
+    for path in (runs / "r1.json", tmp_path / "runs" / "r1.json", tmp_path / "before.json", tmp_path / "after.json"):
         path.write_text(run)
     (tmp_path / "fio.json").write_text((Path(__file__).parent / "data/fio/depths.json").read_text())
     (tmp_path / "readings.jsonl").write_bytes((Path(__file__).parent / "data/engine-readings.jsonl").read_bytes())

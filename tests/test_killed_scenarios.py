@@ -23,6 +23,7 @@ WITH_PLAIN_READS = ("--workload", "cosmoflow", "--accelerators", "1", "--samples
 DATA_SET = (*WITH_PLAIN_READS, "--no-plain")
 INDEX = ("--vector-search", "ivf", "--vectors", "2000")
 CHECKPOINT = ("--checkpoint", "llama3-8b", "--scale", "0.0005", "--ranks", "1")
+MODEL = ("--cold", "raw", "--model", "tiny")
 KV_CACHE = ("--kv-cache", "llama3.1-8b", "--users", "1", "--scale", "0.0005", "--runtime", "50ms")
 NEXT = ("storage", "--rw", "read", "--size", "1M", "--runtime", "10ms", "--ramp-time", "0", "--no-page", "--quiet")
 
@@ -35,9 +36,14 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+def command_of(words: tuple[str, ...]) -> str:
+    """The command that has these options."""
+    return "inference" if {"--cold", "--vector-search", "--kv-cache"} & {*words} else "training"
+
+
 def killed(place: Path, *words: str) -> Path:
     """The folder that a run with these options leaves when it is killed at its first point."""
-    line = [sys.executable, "-c", DIES, "training", *words, "--path", str(place), "--no-page", "--quiet"]
+    line = [sys.executable, "-c", DIES, command_of(words), *words, "--path", str(place), "--no-page", "--quiet"]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert done.returncode == 9, done.stderr
     return min(place.glob("hwdyno-*"))
@@ -45,7 +51,7 @@ def killed(place: Path, *words: str) -> Path:
 
 @pytest.mark.machine
 @pytest.mark.parametrize(
-    "words", [DATA_SET, WITH_PLAIN_READS, INDEX, CHECKPOINT, KV_CACHE], ids=lambda words: words[-1]
+    "words", [DATA_SET, WITH_PLAIN_READS, INDEX, CHECKPOINT, KV_CACHE, MODEL], ids=lambda words: words[-1]
 )
 def test_the_folder_of_a_killed_run_goes_with_the_next_of_any_kind(place: Path, words: tuple[str, ...]) -> None:
     killed(place, *words)
@@ -57,7 +63,10 @@ def test_the_folder_of_a_killed_run_goes_with_the_next_of_any_kind(place: Path, 
 @pytest.mark.parametrize("words", [WITH_PLAIN_READS, INDEX], ids=lambda words: words[-1])
 def test_the_same_command_makes_it_anew_and_removes_it(place: Path, words: tuple[str, ...]) -> None:
     killed(place, *words)
-    assert main(["training", *words, "--runtime", "50ms", "--path", str(place), "--no-page", "--quiet"]) in {0, 3}
+    assert main([command_of(words), *words, "--runtime", "50ms", "--path", str(place), "--no-page", "--quiet"]) in {
+        0,
+        3,
+    }
     assert not list(place.iterdir())
 
 

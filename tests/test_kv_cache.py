@@ -153,7 +153,7 @@ def point(users: int, p95_ms: float, *, reads: int = 400, cpu_s: float = 1.0, **
 def findings(*points: Measurement, scale: float = 0.01) -> dict[str, Finding]:
     fixed: dict[str, Any] = {"model": "llama3.1-8b", "scale": scale, "capacity": 8 << 30, "memory": 0, "runtime": 10.0}
     result = made_experiment(
-        "training.kv_cache.llama3.1-8b", "training", "?", "users", "training_kv_cache", points, fixed=fixed
+        "inference.kv_cache.llama3.1-8b", "inference", "?", "users", "training_kv_cache", points, fixed=fixed
     )
     run = Run(
         id="x",
@@ -202,7 +202,7 @@ def test_a_block_that_is_not_what_was_written_makes_the_point_invalid() -> None:
         (28, "write", "filled up before the cache", "--capacity 4G"),
         (2, "open", "removed or truncated", "Check what else uses that folder"),
         (0, "read", "removed or truncated", "Check what else uses that folder"),
-        (5, "read", "The storage returned an error", "Check dmesg, then: hwdyno training --kv-cache llama3.1-8b"),
+        (5, "read", "The storage returned an error", "Check dmesg, then: hwdyno inference --kv-cache llama3.1-8b"),
     ],
 )
 def test_a_failed_transfer_is_named_with_what_mends_it(number: int, operation: str, says: str, advice: str) -> None:
@@ -229,13 +229,13 @@ def test_the_command_serves_reports_and_leaves_nothing(
     monkeypatch.setenv("HWDYNO_HOME", str(tmp_path / "home"))
     place = tmp_path / "place"
     place.mkdir()
-    options = ["training", "--kv-cache", "llama3.1-8b", "--scale", "0.0005", "--users", "1,2", "--path", str(place)]
+    options = ["inference", "--kv-cache", "llama3.1-8b", "--scale", "0.0005", "--users", "1,2", "--path", str(place)]
     assert main([*options, "--dry-run"]) == 0
     assert "131072 bytes a token (contexts shortened to 0.0005 of their tokens)" in capsys.readouterr().err
     shorter = ["--capacity", "64M", "--think", "0", "--runtime", "0.3", "--no-page"]
     assert main([*options, *shorter]) in {0, 3}
     out = capsys.readouterr().out
-    assert "training.kv_cache.llama3.1-8b users 2: read" in out
+    assert "inference.kv_cache.llama3.1-8b users 2: read" in out
     assert "tokens/s" in out
     assert main([*options, *shorter, "--quiet", "--json"]) in {0, 3}
     run = json.loads(capsys.readouterr().out)
@@ -249,7 +249,7 @@ def test_the_command_serves_reports_and_leaves_nothing(
     [
         (["--kv-cache", "gpt"], "no model is called 'gpt'"),
         (["--kv-cache", "tiny-1b", "--scale", "3"], "must be above 0 and at most 1"),
-        (["--kv-cache", "tiny-1b", "--epochs", "3"], "training_kv_cache has no parameter 'epochs'"),
+        (["--kv-cache", "tiny-1b", "--vectors", "3"], "training_kv_cache has no parameter 'vectors'"),
         (["--kv-cache", "tiny-1b", "--capacity", "400T"], "does not fit in"),
         (["--kv-cache", "tiny-1b", "--path", "/no/such/place"], "is not a directory"),
     ],
@@ -259,7 +259,7 @@ def test_what_is_wrong_is_one_line(
 ) -> None:
     monkeypatch.setenv("HWDYNO_HOME", str(tmp_path))
     place = [] if "--path" in options else ["--path", str(tmp_path)]
-    assert main(["training", "--quiet", *place, *options]) == 2
+    assert main(["inference", "--quiet", *place, *options]) == 2
     error = capsys.readouterr().err
     assert says in error
     assert error.count("\n") == 1

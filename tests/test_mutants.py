@@ -12,8 +12,8 @@ import pytest
 from mutants.changes import ROOT, _edits, changes, files
 from mutants.equal import EQUAL, why_equal
 
-SAMPLE = 8
-"""Of the statistics' changes, which their own tests notice in about a second each."""
+SAMPLE = 10
+"""Changes that are tried of a file whose own tests notice them, in about a second each."""
 TRY = """
 import sys
 from mutants.changes import changes
@@ -36,11 +36,12 @@ def alive(path: str, tests: str, numbers: list[int]) -> str:
 
 
 @pytest.mark.slow  # each change is a run of the tests of its file
-def test_changes_of_the_statistics_are_noticed() -> None:
-    path = "python/hwdyno/statistics.py"
+@pytest.mark.parametrize("name", ["statistics", "samples"])
+def test_changes_of_the_statistics_are_noticed(name: str) -> None:
+    path = f"python/hwdyno/{name}.py"
     every = [one for one in changes(path) if not why_equal(one)]
     sample = random.Random(12).sample(every, SAMPLE)
-    assert not alive(path, "tests/test_statistics.py", [one.number for one in sample])
+    assert not alive(path, f"tests/test_{name}.py", [one.number for one in sample])
 
 
 def test_a_change_is_one_line_and_another_program() -> None:

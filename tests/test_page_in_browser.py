@@ -216,6 +216,8 @@ def test_a_picture_of_each_state_is_kept(name: str, width: int, scheme: str, bro
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
     top = browser.execute_script("return document.querySelector('svg.plot').getBoundingClientRect().top")
     assert top < 2 * screen(width) - 200, "the first chart begins well within the second screen"
+    below = browser.execute_script("return document.getElementById('findings').getBoundingClientRect().top")
+    assert width > 500 or top < below, "on a phone no finding, however long, stands between the scorecard and a chart"
     card = browser.execute_script("return document.getElementById('top').getBoundingClientRect().bottom")
     assert width < 500 or card < 900, "the scorecard is one screen"
     assert complaints(browser) == []

@@ -34,6 +34,22 @@ def test_what_ping_prints_is_read() -> None:
             ping.reading_of(out, complaint)
 
 
+@pytest.mark.parametrize("ends", ["echo; exit 1", "kill -KILL $$"])
+def test_what_a_killed_tool_leaves_among_temporary_files_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    tool, temporary = tmp_path / "ping", tmp_path / "temporary"
+    tool.write_text(f"#!/bin/sh\nmktemp > {tmp_path}/made\n{ends}\n")
+    tool.chmod(0o755)
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    monkeypatch.setenv("HWDYNO_PING", str(tool))
+    with pytest.raises(OSError, match="ping failed"):
+        ping.PEER.run("network_ping", {"runtime": 0.1})
+    assert (tmp_path / "made").read_text().startswith(str(temporary))
+    assert not any(temporary.iterdir())
+
+
 def test_pings_command_is_like_ours() -> None:
     kernel = "network_ping"
     assert ping.PEER.command(kernel, {"message": 64000, "runtime": 0.3}) == [

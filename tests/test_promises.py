@@ -97,6 +97,7 @@ MAY_CONNECT = {
     "hwdyno.serve.server": "answers a browser on the loopback, while `hwdyno serve` runs",
     "hwdyno.serve.site": "only names the status of an answer",
     "hwdyno.report.served": "only encodes the links of a page",
+    "hwdyno.workloads.model_stacks": "asks llama.cpp's server in its own process, on the loopback, for its KV cache",
     "hwdyno.scenarios.two_nodes": "tries the address that is to be served",
 }
 """Python modules that may open a socket, each with its reason."""

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import os
 import re
 import subprocess
 import sys
 import types
+import urllib.request
 import zipfile
 import zlib
 from pathlib import Path
 
 import pytest
+from hwdyno.findings import lessons
 from hwdyno.foreign import toml_of
 
-from release import build, check, supply
+from release import advisories, build, check, supply, trial
 
 ROOT = Path(__file__).parents[1]
 FILES = {
@@ -58,7 +62,7 @@ def test_an_unfit_wheel_is_refused(wheel: Path, change: dict[str, bytes | None],
 
 
 def test_a_packed_wheel_has_the_same_files_of_one_time(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    deflate = types.SimpleNamespace(compress=lambda data: zlib.compress(data, 9))
+    deflate = types.SimpleNamespace(compress=lambda data, **_: zlib.compress(data, 9))
     monkeypatch.setitem(sys.modules, "zopfli", types.SimpleNamespace(zlib=deflate))
     monkeypatch.setitem(sys.modules, "zopfli.zlib", deflate)
     from release import smaller
@@ -72,6 +76,35 @@ def test_a_packed_wheel_has_the_same_files_of_one_time(wheel: Path, monkeypatch:
     os.utime(wheel, (0, 0))
     smaller.pack(wheel, 1_700_000_000)
     assert wheel.read_bytes() == once
+
+
+def test_a_packed_wheel_has_the_lessons_in_one_file_that_is_read_and_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deflate = types.SimpleNamespace(compress=lambda data, **_: zlib.compress(data, 9))
+    monkeypatch.setitem(sys.modules, "zopfli", types.SimpleNamespace(zlib=deflate))
+    monkeypatch.setitem(sys.modules, "zopfli.zlib", deflate)
+    from release import smaller
+
+    sources = {path.stem: path.read_bytes() for path in lessons.FOLDER.iterdir()}
+    record = "hwdyno-0.1.0.dist-info/RECORD"
+    parts = {f"hwdyno/data/lessons/{rule}.md": data for rule, data in sources.items()}
+    path = made(tmp_path, {"hwdyno/a.py": b"1", **parts, "hwdyno/b.py": b"2", record: b"of before"})
+    smaller.pack(path, 1_700_000_000)
+    with zipfile.ZipFile(path) as packed:
+        names = packed.namelist()
+        lines = dict(line.split(",", 1) for line in packed.read(record).decode().splitlines())
+        assert names == ["hwdyno/a.py", "hwdyno/data/lessons.json", "hwdyno/b.py", record] == list(lines)
+        for name in names[:-1]:
+            digest = base64.urlsafe_b64encode(hashlib.sha256(packed.read(name)).digest()).rstrip(b"=").decode()
+            assert lines[name] == f"sha256={digest},{len(packed.read(name))}"
+        assert lines[record] == ","
+        packed.extract("hwdyno/data/lessons.json", tmp_path)
+    whole = {rule: lessons.lesson(rule) for rule in sources}
+    monkeypatch.setattr(lessons, "JOINED", tmp_path / "hwdyno" / "data" / "lessons.json")
+    lessons._joined.cache_clear()
+    assert {rule: lessons.lesson(rule) for rule in sources} == whole
+    lessons._joined.cache_clear()
 
 
 def test_the_versions_of_all_parts_are_one() -> None:
@@ -101,12 +134,72 @@ def test_checksums_are_those_of_sha256sum(tmp_path: Path) -> None:
 
 
 def test_every_locked_package_has_its_hash(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert supply.check_packages(online=False) == "packages: every one has its hash"
+    nowhere = supply.Advisories(online=False)
+    assert supply.check_packages(nowhere) == "packages: every one has its hash"
     (tmp_path / "bare.lock").write_text("numpy==2.0.0\n")
     monkeypatch.setattr(supply, "ROOT", tmp_path)
     monkeypatch.setattr(supply, "LOCKS", ("bare.lock",))
     with pytest.raises(build.BuildError, match=r"without a hash: numpy==2\.0\.0"):
-        supply.check_packages(online=False)
+        supply.check_packages(nowhere)
+
+
+ADVISORY = """id: PYSEC-2021-66
+affected:
+- package: {name: Jinja2, ecosystem: PyPI}
+  ranges:
+  - {type: GIT, events: [{introduced: '0'}]}
+  - {type: ECOSYSTEM, events: [{introduced: '0'}, {fixed: 2.11.3}, {introduced: 3.0.0}, {last_affected: 3.1.0}]}
+  versions: ["4.0rc1"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("version", "affected"),
+    [
+        ("2.9", True),
+        ("2.11.2", True),
+        ("2.11.3", False),
+        ("2.12", False),
+        ("3.0.0", True),
+        ("3.1.0", True),
+        ("3.1.1", False),
+        ("4.0rc1", True),
+    ],
+)
+def test_advisories_of_a_folder_are_answered_as_osv_does(version: str, affected: bool, tmp_path: Path) -> None:
+    (tmp_path / "vulns").mkdir()
+    (tmp_path / "vulns" / "PYSEC-2021-66.yaml").write_text(ADVISORY)
+    query = json.dumps({"package": {"name": "jinja2", "ecosystem": "PyPI"}, "version": version}).encode()
+    with advisories.served(tmp_path) as url, urllib.request.urlopen(url, query) as answer:
+        found = json.load(answer)
+    assert [one["id"] for one in found.get("vulns", [])] == (["PYSEC-2021-66"] if affected else [])
+
+
+def test_a_folder_without_advisories_is_no_clean_audit(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("nothing")
+    with pytest.raises(build.BuildError, match="has no advisory in OSV's format"):
+        advisories.read(tmp_path)
+
+
+def test_the_crates_rules_are_the_same_with_a_clone_of_the_advisories(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supply, "run", lambda *words: "")
+    rules = toml_of(supply.rules_with(tmp_path / "clone", tmp_path).read_text(), "deny.toml")
+    assert rules["advisories"].pop("db-path") == str(tmp_path)
+    assert rules == toml_of((ROOT / "deny.toml").read_text(), "deny.toml")
+
+
+def test_the_oldest_libraries_are_the_bounds_of_the_project() -> None:
+    oldest = trial.oldest_libraries()
+    assert "numpy==2.0" in oldest and "scipy==1.14" in oldest and "tomli==2.0; python_version < '3.11'" in oldest
+    assert not [line for line in oldest if ">=" in line]
+
+
+def test_the_pythons_here_start_and_are_found_by_their_versions() -> None:
+    for version, program in trial.pythons().items():
+        says = trial.started([program, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], ROOT, os.environ)
+        assert says == (0, f"{version}\n")
 
 
 def test_the_crates_licences_are_those_that_are_allowed() -> None:

@@ -131,7 +131,7 @@ def test_a_made_resource_names_what_else_can_limit_it(gadget: Resource) -> None:
 
 
 def test_each_resource_is_described_under_its_files_name() -> None:
-    assert set(all_resources()) >= {"storage", "memory", "compute", "network", "training"}
+    assert set(all_resources()) >= {"storage", "memory", "compute", "network", "training", "inference"}
     for name, one in all_resources().items():
         module = type(one).__module__
         assert module == "hwdyno.resources.description" and one.name == name and one.title

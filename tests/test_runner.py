@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+from calibration.repeats import reading
 from hwdyno import experiments, plan, runner, signals
+from hwdyno.runner.point import PointInWork
 from hwdyno.sweep import Sweep
 from hwdyno.words import Measurement, PeerResult, Run, UserError
 from simulation.host import SimulatedHost, SimulatedMachine
@@ -120,6 +124,28 @@ def test_a_noisy_point_is_repeated_to_the_cap_and_says_what_it_reached(tmp_path:
     capped = [point for point in run.experiments[0].points if point.repeats == plan.PROFILES["quick"].repeats_max]
     assert capped
     assert any(note.code == "interval_not_reached" for point in capped for note in point.notes)
+
+
+def test_points_with_few_beside_them_have_one_repeat_more(tmp_path: Path) -> None:
+    """What lasts for a reading shows in other points; where there are few, in one more repeat."""
+    still = SimulatedMachine(seed=3, noise=0.0005)
+    few, _ = measured(tmp_path, SimulatedHost(still), given={"iodepth": "1,2,32,64"})
+    many, _ = measured(tmp_path, SimulatedHost(still), given={"iodepth": "1,2,16,32,64"})
+    assert {point.repeats for point in few.experiments[0].points} == {4}
+    assert {point.repeats for point in many.experiments[0].points} == {3}
+
+
+def test_a_point_alone_is_not_held_up_where_time_is_short() -> None:
+    readings = [reading(np.tile([0.99, 1.01], 10)) for _ in range(4)]
+    timing = plan.Timing(1.0, 0.1, 3, 5)
+    alone, among = PointInWork(0, {}, alone=True), PointInWork(0, {})
+    alone.readings, among.readings = readings[:3], readings[:3]
+    assert among.ends(timing, 0.1) == "sure" and alone.ends(timing, 0.1) == ""
+    assert alone.ends(timing, 0.1, hurried=True) == "sure"
+    alone.readings = readings
+    assert alone.ends(timing, 0.1) == "sure"
+    assert alone.least(replace(timing, repeats_max=3)) == 3, "no more than the profile has at most"
+    assert alone.least(replace(timing, repeats_min=1)) == 1, "one reading is all that there was time for"
 
 
 def test_a_point_is_kept_at_its_first_reading_and_at_its_end(tmp_path: Path) -> None:

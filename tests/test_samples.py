@@ -10,6 +10,7 @@ import pytest
 from hwdyno.findings import explain
 from hwdyno.samples import (
     Modes,
+    _inflation,
     disagreement,
     each_over_time,
     persistence,
@@ -21,7 +22,9 @@ from hwdyno.samples import (
     with_samples,
     with_shared,
 )
+from hwdyno.statistics import t_quantile
 from hwdyno.words import Samples, Value
+from scipy.special import gammaincinv
 from scipy.stats import chi2, f_oneway
 from test_thresholds import base, run_of
 
@@ -72,7 +75,58 @@ def test_a_level_that_wanders_is_known_less_well() -> None:
         assert wide > times * plain
     # At least 2.5 effective samples: 1.5 degrees of freedom, not one with its t of 12.7.
     line = [[float(at) for at in range(20)]] * 3
-    assert wandering(line) < 6 * np.std(line)
+    assert wandering(line) == pytest.approx(t_quantile(1.5) * np.std(line, ddof=1) / math.sqrt(1.5))
+
+
+def test_persistence_is_without_the_bias_of_a_short_series() -> None:
+    """Kendall (1954): of n values the autocorrelation is too low by (1 + 3 r) / n."""
+    (values,) = noise(4, 1, 20, ratio=0.7)
+    centred = np.array(values) - np.mean(values)
+    found = float((centred[1:] @ centred[:-1]) / (centred @ centred)) * 20 / 19
+    assert 0 < found < 0.8
+    assert persistence([values]) == pytest.approx((found + 1 / 20) / (1 - 3 / 20))
+
+
+def test_modes_leave_open_no_more_than_their_shares_do() -> None:
+    draw = np.random.default_rng(8)
+    values = [[(0.6, 1.0)[at % 2] * (1 + 0.01 * draw.standard_normal()) for at in range(20)] for _ in range(3)]
+    modes = two_modes(values)
+    assert modes is not None
+    least, most = modes.shares()
+    assert 0.3 < least < 0.5 < most < 0.7
+    half = wandering(values)
+    for centre in (0.75, 0.85):
+        wide, _ = with_samples(Value(centre, "x", centre, centre), values, [centre] * 3)
+        upper, lower = modes.high - least * (modes.high - modes.low), modes.high - most * (modes.high - modes.low)
+        assert wide.high == pytest.approx(max(upper, centre + half)) and wide.low == pytest.approx(
+            min(lower, centre - half)
+        )
+        assert (wide.high == pytest.approx(upper)) == (centre == 0.75), "of the upper end the modes say more"
+        assert (wide.low == pytest.approx(lower)) == (centre == 0.85)
+
+
+def test_autocorrelation_raises_the_variance_of_a_mean_by_its_sum() -> None:
+    """Of n values: 1 + 2 times the sum of (1 - k / n) r^k over k from 1 to n - 1."""
+    for ratio, count in ((0.7, 5), (0.5, 3), (0.9, 20)):
+        exact = 1 + 2 * sum((1 - k / count) * ratio**k for k in range(1, count))
+        assert _inflation(ratio, count) == pytest.approx(exact)
+
+
+@pytest.mark.parametrize(
+    ("count", "distinct", "named"), [(16, 16, True), (15, 15, False), (20, 10, True), (20, 9, False)]
+)
+def test_modes_need_sixteen_samples_of_ten_values(count: int, distinct: int, named: bool) -> None:
+    values = [(0.5, 1.0)[at % distinct % 2] + 0.001 * (at % distinct) for at in range(count)]
+    assert len(set(values)) == distinct
+    assert (two_modes([values]) is not None) == named
+
+
+def test_a_share_seen_once_is_known_by_half_a_stay() -> None:
+    rare = Modes(0.6, 1.0, 0.02, visits=5, rare=1)
+    least, most = share_interval(0.02, 5)
+    low, high = (0.02 * float(gammaincinv(*limit)) / 0.5 for limit in ((0.5, 0.025), (1.5, 0.975)))
+    assert rare.shares() == pytest.approx((max(least, low), min(most, high)))
+    assert replace(rare, rare=0).shares() == rare.shares() != replace(rare, rare=2).shares()
 
 
 def test_repeats_that_agree_better_than_their_samples_are_luck() -> None:

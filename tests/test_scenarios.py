@@ -201,16 +201,46 @@ def test_every_scenario_declares_itself_once() -> None:
             assert set(kind.hidden) - {"interval_s"} <= declared
     mine = {name for kind in kinds for name in kind.experiments}
     assert mine <= {one.name for one in experiments.all()}
-    assert mine >= {one.name for one in experiments.all() if one.resource == "training"}
+    assert mine >= {one.name for one in experiments.all() if one.resource in {"training", "inference"}}
 
 
 def test_a_groups_word_chooses_its_experiments() -> None:
-    assert [one.name for one, _ in plan.select(["inference"], HOST)] == ["training.kv_cache", "training.vector_search"]
+    named = [one.name for one, _ in plan.select(["inference"], HOST)]
+    assert {"inference.kv_cache", "inference.vector_search"} <= set(named)
     assert [one.name for one, _ in plan.select(["training"], HOST)] == [
         "training.accelerators", "training.client", "training.checkpoint",
     ]  # fmt: skip
     assert all(one.default for one, _ in plan.select(["network"], HOST))
     assert not any(one.resource == "training" for one, _ in plan.select(None, HOST))
+
+
+@pytest.mark.parametrize("option", ["--kv-cache llama3.1-8b", "--vector-search=diskann --vectors 500"])
+def test_the_old_spelling_works_and_names_the_new_one(
+    option: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*option.split(), "--path", str(place), "--dry-run", "--quiet"]
+    assert main(["inference", *words]) == 0
+    new = capsys.readouterr()
+    assert main(["training", *words]) == 0
+    old = capsys.readouterr()
+    assert old.out == new.out and old.out
+    moved = option.replace("=", " ").split()[0]
+    (line,) = set(old.err.splitlines()) - set(new.err.splitlines())
+    assert f"training {moved} is now `inference {moved}`" in line
+
+
+@pytest.mark.parametrize("name", ["kv_cache", "vector_search"])
+def test_an_experiments_old_name_selects_it_and_names_the_new_one(
+    name: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "--only", f"training.{name}", "--path", str(place), "--dry-run"]) == 0
+    shown = capsys.readouterr()
+    assert f"training.{name} is now inference.{name}; the old name goes with the next release\n" in shown.err
+    assert f"inference.{name}" in shown.out
+    file = place / "plan.toml"
+    file.write_text(f'path = "{place}"\n[[experiment]]\nname = "training.{name}"\n')
+    assert main(["run", str(file), "--dry-run"]) == 0
+    assert f"training.{name} is now inference.{name}" in capsys.readouterr().err
 
 
 ONE_MORE = '''
@@ -325,10 +355,16 @@ class Watched:
         self._thread.join()
 
 
+def command_of(words: Sequence[str]) -> str:
+    """The command that has these options."""
+    return "inference" if {"--kv-cache", "--vector-search"} & {*words} else "training"
+
+
 def prepared(*words: str) -> dict[str, Preparation]:
     """What a command's dry run counts, by the first words of its line."""
-    request = common.request_of(parser_of("training").read([*words]), "hwdyno training")
-    scenario = scenarios.chosen_by("training", request.options).make(request, Local())
+    command = command_of(words)
+    request = common.request_of(parser_of(command).read([*words]), f"hwdyno {command}")
+    scenario = scenarios.chosen_by(command, request.options).make(request, Local())
     return {one.what.partition(":")[0]: one for one in scenario.prepares()}
 
 
@@ -361,13 +397,13 @@ def test_a_dry_run_names_the_bytes_that_the_run_then_writes(
 ) -> None:
     words = [*COMMANDS[name], "--path", str(place)]
     made = prepared(*words)
-    assert main(["training", *words, "--dry-run"]) == 0
+    assert main([command_of(words), *words, "--dry-run"]) == 0
     (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith(f"{name}:"))
     assert common.format_bytes(made[name].bytes) in line and not list(place.iterdir())
     total = sum(one.bytes for one in made.values())
     assert total >= made[name].bytes > 0 and made[name].seconds(1e9) >= 0
     with Watched(place) as watched:
-        assert main(["training", *words, "--no-page", "--quiet", "--json"]) in {0, 3}
+        assert main([command_of(words), *words, "--no-page", "--quiet", "--json"]) in {0, 3}
     if made[name].is_limit:
         marks = 512  # The mark of the folder and the lock of the directory in it, less than 256 B each.
         assert 0 < watched.most <= total + marks
@@ -381,7 +417,7 @@ def test_a_dry_run_names_the_bytes_that_the_run_then_writes(
 def test_an_indexs_bytes_are_known_before(kind: str, place: Path) -> None:
     words = ["--vector-search", kind, "--vectors", "6000", "--dim", "96", "--path", str(place), "--generate"]
     size = prepared(*words)["index"].bytes
-    assert main(["training", *words, "--quiet"]) == 0
+    assert main([command_of(words), *words, "--quiet"]) == 0
     assert bytes_below(place) == pytest.approx(size, rel=0.01)
     assert prepared(*words)["index"].bytes == 0, "it is there"
 
@@ -424,10 +460,10 @@ axes = {{ accelerators = "1,2" }}
 name = "training.checkpoint"
 options = {{ scale = 0.0001, ranks = "2" }}
 [[experiment]]
-name = "training.vector_search"
+name = "inference.vector_search"
 axes = {{ vectors = "500", dim = "24", queries = "20", threads = "1" }}
 [[experiment]]
-name = "training.kv_cache"
+name = "inference.kv_cache"
 options = {{ scale = 0.0005 }}
 axes = {{ users = "1", capacity = "16M", think = "0" }}
 [[experiment]]
@@ -453,7 +489,7 @@ def test_a_plan_file_measures_scenarios_beside_plain_experiments(
     named = {one["name"]: one for one in run["experiments"]}
     assert list(named) == [
         "training.cosmoflow.a100", "storage.pattern.cosmoflow", "training.checkpoint.llama3-8b",
-        "training.vector_search.diskann", "training.kv_cache.llama3.1-8b", "compute.threads",
+        "inference.vector_search.diskann", "inference.kv_cache.llama3.1-8b", "compute.threads",
     ]  # fmt: skip
     assert all(one["points"] for one in named.values())
     assert [one["parameters"]["accelerators"] for one in named["training.cosmoflow.a100"]["points"]] == [1, 2]
@@ -469,7 +505,7 @@ def test_a_plan_file_measures_scenarios_beside_plain_experiments(
         ('name = "training.checkpoint"\noptions = { scale = "much" }', "scale = 'much' is of the wrong type"),
         ('name = "training.client"\noptions = { keep = 1 }', "keep = 1 is of the wrong type"),
         ('name = "training.client"\noptions = { samples = [4, "x"] }', "samples"),
-        ('name = "training.kv_cache"\naxes = { epochs = 3 }', "has no parameter 'epochs'"),
+        ('name = "inference.kv_cache"\naxes = { epochs = 3 }', "has no parameter 'epochs'"),
     ],
 )
 def test_what_is_wrong_in_a_plan_file_is_one_line(
@@ -490,7 +526,7 @@ def test_run_only_names_resources_and_writes_nothing_in_a_dry_run(
     out = capsys.readouterr().out
     for words in (
         "training.cosmoflow.h100",
-        "training.vector_search.diskann",
+        "inference.vector_search.diskann",
         "network.",
         "data: ",
         "index: ",
@@ -527,7 +563,7 @@ def test_ctrl_c_leaves_nothing_of_a_run(at: str, place: Path) -> None:
 @pytest.mark.machine
 def test_ctrl_c_while_an_index_is_built_leaves_nothing(place: Path) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "hwdyno", "training", "--vector-search", "diskann", "--vectors", "200000", "--path",
+        [sys.executable, "-m", "hwdyno", "inference", "--vector-search", "diskann", "--vectors", "200000", "--path",
          str(place)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip

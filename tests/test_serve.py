@@ -23,6 +23,7 @@ import pytest
 from hwdyno.serve import server as serving
 from hwdyno.serve.site import Pages
 from hwdyno.store import Store
+from test_fleet import stored
 from test_page_in_browser import KEPT, browser  # noqa: F401
 
 SECRETS = ("atlas7", "SECRET77", "alice")
@@ -280,3 +281,14 @@ def test_a_reader_goes_from_the_runs_to_a_comparison(browser: Any, server: servi
     assert browser.find_elements(By.CSS_SELECTOR, "svg.plot, .plot")
     browser.find_element(By.LINK_TEXT, "Fleet").click()
     assert browser.find_element(By.TAG_NAME, "h1").text == "Fleet"
+
+
+def test_the_fleet_names_its_slow_node_without_names(tmp_path: Path) -> None:
+    server = started(stored(tmp_path / "store", 7))
+    try:
+        body = get(server, "/fleet")[2].replace("\u00a0", " ")
+        assert "1 of 10 nodes is slow" in body and "machine-8</a>: Storage 50% slower" in body
+        assert "ext4 → xfs" in body and "bench-7" not in body
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -16,7 +16,7 @@ import pytest
 from hwdyno.processes import end_orphans, stat_of
 from hwdyno.store import Store
 from signals.commands import COMMANDS, ROOT, here
-from signals.moments import LIMIT_S, perform, sample
+from signals.moments import LIMIT_S, is_pending, perform, sample
 
 MOMENTS = 40
 
@@ -221,6 +221,37 @@ def test_a_journal_that_just_begins_becomes_a_run(home: Path, monkeypatch: pytes
 
 
 LONG = ("-m", "hwdyno", "storage", "--rw", "randread", "--size", "4M", "--runtime", "60s", "--no-page")
+
+
+@contextlib.contextmanager
+def starved(process: subprocess.Popen[str]) -> Iterator[None]:
+    """Leave a process less than a hundredth of one processor."""
+    cpu = min(os.sched_getaffinity(0))
+    loop = [sys.executable, "-c", f"import os; os.sched_setaffinity(0, {{{cpu}}})\nwhile True: pass"]
+    with contextlib.ExitStack() as stack:
+        for _ in range(3):
+            stack.callback(stack.enter_context(subprocess.Popen(loop)).kill)
+        for entry in Path(f"/proc/{process.pid}/task").iterdir():
+            with contextlib.suppress(OSError):  # A thread that just ended.
+                os.sched_setaffinity(int(entry.name), {cpu})
+                os.setpriority(os.PRIO_PROCESS, int(entry.name), 19)
+        yield
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.machine
+def test_a_process_that_hardly_gets_a_processor_leaves_nothing_either(home: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with started(*LONG, "--path", str(data)) as process:
+        until(process, lambda: any((home / "runs").glob("*.journal")) and any(data.glob("*/data")))
+        with starved(process):
+            process.send_signal(signal.SIGINT)
+            until(process, lambda: not is_pending(process.pid, signal.SIGINT))
+            process.send_signal(signal.SIGINT)
+            assert process.wait(120) == 130
+    assert not any(data.iterdir())
+    (path,) = (home / "runs").iterdir()
+    assert path.suffix == ".json" and Store(home).load(path.stem).interrupted
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import subprocess
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from soak.rounds import Soak
 from soak.series import judged, slope_of
 
 ROOT = Path(__file__).parents[1]
@@ -44,6 +46,44 @@ def test_what_fills_once_does_not_grow() -> None:
     assert judged("x", "", 0, [12.0] * 9).word == "flat"
 
 
+def fills(rounds: int, fills_in: float, seed: int) -> list[float]:
+    """What nears 70,000 above its start, as free memory that threads keep."""
+    dice = random.Random(seed)
+    return [70_000 * (1 - math.exp(-number / fills_in)) + dice.gauss(0, 20) for number in range(rounds)]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_fills_slowly_and_stays_is_not_accused(seed: int) -> None:
+    assert judged("x", "", ALLOWED, fills(60, 3, seed)).word == "flat"
+    assert judged("x", "", ALLOWED, fills(20, 3, seed)).word != "flat"  # It still fills.
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_leak_beneath_what_fills_is_found(seed: int) -> None:
+    values = [value + 2 * ALLOWED * number for number, value in enumerate(fills(60, 3, seed))]
+    assert judged("x", "", ALLOWED, values).word == "GROWS"
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_leak_that_begins_late_is_found(seed: int) -> None:
+    values = [value + max(0, number - 30) * 4 * ALLOWED for number, value in enumerate(noisy(0, 60, seed))]
+    assert judged("x", "", ALLOWED, values).word == "GROWS"
+
+
+def runs(growth: float, rounds: int = 34, seed: int = 1) -> Soak:
+    """What a soak saw of Runs whose size varies by 1%, and grows by a share in each round of 28."""
+    dice = random.Random(seed)
+    soak = Soak(rounds=rounds)
+    soak.relative_runs = [1 + growth * number / 28 + dice.gauss(0, 0.01) for number in range(rounds * 28)]
+    return soak
+
+
+@pytest.mark.parametrize(("growth", "word"), [(0.0, "flat"), (0.002, "GROWS"), (0.01, "GROWS")])
+def test_a_run_that_grows_from_round_to_round_is_found(growth: float, word: str) -> None:
+    found = {one.name: one.word for one in runs(growth).verdicts(28)}
+    assert found["bytes of a Run, of the first like it"] == word
+
+
 def test_one_more_each_round_grows_exactly_so() -> None:
     verdict = judged("x", "", 0.5, list(range(12)))
     assert (verdict.word, verdict.slope.low, verdict.slope.value, verdict.slope.high) == ("GROWS", 1, 1, 1)
@@ -70,6 +110,7 @@ def test_commands_that_leak_nothing_pass(tmp_path: Path) -> None:
     [
         ("memory", "process: anonymous"),
         ("little memory", "process: in use"),
+        ("object", "process: objects"),
         ("descriptor", "process: descriptors"),
         ("thread", "process: threads"),
         ("disk", "file left-"),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import random
+import zlib
 from pathlib import Path
 
 import pytest
@@ -255,3 +257,17 @@ def test_a_quantile_is_the_middle_of_its_bucket() -> None:
     low, width = Histogram.bounds(Histogram.index(1_000_003))
     assert width == 512 and histogram.quantile(0.5) == low + 255
     assert Histogram.from_values([1, 5, 9]).quantile(0.5) == 5, "a bucket of one value is that value"
+
+
+def test_a_packed_histogram_unfolds_to_four_mebibytes_at_most() -> None:
+    for size, why in ((4 << 20, "of a version"), ((4 << 20) + 1, "over 4194304 bytes")):
+        text = base64.b64encode(zlib.compress(bytes(size))).decode()
+        with pytest.raises(ValueError, match=why):
+            Histogram.unpack(text)
+
+
+@pytest.mark.parametrize(("mean", "median"), [(80.1, False), (79.9, True)])
+def test_repeats_are_skewed_from_a_fifth_between_mean_and_middle_on(mean: float, median: bool) -> None:
+    low = 1 / (3 / mean - 2 / 100)
+    value, why = st.interval_of_repeats([low, 100.0, 100.0], "x")
+    assert ("skewed" in why) == median and value.value == pytest.approx(100.0 if median else mean)

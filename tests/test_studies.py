@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import made_store as made
 import pytest
-from hwdyno import runner, studies
+from conftest import SURVEYED
+from hwdyno import engine, runner, studies
 from hwdyno.cli.main import main
 from hwdyno.curves import curves_of
 from hwdyno.findings import explain
@@ -84,6 +88,35 @@ def test_every_study_is_found_and_stands_in_the_list(capsys: pytest.CaptureFixtu
     assert len(capsys.readouterr().out.splitlines()) == 5
     with pytest.raises(UserError, match="no study is called 'none'"):
         studies.find("none")
+
+
+@pytest.mark.parametrize("budget_s", [30.0, 60.0])
+def test_a_budget_that_the_user_gives_shortens_the_readings_of_the_kubernetes_study(
+    budget_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "survey", SURVEYED)
+    words = ["study", "kubernetes-ai-storage", "--path", str(tmp_path), "--dry-run", "--profile", "quick"]
+
+    def seconds(*more: str) -> float:
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            assert main([*words, *more]) == 0
+        (total,) = (line for line in out.getvalue().splitlines() if line.startswith("total:"))
+        took = re.search(r"at least (?:(\d+) min ?)?(?:([\d.]+) s)?", total)
+        assert took is not None
+        return 60 * float(took[1] or 0) + float(took[2] or 0)
+
+    # What trains takes five epochs whatever the budget.
+    assert seconds("--budget", f"{budget_s:g}s") <= max(36.0, budget_s) < seconds()
+
+
+def test_a_wide_table_says_once_what_its_rows_share_and_cuts_no_cell() -> None:
+    run = sequential(read(4096, 12, 5e8), read(4096, 24, 5e8), read(4 << 30, 4, 3.9e9))
+    lines = study_text(run).splitlines()
+    at = lines.index("Sequential reads, direct, one job")
+    table = lines[at + 1 : lines.index("", at)]
+    assert max(map(len, table)) <= 100 and "in all rows: pattern read" in table[-1]
+    assert [line.split()[-1] for line in table if "380 / 4" in line] == ["valid", "valid"]
 
 
 def test_a_run_of_no_study_has_no_tables() -> None:

@@ -58,7 +58,7 @@ def test_the_tables_are_the_studys_on_one_node_and_on_two() -> None:
     tables = {table.title: table for table in studies.tables(run)}
     one = tables["Network, one node: throughput, both directions, by threads"]
     two = tables["Network, two nodes: throughput, both directions, by threads"]
-    assert one.columns == ("Gbit/s", "1 threads", "2 threads", "4 threads", "8 threads")
+    assert one.columns == ("Gbit/s", "1 thread", "2 threads", "4 threads", "8 threads")
     rows = {row[0]: row[1:] for row in two.rows}
     # Both ways of 1 Gbit/s, less headers.
     assert all(1.7 < float(cell) < 1.9 for cell in rows["TCP"])

@@ -52,6 +52,7 @@ DEGRADES = {
     # Results of other tools
     *("contradicts_itself", "array_in_cache", "disk_not_reached", "flops_per_core", "formula_yields_other"),
     *("latency_floor", "line_rate_in_bytes", "memory_by_clock", "too_fast_for_class", "too_many_lines"),
+    "more_than_memory",
     # Caches
     *("cache_hidden", "cached_writes", "through_page_cache"),
 }

@@ -43,7 +43,11 @@ ALLOWED: dict[str, set[str]] = {
     "sweep": {"spelling", "words", "axes", "units", "topology"},
     "experiments": {"spelling", "words", "axes", "units", "sweep", "topology", "resources"},
     "plan": {"spelling", "foreign", "words", "axes", "units", "sweep", "topology", "experiments"},
-    "workloads": {"words", "signals"},
+    # models that are made: their tensors and their files
+    "models": {"extras", "foreign", "spelling", "words"},
+    # requests to a server of a language model, and what they tell
+    "serving": {"words", "units", "statistics", "signals", "formats"},
+    "workloads": {"words", "units", "signals", "formats", "serving", "statistics", "models", "door"},
     "hosts": {
         *("words", "axes", "machine", "topology", "units", "statistics", "engine", "workloads", "workspace", "signals"),
         *("measuring", "processes", "foreign"),
@@ -60,7 +64,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "scenarios": {
         *("spelling", "words", "units", "foreign", "statistics", "sweep", "plan", "experiments", "formats", "studies"),
-        *("hosts", "runner", "workspace", "signals", "processes", "door"),
+        *("hosts", "runner", "workspace", "signals", "processes", "door", "serving", "models"),
         "peers",  # as a type
         # what is driven beside what: a resource names its knee
         *("axes", "resources"),
@@ -89,7 +93,8 @@ ALLOWED: dict[str, set[str]] = {
     "repeatability": {"words", "units", "statistics", "samples"},
     # figures over Runs
     "trends": {"words", "extras", "statistics", "repeatability", "comparison", "store"},
-    "serve": {"words", "printable", "names", "store", "trends", "comparison", "report"},
+    "fleet": {"words", "repeatability", "comparison", "resources", "store", "trends"},
+    "serve": {"words", "printable", "names", "store", "trends", "fleet", "comparison", "report"},
     "findings": {
         *("words", "axes", "machine", "units", "statistics", "curves", "ceilings", "repeatability", "resources"),
         "samples",
@@ -108,7 +113,7 @@ ALLOWED: dict[str, set[str]] = {
             "ceilings",
             "studies",
         ),
-        *("resources", "printable", "door", "extras", "comparison", "trends"),
+        *("resources", "printable", "door", "extras", "comparison", "trends", "fleet"),
     },
     # published studies are data: their questions are plain axes, and their tables come from any Run
     "studies": {"spelling", "words", "axes", "units", "statistics"},
@@ -119,7 +124,7 @@ ALLOWED: dict[str, set[str]] = {
         "foreign",  # files that audit reads
         *("words", "axes", "machine", "units", "topology", "experiments", "plan", "workloads", "hosts", "peers"),
         *("runner", "scenarios", "store", "ceilings", "formats", "comparison", "repeatability", "findings", "report"),
-        *("studies", "resources", "printable", "spelling", "signals", "door", "names", "trends", "serve"),
+        *("studies", "resources", "printable", "spelling", "signals", "door", "names", "trends", "fleet", "serve"),
         "_engine",  # its guard of the signals
         # to serve a measurement, and to check a file against its journal: neither is a point of a plan
         "engine",
@@ -127,7 +132,7 @@ ALLOWED: dict[str, set[str]] = {
 }
 LEFT_OF_THE_WALL = {
     *("engine", "_engine", "topology", "sweep", "experiments", "plan", "workloads", "hosts", "peers", "measurement"),
-    *("workspace", "runner", "scenarios"),
+    *("workspace", "runner", "scenarios", "serving"),
 }
 RIGHT_OF_THE_WALL = {
     *("store", "ceilings", "resources", "curves", "formats", "comparison", "repeatability", "findings", "report"),
@@ -141,7 +146,10 @@ DATA = {".csv", ".toml", ".css", ".js", ".j2"}
 
 UNUSED_HERE = {
     "hwdyno.API": "the package's __getattr__ reads it, which Python calls",
-    **{f"hwdyno.api.{name}": "users of Python call it" for name in ("compute", "network", "together", "training")},
+    **{
+        f"hwdyno.api.{name}": "users of Python call it"
+        for name in ("compute", "inference", "network", "together", "training")
+    },
     "hwdyno.signals.end_children": "the benchmarks end their children by it",
     "hwdyno.formats.fio_job.keys.table": "writes the tables of docs/fio-jobs.md, which a test holds to the code",
 }
@@ -160,7 +168,6 @@ UNUSED_METHODS = {
         "http.server calls them",
     ),
     "hwdyno.printable.Escaping.writelines": "libraries that write to a stream call it",
-    "hwdyno.statistics.Histogram.from_values": "tests make histograms of values that they know by it",
     "hwdyno.machine.Machine.part": "a new resource reads its own part of the survey by it",
 }
 """Methods that the package does not use, each with its reason."""

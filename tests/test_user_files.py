@@ -298,7 +298,7 @@ def test_a_users_files_in_a_folder_of_that_name_stay(command: tuple[str, ...], n
 def test_a_link_laid_for_a_vector_index_is_not_followed(
     place: Path, thesis: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["training", *VECTORS, "--path", str(place)]
+    command = ["inference", *VECTORS, "--path", str(place)]
     assert main([*command, "--generate"]) == 0
     (folder,) = place.glob("hwdyno-vectors-*")
     (folder / "vectors.hwdyno").unlink()
@@ -399,7 +399,7 @@ def checkpoints(place: Path) -> tuple[list[str], list[Path]]:
 
 
 def vectors(place: Path) -> tuple[list[str], list[Path]]:
-    command = ["training", *VECTORS, "--path", str(place)]
+    command = ["inference", *VECTORS, "--path", str(place)]
     assert main([*command, "--generate"]) == 0
     (folder,) = place.glob("hwdyno-vectors-*")
     (folder / "vectors.hwdyno").unlink()
@@ -495,7 +495,7 @@ def test_a_killed_runs_entries_go_with_the_next_and_those_of_others_stay(place: 
     folder = place / "hwdyno-kv-cache"
     assert list(folder.rglob("kv-*.hwdyno"))
     (folder / "kv-mine.hwdyno").write_bytes(MINE)
-    assert main(["training", *KV_CACHE, "--path", str(place)]) in {0, 3}
+    assert main(["inference", *KV_CACHE, "--path", str(place)]) in {0, 3}
     assert [path.name for path in folder.iterdir()] == ["kv-mine.hwdyno"]
 
 

@@ -57,6 +57,15 @@ def test_beyond_what_can_be_served_the_backlog_is_named_and_not_fitted() -> None
     assert "requests queue up without end" in waits.says
 
 
+def test_an_open_capacity_advises_the_rates_with_a_higher_one() -> None:
+    machine, opened = over_rates(16, (0.05, 0.1, 0.2, 0.3, 0.4))
+    (finding,) = of(explain(run_of(machine, opened)), "users_wait")
+    assert "The capacity is open: " in finding.says
+    # The highest was 40% of 160,000 a second; 50% of it tells more.
+    assert finding.advice.startswith("Measure a higher rate too: hwdyno storage ")
+    assert "--rate 8000,16000,32000,48000,64000,80000" in finding.advice
+
+
 def test_without_such_a_queue_it_says_what_was_measured() -> None:
     machine, opened = over_rates(4)
     points = []

@@ -128,7 +128,7 @@ def point(threads: int, recall: float, queries_s: float = 500.0) -> Measurement:
 def explained(*points: Measurement) -> Run:
     fixed: dict[str, Any] = {"index": "diskann", "vectors": 20_000, "dim": 128, "k": 10, "search_list": 50}
     result = made_experiment(
-        "training.vector_search.diskann", "training", "?", "threads", "training_vector_search", points, fixed=fixed
+        "inference.vector_search.diskann", "inference", "?", "threads", "training_vector_search", points, fixed=fixed
     )
     run = Run(
         id="x",
@@ -192,7 +192,7 @@ def test_the_command_builds_searches_reports_and_leaves_nothing(
     place = tmp_path / "place"
     place.mkdir()
     options = [
-        "training",
+        "inference",
         "--vector-search",
         "diskann,hnsw,ivf",
         "--vectors",
@@ -205,7 +205,7 @@ def test_the_command_builds_searches_reports_and_leaves_nothing(
     shorter = ["--queries", "20", "--threads", "1,2", "--runtime", "0.05"]
     assert main([*options, *shorter, "--json", "--no-page", "--quiet"]) in {0, 3}
     run = json.loads(capsys.readouterr().out)
-    names = [one["name"].removeprefix("training.vector_search.") for one in run["experiments"]]
+    names = [one["name"].removeprefix("inference.vector_search.") for one in run["experiments"]]
     assert names == ["diskann.dim-24", "diskann.dim-32", "hnsw.dim-24", "hnsw.dim-32", "ivf.dim-24", "ivf.dim-32"]
     assert all(one["details"]["recall"] > 0.8 for result in run["experiments"] for one in result["points"])
     assert not list(place.iterdir())
@@ -215,10 +215,10 @@ def test_the_command_builds_searches_reports_and_leaves_nothing(
 
 @pytest.mark.machine
 def test_what_is_wrong_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["training", "--path", str(tmp_path), "--vector-search", "annoy"]) == 2
+    assert main(["inference", "--path", str(tmp_path), "--vector-search", "annoy"]) == 2
     assert "no index is called 'annoy'; known: diskann, hnsw, ivf" in capsys.readouterr().err
     options = ["--vector-search", "ivf", "--vectors", "2000000000", "--dim", "4096", "--quiet"]
-    assert main(["training", "--path", str(tmp_path), *options]) == 2
+    assert main(["inference", "--path", str(tmp_path), *options]) == 2
     error = capsys.readouterr().err
     assert "use fewer vectors" in error
     assert error.count("\n") == 1

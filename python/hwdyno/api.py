@@ -21,6 +21,7 @@ __all__ = [
     "Run",
     "UserError",
     "compute",
+    "inference",
     "load",
     "memory",
     "network",
@@ -117,6 +118,11 @@ def network(*experiments: str, quiet: bool = True, **options: Option) -> Run:
 def training(*, path: str | Path | None = None, quiet: bool = True, **options: Option) -> Run:
     """Measure storage for AI, as ``hwdyno training``: ``training(workload="unet3d", accelerators=[1, 2])``."""
     return _measured("training", [], path=path, quiet=quiet, **options)
+
+
+def inference(*, path: str | Path | None = None, quiet: bool = True, **options: Option) -> Run:
+    """Measure what a model server gets, as ``hwdyno inference``: ``inference(kv_cache="llama3.1-8b", users=4)``."""
+    return _measured("inference", [], path=path, quiet=quiet, **options)
 
 
 def together(

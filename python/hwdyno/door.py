@@ -417,7 +417,7 @@ def _output_mark(status: os.stat_result, changes: bool) -> bytes:
     return f"{status.st_ino} {status.st_size} {seconds}.{ns:09}".encode()
 
 
-def write_all(descriptor: int, data: bytes) -> None:
+def write_all(descriptor: int, data: bytes | memoryview) -> None:
     """Write all data, also if the system takes it in parts."""
     view = memoryview(data)
     while view:

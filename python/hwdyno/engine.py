@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from functools import cache, partial
 from pathlib import Path
@@ -37,7 +38,10 @@ def run(kernel: str, parameters: dict[str, Any], stop: Stop | None = None) -> di
     machine refused. The first interrupt, or a ``stop`` that is set, gives a reading with ``interrupted`` set.
     """
     stop = stop or Stop()
-    ends = partial(stop.wait, ENDS_S)
-    with signals.halting(stop.set), signals.at_leave(signals.Stage.REMOVE, ends):
+    with contextlib.ExitStack() as stack:
+        if kernel in kernels() and kernels()[kernel].writes != "nothing":
+            ends = partial(signals.patiently, stop.wait, ENDS_S)
+            stack.enter_context(signals.at_leave(signals.Stage.REMOVE, ends))
+        stack.enter_context(signals.halting(stop.set))
         reading: dict[str, Any] = json.loads(_engine.run(kernel, json.dumps(parameters), stop))
     return reading

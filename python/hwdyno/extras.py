@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from hwdyno.words import UserError
 
-EXTRAS = {"history": "ruptures", "images": "vl-convert", "parquet": "pyarrow", "postgres": "psycopg"}
+EXTRAS = {
+    "history": "ruptures",
+    "images": "vl-convert",
+    "inference": "onnxruntime",
+    "parquet": "pyarrow",
+    "postgres": "psycopg",
+}
 """By the name of the extra in ``pyproject.toml``: the library that it installs."""
 
 

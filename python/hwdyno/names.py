@@ -5,10 +5,12 @@ The stored document keeps them; a copy that leaves the machine has them only whe
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from hwdyno.axes import is_loopback
 from hwdyno.words import Run
@@ -24,7 +26,8 @@ _UNIQUE = re.compile(
 _HOME = re.compile(r"/(?:home|Users|var/home)/([^/\s'\"`:,;]+)")
 _EVERYDAY = {
     *("localhost", "none", "linux", "server", "client", "host", "node", "test", "user", "root", "data", "home", "disk"),
-    *("storage", "memory", "compute", "network", "training", "together", "hwdyno", "random", "read", "write", "direct"),
+    *("storage", "memory", "compute", "network", "training", "inference", "together", "hwdyno", "random", "read"),
+    *("write", "direct"),
 }
 """Words that a sentence has for other reasons: a host of such a name is left out where it stands as a host alone."""
 _SHORTEST, _SHORTEST_SERIAL = 3, 6
@@ -40,7 +43,20 @@ def without_names(run: Run) -> Run:
     A name is replaced wherever it stands, also in findings and commands, so a command goes on to work where its place
     is below a home folder.
     """
-    given, serials = _stand_ins(run), _distinct(disk.serial for one in run.machines for disk in one.storage.disks)
+    return _without_serials(_mapped(run, _hiding([run])))
+
+
+def without_names_of(runs: Sequence[Run], value: T) -> T:
+    """What was made of several Runs, such as their comparison, without their names; each has one word in all of it."""
+    return _mapped(value, _hiding(runs))
+
+
+def _hiding(runs: Sequence[Run]) -> Callable[[str], str]:
+    """What a text becomes without the names of these Runs."""
+    given, serials = (
+        _stand_ins(runs),
+        _distinct(disk.serial for run in runs for one in run.machines for disk in one.storage.disks),
+    )
     words = [re.escape(name) for name in sorted(given, key=len, reverse=True) if _is_word(name)]
     # A serial number is also a part of longer names: /dev/disk/by-id/nvme-MODEL_SERIAL.
     parts = [re.escape(one) for one in serials if len(one) >= _SHORTEST_SERIAL]
@@ -53,7 +69,7 @@ def without_names(run: Run) -> Run:
         text = _HOME.sub("~", _UNIQUE.sub("…", text))
         return text if names is None else names.sub(lambda found: given.get(found[0], "…"), text)
 
-    return _without_serials(_mapped(run, hidden))
+    return hidden
 
 
 def machines_of(runs: Sequence[Run], *, with_names: bool) -> list[str]:
@@ -65,16 +81,19 @@ def machines_of(runs: Sequence[Run], *, with_names: bool) -> list[str]:
     return [numbers[name] for name in known]
 
 
-def _stand_ins(run: Run) -> dict[str, str]:
+def _stand_ins(runs: Sequence[Run]) -> dict[str, str]:
     """What stands for each name."""
-    hosts = [one.hostname for one in run.machines]
-    hosts += [share.host for result in run.experiments for point in result.points for share in point.hosts]
-    given = {name: f"server-{at}" for at, name in enumerate(_distinct(_servers(run)), 1)}
+    hosts = [one.hostname for run in runs for one in run.machines]
+    hosts += [
+        share.host for run in runs for result in run.experiments for point in result.points for share in point.hosts
+    ]
+    servers = _distinct(server for run in runs for server in _servers(run))
+    given = {name: f"server-{at}" for at, name in enumerate(servers, 1)}
     for at, name in enumerate(_distinct(hosts), 1):
         given[name] = f"host-{at}"
         given.setdefault(name.partition(".")[0], f"host-{at}")
-    places = [(one.storage.path, one.storage.mount_point, one.storage.source) for one in run.machines]
-    texts = [text for some in (*places, (run.command,)) for text in some if text]
+    places = [(one.storage.path, one.storage.mount_point, one.storage.source) for run in runs for one in run.machines]
+    texts = [text for some in (*places, [run.command for run in runs]) for text in some if text]
     users = _distinct(user for text in texts for user in _HOME.findall(text))
     return {**{name: f"user-{at}" for at, name in enumerate(users, 1)}, **given}
 
@@ -84,12 +103,19 @@ def _servers(run: Run) -> Iterator[str | None]:
         address, mark, _ = (machine.storage.source or "").partition(":/")
         yield address if mark else None
     for result in run.experiments:
-        if result.resource == "network":
+        if result.resource in {"network", "inference"}:
             for point in result.points:
                 whole = {**result.fixed, **point.parameters}
                 for key in ("server", "path", "host"):
-                    place = str(whole.get(key) or "")
+                    place = _host(str(whole.get(key) or ""))
                     yield None if not place or is_loopback(place) else place
+
+
+def _host(place: str) -> str:
+    """The host of a URL; anything else as it is."""
+    with contextlib.suppress(ValueError):
+        return urlsplit(place).hostname or place if "://" in place else place
+    return place
 
 
 def _distinct(names: Iterable[str | None]) -> list[str]:

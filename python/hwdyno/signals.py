@@ -31,9 +31,11 @@ from hwdyno.processes import family, mark_children, stat_of
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LIMIT_S = 0.8
-"""From a signal that leaves to the end of the process, at most."""
+"""From a signal that leaves to the end of the process, at most, of the time that the machine gives to it."""
 CLEAN_UP_S = 0.6
 """For the clean-up within that."""
+STEP_S = 0.02
+"""How often what waits while the process leaves looks at the time that was given."""
 STATUS_OF_SIGNAL = 128
 """A shell's status of a program that a signal ended is this plus the signal's number (as bash and dash report it)."""
 
@@ -62,6 +64,10 @@ class Guard(Protocol):
 
     def next(self) -> tuple[int, bool] | None:
         """Wait for the next signal: its number, and whether the process ends now; none after the end."""
+        ...
+
+    def spent_s(self) -> float:
+        """Time since a signal that leaves in which no thread of this process waited for a processor; 0 before."""
         ...
 
     def end(self) -> None:
@@ -104,27 +110,30 @@ class _Owner:
     def leave(self) -> None:
         """Clean up within the limit, and end the process."""
         self.leaving = True
-        now = time.monotonic()
         # Its handler parks the main thread, and a system call in which it waits is cut short.
         with contextlib.suppress(OSError, ValueError):
             signal.pthread_kill(self.main, self.number)
         for halt in list(self.halts):
             _quietly(halt)
         self.end_children()
-        self.settle(now + CLEAN_UP_S / 2)
+        self.settle(CLEAN_UP_S / 2)
         for stage in Stage:
             for of_stage, action in reversed(list(self.clean_ups)):
                 if of_stage == stage:
                     _quietly(action)
-        self.settle(now + CLEAN_UP_S)
+        self.settle(CLEAN_UP_S)
         self.end_children()
         with contextlib.suppress(OSError):
             os.write(2, f"{self.name}: interrupted\n".encode())
         os._exit(STATUS_OF_SIGNAL + self.number)
 
-    def settle(self, until: float) -> None:
-        """Wait for the section that the main thread is in, until this time of the monotonic clock at most."""
-        while self.undivided and time.monotonic() < until:
+    def spent_s(self) -> float:
+        """The time that was given to this process since it leaves."""
+        return self.guard.spent_s() if self.guard is not None else 0.0
+
+    def settle(self, until_s: float) -> None:
+        """Wait for the section that the main thread is in, until so much time was given at most."""
+        while self.undivided and self.spent_s() < until_s:
             time.sleep(0.005)
 
     def end_children(self) -> None:
@@ -172,7 +181,6 @@ def take_over(name: str, guard: Callable[[float], Guard]) -> None:
 
     def end() -> None:
         # A thread that still waits when the interpreter ends would be torn out of native code, which aborts.
-        _owner.guard = None
         watched.end()
         watch.join()
         # All is done, and the interpreter would let a signal end it from here on.
@@ -277,6 +285,17 @@ def undivided() -> Iterator[None]:
     finally:
         _owner.undivided -= 1
         _owner.park()
+
+
+def patiently(wait: Callable[[float], bool], limit_s: float) -> bool:
+    """Call ``wait`` with short times until it gives true, while a process that leaves is given ``limit_s`` at most.
+
+    Where the machine lets the process wait for a processor, that time does not count.
+    """
+    until = _owner.spent_s() + limit_s
+    while not (is_over := wait(STEP_S)) and _owner.spent_s() < until:
+        pass
+    return is_over
 
 
 def spare(pid: int) -> None:

@@ -278,6 +278,26 @@ _PACKED = re.compile(rb"\x01[\x00-\x7f](?:(?:[\x80-\xff]{0,19}[\x00-\x7f]){2}){2
 """Pairs of numbers of at most 140 bits, each its seven bits a byte with the last one marked."""
 
 
+def early_stopping_count(percentile: float, over: int = 0, confidence: float = 0.99) -> int:
+    """The least number of queries that show a percentile, where ``over`` of them lie above it (MLPerf LoadGen).
+
+    So many that, if the share above the percentile were greater, so few of them would be a chance of at most
+    ``1 - confidence``: 459 for p99, 4603 for p99.9.
+    """
+    from scipy.special import bdtr
+
+    least, most = over + 1, over + 1
+    while bdtr(over, most, 1 - percentile) > 1 - confidence:
+        least, most = most, 2 * most
+    while least < most:
+        middle = (least + most) // 2
+        if bdtr(over, middle, 1 - percentile) > 1 - confidence:
+            least = middle + 1
+        else:
+            most = middle
+    return most
+
+
 class Histogram:
     """A whole latency distribution in ns, in the engine's log-linear buckets (0.1% wide).
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import argparse
 import math
 
+from hwdyno.curves.open_loop import next_rate
+
 from calibration import curves, machines, power, rates, repeats
 
 PROFILES = ("quick", "standard")
@@ -44,10 +46,10 @@ def _curves(count: int, seed: int) -> None:
 
 def _rates(count: int, seed: int) -> None:
     print(f"\n## Capacity from an open loop ({count:,} loops a cell)\n")
-    print(
-        "| service | arrivals | rates up to | within 10% | left open | within 10% of the rest | best fit within 10% |"
-    )
-    print("| --- | --- | --- | --- | --- | --- | --- |")
+    heads = ["service", "arrivals", "rates up to", "within 10%", "left open", "within 10% of the rest"]
+    heads += ["best fit within 10%", "open, then answered with the rate advised", "within 10% of these"]
+    print(f"| {' | '.join(heads)} |")
+    print(f"|{' --- |' * len(heads)}")
     for service in rates.SERVICES:
         for random_arrivals in (True, False):
             for most in MOST_SHARES:
@@ -60,6 +62,8 @@ def _rates(count: int, seed: int) -> None:
                     _share(found.open, count),
                     _share(found.within, count - found.open),
                     _share(found.fits, count),
+                    _share(found.answered, found.open) if next_rate(most) < 1 else "-",
+                    _share(found.settled, found.answered),
                 ]
                 print(f"| {' | '.join(cells)} |", flush=True)
 
@@ -67,7 +71,7 @@ def _rates(count: int, seed: int) -> None:
 def _intervals(count: int, seed: int) -> None:
     print(f"\n## Intervals under the stopping rule ({count:,} points a cell)\n")
     heads = ["process", "profile", f"covered, {repeats.POINTS} points", "half width", "covered, a point alone"]
-    heads += ["half width", "samples show all of it", "of those covered", "repeats"]
+    heads += ["half width", "samples show all of it", "of those covered", "repeats, 8 points", "alone"]
     heads += ["repeats outside, unremarked", "two modes named"]
     print(f"| {' | '.join(heads)} |")
     print(f"|{' --- |' * len(heads)}")
@@ -84,6 +88,7 @@ def _intervals(count: int, seed: int) -> None:
                 _share(found.shown, count),
                 _share(found.shown_covered, found.shown),
                 f"{found.repeats / count:.1f}",
+                f"{found.repeats_alone / count:.1f}",
                 _share(found.unremarked, count),
                 _share(found.noted, count),
             ]

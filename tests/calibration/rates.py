@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from hwdyno.axes import with_field_axes
 from hwdyno.curves import CAPACITY, curves_of
+from hwdyno.curves.open_loop import next_rate
 from hwdyno.statistics import Histogram
 from hwdyno.words import Curve, ExperimentResult, Latency, Measurement, Value
 from numpy.random import Generator
@@ -37,6 +38,10 @@ class RateScore:
     within: int = 0
     open: int = 0
     """Loops of which the data were said to leave it open."""
+    answered: int = 0
+    """Those of them that have an answer with one more point, at the rate that is advised."""
+    settled: int = 0
+    """Those whose answer is within then."""
     fits: int = 0
     """Loops whose best fit is within, also where it was left open."""
     off: list[float] = field(default_factory=list)
@@ -57,24 +62,43 @@ def latencies(share: float, servers: int, service: str, random_arrivals: bool, d
     return np.asarray(ends) - arrivals
 
 
-def curve_of(most: float, service: str, draw: Generator, random_arrivals: bool) -> tuple[Curve, float]:
-    """The curve of an open loop tried up to a share of its capacity, and that capacity, operations/s."""
-    servers = round(math.exp(draw.uniform(0, math.log(32))))
-    service_s = math.exp(draw.uniform(math.log(1e-5), math.log(1e-3)))
-    capacity = servers / service_s
-    points = []
-    for share in [one for one in SHARES if one <= most + 1e-9]:
-        found = latencies(share, servers, service, random_arrivals, draw) * service_s * 1e9
-        found *= math.exp(0.01 * draw.standard_normal())
-        points.append(_point(share * capacity, Histogram.from_values(found.tolist()).summary(), random_arrivals))
-    made = with_field_axes(ExperimentResult("storage.rate", "storage", "", "rate", "", tuple(points)))
-    return curves_of(made)[0], capacity
+@dataclass
+class Loop:
+    """An open loop whose capacity is known, and the points that were measured of it."""
+
+    service: str
+    draw: Generator
+    random_arrivals: bool = True
+    points: list[Measurement] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.servers = round(math.exp(self.draw.uniform(0, math.log(32))))
+        self.service_s = math.exp(self.draw.uniform(math.log(1e-5), math.log(1e-3)))
+
+    @property
+    def capacity(self) -> float:
+        """Operations/s."""
+        return self.servers / self.service_s
+
+    def measure(self, share: float) -> None:
+        """One more point, at a share of the capacity."""
+        found = latencies(share, self.servers, self.service, self.random_arrivals, self.draw) * self.service_s * 1e9
+        found *= math.exp(0.01 * self.draw.standard_normal())
+        summary = Histogram.from_values(found.tolist()).summary()
+        self.points.append(
+            _point(share * self.capacity, min(1.0, share) * self.capacity, summary, self.random_arrivals)
+        )
+
+    def curve(self) -> Curve:
+        """The curve of the points."""
+        points = tuple(sorted(self.points, key=lambda one: float(str(one.parameters["rate"]))))
+        return curves_of(with_field_axes(ExperimentResult("storage.rate", "storage", "", "rate", "", points)))[0]
 
 
-def _point(rate: float, latency: Latency, random_arrivals: bool) -> Measurement:
+def _point(rate: float, reached: float, latency: Latency, random_arrivals: bool) -> Measurement:
     return Measurement(
         parameters={"rate": rate, "rate_process": "poisson" if random_arrivals else "linear"},
-        throughput=Value(rate, "operations/s", 0.99 * rate, 1.01 * rate),
+        throughput=Value(reached, "operations/s", 0.99 * reached, 1.01 * reached),
         rate=None,
         latency_ns=latency,
         streams=(),
@@ -94,12 +118,21 @@ def score(service: str, most: float, loops: int, *, random_arrivals: bool = True
     found = RateScore()
     for number in range(loops):
         draw = np.random.default_rng((seed, sum(service.encode()), round(100 * most), number))
-        curve, capacity = curve_of(most, service, draw, random_arrivals)
+        loop = Loop(service, draw, random_arrivals)
+        shares = [share for share in SHARES if share <= most + 1e-9]
+        for share in shares:
+            loop.measure(share)
+        curve, capacity = loop.curve(), loop.capacity
         found.loops += 1
         fitted = curve.parameters.get(CAPACITY)
         found.fits += fitted is not None and abs(fitted.value / capacity - 1) <= WITHIN
         if curve.ceiling is None:
             found.open += 1
+            if (more := next_rate(shares[-1])) < 1:
+                loop.measure(more)
+                answered = loop.curve().ceiling
+                found.answered += answered is not None
+                found.settled += answered is not None and abs(answered.value / capacity - 1) <= WITHIN
             continue
         off = curve.ceiling.value / capacity - 1
         found.off.append(off)

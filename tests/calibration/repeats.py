@@ -15,6 +15,7 @@ from hwdyno.words import ExperimentResult, Measurement, Run
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+REMARKS = {"two_modes", "repeats_outside", "median_of_repeats"}
 POINTS = 8
 """Points of an experiment, of which each counts with what the others show."""
 SAMPLES = 20
@@ -114,8 +115,10 @@ class IntervalScore:
     halves: float = 0.0
     """Sum of the half widths, as shares."""
     repeats: int = 0
+    repeats_alone: int = 0
+    """Of the points alone, which have one more at least."""
     unremarked: int = 0
-    """Points with a repeat outside of the interval, and no note on it."""
+    """Points, in either case, with a repeat outside of the interval, and no note on it."""
     together: int = 0
     """Points that are covered where eight alike are one experiment."""
     together_halves: float = 0.0
@@ -139,11 +142,11 @@ def reading(values: Series) -> dict[str, object]:
     }
 
 
-def measured(process: str, profile: str, draw: Generator) -> Measurement:
-    """A point as the runner measures it: repeated until it is precise, or its repeats are spent."""
+def measured(process: str, profile: str, draw: Generator, *, alone: bool = False) -> Measurement:
+    """A point, of many or alone, as the runner measures it: repeated until it is precise, or its repeats are spent."""
     chosen = PROFILES[profile]
     timing = Timing(chosen.runtime_s, chosen.ramp_s, chosen.repeats_min, chosen.repeats_max)
-    point = PointInWork(0, {})
+    point = PointInWork(0, {}, alone=alone)
     readings = PROCESSES[process][0](draw)
     while not (ended := point.ends(timing, chosen.target)):
         point.readings.append(reading(next(readings)))
@@ -168,27 +171,35 @@ def as_experiment(points: Sequence[Measurement]) -> Sequence[Measurement]:
 def score(process: str, profile: str, trials: int, seed: int = 0) -> IntervalScore:
     """So many points of a process: alone, and as experiments of ``POINTS`` points each."""
     found, truth = IntervalScore(), PROCESSES[process][1] * 1000 * SAMPLES
-    every = [
-        measured(process, profile, np.random.default_rng((seed, sum(process.encode()), number)))
-        for number in range(trials)
-    ]
+
+    def made_of(number: int, *, alone: bool) -> Measurement:
+        draw = np.random.default_rng((seed, sum(process.encode()), number))
+        return measured(process, profile, draw, alone=alone)
+
+    every = [made_of(number, alone=False) for number in range(trials)]
     together = [one for at in range(0, trials, POINTS) for one in as_experiment(every[at : at + POINTS])]
-    for made, another in zip(every, together, strict=True):
-        value, wide = made.throughput, another.throughput
+    for number, wide in enumerate(together):
+        made = made_of(number, alone=True)
+        value, pooled = made.throughput, wide.throughput
         found.trials += 1
-        found.repeats += made.repeats
+        found.repeats += wide.repeats
+        found.repeats_alone += made.repeats
         codes = {note.code for note in made.notes}
         found.noted += "two_modes" in codes
         shown = shows(process, made)
         found.shown += shown
-        if value.low is None or value.high is None or wide.low is None or wide.high is None:
+        if value.low is None or value.high is None or pooled.low is None or pooled.high is None:
             continue
         found.shown_covered += shown and value.low <= truth <= value.high
         found.covered += value.low <= truth <= value.high
-        found.together += wide.low <= truth <= wide.high
+        found.together += pooled.low <= truth <= pooled.high
         if value.value:
             found.halves += (value.high - value.low) / 2 / value.value
-            found.together_halves += (wide.high - wide.low) / 2 / value.value
-        outside = any(not value.low <= one <= value.high for one in made.repeat_values)
-        found.unremarked += outside and not codes & {"two_modes", "repeats_outside", "median_of_repeats"}
+        if pooled.value:
+            found.together_halves += (pooled.high - pooled.low) / 2 / pooled.value
+        for one in (made, wide):
+            outside = any(
+                not (one.throughput.low or 0.0) <= rate <= (one.throughput.high or 0.0) for rate in one.repeat_values
+            )
+            found.unremarked += outside and not {note.code for note in one.notes} & REMARKS
     return found

@@ -19,7 +19,7 @@ from hwdyno.axes import FIELD
 from hwdyno.cli import elsewhere as bare
 from hwdyno.findings import explain
 from hwdyno.foreign import Table
-from hwdyno.formats import checkpoint, dlio_yaml, fio_job, kv_model, workload
+from hwdyno.formats import checkpoint, dlio_yaml, fio_job, kv_model, request_trace, workload
 from hwdyno.formats.data_set import file_bytes
 from hwdyno.formats.fio_job import command_line
 from hwdyno.formats.fio_job.keys import HARMLESS, SUPPORTED, WHY
@@ -27,9 +27,11 @@ from hwdyno.hosts import Outcome
 from hwdyno.machine import survey_of
 from hwdyno.peers import (
     PeerReading,
+    aiperf,
     cpufp,
     dlio,
     fio,
+    guidellm,
     hpcc,
     iperf3,
     likwid,
@@ -42,9 +44,11 @@ from hwdyno.peers import (
     sockperf,
     stream,
     sysbench,
+    vllm_bench,
 )
 from hwdyno.runner import elsewhere
 from hwdyno.runner.progress import Journal
+from hwdyno.serving import answers, wire
 from hwdyno.store import from_json, to_json
 from hwdyno.store import history as index
 from hwdyno.store.journal import from_journal
@@ -232,6 +236,32 @@ def _kv_models(data: bytes) -> None:
         json.dumps(model.parameters, allow_nan=False).encode()
 
 
+def _requests(data: bytes) -> None:
+    found = request_trace.requests_of(_text(data), "x.trace")
+    times = [one.due_s for one in found]
+    json.dumps(times, allow_nan=False)
+    assert times == sorted(times) and times[0] == 0
+    assert all(0 < one.output_tokens <= request_trace.MOST_TOKENS for one in found)
+
+
+def _response(data: bytes) -> None:
+    """The bytes of a server's response, in pieces whose lengths the first byte says."""
+    exchange, step, failure = wire.Exchange(), 1 + (data[0] if data else 0), "cut"
+    try:
+        for at in range(1, len(data), step):
+            if exchange.add(data[at : at + step], at):
+                failure = ""
+                break
+    except wire.WireError as error:
+        failure = str(error)
+    found = answers.answer_of(exchange, failure)
+    assert bool(found.failure) != bool(found.chunks_ns)
+    json.dumps([found.complaint, found.output_tokens, found.server_prompt_ms], allow_nan=False).encode()
+    assert list(found.chunks_ns) == sorted(found.chunks_ns) and len(found.failure) < 200
+    if found.failure and not found.failure.startswith("status"):
+        raise UserError(found.failure)
+
+
 def _quantities(data: bytes) -> None:
     for line in _text(data).splitlines():
         json.dumps([units.as_number(line), units.printed_number(line)], allow_nan=False)
@@ -348,6 +378,10 @@ TARGETS = (
     Target("workload", _workloads, words=tuple(one.name for one in fields(workload.Workload))),
     Target("checkpoint", _checkpoints, words=tuple(one.name for one in fields(checkpoint.Layout))),
     Target("kv_model", _kv_models, words=("latent", "rope", "head", "kv_heads")),
+    Target("request_trace", _requests, words=("timestamp", "hash_ids", "Request tokens", "ContextTokens", "e308")),
+    Target(
+        "response", _response, words=("data: ", "\r\n", "0\r\n\r\n", "[DONE]", "Content-Length: ", "usage", "choices")
+    ),
     Target("axis", _axis, words=("..", "+", "k", "MiB", "randrw:")),
     Target("size", _quantities, words=("k", "MiB", "ms", "h")),
     Target("run", _read_back),
@@ -372,6 +406,9 @@ TARGETS = (
             ("sockperf", sockperf.reading_of, (), ()),
             ("netperf", netperf.reading_of, (), ()),
             ("mlperf_kv", mlperf_kv.reading_of, (), ()),
+            ("vllm_bench", vllm_bench.reading_of, (), ()),
+            ("aiperf", aiperf.reading_of, (), ()),
+            ("guidellm", guidellm.reading_of, (), ()),
             ("loaders", loaders.reading_of, ({"batch_size": 4, "samples_per_file": 2}, 1e6), ()),
         )
     ),

@@ -1,43 +1,78 @@
-"""Prints how many single-line changes the tests notice, and which they do not: ``python -m mutants [FILE …]``."""
+"""Prints how many single-line changes the tests notice, and which they do not: ``python -m mutants [FILE …]``.
+
+A change is tried in a fork of a process that has collected all tests, with those that run its line, the quickest first,
+until one fails. What passes there, and what only a new import shows, is tried again in a process that imports it anew.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
 import random
+import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
+from mutants import resident
 from mutants.changes import Change, changes, files
-from mutants.covered import Covered, covered
+from mutants.covered import Covered, kept
 from mutants.equal import why_equal
 from mutants.trial import killed, warm
 
-FEW = 40
-"""Tests that are tried first, the quickest: most changes fall there."""
+BUDGET_S = 45.0
+"""Tests that are tried on a change, by what they take without it; one that lives through them counts as alive."""
+PASS = ("alive", "untested")
 
 
-def _alive(change: Change, known: Covered) -> str:
-    """Why a change is alive; empty where the tests notice it."""
-    tests = known.of(change.path, change.line)
-    if not tests:
-        return "no test runs it"
-    for some in (tests[:FEW], tests[FEW:]):
-        if some and killed(change, some, sum(known.seconds[one] for one in some)):
-            return ""
-    return "the tests that run it pass"
+def _apart(body: Callable[[Callable[[int, str], None]], None]) -> tuple[int, int]:
+    """Do it in a fork that sends numbers with words: its end of a pipe, and the fork."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(write)
+        return read, child
+    status = 1
+    try:
+        os.close(read)
+        with os.fdopen(write, "w", buffering=1) as out:
+            body(lambda number, word: print(number, word, file=out, flush=True))
+        status = 0
+    except (KeyboardInterrupt, BrokenPipeError):
+        pass
+    finally:
+        os._exit(status)
 
 
-def _part(chosen: Sequence[Change], known: Covered | None, tests: Sequence[str], pipe: int) -> None:
-    """In a child: try changes, and write a line for each."""
-    with suppress(KeyboardInterrupt, BrokenPipeError), os.fdopen(pipe, "w", buffering=1) as out:
-        for change in chosen:
-            why = _alive(change, known) if known else "" if killed(change, tests, 60) else "the tests pass"
-            out.write(f"{change.path}\t{change.number}\t{why}\n")
-    os._exit(0)
+def _words(pipe: int) -> Iterator[tuple[int, str]]:
+    with os.fdopen(pipe) as lines:
+        for line in lines:
+            number, word = line.split()
+            yield int(number), word
+
+
+def _anew(chosen: Sequence[Change], numbers: Sequence[int], known: Covered, report: Callable[[int, str], None]) -> None:
+    """Try changes, each in a process that imports the product with it."""
+    for number in numbers:
+        change = chosen[number]
+        tests = resident.within(known, known.of(change.path, change.line), BUDGET_S)
+        if not tests:
+            report(number, "untested")
+            continue
+        ended = killed(change, tests, sum(known.seconds[one] for one in tests))
+        report(number, {"fails": "killed", "hangs": "hangs", "": "alive"}[ended])
+
+
+def interval(share: float, count: int) -> tuple[float, float]:
+    """Clopper & Pearson's 95% interval of a share."""
+    from scipy.stats import beta
+
+    hits = round(share * count)
+    low = float(beta.ppf(0.025, hits, count - hits + 1)) if hits else 0.0
+    high = float(beta.ppf(0.975, hits + 1, count - hits)) if hits < count else 1.0
+    return low, high
 
 
 def main() -> None:
@@ -46,41 +81,63 @@ def main() -> None:
     parser.add_argument("--sample", type=int, help="try so many changes, drawn by the seed, instead of all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--tests", nargs="+", help="try these test files, instead of what a traced run of all shows")
+    parser.add_argument("--least", type=float, default=0.0, help="fail where a smaller share is killed")
     parser.add_argument("files", nargs="*", help="parts of names of files; all where none is given")
     args = parser.parse_args()
     paths = [path for path in files() if not args.files or any(one in path for one in args.files)]
     every = [one for path in paths for one in changes(path) if not why_equal(one)]
     chosen = random.Random(args.seed).sample(every, min(args.sample or len(every), len(every)))
     started = time.monotonic()
-    warm()
-    known = None if args.tests else covered()
-    read, write = os.pipe()
-    for job in range(args.jobs):
-        if not os.fork():
-            os.close(read)
-            _part(chosen[job :: args.jobs], known, args.tests, write)
-    os.close(write)
-    named = {(one.path, one.number): one for one in chosen}
-    alive: list[tuple[Change, str]] = []
-    tried: Counter[str] = Counter()
-    lived: Counter[str] = Counter()
-    # Ctrl-C ends it early, with the table of what was tried.
-    with suppress(KeyboardInterrupt), os.fdopen(read) as lines:
-        for line in lines:
-            path, number, why = line.rstrip("\n").split("\t")
-            tried[path] += 1
-            lived[path] += bool(why)
-            if why:
-                alive.append((named[path, int(number)], why))
-                print(f"alive: {alive[-1][0]} ({why}); {tried.total()} tried", flush=True)
+    outcome = _outcomes(chosen, args.jobs)
     print("\n| file | changes | killed |\n| --- | --- | --- |")
-    for path in sorted(tried):
-        print(f"| {path.removeprefix('python/hwdyno/')} | {tried[path]} | {1 - lived[path] / tried[path]:.0%} |")
-    total = tried.total()
-    share = 1 - len(alive) / max(1, total)
-    print(f"\n{share:.1%} of {total} changes killed in {time.monotonic() - started:.0f} s; {len(alive)} alive")
-    sys.exit(0 if total else 2)
+    for path in sorted({chosen[number].path for number in outcome}):
+        words = Counter(word for number, word in outcome.items() if chosen[number].path == path)
+        dead = words.total() - sum(words[word] for word in PASS)
+        print(f"| {path.removeprefix('python/hwdyno/')} | {words.total()} | {dead / words.total():.0%} |")
+    words = Counter(outcome.values())
+    total = words.total()
+    dead = total - sum(words[word] for word in PASS)
+    share = dead / max(1, total)
+    low, high = interval(share, total)
+    print(
+        f"\n{dead} of {total} changes killed ({share:.1%}, 95% interval {low:.1%} to {high:.1%}; {words['hangs']} by a "
+        f"hang) in {time.monotonic() - started:.0f} s; seed {args.seed}, of {len(every)} changes"
+    )
+    sys.exit(0 if total and share >= args.least else 2)
+
+
+def _outcomes(chosen: Sequence[Change], jobs: int) -> dict[int, str]:
+    """What became of each change; Ctrl-C ends it early."""
+    outcome: dict[int, str] = {}
+    again = []
+    with suppress(KeyboardInterrupt):
+        pipe, child = _apart(lambda report: resident.run(chosen, jobs, BUDGET_S, report))
+        for number, word in _words(pipe):
+            if word in {"alive", "elsewhere"}:
+                again.append(number)
+            else:
+                outcome[number] = word
+        os.waitpid(child, 0)
+        shutil.rmtree(resident.SCRATCH, ignore_errors=True)
+        print(f"{len(outcome)} changes were decided without a new import, {len(again)} were not", flush=True)
+        known = kept()
+        if known is None:
+            raise SystemExit("the tests changed while they were tried")
+        warm()
+        parts = [
+            _apart(lambda report, job=job: _anew(chosen, again[job::jobs], known, report))  # type: ignore[misc]
+            for job in range(jobs)
+        ]
+        for pipe, child in parts:
+            for number, word in _words(pipe):
+                outcome[number] = word
+                if word in PASS:
+                    print(f"{word}: {chosen[number]}", flush=True)
+            os.waitpid(child, 0)
+    for number, word in outcome.items():
+        if word == "untested":
+            print(f"no test runs it: {chosen[number]}", flush=True)
+    return outcome
 
 
 if __name__ == "__main__":

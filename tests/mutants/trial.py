@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import os
+import shutil
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, SourceFileLoader
@@ -16,8 +18,8 @@ import pytest
 
 from mutants.changes import ROOT, Change
 
-SLOWER, LEAST_S = 5.0, 30.0
-"""A change under which the tests take so many times longer, and at least so long, hangs."""
+SLOWER, LEAST_S = 10.0, 60.0
+"""A change under which the tests take so many times longer, and so many seconds more, hangs."""
 
 
 class _Changed(SourceFileLoader):
@@ -57,28 +59,32 @@ def warm() -> None:
     assert not any(name.partition(".")[0] == "hwdyno" for name in sys.modules), "a fork would have the module unchanged"
 
 
-def killed(change: Change | None, tests: Sequence[str], expected_s: float = 0.0) -> bool:
-    """Whether one of these tests fails, or hangs, under a change."""
+def killed(change: Change | None, tests: Sequence[str], expected_s: float = 0.0) -> str:
+    """What ends the tests under a change: ``fails`` or ``hangs``; empty where they pass."""
+    scratch = tempfile.mkdtemp(prefix="hwdyno-mutant-")
     child = os.fork()
     if not child:
-        _try(change, tests)
-    deadline = time.monotonic() + max(LEAST_S, SLOWER * expected_s)
+        _try(change, tests, scratch)
+    deadline = time.monotonic() + LEAST_S + SLOWER * expected_s
     try:
         while time.monotonic() <= deadline:
             done, status = os.waitpid(child, os.WNOHANG)
             if done:
                 child = 0
-                return os.waitstatus_to_exitcode(status) != 0
+                return "fails" if os.waitstatus_to_exitcode(status) else ""
             time.sleep(0.01)
-        return True
+        return "hangs"
     finally:
         if child:
-            os.kill(child, signal.SIGKILL)
+            os.killpg(child, signal.SIGKILL)
             os.waitpid(child, 0)
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _try(change: Change | None, tests: Sequence[str]) -> None:
+def _try(change: Change | None, tests: Sequence[str], scratch: str) -> None:
     """In the child: run the tests, and end with pytest's status."""
+    os.setpgid(0, 0)
+    os.environ["TMPDIR"] = scratch
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
@@ -87,7 +93,8 @@ def _try(change: Change | None, tests: Sequence[str]) -> None:
         if change is not None:
             sys.meta_path.insert(0, _Finder(change))
         os.chdir(ROOT)
-        options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly", "--no-header"]
+        options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header"]
+        options += ["--basetemp", f"{scratch}/pytest"]
         status = int(pytest.main([*options, *tests]))
     finally:
         os._exit(status)

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from signals.commands import here
-from signals.moments import HOWS, Moment, Verdict, perform, sample
+from signals.moments import HOWS, LIMIT_S, Moment, Verdict, perform, sample
 
 
 def tally(verdicts: list[Verdict]) -> str:
@@ -30,16 +30,24 @@ def tally(verdicts: list[Verdict]) -> str:
         lines.append(f"{how:9} {found}")
     kinds = Counter(problem for one in verdicts for problem in one.problems)
     lines += [f"BAD {count:4} x {problem}" for problem, count in kinds.most_common()]
-    took = sorted(one.took_s for one in verdicts if one.outcome == "left" or len(one.moment.how.split()) > 1)
+    leaving = [one for one in verdicts if one.outcome == "left" or len(one.moment.how.split()) > 1]
+    took = sorted(one.took_s for one in leaving)
     if took:
         lines.append(f"left after: median {took[len(took) // 2]:.2f} s, longest {took[-1]:.2f} s, of {len(took)}")
+    late = [one for one in verdicts if one.late_s > 0.1]
+    lines.append(f"machine late by over 0.1 s: {len(late)} of {len(verdicts)} moments")
+    excused = sum(one.took_s > LIMIT_S and one.took_s - one.late_s <= LIMIT_S for one in leaving)
+    lines.append(f"over {LIMIT_S:g} s by the clock, and not without what the machine was late: {excused}")
     return "\n".join(lines)
 
 
 def line_of(verdict: Verdict) -> str:
     """One moment in a line, with what went wrong below."""
     moment, bad = verdict.moment, ", ".join(verdict.problems)
-    line = f"{moment.command.name:18} {moment.how:8} {moment.at:.2f}  {verdict.outcome:12} {verdict.took_s:5.2f} s"
+    line = (
+        f"{moment.command.name:18} {moment.how:8} {moment.at:.2f}  {verdict.outcome:12} {verdict.took_s:5.2f} s, "
+        f"machine late {verdict.late_s:5.2f} s"
+    )
     return f"{line}  {bad}\n{verdict.details}" if bad else line
 
 

@@ -60,7 +60,7 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--pause-while", type=Path, metavar="FILE", help="begin no command while this file exists")
     parser.add_argument("--path", type=Path, help="where to work; the system's temporary directory by default")
     parser.add_argument("--port", type=int, default=19_800, help="of the servers")
-    planted = ["", "memory", "little memory", "descriptor", "thread", "disk", "process"]
+    planted = ["", "memory", "little memory", "object", "descriptor", "thread", "disk", "process"]
     parser.add_argument("--plant", default="", choices=planted)
     return parser.parse_args()
 

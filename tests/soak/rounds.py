@@ -26,20 +26,23 @@ LEAST_PEAKS = 10
 PATIENCE_S = 2.0
 """For processes that end by themselves."""
 ALLOWED = {
-    "in use": ("bytes", 1024.0),
-    "blocks": ("", 2.0),
+    "in use": ("bytes", 128.0),
+    "blocks": ("", 0.5),
     "anonymous": ("bytes", 8192.0),
     "resident": ("bytes", 8192.0),
     "descriptors": ("", 0.01),
     "threads": ("", 0.01),
-    "objects": ("", 2.0),
+    "objects": ("", 0.5),
     "peak": ("bytes", 65536.0),
     "peaks": ("", 0.001),
-    "store": ("bytes", 64.0),
+    "store": ("", 0.001),
 }
 """Growth that counts as flat: of the process's figures for each command, of a program's peak for each time that it ran,
-of all peaks as a share of the first of their program, of the store for each Run. What is in use is exact; pages
-settle for long, because small things that stay lie between those that went."""
+of all peaks as a share of the first of their program, of a Run's bytes in a round as a share of the first Run like it.
+What is in use is exact; pages settle for long, because small things that stay lie between those that went."""
+GIVES_BACK = "glibc.malloc.trim_threshold=131072"
+"""The C library raises this default up to 64 MiB after large blocks were freed, and keeps as much for each thread that
+ever ran, malloc_trim(3) or not: anonymous memory grew by 3 MB a round for dozens of rounds, and nothing was in use."""
 
 
 @dataclass
@@ -52,8 +55,12 @@ class Soak:
     """By command: the most memory of its program, a value for each time."""
     relative_peaks: list[float] = field(default_factory=list)
     """Each of them as a share of its command's first, in order of time."""
-    store: list[tuple[int, int]] = field(default_factory=list)
-    """At the end of each round: bytes and Runs."""
+    like: dict[tuple[object, ...], int] = field(default_factory=dict)
+    """The bytes of the first Run of a command with so many points."""
+    relative_runs: list[float] = field(default_factory=list)
+    """The bytes of each later Run as a share of the first like it, in order of time."""
+    rounds: int = 0
+    """That are whole."""
     left: Counter[str] = field(default_factory=Counter)
     """Files and processes that stayed after a command, by what they are."""
     failed: Counter[str] = field(default_factory=Counter)
@@ -71,21 +78,16 @@ class Soak:
             if len(values) >= LEAST_PEAKS:
                 found.append(judged(f"peak of {name}", *ALLOWED["peak"], values))
         found.append(judged("peak of all, of their first", *ALLOWED["peaks"], self.relative_peaks))
-        per_run = [
-            (size - size_before) / (runs - before)
-            for (size_before, before), (size, runs) in zip(self.store, self.store[1:], strict=False)
-            if runs > before
-        ]
-        if per_run:
-            found.append(judged("store: bytes for each Run", *ALLOWED["store"], per_run))
+        if self.relative_runs:
+            unit, allowed = ALLOWED["store"]
+            a_run = allowed * self.rounds / len(self.relative_runs)
+            found.append(judged("bytes of a Run, of the first like it", unit, a_run, self.relative_runs))
         return found
 
 
-def _bytes_and_runs(home: Path) -> tuple[int, int]:
-    sizes = {path: path.stat().st_size for path in home.rglob("*") if path.is_file()}
-    # The index's pages and its write-ahead log grow in blocks.
-    kept = {path: size for path, size in sizes.items() if path.suffix in {".json", ".journal"}}
-    return sum(kept.values()), sum(path.suffix == ".json" for path in kept)
+def _points(path: Path) -> int:
+    run = json.loads(path.read_text())
+    return sum(len(experiment["points"]) for experiment in run["experiments"])
 
 
 class Runner:
@@ -104,11 +106,14 @@ class Runner:
         tests = str(Path(__file__).parents[1])
         self.worker = subprocess.Popen(
             [sys.executable, "-m", "soak.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.stderr,
-            env=self.environment | {"PYTHONPATH": os.pathsep.join([tests, self.environment["PYTHONPATH"]])},
+            env=self.environment
+            | {"PYTHONPATH": os.pathsep.join([tests, self.environment["PYTHONPATH"]]), "GLIBC_TUNABLES": GIVES_BACK},
             cwd=self.place.out, text=True, start_new_session=True,
         )  # fmt: skip
         self.worker_cpu_s = 0.0
         self.seen = {str(self.worker.pid)}
+        self.runs: set[Path] = set()
+        """Those that were weighed."""
 
     def as_program(self, command: Command) -> None:
         """Perform it as a program."""
@@ -153,7 +158,7 @@ class Runner:
         """Keep what a whole round showed."""
         for name, values in seen.items():
             self.soak.process[name].append(values)
-        self.soak.store.append(_bytes_and_runs(self.home))
+        self.soak.rounds += 1
 
     def _judge(self, command: Command, how: str, status: int, says: str, began: float, cpu_s: float) -> None:
         """Count what failed and what is left, and rest so long that the share of a processor is kept."""
@@ -163,10 +168,24 @@ class Runner:
         if status not in GOOD:
             soak.failed[f"{command.name} ({how}): status {status}"] += 1
             print(f"{command.name} ({how}) ended with status {status}: {says[-800:]}", flush=True)
+        self._weigh(command, how)
         for what in self._left():
             soak.left[f"{command.name} ({how}): {what}"] += 1
         rest_s = cpu_s / args.cpu_share - (time.monotonic() - began)
         time.sleep(max(0.0, rest_s if args.cpu_share < 1 else 0.0))
+
+    def _weigh(self, command: Command, how: str) -> None:
+        """Compare the size of new Runs with the first of the same command and number of points.
+
+        A Run has what it measured, so Runs of other commands, or of as many points as time allowed, differ anyway.
+        """
+        for path in set(self.home.glob("runs/*.json")) - self.runs:
+            self.runs.add(path)
+            size, kind = path.stat().st_size, (command.name, how, _points(path))
+            if kind in self.soak.like:
+                self.soak.relative_runs.append(size / self.soak.like[kind])
+            else:
+                self.soak.like[kind] = size
 
     def _left(self) -> Iterator[str]:
         """Files that are no report and no Run, and processes; each is named once."""

@@ -29,8 +29,11 @@ def plant(kind: str, place: Path) -> None:
         # Written, because a page that nobody wrote takes no memory.
         _PLANTED.append(bytearray(os.urandom(4096) * 64))
     elif kind == "little memory":
-        # Less than anyone would see by the page.
-        _PLANTED.append(os.urandom(3000))
+        # 1 kB a command: less than anyone would see by the page.
+        _PLANTED.append(os.urandom(1000))
+    elif kind == "object":
+        # Of the interpreter's own pools, which the C library does not see.
+        _PLANTED.append([len(_PLANTED)])
     elif kind == "descriptor":
         _PLANTED.append(os.open("/dev/null", os.O_RDONLY))
     elif kind == "thread":

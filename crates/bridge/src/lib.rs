@@ -85,7 +85,7 @@ struct Guard(hwdyno_engine::guard::Guard);
 
 #[pymethods]
 impl Guard {
-    /// Begins to watch; the process ends `limit_s` after a signal that asks it to leave.
+    /// Begins to watch; the process ends once it was given `limit_s` after a signal that asks it to leave.
     #[new]
     fn new(limit_s: f64) -> PyResult<Self> {
         let limit = Duration::try_from_secs_f64(limit_s).unwrap_or_default();
@@ -100,6 +100,11 @@ impl Guard {
     /// Whether there is something to keep, so that the first signal is a request.
     fn keep(&self, is_keeping: bool) {
         self.0.keep(is_keeping);
+    }
+
+    /// Seconds that the machine gave to this process since the signal that asks it to leave; zero before.
+    fn spent_s(&self) -> f64 {
+        self.0.spent().as_secs_f64()
     }
 
     /// Gives no more signals, because the process ends by itself.

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::time::Duration;
 
 use crate::reading::CpuTime;
 use crate::stalls::{self, Stalls};
@@ -16,13 +17,28 @@ pub fn of_this_thread() -> CpuTime {
 fn run_delay_s() -> Option<f64> {
     let mut text = [0; 80];
     let length = File::open("/proc/thread-self/schedstat").ok()?.read(&mut text).ok()?;
-    parsed(std::str::from_utf8(&text[..length]).ok()?)
+    Some(Schedule::parsed(std::str::from_utf8(&text[..length]).ok()?)?.waited.as_secs_f64())
 }
 
-fn parsed(schedstat: &str) -> Option<f64> {
-    let mut fields = schedstat.split_ascii_whitespace();
-    let (_ran, waited): (u64, u64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
-    Some(waited as f64 / 1e9)
+/// What a thread had of the processors (`/proc/PID/schedstat`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Schedule {
+    /// How long it ran.
+    pub ran: Duration,
+    /// How long it was ready to run and waited for a processor, up to when it last began to run.
+    pub waited: Duration,
+    /// How often it began to run.
+    pub turns: u64,
+}
+
+impl Schedule {
+    /// Reads the kernel's text.
+    #[must_use]
+    pub fn parsed(schedstat: &str) -> Option<Self> {
+        let mut fields = schedstat.split_ascii_whitespace().map_while(|field| field.parse().ok());
+        let (ran, waited, turns) = (fields.next()?, fields.next()?, fields.next()?);
+        Some(Self { ran: Duration::from_nanos(ran), waited: Duration::from_nanos(waited), turns })
+    }
 }
 
 /// The sum of what is known; unknown where neither is.
@@ -58,16 +74,16 @@ impl std::ops::AddAssign for CpuTime {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
     fn the_second_field_of_schedstat_is_the_wait_for_a_processor() {
-        assert_eq!(parsed("52000000 1500000000 31\n"), Some(1.5));
-        assert_eq!(parsed("0 0 0\n"), Some(0.0));
+        let ms = Duration::from_millis;
+        let schedule = Schedule { ran: ms(52), waited: ms(1500), turns: 31 };
+        assert_eq!(Schedule::parsed("52000000 1500000000 31\n"), Some(schedule));
+        assert_eq!(Schedule::parsed("0 0 0\n"), Some(Schedule::default()));
         for text in ["", "12", "12 x 3"] {
-            assert_eq!(parsed(text), None);
+            assert_eq!(Schedule::parsed(text), None);
         }
     }
 

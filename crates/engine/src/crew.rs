@@ -23,9 +23,8 @@ pub struct Crew<'a> {
     over: Stop,
 }
 
-/// What one thread has done.
-struct Share<T> {
-    result: T,
+/// What one thread has done, beside its result.
+struct Share {
     line: Timeline,
     cpu: CpuTime,
     stopped: bool,
@@ -33,7 +32,13 @@ struct Share<T> {
 
 /// What all threads of a crew have done, in their order.
 pub struct Outcome<T> {
-    shares: Vec<Share<T>>,
+    results: Vec<T>,
+    threads: Threads,
+}
+
+/// The threads of an outcome, whatever their results are: what is made of them is compiled once.
+struct Threads {
+    shares: Vec<Share>,
     cpus: Vec<u64>,
     interval_s: f64,
     led: bool,
@@ -79,7 +84,7 @@ impl<'a> Crew<'a> {
         pass: impl Fn(&mut S, u64) -> (u64, u64) + Sync,
         finish: impl Fn(S) -> T + Sync,
     ) -> Result<Outcome<T>, Error> {
-        let shares = team::run(self.threads, &self.cpus, |member| -> Result<Share<T>, Error> {
+        let all = team::run(self.threads, &self.cpus, |member| -> Result<(T, Share), Error> {
             let mut line = Timeline::new((self.runtime_s * 1e9) as u64, (self.interval_s * 1e9) as u64);
             // Memory and compute loops stay in user mode and do not sleep: counting costs them nothing.
             let _counting = Counting::start(false);
@@ -101,35 +106,53 @@ impl<'a> Crew<'a> {
                 self.over.set();
             }
             let cpu = cpu_time::of_this_thread().since(cpu);
-            Ok(Share { result: finish(state), line, cpu, stopped: !follows && now < deadline })
+            Ok((finish(state), Share { line, cpu, stopped: !follows && now < deadline }))
         })?;
-        let shares = shares.into_iter().collect::<Result<_, _>>()?;
-        Ok(Outcome { shares, cpus: self.cpus.clone(), interval_s: self.interval_s, led: self.led })
+        let (mut results, mut shares) = (Vec::with_capacity(self.threads), Vec::with_capacity(self.threads));
+        for share in all {
+            let (result, share) = share?;
+            results.push(result);
+            shares.push(share);
+        }
+        let threads = Threads { shares, cpus: self.cpus.clone(), interval_s: self.interval_s, led: self.led };
+        Ok(Outcome { results, threads })
     }
 }
 
 impl<T> Outcome<T> {
     /// What each thread's `finish` returned.
     pub fn results(&self) -> impl Iterator<Item = &T> {
-        self.shares.iter().map(|share| &share.result)
+        self.results.iter()
     }
 
     /// How many threads there were.
     #[must_use]
     pub fn threads(&self) -> usize {
-        self.shares.len()
+        self.results.len()
     }
 
     /// The length of each thread's timed region, s.
     pub fn lengths_s(&self) -> impl Iterator<Item = f64> + '_ {
-        self.shares.iter().map(|share| share.line.elapsed_s())
+        self.threads.shares.iter().map(|share| share.line.elapsed_s())
     }
 
     /// A reading of all threads' time, CPU time and remarks, with these streams of theirs.
     #[must_use]
     pub fn reading(&self, streams: Vec<Stream>) -> Reading {
-        let everyone = 0..self.threads();
-        let followers = self.threads() - usize::from(self.led);
+        self.threads.reading(streams)
+    }
+
+    /// Adds a stream of some of the threads: its samples are its parts of what these did in each interval.
+    pub fn add(&self, reading: &mut Reading, members: Range<usize>, stream: Stream) {
+        self.threads.add(reading, members, stream);
+    }
+}
+
+impl Threads {
+    /// See [`Outcome::reading`].
+    fn reading(&self, streams: Vec<Stream>) -> Reading {
+        let everyone = 0..self.shares.len();
+        let followers = self.shares.len() - usize::from(self.led);
         let mut reading = Reading {
             elapsed_s: elapsed_s(&self.lines(everyone.clone()), self.led, &self.cpus),
             // The load beside a first thread that leads is that of the others.
@@ -142,8 +165,8 @@ impl<T> Outcome<T> {
             reading.cpu += share.cpu;
         }
         let places = places(&self.cpus);
-        if self.threads() > places {
-            reading.note("oversubscribed", format!("{} threads share {places} CPUs and take turns", self.threads()));
+        if self.shares.len() > places {
+            reading.note("oversubscribed", format!("{} threads share {places} CPUs and take turns", self.shares.len()));
         }
         for stream in streams {
             self.add(&mut reading, everyone.clone(), stream);
@@ -151,8 +174,8 @@ impl<T> Outcome<T> {
         reading
     }
 
-    /// Adds a stream of some of the threads: its samples are its parts of what these did in each interval.
-    pub fn add(&self, reading: &mut Reading, members: Range<usize>, stream: Stream) {
+    /// See [`Outcome::add`].
+    fn add(&self, reading: &mut Reading, members: Range<usize>, stream: Stream) {
         let lines = self.lines(members);
         let (done, all) = (intervals(&lines), lines.iter().map(|line| line.amount()).sum::<u64>().max(1));
         let parts = |of: u64| -> Vec<u64> {

@@ -71,6 +71,14 @@ impl Facts {
         let Self { means, unit, role, workers } = *self;
         Parameter { name, means, unit, kind, default, role, workers, traits: BTreeMap::new(), split: "" }
     }
+
+    /// One of some words with their traits, compiled once for the enums of all choices; `default` is a place in `words`.
+    fn choice(&self, name: &'static str, words: Vec<(&'static str, &'static [Trait])>, default: usize) -> Parameter {
+        let choices: Vec<_> = words.iter().map(|word| word.0).collect();
+        let default = json!(choices[default]);
+        let traits = words.into_iter().filter(|word| !word.1.is_empty()).collect();
+        Parameter { traits, ..self.parameter(name, Kind::Choice { choices }, default) }
+    }
 }
 
 /// A whole number within bounds, both included.
@@ -386,12 +394,9 @@ impl<E: Words> Choice<E> {
 impl<E: Words> Declares<E> for Choice<E> {
     fn declare(&self, name: &'static str, into: &mut Vec<Parameter>) {
         let words = self.words();
-        let choices: Vec<_> = words.iter().map(|one| one.1).collect();
-        let at = words.iter().position(|one| Some(one.0) == self.default).unwrap_or(0);
-        let default = json!(choices[at]);
-        let traits = words.iter().filter(|one| !one.2.is_empty()).map(|one| (one.1, one.2)).collect();
-        let parameter = self.facts.parameter(name, Kind::Choice { choices }, default);
-        into.push(Parameter { traits, split: self.split, ..parameter });
+        let default = words.iter().position(|one| Some(one.0) == self.default).unwrap_or(0);
+        let words = words.into_iter().map(|one| (one.1, one.2)).collect();
+        into.push(Parameter { split: self.split, ..self.facts.choice(name, words, default) });
     }
     fn read(&self, name: &'static str, from: &Checked) -> Result<E, Error> {
         from.get(name, |value| self.words().iter().find(|one| Some(one.1) == value.as_str()).map(|one| one.0))

@@ -2,23 +2,31 @@
 //!
 //! A signal handler may do little, and an interpreter's thread may wait long for its lock. So the handler writes the
 //! signal's number into a pipe, and a thread here reads it: the first signal of a process that has something to keep
-//! is a request, and any other one sets a limit, after which the process ends as it is.
+//! is a request, and any other one sets a limit, after which the process ends as it is. The limit is one of the time that
+//! the machine gives (`given.rs`): a process that waits for a processor all the while is not cut off in its clean-up.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::pipe::{pipe_with, PipeFlags};
 
+use crate::given::Given;
 use crate::sys::exit;
 
 /// A shell's status of a program that a signal ended is this plus the signal's number.
 const STATUS_OF_SIGNAL: u8 = 128;
+
+/// How often the time that the machine gave is counted.
+const STEP: Duration = Duration::from_millis(20);
+
+/// From a signal that leaves to the end by the clock, however little the machine gives.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// One signal, and what it asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,10 +43,11 @@ pub struct Guard {
     is_keeping: Arc<AtomicBool>,
     sender: Arc<Mutex<Option<Sender<Signal>>>>,
     signals: Mutex<Receiver<Signal>>,
+    spent_ns: Arc<AtomicU64>,
 }
 
 impl Guard {
-    /// Begins to watch; the process ends `limit` after a signal that asks it to leave.
+    /// Begins to watch; the process ends once it was given the time `limit` after a signal that asks it to leave.
     ///
     /// # Errors
     /// Where the system refuses a pipe or a thread.
@@ -48,7 +57,8 @@ impl Guard {
         let is_keeping = Arc::new(AtomicBool::new(false));
         let (sender, signals) = channel();
         let sender = Arc::new(Mutex::new(Some(sender)));
-        let (keeps, sends) = (is_keeping.clone(), sender.clone());
+        let spent_ns = Arc::new(AtomicU64::new(0));
+        let (keeps, sends, spent) = (is_keeping.clone(), sender.clone(), spent_ns.clone());
         thread::Builder::new().name("hwdyno-guard".into()).spawn(move || {
             let mut first = None;
             for number in BufReader::new(File::from(ours)).bytes().map_while(Result::ok) {
@@ -59,12 +69,12 @@ impl Guard {
                     let _ = sender.send(Signal { number, leaves });
                 }
                 if leaves {
-                    thread::sleep(limit);
+                    wait(limit, &spent);
                     exit::at_once(status.into());
                 }
             }
         })?;
-        Ok(Self { handlers_end, is_keeping, sender, signals: Mutex::new(signals) })
+        Ok(Self { handlers_end, is_keeping, sender, signals: Mutex::new(signals), spent_ns })
     }
 
     /// Where signal handlers write the number of their signal as one byte.
@@ -78,6 +88,12 @@ impl Guard {
         self.is_keeping.store(is_keeping, Ordering::SeqCst);
     }
 
+    /// The time that the machine gave to this process since the signal that asks it to leave; zero before.
+    #[must_use]
+    pub fn spent(&self) -> Duration {
+        Duration::from_nanos(self.spent_ns.load(Ordering::SeqCst))
+    }
+
     /// Gives no more signals, because the process ends by itself.
     pub fn end(&self) {
         self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -87,6 +103,17 @@ impl Guard {
     #[must_use]
     pub fn next_signal(&self) -> Option<Signal> {
         self.signals.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
+    }
+}
+
+/// Waits until the machine gave `limit`, and says meanwhile how much it gave so far.
+fn wait(limit: Duration, spent_ns: &AtomicU64) {
+    let (began, mut given) = (Instant::now(), Given::new());
+    let mut spent = Duration::ZERO;
+    while spent < limit && began.elapsed() < LONGEST {
+        thread::sleep(STEP);
+        spent = given.advance();
+        spent_ns.store(spent.as_nanos().try_into().unwrap_or(u64::MAX), Ordering::SeqCst);
     }
 }
 

@@ -129,8 +129,13 @@ impl<K: Kernel> Given<K> {
     /// The reading with the kernel's name and what was given.
     #[must_use]
     pub fn name(&self, reading: Reading) -> Reading {
-        Reading { kernel: K::DECLARATION.name.into(), parameters: self.json.clone(), ..reading }
+        named(K::DECLARATION.name, &self.json, reading)
     }
+}
+
+/// See [`Given::name`]; the same for all kernels.
+fn named(kernel: &str, parameters: &Value, reading: Reading) -> Reading {
+    Reading { kernel: kernel.into(), parameters: parameters.clone(), ..reading }
 }
 
 /// What a run of a kernel changes.

@@ -13,6 +13,7 @@ mod door;
 mod error;
 #[cfg(any(test, fuzzing))]
 mod fuzzing;
+mod given;
 pub mod guard;
 #[cfg(test)]
 #[path = "../tests/here/mod.rs"]

@@ -124,6 +124,16 @@ impl<T> PerMember<T> {
 /// With `cpus`, member i is pinned to `cpus[i % cpus.len()]`; a machine that refuses to pin is not
 /// an error. Everything that `work` allocates belongs before [`Member::wait_for_start`].
 pub fn run<T: Send>(members: usize, cpus: &[u64], work: impl Fn(&Member<'_>) -> T + Sync) -> Result<Vec<T>, Error> {
+    let results: Vec<Mutex<Option<T>>> = (0..members).map(|_| Mutex::new(None)).collect();
+    start(members, cpus, &|member| {
+        let result = work(member);
+        *results[member.number].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+    })?;
+    Ok(results.into_iter().filter_map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner)).collect())
+}
+
+/// The threads of [`run`], whose code is made once for all teams: one indirect call a thread, before its set-up.
+fn start(members: usize, cpus: &[u64], work: &(dyn Fn(&Member<'_>) + Sync)) -> Result<(), Error> {
     let gate = Gate::default();
     let member = |number| Member { number, start: &gate, waited: Cell::new(false) };
     if members == 1 {
@@ -132,27 +142,27 @@ pub fn run<T: Send>(members: usize, cpus: &[u64], work: impl Fn(&Member<'_>) -> 
         if let Some(&cpu) = cpus.first() {
             let _ = crate::sys::affinity::pin(cpu as usize);
         }
-        let result = work(&member(0));
+        work(&member(0));
         if let (false, Some(before)) = (cpus.is_empty(), before) {
             crate::sys::affinity::restore(&before);
         }
-        return Ok(vec![result]);
+        return Ok(());
     }
     gate.expect(members);
     let roll = Roll::default();
     thread::scope(|scope| {
-        let (member, work, roll) = (&member, &work, &roll);
+        let (member, roll) = (&member, &roll);
         let mut refused: Option<io::Error> = None;
         let mut handles = Vec::with_capacity(members);
         for number in 0..members {
             let body = move || {
                 if !roll.is_complete() {
-                    return None;
+                    return;
                 }
                 if !cpus.is_empty() {
                     let _ = crate::sys::affinity::pin(cpus[number % cpus.len()] as usize);
                 }
-                Some(work(&member(number)))
+                work(&member(number));
             };
             match thread::Builder::new().spawn_scoped(scope, body) {
                 Ok(handle) => handles.push(handle),
@@ -163,15 +173,14 @@ pub fn run<T: Send>(members: usize, cpus: &[u64], work: impl Fn(&Member<'_>) -> 
             }
         }
         roll.call(refused.is_none());
-        let results: Result<Vec<Option<T>>, Error> = handles
-            .into_iter()
-            .map(|handle| {
-                handle.join().map_err(|_| Error::Machine("a measuring thread panicked; please report it".into(), None))
-            })
-            .collect();
+        let mut panicked = false;
+        for handle in handles {
+            panicked |= handle.join().is_err();
+        }
         match refused {
             Some(error) => Err(Error::machine(format!("start {members} threads; use fewer"), &error)),
-            None => Ok(results?.into_iter().flatten().collect()),
+            None if panicked => Err(Error::Machine("a measuring thread panicked; please report it".into(), None)),
+            None => Ok(()),
         }
     })
 }

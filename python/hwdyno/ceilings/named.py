@@ -90,6 +90,7 @@ def parse_link(text: str) -> Rate:
 _LINKS_OF = (
     ("storage", r"PCIe|SATA|SAS|USB"),
     ("training", r"PCIe|SATA|SAS|USB"),
+    ("inference", r"PCIe|SATA|SAS|USB"),
     ("network", r".*Ethernet|InfiniBand"),
     ("memory", r"DDR"),
     ("gpu", r"PCIe|NVLink"),
@@ -101,7 +102,7 @@ def link_ceilings(rate: Rate, resource: str) -> tuple[Ceiling, ...]:
     """The rate as the ceilings of a resource's results; none for a resource that has no such link."""
     if not any(re.match(kinds, rate.label) for name, kinds in _LINKS_OF if name == resource):
         return ()
-    if resource in {"storage", "training"}:
+    if resource in {"storage", "training", "inference"}:
         return rate.ceilings()
     metric = {"network": LINE, "gpu": HOST_COPY}.get(resource, "total_bytes_s")
     return (Ceiling(metric, "physical", rate.bytes_s, "bytes/s", rate.formula, rate.source, rate.label),)
@@ -356,7 +357,7 @@ def rated_named(text: str, *, asks: bool = False) -> Rated | None:
 
 def device_ceilings(text: str, resource: str, *, asks: bool = False) -> tuple[Ceiling, ...]:
     """The ceilings of a drive or an accelerator by its name: its maker's figures and its link; none for others."""
-    drive = rated_named(text, asks=asks) if resource in {"storage", "training", "table"} else None
+    drive = rated_named(text, asks=asks) if resource in {"storage", "training", "inference", "table"} else None
     if drive is not None:
         rate = link_rate(drive.interface, most=True)
         return (*drive.ceilings(), *(rate.ceilings() if rate else ()))

@@ -123,7 +123,7 @@ def side_by_side(sources: Sequence[Source]) -> str:
     """Several tools' results in one table, with ratios where they measured the same; empty for one tool."""
     from hwdyno.findings.rule import label_of
     from hwdyno.printable import columns, printable
-    from hwdyno.units import format_quantity
+    from hwdyno.report.figures import scale_for
 
     tools = [(tool, result, point) for source in sources for tool, result, point in _results(source)]
     if len({tool for tool, _, _ in tools}) < 2:
@@ -134,13 +134,21 @@ def side_by_side(sources: Sequence[Source]) -> str:
     shared = [group for group in groups.values() if len({tool for tool, _, _ in group}) > 1]
     alone = [max(of, key=lambda one: one[2].throughput.value) for of in _alone(groups.values())]
     rows = [("tool", "what", "value", "ratio")]
-    for group in (*shared, *([one] for one in alone)):
+    groups_shown = [*shared, *([one] for one in alone)]
+    figures = [point.throughput for group in groups_shown for *_, point in group]
+    # One unit a quantity in the column.
+    scales = {
+        unit: scale_for((one.value for one in figures if one.unit == unit), unit)
+        for unit in {one.unit for one in figures}
+    }
+    for group in groups_shown:
         base = next((one for one in group if one[0] == OURS), group[0])
         for tool, result, point in (base, *(one for one in group if one is not base)):
             what = f"{result.resource} {label_of(point.parameters, result.declaration)}".strip()
             ratio = base[2].throughput.value / point.throughput.value if point.throughput.value else 0.0
             text = f"{base[0]} / {tool} = {format_ratio(ratio, 3)}" if tool != base[0] and ratio else ""
-            rows.append((tool, what[:60], format_quantity(point.throughput.value, point.throughput.unit), text))
+            value = scales[point.throughput.unit].quantity(point.throughput.value)
+            rows.append((tool, what[:60], value, text))
     kept = rows[: MOST_ROWS + 1]
     more = f"… and {plural(len(rows) - len(kept), 'more row')}\n" if len(rows) > len(kept) else ""
     return "\n" + columns(printable(kept)) + more

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from hwdyno import door
 from hwdyno.cli.main import BELOW, DEGRADED, GIVEN, INTERRUPTED, OK
-from hwdyno.cli.sources import add_limits, add_names, add_store
+from hwdyno.cli.sources import add_limits, add_names, add_store, named_by
 from hwdyno.units import format_bytes, format_duration, plural
 from hwdyno.words import Run, UserError
 
@@ -335,7 +335,7 @@ def show(run: Run, args: argparse.Namespace) -> None:
         from hwdyno.report.terminal import print_run
         from hwdyno.runner.faults import why_not_stored
 
-        print_run(run, verbose=args.verbose)
+        print_run(run, verbose=args.verbose, named=named_by(run, args.store))
         sys.stdout.flush()
         if why := why_not_stored(run):  # No finding: without a place for the Run nothing else can show it later.
             sys.stderr.write(f"degraded: {why}\n")
@@ -346,14 +346,15 @@ def show(run: Run, args: argparse.Namespace) -> None:
     from hwdyno.report import page
 
     shared = run if args.with_names else without_names(run)
+    again = f"hwdyno report {shlex.join(named_by(run, args.store))}"
     path = (args.out or Path("hwdyno-runs") / run.id) / PAGE
     try:
         door.output_folder(path.parent)
         page.write(shared, path, overwrite=args.overwrite)
     except UserError as error:
-        sys.stderr.write(f"no page: {error}; run `hwdyno report {run.id} --html FILE` to try again\n")
+        sys.stderr.write(f"no page: {error}; run `{again} --html FILE` to try again\n")
         return
-    sys.stderr.write(f"report: {path}\nagain:  hwdyno report {run.id}\n")
+    sys.stderr.write(f"report: {path}\nagain:  {again}\n")
 
 
 def status(run: Run, fail_under: float | None) -> int:

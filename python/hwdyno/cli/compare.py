@@ -13,7 +13,7 @@ from hwdyno import door
 from hwdyno.cli.common import share
 from hwdyno.cli.help import Help
 from hwdyno.cli.main import BELOW, DEGRADED, OK
-from hwdyno.cli.sources import STDIN, add_ceiling, add_link, add_map, add_store
+from hwdyno.cli.sources import STDIN, add_ceiling, add_link, add_map, add_names, add_store
 from hwdyno.words import UserError
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_ceiling(parser)
     add_link(parser)
     add_store(parser)
+    add_names(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -106,6 +107,11 @@ def compared_sides(args: argparse.Namespace) -> tuple[str, list[Compared]]:
     base, *names = _names(args.runs)
     sides = [runs_compared(first, other, name) for name, other in zip(names, others, strict=True)]
     sides += [device_compared(first, name, parse_device(name)) for name in args.device]
+    if not args.with_names:
+        from hwdyno.names import without_names_of
+
+        # Compared first: two machines are told apart by the names that a reader need not see.
+        sides = without_names_of([first, *others], sides)
     return base, sides
 
 

@@ -38,7 +38,8 @@ COMMANDS = (
     Command("memory", "measure memory bandwidth and latency"),
     Command("compute", "measure CPU arithmetic, and LINPACK"),
     Command("network", "measure the network, or serve a measurement"),
-    Command("training", "measure storage for AI training and inference"),
+    Command("training", "measure storage for AI training"),
+    Command("inference", "measure a model's start from storage, its decoding, KV cache and vector search"),
     Command("together", "measure what resources cost each other when they run together"),
     Command("study", "reproduce a published study on this machine"),
     Command("report", "show a run again; write its page, images and tables"),
@@ -47,6 +48,7 @@ COMMANDS = (
     Command("compare", "compare runs, machines, tables, makers' figures"),
     Command("project", "project a run's curves to loads far past the measured ones"),
     Command("history", "list the stored runs; since when is what slower"),
+    Command("fleet", "find the slow machine of many, and what is different about it"),
     Command("serve", "show runs, trends, comparisons and the fleet in a browser"),
     Command("export", "write runs as CSV or Parquet"),
     Command("explain", "explain a finding: law, drawing, example, limits"),
@@ -75,7 +77,7 @@ def overview() -> str:
             *lines,
             "",
             "start with:  hwdyno run      (safe: writes one file, removes it, and ends within 3 minutes)",
-            "exit:  0 valid   1 below --fail-under or a regression   2 usage or error",
+            "exit:  0 valid   1 below --fail-under, a regression or a slow node   2 usage or error",
             "       3 degraded or partial   130 interrupted (143 SIGTERM, 129 SIGHUP); results so far are saved",
             "",
         ]
@@ -212,8 +214,23 @@ def _write_any_letter() -> None:
                 stream.reconfigure(encoding="utf-8")
 
 
+MOVED = {"training": {"--kv-cache": "inference", "--vector-search": "inference"}}
+"""By command: options that another command has now. The old spelling works until the next release."""
+
+
+def _moved(name: str, rest: list[str]) -> str:
+    """The command that has these options now, which is said in a line where it is another one."""
+    spelled = {word.partition("=")[0].replace("_", "-") for word in rest if word.startswith("--")}
+    for option, command in MOVED.get(name, {}).items():
+        if option in spelled:
+            _complain(f"{name} {option} is now `{command} {option}`; the old spelling goes with the next release")
+            return command
+    return name
+
+
 def _dispatch(name: str, rest: list[str]) -> int:
     known = commands()
+    name = _moved(name, rest)
     if name not in known:
         _complain(f"unknown command '{name}'; {hint(name, known)}")
         return ERROR

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from hwdyno.cli.help import Help
-from hwdyno.cli.sources import add_limits, add_map, add_names, add_store
+from hwdyno.cli.sources import add_limits, add_map, add_names, add_store, named_by
 from hwdyno.words import UserError
 
 DEGRADED = 3
@@ -81,6 +81,6 @@ def run(args: argparse.Namespace) -> int:
         from hwdyno.report.terminal import print_run
 
         # A file that is in no store is found by its name alone.
-        named = args.run if Path(args.run).is_file() else ""
+        named = (args.run,) if Path(args.run).is_file() else named_by(document, args.store)
         print_run(document, made, verbose=args.verbose, named=named)
     return 0 if overview_of(document).status in {"valid", "unverified"} else DEGRADED

@@ -17,6 +17,7 @@ from hwdyno.words import Axis, Declaration, UserError
 if TYPE_CHECKING:
     from hwdyno.hosts import Host
     from hwdyno.plan import Plan
+    from hwdyno.scenarios import Kind
 
 
 Kernels = str | tuple[str, ...]
@@ -51,7 +52,18 @@ def add_axes(
         _declare(parser, parser.add_argument_group(title), mine, leave_out, defaults)
 
 
-def add_more_axes(
+def add_scenario_axes(parser: argparse.ArgumentParser, kinds: Iterable[Kind]) -> None:
+    """The axes of the kernels of a command's scenarios, each kernel's in a separate group after the first one's."""
+    first, *others = (kind for kind in kinds if kind.kernel)
+    add_axes(parser, first.kernel, leave_out=first.hidden)
+    declared = [first.kernel]
+    for kind in others:
+        title = f"axes of --{kind.chosen_by.replace('_', '-')}"
+        _add_more_axes(parser, title, kind.kernel, tuple(declared), kind.hidden)
+        declared.append(kind.kernel)
+
+
+def _add_more_axes(
     parser: argparse.ArgumentParser, title: str, kernel: str, declared_by: Kernels, leave_out: Collection[str]
 ) -> None:
     """The axes of one more kernel, in a separate group, without those that the kernels ``declared_by`` already have."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def _resources() -> Rows:
     titles = {one.name: one.help for one in COMMANDS}
     names = dict.fromkeys(one.words[-1] for one in experiments.all())
-    return tuple((name, titles.get(name, "storage for AI inference")) for name in names)
+    return tuple((name, titles.get(name, "")) for name in names)
 
 
 HELP = Help(

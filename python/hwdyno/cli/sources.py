@@ -65,6 +65,15 @@ def add_store(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def named_by(run: Run, where: str | None) -> tuple[str, ...]:
+    """The words by which a command finds a stored Run again, in the store that ``--store`` names if it does."""
+    if not where:
+        return (run.id,)
+    from hwdyno.store import without_password
+
+    return (run.id, "--store", without_password(where))
+
+
 def add_names(parser: argparse._ActionsContainer) -> None:
     """The option ``--with-names``, of all commands that write what others will see."""
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""``hwdyno training``: what training and inference need from storage, one scenario each."""
+"""``hwdyno training``: what training needs from storage, one scenario each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hwdyno import door, scenarios
 from hwdyno.cli import common
 from hwdyno.cli.help import Help
-from hwdyno.cli.resource import add_axes, add_more_axes
+from hwdyno.cli.resource import add_scenario_axes
 from hwdyno.words import Run
 
 if TYPE_CHECKING:
@@ -23,16 +23,13 @@ HELP = Help(
     rows=lambda: (
         ("--workload NAMES", "Accelerators that this storage can feed (default: unet3d)"),
         ("--checkpoint MODEL", "Checkpoint save and load"),
-        ("--kv-cache MODEL", "KV cache by number of users"),
-        ("--vector-search INDEX", "Vector search: queries/s, latency and recall"),
     ),
     options=(
         "accelerator",
         "accelerators",
         "samples",
-        "users",
-        "vectors",
-        "threads",
+        "scale",
+        "ranks",
         "path",
         "keep",
         "profile",
@@ -40,8 +37,8 @@ HELP = Help(
     ),
     examples=(
         "hwdyno training --workload cosmoflow --accelerator a100 --accelerators 1,2 --path .",
-        "hwdyno training --kv-cache llama3.1-8b --users 1..16 --path .",
-        "hwdyno training --vector-search diskann --threads 1,2 --path .",
+        "hwdyno training --workload unet3d --samples 42 --peers --path .",
+        "hwdyno training --checkpoint llama3-8b --ranks 1,2 --path .",
     ),
 )
 
@@ -53,13 +50,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         common.add_scenario(parser, kind)
     output = parser.add_argument_group("DLIO report")
     output.add_argument("--summary", type=Path, metavar="DIR", help="write DLIO's summary.json of each point to DIR")
-    first, *others = (kind for kind in kinds if kind.kernel)
-    add_axes(parser, first.kernel, leave_out=first.hidden)
-    declared = [first.kernel]
-    for kind in others:
-        title = f"axes of --{kind.chosen_by.replace('_', '-')}"
-        add_more_axes(parser, title, kind.kernel, tuple(declared), kind.hidden)
-        declared.append(kind.kernel)
+    add_scenario_axes(parser, kinds)
     common.add_options(parser, many_paths=True)
 
 

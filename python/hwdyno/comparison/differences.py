@@ -27,6 +27,8 @@ _IDENTITY = re.compile(
 """What makes two machines different ones."""
 _ABSENT = re.compile(r"settings\.(environment|mitigations|limits)\..*|container\.(cpu|memory)_limit.*|hypervisor")
 """Where nothing known means that nothing is set."""
+_COUNTED = {"memory.modules"}
+"""Lists of which one machine may have fewer, with none in the place of what is missing."""
 NOT_SET = "not set"
 
 
@@ -98,6 +100,8 @@ def _flat(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         for key, inner in value.items():
             yield from _flat(inner, f"{path}.{key}" if path else str(key))
     elif isinstance(value, list) and value and isinstance(value[0], Mapping):
+        if path in _COUNTED:
+            yield f"{path}.count", len(value)
         kept = [one for one in value if path != "nics" or (one.get("up") and not one.get("virtual"))]
         for at, inner in enumerate(kept):
             yield from _flat(inner, f"{path}.{at}")

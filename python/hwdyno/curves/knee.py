@@ -159,6 +159,8 @@ class _Points:
     x: Array
     error: float
     """Pooled standard error of the points by their repeats; 0 where it is not known."""
+    errors: Array
+    """Each point's own, as far as it is known; 0 where it is not."""
     requests: bool
 
     def model(self, theta: Array) -> tuple[Array, Array]:
@@ -253,6 +255,22 @@ class _Fit:
         whole[free, free] = np.linalg.pinv(precision)
         return whole
 
+    def variance(self, slopes: Array) -> float:
+        """Of what has these slopes by the parameters.
+
+        By the noise of all points, or by each point's own, the greater (Eicker & White's sandwich; White, Econometrica
+        48, 1980): where the points that tell the ceiling are noisier than the others, the noise of all says too little.
+        """
+        import numpy as np
+
+        covariance = self.covariance()
+        columns = self.points.model(self.theta[None])[1][0] * self.used[:, None]
+        # How far what is asked moves with each point.
+        influence = slopes @ covariance @ columns.T / self.noise**2
+        spare = max(1, self.spare) / max(1.0, float(self.used.sum()))
+        squares = np.maximum(self.residuals**2 / spare, self.points.errors**2)
+        return max(0.0, float(slopes @ covariance @ slopes), float(influence**2 @ squares))
+
     def at(self, n: Array) -> tuple[Array, Array]:
         """The logarithm of the throughput at logarithms of loads, and its slopes."""
         fitted, slopes = _model(self.theta[None], n, self.points.requests)
@@ -277,7 +295,8 @@ def fit_knee(
 
     n, x = np.log(np.asarray(loads, float)), np.log(np.asarray(throughputs, float))
     error = math.sqrt(math.fsum(e * e for e in errors) / len(errors)) if errors else 0.0
-    points = _Points(n, x, error, requests)
+    each = np.asarray(errors, float) if errors else np.zeros_like(n)
+    points = _Points(n, x, error, each, requests)
     plain, falls = _fits(points, np.ones_like(n))
     odd = _odd_of(plain, falls)
     if odd is not None:
@@ -371,7 +390,7 @@ def _knee_of(plain: _Fit, falls: list[_Fit], odd: Odd | None) -> Knee:
         half: list[float | None] = [None] * 4
     else:
         squares = [
-            share * (float(slopes @ one.covariance() @ slopes) * (one.t / 1.96) ** 2 + (value - ceiling) ** 2)
+            share * (one.variance(slopes) * (one.t / 1.96) ** 2 + (value - ceiling) ** 2)
             for share, one, value, slopes in tops
         ]
         covariance = chosen.covariance()

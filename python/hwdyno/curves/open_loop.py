@@ -36,6 +36,8 @@ OPEN = 1.5
 """A capacity is left open where fits as good as the best one span more than this factor."""
 OPEN_EVEN = 1.21
 """The same of arrivals that are evener than random: the formula is off by more there, and an answer has less room."""
+NEXT_STEP = 1.25
+"""What to measure next beside the highest rate that was served, where the capacity is open: from 70% this is 88%."""
 LIKELY = 3.84
 """Rise of the squared errors, in units of their variance, within a 95% interval of one parameter (Wilks 1938)."""
 
@@ -87,6 +89,15 @@ class OpenLoop:
         if self.arrivals is None or not 0 < share < 1:
             return plain
         return self.service_ns + (plain - self.service_ns) * float(evenness(share, self.arrivals, self.variability))
+
+
+def next_rate(served: float, missed: float | None = None) -> float:
+    """The rate to measure next where the capacity is open: above the highest ``served``, below the least ``missed``.
+
+    More of it waits there, and it takes no rate that queues up without end to know.
+    """
+    step = NEXT_STEP * served
+    return step if missed is None or step < missed else math.sqrt(served * missed)
 
 
 def evenness(shares: Array | float, arrivals: float, variability: float) -> Array | float:

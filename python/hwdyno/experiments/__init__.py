@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -39,6 +39,8 @@ class Experiment:
     """Shared parameters that the machine or a data set decides: advice does not name them."""
     named_as: Mapping[str, str] = field(default_factory=dict)
     """By axis: the command's option for it, without the dashes; a command always names these."""
+    measured_by: str = ""
+    """The resource whose command measures its kernel, where that is another one than its own."""
     by_name: bool = False
     """Whether a command selects its kernel by this experiment's name, because no axis does."""
     ceilings: tuple[CeilingClass, ...] = ()
@@ -59,8 +61,10 @@ class Experiment:
     """Whether ``hwdyno run`` includes it where nothing is chosen."""
     least_processors: int = 1
     """Processors below which ``hwdyno run`` leaves it out."""
-    group: str = ""
-    """The group's name, where that is not its resource."""
+    formerly: str = ""
+    """Its name until the last release, which still selects it."""
+    renamed_from: str = ""
+    """That former name, where it was asked for by it."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Options of the scenario that prepares for it, as in a plan file."""
     writes: Callable[[Declaration, Parameters, float], float] | None = None
@@ -84,8 +88,8 @@ class Experiment:
 
     @property
     def words(self) -> tuple[str, str]:
-        """The names that select it: its own, and that of its group or resource."""
-        return self.name, self.group or self.resource
+        """The names that select it: its own, and that of its resource."""
+        return self.name, self.resource
 
     @property
     def single_point(self) -> Sweep:
@@ -116,8 +120,9 @@ def all() -> tuple[Experiment, ...]:
 
 
 def find(name: str) -> tuple[Experiment, ...]:
-    """The experiment with this name, or all experiments of the resource or group; raises ``UserError``."""
+    """The experiment that has or had this name, or all experiments of the resource; raises ``UserError``."""
     found = tuple(one for one in all() if name in one.words)
+    found = found or tuple(replace(one, renamed_from=name) for one in all() if one.formerly == name)
     if not found:
         resource, _, rest = name.partition(".")
         of_resource = [one.name for one in all() if one.resource == resource] if rest else []

@@ -49,8 +49,11 @@ FAMILIES = (
     "training_capacity",
     "training_peer",
     "training_loaders",
+    "inference",
     "kv_cache",
     "vector_search",
+    # How does a server of a language model answer?
+    "serving",
     # What resources cost each other
     "contention",
     # Memory and arithmetic

@@ -9,8 +9,8 @@ from pathlib import PurePath
 
 from hwdyno.axes import shares_joined
 from hwdyno.resources import find
-from hwdyno.units import parse_size
-from hwdyno.words import Axis, Declaration, ExperimentResult, Parameters, Run, Scalar
+from hwdyno.units import LARGEST_SIZE, parse_size
+from hwdyno.words import Axis, Declaration, ExperimentResult, Parameters, Run, Scalar, UserError
 
 _NO_AXES = {
     *("seed", "path", "cpus", "files", "samples_per_file", "record_bytes", "record_bytes_stdev", "format", "prefix"),
@@ -38,6 +38,54 @@ _OURS, _SCRATCH, _PLAIN = "hwdyno-", "hwdyno-scratch-", "storage.pattern."
 """What the names of made folders begin with, of a run's own directory among them, and of experiments of plain reads."""
 _SECTOR = 512
 _PAGE = 4096
+
+
+_COUNT = (1.0, 1024.0)
+_OF_IMPORTED: dict[str, dict[str, tuple[str, ...] | tuple[float, float]]] = {
+    "storage": {
+        "rw": ("read", "write", "rw", "randread", "randwrite", "randrw", "trim", "randtrim"),
+        "rwmixread": (0.0, 100.0), "bs": (512.0, 1e12), "iodepth": _COUNT, "numjobs": _COUNT, "direct": (0.0, 1.0),
+        "size": (1.0, 1e18), "runtime": (1e-3, 1e6), "ioengine": ("io_uring", "libaio", "psync", "mmap", "stdio"),
+        "drop_cache": (0.0, 1.0), "sync": ("none", "sync", "dsync"),
+    },
+    "memory": {
+        "operation": ("read", "write", "copy", "nt_write", "nt_copy", "scale", "add", "triad", "nt_triad"),
+        "threads": _COUNT, "working_set": (4096.0, 1e14), "stride": (8.0, 1e9), "delay": (0.0, 1e9),
+        "runtime": (1e-3, 1e6),
+    },
+    "compute": {"threads": _COUNT, "n": (2.0, 1e6), "runtime": (1e-3, 1e6)},
+    "network": {
+        "protocol": ("tcp", "udp"), "streams": (1.0, 128.0), "message": (1.0, 1e6), "block": (1.0, 1e9),
+        "direction": ("up", "down", "both"), "runtime": (1e-3, 1e6), "rate": (0.0, 1e14),
+    },
+    "training": {"accelerators": (1.0, 4096.0)},
+}  # fmt: skip
+"""By resource: what of a foreign result's axes its command takes, by choice or by range. Other tools have other words
+for their tests, and a resource without a command is measured by ``hwdyno run``."""
+
+
+def takable(result: ExperimentResult, parameters: Parameters) -> Parameters:
+    """What a command of ours takes of a foreign result's parameters."""
+    known = _OF_IMPORTED.get(result.resource, {})
+    found = {name: value for name, value in parameters.items() if name in known and _fits(value, known[name])}
+    if "message" in found:  # A round trip, which has no stream and no block.
+        found = {name: value for name, value in found.items() if name not in {"streams", "block", "rate"}}
+    if "bs" in found and parse_size(str(found.get("size", LARGEST_SIZE))) < parse_size(
+        str(found["bs"]).partition(",")[0]
+    ):
+        found.pop("size")
+    return found
+
+
+def _fits(value: Scalar, allowed: tuple[str, ...] | tuple[float, float]) -> bool:
+    """Whether an option takes a value: one of its words, a number in its range, or a list of such numbers."""
+    if isinstance(allowed[0], str):
+        return str(value).partition(":")[0] in allowed
+    low, high = float(allowed[0]), float(allowed[1])
+    try:
+        return all(low <= float(parse_size(part)) <= high for part in str(value).lower().split(","))
+    except (UserError, ValueError):
+        return isinstance(value, bool | int | float) and low <= float(value) <= high
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +177,9 @@ def command_of(run: Run, result: ExperimentResult, parameters: Mapping[str, Scal
         of_data = {name: str(result.fixed.get(name) or "") for name in ("workload", "accelerator")}
         of_data["samples"] = _samples(run, result)
         options |= {name: value for name, value in of_data.items() if value and name not in options}
-    words = ("hwdyno", *(kernel.command or result.resource or "run").split())
-    if words[:2] == of_run.words[:2] == ("hwdyno", "training"):
+    measured = result.resource if not run.imported_from or result.resource in _OF_IMPORTED else "run"
+    words = ("hwdyno", *(kernel.command or measured or "run").split())
+    if find(result.resource).by_scenario and words[:2] == of_run.words[:2]:
         # Its options choose and size what is prepared, such as a workload's own file.
         mine = replace(of_run.without(_OF_A_REPORT), words=(*words, *(w for w in of_run.words if w.startswith("++"))))
         if any(value.endswith((".yaml", ".yml")) for value in of_run.values("workload")):
@@ -189,7 +238,7 @@ def _placed(command: Typed, run: Run, result: ExperimentResult) -> Typed:
         return command
     of_run = typed_command(run.command)
     storage = result.name.partition("@")[2]
-    named = storage and command.words[1] == "training" and f"{storage}={place}"
+    named = storage and command.words[1:] == (result.resource,) and resource.by_scenario and f"{storage}={place}"
     command = command.given({"path": named or place})
     if place.startswith("/dev/"):
         consent = of_run.only(_OF_A_DEVICE)
@@ -203,6 +252,8 @@ def place_of(run: Run, result: ExperimentResult) -> str:
     given = [value.partition("=")[2] or value for value in of_run.values("path")]
     if not path.is_absolute() or str(path) in given:
         return str(path) if str(path) in given else next(iter(given), "")
+    if path.parent.name.startswith(_OURS) and not path.parent.name.startswith(_SCRATCH):
+        return str(path.parent.parent)  # A file that was made and removed, in a folder of its own.
     if path.name.startswith(_OURS) and (result.resource != "storage" or result.name.startswith(_PLAIN)):
         path = path.parent
     return str(path.parent if path.name.startswith(_SCRATCH) else path)

@@ -69,5 +69,6 @@ def off_the_curve(case: Case) -> Verdict | None:
 _CURVES = partial(Applies, not_named=PREFIX, roles=("concurrency", "size"))
 RULES = (
     Rule("rolls_over", "curve", rolls_over, _CURVES()),
-    Rule("off_the_curve", "curve", off_the_curve, _CURVES()),
+    # A server that answers up to its slots at once and queues the rest bends more sharply than any queue of the fit.
+    Rule("off_the_curve", "curve", off_the_curve, _CURVES(not_kernels=("inference_serving",))),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from hwdyno.curves import CAPACITY, REACHED_SHARE
-from hwdyno.curves.open_loop import OpenLoop
+from hwdyno.curves.open_loop import OpenLoop, next_rate
 from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.commands import typed
 from hwdyno.findings.rule import Case, Verdict, as_number, operations_per_s, percent
@@ -88,7 +88,7 @@ def users_wait(case: Case) -> Verdict | None:
     beyond = [rate for rate in rates.values() if rate > rates[most_at]]
     edge = f" At {format_count(min(beyond))} {counted}, requests queue up without end." if beyond else ""
     if curve.model != "g-g-m" or curve.ceiling is None:
-        why = "No queueing model fits these points."
+        why, advice = "No queueing model fits these points.", f"Compare with the closed loop: {_closed_loop(case)}"
         if known := curve.parameters.get(CAPACITY):
             per = known.value / OpenLoop.of(curve.parameters).capacity_s
             least, most = (format_count((bound or 0.0) / per) for bound in (known.low, known.high))
@@ -96,7 +96,9 @@ def users_wait(case: Case) -> Verdict | None:
                 f"The capacity is open: {least} to {most} {counted} fit these points alike (best fit: "
                 f"{format_count(known.value / per)})."
             )
-        return _as_measured(case, counted, case.result.points[least_at], case.result.points[most_at], edge, why)
+            advice = f"Measure a higher rate too: {_with_next(case, rates[most_at], min(beyond, default=None))}"
+        least_point, most_point = case.result.points[least_at], case.result.points[most_at]
+        return _as_measured(case, counted, least_point, most_point, edge, why, advice)
     model = OpenLoop.of(curve.parameters)
     waits = [f"{format_ns(model.latency_ns(share * model.capacity_s))} at {percent(share)}" for share in SHARES]
     kept_up = [case.result.points[at] for at in served]
@@ -141,6 +143,17 @@ def _kept_up(point: Measurement, rate: float) -> bool:
     )
 
 
+def _with_next(case: Case, served: float, missed: float | None) -> str:
+    """The command that measures the curve again with the rate that tells most of an open capacity."""
+    axis, rates = case.result.load_axis, [as_number(point.parameters[case.result.load]) for point in _points(case)]
+    more = float(f"{next_rate(served, missed):.3g}")
+    return case.command(**{axis.name: ",".join(typed(axis, rate) for rate in sorted({more, *filter(None, rates)}))})
+
+
+def _points(case: Case) -> list[Measurement]:
+    return [case.result.points[at] for at in case.curve.points] if case.curve is not None else []
+
+
 def _closed_loop(case: Case) -> str:
     """The command that measures the same work in a closed loop."""
     both, size = case.resource.both_loops, case.parameter("size")
@@ -150,7 +163,7 @@ def _closed_loop(case: Case) -> str:
 
 
 def _as_measured(
-    case: Case, counted: str, least: Measurement, most: Measurement, edge: str, why: str
+    case: Case, counted: str, least: Measurement, most: Measurement, edge: str, why: str, advice: str
 ) -> Verdict | None:
     if least is most or least.latency_ns is None or most.latency_ns is None:
         return None
@@ -165,7 +178,7 @@ def _as_measured(
             "latency_ns_mean": [least.latency_ns.mean, most.latency_ns.mean],
             "latency_ns_p99": [least.latency_ns.p99, most.latency_ns.p99],
         },
-        f"Compare with the closed loop: {_closed_loop(case)}",
+        advice,
     )
 
 

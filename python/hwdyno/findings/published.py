@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import defaultdict
 from collections.abc import Mapping
 from itertools import pairwise
@@ -27,6 +28,7 @@ RISES, SLOWS = 0.1, 0.25
 MOST_LINES = 128
 """Lines of 64 B that one core cannot have in flight: line fill buffers, L2 queues and prefetchers hold fewer."""
 LINE_BYTES = 64
+BLOCK_ERROR = 0.3
 _FLOORS = (
     ("hard disk", r"\bhdd\b|\brpm\b|spinning|hard (?:disk|drive)|\bst\d{4,}", 2e6, "half a turn at 15,000 rpm"),
     ("SATA SSD", r"\bsata\b|\bmx500\b|8[67]0 evo", 20e3, "a command over SATA and a read of flash"),
@@ -46,6 +48,10 @@ _MANY = re.compile(
     r"gpfs|weka|cluster|pool|stripe|lvm|distributed|dram|optane|ram ?disk"
 )
 """Words for storage of several devices, or with memory of its own."""
+FASTEST_MEMORY, FASTEST_HOST_LINK = 8e12, 450e9
+"""Bytes/s of HBM3E on one device (NVIDIA B200: 8 TB/s), and of NVLink-C2C each way (NVIDIA GH200: 450 GB/s)."""
+ABOVE_MEMORY = 1.5
+"""A cache of the device may answer a copy's reads."""
 SMALL_FILE, FAST_DISK, MOSTLY = 16 << 30, 600e6, 0.5
 _NETWORK_FLOOR_NS, _MEMORY_FLOOR_NS = 500.0, 30.0
 _RUN_LABELS = ("device", "link", "storage", "storage_type", "interface", "study")
@@ -183,11 +189,28 @@ def unit_slip(case: Case) -> Verdict | None:
                 f"Example: {format_count(rate)} IOPS x {format_size(size)} is {format_bytes_s(rate * size)}, "
                 f"but the table has {format_bytes_s(point.throughput.value)}.",
                 {"factor": wanted, "rows": len(hits), "ratio": ratio},
-                "Correct the column's unit, or say what it is: hwdyno audit FILE --map 'BW=MiB/s'",
+                _mapping(case, point, wanted),
                 weight=abs(wanted - 1),
                 points=tuple(at for at, _, _ in hits),
             )
     return None
+
+
+_RATES = tuple((f"{prefix}B/s", 1000.0**at) for at, prefix in enumerate(("", "k", "M", "G", "T"))) + tuple(
+    (f"{prefix}iB/s", 1024.0**at) for at, prefix in enumerate(("K", "M", "G", "T"), start=1)
+)
+
+
+def _mapping(case: Case, point: Measurement, wanted: float) -> str:
+    """The command that reads the column of a table by the unit that fits; for a tool's output, where to look."""
+    column = str((point.details.get("heads") or {}).get("bw") or "")
+    unit = str((point.details.get("printed_in") or {}).get("bw") or "")
+    now = next((factor for name, factor in _RATES if name.lower() == unit.lower()), None)
+    fits = [name for name, factor in _RATES if now and abs(factor / (now * wanted) - 1) <= SLIP]
+    file = re.fullmatch(r".*? \((.*)\)", case.run.command)
+    if not column or not fits or file is None:
+        return "Correct the unit of the bandwidth: its digits are those of another."
+    return f"Correct the column's unit, or read it so: hwdyno audit {shlex.quote(file[1])} --map '{column}={fits[0]}'"
 
 
 def runs_backwards(case: Case) -> Verdict | None:
@@ -199,14 +222,17 @@ def runs_backwards(case: Case) -> Verdict | None:
             key = tuple(sorted((name, str(value)) for name, value in point.parameters.items() if name != "delay"))
             series[key].append((delay, at))
     worst: tuple[float, int, int, str] | None = None
+    pairs, against = 0, 0
     for rows in series.values():
         rows.sort()
+        pairs += len(rows) - 1
         for (_, first), (_, second) in pairwise(rows):
             one, two = case.result.points[first], case.result.points[second]
             rises = two.throughput.value / one.throughput.value - 1 - _rounding(one, "bw") - _rounding(two, "bw")
             slows = 0.0
             if one.latency_ns and two.latency_ns and one.latency_ns.mean > 0:
                 slows = two.latency_ns.mean / one.latency_ns.mean - 1 - _rounding(one, "lat") - _rounding(two, "lat")
+            against += rises > RISES or slows > SLOWS
             for off, limit, what in ((rises, RISES, "bandwidth"), (slows, SLOWS, "latency")):
                 if off > limit and (worst is None or off > worst[0]):
                     worst = (off, first, second, what)
@@ -225,13 +251,19 @@ def runs_backwards(case: Case) -> Verdict | None:
     return Verdict(
         "warning",
         f"The {what} runs backwards: it rises by {percent(off)} ({before} to {after}) as the injected delay grows from "
-        f"{one.parameters['delay']} to {two.parameters['delay']}. More delay is less load, "
-        f"so rows or columns are swapped.",
+        f"{one.parameters['delay']} to {two.parameters['delay']}, but more delay is less load. "
+        + _why_backwards(against, pairs),
         {"off": off, "what": what},
         "Check the two rows against the tool's output, or measure here: hwdyno memory",
         weight=off,
         points=(first, second),
     )
+
+
+def _why_backwards(against: int, pairs: int) -> str:
+    if against == 1 or against > 0.5 * pairs:
+        return "Two rows or columns are swapped, or another load ran beside the test."
+    return f"So it is at {against} of {pairs} delays: possible causes are another load and readings that are too short."
 
 
 def latency_floor(case: Case) -> Verdict | None:
@@ -351,7 +383,11 @@ def too_many_lines(case: Case) -> Verdict | None:
     point, threads = case.point, case.number("threads")
     if not threads or point.latency_ns is None or point.throughput.unit != "bytes/s":
         return None
+    block = case.number("bs") or 0.0
     lines = point.throughput.value * point.latency_ns.mean / 1e9 / LINE_BYTES / threads
+    # A program's own block may be what is timed: one is in flight a thread.
+    if lines * LINE_BYTES <= block * (1 + BLOCK_ERROR):
+        return None
     if lines <= MOST_LINES * (1 + _rounding(point, "bw", "lat")):
         return None
     return Verdict(
@@ -362,6 +398,45 @@ def too_many_lines(case: Case) -> Verdict | None:
         {"lines": lines, "most": MOST_LINES},
         "Check the units of both columns, and the number of threads.",
         weight=lines / MOST_LINES,
+    )
+
+
+def more_than_memory(case: Case) -> Verdict | None:
+    """A copy cannot be faster than every memory: nothing was copied, or the unit is wrong."""
+    point, operation = case.point, str(case.parameter("operation") or "").lower()
+    if point.throughput.unit != "bytes/s" or any(one.kind == "physical" for one in case.result.ceilings):
+        return None
+    moves = operation.startswith(("host", "device-to-host", "buffer map"))
+    memory = _device_memory(case) if moves else 0.0
+    most, what = (memory, "this device's memory") if memory else (FASTEST_MEMORY, "the fastest memory of any device")
+    if moves and not memory:
+        most, what = FASTEST_HOST_LINK, "the fastest link between host and device"
+    value = point.throughput.value
+    if value <= most * ABOVE_MEMORY:
+        return None
+    cause = (
+        "Mapping a buffer moves no byte here; the driver only hands out an address."
+        if operation.startswith("buffer map")
+        else "Nothing was copied, a cache answered, or the unit is wrong."
+    )
+    return Verdict(
+        "warning",
+        f"{format_bytes_s(value)} is no copy ({case.label}): {what} has {most / 1e9:.3g} GB/s. {cause}",
+        {"measured": value, "most": most},
+        "Take the copies of the same output instead, and check the unit: hwdyno audit --help",
+        weight=value / most,
+    )
+
+
+def _device_memory(case: Case) -> float:
+    """The bandwidth of the device's own memory in the same table; 0 where it has none."""
+    return max(
+        (
+            one.throughput.value
+            for one in case.result.points
+            if one.throughput.unit == "bytes/s" and str(one.parameters.get("operation")) == "device-to-device"
+        ),
+        default=0.0,
     )
 
 
@@ -422,6 +497,13 @@ RULES = (
         "point",
         too_many_lines,
         Applies(imported=True, resources=("memory",), needs=("latency",)),
+        degrades=True,
+    ),
+    Rule(
+        "more_than_memory",
+        "point",
+        more_than_memory,
+        Applies(imported=True, kernels=("gpu_copy", "memory_bandwidth")),
         degrades=True,
     ),
     Rule("on_loopback", "experiment", on_loopback, Applies(imported=True, resources=("network",))),

@@ -6,8 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from hwdyno.axes import FIELD, is_mixed, read_share, splits, traits_of
-from hwdyno.findings.commands import command_of, named_command, shared_options, takes, typed, typed_command
+from hwdyno.axes import is_mixed, read_share, splits, traits_of
+from hwdyno.findings.commands import (
+    command_of,
+    named_command,
+    shared_options,
+    takable,
+    takes,
+    typed,
+    typed_command,
+)
 from hwdyno.resources import Resource, find, rate_word_of
 from hwdyno.units import as_number as as_number
 from hwdyno.units import (
@@ -249,8 +257,8 @@ class Case:
             axis = self.result.axis(self.result.load)
             base[self.result.load] = ",".join(typed(axis, load) for load in loads if load is not None)
         if self.imported:
-            # A published table has labels that no command takes.
-            base = {name: value for name, value in base.items() if name in FIELD}
+            # Another tool has tests and labels that no command takes.
+            base, changes = takable(self.result, base), takable(self.result, changes)
         named = {**({} if self.imported else shared_options(self.result)), **base}
         for axis in splits(self.result.declaration.axes):
             if is_mixed(axis, named) and axis.split in self.result.fixed:

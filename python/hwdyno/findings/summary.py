@@ -14,6 +14,7 @@ _NOTES_APART = {"rate_times_size"}
 """Rules of which a mere note is no further case of a fault: what rounding may explain is no contradiction."""
 ORDER = {"invalid": 0, "warning": 1, "info": 2}
 _EFFECTS = {
+    "serving_rate": "the rate that was not reached",
     "throttled": "a step down",
     "others_at_work": "other load on the CPU",
     "page_cache": "bytes that missed the device",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
@@ -16,7 +17,7 @@ LARGEST_BYTES = 512 << 20
 FORMATS = (
     "fio", "dlio", "mlc", "stream", "linpack", "iperf3", "fio_text", "iperf3_text", "iozone", "lmbench", "sysbench",
     "stress_ng", "sockperf", "netperf", "ping", "mdtest", "ior", "elbencho", "nvbandwidth", "clpeak", "cuda_bandwidth",
-    "phoronix", "geekbench", "published",
+    "phoronix", "geekbench", "crystaldiskmark", "vllm_bench", "aiperf", "guidellm", "llama_bench", "published",
 )  # fmt: skip
 """Each name is a file ``formats/<name>.py`` that implements ``Format``."""
 
@@ -53,12 +54,20 @@ def read_as(form: Format, text: str, name: str) -> Run:
         raise UserError(str(error) if name in str(error) else f"{name}: {error}") from None
 
 
+_QUOTED = re.compile(r"^(?:>|&gt;)+ ?", re.M)
+
+
+def unquoted(text: str) -> str:
+    """A text without the marks of a quotation at the beginnings of its lines, as mail and Markdown have them."""
+    return _QUOTED.sub("", text) if text.startswith(">") or "\n>" in text else text
+
+
 def read_every(text: str, name: str, maps: Mapping[str, str] | None = None) -> tuple[list[Run], list[str]]:
     """The Runs of every format that a text has, such as a report with several tools' outputs; and how tables were read.
 
     ``maps`` say what a table's columns are. Raises ``UserError`` in one line where no format is known.
     """
-    forms = known()
+    text, forms = unquoted(text), known()
     table = forms.pop("published")
     runs, readings, refused = list[Run](), list[str](), list[UserError]()
     for form in forms.values():

@@ -20,6 +20,8 @@ _WAYS = {
     "memcpy to mapped ptr": "host-to-device",
     "memcpy from mapped ptr": "device-to-host",
 }
+MAPPED = "buffer map"
+"""Mapping a buffer: where host and device share memory, or the driver waits with the copy, no byte moves."""
 
 
 def recognizes(text: str) -> bool:
@@ -56,7 +58,8 @@ def _points(text: str) -> Iterator[tuple[str, Measurement]]:
             word = match[1].strip().lower()
             parameters: Parameters = {"operation": section.lower(), "width": word}
             if "transfer" in section.lower():
-                parameters["operation"] = _WAYS.get(word, "host transfer")
+                way = _WAYS.get(word.removesuffix(" non-blocking"))
+                parameters["operation"] = way or (MAPPED if "map" in word else "host transfer")
             elif "global memory" in section.lower():
                 parameters["operation"] = "device-to-device"
             scale = 1e12 if unit.startswith("T") else 1e9

@@ -445,7 +445,7 @@ def pattern_of(cell: str) -> Parameters:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number as a table prints it."""
+    """A number as a table prints it. A range and a bound (``1-2 ms``, ``< 5``) are no numbers."""
 
     value: float
     rounding: float
@@ -454,7 +454,8 @@ class Number:
     """The unit in the cell itself."""
 
 
-_CELL = re.compile(r"\s*[~≈<>≥≤]?\s*([-+]?\d[\d.,' ]*(?:[eE][-+]?\d+)?)\s*(.*)", re.DOTALL)
+_CELL = re.compile(r"\s*[~≈]?\s*([-+]?\d[\d.,' ]*(?:[eE][-+]?\d+)?)\+?\s*(.*)", re.DOTALL)
+_RANGE = re.compile(r"(?:[-–…]|to\b|\.\.)\s*\d")
 _THOUSANDS = re.compile(r"\d{1,3}(?:([,' ])\d{3})(?:\1\d{3})*(?:\.\d+)?")
 
 
@@ -466,7 +467,7 @@ def number_in(cell: str) -> Number | None:
     digits, after = match[1].strip(), match[2].strip()
     plain = _plain_number(digits)
     value = printed_number(plain)
-    if value is None:
+    if value is None or _RANGE.match(after):
         return None
     mantissa, _, exponent = plain.lower().partition("e")
     decimals = len(mantissa.partition(".")[2])

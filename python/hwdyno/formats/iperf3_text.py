@@ -47,7 +47,7 @@ def read(text: str, name: str) -> Run:
         if not tests or fresh:
             tests.append([])
         tests[-1].append(line)
-    points = [point for test in tests if (point := _point(test, text)) is not None]
+    points = [point for test in tests for way in _ways(test) if (point := _point(way, text)) is not None]
     version = _VERSION.search(text)
     table = printed.experiment("network.iperf3", "iperf3 results", "network_throughput", "streams", points)
     return printed.run(NAME, "iperf3", text, name, [table], version[1] if version else "")
@@ -62,6 +62,14 @@ def float_of(text: str) -> float:
 def _rate(line: re.Match[str]) -> float:
     each = 1 / 8 if line["unit"].startswith("bit") else 1.0
     return float_of(line["rate"]) * 1000.0 ** _POWERS[line["prefix"]] * each
+
+
+def _ways(lines: list[re.Match[str]]) -> list[list[re.Match[str]]]:
+    """The lines of each direction of a test: two for ``--bidir``, which marks every line with the client's role."""
+    found: dict[str, list[re.Match[str]]] = {}
+    for line in lines:
+        found.setdefault((line["way"] or "")[:2], []).append(line)
+    return [of for way, of in found.items() if way] or [lines]
 
 
 def _point(lines: list[re.Match[str]], text: str) -> Measurement | None:
@@ -80,6 +88,9 @@ def _point(lines: list[re.Match[str]], text: str) -> Measurement | None:
     parameters: Parameters = {"protocol": "udp" if datagrams or re.search(r"\bUDP\b", before[-4000:]) else "tcp"}
     ids = {one["id"] for one in lines if "SUM" not in one["id"]}
     parameters["streams"] = max(1, len(ids))
+    if line["way"]:
+        # The client's role; at the server the same bytes are named the other way round.
+        parameters["direction"] = "up" if line["way"] in {"TX-C", "RX-S"} else "down"
     hosts = [match[1] for match in _CONNECTED.finditer(before)]
     hosts += [match[1] or match[2] for match in _CONNECTING.finditer(before)]
     hosts += [match[1] for match in _HOST.finditer(before)]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from hwdyno.formats import printed
+from hwdyno.formats.column import Number
 from hwdyno.formats.row import figures, number, point_of
 from hwdyno.words import Measurement, Parameters, Run
 
@@ -12,11 +15,43 @@ NAME = "ping-text"
 _SUMMARY = re.compile(
     r"^(?:rtt|round-trip) min/avg/max(?:/(?:mdev|stddev))? = ([\d.]+)/([\d.]+)/([\d.]+)(?:/([\d.]+))? ms", re.M
 )
-_COUNTS = re.compile(r"(\d{1,12}) packets transmitted, (\d{1,12}) (?:packets )?received,[^\n]*?([\d.]+)% packet loss")
+_COUNTS = re.compile(
+    r"\b(\d{1,12}) packets transmitted, (\d{1,12}) (?:packets )?received,[^\n]*?([\d.]+)% packet loss"
+    r"(?:, time (\d{1,15}) ?ms)?",
+    re.ASCII,
+)
 _HOST = re.compile(r"^--- (\S+) ping statistics ---", re.M)
 _SIZE = re.compile(r"^(\d{1,6}) bytes from ([^\s:]+)", re.M)
 HEADER = 8
 """Bytes of ICMP's own header, which ping counts in an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Echoes:
+    """What ping says of one host at its end, with the text above it; times in seconds."""
+
+    above: str
+    least: Number | None
+    mean: Number | None
+    most: Number | None
+    deviation: Number | None
+    sent: int | None
+    received: int | None
+    loss: Number | None
+    took_s: float | None
+
+
+def echoes(text: str) -> Iterator[Echoes]:
+    """Each host's summary. Raises ``UserError``."""
+    begin = 0
+    for match in _SUMMARY.finditer(text):
+        above, begin = text[begin : match.start()], match.end()
+        counts = _last(_COUNTS, above)
+        least, mean, most, deviation = (number(one, 1e-3) for one in match.groups())
+        sent, received = (int(counts[at]) if counts else None for at in (1, 2))
+        loss = number(counts[3], 0.01) if counts else None
+        took_s = int(counts[4]) / 1e3 if counts and counts[4] else None
+        yield Echoes(above, least, mean, most, deviation, sent, received, loss, took_s)
 
 
 def recognizes(text: str) -> bool:
@@ -27,21 +62,15 @@ def recognizes(text: str) -> bool:
 def read(text: str, name: str) -> Run:
     """Make a Run of it. Raises ``UserError`` in one line."""
     points: list[Measurement] = []
-    begin = 0
-    for match in _SUMMARY.finditer(text):
-        part = text[begin : match.start()]
-        begin = match.end()
-        size, host, counts = _last(_SIZE, part), _last(_HOST, part), _last(_COUNTS, part)
+    for one in echoes(text):
+        size, host = _last(_SIZE, one.above), _last(_HOST, one.above)
         parameters: Parameters = {"protocol": "icmp"}
         if size is not None:
             parameters["message"] = max(0, int(size[1]) - HEADER)
         if host is not None:
             local = host[1].startswith("127.") or host[1] in {"localhost", "::1"}
             parameters["path"] = "loopback" if local else host[1]
-        found = figures(
-            lat_min=number(match[1], 1e-3), lat_mean=number(match[2], 1e-3), lat_max=number(match[3], 1e-3),
-            loss=number(counts[3], 0.01) if counts else None,
-        )  # fmt: skip
+        found = figures(lat_min=one.least, lat_mean=one.mean, lat_max=one.most, loss=one.loss)
         if (made := point_of(parameters, found)) is not None:
             points.append(made)
     table = printed.experiment("network.ping", "Round trips by ping", "network_round_trip", "message", points)

@@ -22,6 +22,7 @@ from hwdyno.formats.column import (
     size_of,
 )
 from hwdyno.formats.grid import Grid, grids_of
+from hwdyno.formats.pairs import parted
 from hwdyno.formats.row import point_of
 from hwdyno.formats.table_rows import (
     BY_KIND,
@@ -36,7 +37,7 @@ from hwdyno.formats.table_rows import (
     with_row_units,
 )
 from hwdyno.printable import escaped
-from hwdyno.units import LARGEST, SMALLEST
+from hwdyno.units import LARGEST, SMALLEST, plural
 from hwdyno.words import ExperimentResult, Measurement, Parameters, Run, UserError
 
 NAME = "table"
@@ -138,6 +139,7 @@ class _Table:
             if not has_figures([row[0] for row in grid.rows]):
                 return None
             grid = grid.transposed()
+        grid = parted(grid, maps)
         columns = read_columns(grid, maps)
         if not any(column.is_figure for column in columns):
             return None
@@ -152,7 +154,7 @@ class _Table:
 
     def _defaults(self) -> _Table:
         """Parameters that only the title states."""
-        stated = pattern_of(self.grid.title)
+        stated = _titled(self.grid)
         known = {name for row in self.rows for name in row.parameters}
         known |= {name for column in self.columns for name in column.meaning.given}
         if self.resource not in {"storage", "gpu"}:
@@ -165,7 +167,8 @@ class _Table:
         table = self
         for quantity in ("bs", "iops", "bw", "lat", "flops", "time", "data", "size", "ceiling", "au", "share", "loss"):
             for at, column in enumerate(table.columns):
-                if column.meaning.quantity == quantity and column.unit is None:
+                holds = quantity in SIZES or any(column.at in row.numbers for row in table.rows)
+                if column.meaning.quantity == quantity and column.unit is None and holds:
                     unit, why = _Resolver(table, column).unit()
                     table = table._with(at, replace(column, unit=unit, inferred=why))
         return table
@@ -332,16 +335,40 @@ class _Table:
             parameters.pop(name, None)
         if "rwmixread" in parameters:
             parameters.setdefault("rw", "rw")
-        return point_of(parameters, numbers, row=row.at, **self._need(parameters))
+        return point_of(parameters, numbers, row=row.at, heads=self._heads(row, numbers), **self._need(parameters))
+
+    def _heads(self, row: Row, numbers: Mapping[str, Number]) -> dict[str, str]:
+        """The heads of the bandwidths in a row, as a map names them."""
+        found = [c.head for c in self.columns if c.meaning.quantity == "bw" and c.at in row.numbers]
+        return {"bw": re.sub(r"\s*[(\[].*", "", found[0]).strip()} if len(found) == 1 and "bw" in numbers else {}
 
     def says(self) -> str:
         """How the columns were read, in one line."""
-        where = f"{self.grid.title or 'table'}: {self.resource}, {len(self.rows)} rows. "
+        left = len(self.grid.rows) - len(self.rows)
+        out = f", {left} without a figure left out" if left else ""
+        where = f"{self.grid.title or 'table'}: {self.resource}, {plural(len(self.rows), 'row')}{out}. "
         parts = [f"'{column.head}' is {column.says()}" for column in self.columns if column.head.strip()]
         stated = [
             f"{TITLES.get(name, name)} {value} by the title" for name, value in self.common.items() if name != "numjobs"
         ]
         return escaped(where + "; ".join([*parts, *stated, *self.notes]))
+
+
+_SIZES = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT])i?B? ?[/x×] ?(\d+(?:\.\d+)?) ?([KMGT])i?B\b", re.I)
+_DIRECTIONS = re.compile(r"(?:rand(?:om)?|seq(?:uential)?)?[ _-]?(?:read|write)s?\b")
+
+
+def _titled(grid: Grid) -> Parameters:
+    """What the title states, or the first head where it is a pattern: ``read`` above the names of what was tested."""
+    stated = pattern_of(grid.title)
+    if match := _SIZES.search(grid.title):
+        one, two = (float(match[at]) * 1024.0 ** (1 + "kmgt".index(match[at + 1].lower())) for at in (1, 3))
+        stated |= {"size": int(max(one, two)), "bs": int(min(one, two))}
+    named = {word.strip() for word in _DIRECTIONS.findall(grid.title.lower())}
+    if len(named) > 1:
+        stated.pop("rw", None)
+    first = pattern_of(grid.heads[0]) if _DIRECTIONS.fullmatch(grid.heads[0].strip().lower()) else {}
+    return {**stated, **first}
 
 
 _TITLE_ONLY = re.compile(r"\S*/")

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from hwdyno.formats import printed
+from hwdyno.formats.column import Number
 from hwdyno.formats.row import figures, number, point_of
 from hwdyno.words import Measurement, Parameters, Run
 
 NAME = "sockperf-text"
 _VERSION = re.compile(r"sockperf:?\s.{0,12}== version #([\w.-]+)")
-_LATENCY = re.compile(r"Summary: (?:Latency|Round trip) is ([\d.]+) usec")
+_LATENCY = re.compile(r"(?:Summary: )?(Latency|Round trip) is ([\d.]+) usec")
+_COUNTS = re.compile(
+    r"Valid Duration\] RunTime=([\d.]+) sec; SentMessages=(\d{1,18}); ReceivedMessages=(\d{1,18})\b", re.ASCII
+)
 _ENDS = {
     "lat_max": re.compile(r"<MAX> observation\s*=\s*([\d.]+)"),
     "lat_min": re.compile(r"<MIN> observation\s*=\s*([\d.]+)"),
@@ -21,6 +26,34 @@ _BANDWIDTH = re.compile(r"Summary: BandWidth is ([\d.]+) MBps")
 _PEER = re.compile(r"IP = (\S+)\s+PORT = \d+ # (TCP|UDP)")
 _SIZE = re.compile(r"msg-size=(\d{1,8})")
 _TEST = re.compile(r"sockperf.{0,20}== version")
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What ``sockperf ping-pong`` says of its messages."""
+
+    times: dict[str, Number]
+    """``lat_mean``, ``lat_p99`` … in seconds: of round trips, or of half ones."""
+    is_half: bool
+    sent: int | None
+    received: int | None
+    took_s: float | None
+
+
+def exchange(text: str) -> Exchange | None:
+    """The figures of one test; none where it is none of latency. Raises ``UserError``."""
+    match, counts = _LATENCY.search(text), _COUNTS.search(text)
+    if match is None:
+        return None
+    found = {name: number(one[1], 1e-6) for name, pattern in _ENDS.items() if (one := pattern.search(text))}
+    for whole, rest, value in _PERCENTILE.findall(text):
+        if int(whole) >= 50:
+            found[f"lat_p{whole}{rest.rstrip('0')}"] = number(value, 1e-6)
+    took = number(counts[1]) if counts else None
+    return Exchange(
+        figures(lat_mean=number(match[2], 1e-6), **found), match[1] == "Latency",
+        int(counts[2]) if counts else None, int(counts[3]) if counts else None, took.value if took else None,
+    )  # fmt: skip
 
 
 def recognizes(text: str) -> bool:
@@ -41,12 +74,8 @@ def read(text: str, name: str) -> Run:
             parameters["message"] = int(size[1])
         if peer is not None and peer[1].startswith("127."):
             parameters["path"] = "loopback"
-        if match := _LATENCY.search(part):
-            found = {name: number(one[1], 1e-6) for name, pattern in _ENDS.items() if (one := pattern.search(part))}
-            for whole, rest, value in _PERCENTILE.findall(part):
-                if int(whole) >= 50:
-                    found[f"lat_p{whole}{rest.rstrip('0')}"] = number(value, 1e-6)
-            made = point_of({**parameters, "half_round_trip": True}, figures(lat_mean=number(match[1], 1e-6), **found))
+        if (tried := exchange(part)) is not None:
+            made = point_of({**parameters, "half_round_trip": tried.is_half}, tried.times)
             trips += [made] if made else []
         elif match := _RATE.search(part):
             bandwidth = _BANDWIDTH.search(part)

@@ -15,6 +15,7 @@ _VERSION = re.compile(r"^sysbench ([\d.]+)", re.M)
 _THREADS = re.compile(r"Number of threads: (\d{1,6})")
 _EVENTS = re.compile(r"events per second:\s+([\d.]+)")
 _MOVED = re.compile(r"([\d.]+) MiB transferred \(([\d.]+) MiB/sec\)")
+_OPERATIONS = re.compile(r"Total operations: (\d{1,18})\b", re.ASCII)
 _BLOCK = re.compile(r"[Bb]lock size:? ([\d.]+[KMG]?i?B)")
 _MODE = re.compile(
     r"Doing (sequential write|sequential rewrite|sequential read|random read|random write|"
@@ -33,6 +34,14 @@ _PATTERNS = {
 }  # fmt: skip
 
 
+def moved(text: str) -> tuple[Number | None, Number | None, int]:
+    """The bytes that the memory test moved, its bytes/s, and its operations; none where it says nothing of them."""
+    match, operations = _MOVED.search(text), _OPERATIONS.search(text)
+    if match is None:
+        return None, None, 0
+    return number(match[1], _MIB, "iB"), number(match[2], _MIB), int(operations[1]) if operations else 0
+
+
 def recognizes(text: str) -> bool:
     """Whether this looks like sysbench's output."""
     return _VERSION.search(text) is not None and "General statistics" in text
@@ -46,7 +55,8 @@ def read(text: str, name: str) -> Run:
 
 
 def _experiment(text: str) -> ExperimentResult | None:
-    threads, mode, moved = _THREADS.search(text), _MODE.search(text), _MOVED.search(text)
+    threads, mode = _THREADS.search(text), _MODE.search(text)
+    data, rate, _ = moved(text)
     parameters: Parameters = {"threads": int(threads[1]) if threads else 1}
     if block := _BLOCK.search(text):
         try:
@@ -58,10 +68,8 @@ def _experiment(text: str) -> ExperimentResult | None:
         lat_min=number(latency[1], 1e-3) if latency else None, lat_mean=number(latency[2], 1e-3) if latency else None,
         lat_max=number(latency[3], 1e-3) if latency else None, lat_p95=number(latency[4], 1e-3) if latency else None,
     )  # fmt: skip
-    if moved is not None:
-        moves = figures(
-            bw=number(moved[2], _MIB), data=number(moved[1], _MIB, "iB"), time=number(time[1]) if time else None
-        )
+    if data is not None:
+        moves = figures(bw=rate, data=data, time=number(time[1]) if time else None)
         made = point_of({"operation": "write" if "operation: write" in text else "read", **parameters}, moves)
         return printed.experiment(
             "memory.sysbench", "sysbench memory", "memory_bandwidth", "threads", [made] if made else []

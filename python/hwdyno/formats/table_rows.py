@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hwdyno.formats.column import (
+    COUNTS,
     FIGURES,
     PARAMETERS,
     SIZES,
@@ -14,7 +15,6 @@ from hwdyno.formats.column import (
     Number,
     Unit,
     flag_of,
-    given_in,
     meaning_of,
     number_in,
     parameter_value,
@@ -56,6 +56,10 @@ _STATISTIC_ALONE = re.compile(
     r"?|min(?:imum)?|max(?:imum)?|avg|average|"
     r"mean|median|std ?dev"
 )
+
+
+_COUNT = re.compile(r"\s*[~≈]?\d[\d.,' ]*(?:[kKMx]|[a-z]+(?:\(s\))?)?\s*")
+_TESTS = {"job", "jobs", "job_name", "test", "test_name", "name", "workload", "case"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +143,14 @@ def read_columns(grid: Grid, maps: Mapping[str, str]) -> list[Column]:
             key = key or ("" if _COMMENTS.fullmatch(words) else "_".join(words.split())[:40] or f"column{at + 1}")
             if meaning.quantity == "percent":
                 key = ""
-        elif meaning.quantity in {"share", "cpu", "accelerators", "streams", "bs", "rw", "operation"}:
+        elif meaning.quantity in {"share", "cpu", "bs", "rw", "operation", *COUNTS}:
             # A word may also be a label: a column called "disk" or "block" that holds names.
             cells = [row[at] for row in grid.rows if row[at].strip()]
-            if cells and not any(number_in(cell) for cell in cells) and meaning.quantity not in {"rw", "operation"}:
+            is_value = _COUNT.fullmatch if meaning.quantity in COUNTS else number_in
+            if cells and not any(map(is_value, cells)) and meaning.quantity not in {"rw", "operation"}:
                 key, meaning = "_".join(re.findall(r"[a-z0-9]+", head.lower())), Meaning("label")
         found.append(Column(at, head, meaning, key, meaning.unit))
-    found = _with_statistics(found)
+    found = _without_ratios(grid, _with_statistics(grid, found))
     return found if any(column.is_figure for column in found) else _by_title(grid, found)
 
 
@@ -159,25 +164,64 @@ def _by_title(grid: Grid, columns: Sequence[Column]) -> list[Column]:
         cells = [row[column.at] for row in grid.rows if row[column.at].strip()]
         numbers = [cell for cell in cells if number_in(cell) is not None]
         if column.meaning.quantity == "label" and cells and len(numbers) == len(cells):
-            given, rest = given_in(column.head.lower())
-            found.append(replace(column, meaning=replace(meaning, given=given, rest=rest), key="", unit=meaning.unit))
+            stated = meaning_of(f"{meaning.quantity} {column.head}")
+            whole = replace(stated, quantity=meaning.quantity, units=meaning.units)
+            found.append(replace(column, meaning=whole, key="", unit=meaning.unit))
         else:
             found.append(column)
     return found
 
 
-def _with_statistics(columns: Sequence[Column]) -> list[Column]:
-    """Heads such as ``p99`` or ``max`` alone belong to the latency, or else to the figure, that stands before them."""
+def _with_statistics(grid: Grid, columns: Sequence[Column]) -> list[Column]:
+    """Heads such as ``p99`` or ``max`` alone belong to a figure that stands before them: by the unit of their cells, or
+    to the one that they bound in most rows. A percentile is a latency's.
+    """
     found: list[Column] = []
     for column in columns:
         alone = _STATISTIC_ALONE.fullmatch(column.head.strip().lower())
-        before = [one for one in found if one.meaning.quantity in {"lat", "bw", "iops"}]
-        latencies = [one for one in before if one.meaning.quantity == "lat"]
-        base = (latencies if latencies else before)[-1:]
-        if alone and column.meaning.quantity == "label" and base:
-            same = meaning_of(f"{base[0].meaning.quantity} {column.head}")
-            meaning = replace(same, quantity=base[0].meaning.quantity, units=base[0].meaning.units, rest="")
-            column = replace(column, meaning=meaning, key="", unit=base[0].unit)
+        if alone and column.meaning.quantity == "label":
+            before = [one for one in found if one.meaning.quantity in {"lat", "bw", "iops"}]
+            latencies = [one for one in before if one.meaning.quantity == "lat"]
+            timed = any(number.unit and number.unit.kind == "s" for number in _numbers(grid, column))
+            statistic = meaning_of(f"lat {column.head}").statistic
+            base: Column | None = None
+            if latencies and (timed or not before or not statistic.startswith("m")):
+                base = latencies[-1]
+            elif before and not timed and not statistic.startswith("p"):
+                base = max(before, key=lambda one: (_bounded(grid, column, statistic, one), one.at))
+            if base is not None or timed or (before and statistic.startswith("p")):
+                quantity = base.meaning.quantity if base is not None else "lat"
+                units = base.meaning.units if base is not None else ()
+                meaning = Meaning(quantity, units, meaning_of(f"{quantity} {column.head}").statistic)
+                column = replace(column, meaning=meaning, key="", unit=base.unit if base is not None else None)
+        found.append(column)
+    return found
+
+
+def _numbers(grid: Grid, column: Column) -> list[Number]:
+    return [number for row in grid.rows if (number := number_in(row[column.at])) is not None]
+
+
+def _bounded(grid: Grid, column: Column, statistic: str, base: Column) -> float:
+    """The share of rows in which a least or greatest value may be that of a column of figures."""
+    pairs = [(number_in(row[column.at]), number_in(row[base.at])) for row in grid.rows]
+    known = [(one.value, other.value) for one, other in pairs if one is not None and other is not None]
+    if statistic not in {"min", "max"} or not known:
+        return 0.5 if statistic == base.meaning.statistic else 0.4
+    fits = [one <= other if statistic == "min" else one >= other for one, other in known]
+    near = [0.05 < one / other < 20 for one, other in known if other]
+    return sum(a and b for a, b in zip(fits, near or [False] * len(fits), strict=False)) / len(known)
+
+
+def _without_ratios(grid: Grid, columns: Sequence[Column]) -> list[Column]:
+    """Without a column of bare numbers called "performance" beside figures with units: it is a ratio to a base row."""
+    others = [one for one in columns if one.is_figure and one.meaning.quantity not in {"flops", "speedup", "time"}]
+    found = []
+    for column in columns:
+        plain = column.meaning.quantity == "flops" and not column.meaning.units and "flop" not in column.head.lower()
+        numbers = _numbers(grid, column) if plain and others else []
+        if numbers and all(number.unit is None for number in numbers):
+            column = replace(column, meaning=Meaning("label"), key="")
         found.append(column)
     return found
 
@@ -259,6 +303,7 @@ def _with_pattern(parameters: Parameters) -> Parameters:
                 ("rw" in stated and len(stated) > 1)
                 or "operation" in stated
                 or str(stated.get("rw", "")).startswith("rand")
+                or (name in _TESTS and set(stated) == {"bs"} and "bs" not in parameters)
             ):
                 return {**stated, **parameters}
     return parameters

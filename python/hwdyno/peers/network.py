@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar
 
+from hwdyno import door
 from hwdyno.hosts import programs
 from hwdyno.peers import PeerReading
 from hwdyno.words import UserError
@@ -83,10 +84,14 @@ class NetworkPeer(ABC):
         if server is not None:
             given["port"] = port
         with contextlib.ExitStack() as stack:
+            # iperf3 makes a file and removes its name at once, unless it is killed in between.
+            environment = {"TMPDIR": str(stack.enter_context(door.temporary("hwdyno-peer-"))), "LC_ALL": "C"}
             if server is not None:
-                stack.enter_context(listening(server, port, "udp" if self.listens_by_udp(given) else "tcp"))
+                stack.enter_context(
+                    listening(server, port, "udp" if self.listens_by_udp(given) else "tcp", environment)
+                )
             command = [program, *self.command(kernel, given)[1:]]
-            out, complaint, _ = programs.finished(command, timeout_s, {"LC_ALL": "C"})
+            out, complaint, _ = programs.finished(command, timeout_s, environment)
         return self.reading(kernel, out, complaint)
 
     def listens_by_udp(self, parameters: Mapping[str, Any]) -> bool:
@@ -112,10 +117,13 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def listening(command: Sequence[str], port: int, protocol: str = "tcp") -> Iterator[None]:
+def listening(
+    command: Sequence[str], port: int, protocol: str = "tcp", environment: Mapping[str, str] | None = None
+) -> Iterator[None]:
     """Keep a server running inside a ``with`` block. Raises ``OSError`` if it does not start to listen."""
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    server = subprocess.Popen(list(command), start_new_session=True, **quiet)  # type: ignore[call-overload]
+    sees = {**os.environ, **(environment or {})}
+    server = subprocess.Popen(list(command), start_new_session=True, env=sees, **quiet)  # type: ignore[call-overload]
     try:
         _wait_until_it_listens(server, port, protocol)
         yield

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
+from hwdyno.formats.ping import echoes
 from hwdyno.peers import PeerReading, network
-from hwdyno.units import printed_number
-
-_COUNTS = re.compile(
-    r"\b(\d{1,18}) packets transmitted, (\d{1,18})(?: packets)? received.*?time (\d{1,18}) ?ms", re.ASCII
-)
-_TIMES = re.compile(r"(?:rtt|round-trip) min/avg/max/(?:mdev|stddev) = ([\d.]+)/([\d.]+)/([\d.]+)/([\d.]+) ms")
+from hwdyno.words import UserError
 
 
 class Ping(network.NetworkPeer):
@@ -56,25 +51,28 @@ PEER = Ping()
 
 def reading_of(out: str, complaint: str = "") -> PeerReading:
     """Read the output of ``ping -q``. Raises ``OSError`` with ping's error message in one line if it failed."""
-    counts, times = _COUNTS.search(out), _TIMES.search(out)
-    figures_ms = [printed_number(text) for text in times.groups()] if times is not None else []
-    if counts is None or not figures_ms or None in figures_ms:
+    try:
+        found = next(echoes(out), None)
+    except UserError as error:
+        raise network.failed("ping", complaint, str(error)) from None
+    if found is None or found.sent is None or found.received is None or found.took_s is None:
         raise network.failed("ping", complaint or out, "no reply arrived")
-    sent, received, took_s = int(counts[1]), int(counts[2]), max(1, int(counts[3])) / 1e3
-    least, mean, most, deviation = (figure * 1e6 for figure in figures_ms if figure is not None)
+    times = (found.least, found.mean, found.most, found.deviation)
+    least, mean, most, deviation = (one.value * 1e9 if one is not None else 0.0 for one in times)
+    rate = found.received / max(1e-3, found.took_s)
     return PeerReading(
-        throughput=received / took_s,
+        throughput=rate,
         unit="operations/s",
-        rate=received / took_s,
+        rate=rate,
         latency_ns_mean=mean,
         cpu_s=None,
-        operations=received,
+        operations=found.received,
         details={
             "rtt_min_ns": least,
             "rtt_max_ns": most,
             "rtt_mdev_ns": deviation,
-            "echoes_sent": sent,
-            "echoes_lost": sent - received,
-            "elapsed_s": took_s,
+            "echoes_sent": found.sent,
+            "echoes_lost": found.sent - found.received,
+            "elapsed_s": max(1e-3, found.took_s),
         },
     )

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
+from hwdyno.formats.sockperf import exchange
 from hwdyno.peers import PeerReading, network
 from hwdyno.peers.round_trips import RoundTrips, is_udp, message_of
-from hwdyno.units import positive, printed_number
+from hwdyno.words import UserError
 
 LEAST_MESSAGE = 14
 """Size of sockperf's header, the smallest message."""
-_COUNTS = re.compile(
-    r"Valid Duration\] RunTime=([\d.]+) sec; SentMessages=(\d{1,18}); ReceivedMessages=(\d{1,18})\b", re.ASCII
-)
-_MEAN = re.compile(r"Round trip is ([\d.]+) usec")
-_PERCENTILES = {"p50_ns": "50.000", "p90_ns": "90.000", "p99_ns": "99.000", "p99_9_ns": "99.900"}
+_PERCENTILES = {"p50_ns": "lat_p50", "p90_ns": "lat_p90", "p99_ns": "lat_p99", "p99_9_ns": "lat_p999"}
 
 
 class Sockperf(RoundTrips):
@@ -68,24 +64,29 @@ def _where(parameters: Mapping[str, Any]) -> list[str]:
 
 def reading_of(out: str, complaint: str = "") -> PeerReading:
     """Read the output of ``sockperf ping-pong --full-rtt``. Raises ``OSError`` with its error message in one line."""
-    counts, mean = _COUNTS.search(out), _MEAN.search(out)
-    took_s = positive(printed_number(counts[1])) if counts is not None else None
-    mean_us = printed_number(mean[1]) if mean is not None else None
-    if counts is None or took_s is None or mean_us is None:
+    try:
+        found = exchange(out)
+    except UserError as error:
+        raise network.failed("sockperf", complaint, str(error)) from None
+    if (
+        found is None
+        or found.is_half
+        or found.sent is None
+        or found.received is None
+        or not (found.took_s and "lat_mean" in found.times)
+    ):
         raise network.failed("sockperf", complaint or out, "it printed no round trips")
-    sent, received = int(counts[2]), int(counts[3])
-    lines = {name: re.search(rf"percentile {text}\s*=\s*([\d.]+)", out) for name, text in _PERCENTILES.items()}
-    percentiles_us = {name: printed_number(line[1]) for name, line in lines.items() if line}
+    rate = found.received / found.took_s
     return PeerReading(
-        throughput=received / took_s,
+        throughput=rate,
         unit="operations/s",
-        rate=received / took_s,
-        latency_ns_mean=mean_us * 1e3,
+        rate=rate,
+        latency_ns_mean=found.times["lat_mean"].value * 1e9,
         cpu_s=None,
-        operations=received,
+        operations=found.received,
         details={
-            **{name: value * 1e3 for name, value in percentiles_us.items() if value is not None},
-            "messages_lost": sent - received,
-            "elapsed_s": took_s,
+            **{ours: found.times[name].value * 1e9 for ours, name in _PERCENTILES.items() if name in found.times},
+            "messages_lost": found.sent - found.received,
+            "elapsed_s": found.took_s,
         },
     )

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
+from hwdyno.formats.sysbench import moved
 from hwdyno.hosts import Outcome, Program
 from hwdyno.peers import PeerReading
 from hwdyno.peers.program import ProgramPeer, checked_output
-from hwdyno.units import positive, printed_number
+from hwdyno.words import UserError
 
 TIMEOUT_S = 120.0
-_RATE = re.compile(r"MiB transferred \(([0-9.]+) MiB/sec\)")
-_OPERATIONS = re.compile(r"Total operations: (\d{1,18})\b", re.ASCII)
 
 
 class Sysbench(ProgramPeer):
@@ -64,8 +62,10 @@ PEER = Sysbench()
 
 def reading_of(text: str, cpu_s: float | None = None) -> PeerReading:
     """Read sysbench's output. Raises ``OSError`` in one line if the figure is missing."""
-    found, operations = _RATE.search(text), _OPERATIONS.search(text)
-    rate = positive(printed_number(found[1])) if found else None
-    if rate is None:
+    try:
+        _, rate, operations = moved(text)
+    except UserError as error:
+        raise OSError(f"sysbench printed no readable rate: {error}") from None
+    if rate is None or rate.value <= 0:
         raise OSError("sysbench printed no MiB/sec")
-    return PeerReading(rate * (1 << 20), "bytes/s", None, None, cpu_s, int(operations[1]) if operations else 0)
+    return PeerReading(rate.value, "bytes/s", None, None, cpu_s, operations)

@@ -172,6 +172,8 @@ def loaded_lines(group: list[Series], rows: Rows, x_scale: Scale, y_scale: Scale
         for step in range(STEPS_OF_LOADED + 1):
             x = low + (high - low) * step / STEPS_OF_LOADED
             rate = x * x_scale.divisor
+            if rate >= top:
+                break  # The fitted maximum may lie below a point of noisy repeats; the law has no latency there.
             made.append({"series": series.label, "x": x, "y": (rest + wait * rate / (top - rate)) / y_scale.divisor})
     return made
 

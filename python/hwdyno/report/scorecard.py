@@ -172,7 +172,7 @@ def machine_line(run: Run) -> str:
     threads = plural(machine.cpu.threads, "thread") if machine.cpu.threads else ""
     parts = [", ".join(filter(None, [machine.cpu.model, threads]))]
     parts.append(format_memory(machine.memory.total_bytes) if machine.memory.total_bytes else "")
-    if any(one.resource in {"storage", "training"} for one in run.experiments):
+    if any(one.resource in {"storage", "training", "inference"} for one in run.experiments):
         disk = machine.storage.disk
         parts.append(" on ".join(filter(None, [machine.storage.filesystem, disk.model or disk.kind])))
     parts.append(f"{machine.hypervisor} guest" if machine.hypervisor else "")
@@ -305,14 +305,17 @@ def _path(point: Measurement, server: str) -> str:
 def _by_findings(run: Run, resource: Resource, title: str, which: Sequence[int]) -> Iterator[_Found]:
     """The load that each storage carries, where findings are the headline."""
     names = {run.experiments[at].name: at for at in which}
+    found: dict[tuple[str, str], _Found] = {}  # Of several data sets, the last one is the largest.
     for finding in run.findings:
         says = finding.evidence.get("headline")
         if finding.rule in resource.headline_rules and finding.experiment in names and isinstance(says, Mapping):
             at, value = names[finding.experiment], as_number(says.get("value"))
             points = [index for index in finding.points if index < len(run.experiments[at].points)]
             if value is not None and points:
-                made = Value(value, str(says.get("unit") or ""))
-                yield _Found(title, str(says.get("title")), at, points[0], made, measured=False)
+                made, name = Value(value, str(says.get("unit") or "")), str(says.get("title"))
+                of = (finding.experiment.partition("@")[2], name)
+                found[of] = _Found(title, name, at, points[0], made, measured=False)
+    yield from found.values()
 
 
 def _by_default(run: Run, title: str, which: Sequence[int]) -> Iterator[_Found]:

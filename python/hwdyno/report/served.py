@@ -7,9 +7,11 @@ from typing import Any
 from urllib.parse import urlencode
 
 from hwdyno import __version__
+from hwdyno.fleet.slow import Slow
 from hwdyno.printable import printable
 from hwdyno.report import figures, page, svg, theme, trends
 from hwdyno.report.bars import of_rows
+from hwdyno.report.fleet import different_words, slow_words
 from hwdyno.report.picture import Picture
 from hwdyno.store import Entry
 from hwdyno.trends.account import Account
@@ -154,9 +156,23 @@ def choose(entries: Sequence[Entry], machines: Mapping[str, str], before: Entry 
 
 
 def fleet(
-    machines: Mapping[str, str], newest: Mapping[str, Entry], counts: Mapping[str, int], runs_: Mapping[str, Run]
+    machines: Mapping[str, str],
+    newest: Mapping[str, Entry],
+    counts: Mapping[str, int],
+    runs_: Mapping[str, Run],
+    judged: tuple[str, Sequence[tuple[Entry, str, Slow]]],
 ) -> str:
-    """Every machine with its newest Run, and the figures that several of them have beside each other."""
+    """Every machine with its newest Run, the slow ones first, and the figures that several have beside each other."""
+    heading, slow = judged
+    rows = [
+        {
+            "machine": printable(word),
+            "address": "/run?" + urlencode({"id": entry.id}),
+            "says": printable(slow_words(one)),
+            "different": printable(different_words(one)),
+        }
+        for entry, word, one in slow
+    ]
     cards = []
     for name, word in machines.items():
         run, entry = printable(runs_[name]), printable(newest[name])
@@ -173,7 +189,7 @@ def fleet(
             }
         )
     charts = [_drawn(one) for one in _side_by_side(machines, newest)]
-    return _rendered("served_fleet.html.j2", "Fleet", "fleet", cards=cards, charts=charts)
+    return _rendered("served_fleet.html.j2", "Fleet", "fleet", cards=cards, charts=charts, heading=heading, slow=rows)
 
 
 def _side_by_side(machines: Mapping[str, str], newest: Mapping[str, Entry]) -> list[Picture]:

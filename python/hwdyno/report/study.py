@@ -7,9 +7,11 @@ from typing import Any
 
 from hwdyno import studies
 from hwdyno.printable import markdown_text
+from hwdyno.studies import Table
 from hwdyno.words import Run
 
-WIDTH = 100
+WIDTH = 96
+HEAD_LINES = 2
 
 
 def text(run: Run) -> str:
@@ -17,20 +19,51 @@ def text(run: Run) -> str:
     if not studies.is_known(run.study):
         return ""
     parts = [f"Study {run.study}: {studies.find(run.study).asks}\n"]
-    for table in studies.tables(run):
-        rows = [*_stacked(table.columns), *table.rows]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(table.columns))]
-        lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
-        parts.append("\n".join([table.title, *(f"  {line}" for line in lines)]) + "\n")
+    parts += ["\n".join([one.title, *(f"  {line}" for line in _lines(one))]) + "\n" for one in studies.tables(run)]
     bullets = (textwrap.fill(f"- {sentence}", WIDTH, subsequent_indent="  ") for sentence in studies.observations(run))
     return "\n".join([*parts, "\n".join(bullets), ""])
 
 
-def _stacked(heads: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Heads a word a line, so that a column is as wide as its figures."""
-    words = [head.split(" ") for head in heads]
-    height = max(map(len, words))
-    return list(zip(*([""] * (height - len(column)) + column for column in words), strict=True))
+def _lines(table: Table) -> list[str]:
+    """The table's lines: words to the left, figures to the right, and heads on few lines.
+
+    A table that is too wide says once, below it, what all of its rows have in common.
+    """
+    shown, alike = list(range(len(table.columns))), list[int]()
+    while _width(table, shown) > WIDTH and len(table.rows) > 1:
+        same = next((at for at in shown if len({row[at] for row in table.rows}) == 1 and table.rows[0][at]), None)
+        if same is None:
+            break
+        shown.remove(same)
+        alike.append(same)
+    columns = [_column(table, at) for at in shown]
+    height = max(len(heads) for heads, *_ in columns)
+    above = [[""] * (height - len(heads)) + heads for heads, *_ in columns]
+    lines = [
+        "  ".join(_placed(cell, width, left) for cell, (_, width, left) in zip(cells, columns, strict=True)).rstrip()
+        for cells in [*zip(*above, strict=True), *([row[at] for at in shown] for row in table.rows)]
+    ]
+    common = ", ".join(f"{table.columns[at]} {table.rows[0][at]}" for at in alike)
+    return [*lines, *textwrap.wrap(f"in all rows: {common}", WIDTH)] if common else lines
+
+
+def _placed(cell: str, width: int, left: bool) -> str:
+    return cell.ljust(width) if left else cell.rjust(width)
+
+
+def _column(table: Table, at: int) -> tuple[list[str], int, bool]:
+    """The head of a column in lines, the column's width, and whether it holds words."""
+    cells, head = [row[at] for row in table.rows], table.columns[at]
+    width = max((len(one) for one in (*cells, *head.split())), default=0)
+    while len(textwrap.wrap(head, max(1, width))) > HEAD_LINES:
+        width += 1
+    words = [one for one in cells if one not in {"", "-"}]
+    left = bool(words) and sum(not one[0].isdigit() for one in words) > len(words) / 2
+    return textwrap.wrap(head, max(1, width)), width, left
+
+
+def _width(table: Table, shown: list[int]) -> int:
+    return sum(_column(table, at)[1] + 2 for at in shown)
 
 
 def markdown(run: Run) -> str:

@@ -62,11 +62,12 @@ def print_run(
     file: TextIO | None = None,
     width: int | None = None,
     verbose: bool = False,
-    named: str = "",
+    named: Sequence[str] = (),
 ) -> None:
     """Print a Run's scorecard to ``file`` (stdout unless given), and all that it has if ``verbose``.
 
-    ``reports`` are the files that were made of it; ``named`` is what ``hwdyno report`` finds it by, if not its id.
+    ``reports`` are the files that were made of it; ``named`` are the words by which ``hwdyno report`` finds it, if
+    not its id alone.
     """
     from rich.text import Text
 
@@ -79,20 +80,20 @@ def print_run(
         console.print(line, overflow="fold")
     for more in filter(None, (study.text(run), contention.text(run))):
         console.print()
-        console.print(Text(more), end="", overflow="fold")
+        console.print(Text(more), end="", soft_wrap=True)
     if verbose:
         _print_all(run, console)
     else:
-        console.print(Text(_rest_line(card.rest, printable(named) or run.id, console.width), style="dim"))
+        console.print(Text(_rest_line(card.rest, printable(list(named)) or [run.id], console.width), style="dim"))
     if reports:
         console.print()
     for path in reports:
         console.print(Text(f"report  {printable(str(path))}", overflow="fold"))
 
 
-def _rest_line(rest: str, name: str, width: int) -> str:
+def _rest_line(rest: str, named: Sequence[str], width: int) -> str:
     """What else the Run has, and the command that shows it, as far as there is room."""
-    again = f"hwdyno report {shlex.quote(name)} --verbose"
+    again = f"hwdyno report {shlex.join(named)} --verbose"
     texts = (f"{rest}: {again}", again, f"{rest}: add --verbose to see all of it")
     return next((text for text in texts if len(text) <= width), _cut(rest, width))
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from hwdyno.fleet.slow import Loss
 from hwdyno.printable import columns, printable
 from hwdyno.report import figures
 from hwdyno.report.compared import difference_words
@@ -47,7 +48,7 @@ def _unit(experiment: ExperimentResult, at: int) -> str:
     return "ns" if experiment.metric == "latency" and point.latency_ns else point.throughput.unit
 
 
-def name_of(metric: Metric, labels: Mapping[Key, str]) -> str:
+def name_of(metric: Metric | Loss, labels: Mapping[Key, str]) -> str:
     """The figure's name: its experiment and its point."""
     label = labels.get(metric.key) or " ".join(f"{name}={value}" for name, value in metric.parameters.items())
     return f"{metric.experiment}  {label}" if label != metric.experiment else label
@@ -120,11 +121,12 @@ def event_parts(event: Event) -> list[tuple[str, str]]:
 
 def account_words(account: Account) -> str:
     """What differed on both sides, in one line."""
-    parts = [difference_words(one) for one in account.differences] + [_shift_words(one) for one in account.shifts]
+    parts = [difference_words(one) for one in account.differences] + [shift_words(one) for one in account.shifts]
     return "; ".join(parts) or NOTHING_KNOWN
 
 
-def _shift_words(one: Shift) -> str:
+def shift_words(one: Shift) -> str:
+    """A condition on both sides, in its unit."""
     name = CONDITIONS[one.condition][0]
     if one.condition.endswith("_c"):
         return f"{name} {one.before:.0f} → {one.after:.0f} °C"

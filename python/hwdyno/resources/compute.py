@@ -38,4 +38,5 @@ RESOURCE = Resource(
     on_faults="Check dmesg for machine checks and throttling",
     runtime_share=0.3,
     knee="threads",
+    survey_parts=("cpu",),
 )

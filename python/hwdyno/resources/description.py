@@ -102,6 +102,8 @@ class Resource:
     """Whether its other end may be another process on this machine, whose work is part of the measurement."""
     bursty: bool = False
     """Whether its load comes in bursts, so that its course over time means nothing."""
+    by_scenario: bool = False
+    """Whether its command's options choose and size what is prepared, on one storage or on several."""
     page_cache: bool = False
     """Whether operations go through the page cache unless they are direct."""
 
@@ -130,6 +132,10 @@ class Resource:
 
     is_memory_traffic: bool = False
     """Whether the bytes that it counts cross the memory's channels."""
+
+    # Its part of the survey
+    survey_parts: tuple[str, ...] = ()
+    """The parts of a Machine that bear on it most; where two machines differ in its figures, they come first."""
 
     # Its part of a run
     by_default: bool = True

@@ -50,4 +50,5 @@ RESOURCE = Resource(
     runtime_share=0.3,
     knee="threads",
     is_memory_traffic=True,
+    survey_parts=("memory", "cpu"),
 )

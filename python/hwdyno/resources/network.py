@@ -34,4 +34,5 @@ RESOURCE = Resource(
     steps_down=("a spent burst budget, a policer, or a lower clock", "both ends' processors"),
     on_faults="Check errors and drops at both ends (ip -s link, nstat -az) and the server's log",
     knee="streams",
+    survey_parts=("nics",),
 )

@@ -54,4 +54,5 @@ RESOURCE = Resource(
     both_loops="storage rate iodepth",
     larger={"bs": "128k"},
     knee="iodepth",
+    survey_parts=("storage",),
 )

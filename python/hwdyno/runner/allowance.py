@@ -128,4 +128,6 @@ class Allowance:
         if ended or repeats < self.timing.repeats_min:
             return ended
         left = self.left_s
-        return "time" if left is not None and left < self.needed_s(experiments) + point.spent_s / repeats else ""
+        if left is not None and left < self.needed_s(experiments) + point.spent_s / repeats:
+            return point.ends(self.timing, target, hurried=True) or "time"
+        return ""

@@ -44,6 +44,8 @@ _SIZED = {"working_set"}
 
 def _resource(experiment: Experiment) -> str:
     """The resource whose command runs the experiment's kernel."""
+    if experiment.measured_by:
+        return experiment.measured_by
     owners = [one.resource for one in experiments.all() if one.kernel == experiment.kernel]
     return experiment.resource if experiment.resource in owners else next(iter(owners), experiment.resource)
 

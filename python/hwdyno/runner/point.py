@@ -14,6 +14,9 @@ from hwdyno.samples import FEW_REPEATS, plain_noise
 from hwdyno.units import format_percent
 from hwdyno.words import Declaration, Measurement, Note, Parameters, PeerResult
 
+ALONE = 5
+"""With fewer points, an experiment shows a level that lasts for a reading too seldom to tell its share."""
+
 
 @dataclass
 class PointInWork:
@@ -31,6 +34,8 @@ class PointInWork:
     notes: tuple[Note, ...] = ()
     """Notes on why it was measured."""
     spent_s: float = 0.0
+    alone: bool = False
+    """Whether few points stand beside it in its experiment, so that what its repeats miss is shown by no other."""
     done: bool = False
     measurement: Measurement | None = None
     peers: list[PeerResult] = field(default_factory=list)
@@ -45,10 +50,18 @@ class PointInWork:
         counted, _ = unit_of(self.declaration, self.readings)
         return plain_noise([course_of(one, counted)[0] for one in self.readings])
 
-    def ends(self, timing: Timing, target: float) -> str:
-        """What ends it, whatever time is left: ``sure`` (within ``target``) or ``repeats``; empty if it goes on."""
+    def least(self, timing: Timing) -> int:
+        """How many repeats it has at least where there is time: one more if it stands alone."""
+        more = self.alone and timing.repeats_min > 1
+        return min(timing.repeats_min + more, timing.repeats_max)
+
+    def ends(self, timing: Timing, target: float, *, hurried: bool = False) -> str:
+        """What ends it: ``sure`` (within ``target``) or ``repeats``; empty if it goes on.
+
+        Whatever time is left, unless it is ``hurried``: then the repeats that the profile asks for are enough.
+        """
         repeats = len(self.readings)
-        if repeats < timing.repeats_min:
+        if repeats < (timing.repeats_min if hurried else self.least(timing)):
             return ""
         half = self.half_width()
         if half is not None and half <= target and (repeats >= FEW_REPEATS or self.plain_noise()):

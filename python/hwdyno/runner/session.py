@@ -30,7 +30,7 @@ from hwdyno.runner.faults import StopError
 from hwdyno.runner.in_turn import blocks
 from hwdyno.runner.layout import lay_out
 from hwdyno.runner.peer_readings import PeerReadings
-from hwdyno.runner.point import PointInWork
+from hwdyno.runner.point import ALONE, PointInWork
 from hwdyno.runner.progress import Journal, Keeper, Progress, Silent, Step
 from hwdyno.runner.sizing import sized
 from hwdyno.runner.watch import Watch
@@ -92,7 +92,8 @@ class Session:
         self.laid_out_bytes = 0
         self.points = {
             one.experiment.name: [
-                PointInWork(index, parameters, one.declaration) for index, parameters in enumerate(one.points)
+                PointInWork(index, parameters, one.declaration, alone=len(one.points) < ALONE)
+                for index, parameters in enumerate(one.points)
             ]
             for one in plan.experiments
         }

@@ -22,6 +22,7 @@ from hwdyno.spelling import hint
 from hwdyno.words import UserError
 
 if TYPE_CHECKING:
+    from hwdyno.experiments import Experiment
     from hwdyno.hosts import Host
 
 __all__ = [
@@ -78,8 +79,11 @@ def of_command(command: str) -> tuple[Kind, ...]:
 
 def chosen_by(command: str, options: Mapping[str, Any]) -> Kind:
     """The scenario of a command that its options choose."""
-    first, *others = of_command(command)
-    return next((kind for kind in others if options.get(kind.chosen_by)), first)
+    kinds = of_command(command)
+    found = next((kind for kind in kinds if kind.chosen_by and options.get(kind.chosen_by)), kinds[0])
+    if found.chosen_by and not options.get(found.chosen_by):
+        raise UserError(f"name what to measure: {', '.join('--' + kind.chosen_by.replace('_', '-') for kind in kinds)}")
+    return found
 
 
 def of_experiments(
@@ -117,7 +121,13 @@ def of_experiments(
             for one in part.preparations
         ]
         parts.append(replace(part, plan=replace(part.plan, path=place), preparations=(scratch_folder, *shown)))
-    return together(parts)
+    whole = together(parts)
+    return replace(whole, remarks=(*whole.remarks, *(_renamed(one) for one, _ in chosen if one.renamed_from)))
+
+
+def _renamed(experiment: Experiment) -> str:
+    """The line on an experiment that was asked for by its former name."""
+    return f"{experiment.renamed_from} is now {experiment.name}; the old name goes with the next release"
 
 
 def _grouped(chosen: Sequence[Chosen]) -> list[tuple[Kind | None, list[Chosen]]]:

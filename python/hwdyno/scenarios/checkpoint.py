@@ -97,7 +97,7 @@ KIND = Kind(
         Option("--checkpoint", "llama3-8b, llama3-70b, llama3-405b or llama3-1t", "MODEL"),
         Option(
             "--scale",
-            "share of its size (KV cache: of the tokens) to use (default 0.01)",
+            "share of its size to use (default 0.01)",
             "FACTOR",
             kind=float,
             default=0.01,

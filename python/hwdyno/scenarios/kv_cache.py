@@ -45,7 +45,7 @@ def make(request: Request, host: Host) -> Scenario:
 
 def experiment(request: Request, place: tuple[str, Path], *, many: bool) -> Experiment:
     """The experiment for one storage, by name and path, one of many or not; raises ``UserError``."""
-    from hwdyno.experiments.training import KV_CACHE
+    from hwdyno.experiments.inference import KV_CACHE
     from hwdyno.formats import kv_model
     from hwdyno.sweep import Sweep
 
@@ -60,7 +60,7 @@ def experiment(request: Request, place: tuple[str, Path], *, many: bool) -> Expe
         "path": str(path / "hwdyno-kv-cache"),
         "storage": name,
     }
-    called = f"training.kv_cache.{model.name}" + (f"@{name}" if many else "")
+    called = f"inference.kv_cache.{model.name}" + (f"@{name}" if many else "")
     fixed: Parameters = {**KV_CACHE.fixed, "model": model.name, "scale": scale}
     found = replace(KV_CACHE, name=called, fixed=fixed, settled=settled)
     return request.as_part(found, RUNTIME_S["quick"], Sweep(users=BRIEF_USERS))
@@ -120,7 +120,7 @@ def latency_of(point: Measurement, stream: str) -> Latency | None:
 
 KIND = Kind(
     name="kv_cache",
-    command="training",
+    command="inference",
     make=make,
     title="KV cache",
     options=(
@@ -129,10 +129,11 @@ KIND = Kind(
             "the model whose KV cache is stored: llama3.1-8b, llama3.1-70b …",
             "MODEL",
         ),
+        Option("--scale", "share of the contexts' tokens to use (default 0.01)", "FACTOR", kind=float, default=0.01),
     ),
     chosen_by="kv_cache",
     kernel=KERNEL,
     hidden={"path", "bytes_per_token", "scale", "model", "storage", "seed", "interval_s"},
-    experiments=("training.kv_cache",),
+    experiments=("inference.kv_cache",),
     brief={"kv_cache": "llama3.1-8b"},
 )

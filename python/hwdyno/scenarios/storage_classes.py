@@ -7,7 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hwdyno.scenarios import Kind, Option, kv_cache, manifests, plain_reads, training, vector_search
+from hwdyno.models.installed import is_here
+from hwdyno.scenarios import Kind, Option, inference, kv_cache, manifests, plain_reads, training, vector_search
+from hwdyno.scenarios.model import Source
 from hwdyno.scenarios.request import Chosen, Request, free_bytes
 from hwdyno.scenarios.scenario import Scenario, together
 
@@ -20,6 +22,9 @@ of 6 steps, longer than the 4 batches that 4 readers hold ahead."""
 SCALES = {"quick": 0.01, "standard": 0.1, "full": 1.0}
 """Of the contexts' tokens."""
 MODEL, USERS = "llama3.1-8b", "1,4,16"
+MODELS = {"quick": "62m", "standard": "246m", "full": "850m"}
+"""What is loaded from each storage."""
+LOADERS, RESTORED = "raw,onnxruntime,mapped", "64,1024"
 INDEX, THREADS = "diskann", "1,4"
 GRID_AXES: dict[str, tuple[str | int, ...]] = {
     "rw": ("read", "write", "randread", "randwrite", "randrw:70"),
@@ -37,32 +42,53 @@ GRID_FOLDER, LEAST_GRID_BYTES = "hwdyno-fio-grid", 64 << 20
 
 def make(request: Request, host: Host) -> Scenario:
     """Unet3d on A100 and H100, one accelerator, two sizes of data set, 5 epochs; a KV cache; a vector index."""
-    if request.profile == "quick" and request.budget_s is None:
+    budgeted = request.budget_s is not None
+    if request.profile == "quick" and not budgeted:
         request = replace(request, budget_s=LONGEST_QUICK_S)
     defaults = {one.name: one.default for one in training.KIND.options}
     counts = request.options["study_samples"] or SAMPLES.get(request.profile)
     options = {**defaults, "workload": "unet3d", "accelerator": "a100,h100", "samples": counts}
     loaded = training.make(replace(request, axes={"accelerators": "1", "epochs": "5"}, options=options), host)
-    grids = () if request.options["no_grid"] else (grid_of(request, host),)
+    grids = () if request.options["no_grid"] else (grid_of(request, host, timed=not budgeted),)
     if request.options["no_inference"]:
         return replace(together((loaded, *grids)), remarks=(), summary=loaded.summary) if grids else loaded
     served = replace(
         request,
-        axes={"users": USERS, "runtime": kv_cache.RUNTIME_S[request.profile]},
+        axes={"users": USERS, **({} if budgeted else {"runtime": kv_cache.RUNTIME_S[request.profile]})},
         options={"kv_cache": MODEL, "scale": SCALES[request.profile]},
     )
     searched = replace(
         request,
-        axes={"threads": THREADS, "runtime": vector_search.RUNTIME_S[request.profile]},
+        axes={"threads": THREADS, **({} if budgeted else {"runtime": vector_search.RUNTIME_S[request.profile]})},
         options={"vector_search": INDEX},
     )
-    parts = (loaded, *grids, kv_cache.make(served, host), vector_search.make(searched, host))
+    parts = (
+        loaded, *grids, *_model(request, host), kv_cache.make(served, host), vector_search.make(searched, host),
+    )  # fmt: skip
+    whole = together(parts)
+    if budgeted:
+        # A time that a part states for its own readings does not outdo what the user has left for all of them.
+        whole = replace(whole, plan=replace(whole.plan, given=whole.plan.given - {"runtime"}))
     # A study's report has tables.
-    return replace(together(parts), remarks=(), summary=loaded.summary)
+    return replace(whole, remarks=(), summary=loaded.summary)
 
 
-def grid_of(request: Request, host: Host) -> Scenario:
-    """The study's fio: reads, writes and a mix by block size and depth, of a file on each storage; with fio beside."""
+def _model(request: Request, host: Host) -> tuple[Scenario, ...]:
+    """A model's cold start and its KV cache on each storage; nothing where no engine is installed."""
+    if not is_here("onnxruntime"):
+        return ()
+    source = Source(MODELS.get(request.profile, MODELS["quick"]))
+    chosen = replace(request, load=None, options={"cold": LOADERS, "restore": "onnxruntime"})
+    parts = (inference.PARTS[0], inference.PARTS[3])
+    axes = {inference.PARTS[3]: {"tokens": RESTORED}}
+    return (inference.scenario_of(chosen, host, source, parts, axes, names=True),)
+
+
+def grid_of(request: Request, host: Host, *, timed: bool = True) -> Scenario:
+    """The study's fio: reads, writes and a mix by block size and depth, of a file on each storage; with fio beside.
+
+    Its readings are as long as the profile has them, or as a budget that the user gave leaves time for.
+    """
     from hwdyno.experiments.storage import GRID
     from hwdyno.sweep import Sweep
 
@@ -84,7 +110,7 @@ def grid_of(request: Request, host: Host) -> Scenario:
                     needs=(),
                     fixed={**GRID.fixed, "path": str(file), "size": files[file]},
                 ),
-                {"runtime": GRID_RUNTIME_S[request.profile]},
+                {"runtime": GRID_RUNTIME_S[request.profile]} if timed else {},
             )
         )
     plan = replace(request, load=None).plan(chosen, host)

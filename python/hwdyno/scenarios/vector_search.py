@@ -93,7 +93,7 @@ def _experiment(
     kind: str, shape: Parameters, place: tuple[str, Path], shape_axes: Sequence[tuple[str, list[Scalar]]], *, many: bool
 ) -> Experiment:
     """The experiment for one index on one storage, by name and path, one of many or not."""
-    from hwdyno.experiments.training import VECTOR_SEARCH
+    from hwdyno.experiments.inference import VECTOR_SEARCH
 
     several = [f"{name}-{shape[name]}" for name, values in shape_axes if len(values) > 1]
     words = "-".join(str(value) for value in shape.values())
@@ -228,13 +228,13 @@ def _summary(run: Run) -> Iterator[str]:
 
 KIND = Kind(
     name="vector_search",
-    command="training",
+    command="inference",
     make=make,
     title="vector search",
     options=(Option("--vector-search", "build and search a diskann, hnsw or ivf index of --vectors", "INDEX"),),
     chosen_by="vector_search",
     kernel=KERNEL,
     hidden=HIDDEN,
-    experiments=("training.vector_search",),
+    experiments=("inference.vector_search",),
     brief={"vector_search": "diskann"},
 )

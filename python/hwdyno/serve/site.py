@@ -9,9 +9,11 @@ from functools import lru_cache
 from http import HTTPStatus
 
 from hwdyno.comparison import runs_compared
+from hwdyno.fleet.slow import fleet_of, nodes_of
 from hwdyno.names import without_names
 from hwdyno.printable import printable
 from hwdyno.report import compared_page, page, served
+from hwdyno.report.fleet import heading as fleet_heading
 from hwdyno.serve.server import NOTHING_LOADED, Answer
 from hwdyno.store import Entry, Store, StoreError
 from hwdyno.trends.account import account_of
@@ -131,7 +133,10 @@ class Pages:
             newest.setdefault(entry.machine, entry)
             counts[entry.machine] = counts.get(entry.machine, 0) + 1
         runs = {name: self._load(newest[name].path) for name in machines}
-        return served.fleet(machines, newest, counts, runs)
+        found = fleet_of(nodes_of(self._store.figures()), self._load)
+        words = self._machines(entries)
+        slow = [(newest[one.node.entry.machine], words[one.node.entry.machine], one) for one in found.slow]
+        return served.fleet(machines, newest, counts, runs, (fleet_heading(found), slow))
 
 
 def _framed(body: str, status: HTTPStatus = HTTPStatus.OK) -> Answer:

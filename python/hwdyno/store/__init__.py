@@ -10,7 +10,7 @@ from __future__ import annotations
 from hwdyno.store.directory import Store, default_directory
 from hwdyno.store.document import from_json, json_schema, new_id, to_json
 from hwdyno.store.files import StoreError
-from hwdyno.store.history import Entry, Figure, Status, machine_of, status_of
+from hwdyno.store.history import Entry, Figure, Status, entry_of, figures_of, machine_of, status_of
 from hwdyno.store.journal import Writer
 from hwdyno.store.team import TeamStore, open_store, without_password
 
@@ -23,6 +23,8 @@ __all__ = [
     "TeamStore",
     "Writer",
     "default_directory",
+    "entry_of",
+    "figures_of",
     "from_json",
     "json_schema",
     "machine_of",

@@ -110,6 +110,11 @@ def figures_text(run: Run) -> str:
     return json.dumps(experiments, default=str)
 
 
+def figures_of(run: Run) -> tuple[Figure, ...]:
+    """The figures of a Run, as the index has them."""
+    return figures_from(figures_text(run))
+
+
 def figures_from(text: str) -> tuple[Figure, ...]:
     """Parse a Run's figures as the index has them; none where another program wrote them."""
     try:

@@ -50,7 +50,7 @@ class Writer:
                 self._identity = identity_of(os.fstat(self._file.fileno()))
                 try:
                     fcntl.flock(self._file, fcntl.LOCK_EX)
-                    self._append(head)
+                    self._append(head, is_first=True)
                     self._folder.publish(temporary, path.name)
                 finally:
                     with contextlib.suppress(OSError):
@@ -97,7 +97,7 @@ class Writer:
 
     def seal(self) -> None:
         """Store the points so far as a partial Run, without findings; the journal stays where that cannot be."""
-        if self._writing.acquire(timeout=SEAL_S) and not self._file.closed:
+        if signals.patiently(lambda step_s: self._writing.acquire(timeout=step_s), SEAL_S) and not self._file.closed:
             run = from_journal(self.path.read_bytes(), self.path, "interrupted")
             run = replace(run, finished=datetime.now(timezone.utc).astimezone().isoformat(timespec="seconds"))
             write_once(self.path.with_suffix(".json"), to_json(run))
@@ -127,7 +127,7 @@ class Writer:
         if experiment not in self._names:
             raise ValueError(f"{experiment} is not an experiment of this Run: {sorted(self._names)}")
 
-    def _append(self, record: dict[str, Any]) -> None:
+    def _append(self, record: dict[str, Any], *, is_first: bool = False) -> None:
         line = json.dumps(record, ensure_ascii=False, allow_nan=False).encode() + b"\n"
         with signals.undivided(), self._writing:
             end = os.lseek(self._file.fileno(), 0, os.SEEK_END)
@@ -139,7 +139,7 @@ class Writer:
                 with contextlib.suppress(OSError):
                     os.ftruncate(self._file.fileno(), end)
                 says = f"cannot store a point in {self.path}: {cause(error)}; earlier points are kept"
-                raise StoreError(says) from None
+                raise StoreError(f"cannot create {self.path}: {cause(error)}" if is_first else says) from None
 
 
 def from_journal(text: bytes, path: Path, ended: str = "the run was cut short") -> Run:

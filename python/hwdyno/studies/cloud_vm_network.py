@@ -90,7 +90,7 @@ def tables(run: Run) -> list[Table]:
     for suffix, where, path in _NODES:
         rows = [*_rows(experiment(run, TCP + suffix), "TCP"), *_rows(experiment(run, UDP + suffix), "UDP")]
         if rows:
-            heads = ("Gbit/s", *(f"{count} threads" for count in THREADS))
+            heads = ("Gbit/s", *(plural(count, "thread") for count in THREADS))
             made.append(Table(f"Network, {where}: throughput, both directions, by threads", heads, tuple(rows)))
         if counted := experiment(run, COUNTED + suffix):
             made.append(_counted(run, counted, suffix, where))

@@ -82,7 +82,7 @@ def _by_threads(result: ExperimentResult, title: str, parts: tuple[str, ...], ax
         (" ".join(key), *(_throughput(row[count]) if count in row else NONE for count in counts))
         for key, row in grid.items()
     )
-    return Table(title, (" ".join(parts), *(f"{count} threads" for count in counts)), rows)
+    return Table(title, (" ".join(parts), *(plural(count, "thread") for count in counts)), rows)
 
 
 def _stream(result: ExperimentResult) -> Table:
@@ -90,7 +90,7 @@ def _stream(result: ExperimentResult) -> Table:
     table = _by_threads(result, "Memory: STREAM's loops by threads", ("operation",), "threads")
     theirs = {(row["kernel"], row["threads"]): row["best_mb_s"] for row in published("memory-stream", NAME)}
     counts = sorted({threads for _, threads in theirs})
-    heads = (*table.columns, *(f"the study's, {count} threads, MB/s" for count in counts))
+    heads = (*table.columns, *(f"the study's, {plural(int(count), 'thread')}, MB/s" for count in counts))
     rows = ((*row, *(theirs.get((row[0], count), NONE) for count in counts)) for row in table.rows)
     return Table(table.title, heads, tuple(rows))
 
@@ -206,7 +206,7 @@ def _by_block(result: ExperimentResult, title: str, threads: str, block: str, pa
                 (format_size(size), *(figure(grid[size, count]) if (size, count) in grid else NONE for count in counts))
                 for size in sorted({size for size, _ in grid})
             )
-            heads = ("block", *(f"{count} threads" for count in counts))
+            heads = ("block", *(plural(count, "thread") for count in counts))
             made.append(Table(f"{title}, {words}: {what}", heads, rows))
     return made
 

@@ -18,7 +18,7 @@ def tables(run: Run) -> list[Table]:
     """What users of a KV cache get of each storage, and what a vector index on it answers."""
     cache = [_of_users(result, point) for result, _, point, _ in run.points_of("training_kv_cache")]
     search = [_of_queries(result, point) for result, _, point, _ in run.points_of("training_vector_search")]
-    made: list[Table] = []
+    made: list[Table] = _side_by_side(run)
     if cache:
         heads = ("storage", "users", "tokens/s", "read MB/s", "read P95 ms", "write MB/s", "write P95 ms")
         made.append(Table(f"KV cache of {_models(run)}", heads, tuple(cache)))
@@ -30,7 +30,7 @@ def tables(run: Run) -> list[Table]:
 
 def observations(run: Run) -> list[str]:
     """Which storage holds the most users in time, and which answers the most queries."""
-    sentences = []
+    sentences = _where_it_stops(run)
     holds = {
         _storage(result): max((one[0] for one in takewhile(lambda one: one[1] < IN_TIME_NS, _waits(result))), default=0)
         for result, *_ in run.points_of("training_kv_cache")
@@ -47,6 +47,97 @@ def observations(run: Run) -> list[str]:
             f"{point.parameters.get('threads')} threads, at {100 * (point.details.get('recall') or 0):.0f}% recall."
         )
     return sentences
+
+
+SIDE_BY_SIDE = (
+    "storage", "plain read MB/s", "fio read MB/s", "model load MB/s", "of the read %", "first answer cold s",
+    "first answer warm s", "KV restore s", "KV recompute s",
+)  # fmt: skip
+LOADER = "mapped"
+STILL_HELPS = 0.1
+"""The share of the time to ready that a faster storage must be able to save to matter."""
+
+
+def _side_by_side(run: Run) -> list[Table]:
+    """Raw storage, loader and first answer of each storage in one row."""
+    rows = []
+    for result in _cold_starts(run):
+        name = result.name.partition("@")[2]
+        raw, cold, warm = (_load(result, *one) for one in (("raw", "cold"), (LOADER, "cold"), (LOADER, "warm")))
+        restore, recompute = (_context_s(run, name, way) for way in ("restore", "recompute"))
+        share = 100 * cold.throughput.value / raw.throughput.value if raw and cold else None
+        rows.append(
+            (
+                name,
+                NONE if raw is None else mb_s(raw.throughput.value),
+                mb_s(_fio(run, name)),
+                NONE if cold is None else mb_s(cold.throughput.value),
+                NONE if share is None else f"{share:.0f}",
+                *(
+                    NONE if took is None else f"{took:.3f}"
+                    for took in (_ready_s(cold), _ready_s(warm), restore, recompute)
+                ),
+            )
+        )
+    models = ", ".join(dict.fromkeys(str(one.fixed.get("model")) for one in _cold_starts(run)))
+    return [Table(f"Storage, loader and first answer of {models}", SIDE_BY_SIDE, tuple(rows))] if rows else []
+
+
+def _where_it_stops(run: Run) -> list[str]:
+    """A sentence on where a faster storage stops mattering, by the same load from the page cache."""
+    sentences = []
+    found = [
+        (one.name.partition("@")[2], _ready_s(_load(one, LOADER, "cold")), _ready_s(warm), warm)
+        for one in _cold_starts(run)
+        if (warm := _load(one, LOADER, "warm")) is not None
+    ]
+    known = [(name, cold, least, warm) for name, cold, least, warm in found if cold and least]
+    if known:
+        enough = max(warm.throughput.value for *_, warm in known)
+        gains = [f"{name} ({cold:.2f} s)" for name, cold, least, _ in known if cold > (1 + STILL_HELPS) * least]
+        still = f"it still helps {', '.join(gains)}" if gains else "on none of these does it still help"
+        sentences.append(
+            f"A faster storage stops mattering to the model's start at {mb_s(enough)} MB/s, where the loader itself "
+            f"needs {min(least for _, _, least, _ in known):.2f} s: {still}."
+        )
+    return sentences
+
+
+def _cold_starts(run: Run) -> list[ExperimentResult]:
+    return [one for one in run.experiments if one.kernel == "inference_load" and "@" in one.name]
+
+
+def _load(result: ExperimentResult, loader: str, cache: str) -> Measurement | None:
+    """The point of a loader, from storage or from the page cache."""
+    points = (point for point in result.points if point.validity != "invalid" and point.throughput.value > 0)
+    wanted = {"loader": loader, "cache": cache}
+    return next((one for one in points if wanted.items() <= whole(result, one).items()), None)
+
+
+def _ready_s(point: Measurement | None) -> float | None:
+    return None if point is None else point.bytes / max(1, point.repeats) / point.throughput.value
+
+
+def _fio(run: Run, storage: str) -> float | None:
+    """fio's best sequential read in the grid of this storage, bytes/s; none where fio was not run."""
+    rates = [
+        peer.value.value
+        for result in run.experiments
+        if result.name == f"storage.grid@{storage}"
+        for peer in result.peers
+        if peer.tool == "fio" and whole(result, result.points[peer.point]).get("rw") == "read"
+    ]
+    return max(rates, default=None)
+
+
+def _context_s(run: Run, storage: str, way: str) -> float | None:
+    """Time to the next token after the longest context, by restoring or by computing."""
+    times = [
+        (number(given, "tokens"), number(given, "tokens") / point.throughput.value)
+        for result, _, point, given in run.points_of("inference_restore")
+        if result.name.partition("@")[2] == storage and given.get("way") == way and point.throughput.value > 0
+    ]
+    return max(times)[1] if times else None
 
 
 def _storage(result: ExperimentResult) -> str:

@@ -186,8 +186,8 @@ STUDY = Study(
     tables=tables,
     observations=observations,
     mistakes=(
-        "it planned an inference workload as its third experiment but did not run it; here a KV cache and a vector "
-        "index take its place",
+        "it planned an inference workload as its third experiment but did not run it; here a model's start, a KV cache "
+        "and a vector index take its place",
         "the row 'A100, local emptyDir, 24.51%, 729.10' gives a need of 2975 MiB/s by AU x need = throughput, which is "
         "an H100's (3030) and not an A100's (1539): it is mislabelled",
         "it uses 1000 samples (147 GB) and 3500 (513 GB) on hosts of unstated memory, so the share from the page "

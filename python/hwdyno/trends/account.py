@@ -49,7 +49,7 @@ def account_of(event: Event, runs: Sequence[Entry], load: Callable[[str], Run]) 
         return Account()
     unsteady = {one.path for side in (before, after) for run in side[1:] for one in differences(side[0], run)}
     lasting = tuple(one for one in differences(before[-1], after[0]) if one.path not in unsteady)
-    return Account(lasting, tuple(_shifts(before, after)))
+    return Account(lasting, tuple(shifts(before, after)))
 
 
 def _loaded(entries: Sequence[Entry], load: Callable[[str], Run]) -> list[Run]:
@@ -60,7 +60,8 @@ def _loaded(entries: Sequence[Entry], load: Callable[[str], Run]) -> list[Run]:
     return found
 
 
-def _shifts(before: Sequence[Run], after: Sequence[Run]) -> list[Shift]:
+def shifts(before: Sequence[Run], after: Sequence[Run]) -> list[Shift]:
+    """The conditions whose medians on both sides are apart."""
     found = []
     for name, (_, least) in CONDITIONS.items():
         sides = [[getattr(run.machine.conditions, name) for run in side] for side in (before, after)]

@@ -7,7 +7,7 @@ from typing import Any, Protocol, cast
 
 from hwdyno.words import Declaration
 
-WORKLOADS = ("linpack",)
+WORKLOADS = ("linpack", "inference_load", "inference_decode", "inference_restore", "inference_serving")
 """Each is the file ``workloads/<name>.py`` whose ``WORKLOAD`` fills the protocol."""
 
 

@@ -13,3 +13,4 @@ pub mod stdio;
 pub mod synchronous;
 pub mod trim;
 pub mod uring;
+pub mod wrapped;

@@ -1,5 +1,8 @@
 //! The processor's clock, by timing a chain of additions that each wait for the one before.
 
+use std::hint::black_box;
+use std::sync::OnceLock;
+
 use super::time::monotonic_ns;
 
 /// Additions in one turn of the chain's loop.
@@ -54,7 +57,22 @@ mod words {
             concat!("test {rest:e}, 1 << ", $bit, "\njz ", $label)
         };
     }
-    pub(super) use {addition, next_turn, step, unless_any, unless_bit};
+    macro_rules! enter {
+        () => {
+            "movq {wide}, {sum}\nandps {wide}, {none}\norps {wide}, {one}"
+        };
+    }
+    macro_rules! division {
+        () => {
+            "divsd {wide}, {one}"
+        };
+    }
+    macro_rules! leave {
+        () => {
+            "xorps {wide}, {one}\nmovq {turns}, {wide}\nadd {sum}, {turns}"
+        };
+    }
+    pub(super) use {addition, division, enter, leave, next_turn, step, unless_any, unless_bit};
 }
 
 #[cfg(target_arch = "aarch64")]
@@ -79,7 +97,22 @@ mod words {
             concat!("tbz {rest}, #", $bit, ", ", $label)
         };
     }
-    pub(super) use {addition, addition as step, next_turn, unless_any, unless_bit};
+    macro_rules! enter {
+        () => {
+            "fmov {wide:d}, {sum}\nand {wide:v}.8b, {wide:v}.8b, {none:v}.8b\norr {wide:v}.8b, {wide:v}.8b, {one:v}.8b"
+        };
+    }
+    macro_rules! division {
+        () => {
+            "fdiv {wide:d}, {wide:d}, {one:d}"
+        };
+    }
+    macro_rules! leave {
+        () => {
+            "eor {wide:v}.8b, {wide:v}.8b, {one:v}.8b\nfmov {turns}, {wide:d}\nadd {sum}, {sum}, {turns}"
+        };
+    }
+    pub(super) use {addition, addition as step, division, enter, leave, next_turn, unless_any, unless_bit};
 }
 
 /// Does `turns` turns of additions, one a cycle, and hands back their sum; 0 on another architecture.
@@ -111,17 +144,22 @@ pub fn chain(_turns: u64) -> u64 {
     0
 }
 
-/// Steps in a turn of a long pause.
-const STEPS: u64 = 64;
-/// Cycles of a step: on x86-64 a multiplication (3 cycles on every core of today), which takes a third of the places in
-/// the core's queues that additions would; elsewhere an addition.
+/// Divisions in a turn of a long pause.
+const DIVISIONS: u64 = 8;
+/// Cycles of a step: on x86-64 a multiplication (3 cycles on every core of today), elsewhere an addition.
 const STEP_CYCLES: u64 = if cfg!(target_arch = "x86_64") { 3 } else { 1 };
+/// The most steps that a pause has beside its turns.
+const MOST_STEPS: u64 = (1 << 8) - 1;
+/// Turns and tries by which divisions are timed: as the clock, in together about 10 ms.
+const TIMED: u64 = 1 << 12;
 
-/// A pause of a number of cycles: a chain of steps, each of which waits for the one before.
+/// A pause of a number of cycles: a chain of instructions, each of which waits for the one before.
 ///
-/// Whole turns of 64 steps, then 32, 16 … 1 of them by the bits of what is left, and on x86-64 up to two additions. Every
-/// branch goes the same way each time, so that below some thousand cycles none is mispredicted; an indirect jump into a
-/// row of steps would be, where a system forbids their prediction.
+/// Whole turns of divisions, then 128, 64 … 1 steps by the bits of what is left, and on x86-64 up to two additions. A
+/// core holds a few hundred instructions that are not done: of divisions these are some thousand cycles, so that the
+/// chain goes on while an access beside it waits for memory, where multiplications would run out. Every branch goes the
+/// same way each time, so that below some thousand cycles none is mispredicted; an indirect jump into a row of steps
+/// would be, where a system forbids their prediction.
 #[derive(Debug, Clone, Copy)]
 pub struct Pause {
     turns: u64,
@@ -131,17 +169,67 @@ pub struct Pause {
     single: u64,
 }
 
+/// What divisions take on this core, in cycles.
+#[derive(Debug, Clone, Copy)]
+struct Divisions {
+    /// A turn of them.
+    turn: f64,
+    /// On the way to them and back.
+    way: f64,
+}
+
+impl Divisions {
+    /// Timed once: cores differ (10 to 20 cycles each, <https://agner.org/optimize/instruction_tables.pdf>).
+    fn of_this_core() -> Self {
+        static FOUND: OnceLock<Divisions> = OnceLock::new();
+        *FOUND.get_or_init(Self::timed)
+    }
+
+    /// In turn with the chain of additions; of each the fastest try counts.
+    fn timed() -> Self {
+        let mut least = [f64::INFINITY; 3];
+        for _ in 0..TRIES {
+            for (turns, least) in [0, 1, 5].into_iter().zip(&mut least) {
+                let pause = Pause { turns, rest: 0, single: 0 };
+                let start = monotonic_ns();
+                if turns == 0 {
+                    black_box(chain(TIMED));
+                } else {
+                    black_box((0..TIMED).fold(0, |sum, _| pause.wait(sum)));
+                }
+                *least = least.min(monotonic_ns().saturating_sub(start).max(1) as f64);
+            }
+        }
+        let [additions, one, five] = least;
+        let cycles = |ns: f64| ns / additions * TURN as f64;
+        let turn = (cycles(five - one) / 4.0).max(DIVISIONS as f64);
+        Self { turn, way: (cycles(one) - turn).max(0.0) }
+    }
+}
+
 /// The block of a pause; what only x86-64 has ends it, where steps are of 3 cycles.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! steps {
-    ($pause:expr, $chain:expr => $sum:ident, [$($last:tt)*], [$($operand:tt)*]) => {
+    ($pause:expr, $wide:ident, $chain:expr => $sum:ident, [$($last:tt)*], [$($operand:tt)*]) => {
         std::arch::asm!(
             words::unless_any!("3f"),
+            words::enter!(),
             "2:",
+            ".rept 8",
+            words::division!(),
+            ".endr",
+            words::next_turn!(),
+            words::leave!(),
+            "3:",
+            words::unless_bit!(7, "2f"),
+            ".rept 128",
+            words::step!(),
+            ".endr",
+            "2:",
+            words::unless_bit!(6, "3f"),
             ".rept 64",
             words::step!(),
             ".endr",
-            words::next_turn!(),
             "3:",
             words::unless_bit!(5, "4f"),
             ".rept 32",
@@ -178,6 +266,9 @@ macro_rules! steps {
             step = in(reg) 3_u64,
             turns = inout(reg) $pause.turns => _,
             rest = in(reg) $pause.rest,
+            wide = out($wide) _,
+            one = in($wide) 1.0_f64,
+            none = in($wide) 0.0_f64,
             $($operand)*
             options(nomem, nostack),
         )
@@ -188,8 +279,14 @@ impl Pause {
     /// Of `cycles` cycles.
     #[must_use]
     pub fn new(cycles: u64) -> Self {
-        let steps = cycles / STEP_CYCLES;
-        Self { turns: steps / STEPS, rest: steps % STEPS, single: cycles % STEP_CYCLES }
+        Self::of(cycles, Divisions::of_this_core())
+    }
+
+    fn of(cycles: u64, divisions: Divisions) -> Self {
+        let turns = ((cycles as f64 - divisions.way) / divisions.turn).max(0.0) as u64;
+        let there = if turns == 0 { 0.0 } else { divisions.way + turns as f64 * divisions.turn };
+        let left = (cycles as f64 - there).round() as u64;
+        Self { turns, rest: (left / STEP_CYCLES).min(MOST_STEPS), single: left % STEP_CYCLES }
     }
 
     /// Goes on with the chain from its last value, and gives the next one: a pause begins when the one before ended.
@@ -202,7 +299,7 @@ impl Pause {
         // SAFETY: only the named registers and the flags change.
         unsafe {
             #[cfg(target_arch = "x86_64")]
-            steps!(self, chain => sum, [
+            steps!(self, xmm_reg, chain => sum, [
                 "test {single:e}, {single:e}",
                 "jz 3f",
                 words::addition!(),
@@ -213,7 +310,7 @@ impl Pause {
             ], [single = in(reg) self.single,]);
             // A step is an addition there, and none is left.
             #[cfg(target_arch = "aarch64")]
-            steps!(self, chain => sum, [], []);
+            steps!(self, vreg, chain => sum, [], []);
         }
         let _ = self.single;
         sum
@@ -229,24 +326,48 @@ impl Pause {
 
 #[cfg(all(test, any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod tests {
+    use super::*;
+
     #[test]
     fn every_addition_of_the_chain_is_done() {
-        assert_eq!(super::chain(1000), 1000 * super::TURN * 3);
+        assert_eq!(chain(1000), 1000 * TURN * 3);
     }
 
     #[test]
-    fn a_pause_has_as_many_steps_as_cycles() {
-        for cycles in [0, 1, 2, 3, 15, 63, 64, 65, 127, 128, 189, 192, 193, 1000, 20_015] {
-            let mut expected = 7_u64;
-            let (steps, single) = if cfg!(target_arch = "x86_64") { (cycles / 3, cycles % 3) } else { (0, cycles) };
-            (0..steps).for_each(|_| expected = expected.wrapping_mul(3));
-            expected = expected.wrapping_add(3 * single);
-            assert_eq!(super::Pause::new(cycles).wait(7), expected, "{cycles}");
+    fn a_pause_takes_its_cycles_whatever_a_division_takes() {
+        for (turn, way) in [(104.0, 11.7), (80.0, 9.0), (117.3, 0.0), (160.0, 20.0)] {
+            for cycles in [0, 1, 2, 3, 15, 63, 64, 65, 115, 116, 127, 189, 193, 1000, 20_015] {
+                let pause = Pause::of(cycles, Divisions { turn, way });
+                let divided = if pause.turns == 0 { 0.0 } else { way + pause.turns as f64 * turn };
+                let took = divided + (pause.rest * STEP_CYCLES + pause.single) as f64;
+                assert!((took - cycles as f64).abs() <= 0.5, "{took} for {cycles} of {turn} and {way}");
+                assert!(cycles < 400 || pause.turns > 0, "{cycles} without a division");
+            }
         }
     }
 
     #[test]
+    fn a_pause_does_all_its_steps() {
+        for (turns, rest) in [(0, 0), (0, 1), (0, 255), (1, 0), (3, 85), (1000, 170)] {
+            for single in 0..STEP_CYCLES {
+                let mut expected = 7_u64;
+                for _ in 0..rest {
+                    expected = if cfg!(target_arch = "x86_64") { expected.wrapping_mul(3) } else { expected + 3 };
+                }
+                // A division by one changes nothing, or the chain would differ.
+                assert_eq!(Pause { turns, rest, single }.wait(7), expected + 3 * single, "{turns} {rest} {single}");
+            }
+        }
+    }
+
+    #[test]
+    fn divisions_are_timed() {
+        let found = Divisions::timed();
+        assert!(found.turn.is_finite() && found.turn >= 8.0 && found.way >= 0.0, "{found:?}");
+    }
+
+    #[test]
     fn a_clock_is_found() {
-        assert!(super::hertz().is_some_and(|hertz| hertz > 0));
+        assert!(hertz().is_some_and(|hertz| hertz > 0));
     }
 }

@@ -24,6 +24,8 @@ pub struct Transfer {
 pub trait Access {
     /// A transfer is complete when `submit` returns: there is no submission apart from completion.
     const SYNCHRONOUS: bool;
+    /// The loop is also compiled for it without controls, for blocks at full speed.
+    const PLAIN: bool = true;
 
     /// Puts a transfer into the batch; `slot` is not in flight.
     fn prepare(&mut self, slot: usize, transfer: &Transfer);

@@ -32,6 +32,7 @@ use crate::storage::io::stdio::Stdio;
 use crate::storage::io::synchronous::Synchronous;
 use crate::storage::io::trim::Trimming;
 use crate::storage::io::uring::Uring;
+use crate::storage::io::wrapped::Wrapped;
 use crate::storage::order::blocks::{Order, Span};
 use crate::storage::pace::steady_state::SharedProgress;
 use crate::storage::results::counters::{Device, Snapshot};
@@ -253,11 +254,27 @@ struct ThreadContext<'a> {
 
 impl ThreadContext<'_> {
     fn run_with<A: Access>(self, file_set: FileSet<'_>, access: Result<A, Error>) -> Result<ThreadResult, Error> {
-        match (self.job.fault, self.job.options.trims) {
-            (Some(fault), true) => self.run(file_set, FaultInjector::new(Trimming::new(file_set, access?), fault)),
-            (Some(fault), false) => self.run(file_set, FaultInjector::new(access?, fault)),
-            (None, true) => self.run(file_set, Trimming::new(file_set, access?)),
-            (None, false) => self.run(file_set, access?),
+        let access = access?;
+        if self.job.fault.is_none() && !self.job.options.trims {
+            self.run(file_set, access)
+        } else if A::SYNCHRONOUS {
+            self.run_wrapped(file_set, Wrapped::<true>::new(access))
+        } else {
+            self.run_wrapped(file_set, Wrapped::<false>::new(access))
+        }
+    }
+
+    /// With what `access` is wrapped in: trims in place of reads, a planted fault.
+    fn run_wrapped<const SYNCHRONOUS: bool>(
+        self,
+        file_set: FileSet<'_>,
+        access: Wrapped<'_, SYNCHRONOUS>,
+    ) -> Result<ThreadResult, Error> {
+        let access: Wrapped<'_, SYNCHRONOUS> =
+            if self.job.options.trims { Wrapped::new(Trimming::new(file_set, access)) } else { access };
+        match self.job.fault {
+            Some(fault) => self.run(file_set, Wrapped::<SYNCHRONOUS>::new(FaultInjector::new(access, fault))),
+            None => self.run(file_set, access),
         }
     }
 
@@ -322,7 +339,7 @@ impl ThreadContext<'_> {
             }
         };
         let (order, recorded) = (&mut order, &mut metrics);
-        let ending = if controls.any() || job.fault.is_some() {
+        let ending = if !A::PLAIN || controls.any() {
             drive::<A, true>(&mut access, order, &mut controls, self.pool, &schedule, self.stop, recorded, edge)
         } else {
             drive::<A, false>(&mut access, order, &mut controls, self.pool, &schedule, self.stop, recorded, edge)

@@ -278,7 +278,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from network' -l quiet -d 'no prog
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l help -d 'show this help'
-complete -c hwdyno -f -n __fish_use_subcommand -a training -d 'measure storage for AI training and inference'
+complete -c hwdyno -f -n __fish_use_subcommand -a training -d 'measure storage for AI training'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l workload -d 'bert, cosmoflow, dlrm, flux, resnet50, retinanet, unet3d, or a DLIO YAML file' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l accelerator -d 'v100, a100, h100, b200 …' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l samples -d 'samples of the data set' -r
@@ -287,10 +287,8 @@ complete -c hwdyno -n '__fish_seen_subcommand_from training' -l generate -d 'gen
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l no-client -d 'skip the loader alone'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l no-plain -d 'skip the comparison with plain reads'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l checkpoint -d 'llama3-8b, llama3-70b, llama3-405b or llama3-1t' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from training' -l scale -d 'share of its size' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l scale -d 'share of its size to use' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l ranks -d 'ranks that save in parallel' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from training' -l kv-cache -d 'the model whose KV cache is stored: llama3.1-8b, llama3.1-70b …' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from training' -l vector-search -d 'build and search a diskann, hnsw or ivf index of --vectors' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l summary -d 'write DLIO’s summary.json of each point to DIR' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l accelerators -d 'emulated accelerators, one rank each' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l batch-size -d 'samples per batch' -r
@@ -308,30 +306,6 @@ complete -c hwdyno -n '__fish_seen_subcommand_from training' -l direct -d 'bypas
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l cache -d 'page cache: leave as it is, drop the files first, or fill it' -x -a 'keep drop warm'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l barrier -d 'synchronise accelerators after each step' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l load -d 'axis of the curves' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from training' -l users -d 'concurrent users, each waiting for an answer' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from training' -l user-kind -d 'kind of users: tokens per turn and think time' -x -a 'mixed chatbot coding document'
-complete -c hwdyno -n '__fish_seen_subcommand_from training' -l turns -d 'most turns of a conversation' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from training' -l decode-batch -d 'tokens generated per read of the turn’s entry' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from training' -l token-time -d 'compute time per generated token' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from training' -l think -d 'factor on the users’ think time' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from training' -l memory -d 'size of the memory tier above the storage' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from training' -l capacity -d 'size of the storage tier' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from training' -l drop-cache -d 'without direct: drop an entry from the page cache before reading it' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from training' -l fsync -d 'sync at the end of a write' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from training' -l verify -d 'verify every block read' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from training' -l vectors -d 'number of vectors' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from training' -l dim -d 'dimensions of a vector, 4 bytes each' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from training' -l distribution -d 'distribution of the vectors: low-dimensional as embeddings are, or uniform' -x -a 'clustered uniform'
-complete -c hwdyno -n '__fish_seen_subcommand_from training' -l degree -d 'diskann, hnsw: most neighbours of a vector' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from training' -l build-list -d 'diskann, hnsw: candidates kept during the build' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from training' -l lists -d 'ivf: lists' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from training' -l queries -d 'number of queries with exact answers' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from training' -l threads -d 'query threads, one query at a time each' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from training' -l search-list -d 'diskann, hnsw: candidates per query' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from training' -l beam -d 'reads in flight per query' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from training' -l probes -d 'ivf: lists read per query' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from training' -l k -d 'neighbours per query' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from training' -l ioengine -d 'I/O engine' -x -a 'io_uring psync'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l profile -d 'quick, standard or full' -x -a 'quick standard full'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l path -d 'storage to measure' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l peers -d 'also run the reference tools'
@@ -351,6 +325,93 @@ complete -c hwdyno -n '__fish_seen_subcommand_from training' -l quiet -d 'no pro
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l help -d 'show this help'
+complete -c hwdyno -f -n __fish_use_subcommand -a inference -d 'measure a model’s start from storage, its decoding, KV cache and vector search'
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l model -d 'tiny, 32m, 62m, 246m, 850m, resnet50, encoder, or a file: .safetensors, .onnx, .gguf' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l keep -d 'keep what was made for the next run'
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l generate -d 'make it, keep it, and measure nothing'
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l cold -d 'time to ready by these loaders: raw, direct, read, mmap, safetensors, onnxruntime, mapped, llama.cpp' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l decode -d 'tokens/s of these engines: onnxruntime, llama.cpp' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l kv-cache -d 'the model whose KV cache is stored: llama3.1-8b, llama3.1-70b …' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l scale -d 'share of the contexts’ tokens to use' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l restore -d 'restore or recompute in these engines: onnxruntime, llama.cpp' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l server -d 'drive this OpenAI-compatible server' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l serve -d 'serve this GGUF file by llama.cpp on loopback, and drive that server' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l slots -d 'requests that it answers at once' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l server-threads -d 'its threads' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l context -d 'tokens of context in each slot' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l vector-search -d 'build and search a diskann, hnsw or ivf index of --vectors' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l cache -d 'the page cache before' -x -a 'cold warm'
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l threads -d 'reading threads of raw, direct and read' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l chunk -d 'bytes of one read' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l load -d 'axis of the curves' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l prompt -d 'tokens before the first decoded one' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l prepack -d 'ONNX Runtime reorders weights when it loads them' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l runtime -d 'decode for this long' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l users -d 'concurrent users, each waiting for an answer' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l user-kind -d 'kind of users: tokens per turn and think time' -x -a 'mixed chatbot coding document'
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l turns -d 'most turns of a conversation' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l decode-batch -d 'tokens generated per read of the turn’s entry' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l token-time -d 'compute time per generated token' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l think -d 'factor on the users’ think time' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l memory -d 'size of the memory tier above the storage' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l capacity -d 'size of the storage tier' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l transfer-size -d 'size of one read or write' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l direct -d 'bypass the page cache' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l drop-cache -d 'without direct: drop an entry from the page cache before reading it' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l fsync -d 'sync at the end of a write' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l verify -d 'verify every block read' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l way -d 'recompute: prefill again' -x -a 'recompute restore'
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l tokens -d 'tokens of the context' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l endpoint -d 'completions: token ids, of exact lengths' -x -a 'completions chat'
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l served-model -d 'name at the server' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l concurrency -d 'users, each with one request at a time' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l rate -d 'requests/s, however many are unanswered' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l arrivals -d 'how the requests of a rate come' -x -a 'poisson gamma constant trace'
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l burstiness -d 'shape of gamma arrivals: below 1 bursts, 1 Poisson, above 1 more even' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l think-time -d 'a user’s pause after an answer' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l trace -d 'file of --arrivals trace: Mooncake, BurstGPT or Azure' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l input-tokens -d 'of a prompt: 128, uniform:64:256, normal:128:32, lognormal:128:0.5, exponential:128' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l output-tokens -d 'of an answer, likewise' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l text-prompts -d 'words instead of token ids' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l ignore-eos -d 'answers of full length: go on past an end token' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l reuse-prompts -d 'allow the server’s prefix cache' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l ttft-target -d 'goodput: time to first token' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l tpot-target -d 'goodput: time a token' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l connections -d 'at most so many at once' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l timeout -d 'for a whole answer' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l allow-remote -d 'load a server on another host' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l requests -d 'users send at least so many in all' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l vectors -d 'number of vectors' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l dim -d 'dimensions of a vector, 4 bytes each' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l distribution -d 'distribution of the vectors: low-dimensional as embeddings are, or uniform' -x -a 'clustered uniform'
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l degree -d 'diskann, hnsw: most neighbours of a vector' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l build-list -d 'diskann, hnsw: candidates kept during the build' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l lists -d 'ivf: lists' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l queries -d 'number of queries with exact answers' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l search-list -d 'diskann, hnsw: candidates per query' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l beam -d 'reads in flight per query' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l probes -d 'ivf: lists read per query' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l k -d 'neighbours per query' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l ioengine -d 'I/O engine' -x -a 'io_uring psync'
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l profile -d 'quick, standard or full' -x -a 'quick standard full'
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l path -d 'storage to measure' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l peers -d 'also run the reference tools'
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l seed -d 'seed of the order of points and of random offsets' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l budget -d 'finish within this time, e.g. 10m' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’USB 3.1 Gen 1’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l device -d 'the device: its maker’s figures and its link' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l json -d 'print the Run as JSON instead of the report'
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l verbose -d 'print every table and finding below the scorecard'
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l out -d 'folder of the report' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l overwrite -d 'replace files that hwdyno did not write, but no link'
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l store -d 'the Runs: a folder or postgresql://…' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l with-names -d 'also show host names, serial numbers and users’ folders'
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l no-page -d 'write no HTML page'
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l quiet -d 'no progress on stderr'
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l dry-run -d 'list the points with their time and bytes'
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a together -d 'measure what resources cost each other when they run together'
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l resources -d 'resources that run beside each other' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l at -d 'loads at which they run, e.g. storage=32,memory=2' -r
@@ -470,6 +531,11 @@ complete -c hwdyno -n '__fish_seen_subcommand_from history' -l json -d 'print th
 complete -c hwdyno -n '__fish_seen_subcommand_from history' -l limit -d 'only the newest N' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from history' -l store -d 'the Runs: a folder or postgresql://…' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from history' -l help -d 'show this help'
+complete -c hwdyno -f -n __fish_use_subcommand -a fleet -d 'find the slow machine of many, and what is different about it'
+complete -c hwdyno -n '__fish_seen_subcommand_from fleet' -l metric -d 'only the figures with this in their name' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from fleet' -l json -d 'print the fleet as JSON'
+complete -c hwdyno -n '__fish_seen_subcommand_from fleet' -l store -d 'the Runs: a folder or postgresql://…' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from fleet' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a serve -d 'show runs, trends, comparisons and the fleet in a browser'
 complete -c hwdyno -n '__fish_seen_subcommand_from serve' -l port -d '0 for any free one' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from serve' -l listen -d 'address to listen on: others may read' -r
@@ -486,7 +552,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from export' -l ceiling -d 'a limi
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l store -d 'the Runs: a folder or postgresql://…' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a explain -d 'explain a finding: law, drawing, example, limits'
-complete -c hwdyno -n '__fish_seen_subcommand_from explain' -f -a 'physical_ceiling rated_exceeded little rate_times_size unwritten_file compressed_file page_cache direct_refused synchronous_engine depth_not_reached faults cached_writes cache_hidden host_cache contradicts_itself disk_not_reached array_in_cache unverified mislabelled_accelerator unit_slip runs_backwards latency_floor through_page_cache too_fast_for_class too_many_lines on_loopback formula_yields_other memory_by_clock flops_per_core line_rate_in_bytes claim_exceeded rate_not_reached users_wait too_short small_region shared_blocks unequal_jobs client_bound stalls throttled not_steady another_run others_at_work steal cpu_limited io_limit swapping clock_dropped interval_not_reached outlying_repeats load_before link_below_its_best between_runs host_missing hosts_apart straggler knee still_rising saturated load_without_effect best_block_size best_combination snia_not_steady mix_penalty spinning_or_solid network_blackhole network_mtu network_no_link network_virtual_link network_link network_policed network_ends_bound network_window network_loss network_datagram_loss network_bufferbloat network_congestion training_other_data training_faults training_uneven training_too_small training_read_ahead training_cached training_client_bound training_au training_law training_capacity training_plain training_beside_dlio training_beside_loaders io_corrupt io_faults io_nothing_done io_client_bound kv_too_few kv_no_room kv_users vector_recall vector_queries contention no_contention wrong_result practical_bandwidth write_allocate huge_pages lines_in_flight claimed_cache loaded_latency wrong_node tlb_reach noisy_neighbour wide_clock_drop operands_cost peak_share linpack_share pinned_library costly_setting peer_ratio rolls_over off_the_curve repeats_disagree two_modes modes_nearby'
+complete -c hwdyno -n '__fish_seen_subcommand_from explain' -f -a 'physical_ceiling rated_exceeded little rate_times_size unwritten_file compressed_file page_cache direct_refused synchronous_engine depth_not_reached faults cached_writes cache_hidden host_cache contradicts_itself disk_not_reached array_in_cache unverified mislabelled_accelerator unit_slip runs_backwards latency_floor through_page_cache too_fast_for_class too_many_lines more_than_memory on_loopback formula_yields_other memory_by_clock flops_per_core line_rate_in_bytes claim_exceeded rate_not_reached users_wait too_short small_region shared_blocks unequal_jobs client_bound stalls throttled not_steady another_run others_at_work steal cpu_limited io_limit swapping clock_dropped interval_not_reached outlying_repeats load_before link_below_its_best between_runs host_missing hosts_apart straggler knee still_rising saturated load_without_effect best_block_size best_combination snia_not_steady mix_penalty spinning_or_solid network_blackhole network_mtu network_no_link network_virtual_link network_link network_policed network_ends_bound network_window network_loss network_datagram_loss network_bufferbloat network_congestion training_other_data training_faults training_uneven training_too_small training_read_ahead training_cached training_client_bound training_au training_law training_capacity training_plain training_beside_dlio training_beside_loaders load_not_cold cold_start load_gap storage_stops_mattering decode_bound kv_restore io_corrupt io_faults io_nothing_done io_client_bound kv_too_few kv_no_room kv_users vector_recall vector_queries serving_faults serving_late serving_client_bound serving_short serving_cached serving_chunks serving_rate serving_capacity serving_limit contention no_contention wrong_result practical_bandwidth write_allocate huge_pages lines_in_flight claimed_cache loaded_latency wrong_node tlb_reach noisy_neighbour wide_clock_drop operands_cost peak_share linpack_share pinned_library costly_setting peer_ratio rolls_over off_the_curve repeats_disagree two_modes modes_nearby'
 complete -c hwdyno -n '__fish_seen_subcommand_from explain' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a schema -d 'print the JSON Schema of the Run document'
 complete -c hwdyno -n '__fish_seen_subcommand_from schema' -l help -d 'show this help'

@@ -1,0 +1,68 @@
+"""A model's cold start against ONNX Runtime's default and the plain read of its file; decoding against the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hwdyno.measurement import throughput_of
+from hwdyno.models import GRAPH, WEIGHTS, onnx, safetensors, shapes
+from hwdyno.scenarios.model import SEED
+from hwdyno.workloads import find
+
+from benchmarks import Bench, Row, Target, row_of
+
+MODEL = "246m"
+FROM_MEMORY_BYTES = 256 << 20
+
+
+def measure(bench: Bench) -> Iterator[Row]:
+    """The rows, in the order printed."""
+    bench.says(f"making the model {MODEL}")
+    _make(bench.directory)
+    yield from _cold(bench, bench.directory)
+    yield _decoded(bench, bench.directory)
+
+
+def _make(folder: Path) -> None:
+    model, file = shapes.find(MODEL), folder / WEIGHTS
+    with file.open("wb") as out:
+        for piece in safetensors.parts(model, SEED):
+            out.write(piece)
+    (folder / GRAPH).write_bytes(onnx.graph_of(model, WEIGHTS, safetensors.read_header(file).places))
+
+
+def _cold(bench: Bench, folder: Path) -> Iterator[Row]:
+    """Loads in turn: the plain read, ONNX Runtime's default, and ours."""
+    pairs: dict[str, list[tuple[float, float]]] = {"onnxruntime": [], "raw": []}
+    cpu: list[tuple[float, float]] = []
+    for _ in range(bench.pairs):
+        bench.says("cold start")
+        found = {loader: _load(folder, loader) for loader in ("raw", "onnxruntime", "mapped")}
+        rates = {loader: throughput_of(one, "bytes") for loader, one in found.items()}
+        for loader, rows in pairs.items():
+            rows.append((rates["mapped"], rates[loader]))
+        spent = {loader: one["cpu"]["user_s"] + one["cpu"]["system_s"] for loader, one in found.items()}
+        cpu.append((spent["mapped"], spent["onnxruntime"]))
+    default = "time to ready from a cold file, of ONNX Runtime's default"
+    yield row_of(default, "bytes/s", pairs["onnxruntime"], Target(at_least=1.7))
+    yield row_of("the same, of the plain read of the file", "bytes/s", pairs["raw"], Target(at_least=0.8))
+    yield row_of("its CPU time, of ONNX Runtime's default", "s", cpu)
+
+
+def _load(folder: Path, loader: str) -> dict[str, Any]:
+    return find("inference_load").run({"loader": loader, "cache": "cold", "model": MODEL, "path": str(folder)})
+
+
+def _decoded(bench: Bench, folder: Path) -> Row:
+    """Bytes a second that decoding reads, of what one thread can read."""
+    pairs = []
+    for _ in range(bench.pairs):
+        bench.says("decoding")
+        given = {"operation": "read", "threads": 1, "working_set": FROM_MEMORY_BYTES, "runtime": bench.runtime_s}
+        bound = throughput_of(bench.run("memory_bandwidth", given), "bytes")
+        job = {"stack": "onnxruntime", "threads": 1, "model": MODEL, "path": str(folder), "runtime": bench.runtime_s}
+        decoded = find("inference_decode").run(job)
+        pairs.append((throughput_of(decoded, "operations") * decoded["details"]["bytes_per_token"], bound))
+    return row_of("reads of decoding, 1 thread, of the memory's read bandwidth", "bytes/s", pairs, Target(at_least=0.8))

@@ -1,0 +1,160 @@
+"""The client of served language models against a server of known delays: CPU time a token, and the error of its times.
+
+The server is a process of its own that batches as real ones do: every step, each answer gets a token with the moment at
+which it was sent, by the clock that both processes share.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+from hwdyno.serving import client, lengths
+from hwdyno.serving.answers import answer_of
+from hwdyno.serving.prompts import Wording
+from hwdyno.serving.schedule import Load
+from hwdyno.serving.server import Server, server_of
+from hwdyno.serving.wire import events_of
+
+from benchmarks import Bench, BenchError, Row, Target
+
+TOKENS = 100
+STEP_S = 0.02
+USERS = (8, 64, 256)
+PACED_USERS = 4
+RATE = 200.0
+_SERVER = """
+import json, select, socket, sys, time
+step_s, tokens = float(sys.argv[1]), int(sys.argv[2])
+listening = socket.create_server(("127.0.0.1", 0), backlog=4096)
+print(listening.getsockname()[1], flush=True)
+poll, links, left = select.epoll(), {}, {}
+listening.setblocking(False)
+poll.register(listening.fileno(), select.EPOLLIN)
+head = b"HTTP/1.1 200 OK\\r\\nContent-Type: text/event-stream\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n"
+def chunk(event):
+    data = b"data: " + event + b"\\n\\n"
+    return b"%x\\r\\n%b\\r\\n" % (len(data), data)
+due = time.perf_counter()
+while True:
+    due = max(due + step_s, time.perf_counter())
+    while (wait := due - time.perf_counter()) > 0 or not left:
+        for fd, _ in poll.poll(None if not left else max(0.0, wait)):
+            if fd == listening.fileno():
+                link, _ = listening.accept()
+                link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                links[link.fileno()] = link
+                poll.register(link.fileno(), select.EPOLLIN)
+            elif not links[fd].recv(1 << 20):
+                poll.unregister(fd)
+                links.pop(fd).close()
+                left.pop(fd, None)
+            else:
+                links[fd].sendall(head)
+                left[fd] = tokens
+        if not left:
+            due = time.perf_counter() + step_s
+    for fd in list(left):
+        left[fd] -= 1
+        last = left[fd] == 0
+        event = {"choices": [{"index": 0, "text": " token", "finish_reason": "length" if last else None}],
+                 "id": "cmpl-0123456789abcdef", "object": "text_completion", "created": 1790000000, "model": "made"}
+        if last:
+            event["usage"] = {"prompt_tokens": 16, "completion_tokens": tokens}
+        text = json.dumps(event)[:-1]
+        data = chunk(b'%b, "sent_ns": %d}' % (text.encode(), time.perf_counter_ns()))
+        links[fd].sendall(data + (chunk(b"[DONE]") + b"0\\r\\n\\r\\n" if last else b""))
+        if last:
+            del left[fd]
+"""
+
+
+def measure(bench: Bench) -> Iterator[Row]:
+    """The rows, in the order printed."""
+    for users in USERS:
+        with _server(STEP_S) as server:
+            yield from _costs(bench, server, users)
+    with _server(STEP_S / 4) as server:
+        yield _errors(bench, server)
+    with _server(STEP_S) as server:
+        yield from _rates(bench, server)
+
+
+@contextlib.contextmanager
+def _server(step_s: float) -> Iterator[Server]:
+    command = [sys.executable, "-c", _SERVER, str(step_s), str(TOKENS)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            port = (process.stdout.readline() if process.stdout else "").strip()
+            if not port:
+                raise BenchError("the server of known delays did not start")
+            yield server_of(f"http://127.0.0.1:{port}", allow_remote=False)
+        finally:
+            process.kill()
+
+
+def _drive(server: Server, load: Load, runtime_s: float) -> client.Session:
+    wording = Wording(chat=False, model="made")
+    settings = client.Settings(runtime_s=runtime_s, timeout_s=60.0, connections=4096)
+    return client.drive(server, load, settings, lambda prompt: server.request("completions", wording.body(prompt)))
+
+
+def _load(seed: int, users: int = 1, rate: float = 0.0, tokens: int = TOKENS) -> Load:
+    return Load(
+        prompt=lengths.parse("16", "x"), output=lengths.parse(str(tokens), "x"), seed=seed, users=users, rate=rate
+    )
+
+
+def _costs(bench: Bench, server: Server, users: int) -> Iterator[Row]:
+    """CPU time of the client's thread a token, while it runs and to read the answers afterwards."""
+    bench.says(f"client of {users} answers at once")
+    during, after = [], []
+    for seed in range(bench.pairs):
+        session = _drive(server, _load(seed, users), max(2.0, bench.runtime_s))
+        begun = time.thread_time()
+        tokens = sum(len(answer_of(one.exchange, one.failure).chunks_ns) for one in session.sent)
+        after.append((time.thread_time() - begun) / tokens * 1e6)
+        during.append((session.cpu_user_s + session.cpu_system_s) / tokens * 1e6)
+    what = f"CPU of the client a token, {users} answers of {1 / STEP_S:.0f} tokens/s"
+    yield Row(what, "µs", statistics.median(during), low=min(during), high=max(during), target=Target(at_most=10))
+    yield Row(f"{what}, reading the JSON afterwards", "µs", statistics.median(after), low=min(after), high=max(after))
+
+
+def _errors(bench: Bench, server: Server) -> Row:
+    """From the moment that the server stamped on a token to the one that the client noted, p99."""
+    bench.says("timing error of the client")
+    found = []
+    for seed in range(bench.pairs):
+        session = _drive(server, _load(seed, PACED_USERS), max(2.0, bench.runtime_s))
+        errors = [
+            noted - json.loads(data)["sent_ns"]
+            for one in session.sent
+            if not one.failure
+            for noted, data in events_of(one.exchange)
+            if data != b"[DONE]"
+        ]
+        found.append(statistics.quantiles(errors, n=100)[98] / 1e3)
+    what = f"error of a token's time, p99, {PACED_USERS} answers of {4 / STEP_S:.0f} tokens/s"
+    return Row(what, "µs", statistics.median(found), low=min(found), high=max(found), target=Target(at_most=100))
+
+
+def _rates(bench: Bench, server: Server) -> Iterator[Row]:
+    """How late requests of an open loop are sent, and how many of those that were due."""
+    bench.says("send lag of an open loop")
+    lags, shares = [], []
+    for seed in range(bench.pairs):
+        load = _load(seed, rate=RATE)
+        session = _drive(server, load, max(2.0, bench.runtime_s))
+        late = sorted(one.sent_ns - one.due_ns for one in session.sent)
+        lags.append(late[int(0.99 * len(late))] / 1e6)
+        end = session.started_ns + round(max(2.0, bench.runtime_s) * 1e9)
+        shares.append(100 * sum(one.sent_ns <= end + 1_000_000 for one in session.sent) / len(late))
+    yield Row(f"send lag of {RATE:.0f} requests/s, p99", "ms", statistics.median(lags), low=min(lags), high=max(lags),
+              target=Target(at_most=1))  # fmt: skip
+    yield Row(f"sent of {RATE:.0f} requests/s that were due", "%", statistics.median(shares), low=min(shares),
+              high=max(shares), target=Target(at_least=99))  # fmt: skip

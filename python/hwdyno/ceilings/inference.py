@@ -1,0 +1,70 @@
+"""What bounds a model server: the plain read of its file, and the memory's read bandwidth over the bytes of a token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from hwdyno.units import as_number, format_bytes_s, format_size, format_value, number_at
+from hwdyno.words import Ceiling, ExperimentResult, Measurement, Run
+
+LOAD, DECODE, RESTORE = "inference_load", "inference_decode", "inference_restore"
+RAW = "raw"
+"""The loader that only reads, past the page cache and into memory that it uses again."""
+FILE_READ = "model_read_bytes_s"
+TOKENS = "tokens_s/"
+
+
+def of_file(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
+    """The plain sequential read of the same file in the same experiment."""
+    point = raw_of(result)
+    if point is not None:
+        value = point.throughput.value
+        formula = f"plain direct reads of the same file = {format_bytes_s(value)}"
+        yield Ceiling(FILE_READ, "reference", value, "bytes/s", formula, "read in turn with the loaders", "plain read")
+
+
+def of_memory(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
+    """Tokens a second by threads: read bandwidth over the weights and the KV cache that one token reads."""
+    each = next((as_number(point.details.get("bytes_per_token")) for point in result.points), None)
+    for threads, value in sorted(bandwidths(run).items()) if each else ():
+        assert each
+        formula = (
+            f"{format_bytes_s(value)} of reads with {threads} thread{'s' if threads > 1 else ''} / {format_size(each)} "
+            f"of weights and KV cache a token = {format_value(value / each, 'tokens/s')}"
+        )
+        source = "read bandwidth measured in turn with the decoding"
+        yield Ceiling(f"{TOKENS}{threads}", "reference", value / each, "operations/s", formula, source, "memory reads")
+
+
+def applies(metric: str, parameters: Mapping[str, Any]) -> bool:
+    """Whether a ceiling of decoding bounds a measurement with these parameters."""
+    return int(number_at(parameters, "threads") or 1) == int(metric.removeprefix(TOKENS))
+
+
+def applies_to_load(metric: str, parameters: Mapping[str, Any]) -> bool:
+    """Whether the plain read bounds a load: one from storage, by a real loader."""
+    return parameters.get("cache") == "cold" and parameters.get("loader") != RAW
+
+
+def raw_of(result: ExperimentResult) -> Measurement | None:
+    """The fastest valid plain read of a model's file from storage; none if there is none."""
+    found = [
+        point
+        for point in result.points
+        if point.parameters.get("loader", result.fixed.get("loader")) == RAW
+        and point.parameters.get("cache", result.fixed.get("cache")) == "cold"
+        and point.validity != "invalid"
+        and point.throughput.value > 0
+    ]
+    return max(found, key=lambda one: one.throughput.value, default=None)
+
+
+def bandwidths(run: Run) -> dict[int, float]:
+    """The memory's read bandwidth by threads, bytes/s, as this Run measured it."""
+    found: dict[int, float] = {}
+    for _, _, point, given in run.points_of("memory_bandwidth"):
+        if given.get("operation") == "read" and point.validity != "invalid" and point.throughput.unit == "bytes/s":
+            threads = int(number_at(given, "threads") or 1)
+            found[threads] = max(found.get(threads, 0.0), point.throughput.value)
+    return found

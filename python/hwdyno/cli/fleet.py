@@ -1,0 +1,99 @@
+"""``hwdyno fleet``: which machine of many is slow, in what, by how much, and what is different about it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hwdyno.cli.help import Help
+from hwdyno.cli.main import BELOW, OK
+from hwdyno.cli.sources import add_store
+from hwdyno.words import UserError
+
+if TYPE_CHECKING:
+    from hwdyno.store import Entry, Figure, Store, TeamStore
+    from hwdyno.words import Run
+
+    Row = tuple[Entry, Sequence[Figure]]
+
+HELP = Help(
+    usage="[FOLDER | RUN …]",
+    examples=("hwdyno fleet", "hwdyno fleet runs/ --json", "hwdyno fleet --metric storage"),
+)
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``hwdyno fleet``."""
+    parser.add_argument(
+        "runs",
+        metavar="RUN",
+        nargs="*",
+        help="runs or folders of Run documents, one run a machine (default: all that are stored; of each the newest)",
+    )
+    parser.add_argument("--metric", metavar="TEXT", default="", help="only the figures with this in their name")
+    parser.add_argument("--json", action="store_true", help="print the fleet as JSON")
+    add_store(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the slow nodes; 1 where there is one."""
+    from hwdyno.fleet.slow import fleet_of, nodes_of
+    from hwdyno.report import fleet as words
+    from hwdyno.report.trends import labels_of
+    from hwdyno.store import open_store
+
+    if args.runs:
+        rows, load = _given(args.runs, args.store)
+    else:
+        store = open_store(args.store)
+        rows, load = list(store.figures()), store.load
+        if not rows:
+            raise UserError(f"no runs are stored in {store.place}; `hwdyno run` makes the first")
+    found = fleet_of(nodes_of(rows, args.metric), load)
+    labels = {one.node.name: labels_of(load(one.node.entry.path)) for one in found.slow}
+    if args.json:
+        sys.stdout.write(json.dumps(words.plain_of(found, labels), indent=2, ensure_ascii=False) + "\n")
+    else:
+        sys.stdout.write(words.text_of(found, labels))
+    return BELOW if found.slow else OK
+
+
+def _given(names: Sequence[str], where: str | None) -> tuple[list[Row], Callable[[str], Run]]:
+    """The figures of the Runs that are named, and what reads one again by its entry's path. Raises ``UserError``."""
+    from hwdyno.store import entry_of, figures_of
+
+    runs = dict(_runs(names, where))
+    rows: list[Row] = [(entry_of(run, Path(path)), figures_of(run)) for path, run in runs.items()]
+    return rows, runs.__getitem__
+
+
+def _runs(names: Sequence[str], where: str | None) -> Iterator[tuple[str, Run]]:
+    from hwdyno.cli.sources import loaded
+    from hwdyno.store import open_store
+
+    store = open_store(where)
+    for name in names:
+        folder = Path(name)
+        if not folder.is_dir():
+            yield name, loaded(name, where)
+            continue
+        documents = sorted((folder / "runs" if (folder / "runs").is_dir() else folder).glob("*.json"))
+        if not documents:
+            raise UserError(f"{folder} has no Run documents (*.json); name a folder that has some")
+        for path in documents:
+            if (run := _read(store, path)) is not None:
+                yield str(path), run
+
+
+def _read(store: Store | TeamStore, path: Path) -> Run | None:
+    from hwdyno.store import StoreError
+
+    try:
+        return store.load(path)
+    except StoreError as error:
+        sys.stderr.write(f"hwdyno: {error}\n")
+        return None

@@ -1,0 +1,49 @@
+"""Questions about a served language model: its throughput and times by concurrency and by rate."""
+
+from __future__ import annotations
+
+from hwdyno.experiments import Experiment
+from hwdyno.sweep import Sweep, powers
+
+KERNEL = "inference_serving"
+SERVER = "http://127.0.0.1:8000"
+PEERS = ("vllm_bench", "guidellm", "aiperf")
+
+# Each server has a copy, whose `fixed` has its own address.
+SERVING = Experiment(
+    name="inference.serving",
+    asks="Tokens/s and latency by concurrent requests",
+    kernel=KERNEL,
+    load="concurrency",
+    sweep=Sweep(concurrency=powers(1, 64)),
+    quick=Sweep(concurrency=(1, 4, 16)),
+    base=Sweep(concurrency=1),
+    fixed={"server": SERVER},
+    named_as={"server": "server"},
+    peers=PEERS,
+    default=False,
+)
+
+SERVING_RATE = Experiment(
+    name="inference.serving_rate",
+    asks="Latency by request rate (open loop)",
+    kernel=KERNEL,
+    load="rate",
+    sweep=Sweep(rate=(1.0, 2.0, 5.0, 10.0, 20.0)),
+    fixed={"server": SERVER, "arrivals": "poisson"},
+    peers=PEERS,
+    named_as={"server": "server"},
+    default=False,
+)
+
+# A rate of 0 leaves the trace its own times.
+SERVING_TRACE = Experiment(
+    name="inference.serving_trace",
+    asks="Latency of a replayed trace (open loop)",
+    kernel=KERNEL,
+    load="rate",
+    sweep=Sweep(rate=0.0),
+    fixed={"server": SERVER, "arrivals": "trace"},
+    named_as={"server": "server"},
+    default=False,
+)

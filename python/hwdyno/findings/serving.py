@@ -1,0 +1,387 @@
+"""Rules on a served language model: failures, late requests, a busy client, cut answers, over-saturation, the limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from hwdyno.curves import REACHED_SHARE
+from hwdyno.findings.applies import Applies, Rule
+from hwdyno.findings.limits import BUSY
+from hwdyno.findings.open_loop import MISSED, chance
+from hwdyno.findings.rule import Case, Verdict, as_number, percent
+from hwdyno.statistics import early_stopping_count
+from hwdyno.units import format_count, format_ns, plural
+from hwdyno.words import ExperimentResult, Latency, Measurement
+
+KERNEL = "inference_serving"
+LATE_SHARE = 0.1
+"""Send lag (p99) as a share of the median TTFT, above which times from the sent time leave a wait out."""
+SHORT_SHARE = 0.05
+CACHED_SHARE = 0.1
+SEVERAL = 1.2
+"""Tokens a chunk from which on gaps between chunks are no inter-token latency."""
+GROWTH = 0.5
+"""Growth of a request's time from one load to another, as a share, from which on something limits it."""
+GROWS = 0.2
+"""Least growth over a reading, as a share of the mean, of a queue without end."""
+GOOD = 0.9
+"""Share of the ceiling from which on a load is as good as the best."""
+
+
+def time_of(point: Measurement, kind: str) -> Latency | None:
+    """One kind of a point's times: ``first_token``, ``per_token`` …; none where it was not measured."""
+    return next((one.latency_ns[kind] for one in point.streams if kind in one.latency_ns), None)
+
+
+def percentile(latency: Latency | None, name: str) -> str:
+    """``p99 310 ms``; ``p99 too few (120 of 459)`` below MLPerf's count of queries for that percentile."""
+    if latency is None:
+        return f"{name} not measured"
+    least = early_stopping_count({"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}[name])
+    value = {"p50": latency.p50, "p90": latency.p90, "p99": latency.p99, "p999": latency.p999}[name]
+    shown = name.replace("p999", "p99.9")
+    return f"{shown} {format_ns(value)}" if value and latency.count >= least else f"{shown} too few ({latency.count})"
+
+
+def _detail(point: Measurement, name: str) -> float:
+    return as_number(point.details.get(name)) or 0.0
+
+
+def serving_faults(case: Case) -> Verdict | None:
+    """Requests that failed are in no percentile; their share says how much is missing."""
+    point, failed = case.point, sum(fault.count for fault in case.point.faults)
+    share = failed / (failed + point.operations) if failed else 0.0
+    kinds = ", ".join(f"{fault.says} ({fault.count})" for fault in point.faults[:3])
+    return Verdict(
+        "warning",
+        f"{percent(share)} of the requests failed ({case.label}): {kinds}. They are in no percentile.",
+        {"failed": failed, "share": share},
+        f"Read the server's log, and try a lower load: {_half(case)}",
+        weight=share,
+    )
+
+
+def _half(case: Case) -> str:
+    """The command at half of the load."""
+    if case.result.load_axis.role == "rate":
+        # A trace at its own times has a rate of 0.
+        rate = case.number("rate") or case.point.throughput.value or 1.0
+        return case.command(rate=float(f"{rate / 2:.3g}"))
+    return case.command(concurrency=max(1, int((case.number("concurrency") or 1.0) / 2)))
+
+
+def serving_late(case: Case) -> Verdict | None:
+    """Requests that the client sent late: without their wait percentiles are too good (coordinated omission)."""
+    lag, first = time_of(case.point, "send_lag"), time_of(case.point, "first_token_sent")
+    if lag is None or first is None or not lag.p99 or not first.p50 or lag.p99 <= LATE_SHARE * first.p50:
+        return None
+    waited = int(_detail(case.point, "waited_for_connection"))
+    connections = case.number("connections") or 1
+    why = (
+        f" {plural(waited, 'request')} a reading waited for one of {plural(connections, 'connection')}."
+        if waited
+        else " The client's processor was busy or taken by others."
+    )
+    advice = f"Allow more connections: {case.command(connections=int(4 * connections))}" if waited else _half(case)
+    return Verdict(
+        "warning",
+        f"Requests were sent late ({case.label}): the send lag has p99 {format_ns(lag.p99)}, against a median TTFT of "
+        f"{format_ns(first.p50)} from the sent time.{why} "
+        "Times count from the schedule, so they include it.",
+        {"send_lag_ns_p99": lag.p99, "first_token_ns_p50": first.p50, "waited_for_connection": waited},
+        advice if waited else f"Try a lower load, or a client on another machine: {advice}",
+        weight=lag.p99 / first.p50,
+        # What the client keeps back, the server cannot answer.
+        explains=("serving_rate",) if waited else (),
+    )
+
+
+def serving_client_bound(case: Case) -> Verdict | None:
+    """The load generator's only thread is full: it measures itself."""
+    share = case.cpu_share
+    if share is None or share <= BUSY:
+        return None
+    each = _detail(case.point, "client_cpu_s_a_chunk") * 1e9
+    return Verdict(
+        "warning",
+        f"Client-bound ({case.label}): the load generator used {percent(share)} of its core, {format_ns(each)} a "
+        "chunk. This is what the client can read, not the server's limit.",
+        {"cpu_share": share, "limit": BUSY, "client_cpu_ns_a_chunk": each},
+        f"Split the load over two clients, each with half: {_half(case)}",
+        weight=share,
+    )
+
+
+def serving_short(case: Case) -> Verdict | None:
+    """Answers shorter than requested: the server ended them, so tokens/s of equal lengths are compared with less."""
+    share = _detail(case.point, "short_share")
+    if share <= SHORT_SHARE:
+        return None
+    mean = _detail(case.point, "output_tokens_mean")
+    return Verdict(
+        "warning",
+        f"Answers ended early ({case.label}): {percent(share)} have fewer tokens than requested, {format_count(mean)} "
+        "on average. Their lengths are the model's choice.",
+        {"short_share": share, "output_tokens_mean": mean},
+        f"Let the server go on past an end token, if it can: {case.command(ignore_eos=True)}",
+        weight=share,
+    )
+
+
+def serving_cached(case: Case) -> Verdict | None:
+    """Prompts that the server took from its prefix cache: their TTFT is no time of a prompt."""
+    share = _detail(case.point, "cached_share")
+    if share <= CACHED_SHARE or case.parameter("reuse_prompts"):
+        return None
+    return Verdict(
+        "warning",
+        f"Prompts came from the server's prefix cache ({case.label}): {percent(share)} of their tokens were not "
+        "computed again, so TTFT is too short.",
+        {"cached_share": share},
+        "Turn the server's prefix cache off. Where the cache is what you measure, say so: "
+        + case.command(reuse_prompts=True),
+        weight=share,
+    )
+
+
+def serving_chunks(case: Case) -> Verdict | None:
+    """Several tokens a chunk: gaps between chunks are longer than those between tokens."""
+    each = _detail(case.point, "tokens_a_chunk")
+    gap, token = time_of(case.point, "chunk_gap"), time_of(case.point, "per_token")
+    if each < SEVERAL or gap is None or token is None:
+        return None
+    return Verdict(
+        "info",
+        f"A chunk has {each:.2g} tokens ({case.label}): the gap between chunks is {format_ns(gap.mean)}, a token takes "
+        f"{format_ns(token.mean)}. Tools that call the gap inter-token latency show the first.",
+        {"tokens_a_chunk": each, "chunk_gap_ns": gap.mean, "per_token_ns": token.mean},
+        "Compare TPOT, which has the server's count of tokens.",
+        weight=each,
+    )
+
+
+def serving_rate(case: Case) -> Verdict | None:
+    """A rate that was not served: over-saturated where requests in flight and TTFT both grew all the time."""
+    offered = case.number("rate")
+    reached = case.point.rate or case.point.throughput
+    if not offered or not reached.value:
+        return None
+    share = reached.value / offered
+    if share >= MISSED - chance(case.point, share):
+        return None
+    flight, first = (_detail(case.point, f"{name}_growth") for name in ("in_flight", "first_token"))
+    both = min(flight, first) > GROWS
+    room = float(f"{0.7 * reached.value:.2g}")
+    grew = (
+        f"Requests in flight grew by at least {percent(flight)} of their mean during a reading, TTFT by "
+        f"{percent(first)}. Latency is the backlog of this runtime, not the server's."
+        if both
+        else "Its requests in flight did not grow steadily: it stalled, or the reading was too short to tell."
+    )
+    return Verdict(
+        "warning",
+        f"{'Over-saturated' if both else 'Rate not reached'} ({case.label}): {format_count(reached.value)} of "
+        f"{format_count(offered)} requests/s ({percent(share)}). {grew}",
+        {"offered": offered, "reached": reached.value, "share": share, "in_flight_growth": flight,
+         "first_token_growth": first},
+        f"Request a rate that it can serve: {case.command(rate=room)}"
+        if both
+        else f"Measure longer: {case.command(runtime=60)}",
+        weight=1 - share,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """One load and what it gave."""
+
+    at: int
+    load: float
+    point: Measurement
+
+    @property
+    def tokens_s(self) -> float:
+        return _detail(self.point, "output_tokens_s")
+
+
+def _in_order(result: ExperimentResult, points: Iterable[int]) -> list[_Served]:
+    found = ((at, as_number(result.points[at].parameters.get(result.load)), result.points[at]) for at in points)
+    valid = [_Served(at, load, one) for at, load, one in found if load and one.validity != "invalid" and one.operations]
+    return sorted(valid, key=lambda one: one.load)
+
+
+def serving_capacity(case: Case) -> Verdict | None:
+    """The best load: the least one that gives 90% of the most, with its tokens/s and its times."""
+    curve = case.curve
+    served = _in_order(case.result, curve.points) if curve is not None else []
+    if curve is None or not served or not served[0].tokens_s:
+        return None
+    is_open = case.result.load_axis.role == "rate"
+    kept_up = [one for one in served if not is_open or _kept_up(one)]
+    if not kept_up:
+        return None
+    most = max(kept_up, key=lambda one: one.tokens_s)
+    ceiling = curve.ceiling.value * (most.tokens_s / most.point.throughput.value) if curve.ceiling else most.tokens_s
+    enough = GOOD * (most.tokens_s if is_open else min(ceiling, most.tokens_s))
+    best = next(one for one in kept_up if one.tokens_s >= enough)
+    first, each = time_of(best.point, "first_token"), time_of(best.point, "per_token")
+    noun = "requests/s" if is_open else "concurrent requests" if best.load != 1 else "concurrent request"
+    load = f"{format_count(best.load)} {noun}"
+    targets = _targets(case, best.point)
+    edge = (
+        f" The most was {format_count(most.tokens_s)} tokens/s at {format_count(most.load)}."
+        if most is not best
+        else ""
+    )
+    more = ",".join(f"{factor * most.load:g}" for factor in (2, 4))
+    return Verdict(
+        "info",
+        f"Best load: {load}, {format_count(best.tokens_s)} tokens/s, {format_count(best.point.throughput.value)} "
+        f"requests/s. TTFT {percentile(first, 'p50')}, {percentile(first, 'p99')}; TPOT {percentile(each, 'p50')}, "
+        f"{percentile(each, 'p99')}.{targets}{edge}",
+        {
+            "headline": {"title": f"tokens/s at {load}", "value": round(best.tokens_s, 1)},
+            "best": best.load,
+            "tokens_s": {one.load: one.tokens_s for one in served},
+            "first_token_ns_p50": {one.load: _median(one.point, "first_token") for one in served},
+            "per_token_ns_p50": {one.load: _median(one.point, "per_token") for one in served},
+            "goodput_requests_s": {one.load: _detail(one.point, "goodput_requests_s") for one in served},
+        },
+        f"Try more load, since throughput still rises: {case.command(**{case.result.load: more})}"
+        if best is served[-1]
+        else f"Repeat that load alone, longer: {case.command(**{case.result.load: best.load, 'runtime': 60})}",
+        points=tuple(one.at for one in served),
+    )
+
+
+def _median(point: Measurement, kind: str) -> float | None:
+    found = time_of(point, kind)
+    return None if found is None else found.p50
+
+
+def _kept_up(one: _Served) -> bool:
+    share = one.point.throughput.value / one.load
+    return share >= REACHED_SHARE - chance(one.point, share)
+
+
+def _targets(case: Case, point: Measurement) -> str:
+    """Goodput, where a target was given."""
+    if not any(as_number(case.result.fixed.get(name)) or as_number(point.parameters.get(name)) for name in
+               ("ttft_target", "tpot_target")):  # fmt: skip
+        return ""
+    share = _detail(point, "good_share")
+    return f" {percent(share)} of the requests met the targets ({_detail(point, 'goodput_requests_s'):.3g}/s goodput)."
+
+
+def serving_limit(case: Case) -> Verdict | None:
+    """What limits a server past its knee, by where the time of a request goes and what was sampled meanwhile."""
+    curve = case.curve
+    served = _in_order(case.result, curve.points) if curve is not None else []
+    if len(served) < 2 or served[-1].load < 2 * served[0].load:
+        return None
+    least, most = served[0], served[-1]
+    gain = most.point.throughput.value / least.point.throughput.value
+    if gain > GOOD * most.load / least.load:
+        return None  # It still scales with the load: nothing limits it yet.
+    busy = most.point.conditions.get("cpu_busy")
+    client = Case(case.run, case.result, most.at).cpu_share
+    spent = _Spent.of(least.point, most.point)
+    reason, kind = _reason(spent, busy, client)
+    if busy is not None and kind != "processors":
+        reason += f" This machine's processors were {percent(busy)} busy."
+    return Verdict(
+        "info",
+        f"Limit from {format_count(least.load)} to {format_count(most.load)} concurrent requests, which give "
+        f"{gain:.2g}x the throughput: {reason}",
+        {"limit": kind, "gain": gain, "cpu_busy": busy, "client_cpu_share": client,
+         "first_token_ns": spent.first_ns, "per_token_ns": spent.token_ns},
+        _next_step(case, kind, most.load),
+        points=(least.at, most.at),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Spent:
+    """Where the time of a request goes at two loads, medians in ns."""
+
+    first_ns: tuple[float, float]
+    token_ns: tuple[float, float]
+    tokens: float
+    """After the first one."""
+    server_prompt_s: tuple[float, float]
+    """The server's own time of a prompt; 0 where it gives none."""
+
+    @classmethod
+    def of(cls, least: Measurement, most: Measurement) -> _Spent:
+        both = (least, most)
+        first, token = (tuple(_median(one, kind) or 0.0 for one in both) for kind in ("first_token", "per_token"))
+        prompt = tuple(_detail(one, "server_prompt_s") for one in both)
+        return cls(
+            (first[0], first[1]),
+            (token[0], token[1]),
+            max(0.0, _detail(most, "output_tokens_mean") - 1),
+            (prompt[0], prompt[1]),
+        )
+
+    @property
+    def grown(self) -> tuple[float, float]:
+        """How much longer a request takes, before its first token and after, as shares of the whole at the least."""
+        whole = self.first_ns[0] + self.tokens * self.token_ns[0]
+        after = self.tokens * (self.token_ns[1] - self.token_ns[0])
+        return ((self.first_ns[1] - self.first_ns[0]) / whole, after / whole) if whole > 0 else (0.0, 0.0)
+
+
+def _reason(spent: _Spent, busy: float | None, client: float | None) -> tuple[str, str]:
+    """What the figures say, and its name."""
+    if client is not None and client > BUSY:
+        return f"the client, which used {percent(client)} of its core.", "client"
+    first, after = spent.grown
+    ttft, tpot = (f"{format_ns(one[0])} to {format_ns(one[1])}" for one in (spent.first_ns, spent.token_ns))
+    if first > max(GROWTH, after):
+        before, now = spent.server_prompt_s
+        alone = f" The server computes a prompt in {format_ns(now * 1e9)}." if before and now else ""
+        return (
+            f"the server's queue. Requests wait before their first token, for a slot or for others' prompts "
+            f"(TTFT {ttft}, TPOT {tpot}).{alone}",
+            "queue",
+        )
+    if busy is not None and busy > BUSY:
+        return f"the processors of this machine, {percent(busy)} busy.", "processors"
+    if after > GROWTH:
+        return (
+            f"what the requests of a batch share, memory bandwidth or arithmetic. A token slows down for all (TPOT "
+            f"{tpot}, TTFT {ttft}).",
+            "batch",
+        )
+    return f"not identified (TTFT {ttft}, TPOT {tpot}).", "unknown"
+
+
+def _next_step(case: Case, kind: str, most: float) -> str:
+    if kind == "queue":
+        return "Give the server more slots (llama.cpp --parallel, vLLM --max-num-seqs), and repeat: " + case.command()
+    if kind == "client":
+        return f"Split the load over two clients, each with half: {case.command(concurrency=max(1, int(most / 2)))}"
+    if kind == "processors":
+        return f"Give the server more processors, or the client another machine, and repeat: {case.command()}"
+    return f"Compare with this machine's memory bandwidth: {case.named('memory')}"
+
+
+_SERVING = Applies(kernels=(KERNEL,))
+RULES = (
+    Rule(
+        "serving_faults", "point", serving_faults, replace(_SERVING, needs=("faults",)), degrades=True,
+        instead_of=("faults",),
+    ),
+    Rule("serving_late", "point", serving_late, _SERVING, degrades=True),
+    Rule("serving_client_bound", "point", serving_client_bound, _SERVING, degrades=True, instead_of=("client_bound",)),
+    Rule("serving_short", "point", serving_short, replace(_SERVING, needs=("details.short_share",)), degrades=True),
+    Rule("serving_cached", "point", serving_cached, replace(_SERVING, needs=("details.cached_share",)), degrades=True),
+    Rule("serving_chunks", "point", serving_chunks, replace(_SERVING, needs=("details.tokens_a_chunk",))),
+    Rule(
+        "serving_rate", "point", serving_rate, replace(_SERVING, needs=("notes.rate_not_reached",)), degrades=True,
+        instead_of=("rate_not_reached",),
+    ),
+    Rule("serving_capacity", "curve", serving_capacity, _SERVING),
+    Rule("serving_limit", "curve", serving_limit, replace(_SERVING, roles=("concurrency",))),
+)  # fmt: skip

@@ -1,0 +1,85 @@
+"""What load generators for language models report, under one set of names: each tool's words stand for its formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from hwdyno.foreign import Table
+from hwdyno.formats import printed
+from hwdyno.words import Claim, Concurrency, Latency, Measurement, Parameters, Run, Stream
+
+KERNEL = "inference_serving"
+ERROR = 0.01
+"""Tools print durations and rates with three digits or more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """One load. Times are by the names of ``serving.figures``, each in ns."""
+
+    requests_s: float
+    output_tokens_s: float
+    completed: int
+    elapsed_s: float
+    users: int = 0
+    """Of a closed loop; 0 for an open one."""
+    rate: float = 0.0
+    failed: int = 0
+    output_tokens: int = 0
+    """All; 0 where only the rate is stated."""
+    times: Mapping[str, Latency] = field(default_factory=dict)
+
+
+def latency_of(values: Table, scale: float, names: Mapping[str, str], count: int) -> Latency | None:
+    """A distribution of printed percentiles; ``names`` has the tool's key of ``mean``, ``p50`` …"""
+    found = {name: values.number(key) * scale for name, key in names.items() if key in values}
+    if not found.get("mean"):
+        return None
+    p50, p90, p99, p999, least, most = (found.get(name) for name in ("p50", "p90", "p99", "p999", "min", "max"))
+    return Latency(found["mean"], p50, p90, p99, p999, least, most, count)
+
+
+def run_of(form: str, tool: str, text: str, name: str, loads: list[Reported], version: str = "") -> Run:
+    """A Run of these loads: closed and open ones are two experiments."""
+    groups: dict[str, list[Measurement]] = {"concurrency": [], "rate": []}
+    for one in loads:
+        groups["rate" if one.rate else "concurrency"].append(_point(one))
+    tables = [
+        printed.experiment(f"inference.{axis}", f"{tool} results by {axis}", KERNEL, axis, points)
+        for axis, points in groups.items()
+    ]
+    return printed.run(form, tool, text, name, tables, version)
+
+
+def _point(one: Reported) -> Measurement:
+    parameters: Parameters = {"rate": one.rate} if one.rate else {"concurrency": one.users}
+    times = dict(one.times)
+    total = times.pop("total", None)
+    stream = Stream("request", one.completed, 0, latency_ns={"total": total} if total else {})
+    made = printed.point(
+        parameters,
+        one.requests_s,
+        "operations/s",
+        output_tokens_s=one.output_tokens_s,
+        failed_share=one.failed / max(1, one.failed + one.completed),
+    )
+    claims = []
+    if one.elapsed_s > 0:
+        claims.append(_claim("requests/s", one.requests_s, one.completed / one.elapsed_s, "completed / duration"))
+    if one.elapsed_s > 0 and one.output_tokens:
+        follows = one.output_tokens / one.elapsed_s
+        claims.append(_claim("tokens/s", one.output_tokens_s, follows, "output tokens / duration"))
+    return replace(
+        made,
+        latency_ns=total,
+        streams=(stream, Stream("token", 0, 0, latency_ns=times)),
+        elapsed_s=one.elapsed_s,
+        operations=one.completed,
+        concurrency=Concurrency(float(one.users), None) if one.users else None,
+        claims=tuple(claims),
+    )
+
+
+def _claim(what: str, stated: float, follows: float, formula: str) -> Claim:
+    return Claim(what, stated, follows, "1/s", formula, ERROR)

@@ -1,0 +1,133 @@
+"""A fleet in words and as JSON: which node is slow, in what, by how much, and what is different about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hwdyno.fleet.slow import FALSE_RATE, LEAST_NODES, Fleet, Loss, Slow
+from hwdyno.printable import printable
+from hwdyno.report.compared import difference_words
+from hwdyno.report.trends import NOTHING_KNOWN, amount, name_of, shift_words
+from hwdyno.resources import find
+from hwdyno.trends.series import Key
+from hwdyno.units import format_percent, plural
+
+MOST_LOSSES = 3
+"""Figures of a resource that are listed; all of them are in the JSON."""
+MOST_FACTS = 4
+MOST_ALONE = 6
+
+Labels = Mapping[str, Mapping[Key, str]]
+"""By slow node: the names of its points."""
+
+
+def heading(fleet: Fleet) -> str:
+    """How many nodes were judged, and whether one is slow."""
+    judged = fleet.nodes - len(fleet.alone)
+    if not fleet.figures:
+        return (
+            f"{plural(fleet.nodes, 'node')}; none was judged: at least {LEAST_NODES} with the same processor must have "
+            "measured the same points."
+        )
+    seen = f" ({plural(fleet.figures, 'figure')} compared)"
+    if fleet.slow:
+        verb = "is" if len(fleet.slow) == 1 else "are"
+        return f"{len(fleet.slow)} of {plural(judged, 'node')} {verb} slow{seen}."
+    least = "" if fleet.seen_from is None else f"; a loss of {format_percent(fleet.seen_from)} in one would be named"
+    return f"No node of {judged} is slow{seen}{least}."
+
+
+def text_of(fleet: Fleet, labels: Labels) -> str:
+    """The whole fleet for a terminal: each slow node with its losses, what is different, and how to look closer."""
+    lines = [heading(fleet)]
+    for one in fleet.slow:
+        lines += ["", headline(one)]
+        for resource, losses in one.losses.items():
+            lines += [f"  {loss_words(loss, labels.get(one.node.name, {}))}" for loss in losses[:MOST_LOSSES]]
+            if len(losses) > MOST_LOSSES:
+                lines.append(f"  and {plural(len(losses) - MOST_LOSSES, 'figure')} more of {find(resource).title}")
+        lines.append(f"  different   {different_words(one)}")
+        if one.sound_run:
+            lines.append(f"  hwdyno compare {one.sound_run} {one.node.entry.id}")
+    if fleet.alone and fleet.figures:
+        names = ", ".join(node.name for node in fleet.alone[:MOST_ALONE])
+        more = ", …" if len(fleet.alone) > MOST_ALONE else ""
+        lines += [
+            "",
+            f"Not judged, for fewer than {LEAST_NODES} nodes with their processor measured the same: {names}{more}",
+        ]
+    return "\n".join(map(printable, lines)) + "\n"
+
+
+def headline(one: Slow) -> str:
+    """The node and its greatest loss in each resource."""
+    return f"{one.node.name}: {slow_words(one)}"
+
+
+def slow_words(one: Slow) -> str:
+    """The greatest loss in each resource, and in how many of its figures there is one."""
+    return "; ".join(
+        f"{find(resource).title} {format_percent(losses[0].share)} slower, "
+        f"{len(losses)} of {plural(one.shared[resource], 'figure')}"
+        for resource, losses in one.losses.items()
+    )
+
+
+def loss_words(loss: Loss, labels: Mapping[Key, str]) -> str:
+    """A figure beside what is usual."""
+    usual = amount(loss.usual, loss.unit)
+    return (
+        f"{name_of(loss, labels)}: {amount(loss.value, loss.unit)}, usually {usual} "
+        f"({format_percent(loss.share)} slower, {loss.deviations:.0f} standard deviations)"
+    )
+
+
+def different_words(one: Slow) -> str:
+    """The facts that set a node apart, those of what is slow first."""
+    facts = dict.fromkeys(
+        difference_words(fact) for resource in one.losses for fact in one.differences[resource][:MOST_FACTS]
+    )
+    return "; ".join([*facts, *map(shift_words, one.shifts)]) or NOTHING_KNOWN
+
+
+def plain_of(fleet: Fleet, labels: Labels) -> dict[str, Any]:
+    """The fleet as JSON; values in the units that are named, times in ns."""
+    return {
+        "nodes": fleet.nodes,
+        "figures": fleet.figures,
+        "false_discovery_rate": FALSE_RATE,
+        "least_loss_seen": fleet.seen_from,
+        "not_judged": [node.name for node in fleet.alone],
+        "slow": [_plain(one, labels.get(one.node.name, {})) for one in fleet.slow],
+    }
+
+
+def _plain(one: Slow, labels: Mapping[Key, str]) -> dict[str, Any]:
+    return {
+        "node": one.node.name,
+        "run": one.node.entry.id,
+        "resources": {
+            resource: {
+                "shared_figures": one.shared[resource],
+                "losses": [
+                    {
+                        "figure": name_of(loss, labels),
+                        "parameters": dict(loss.parameters),
+                        "value": loss.value,
+                        "usual": loss.usual,
+                        "unit": loss.unit,
+                        "loss": loss.share,
+                        "standard_deviations": loss.deviations,
+                        "p_value": loss.p_value,
+                    }
+                    for loss in losses
+                ],
+                "different": [
+                    {"fact": fact.path, "usual": fact.before, "here": fact.after} for fact in one.differences[resource]
+                ],
+            }
+            for resource, losses in one.losses.items()
+        },
+        "conditions": {shift.condition: [shift.before, shift.after] for shift in one.shifts},
+    }

@@ -1,0 +1,225 @@
+"""A small server of a made language model: OpenAI's interface with known delays and every fault on demand.
+
+A request's ``model`` names what goes wrong: ``made`` for nothing, ``fault:cut`` … It runs in a thread of a test, or as
+a program of its own (``python -m model_server``), which prints its port.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+WORD = " tok"
+
+
+@dataclass
+class ModelServer:
+    """What it takes, and what it saw."""
+
+    prompt_s: float = 0.0
+    """Before the first token."""
+    token_s: float = 0.0
+    slots: int = 1 << 30
+    """Requests answered at once; more wait."""
+    tokens_a_chunk: int = 1
+    stop_after: int = 1 << 30
+    """Tokens after which an answer ends, whatever was request for."""
+    cached_share: float = 0.0
+    with_usage: bool = True
+    crlf: bool = False
+    closes: bool = False
+    """Close the connection after each answer."""
+    key: str = ""
+    tls: ssl.SSLContext | None = None
+    port: int = 0
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+    connections: int = 0
+    open_now: int = 0
+    most_open: int = 0
+
+    async def serve(self, ready: threading.Event | None = None, end: asyncio.Event | None = None) -> None:
+        """Listen on a free port of the loopback until ``end``."""
+        self.free = asyncio.Semaphore(self.slots)
+        server = await asyncio.start_server(self._client, "127.0.0.1", self.port, ssl=self.tls, backlog=4096)
+        self.port = server.sockets[0].getsockname()[1]
+        if ready is not None:
+            ready.set()
+        async with server:
+            await (end or asyncio.Event()).wait()
+
+    async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        self.open_now += 1
+        self.most_open = max(self.most_open, self.open_now)
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            while await self._exchange(reader, writer) and not self.closes:
+                pass
+        self.open_now -= 1
+        writer.close()
+
+    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        first, *lines = head.split("\r\n")
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        body = await reader.readexactly(int(headers.get("content-length", "0")))
+        if self.key and headers.get("authorization") != f"Bearer {self.key}":
+            _plain(writer, 401, {"error": {"message": "no such key"}})
+            return True
+        path = first.split(" ")[1]
+        if path.endswith("/v1/models"):
+            _plain(writer, 200, {"data": [{"id": "made"}]})
+            return True
+        if not path.endswith(("/v1/completions", "/v1/chat/completions")):
+            _plain(writer, 404, {"error": {"message": f"no {path}"}})
+            return True
+        request = json.loads(body)
+        self.bodies.append(request)
+        kind = str(request.get("model", "")).removeprefix("fault:")
+        async with self.free:
+            return await self._answer(request, path.endswith("chat/completions"), kind, writer)
+
+    async def _answer(self, request: dict[str, Any], chat: bool, kind: str, writer: asyncio.StreamWriter) -> bool:
+        if kind in {"429", "500", "503"}:
+            after = "Retry-After: 0.2\r\n" if kind == "429" else ""
+            _plain(writer, int(kind), {"error": {"message": "made to fail"}}, after)
+            return True
+        if kind == "hang":
+            await asyncio.sleep(3600)
+        if kind == "refuse":
+            writer.transport.abort()
+            return False
+        if kind == "html":
+            _raw(writer, 200, "text/html", b"<html>a page</html>")
+            return True
+        if kind == "whole":
+            _plain(writer, 200, {"choices": [{"text": "all at once"}], "usage": {"completion_tokens": 3}})
+            return True
+        if kind == "garbage":
+            writer.write(b"\x00\x01\x02 this is not HTTP\r\n\r\n")
+            return False
+        if kind == "endless_head":
+            while True:
+                writer.write(b"X-More: " + b"x" * 8000 + b"\r\n" if writer.can_write_eof() else b"")
+                await writer.drain()
+        await asyncio.sleep(self.prompt_s + (0.3 if kind == "slow" else 0.0))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n")
+        writer.write(b"Connection: close\r\n\r\n" if self.closes else b"\r\n")
+        if kind == "endless_line":
+            while True:
+                _chunk(writer, b"data: " + b"x" * 60_000)
+                await writer.drain()
+        if kind == "wrong_chunk":
+            writer.write(b"zz\r\nthis is no chunk\r\n")
+            return False
+        return await self._tokens(request, chat, kind, writer)
+
+    async def _tokens(self, request: dict[str, Any], chat: bool, kind: str, writer: asyncio.StreamWriter) -> bool:
+        wanted = min(int(request["max_tokens"]), self.stop_after)
+        text = "x" * 300_000 if kind == "huge" else WORD
+        if chat:
+            self._event(writer, {"choices": [{"index": 0, "delta": {"role": "assistant", "content": None}}]})
+        done, due = 0, time.perf_counter()
+        while done < wanted:
+            count = min(self.tokens_a_chunk, wanted - done)
+            if done:
+                due += self.token_s * count
+                await asyncio.sleep(max(0.0, due - time.perf_counter()))
+            done += count
+            if kind == "cut" and done > wanted // 2:
+                writer.transport.abort()
+                return False
+            if kind == "not_json" and done > wanted // 2:
+                self._data(writer, b"{not json")
+            if kind == "error" and done > wanted // 2:
+                self._event(writer, {"error": {"message": "out of memory", "code": 500}})
+            choice: dict[str, Any] = {"index": 0, "finish_reason": "length" if done == wanted else None}
+            choice |= {"delta": {"content": text * count}} if chat else {"text": text * count}
+            self._event(writer, {"choices": [choice], "sent_ns": time.perf_counter_ns()})
+            await writer.drain()
+        prompt = request.get("prompt")
+        prompts = len(prompt) if isinstance(prompt, list) else len(str(prompt or request.get("messages")).split())
+        if self.with_usage:
+            usage: dict[str, Any] = {"prompt_tokens": prompts, "completion_tokens": done}
+            if self.cached_share:
+                usage["prompt_tokens_details"] = {"cached_tokens": int(self.cached_share * prompts)}
+            self._event(writer, {"choices": [], "usage": usage})
+        if kind != "no_done":
+            self._data(writer, b"[DONE]")
+        writer.write(b"0\r\n\r\n")
+        await writer.drain()
+        return True
+
+    def _event(self, writer: asyncio.StreamWriter, event: dict[str, Any]) -> None:
+        self._data(writer, json.dumps(event).encode())
+
+    def _data(self, writer: asyncio.StreamWriter, data: bytes) -> None:
+        end = b"\r\n\r\n" if self.crlf else b"\n\n"
+        _chunk(writer, b"data: " + data + end)
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[str]:
+        """Serve in a thread; its URL."""
+        ready, loop = threading.Event(), asyncio.new_event_loop()
+        end = asyncio.Event()
+        thread = threading.Thread(target=lambda: loop.run_until_complete(self._all(ready, end)), daemon=True)
+        thread.start()
+        assert ready.wait(10)
+        try:
+            yield f"http{'s' if self.tls else ''}://127.0.0.1:{self.port}"
+        finally:
+            loop.call_soon_threadsafe(end.set)
+            thread.join(10)
+            loop.close()
+
+    async def _all(self, ready: threading.Event, end: asyncio.Event) -> None:
+        await self.serve(ready, end)
+        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+
+def _chunk(writer: asyncio.StreamWriter, data: bytes) -> None:
+    writer.write(b"%x\r\n%b\r\n" % (len(data), data))
+
+
+def _plain(writer: asyncio.StreamWriter, status: int, document: object, headers: str = "") -> None:
+    _raw(writer, status, "application/json", json.dumps(document).encode(), headers)
+
+
+def _raw(writer: asyncio.StreamWriter, status: int, kind: str, body: bytes, headers: str = "") -> None:
+    head = f"HTTP/1.1 {status} Made\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n{headers}\r\n"
+    writer.write(head.encode() + body)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--prompt-s", type=float, default=0.0)
+    parser.add_argument("--token-s", type=float, default=0.0)
+    parser.add_argument("--slots", type=int, default=1 << 30)
+    parser.add_argument("--port-file", type=Path, required=True)
+    args = parser.parse_args()
+    server = ModelServer(args.prompt_s, args.token_s, args.slots)
+
+    async def serve() -> None:
+        ready = threading.Event()
+        task = asyncio.create_task(server.serve(ready))
+        while not ready.is_set():
+            await asyncio.sleep(0.01)
+        args.port_file.write_text(str(server.port))
+        await task
+
+    asyncio.run(serve())
+
+
+if __name__ == "__main__":
+    main()

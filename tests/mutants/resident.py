@@ -1,0 +1,257 @@
+"""Tries changes in forks of a process that has collected the tests: a change costs its tests, and no import."""
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+import signal
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+from mutants.changes import ROOT, Change
+from mutants.covered import KEPT, LONG, Covered, Recorder, is_cache, join, kept, key, test_files
+
+SCRATCH = ROOT / "target/mutants/scratch"
+SLOWER, LEAST_S = 5.0, 15.0
+"""A change under which the tests take so many times longer, and so many seconds more, hangs."""
+KILLED, ALIVE, ELSEWHERE = 1, 0, 77
+"""What a fork ends with; ``ELSEWHERE`` is a change that only a new import shows."""
+
+
+class _Known:
+    """What is looked for in every fork, found once."""
+
+    functions: dict[str, list[FunctionType]]
+    """By file."""
+    caches: list[Any]
+
+    @classmethod
+    def find(cls) -> None:
+        cls.functions, cls.caches = defaultdict(list), []
+        for one in gc.get_objects():
+            if isinstance(one, FunctionType):
+                cls.functions[one.__code__.co_filename].append(one)
+            elif is_cache(one):
+                cls.caches.append(one)
+
+
+@dataclass
+class Trial:
+    """A change that is being tried."""
+
+    number: int
+    deadline: float
+
+
+def run(chosen: Sequence[Change], jobs: int, budget_s: float, report: Callable[[int, str], None]) -> None:
+    """Try changes; ``report`` learns of each one's number and what became of it.
+
+    A change is ``killed`` or ``hangs``, is ``alive`` or ``untested``, or shows ``elsewhere``, after a new import.
+    """
+    options = [
+        "-q",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "--no-header",
+        "--capture=no",
+        "-p",
+        "no:timeout",
+    ]
+    options += ["-p", "no:timeout", "-o", "addopts=", "-k", " and ".join(f"not {one}" for one in LONG)]
+    os.chdir(ROOT)
+    pytest.main([*options, *test_files()], plugins=[_Resident(chosen, jobs, budget_s, report)])
+
+
+class _Resident:
+    """A plugin of pytest that tries changes instead of running the tests once."""
+
+    def __init__(
+        self, chosen: Sequence[Change], jobs: int, budget_s: float, report: Callable[[int, str], None]
+    ) -> None:
+        self.chosen, self.jobs, self.budget_s, self.report = chosen, jobs, budget_s, report
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        items = {item.nodeid: item for item in session.items}
+        known = kept()
+        if known is None:
+            known = _traced(session, self.jobs)
+        if known is None:
+            raise SystemExit("the traced run of tests ended early")
+        if not self.chosen:
+            return True
+        _Known.find()
+        gc.freeze()
+        self._try_all(items, known)
+        return True
+
+    def _try_all(self, items: dict[str, pytest.Item], known: Covered) -> None:
+        waiting = list(range(len(self.chosen)))
+        running: dict[int, Trial] = {}
+        while waiting or running:
+            while waiting and len(running) < self.jobs:
+                number = waiting.pop(0)
+                change = self.chosen[number]
+                tests = within(known, known.of(change.path, change.line), self.budget_s)
+                if not tests:
+                    self.report(number, "untested")
+                    continue
+                seconds = sum(known.seconds[one] for one in tests)
+                child = _fork(lambda change=change, tests=tests: _try(change, [items[one] for one in tests]))  # type: ignore[misc]
+                running[child] = Trial(number, time.monotonic() + LEAST_S + SLOWER * seconds)
+            for child, status in list(_ended(running)):
+                word = {ALIVE: "alive", ELSEWHERE: "elsewhere", -signal.SIGKILL: "hangs"}.get(status, "killed")
+                self.report(running.pop(child).number, word)
+            time.sleep(0.005)
+
+
+def within(known: Covered, tests: Sequence[str], budget_s: float) -> list[str]:
+    """The quickest tests that take so long in all; at least one."""
+    found: list[str] = []
+    spent = 0.0
+    for one in tests:
+        spent += known.seconds[one]
+        if found and spent > budget_s:
+            break
+        found.append(one)
+    return found
+
+
+def _ended(running: dict[int, Trial]) -> Iterator[tuple[int, int]]:
+    """The forks that are over, with their status; one that hangs is ended."""
+    for child, trial in list(running.items()):
+        done, status = os.waitpid(child, os.WNOHANG)
+        if not done and time.monotonic() > trial.deadline:
+            os.killpg(child, signal.SIGKILL)
+            done, status = os.waitpid(child, 0)
+        if done:
+            shutil.rmtree(SCRATCH / str(child), ignore_errors=True)
+            yield child, os.waitstatus_to_exitcode(status)
+
+
+def _fork(body: Callable[[], int]) -> int:
+    """A fork in a process group of its own, with folders of its own; its status is what the body returns."""
+    sys.stdout.flush()
+    child = os.fork()
+    if child:
+        return child
+    status = ELSEWHERE
+    try:
+        os.setpgid(0, 0)
+        scratch = SCRATCH / str(os.getpid())
+        scratch.mkdir(parents=True, exist_ok=True)
+        os.environ["TMPDIR"] = str(scratch)
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(nothing, stream)
+        status = body()
+    finally:
+        os._exit(status)
+
+
+def _traced(session: pytest.Session, jobs: int) -> Covered | None:
+    """Run the tests in forks, each the tests of some files, to learn which lines they run."""
+    before = key()
+    KEPT.parent.mkdir(parents=True, exist_ok=True)
+    names = sorted({item.path.name for item in session.items})
+    children = []
+    for job in range(jobs):
+        chosen = {name for at, name in enumerate(names) if at % jobs == job}
+        child = os.fork()
+        if not child:
+            try:
+                _record([item for item in session.items if item.path.name in chosen], session, job)
+            finally:
+                os._exit(1)
+        children.append(child)
+    statuses = [os.waitpid(child, 0)[1] for child in children]
+    if any(statuses):
+        return None
+    join(jobs, before)
+    return kept()
+
+
+def _record(items: Sequence[pytest.Item], session: pytest.Session, job: int) -> None:
+    recorder = Recorder()
+    session.config.pluginmanager.register(recorder)
+    folder = SCRATCH / f"traced-{job}"
+    _folder_at(items[0], folder)
+    for item, following in zip(items, [*items[1:], None], strict=True):
+        item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
+    recorder.keep(job)
+    shutil.rmtree(folder, ignore_errors=True)
+    os._exit(0)
+
+
+def _folder_at(item: pytest.Item, path: Path) -> None:
+    """Let the tests' temporary folders lie here."""
+    factory = item.config._tmp_path_factory  # type: ignore[attr-defined]
+    factory._given_basetemp, factory._basetemp = path / "pytest", None
+    path.mkdir(parents=True, exist_ok=True)
+
+
+def _try(change: Change, items: Sequence[pytest.Item]) -> int:
+    """Whether one of these tests fails under the change, in the fork."""
+    if not patched(change, _Known.functions[str(ROOT / change.path)]):
+        return ELSEWHERE
+    for one in _Known.caches:
+        one.cache_clear()
+    _folder_at(items[0], SCRATCH / str(os.getpid()))
+    # What is advised is parsed by each test; performed as a dry run it is by the tests of advice.
+    sys.modules["conftest"].SIMULATED = ()  # type: ignore[attr-defined]
+    for item, following in zip(items, [*items[1:], None], strict=True):
+        if any(report.failed for report in runtestprotocol(item, log=False, nextitem=following)):
+            return KILLED
+    return ALIVE
+
+
+def patched(change: Change, functions: Sequence[FunctionType]) -> bool:
+    """Give the functions of this process the code of the change; false where it is not in functions alone."""
+    path = str(ROOT / change.path)
+    old = compile((ROOT / change.path).read_text(), path, "exec")
+    pairs = list(_differing(old, compile(change.code(), path, "exec")))
+    if not pairs or any(before.co_flags & 2 == 0 for before, _ in pairs):  # 2: CO_NEWLOCALS, a function
+        return False
+    for before, after in pairs:
+        users = [one for one in functions if one.__code__ == before]
+        # A function within a function is made anew by the outer one, whose constants hold its code.
+        if not users and not any(before in outer.co_consts for outer, _ in pairs):
+            return False
+        if any(one.__code__.co_freevars != after.co_freevars for one in users):
+            return False
+        for one in users:
+            one.__code__ = after
+    return True
+
+
+def _differing(before: CodeType, after: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
+    """The code objects that differ, the outer ones first; a module or class only if it does so itself."""
+    inner = [(one, other) for one, other in zip(before.co_consts, after.co_consts, strict=False) if _is_code(one)]
+    alike = _bare(before) == _bare(after)
+    if not alike or (before.co_flags & 2 and any(True for pair in inner for _ in _differing(*pair))):
+        yield before, after
+    for one, other in inner:
+        if _is_code(other):
+            yield from _differing(one, other)
+
+
+def _is_code(value: object) -> bool:
+    return isinstance(value, CodeType)
+
+
+def _bare(code: CodeType) -> tuple[object, ...]:
+    """What a code object does itself, without those within."""
+    constants = tuple("code" if _is_code(one) else (type(one), one) for one in code.co_consts)
+    return code.co_code, repr(constants), code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars

@@ -1,0 +1,173 @@
+"""A served language model that does not exist: continuous batching with slots, by the clock of a simulation.
+
+Each step gives every running request one token and takes ``step_s`` plus ``sequence_s`` a request; a prompt is computed
+between steps. What is true of it is known: ``capacity_s`` and what limits it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+from hwdyno.serving.figures import Request
+from hwdyno.serving.prompts import Prompt
+from hwdyno.serving.reading import Taken, reading_of
+from hwdyno.workloads.inference_serving import KERNEL, load_of
+
+
+@dataclass(frozen=True)
+class SimulatedServer:
+    """Its laws, and what is planted."""
+
+    prompt_s: float = 0.020
+    """Of one prompt, while no token is made."""
+    step_s: float = 0.010
+    sequence_s: float = 0.0002
+    slots: int = 8
+    noise: float = 0.02
+    tokens_a_chunk: int = 1
+    client_s_a_chunk: float = 8e-6
+    """CPU time of the client."""
+    is_client_full: bool = False
+    failed_share: float = 0.0
+    ends_after: int = 1 << 30
+    """Tokens after which a third of the answers ends."""
+    cached_share: float = 0.0
+    cpu_busy: float = 0.4
+
+    def capacity_s(self, output_tokens: int) -> float:
+        """Requests/s with every slot in use: a request costs its prompt and its part of each step."""
+        step = (self.step_s + self.sequence_s * self.slots) / self.slots
+        return 1 / (self.prompt_s + (output_tokens - 1) * step)
+
+
+@dataclass
+class _Running:
+    prompt: Prompt
+    due_s: float
+    sent_s: float
+    in_flight: int
+    has_waited: bool = False
+    moments: list[float] = field(default_factory=list)
+
+
+def run(server: SimulatedServer, given: dict[str, Any], draw: random.Random) -> dict[str, Any]:
+    """A Reading of the kernel on this server."""
+    load = load_of(given)
+    requests, waited = _served(server, given, draw)
+    failures = [one for one in requests if draw.random() < server.failed_share]
+    whole = [one for one in requests if one not in failures]
+    chunks = sum(len(one.gaps_s) + 1 for one in whole)
+    elapsed = max((one.last_s for one in whole), default=0.0)
+    cpu_s = 0.97 * elapsed if server.is_client_full else min(0.9 * elapsed, chunks * server.client_s_a_chunk)
+    faults = [{"operation": "request", "errno": 0, "says": "status 500", "count": len(failures)}] if failures else []
+    taken = Taken(
+        failures=len(failures),
+        faults=faults,
+        cpu_user_s=0.6 * cpu_s,
+        cpu_system_s=0.4 * cpu_s,
+        connections=load.users,
+        waited_for_connection=waited,
+    )
+    return reading_of(KERNEL, given, load, whole, taken)
+
+
+class _Client:
+    """The load: which requests are due, and which may go."""
+
+    def __init__(self, given: dict[str, Any]) -> None:
+        self.load = load_of(given)
+        self.end_s = float(given["runtime"])
+        self.connections = int(given["connections"]) if self.load.is_open else self.load.users
+        self.prompts = self.load.prompts()
+        self.arrivals: Iterator[Any] = iter(self.load.arrivals()) if self.load.is_open else iter(())
+        self.next = next(self.arrivals, None)
+        self.users = [0.0] * (0 if self.load.is_open else self.load.users)
+        self.due: deque[_Running] = deque()
+        self.waited = 0
+
+    def go(self, now: float, in_use: int) -> Iterator[_Running]:
+        """The requests that are sent until now."""
+        while self.load.is_open and self.next is not None and self.next.due_s <= min(now, self.end_s):
+            self._is_due(self.next.due_s, self.next.prompt, in_use)
+            self.next = next(self.arrivals, None)
+        for at in [one for one in self.users if one <= now and one < self.end_s]:
+            self.users.remove(at)
+            self._is_due(at, next(self.prompts), in_use)
+        while self.due and in_use < self.connections:
+            one = self.due.popleft()
+            yield replace(one, sent_s=now) if one.has_waited else one
+            in_use += 1
+        for one in self.due:
+            self.waited += not one.has_waited
+            one.has_waited = True
+
+    def _is_due(self, due_s: float, prompt: Prompt, in_use: int) -> None:
+        self.due.append(_Running(prompt, due_s, due_s, in_use + len(self.due) + 1))
+
+    def next_s(self) -> float | None:
+        """When the next request is due."""
+        times = [one for one in self.users if one < self.end_s]
+        if self.load.is_open and self.next is not None and self.next.due_s <= self.end_s:
+            times.append(self.next.due_s)
+        return min(times, default=None)
+
+    def ended(self, now: float) -> None:
+        if not self.load.is_open:
+            self.users.append(now + self.load.think_s)
+
+
+def _served(server: SimulatedServer, given: dict[str, Any], draw: random.Random) -> tuple[list[Request], int]:
+    client, done = _Client(given), list[Request]()
+    waiting: deque[_Running] = deque()
+    running: list[_Running] = []
+    now = 0.0
+    while True:
+        waiting.extend(client.go(now, len(waiting) + len(running)))
+        if not waiting and not running:
+            due = client.next_s()
+            if due is None:
+                return done, client.waited
+            now = max(now, due)
+            continue
+        while waiting and len(running) < server.slots:
+            one = waiting.popleft()
+            running.append(one)
+            now += server.prompt_s * (1 - server.cached_share) * draw.lognormvariate(0, server.noise)
+            one.moments.append(now)
+        step = (server.step_s + server.sequence_s * len(running)) * draw.lognormvariate(0, server.noise)
+        now += step
+        for one in list(running):
+            if len(one.moments) < _wanted(server, one):
+                one.moments.append(now)
+            if len(one.moments) >= _wanted(server, one):
+                running.remove(one)
+                done.append(_request(server, one))
+                client.ended(one.moments[-1])
+
+
+def _wanted(server: SimulatedServer, one: _Running) -> int:
+    return min(one.prompt.output_tokens, server.ends_after) if one.prompt.seed % 3 == 0 else one.prompt.output_tokens
+
+
+def _request(server: SimulatedServer, one: _Running) -> Request:
+    tokens = len(one.moments)
+    chunks = one.moments[:: server.tokens_a_chunk]
+    known = server.tokens_a_chunk == 1
+    return Request(
+        due_s=one.due_s,
+        sent_s=one.sent_s + 2e-5,
+        first_s=chunks[0],
+        last_s=chunks[-1],
+        gaps_s=tuple(after - before for before, after in pairwise(chunks)),
+        tokens_by_gap=(1,) * (len(chunks) - 1) if known else (),
+        wanted_tokens=one.prompt.output_tokens,
+        output_tokens=tokens,
+        prompt_tokens=one.prompt.tokens,
+        cached_tokens=round(server.cached_share * one.prompt.tokens),
+        in_flight=one.in_flight,
+    )

@@ -1,0 +1,81 @@
+"""What vLLM, AIPerf and guidellm report becomes points under the right names: their words stand for other formulas."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hwdyno import formats
+from hwdyno.findings import explain
+from hwdyno.words import Measurement, Run, UserError
+
+SEEDS = Path(__file__).parent / "data" / "fuzz"
+
+
+def _read(name: str, file: str) -> Run:
+    text = (SEEDS / name / file).read_text()
+    form = formats.known()[name]
+    known = {one: each for one, each in formats.known().items() if one != "published"}
+    assert [one for one, each in known.items() if each.recognizes(text)] == [name]
+    return formats.read_as(form, text, file)
+
+
+def _times(point: Measurement) -> dict[str, float]:
+    return {kind: one.mean for stream in point.streams for kind, one in stream.latency_ns.items()}
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "kinds"),
+    [
+        ("vllm_bench", "concurrency.json", {"first_token_sent", "per_token", "chunk_gap", "total"}),
+        ("aiperf", "concurrency.json", {"first_token_sent", "per_token", "chunk_gap", "total"}),
+        # Its time per output token includes the TTFT: no TPOT.
+        ("guidellm", "benchmarks.json", {"first_token_sent", "per_token", "total"}),
+    ],
+)
+def test_the_same_load_reads_alike_from_each_tool(name: str, file: str, kinds: set[str]) -> None:
+    point = _read(name, file).experiments[0].points[0]
+    assert point.parameters == {"concurrency": 4}
+    assert point.throughput.value == 5.0 and point.details["output_tokens_s"] == 160.0
+    assert set(_times(point)) == kinds
+    assert _times(point)["first_token_sent"] == pytest.approx(120.5e6)
+    assert _times(point)["per_token"] == pytest.approx(21e6)
+    assert _times(point)["total"] == pytest.approx(771.5e6)
+    assert point.operations == 40 and not any("first_token" in one.latency_ns for one in point.streams)
+
+
+def test_rates_are_another_experiment() -> None:
+    (result,) = _read("vllm_bench", "rate.json").experiments
+    assert result.load == "rate" and result.points[0].parameters == {"rate": 4.0}
+    closed, opened = _read("guidellm", "benchmarks.json").experiments
+    assert (closed.load, opened.load) == ("concurrency", "rate")
+    assert opened.points[0].parameters == {"rate": 3.0}
+    assert closed.points[0].details["failed_share"] == pytest.approx(1 / 41)
+
+
+def test_a_rate_that_its_own_counts_contradict_is_named() -> None:
+    text = json.dumps({**json.loads((SEEDS / "vllm_bench/concurrency.json").read_text()), "request_throughput": 9.0})
+    run = explain(formats.read_as(formats.known()["vllm_bench"], text, "x.json"))
+    assert any("requests/s" in one.says for one in run.findings if one.severity != "info")
+
+
+@pytest.mark.parametrize("file", ["two.json", "two.jsonl"])
+def test_llama_bench_is_tokens_a_second_of_its_own_kernel(file: str) -> None:
+    (result,) = _read("llama_bench", file).experiments
+    prompt, answer = result.points
+    assert (prompt.parameters["test"], answer.parameters["test"]) == ("pp512", "tg128@d256")
+    assert prompt.throughput.value == 500.2 and prompt.repeats == 3 and prompt.throughput.low is not None
+    assert result.kernel == "llama_bench" and prompt.latency_ns is None
+    assert prompt.claims[0].follows == pytest.approx(500.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "key"),
+    [("vllm_bench", "concurrency.json", "completed"), ("aiperf", "concurrency.json", "request_count")],
+)
+def test_a_result_without_answers_is_refused_in_one_line(name: str, file: str, key: str) -> None:
+    document = json.loads((SEEDS / name / file).read_text())
+    document[key] = 0 if name == "vllm_bench" else {"unit": "requests", "avg": 0}
+    with pytest.raises(UserError, match="no request of"):
+        formats.read_as(formats.known()[name], json.dumps(document), "x.json")

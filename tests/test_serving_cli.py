@@ -1,0 +1,143 @@
+"""``hwdyno inference --server`` and ``--serve`` from the command line: against a made server and real llama.cpp."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny_gguf
+from hwdyno.cli.main import main
+from hwdyno.serving.server import KEY
+from model_server import ModelServer
+
+QUIET = ("--no-page", "--quiet", "--runtime", "0.3")
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HWDYNO_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+
+
+def _run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    status = main(["inference", *words])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def _document(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    status, out, err = _run(capsys, *words, "--json", *QUIET)
+    assert status in {0, 3}, err
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def test_a_sweep_of_users_is_a_run_as_any_other(capsys: pytest.CaptureFixture[str]) -> None:
+    with ModelServer(prompt_s=0.02, token_s=0.003, slots=2).running() as url:
+        run = _document(capsys, "--server", url, "--concurrency", "1,2,4", "--output-tokens", "8")
+    (result,) = run["experiments"]
+    assert result["name"] == "inference.serving" and result["load"] == "concurrency"
+    assert [one["parameters"]["concurrency"] for one in result["points"]] == [1, 2, 4]
+    assert result["fixed"]["server"] == url
+    for point in result["points"]:
+        assert point["throughput"]["unit"] == "operations/s" and point["operations"] > 0
+        assert point["details"]["output_tokens_s"] == pytest.approx(
+            8 * point["operations"] / point["elapsed_s"], rel=0.3
+        )
+        # Little: the users are in flight.
+        assert point["concurrency"]["effective"] == pytest.approx(point["parameters"]["concurrency"], rel=0.25)
+    assert "serving_capacity" in {one["rule"] for one in run["findings"]}
+
+
+def test_the_figures_and_their_formulas_stand_beneath_the_report(capsys: pytest.CaptureFixture[str]) -> None:
+    with ModelServer(prompt_s=0.01, token_s=0.002).running() as url:
+        _, out, _ = _run(capsys, "--server", url, "--rate", "40", "--output-tokens", "4", "--ttft-target", "1", *QUIET)
+    for words in ("TTFT p50", "TPOT p50", "ITL p50", "ICL p50", "E2E p50", "send lag p50", "tokens/s", "goodput"):
+        assert words in out, words
+    assert "TPOT = (last - first) / (n - 1)" in out and "TTFT = first - due" in out
+    assert "too few for p9" in out
+
+
+def test_a_trace_is_one_point_at_its_own_times(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_text("Timestamp,Request tokens,Response tokens\n0,9,2\n0.05,11,3\n0.1,7,4\n0.2,7,4\n")
+    server = ModelServer()
+    with server.running() as url:
+        run = _document(capsys, "--server", url, "--trace", str(trace))
+    (result,) = run["experiments"]
+    assert result["name"] == "inference.serving_trace" and result["points"][0]["operations"] % 4 == 0
+    assert {(len(one["prompt"]), one["max_tokens"]) for one in server.bodies} >= {(9, 2), (11, 3), (7, 4)}
+
+
+@pytest.mark.parametrize("fault", ["429", "500", "hang", "refuse", "html", "cut", "not_json", "endless_line"])
+def test_each_fault_of_a_server_is_one_line(fault: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with ModelServer().running() as url:
+        status, out, err = _run(capsys, "--server", url, "--served-model", f"fault:{fault}", "--timeout", "1", *QUIET)
+    assert status == 2 and not out
+    assert len(err.strip().splitlines()) == 1 and "answered none of" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--server", "http://192.0.2.1:80"), "add --allow-remote"),
+        (("--server", "nothing"), "use a URL with a host and a port"),
+        (("--server", "http://127.0.0.1:9", "--rate", "2", "--concurrency", "2"), "name one of them"),
+        (("--server", "http://127.0.0.1:9", "--input-tokens", "many"), "uniform:64:256"),
+        (("--server", "http://127.0.0.1:9", "--trace", "gone.csv"), "cannot read gone.csv"),
+        (("--serve", "gone.gguf"), "is no file"),
+    ],
+)
+def test_a_wrong_request_is_one_line(words: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, err = _run(capsys, *words, *QUIET)
+    assert status == 2 and says in err and len(err.strip().splitlines()) == 1
+
+
+def test_the_key_is_nowhere_in_what_is_kept(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(KEY, "sk-never-kept")
+    with ModelServer(key="sk-never-kept").running() as url:
+        run = _document(capsys, "--server", url)
+    assert run["experiments"][0]["points"][0]["operations"] > 0
+    kept = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert kept and not any(b"sk-never-kept" in path.read_bytes() for path in kept)
+
+
+def test_real_llama_cpp_serves_a_file_and_agrees_with_its_own_times(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The HTTP server of llama.cpp itself, with a model of random weights; it is gone afterwards."""
+    model = tiny_gguf.write(tmp_path / "tiny.gguf")
+    run = _document(
+        capsys, "--serve", str(model), "--server-threads", "1", "--concurrency", "1,2", "--input-tokens", "64",
+        "--output-tokens", "16",
+    )  # fmt: skip
+    (result,) = run["experiments"]
+    for point in result["points"]:
+        details = point["details"]
+        assert point["operations"] > 0 and not point["faults"]
+        assert details["output_tokens_mean"] == 16 and details["prompt_tokens_mean"] == 64
+        assert details["short_share"] == 0 and details["cached_share"] == 0
+        # The client cannot see a token before the server has it.
+        tokens = next(one for one in point["streams"] if one["name"] == "token")["latency_ns"]
+        assert 0 < details["server_prompt_s"] * 1e9 <= tokens["first_token_sent"]["mean"]
+    from hwdyno.serving.models import first_model
+    from hwdyno.serving.server import server_of
+
+    assert first_model(server_of(result["fixed"]["server"], allow_remote=False)) == ""
+
+
+def test_chat_with_real_llama_cpp(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    model = tiny_gguf.write(tmp_path / "tiny.gguf")
+    run = _document(capsys, "--serve", str(model), "--endpoint", "chat", "--output-tokens", "8", "--input-tokens", "16")
+    (point,) = [one for one in run["experiments"][0]["points"] if one["parameters"]["concurrency"] == 1]
+    assert point["operations"] > 0 and point["details"]["output_tokens_mean"] == 8
+
+
+def test_a_file_that_is_no_model_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "not.gguf").write_bytes(b"nothing of a model")
+    status, _, err = _run(capsys, "--serve", "not.gguf", *QUIET)
+    assert status == 2 and "llama.cpp cannot serve" in err and len(err.strip().splitlines()) == 1
