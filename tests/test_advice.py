@@ -68,12 +68,19 @@ def result_of(found: Planned, points: tuple[Measurement, ...], given: frozenset[
     if "main_memory" in found.experiment.needs and "working_set" not in swept | set(found.fixed):
         shared["working_set"] = 512 << 20
     if "model" in shared:
-        shared["model"] = "llama3.1-8b" if "kv" in found.experiment.kernel else "llama3-8b"
+        shared["model"] = model_of(found.experiment.kernel)
     one, declaration = found.experiment, kept_declaration(found, given, shared)
     return ExperimentResult(
         one.name, one.resource, one.asks, found.load, one.kernel, points, one.metric, fixed=shared,
         declaration=declaration,
     )  # fmt: skip
+
+
+def model_of(kernel: str) -> str:
+    """A model that this kernel knows by name."""
+    if kernel in {"inference_load", "inference_decode", "inference_restore"}:
+        return "246m"
+    return "llama3.1-8b" if "kv" in kernel else "llama3-8b"
 
 
 def bare(parameters: Parameters, value: float = 1e9, unit: str = "bytes/s", **more: Any) -> Measurement:

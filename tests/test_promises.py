@@ -99,6 +99,11 @@ MAY_CONNECT = {
     "hwdyno.report.served": "only encodes the links of a page",
     "hwdyno.workloads.model_stacks": "asks llama.cpp's server in its own process, on the loopback, for its KV cache",
     "hwdyno.scenarios.two_nodes": "tries the address that is to be served",
+    "hwdyno.names": "only splits a URL, to leave out its host",
+    "hwdyno.serving.server": "takes the address of the server that the user named apart and connects to it",
+    "hwdyno.serving.client": "sends requests to the server that the user named",
+    "hwdyno.serving.models": "asks that server which models it has",
+    "hwdyno.serving.llama": "finds a free port of the loopback for llama.cpp's server, which the user asked for",
 }
 """Python modules that may open a socket, each with its reason."""
 

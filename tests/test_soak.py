@@ -97,8 +97,8 @@ def soaked(*words: str) -> subprocess.CompletedProcess[str]:
 
 def test_commands_that_leak_nothing_pass(tmp_path: Path) -> None:
     done = soaked("--path", str(tmp_path))
-    if "undecided" in done.stdout and "GROWS" not in done.stdout:
-        # Among other tests a figure may still settle: more rounds decide.
+    if done.returncode:
+        # Among other tests a figure may still settle in the first rounds: more of them decide.
         done = soaked("--path", str(tmp_path), "--rounds", "60")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "process: descriptors" in done.stdout and "peak of history" in done.stdout

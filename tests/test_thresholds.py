@@ -49,6 +49,9 @@ DEGRADES = {
     # Sites, networks, training, caches
     *("host_missing", "hosts_apart", "network_blackhole", "training_cached", "training_faults", "training_law"),
     *("training_read_ahead", "kv_no_room"),
+    # Models and their servers
+    *("load_not_cold", "serving_cached", "serving_client_bound", "serving_faults", "serving_late", "serving_rate"),
+    "serving_short",
     # Results of other tools
     *("contradicts_itself", "array_in_cache", "disk_not_reached", "flops_per_core", "formula_yields_other"),
     *("latency_floor", "line_rate_in_bytes", "memory_by_clock", "too_fast_for_class", "too_many_lines"),

@@ -124,7 +124,7 @@ TABLE: tuple[tuple[str, str], ...] = (
     ("storage job keys.fio", "frobnicate"),
     ("storage snia nothing", "iops, throughput, latency"),
     ("training --workload none", "unet3d"),
-    ("training --kv-cache none", "llama3.1-8b"),
+    ("inference --kv-cache none", "llama3.1-8b"),
     ("study none", "sata-ssd-queue"),
     ("study sata-ssd-queue --path none", "none"),
     # Runs

@@ -25,6 +25,7 @@ from hwdyno.formats.fio_job import command_line
 from hwdyno.formats.fio_job.keys import HARMLESS, SUPPORTED, WHY
 from hwdyno.hosts import Outcome
 from hwdyno.machine import survey_of
+from hwdyno.models import safetensors
 from hwdyno.peers import (
     PeerReading,
     aiperf,
@@ -279,6 +280,15 @@ def _journal(data: bytes) -> None:
     _storable(from_journal(data, Path("x.journal")))
 
 
+def _safetensors(data: bytes) -> None:
+    path = _written(data, ".safetensors")
+    opened = safetensors.read_header(path)
+    assert all(place.offset + place.length <= len(data) for place in opened.places.values()), (
+        "a tensor outside its file"
+    )
+    assert set(safetensors.wrong_tensors(path, opened)) <= set(opened.places)
+
+
 class _Forgetful:
     """Keeps nothing of a Run."""
 
@@ -389,6 +399,7 @@ TARGETS = (
     Target("readings", _readings, words=("plan", "steps", "survey", "reading", "streams", "started_s", "words")),
     Target("history", _index, words=("headline", "points", "verdict")),
     Target("journal", _journal),
+    Target("safetensors", _safetensors, words=("data_offsets", "__metadata__", "crc32c", "dtype", "shape", "F32")),
     *(
         Target(f"peer_{name}", _peer(reading_of, *rest), OSError, seeds or (f"fuzz/{name}",))
         for name, reading_of, rest, seeds in (

@@ -8,7 +8,7 @@ from hwdyno.sweep import Sweep
 # Each storage and each model has a copy, whose `fixed` has the model, and whose sweep has the loaders that are here.
 COLD_START = Experiment(
     name="inference.cold_start",
-    asks="Time to ready by loader, from storage and from the page cache",
+    asks="Time to ready by loader, from storage and the page cache",
     kernel="inference_load",
     load="threads",
     sweep=Sweep(loader=("raw", "read", "mmap", "onnxruntime", "mapped"), cache="cold", threads=4)

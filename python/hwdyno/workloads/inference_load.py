@@ -24,7 +24,7 @@ DECLARATION = Declaration(
         ),
         Axis(
             "threads", role="concurrency", default=4, means="reading threads of raw, direct and read", kind="integer",
-            least=1, most=256,
+            workers=True, least=1, most=1024,
         ),
         Axis("chunk", "B", "label", 4 << 20, "bytes of one read", kind="integer", least=4096, most=1 << 30),
         MODEL,

@@ -24,7 +24,10 @@ DECLARATION = Declaration(
         Axis(
             "cache", default="cold", means="the page cache before", kind="choice", choices=("cold", "warm")
         ),
-        Axis("threads", default=1, means="threads of the engine", kind="integer", least=1, most=1024),
+        Axis(
+            "threads", role="concurrency", default=1, means="threads of the engine", kind="integer", workers=True, least=1,
+            most=1024,
+        ),
         MODEL,
         PATH,
         Axis("context", default=2048, means="tokens that the KV cache has room for", kind="integer", least=16),

@@ -117,7 +117,9 @@ pub fn reading(settings: &Settings, outcome: &Outcome, loopback: bool) -> Readin
     }
     reading.details = details(settings, outcome, &ways, loopback, reading.elapsed_s);
     if is_unknown {
-        OF_THE_RECEIVER.iter().for_each(|name| drop(reading.details.shift_remove(*name)));
+        for name in OF_THE_RECEIVER {
+            reading.details.shift_remove(*name);
+        }
     }
     if !settings.udp {
         sender_details(&senders, &ways, &mut reading.details);

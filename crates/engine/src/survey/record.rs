@@ -34,6 +34,7 @@ const MOST_REPEATED: usize = 1 << 18;
 const MOST_REPEATED_BYTES: usize = 16 << 20;
 
 /// What a record holds: a node a name, so that a path costs one look-up a component, however large the record is.
+#[derive(Default)]
 pub struct Record {
     nodes: Vec<Node>,
     #[cfg(test)]
@@ -62,12 +63,8 @@ impl Record {
     /// Reads a record; what is no entry is passed over.
     #[must_use]
     pub fn of(text: &str) -> Self {
-        let first = Node { entry: Entry::Directory, below: BTreeMap::new() };
-        let mut record = Self {
-            nodes: vec![first],
-            #[cfg(test)]
-            looked_up: Cell::new(0),
-        };
+        let mut record = Self::default();
+        record.nodes.push(Node { entry: Entry::Directory, below: BTreeMap::new() });
         let mut lines = text.lines().peekable();
         let mut room = Room::default();
         while let Some(line) = lines.next() {

@@ -515,6 +515,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l map -d 'what a co
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’USB 3.1 Gen 1’, ’10GbE’' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l store -d 'the Runs: a folder or postgresql://…' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l with-names -d 'also show host names, serial numbers and users’ folders'
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a project -d 'project a run’s curves to loads far past the measured ones'
 complete -c hwdyno -n '__fish_seen_subcommand_from project' -l load -d 'loads to project to' -r
