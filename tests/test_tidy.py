@@ -50,7 +50,7 @@ ALLOWED: dict[str, set[str]] = {
     "workloads": {"words", "units", "signals", "formats", "serving", "statistics", "models", "door"},
     "hosts": {
         *("words", "axes", "machine", "topology", "units", "statistics", "engine", "workloads", "workspace", "signals"),
-        *("measuring", "processes"),
+        *("measuring", "processes", "foreign"),
     },
     "peers": {"door", "spelling", "foreign", "words", "axes", "units", "formats", "hosts", "signals", "processes"},
     "samples": {"words", "statistics"},

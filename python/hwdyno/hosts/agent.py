@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hwdyno import signals
+from hwdyno import foreign, signals
 from hwdyno.axes import declarations_of
 from hwdyno.hosts import (
     Done,
@@ -30,7 +30,7 @@ from hwdyno.hosts import (
 )
 from hwdyno.machine import Machine
 from hwdyno.topology import Topology
-from hwdyno.words import Declaration
+from hwdyno.words import Declaration, UserError
 
 PROTOCOL = 2
 """The protocol version of ``crates/engine/src/agent.rs``."""
@@ -114,9 +114,9 @@ class Agent:
         line = bytes(self._partial[:at])
         del self._partial[: at + 1]
         try:
-            document = json.loads(line)
-        except ValueError:
-            raise HostLostError(f"the agent sent what is not JSON: {line[:80]!r}") from None
+            document = foreign.json_of(line, "what the agent sent", is_ours=True)
+        except UserError as error:
+            raise HostLostError(f"{error}: {line[:80]!r}") from None
         return document if isinstance(document, dict) else {}
 
     def _lost(self) -> HostLostError:
