@@ -271,3 +271,42 @@ def test_repeats_are_skewed_from_a_fifth_between_mean_and_middle_on(mean: float,
     low = 1 / (3 / mean - 2 / 100)
     value, why = st.interval_of_repeats([low, 100.0, 100.0], "x")
     assert ("skewed" in why) == median and value.value == pytest.approx(100.0 if median else mean)
+
+
+@pytest.mark.parametrize("bits", [1, 3, 5])
+@pytest.mark.parametrize("octave", [1, 2, 4, 7, 9])
+def test_a_coarser_histogram_has_so_many_buckets_in_each_octave(octave: int, bits: int) -> None:
+    """Below 2^10 each value has a bucket, above there are 1024 an octave; the joined ones stand in their middle."""
+    first = 1 << octave
+    joined = max(1, first >> bits)
+    coarse = Histogram.from_values(range(first, 2 * first)).coarser(bits)
+    assert coarse.buckets == {at + joined // 2: joined for at in range(first, 2 * first, joined)}
+
+
+def test_a_coarser_histogram_of_long_times_joins_the_buckets_of_its_octave_alone() -> None:
+    """2^20 ns is bucket 11 x 1024, and 32 buckets become one where 32 an octave are left."""
+    times = [(1 << 20) + (at << 10) for at in range(1024)]
+    fine = Histogram.from_values(times)
+    coarse = fine.coarser(5)
+    assert coarse.buckets == {at + 16: 32 for at in range(11 * 1024, 12 * 1024, 32)}
+    assert (coarse.count, coarse.sum, coarse.min, coarse.max) == (1024, sum(times), times[0], times[-1])
+
+
+def test_early_stopping_takes_the_least_count_whose_chance_is_small_enough() -> None:
+    """By the definition: with fewer queries, so few over the limit are likelier than what the confidence leaves out."""
+
+    def chance(over: int, count: int, percentile: float) -> float:
+        return sum(math.comb(count, k) * (1 - percentile) ** k * percentile ** (count - k) for k in range(over + 1))
+
+    for percentile in (0.005, 0.2, 0.5, 0.9, 0.95):
+        for over in (0, 1, 4):
+            for confidence in (0.81, 0.96, 0.985):
+                least = next(n for n in range(over + 1, 999) if chance(over, n, percentile) <= 1 - confidence)
+                assert st.early_stopping_count(percentile, over, confidence) == least
+    assert st.early_stopping_count(0.99) == 459 and st.early_stopping_count(0.999) == 4603
+
+
+def test_a_chance_of_exactly_what_the_confidence_leaves_out_is_enough() -> None:
+    assert st.early_stopping_count(0.5, 0, 0.75) == 2  # 0.5^2
+    assert st.early_stopping_count(0.5, 1, 0.5) == 3  # (1 + 3) / 2^3
+    assert st.early_stopping_count(0.5, 1, 0.6875) == 4  # (1 + 4) / 2^4

@@ -12,6 +12,7 @@ pub mod block;
 pub mod conditions;
 pub mod cpu;
 pub mod gpu;
+pub mod gpu_drivers;
 pub mod link;
 pub mod memory;
 pub mod mounts;
@@ -42,6 +43,7 @@ pub fn survey(root: &Path, path: Option<&Path>) -> Value {
 pub fn of_tree(tree: Tree, path: Option<&str>) -> Value {
     let survey = Survey { tree, unknown: Unknown::default() };
     let conditions = conditions::Before::take(&survey);
+    let drivers = gpu_drivers::survey(&survey);
     let mut machine = json!({
         "hostname": survey.text_or("hostname", "/proc/sys/kernel/hostname"),
         "board": survey.or("board", platform::board(&survey.tree), "neither DMI nor a device tree names it"),
@@ -56,6 +58,9 @@ pub fn of_tree(tree: Tree, path: Option<&str>) -> Value {
         "settings": settings::survey(&survey.tree),
         "conditions": conditions.finish(&survey),
     });
+    if let Some(found) = drivers {
+        machine["gpu_drivers"] = found;
+    }
     machine["unknown"] = json!(survey.unknown.into_reasons());
     machine
 }

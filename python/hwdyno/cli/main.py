@@ -37,6 +37,7 @@ COMMANDS = (
     Command("storage", "measure storage: --rw --bs --iodepth --numjobs …"),
     Command("memory", "measure memory bandwidth and latency"),
     Command("compute", "measure CPU arithmetic, and LINPACK"),
+    Command("gpu", "measure a GPU: arithmetic, memory, copies, launches"),
     Command("network", "measure the network, or serve a measurement"),
     Command("training", "measure storage for AI training"),
     Command("inference", "measure a model's start from storage, its decoding, KV cache and vector search"),

@@ -50,7 +50,7 @@ KERNELS = {
     "network": "network_throughput",
     "compute": "linpack",
     "training": "training_table",
-    "gpu": "gpu_copy",
+    "gpu": "gpu_transfer",
 }
 _SHARED = ("study", "device", "link")
 """Labels of rows that make an experiment of their in_cells: what decides their ceilings."""
