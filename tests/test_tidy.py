@@ -51,6 +51,8 @@ ALLOWED: dict[str, set[str]] = {
     "hosts": {
         *("words", "axes", "machine", "topology", "units", "statistics", "engine", "workloads", "workspace", "signals"),
         *("measuring", "processes", "foreign"),
+        # mpi4py, which names itself where it is missing; the agent of a rank is the engine's
+        *("extras", "_engine"),
     },
     "peers": {"door", "spelling", "foreign", "words", "axes", "units", "formats", "hosts", "signals", "processes"},
     "samples": {"words", "statistics"},
