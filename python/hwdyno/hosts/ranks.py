@@ -48,6 +48,8 @@ LONGEST_LINE = 1 << 20
 class Rank(Speaker):
     """The agent of one rank, at the other end of a connection."""
 
+    survey_s = 15.0
+
     def __init__(self, number: int, name: str, boot: str, connection: socket.socket) -> None:
         super().__init__(PATIENCE_S)
         self.number, self.name, self._boot = number, name, boot
@@ -265,7 +267,7 @@ class _Served:
             "processors": sorted(os.sched_getaffinity(0)),
             "version": [__version__, PROTOCOL],
             "nonce": nonce,
-            "proof": _proof(meeting.secret, f"rank {launch.rank} {greeting["nonce"]}"),
+            "proof": _proof(meeting.secret, f"rank {launch.rank} {greeting['nonce']}"),
         })  # fmt: skip
         connection.settimeout(JOIN_S + GREET_S)
         welcome = _received(connection)
