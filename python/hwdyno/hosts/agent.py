@@ -46,6 +46,9 @@ MOST_LINE = 1 << 28
 class Speaker(ABC):
     """A ``Member`` that speaks the agent's protocol; how its lines come and go is a subclass's matter."""
 
+    survey_s = SURVEY_S
+    """For what it does without a sign of life: a start, a survey, a removal of files."""
+
     def __init__(self, patience_s: float) -> None:
         self._patience_s = patience_s
         self._partial = bytearray()
@@ -90,7 +93,7 @@ class Speaker(ABC):
         """Release a lost agent without waiting for it."""
 
     def _greet(self) -> None:
-        greeting = self._next(SURVEY_S)
+        greeting = self._next(self.survey_s)
         if greeting is None or greeting.get("agent") != "hwdyno-engine":
             self.close()
             raise HostLostError(f"{self.called} does not start an agent; it must be: hwdyno-engine serve")
@@ -162,7 +165,7 @@ class Speaker(ABC):
     def survey(self, path: Path | None = None) -> Machine:
         """Describe the host, with the storage behind ``path``."""
         fields = {} if path is None else {"path": str(path)}
-        return Machine.of_survey(self._request("survey", SURVEY_S, **fields))
+        return Machine.of_survey(self._request("survey", self.survey_s, **fields))
 
     def topology(self) -> Topology:
         """The processors that the agent may use, and the host's NUMA nodes."""
@@ -289,7 +292,7 @@ class Speaker(ABC):
 
     def release(self, scratch: Scratch) -> None:
         """Remove a scratch directory of the host."""
-        self._request("files", SURVEY_S, action="release", path=scratch.directory)
+        self._request("files", self.survey_s, action="release", path=scratch.directory)
 
 
 class Agent(Speaker):

@@ -48,6 +48,8 @@ LONGEST_LINE = 1 << 20
 class Rank(Speaker):
     """The agent of one rank, at the other end of a connection."""
 
+    survey_s = 15.0
+
     def __init__(self, number: int, name: str, boot: str, connection: socket.socket) -> None:
         super().__init__(PATIENCE_S)
         self.number, self.name, self._boot = number, name, boot
