@@ -43,7 +43,8 @@ def without_names(run: Run) -> Run:
     A name is replaced wherever it stands, also in findings and commands, so a command goes on to work where its place
     is below a home folder.
     """
-    return _without_serials(_mapped(run, _hiding([run])))
+    job = {key: value for key, value in run.job.items() if key not in {"name", "nodes"}}
+    return _without_serials(_mapped(replace(run, job=job), _hiding([run])))
 
 
 def without_names_of(runs: Sequence[Run], value: T) -> T:
@@ -91,7 +92,7 @@ def _stand_ins(runs: Sequence[Run]) -> dict[str, str]:
     given = {name: f"server-{at}" for at, name in enumerate(servers, 1)}
     for at, name in enumerate(_distinct(hosts), 1):
         given[name] = f"host-{at}"
-        given.setdefault(name.partition(".")[0], f"host-{at}")
+        given.setdefault(name.partition(" rank ")[0].partition(".")[0], f"host-{at}")
     places = [(one.storage.path, one.storage.mount_point, one.storage.source) for run in runs for one in run.machines]
     texts = [text for some in (*places, [run.command for run in runs]) for text in some if text]
     users = _distinct(user for text in texts for user in _HOME.findall(text))

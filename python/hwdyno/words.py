@@ -435,6 +435,8 @@ class Run:
     study: str = ""
     imported_from: str = ""
     """Format of the foreign result that this Run was made from, such as ``fio-json``."""
+    job: dict[str, str] = field(default_factory=dict)
+    """What started its ranks: ``launcher``, and of Slurm the job's ``id``, ``name`` and ``nodes``."""
     schema: Literal["hwdyno.run/2"] = SCHEMA
 
     @property

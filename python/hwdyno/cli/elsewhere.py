@@ -16,6 +16,7 @@ from hwdyno.machine import Machine
 from hwdyno.words import UserError
 
 if TYPE_CHECKING:
+    from hwdyno.hosts import Host
     from hwdyno.scenarios import Scenario
 
 LARGEST_SURVEY = 16 << 20
@@ -139,18 +140,31 @@ def _taken(table: Table, name: str) -> Taken:
 
 def planned(words: list[str], host: Elsewhere, given: argparse.Namespace) -> tuple[Scenario, argparse.Namespace]:
     """The scenario that a command planned, with the output options of another one; raises ``UserError``."""
-    import importlib
-
-    from hwdyno.scenarios import Scenario
-
     if not words or words[0] not in COMMANDS:
         raise UserError("the plan is of no command that hwdyno can plan for another host; make it again")
-    parser = parser_of(words[0])
-    parser.raises = True
-    args = parser.read(words[1:])
+    args = _read(words)
     if getattr(args, "plan", None) is not None:
         raise UserError("the plan was made of a file, which is not here; use --only and the options of hwdyno run")
     for name, default in _OUTPUT.items():
         setattr(args, name, getattr(given, name, default))
-    made = importlib.import_module(f"hwdyno.cli.{words[0]}").planned(args, host)
-    return made if isinstance(made, Scenario) else Scenario(plan=made), args
+    return _scenario(words[0], args, host), args
+
+
+def scenario_of(words: list[str], host: Host) -> Scenario:
+    """The scenario of one of ``COMMANDS`` with its options; raises ``UserError``."""
+    return _scenario(words[0], _read(words), host)
+
+
+def _read(words: list[str]) -> argparse.Namespace:
+    parser = parser_of(words[0])
+    parser.raises = True
+    return parser.read(words[1:])
+
+
+def _scenario(command: str, args: argparse.Namespace, host: Host) -> Scenario:
+    import importlib
+
+    from hwdyno.scenarios import Scenario
+
+    made = importlib.import_module(f"hwdyno.cli.{command}").planned(args, host)
+    return made if isinstance(made, Scenario) else Scenario(plan=made)

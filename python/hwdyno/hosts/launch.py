@@ -114,6 +114,17 @@ def host_name(environment: Mapping[str, str] = os.environ) -> str:
     return environment.get("SLURMD_NODENAME") or socket.gethostname()
 
 
+_JOB = {"SLURM_JOB_ID": "id", "SLURM_JOB_NAME": "name", "SLURM_JOB_NODELIST": "nodes"}
+"""What a Run keeps of Slurm's variables."""
+
+
+def job_of(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """What started the ranks of this process's start."""
+    found = {name: environment[variable] for variable, name in _JOB.items() if environment.get(variable)}
+    by = "slurm" if "SLURM_STEP_ID" in environment else "mpi" if RENDEZVOUS not in environment else "address"
+    return {"launcher": by, **found}
+
+
 def _counted(environment: Mapping[str, str], pairs: tuple[tuple[str, str], ...]) -> tuple[int, int] | None:
     """The rank and their number by the first pair of variables that is there; raises ``UserError``."""
     for rank_name, size_name in pairs:

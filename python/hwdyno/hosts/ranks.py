@@ -27,7 +27,7 @@ from typing import Any
 from hwdyno import __version__, signals
 from hwdyno.hosts import HostLostError, Program, rank_process
 from hwdyno.hosts.agent import PROTOCOL, Speaker
-from hwdyno.hosts.launch import Launch, Meeting, boot_id, host_name
+from hwdyno.hosts.launch import Launch, Meeting, boot_id, host_name, job_of
 from hwdyno.hosts.together import Patience, Together
 from hwdyno.machine import Machine
 from hwdyno.words import UserError
@@ -193,7 +193,9 @@ def joined(launch: Launch, timeout_s: float = JOIN_S) -> Together:
         ranks = [_rank_of(one, shared, meeting.secret) for one, shared in _shares(arrivals)]
         for one in ranks:
             one._greet()
-        return Together(ranks, PATIENCE, lambda why: sys.stderr.write(f"hwdyno: {why}\n"))
+        site = Together(ranks, PATIENCE, lambda why: sys.stderr.write(f"hwdyno: {why}\n"))
+        site.job = job_of()
+        return site
     except (HostLostError, OSError) as error:
         raise UserError(f"a rank was lost at the start: {error}; start again") from None
     finally:

@@ -20,6 +20,8 @@ class Site(ABC):
 
     lost: Mapping[str, str]
     """Lost hosts, each with the reason."""
+    job: Mapping[str, str] = MappingProxyType({})
+    """What started its hosts, as a Run keeps it."""
 
     @property
     @abstractmethod

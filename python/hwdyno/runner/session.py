@@ -135,6 +135,7 @@ class Session:
             experiments=tuple(self._result(one, ()) for one in self.plan.experiments),
             version=__version__,
             study=self.plan.study,
+            job=dict(self.site.job),
         )
         with signals.keeping(), announced():
             journal = store.begin(header)

@@ -468,6 +468,13 @@ complete -c hwdyno -n '__fish_seen_subcommand_from together' -l quiet -d 'no pro
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l help -d 'show this help'
+complete -c hwdyno -f -n __fish_use_subcommand -a slurm -d 'write a batch script that measures on the nodes of a Slurm job'
+complete -c hwdyno -n '__fish_seen_subcommand_from slurm' -f -a 'script'
+complete -c hwdyno -n '__fish_seen_subcommand_from slurm' -l nodes -d 'nodes of the job' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from slurm' -l ranks-per-node -d 'ranks on each of them' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from slurm' -l partition -d 'partition of the job' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from slurm' -l time -d 'limit of the job' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from slurm' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a study -d 'reproduce a published study on this machine'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -f -a 'cloud-vm-suite jetson-sequential-read kubernetes-ai-storage laptop-memory-and-flash sata-ssd-queue'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l stream -d 'STREAM to compare with: its program, or its source to build' -r
