@@ -80,6 +80,22 @@ def test_a_cold_start_is_cold_and_has_its_parts(place: Path, capsys: pytest.Capt
     assert not list(place.iterdir())
 
 
+@pytest.mark.parametrize("loader", ["mapped", "llama.cpp"])
+def test_an_engine_reports_to_nobody_and_keeps_no_identity(
+    loader: str, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """ONNX Runtime's telemetry begins with a file of its session in ``TMPDIR`` and one of its user in the home."""
+    user = tmp_path / "user"
+    for name, folder in {"TMPDIR": "tmp", "HOME": "home", "XDG_DATA_HOME": "data", "XDG_CACHE_HOME": "cache"}.items():
+        (user / folder).mkdir(parents=True)
+        monkeypatch.setenv(name, str(user / folder))
+    # There it is off by itself.
+    for name in ("CI", "GITHUB_ACTIONS", "TF_BUILD", "ORT_DISABLE_TELEMETRY"):
+        monkeypatch.delenv(name, raising=False)
+    measured([*TINY, "--cold", loader], place, capsys)
+    assert [path for path in user.rglob("*") if path.is_file()] == []
+
+
 def test_decoding_is_beside_the_memory_that_bounds_it(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = [*TINY, "--decode", "onnxruntime,llama.cpp", "--threads", "1", "--runtime", "0.2"]
     run = measured(words, place, capsys)

@@ -47,7 +47,9 @@ ALLOWED: dict[str, set[str]] = {
     "models": {"extras", "foreign", "spelling", "words"},
     # requests to a server of a language model, and what they tell
     "serving": {"words", "units", "statistics", "signals", "formats"},
-    "workloads": {"words", "units", "signals", "formats", "serving", "statistics", "models", "door"},
+    "workloads": {
+        *("words", "units", "signals", "formats", "serving", "statistics", "models", "door", "processes"),
+    },
     "hosts": {
         *("words", "axes", "machine", "topology", "units", "statistics", "engine", "workloads", "workspace", "signals"),
         *("measuring", "processes", "foreign"),

@@ -8,6 +8,17 @@ import signal
 from pathlib import Path
 
 _MARK = "HWDYNO_PROCESS"
+SILENT = {
+    "ORT_DISABLE_TELEMETRY": "1",
+    "DO_NOT_TRACK": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+}
+"""What the environment of every engine and peer has, so that none reports its use to its makers.
+
+ONNX Runtime, from its wheels for Linux of 2026 on, sends events unless the first is set before it is loaded (its
+Privacy.md); the others are named in the documentation of huggingface_hub and vLLM.
+"""
 _STARTED = 19
 """The place of ``starttime`` among the fields of ``stat_of`` (proc(5))."""
 

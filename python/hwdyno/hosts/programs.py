@@ -64,7 +64,7 @@ def finished(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            env=None if environment is None else {**os.environ, **environment},
+            env={**os.environ, **(environment or {}), **processes.SILENT},
         )
     except OSError as error:
         raise OSError(f"{name} cannot be started: {error.strerror}") from None

@@ -19,7 +19,7 @@ from hwdyno import door, signals
 from hwdyno.formats import dlio
 from hwdyno.hosts import programs
 from hwdyno.peers import PeerReading
-from hwdyno.processes import family, stat_of
+from hwdyno.processes import SILENT, family, stat_of
 from hwdyno.words import UserError
 
 TIMEOUT_S = 600.0
@@ -257,7 +257,7 @@ def _finished(command: list[str], watch: _Watch, folder: Path) -> None:
     try:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=folder,
-            start_new_session=True, env={**os.environ, **_ENVIRONMENT},
+            start_new_session=True, env={**os.environ, **_ENVIRONMENT, **SILENT},
         )  # fmt: skip
     except OSError as error:
         raise OSError(f"DLIO cannot be started: {error.strerror}") from None

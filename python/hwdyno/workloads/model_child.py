@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hwdyno import signals
+from hwdyno.processes import SILENT
 from hwdyno.words import Axis, Declaration
 
 TIMEOUT_S = 900.0
@@ -31,7 +32,7 @@ def answer_of(job: dict[str, Any]) -> dict[str, Any] | None:
     command = [sys.executable, "-m", model_process.__name__, json.dumps(job)]
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        start_new_session=True, env={**os.environ, "PYTHONPATH": _search_path()},
+        start_new_session=True, env={**os.environ, **SILENT, "PYTHONPATH": _search_path()},
     )  # fmt: skip
     try:
         with signals.halting(lambda: _end(process)):
