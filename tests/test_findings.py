@@ -488,3 +488,13 @@ def test_a_figure_that_is_missing_silences_its_rules_and_breaks_nothing(missing:
 def test_an_empty_run_is_explained() -> None:
     run = Run("x", "", None, (), "", "", (made_experiment("a", "storage", "?", "iodepth", "k", ()),))
     assert explain(run).findings == ()
+
+
+@pytest.mark.parametrize("through", ["stdio", "mmap"])
+def test_direct_reads_are_advised_of_an_engine_that_has_them(through: str) -> None:
+    """stdio and mmap always go through the page cache, and refuse --direct 1."""
+    machine = SimulatedMachine(cache_share=0.7)
+    result = experiment(machine, "iodepth", [_at(iodepth=1)])
+    result = replace(result, fixed={**result.fixed, "ioengine": through, "direct": False})
+    advice = the(explain(run_of(machine, result)), "page_cache").advice
+    assert "--direct 1" in advice and "--ioengine psync" in advice and through not in advice

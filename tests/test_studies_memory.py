@@ -206,6 +206,9 @@ def test_the_cloud_study_writes_alone_too_and_has_all_of_linpacks_sizes(tmp_path
     assert {point["mix"] for point in found["memory.block"]} == {"1:0", "1:1", "0:1"}
     assert {"write", "randwrite"} <= {str(point["rw"]) for point in found["storage.block"]}
     assert len(found["compute.linpack"]) == 15
+    stdio = next(one for one in plan.experiments if one.experiment.name == "storage.stdio")
+    assert {point["bs"] for point in stdio.points} == {8, 8 << 10, 8 << 20, 80 << 20}
+    assert (stdio.fixed["ioengine"], stdio.fixed["direct"]) == ("stdio", False)
     assert {point["blocks"] for point in found["network.count"]} == {65536}
 
 

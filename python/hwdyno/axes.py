@@ -183,6 +183,16 @@ def _traits(axis: Axis, parameters: Mapping[str, Scalar]) -> tuple[Trait, ...]:
     return axis.traits.get(split_word(str(parameters.get(axis.name) or ""))[0], ())
 
 
+def past_page_cache(axes: Iterable[Axis], parameters: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """The words that reach a device, of those choices that always go through the page cache."""
+    found: dict[str, Scalar] = {}
+    for axis in axes:
+        if "page_cache" in (traits := _traits(axis, parameters)):
+            wanted = tuple(trait for trait in traits if trait != "page_cache")
+            found[axis.name] = next((word for word in axis.choices if axis.traits.get(word) == wanted), axis.choices[0])
+    return found
+
+
 def is_mixed(axis: Axis, parameters: Mapping[str, Scalar]) -> bool:
     """Whether the word that a point has on this axis both reads and writes."""
     return {"reads", "writes"} <= set(_traits(axis, parameters))

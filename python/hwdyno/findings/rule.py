@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from hwdyno.axes import is_mixed, read_share, splits, traits_of
+from hwdyno.axes import is_mixed, past_page_cache, read_share, splits, traits_of
 from hwdyno.findings.commands import (
     command_of,
     named_command,
@@ -264,6 +264,8 @@ class Case:
             if is_mixed(axis, named) and axis.split in self.result.fixed:
                 named.setdefault(axis.split, self.result.fixed[axis.split])
         changes = {name: value for name, value in changes.items() if self.imported or takes(self.result, name)}
+        if changes.get("direct"):
+            changes = {**past_page_cache(self.result.declaration.axes, {**self.result.fixed, **named}), **changes}
         if not self.resource.page_cache:
             changes.pop("size", None)
         if "size" in changes and (room := self._room) is not None:

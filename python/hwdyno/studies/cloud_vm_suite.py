@@ -30,6 +30,8 @@ EQUATIONS_IN_BRIEF = (1000, 2000, 5000)
 """Systems that are solved in about a second."""
 BLOCKS = (8, 8 << 10, 8 << 20, 80 << 20)
 DISK_BLOCKS = (4 << 10, 8 << 10, 8 << 20, 80 << 20)
+STDIO_BLOCKS = (8, 8 << 10, 8 << 20, 80 << 20)
+STDIO = "storage.stdio"
 _RULES = (
     *cloud_vm_network.RULES,
     "linpack_share",
@@ -51,6 +53,7 @@ def tables(run: Run) -> list[Table]:
     for name, title, threads, block, parts in (
         (MEMORY, "Memory", "threads", "block", ("pattern", "mix")),
         (DISK, "Disk", "numjobs", "bs", ("rw",)),
+        (STDIO, "Files by stdio", "numjobs", "bs", ("rw",)),
     ):
         if found := experiment(run, name):
             made += _by_block(found, title, threads, block, parts)
@@ -233,15 +236,20 @@ def observations(run: Run) -> list[str]:
         (MEMORY, "Memory", "threads", "block", ("pattern", "mix")),
         (STREAM, "Memory, STREAM's", "threads", "", ("operation",)),
         (DISK, "Disk", "numjobs", "bs", ("rw",)),
+        (STDIO, "Files by stdio", "numjobs", "bs", ("rw",)),
     ):
         if found := experiment(run, name):
             sentences += _optima(found, title, threads, block, parts)
     if experiment(run, DISK):
         sentences.append("Direct reads cannot read 8 B, which is less than a sector: 4 KiB are read instead.")
-        if not any(one.kind == "rated" for result in run.experiments for one in result.ceilings):
-            sentences.append(
-                "The disk's maker's figures are unknown: name it by --device, or give --ceiling 'rated …'."
-            )
+    if experiment(run, STDIO):
+        sentences.append(
+            "Blocks by stdio, 8 B among them, come from the C library's buffer and the page cache: they are no "
+            "figures of the disk."
+        )
+    rated = any(one.kind == "rated" for result in run.experiments for one in result.ceilings)
+    if experiment(run, DISK) and not rated:
+        sentences.append("The disk's maker's figures are unknown: name it by --device, or give --ceiling 'rated …'.")
     if any(run.points_of("network_throughput")):
         sentences += cloud_vm_network.observations(run)
     sentences += [finding.says for finding in run.findings if finding.rule in _RULES]
@@ -359,6 +367,23 @@ STUDY = Study(
             ),
             fixed={"ioengine": "psync", "direct": True},
             brief={"numjobs": THREADS_IN_BRIEF},
+            runtime_s=10.0,
+        ),
+        Question(
+            name=STDIO,
+            asks="The study's own way: blocks by stdio's fread and fwrite, cached",
+            kernel="storage_blocks",
+            load="numjobs",
+            blocks=(
+                {
+                    "rw": ("read", "rw", "write", "randread", "randrw", "randwrite"),
+                    "bs": STDIO_BLOCKS,
+                    "numjobs": THREADS,
+                    "iodepth": 1,
+                },
+            ),
+            fixed={"ioengine": "stdio", "direct": False},
+            brief={"rw": ("read", "write", "randread", "randwrite"), "bs": STDIO_BLOCKS[:2], "numjobs": (1,)},
             runtime_s=10.0,
         ),
         *cloud_vm_network.QUESTIONS,
