@@ -166,7 +166,9 @@ def test_a_killed_agent_leaves_what_the_next_run_removes(engine: str, tmp_path: 
     ("command", "why"),
     [
         (["/nowhere/engine", "serve"], "cannot be started"),
-        ([sys.executable, "-c", "print('hello')"], "what is not JSON"),
+        ([sys.executable, "-c", "print('hello')"], "what the agent sent is not JSON"),
+        ([sys.executable, "-c", "print('[' * 100000)"], "nested too deep"),
+        ([sys.executable, "-c", "print('{\"a\": 1e999}')"], "out of range"),
         ([sys.executable, "-c", "print('{}')"], "does not start an agent"),
         ([sys.executable, "-c", "import sys; sys.exit('no such host')"], "its agent ended: no such host"),
         (

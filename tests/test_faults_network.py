@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import select
+import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hwdyno import engine
@@ -145,3 +150,209 @@ def test_a_run_whose_server_dies_is_kept(
         run = from_json(printed.out)
         assert status == 3
         assert all(point.validity != "valid" for one in run.experiments for point in one.points)
+
+
+SERVING = """
+import sys
+from hwdyno import engine
+engine.run("network_server", {"bind": "127.0.0.2", "port": int(sys.argv[1]), "runtime": 60.0})
+"""
+UDP_STATES = {**STATES, "the first stream is open": 2}
+"""As the states above; in the last one the server dies by its answer to the first of two streams' datagrams."""
+DEATHS = {"killed": signal.SIGKILL, "frozen": signal.SIGSTOP}
+"""A process that is killed, whose ports refuse from then on, and a machine that is gone without a word."""
+
+
+class DyingProcess:
+    """A server's process behind a relay of both protocols at one port; it dies when its control sent so many bytes.
+
+    With ``answers`` it dies after so many datagrams from it instead, and ``after_s`` later. What a dead process would
+    no longer take is refused, and what a frozen one would not answer is swallowed.
+    """
+
+    def __init__(self, control_bytes: int, death: signal.Signals, *, answers: int = 0, after_s: float = 0.0) -> None:
+        self.left = control_bytes
+        self.death = death
+        self.answers = answers
+        self.after_s = after_s
+        self.port = free_port()
+        self.dead = threading.Event()
+        self.over = threading.Event()
+        self.served = 0
+
+    def __enter__(self) -> DyingProcess:
+        self.process = subprocess.Popen([sys.executable, "-c", SERVING, str(self.port)])
+        self.front = socket.create_server(("127.0.0.1", self.port))
+        self.datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.datagrams.bind(("127.0.0.1", self.port))
+        self.relay = threading.Thread(target=self.carry)
+        self.relay.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.over.set()
+        self.relay.join()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def die(self) -> None:
+        os.kill(self.process.pid, self.death)
+        self.dead.set()
+
+    def carry(self) -> None:
+        """Carries connections and datagrams both ways until the server dies; a frozen one keeps its sockets."""
+        streams: dict[socket.socket, socket.socket] = {}
+        clients: dict[tuple[str, int], socket.socket] = {}
+        by_socket: dict[socket.socket, tuple[str, int]] = {}
+        control: socket.socket | None = None
+        due_s = float("inf")
+        with contextlib.ExitStack() as ends:
+            ends.enter_context(self.front)
+            ends.enter_context(self.datagrams)
+            while not self.over.is_set() and not self.dead.is_set():
+                if time.monotonic() >= due_s:
+                    self.die()
+                    break
+                for end in select.select([self.front, self.datagrams, *streams, *by_socket], [], [], 0.01)[0]:
+                    if end is self.front:
+                        client, server = self.front.accept()[0], self.connected()
+                        for one in (client, server):
+                            ends.enter_context(one)
+                        streams |= {client: server, server: client}
+                        control = control or server
+                        if self.left == 0:
+                            due_s = time.monotonic()
+                    elif end is self.datagrams:
+                        self.to_the_server(clients, by_socket, ends)
+                    elif end in by_socket:
+                        with contextlib.suppress(OSError):
+                            self.datagrams.sendto(end.recv(1 << 16), by_socket[end])
+                            self.served += 1
+                        if self.served == self.answers:
+                            due_s = time.monotonic() + self.after_s
+                    else:
+                        sent = self.along(streams, end, limited=end is control)
+                        if end is control and sent and self.left <= 0 and not self.answers:
+                            due_s = time.monotonic() + self.after_s
+            if self.death is signal.SIGSTOP:
+                self.over.wait()
+
+    def connected(self) -> socket.socket:
+        end_s = time.monotonic() + 10
+        while time.monotonic() < end_s:
+            with contextlib.suppress(ConnectionRefusedError):
+                return socket.create_connection(("127.0.0.2", self.port), timeout=10)
+            time.sleep(0.02)
+        raise TimeoutError(f"nobody listens at {self.port}")
+
+    def to_the_server(
+        self,
+        clients: dict[tuple[str, int], socket.socket],
+        by_socket: dict[socket.socket, tuple[str, int]],
+        ends: contextlib.ExitStack,
+    ) -> None:
+        with contextlib.suppress(OSError):
+            datagram, client = self.datagrams.recvfrom(1 << 16)
+            if client not in clients:
+                clients[client] = ends.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+                clients[client].connect(("127.0.0.2", self.port))
+                by_socket[clients[client]] = client
+            clients[client].send(datagram)
+
+    def along(self, streams: dict[socket.socket, socket.socket], end: socket.socket, *, limited: bool) -> int:
+        """Carries what came by a connection; of the control no more than the bytes that are left."""
+        try:
+            came = end.recv(1 << 16)
+        except OSError:
+            came = b""
+        if not came:
+            streams.pop(end, None)
+            return 0
+        if limited and not self.answers:
+            came, self.left = came[: self.left], self.left - len(came)
+        with contextlib.suppress(OSError):
+            streams[end].sendall(came)
+        return len(came)
+
+
+def udp(port: int, **more: Any) -> tuple[dict[str, Any] | None, str, float]:
+    """The reading of a short test with datagrams, or the line that refuses it; and how long it took, s."""
+    parameters = {"server": "127.0.0.1", "port": port, "protocol": "udp", "runtime": 0.4, "rate": 20_000_000, **more}
+    began_s = time.monotonic()
+    try:
+        reading = engine.run("network_throughput", parameters)
+    except engine.MachineError as error:
+        return None, str(error), time.monotonic() - began_s
+    return reading, "", time.monotonic() - began_s
+
+
+@pytest.mark.parametrize("death", DEATHS)
+@pytest.mark.parametrize("direction", ["up", "down", "both"])
+@pytest.mark.parametrize("state", UDP_STATES)
+def test_a_server_of_datagrams_that_dies_at_each_state_is_named(state: str, direction: str, death: str) -> None:
+    opening = state == "the first stream is open"
+    more = {"answers": 1} if opening else {"after_s": 0.1 if state == "TEST_RUNNING" else 0.0}
+    with DyingProcess(UDP_STATES[state], DEATHS[death], **more) as server:
+        reading, says, took_s = udp(server.port, direction=direction, streams=2)
+        assert server.dead.is_set(), "the test was over before"
+    assert took_s < 20
+    if opening or STATES[state] < STATES["TEST_RUNNING"]:
+        assert reading is None, reading and reading["faults"]
+        assert "\n" not in says and f"port {server.port}" in says, says
+    else:
+        assert reading is not None, says
+        assert reading["faults"], "nobody says that the server died"
+        assert any("other end" in fault["says"] or "results" in fault["says"] for fault in reading["faults"])
+        assert reading["elapsed_s"] < took_s
+        codes = [note["code"] for note in reading["notes"]]
+        if direction != "down":
+            assert "loss_share" not in reading["details"], "nobody can know what arrived"
+            assert "arrivals_unknown" in codes and "counted_at_the_sender" not in codes
+
+
+@pytest.mark.parametrize("handing", ["plain", "batched", "segmented"])
+def test_a_real_server_that_is_killed_amid_datagrams_ends_the_reading_then(handing: str) -> None:
+    """Without a relay: the kernel closes the control connection and refuses each datagram from then on."""
+    port = free_port()
+    serving = SERVING.replace("127.0.0.2", "127.0.0.1")
+    with subprocess.Popen([sys.executable, "-c", serving, str(port)]) as server:
+        try:
+            connected(port).close()
+            killer = threading.Timer(0.7, server.kill)
+            killer.start()
+            reading, says, took_s = udp(port, runtime=30.0, rate=0, handing=handing)
+            killer.join()
+        finally:
+            server.kill()
+    assert reading is not None, says
+    assert took_s < 20 and reading["elapsed_s"] < took_s
+    assert any("other end" in fault["says"] for fault in reading["faults"]), reading["faults"]
+    assert reading["details"]["datagrams_sent"] > 0 and "loss_share" not in reading["details"]
+
+
+def test_a_run_of_datagrams_whose_server_dies_is_kept_and_degraded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HWDYNO_HOME", str(tmp_path / "home"))
+    with DyingProcess(1, signal.SIGKILL, answers=2, after_s=0.1) as server:
+        words = [
+            "network",
+            "--server",
+            "127.0.0.1",
+            "--port",
+            str(server.port),
+            "--protocol",
+            "udp",
+            "--direction",
+            "up",
+        ]
+        status = main([*words, "--runtime", "400ms", "--budget", "3s", "--quiet", "--no-page", "--json"])
+        assert server.dead.is_set()
+    printed = capsys.readouterr()
+    assert status == 3, printed.err
+    run = from_json(printed.out)
+    points = [point for one in run.experiments for point in one.points]
+    assert points and all(point.validity != "valid" for point in points)
+    says = [finding.says for finding in run.findings if finding.rule == "faults"]
+    assert says and says[0].startswith("No operation is known to have succeeded"), says

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import pkgutil
+import sys
 import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 from fuzz.mutation import mutants
@@ -43,6 +48,86 @@ def test_each_reader_of_a_format_and_of_a_peers_output_is_fuzzed() -> None:
     modules = (importlib.import_module(f"hwdyno.peers.{one.name}") for one in pkgutil.iter_modules(peers.__path__))
     readers = {one.__name__.rpartition(".")[2] for one in modules if hasattr(one, "reading_of")}
     assert {f"peer_{name}" for name in readers} <= NAMES
+
+
+READERS = {"json_of", "json_at", "toml_of", "yaml_of", "xml_of"}
+"""The doors of ``foreign.py`` for documents of others."""
+ELSEWHERE_TRIED = {
+    "hosts/agent.py": "one line of an agent's answer: tests/test_agent.py sends what is no JSON",
+}
+"""Modules that read documents of others and are no reader of the table, each with what tries it."""
+WRITERS = {
+    "formats/fio_write.py": "writes fio's result",
+    "formats/fio_log.py": "writes fio's logs",
+    "formats/fio_job_options.py": "writes what fio calls a parameter",
+    "formats/fio_job/keys.py": "is the table of keys, and prints it",
+    "formats/table.py": "writes CSV and Parquet",
+    "formats/openmetrics.py": "writes metrics",
+}
+
+
+def package(module: str) -> Path:
+    return Path(foreign.__file__).parent / module
+
+
+def calls_of(module: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            place = node.func.value
+            yield from [node.func.attr] if isinstance(place, ast.Name) and place.id == "foreign" else []
+
+
+@pytest.fixture(scope="module")
+def entered() -> set[str]:
+    """Modules of which a function was called while every seed was read."""
+    root, found = str(package("")), set[str]()
+
+    def note(frame: FrameType, event: str, _: Any) -> Callable[..., Any] | None:
+        if event == "call" and frame.f_code.co_filename.startswith(root) and frame.f_code.co_name != "<module>":
+            found.add(str(Path(frame.f_code.co_filename).relative_to(root)))
+        return None
+
+    before = sys.gettrace()
+    sys.settrace(note)
+    try:
+        for target in TARGETS:
+            for seed in target.corpus():
+                target.read(seed)
+    finally:
+        sys.settrace(before)
+    return found
+
+
+def test_each_module_that_reads_a_document_of_others_is_fuzzed(entered: set[str]) -> None:
+    modules = [path for path in package("").rglob("*.py") if path.name != "foreign.py"]
+    reading = {str(path.relative_to(package(""))) for path in modules if READERS & set(calls_of(path))}
+    assert len(reading) > 10
+    assert reading - entered == set(ELSEWHERE_TRIED)
+
+
+def test_each_file_of_the_formats_is_entered_by_a_seed(entered: set[str]) -> None:
+    files = {str(path.relative_to(package(""))) for path in package("formats").rglob("*.py")}
+    silent = {name for name in files - entered if not is_a_table(package(name))}
+    assert silent == set(WRITERS)
+
+
+def is_a_table(module: Path) -> bool:
+    """Whether it has no function: nothing in it can be called."""
+    return not any(isinstance(node, ast.FunctionDef) for node in ast.walk(ast.parse(module.read_text())))
+
+
+def test_no_document_is_parsed_around_the_door() -> None:
+    """JSON is also read where the engine or this process wrote it; the other parsers stand in ``foreign.py`` alone."""
+    parsers = {"tomllib", "tomli", "yaml", "xml", "configparser", "pickle", "plistlib"}
+    allowed = {"scenarios/manifests.py", "report/compared_files.py"}
+    found = set()
+    for path in package("").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            if parsers & {name.partition(".")[0] for name in names}:
+                found.add(str(path.relative_to(package(""))))
+    assert found - {"foreign.py"} == allowed
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)

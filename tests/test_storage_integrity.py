@@ -172,3 +172,28 @@ def test_a_day_of_samples_is_folded_and_not_kept(tmp_path: Path) -> None:
     assert len(reading["details"]["logs"][0]["read"]["total_ns"]) == len(rows)
     point = measurement_of({}, [reading] * 8)
     assert point.samples is not None and len(point.samples.values) <= MOST_SAMPLES
+
+
+WITH_LITTLE_MEMORY = """
+import json, resource, sys
+from hwdyno import engine
+bytes_now = int(open("/proc/self/statm").read().split()[0]) * 4096
+resource.setrlimit(resource.RLIMIT_AS, (bytes_now + (512 << 20), resource.RLIM_INFINITY))
+reading = engine.run("storage_check", {"journal": sys.argv[1], "path": sys.argv[2]})
+print(json.dumps([reading["details"]["verify_checked_blocks"], reading["faults"]]))
+"""
+
+
+def test_a_journal_that_speaks_of_longer_blocks_than_the_file_has_takes_no_memory_for_them(tmp_path: Path) -> None:
+    """Its words are in crates/engine/src/storage/integrity/journal.rs: one block of 1 GiB, begun and acknowledged."""
+    header = [int.from_bytes(b"hwdynoJ1", sys.byteorder), 1024 + 8 + 2, 1 << 30, 1, 77, 1]
+    part, entry = [0, 1, 0, 0, 0, 0, 0, 0], [1 << 32 | 1, 0]
+    words = header + [0] * (1024 - len(header)) + part + entry
+    journal, data = tmp_path / "journal", tmp_path / "data"
+    journal.write_bytes(b"".join(word.to_bytes(8, sys.byteorder) for word in words))
+    data.write_bytes(bytes(4096))
+    command = [sys.executable, "-c", WITH_LITTLE_MEMORY, str(journal), str(data)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    checked, (fault,) = json.loads(done.stdout)
+    assert checked == 0 and (fault["operation"], fault["count"]) == ("verify", 1)

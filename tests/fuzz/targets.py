@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import json
 import os
@@ -15,12 +16,16 @@ from typing import Any
 
 from hwdyno import foreign, formats, plan, scenarios, sweep, units
 from hwdyno.axes import FIELD
+from hwdyno.cli import elsewhere as bare
 from hwdyno.findings import explain
 from hwdyno.foreign import Table
 from hwdyno.formats import checkpoint, dlio_yaml, fio_job, kv_model, request_trace, workload
 from hwdyno.formats.data_set import file_bytes
+from hwdyno.formats.fio_job import command_line
 from hwdyno.formats.fio_job.keys import HARMLESS, SUPPORTED, WHY
 from hwdyno.hosts import Outcome
+from hwdyno.machine import survey_of
+from hwdyno.models import safetensors
 from hwdyno.peers import (
     PeerReading,
     aiperf,
@@ -42,10 +47,13 @@ from hwdyno.peers import (
     sysbench,
     vllm_bench,
 )
+from hwdyno.runner import elsewhere
+from hwdyno.runner.progress import Journal
 from hwdyno.serving import answers, wire
 from hwdyno.store import from_json, to_json
+from hwdyno.store import history as index
 from hwdyno.store.journal import from_journal
-from hwdyno.words import LONGEST_ERROR, Axis, Run, UserError
+from hwdyno.words import LONGEST_ERROR, Axis, Measurement, PeerResult, Run, UserError
 from read_format import run_of
 from simulation.host import SimulatedHost
 
@@ -161,6 +169,13 @@ def _job(data: bytes) -> None:
         assert all("\0" not in path for path in job.files.paths(job.name, 4))
 
 
+def _fio_line(data: bytes) -> None:
+    """A command line of fio, a word a line."""
+    text = command_line.job_file_of(_text(data).split("\n"))
+    job_file = fio_job.parse(text, "x.fio", environment={"HOME": "/root"})
+    json.dumps([job.parameters for job in job_file.jobs], allow_nan=False).encode()
+
+
 def _iolog(data: bytes) -> None:
     text = _text(data)
     job_file = fio_job.parse("[a]\nread_iolog=x.log\n", "x.fio", environment={}, traces=lambda name: text)
@@ -265,6 +280,55 @@ def _journal(data: bytes) -> None:
     _storable(from_journal(data, Path("x.journal")))
 
 
+def _safetensors(data: bytes) -> None:
+    path = _written(data, ".safetensors")
+    opened = safetensors.read_header(path)
+    assert all(place.offset + place.length <= len(data) for place in opened.places.values()), (
+        "a tensor outside its file"
+    )
+    assert set(safetensors.wrong_tensors(path, opened)) <= set(opened.places)
+
+
+class _Forgetful:
+    """Keeps nothing of a Run."""
+
+    def begin(self, run: Run) -> Journal:
+        """It is its own journal."""
+        return self
+
+    def point(self, experiment: str, measurement: Measurement) -> None:
+        """Nothing."""
+
+    def peer(self, experiment: str, result: PeerResult) -> None:
+        """Nothing."""
+
+    def finish(self, run: Run) -> None:
+        """Nothing."""
+
+    def abandon(self) -> None:
+        """Nothing."""
+
+
+def _survey(data: bytes) -> None:
+    json.dumps(survey_of(bare.host_of(_written(data, ".json")).survey()), allow_nan=False).encode()
+
+
+def _readings(data: bytes) -> None:
+    words, host = bare.read(_written(data, ".jsonl"))
+    scenario, _ = bare.planned(words, host, argparse.Namespace())
+    _storable(elsewhere.run(scenario.plan, host, _Forgetful(), "run"))
+
+
+def _index(data: bytes) -> None:
+    text = _text(data)
+    entry = index.entry_from(text, Path("x.json"))
+    figures = index.figures_from(text)
+    if not entry and not figures:
+        raise UserError("it is no line of an index")
+    if entry:
+        index.entry_text(entry)
+
+
 def _peer(reading_of: Callable[..., PeerReading], *rest: Any) -> Callable[[bytes], object]:
     def read(data: bytes) -> None:
         found = reading_of(_text(data), *rest)
@@ -313,6 +377,7 @@ TARGETS = (
         "any_format", _any_format, seeds=("dlio", *(f"fuzz/{one}" for one in ("mlc", "stream", "linpack", "iperf3")))
     ),
     Target("fio_job", _job, words=_JOB_WORDS),
+    Target("fio_line", _fio_line, words=tuple(f"--{word}=" for word in (*SUPPORTED, *HARMLESS, "name", "output"))),
     Target("iolog", _iolog, words=("add", "read", "write", "trim", "wait")),
     Target(
         "dlio_yaml", _workload, words=(*dlio_yaml.known_keys(), "&a", "*a", "<<: *a", "!!int", "!!timestamp x", "!!set")
@@ -330,7 +395,11 @@ TARGETS = (
     Target("axis", _axis, words=("..", "+", "k", "MiB", "randrw:")),
     Target("size", _quantities, words=("k", "MiB", "ms", "h")),
     Target("run", _read_back),
+    Target("survey", _survey, words=("cpu", "threads", "numa_nodes", "storage", "disks", "unknown")),
+    Target("readings", _readings, words=("plan", "steps", "survey", "reading", "streams", "started_s", "words")),
+    Target("history", _index, words=("headline", "points", "verdict")),
     Target("journal", _journal),
+    Target("safetensors", _safetensors, words=("data_offsets", "__metadata__", "crc32c", "dtype", "shape", "F32")),
     *(
         Target(f"peer_{name}", _peer(reading_of, *rest), OSError, seeds or (f"fuzz/{name}",))
         for name, reading_of, rest, seeds in (

@@ -283,8 +283,8 @@ def _judge_files(moment: Moment, place: Place, home: Path, verdict: Verdict) -> 
         verdict.problems.append(f"left in the measured place: {re.sub('[0-9a-f]{6,}', 'X', left[0])}")
     if moment.how == "KILL":
         return
-    if any((place.out / "tmp").iterdir()):
-        verdict.problems.append("temporary files left")
+    for path in (place.out / "tmp").iterdir():
+        verdict.problems.append(f"temporary file left: {path.name}")
     for path in place.out.rglob("*"):
         if path.name.startswith("."):
             verdict.problems.append("hidden file left beside the report")

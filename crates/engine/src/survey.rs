@@ -12,11 +12,13 @@ pub mod block;
 pub mod conditions;
 pub mod cpu;
 pub mod gpu;
+pub mod gpu_drivers;
 pub mod link;
 pub mod memory;
 pub mod mounts;
 pub mod network;
 pub mod platform;
+pub mod record;
 pub mod routes;
 pub mod scan;
 pub mod settings;
@@ -41,21 +43,31 @@ pub fn survey(root: &Path, path: Option<&Path>) -> Value {
 #[must_use]
 pub fn of_tree(tree: Tree, path: Option<&str>) -> Value {
     let survey = Survey { tree, unknown: Unknown::default() };
-    let conditions = conditions::Before::take(&survey);
+    let mut machine = described(&survey, path);
+    machine["unknown"] = json!(survey.unknown.into_reasons());
+    machine
+}
+
+/// The machine without the reasons for what is not known.
+fn described(survey: &Survey, path: Option<&str>) -> Value {
+    let conditions = conditions::Before::take(survey);
+    let drivers = gpu_drivers::survey(survey);
     let mut machine = json!({
         "hostname": survey.text_or("hostname", "/proc/sys/kernel/hostname"),
         "board": survey.or("board", platform::board(&survey.tree), "neither DMI nor a device tree names it"),
-        "os": platform::os(&survey),
-        "cpu": cpu::survey(&survey),
-        "memory": memory::survey(&survey),
-        "storage": storage::survey(&survey, path),
-        "nics": network::survey(&survey),
-        "gpus": gpu::survey(&survey),
-        "hypervisor": platform::hypervisor(&survey),
-        "container": platform::container(&survey),
+        "os": platform::os(survey),
+        "cpu": cpu::survey(survey),
+        "memory": memory::survey(survey),
+        "storage": storage::survey(survey, path),
+        "nics": network::survey(survey),
+        "gpus": gpu::survey(survey),
+        "hypervisor": platform::hypervisor(survey),
+        "container": platform::container(survey),
         "settings": settings::survey(&survey.tree),
-        "conditions": conditions.finish(&survey),
+        "conditions": conditions.finish(survey),
     });
-    machine["unknown"] = json!(survey.unknown.into_reasons());
+    if let Some(found) = drivers {
+        machine["gpu_drivers"] = found;
+    }
     machine
 }

@@ -348,3 +348,86 @@ fn this_machine_is_described() {
     assert!(machine["unknown"]["storage.path"].as_str().is_some_and(|why| why.contains("does not exist")));
     assert!(machine["storage"]["size_bytes"].as_u64().is_some_and(|bytes| bytes > 0));
 }
+
+#[test]
+fn lists_of_more_processors_than_any_kernel_has_are_refused_in_one_line() {
+    let machine = of_tree(
+        Tree::of_record(
+            "/sys/devices/system/cpu/online: 0-99999\n/sys/devices/system/cpu/cpu{0-9999}/topology/core_cpus_list: {n}-99999\n\
+             /proc/cpuinfo:\n\tprocessor\t: 0\n\tphysical id\t: 0\n\tcore id\t: 0\n\
+             /sys/devices/system/node/node{0-9}/cpulist: 0-70000\n/proc/self/status: Cpus_allowed_list: 0-99999999999\n",
+        ),
+        Some("/"),
+    );
+    assert_eq!(machine["cpu"]["threads"], Value::Null);
+    assert_eq!(machine["cpu"]["numa_nodes"][9]["cpus"], json!([]));
+    assert_eq!(machine["container"]["cpuset"], Value::Null);
+    let listing = [
+        ("cpu.threads", "/sys/devices/system/cpu/online"),
+        ("cpu.numa_nodes", "/sys/devices/system/node/node9/cpulist"),
+        ("container.cpuset", "/proc/self/status"),
+    ];
+    for (at, file) in listing {
+        let expected = format!("{file} lists more than 65536 processors, more than any kernel has");
+        assert_eq!(machine["unknown"][at], expected);
+    }
+    let core = of_tree(
+        Tree::of_record(
+            "/sys/devices/system/cpu/online: 0\n/sys/devices/system/cpu/cpu0/topology/core_cpus_list: 0-99999\n",
+        ),
+        Some("/"),
+    );
+    assert_eq!((&core["cpu"]["threads"], &core["cpu"]["cores"]), (&json!(1), &Value::Null));
+    assert!(
+        core["unknown"]["cpu.cores"].as_str().is_some_and(|why| why.contains("more than 65536 processors")),
+        "{core}"
+    );
+    // each list can be, but no kernel has so many together
+    let nodes = of_tree(Tree::of_record("/sys/devices/system/node/node{0-9}/cpulist: 0-65535\n"), Some("/"));
+    assert_eq!(nodes["cpu"]["numa_nodes"][0]["cpus"].as_array().map(Vec::len), Some(65_536));
+    assert_eq!(nodes["cpu"]["numa_nodes"][1]["cpus"], json!([]));
+    assert_eq!(nodes["unknown"]["cpu.numa_nodes"], "/sys/devices/system/node lists more than 65536 processors");
+}
+
+#[test]
+fn more_devices_than_any_machine_has_are_counted_and_not_described() {
+    let cards = ["", "1", "2"].map(|n| format!("/sys/class/drm/card{n}{{0-4095}}/device/vendor: 0x10de\n")).concat();
+    let nics = ["a", "b"].map(|n| format!("/sys/class/net/e{n}{{0-4095}}/mtu: 1500\n")).concat();
+    let machine = of_tree(Tree::of_record(&format!("{cards}{nics}")), Some("/"));
+    assert_eq!(machine["gpus"].as_array().map(Vec::len), Some(1024));
+    assert_eq!(machine["nics"].as_array().map(Vec::len), Some(4096));
+    let found = machine["unknown"]["nics"].as_str().unwrap_or_default();
+    assert_eq!(found, "the system lists 8192; the first 4096 are described");
+}
+
+/// Each of them would take minutes or hours if what was read once were searched again for each of its parts.
+#[test]
+fn a_survey_of_long_texts_takes_as_long_as_they_are() {
+    let many = |of: &dyn Fn(usize) -> String, n: usize| (0..n).map(of).collect::<String>();
+    let words = many(&|n| format!(" avx{n}"), 300_000);
+    let flags = of_tree(Tree::of_record(&format!("/proc/cpuinfo:\n\tprocessor\t: 0\n\tflags\t:{words}\n")), Some("/"));
+    assert_eq!(flags["cpu"]["isa"].as_array().map(Vec::len), Some(300_000));
+
+    let cores = many(&|n| format!("\tprocessor\t: {n}\n\tCPU implementer\t: 0x41\n\tCPU part\t: {n}\n\t\n"), 60_000);
+    let kinds = of_tree(Tree::of_record(&format!("/proc/cpuinfo:\n{cores}")), Some("/"));
+    assert_eq!(kinds["cpu"]["model"].as_str().map(|text| text.split(" + ").count()), Some(60_000));
+
+    let options = many(&|n| format!(",o{n}"), 300_000);
+    let mount = format!("/proc/self/mountinfo: 1 0 0:5 / / rw{options} - ext4 /dev/none rw\n");
+    let mounted = of_tree(Tree::of_record(&mount), Some("/"));
+    assert_eq!(mounted["storage"]["options"].as_array().map(Vec::len), Some(300_001));
+
+    let folders = many(&|_| "/a".to_string(), 1_000_000);
+    let groups = format!(
+        "/proc/self/mountinfo: 30 1 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n/proc/self/cgroup: 0::{folders}\n\
+         /sys/fs/cgroup{folders}/memory.max: 1\n/sys/fs/cgroup/a/a/memory.max: 4096\n"
+    );
+    let contained = of_tree(Tree::of_record(&groups), Some("/"));
+    assert_eq!(contained["container"]["memory_limit_bytes"], 4096);
+
+    let sources = many(&|n| format!(":/dev/mapper/x{n}"), 60_000);
+    let mapped = many(&|n| format!("/sys/class/block/dm-{n}{{0-4095}}/dm/name: y{{n}}\n"), 10);
+    let source = format!("/proc/self/mountinfo: 1 0 0:5 / / rw - ext4 /dev/a{sources} rw\n{mapped}");
+    let found = of_tree(Tree::of_record(&source), Some("/"));
+    assert_eq!(found["storage"]["disks"], json!([]));
+}

@@ -89,6 +89,8 @@ def read(path: Path) -> tuple[list[str], Elsewhere]:
 
     lines = foreign.text_of(path, LARGEST_READINGS).splitlines()
     documents = [Table.of(foreign.json_of(line, f"{path.name}, line {at}"), path.name) for at, line in _whole(lines)]
+    if not documents:
+        raise UserError(f"{path.name} is cut off in its first line; take the readings again")
     head, *rest = documents
     plan = Table.of(head.values.get("plan"), path.name)
     if plan.values.get("format") != PLAN:

@@ -227,13 +227,14 @@ def faults(case: Case) -> Verdict | None:
     count = sum(fault.count for fault in case.point.faults)
     if not count:
         return None
-    share = count / max(1, case.point.operations + count)
+    operations = case.point.operations
+    share = count / max(1, operations + count)
+    failed = f"{format_count(count)} of {format_count(operations)} operations failed or were short"
     kinds = "; ".join(f"{fault.count} x {fault.operation}: {fault.says}" for fault in case.point.faults)
     return Verdict(
         "invalid" if share > GRAVE_FAULTS else "warning",
-        f"{format_count(count)} of {format_count(case.point.operations)} operations failed or were short "
-        f"({case.label}). Faults: {kinds}.",
-        {"faults": count, "operations": case.point.operations, "share": share},
+        f"{failed if operations else 'No operation is known to have succeeded'} ({case.label}). Faults: {kinds}.",
+        {"faults": count, "operations": operations, "share": share},
         f"{case.resource.on_faults}, then: {case.command()}",
         weight=share,
     )

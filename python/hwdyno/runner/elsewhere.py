@@ -173,6 +173,6 @@ class _Replay(Session):
             half = point.half_width()
             is_sure = half is not None and half <= self.plan.profile.target
             self._settle(planned, point, journal, "sure" if is_sure else "repeats")
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError) as error:
             name = planned.experiment.name
             raise UserError(f"a reading of {name} is not as hwdyno-engine writes it: {error!r}") from None

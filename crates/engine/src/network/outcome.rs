@@ -51,6 +51,8 @@ pub fn reading(settings: &Settings, outcome: &Outcome, loopback: bool) -> Readin
     if let Some(there) = outcome.there.as_ref().filter(|there| settings.up && !settings.down && there.elapsed_s > 0.0) {
         reading.elapsed_s = there.elapsed_s;
     }
+    // Nobody acknowledges datagrams: without the receiver's count nothing is known of what arrived.
+    let is_unknown = settings.udp && settings.up && outcome.there.is_none();
     let mut ways = [Direction::default(), Direction::default()];
     let mut acked = false;
     let mut each = Vec::new();
@@ -61,7 +63,7 @@ pub fn reading(settings: &Settings, outcome: &Outcome, loopback: bool) -> Readin
             let received = there.map_or_else(
                 || {
                     // The other end is gone: what its kernel acknowledged is what it had.
-                    acked = true;
+                    acked = !settings.udp;
                     let bytes = end.tcp.map_or(0, |tcp| tcp.acked_bytes);
                     Counts { bytes, operations: bytes / settings.block.max(1) as u64, ..Counts::default() }
                 },
@@ -107,7 +109,18 @@ pub fn reading(settings: &Settings, outcome: &Outcome, loopback: bool) -> Readin
             "the other end sent no results; received bytes are those that its kernel acknowledged",
         ));
     }
+    if is_unknown {
+        reading.notes.push(note(
+            "arrivals_unknown",
+            "the other end sent no results, so it is not known how many datagrams arrived",
+        ));
+    }
     reading.details = details(settings, outcome, &ways, loopback, reading.elapsed_s);
+    if is_unknown {
+        for name in OF_THE_RECEIVER {
+            reading.details.shift_remove(*name);
+        }
+    }
     if !settings.udp {
         sender_details(&senders, &ways, &mut reading.details);
     }
@@ -120,6 +133,18 @@ pub fn reading(settings: &Settings, outcome: &Outcome, loopback: bool) -> Readin
     }
     reading
 }
+
+/// What only the receiver of datagrams can count.
+const OF_THE_RECEIVER: &[&str] = &[
+    "received_bytes",
+    "datagrams_received",
+    "datagrams_received_s",
+    "datagrams_lost",
+    "loss_share",
+    "datagrams_reordered",
+    "datagrams_duplicated",
+    "jitter_us",
+];
 
 fn samples(settings: &Settings, outcome: &Outcome) -> Samples {
     let mut samples = Samples { interval_s: outcome.interval_s, ..Samples::default() };

@@ -1,13 +1,13 @@
 //! The processor: what it is, how it is laid out, which instructions it has, and how fast it really runs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde_json::{json, Value};
 
 use super::arm_cores;
 use super::memory::meminfo_bytes;
 use super::scan::Survey;
-use super::tree::{numbers, Ranges, Tree, MOST_NUMBERS};
+use super::tree::{Ranges, Tree, MOST_NUMBERS};
 
 const CPUS: &str = "/sys/devices/system/cpu";
 const NODES: &str = "/sys/devices/system/node";
@@ -16,9 +16,9 @@ const NODES: &str = "/sys/devices/system/node";
 #[must_use]
 pub fn survey(survey: &Survey) -> Value {
     let info = CpuInfo::read(&survey.tree);
-    let online = online(&survey.tree, &info);
+    let online = online(survey, &info);
     let listed = listed(&survey.tree, &online);
-    let layout = Layout::read(&survey.tree, &info, &listed);
+    let layout = Layout::read(survey, &info, &listed);
     let no_topology = "neither /sys/devices/system/cpu/*/topology nor /proc/cpuinfo tells";
     json!({
         "model": survey.or("cpu.model", info.model(), "/proc/cpuinfo names none"),
@@ -27,7 +27,7 @@ pub fn survey(survey: &Survey) -> Value {
         "cores": survey.or("cpu.cores", layout.cores, no_topology),
         "threads": survey.or(
             "cpu.threads",
-            (!online.is_empty()).then_some(online.len()),
+            (!online.is_empty()).then(|| online.count()),
             "neither /sys/devices/system/cpu/online nor /proc/cpuinfo tells",
         ),
         "clock_hz": clock_hz(survey, &listed),
@@ -94,6 +94,7 @@ impl CpuInfo {
             return self.first("model name").or_else(|| self.first("cpu")).map(str::to_string);
         }
         let mut kinds: Vec<(String, usize)> = Vec::new();
+        let mut at: HashMap<String, usize> = HashMap::new();
         for pairs in &self.processors {
             let (Some(implementer), Some(part)) = (pairs.get("CPU implementer"), pairs.get("CPU part")) else {
                 continue;
@@ -102,10 +103,12 @@ impl CpuInfo {
                 .zip(hex(part))
                 .and_then(|(implementer, part)| arm_cores::core(implementer, part))
                 .map_or_else(|| format!("implementer {implementer} part {part}"), str::to_string);
-            match kinds.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, count)) => *count += 1,
-                None => kinds.push((name, 1)),
+            let next = kinds.len();
+            let known = *at.entry(name.clone()).or_insert(next);
+            if known == next {
+                kinds.push((name, 0));
             }
+            kinds[known].1 += 1;
         }
         match kinds.as_slice() {
             [] => None,
@@ -148,16 +151,12 @@ impl CpuInfo {
         const ARM_FAMILIES: &[&str] = &["sve", "sme"];
         let (words, families) = if self.is_arm() { (ARM, ARM_FAMILIES) } else { (X86, X86_FAMILIES) };
         let flags: Vec<&str> = self.flags()?.split_whitespace().collect();
-        let known = words.iter().filter(|word| flags.contains(word)).copied();
+        let stated: HashSet<&str> = flags.iter().copied().collect();
+        let known = words.iter().filter(|word| stated.contains(**word)).copied();
         let of_family = flags.iter().filter(|flag| families.iter().any(|family| flag.starts_with(family))).copied();
-        let mut isa: Vec<String> = Vec::new();
-        for word in known.chain(of_family) {
-            let word = if word == "pni" { "sse3" } else { word };
-            if !isa.iter().any(|known| known == word) {
-                isa.push(word.to_string());
-            }
-        }
-        Some(isa)
+        let mut given = HashSet::new();
+        let words = known.chain(of_family).map(|word| if word == "pni" { "sse3" } else { word });
+        Some(words.filter(|word| given.insert(*word)).map(str::to_string).collect())
     }
 }
 
@@ -166,18 +165,21 @@ fn hex(code: &str) -> Option<u32> {
 }
 
 /// Numbers of the processors that are online.
-pub(super) fn online(tree: &Tree, info: &CpuInfo) -> Vec<u64> {
-    match tree.text(&format!("{CPUS}/online")).map(|text| numbers(&text)) {
-        Some(list) if !list.is_empty() => list,
-        _ => info.processors.iter().filter_map(|pairs| pairs.get("processor")?.parse().ok()).collect(),
+fn online(survey: &Survey, info: &CpuInfo) -> Ranges {
+    let at = "cpu.threads";
+    let list = survey.processors(at, &format!("{CPUS}/online")).filter(|list| !list.is_empty());
+    if list.is_some() || survey.unknown.reason(at).is_some() {
+        return list.unwrap_or_default();
     }
+    let named = info.processors.iter().filter_map(|pairs| pairs.get("processor").cloned());
+    survey.listed(at, "/proc/cpuinfo", &named.collect::<Vec<_>>().join(",")).unwrap_or_default()
 }
 
 /// Those of the processors that have a directory: a list may name many more, and each is asked for a dozen files.
-fn listed(tree: &Tree, online: &[u64]) -> Vec<u64> {
+fn listed(tree: &Tree, online: &Ranges) -> Vec<u64> {
     let names = tree.list(CPUS);
     let present: BTreeSet<u64> = names.iter().filter_map(|name| name.strip_prefix("cpu")?.parse().ok()).collect();
-    online.iter().copied().filter(|cpu| present.contains(cpu)).collect()
+    present.into_iter().filter(|cpu| online.contains(*cpu)).collect()
 }
 
 struct Layout {
@@ -186,16 +188,15 @@ struct Layout {
 }
 
 impl Layout {
-    fn read(tree: &Tree, info: &CpuInfo, online: &[u64]) -> Self {
+    fn read(survey: &Survey, info: &CpuInfo, online: &[u64]) -> Self {
+        let tree = &survey.tree;
         let mut sockets = BTreeSet::new();
         let (mut cores, mut of_info) = (BTreeSet::new(), BTreeSet::new());
         for cpu in online {
             let topology = format!("{CPUS}/cpu{cpu}/topology");
             sockets.extend(tree.text(&format!("{topology}/physical_package_id")));
-            let threads = tree
-                .text(&format!("{topology}/core_cpus_list"))
-                .or_else(|| tree.text(&format!("{topology}/thread_siblings_list")));
-            cores.extend(threads.map(|list| Ranges::of(&list)));
+            let names = ["core_cpus_list", "thread_siblings_list"];
+            cores.extend(names.iter().find_map(|name| survey.processors("cpu.cores", &format!("{topology}/{name}"))));
         }
         if cores.is_empty() {
             for pairs in &info.processors {
@@ -258,13 +259,15 @@ fn caches(survey: &Survey, online: &[u64]) -> Value {
                 continue;
             };
             let kind = file("type").unwrap_or_default().to_lowercase();
-            let shared = Ranges::of(&file("shared_cpu_list").unwrap_or_else(|| cpu.to_string()));
+            let name = format!("{directory}/{index}/shared_cpu_list");
+            let list = tree.text(&name).unwrap_or_else(|| cpu.to_string());
+            let Some(shared) = survey.listed("cpu.caches", &name, &list) else { continue };
             found.entry((level, kind, size)).or_default().insert(shared);
         }
     }
     if found.is_empty() {
-        survey.unknown.note("cpu.caches", "/sys/devices/system/cpu/*/cache is missing: the kernel was told of none");
-        return Value::Null;
+        let why = "/sys/devices/system/cpu/*/cache is missing: the kernel was told of none";
+        return survey.or("cpu.caches", None::<Value>, why);
     }
     let caches = found.into_iter().map(|((level, kind, size), shares)| {
         json!({
@@ -299,9 +302,15 @@ fn numa_nodes(survey: &Survey) -> Value {
         .iter()
         .filter_map(|name| Some((name, name.strip_prefix("node")?.parse::<u64>().ok()?)))
         .map(|(name, node)| {
-            let list = tree.text(&format!("{NODES}/{name}/cpulist")).unwrap_or_default();
-            let cpus: Vec<u64> = Ranges::of(&list).numbers().take(room).collect();
-            room -= cpus.len();
+            let file = format!("{NODES}/{name}/cpulist");
+            let list = survey.processors("cpu.numa_nodes", &file).unwrap_or_default();
+            let Some(left) = room.checked_sub(list.count()) else {
+                let why = format!("/sys/devices/system/node lists more than {MOST_NUMBERS} processors");
+                survey.unknown.note("cpu.numa_nodes", &why);
+                return json!({"node": node, "cpus": [], "memory_bytes": null});
+            };
+            room = left;
+            let cpus: Vec<u64> = list.numbers().collect();
             let memory = meminfo_bytes(tree, &format!("{NODES}/{name}/meminfo"), "MemTotal");
             let memory = survey.or(&format!("cpu.numa_nodes.{node}.memory_bytes"), memory, "its meminfo is missing");
             json!({"node": node, "cpus": cpus, "memory_bytes": memory})

@@ -1,5 +1,7 @@
 //! Graphics processors, as PCI and the kernel's display drivers list them; what they can do is asked of their own libraries.
 
+use std::collections::HashSet;
+
 use serde_json::{json, Value};
 
 use super::link;
@@ -8,23 +10,24 @@ use super::tree::{base, Tree};
 
 const PCI: &str = "/sys/bus/pci/devices";
 const DRM: &str = "/sys/class/drm";
+/// No machine has more; a garbled tree could.
+const MOST: usize = 1024;
 
 /// The machine's `gpus`; empty where there are none.
 #[must_use]
 pub fn survey(survey: &Survey) -> Value {
     let tree = &survey.tree;
-    let mut paths: Vec<String> = tree
+    let of_pci = tree
         .list(PCI)
-        .iter()
+        .into_iter()
         // PCI code and ID assignment: class 03h is display controllers
         .filter(|device| tree.text(&format!("{PCI}/{device}/class")).is_some_and(|class| class.starts_with("0x03")))
-        .filter_map(|device| tree.resolve(&format!("{PCI}/{device}")))
-        .collect();
-    for card in tree.list(DRM).iter().filter(|name| link::is_numbered(name, "card")) {
-        if let Some(path) = tree.resolve(&format!("{DRM}/{card}/device")).filter(|path| !paths.contains(path)) {
-            paths.push(path);
-        }
-    }
+        .filter_map(|device| tree.resolve(&format!("{PCI}/{device}")));
+    let cards = tree.list(DRM).into_iter().filter(|name| link::is_numbered(name, "card"));
+    let of_drm = cards.filter_map(|card| tree.resolve(&format!("{DRM}/{card}/device")));
+    let mut known = HashSet::new();
+    let mut paths: Vec<String> = of_pci.chain(of_drm).filter(|path| known.insert(path.clone())).collect();
+    survey.at_most("gpus", &mut paths, MOST);
     paths.iter().enumerate().map(|(index, path)| gpu(survey, index, path)).collect()
 }
 

@@ -1,5 +1,7 @@
 //! The table of mounts, and which of them holds a path.
 
+use std::collections::HashSet;
+
 use super::tree::Tree;
 
 /// One line of `/proc/self/mountinfo`.
@@ -59,11 +61,10 @@ fn parse(line: &str) -> Option<Mount> {
     let (root, point, options) = (fields.next()?, fields.next()?, fields.next()?);
     let mut of_filesystem = filesystem.split(' ');
     let (kind, source) = (of_filesystem.next()?, of_filesystem.next()?);
-    let mut all: Vec<String> = Vec::new();
+    let (mut all, mut given) = (Vec::new(), HashSet::new());
     for option in options.split(',').chain(of_filesystem.next().unwrap_or("").split(',')) {
-        let option = unescaped(option);
-        if !option.is_empty() && !all.contains(&option) {
-            all.push(option);
+        if !option.is_empty() && given.insert(option) {
+            all.push(unescaped(option));
         }
     }
     Some(Mount {

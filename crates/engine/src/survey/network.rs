@@ -6,6 +6,9 @@ use super::link;
 use super::routes::{bits_s, NET};
 use super::scan::Survey;
 
+/// A host of containers has one for each of them.
+const MOST: usize = 4096;
+
 /// The machine's `nics`.
 #[must_use]
 pub fn survey(survey: &Survey) -> Value {
@@ -14,8 +17,10 @@ pub fn survey(survey: &Survey) -> Value {
         survey.unknown.note("nics", "/sys/class/net is missing or empty");
         return Value::Null;
     }
-    let names = names.iter().filter(|name| survey.tree.exists(&format!("{NET}/{name}/mtu")));
-    names.enumerate().map(|(index, name)| nic(survey, index, name)).collect()
+    let mut names: Vec<String> =
+        names.into_iter().filter(|name| survey.tree.exists(&format!("{NET}/{name}/mtu"))).collect();
+    survey.at_most("nics", &mut names, MOST);
+    names.iter().enumerate().map(|(index, name)| nic(survey, index, name)).collect()
 }
 
 fn nic(survey: &Survey, index: usize, name: &str) -> Value {

@@ -7,8 +7,9 @@ use serde_json::{json, Value};
 use super::cpu::CpuInfo;
 use super::memory::meminfo_bytes;
 use super::mounts::{self, Mount};
+use super::record::{LONGEST_PATH, MOST_LEVELS};
 use super::scan::Survey;
-use super::tree::{numbers, parent, Tree};
+use super::tree::{parent, Ranges, Tree};
 use crate::sys::uring::Queues;
 
 /// cgroup v1 writes "no limit" as the greatest multiple of a page below 2^63; no machine has that much memory.
@@ -127,15 +128,17 @@ pub fn hypervisor(survey: &Survey) -> Value {
 pub fn container(survey: &Survey) -> Value {
     let tree = &survey.tree;
     let groups = Groups::read(tree);
-    let allowed = groups.cpuset(tree).or_else(|| {
+    let at = "container.cpuset";
+    let allowed = groups.cpuset(survey, at).or_else(|| {
         let status = tree.text("/proc/self/status")?;
         let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
-        Some(numbers(list.trim()))
+        survey.listed(at, "/proc/self/status", list.trim())
     });
+    let allowed = allowed.map(|list| json!(list.numbers().collect::<Vec<_>>()));
     json!({
         "kind": container_kind(tree),
         "cpu_limit": groups.cpu_limit(tree),
-        "cpuset": survey.or("container.cpuset", allowed.map(|list| json!(list)), "neither a cgroup nor /proc/self/status tells"),
+        "cpuset": survey.or(at, allowed, "neither a cgroup nor /proc/self/status tells"),
         "memory_limit_bytes": groups.memory_limit_bytes(tree),
         "memory_left_bytes": groups.memory_left_bytes(tree),
     })
@@ -242,13 +245,13 @@ impl Groups {
         left.min()
     }
 
-    fn cpuset(&self, tree: &Tree) -> Option<Vec<u64>> {
+    fn cpuset(&self, survey: &Survey, at: &str) -> Option<Ranges> {
         let unified = self.unified.iter().map(|directory| format!("{directory}/cpuset.cpus.effective"));
         let old = self
             .cpuset
             .iter()
             .flat_map(|directory| [format!("{directory}/cpuset.effective_cpus"), format!("{directory}/cpuset.cpus")]);
-        unified.chain(old).find_map(|file| tree.text(&file)).map(|text| numbers(&text)).filter(|list| !list.is_empty())
+        unified.chain(old).find_map(|file| survey.processors(at, &file)).filter(|list| !list.is_empty())
     }
 }
 
@@ -274,12 +277,15 @@ fn upwards(mount: &Mount, path: &str) -> Vec<String> {
     // what is mounted is a group itself where the container has no namespace of its own
     let inner = path.strip_prefix(mount.root.trim_end_matches('/')).unwrap_or(path);
     let mut directories = Vec::new();
-    let mut directory = format!("{}/{}", mount.point.trim_end_matches('/'), inner.trim_matches('/'));
+    let directory = format!("{}/{}", mount.point.trim_end_matches('/'), inner.trim_matches('/'));
+    let mut directory = directory.trim_end_matches('/');
+    // What is longer or deeper leads nowhere, and is left out.
     loop {
-        let trimmed = directory.trim_end_matches('/').to_string();
-        directories.push(trimmed.clone());
-        match parent(&trimmed) {
-            Some(above) if above.len() >= mount.point.len() => directory = above.to_string(),
+        if directory.len() <= LONGEST_PATH && directory.split('/').count() <= MOST_LEVELS + 1 {
+            directories.push(directory.to_string());
+        }
+        match parent(directory) {
+            Some(above) if above.len() >= mount.point.len() => directory = above.trim_end_matches('/'),
             _ => return directories,
         }
     }
@@ -288,11 +294,13 @@ fn upwards(mount: &Mount, path: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::survey::scan::Unknown;
 
     fn limits(record: &str) -> (Option<f64>, Option<u64>, Option<Vec<u64>>) {
-        let tree = Tree::of_record(record);
-        let groups = Groups::read(&tree);
-        (groups.cpu_limit(&tree), groups.memory_limit_bytes(&tree), groups.cpuset(&tree))
+        let survey = Survey { tree: Tree::of_record(record), unknown: Unknown::default() };
+        let groups = Groups::read(&survey.tree);
+        let cpuset = groups.cpuset(&survey, "container.cpuset").map(|list| list.numbers().collect());
+        (groups.cpu_limit(&survey.tree), groups.memory_limit_bytes(&survey.tree), cpuset)
     }
 
     #[test]

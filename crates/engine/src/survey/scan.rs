@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::tree::Tree;
+use super::tree::{Ranges, Tree, MOST_NUMBERS};
 
 /// A survey under way: where it reads, and what it could not find out.
 pub struct Survey {
@@ -21,6 +21,29 @@ impl Survey {
         self.unknown.or(at, value, why)
     }
 
+    /// A file's list of processors, if there is one; one that no kernel could have is refused, with the reason under `at`.
+    pub fn processors(&self, at: &str, file: &str) -> Option<Ranges> {
+        self.listed(at, file, &self.tree.text(file)?)
+    }
+
+    /// The same, of the text that `file` has.
+    pub fn listed(&self, at: &str, file: &str, list: &str) -> Option<Ranges> {
+        let ranges = Ranges::of(list);
+        if ranges.is_none() {
+            self.unknown
+                .note(at, &format!("{file} lists more than {MOST_NUMBERS} processors, more than any kernel has"));
+        }
+        ranges
+    }
+
+    /// Keeps the first `most`; that there are more is noted under `at`.
+    pub fn at_most<T>(&self, at: &str, all: &mut Vec<T>, most: usize) {
+        if all.len() > most {
+            self.unknown.note(at, &format!("the system lists {}; the first {most} are described", all.len()));
+            all.truncate(most);
+        }
+    }
+
     /// A file's text, or `null` with the reason that the file does not exist.
     #[must_use]
     pub fn text_or(&self, at: &str, file: &str) -> Value {
@@ -33,12 +56,12 @@ impl Survey {
 pub struct Unknown(RefCell<BTreeMap<String, String>>);
 
 impl Unknown {
-    /// `value`, or `null` with a reason.
+    /// `value`, or `null` with a reason: the one that was noted already, if there is one.
     pub fn or<T: Into<Value>>(&self, at: &str, value: Option<T>, why: &str) -> Value {
         if let Some(value) = value {
             return value.into();
         }
-        self.note(at, why);
+        self.0.borrow_mut().entry(at.to_string()).or_insert_with(|| why.to_string());
         Value::Null
     }
 

@@ -3,7 +3,8 @@
 //! `chain` lists what was passed on the way down. Each element's `on` names what lies directly below
 //! it (elements or disks), and a RAID's `level` names how it spreads over them.
 
-use std::collections::BTreeSet;
+use std::cell::OnceCell;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::{json, Value};
@@ -53,8 +54,14 @@ const OF_THE_ENGINE: &[&str] = &["/etc/hosts", "/etc/hostname", "/etc/resolv.con
 pub fn survey(survey: &Survey, path: Option<&str>) -> Value {
     let tree = &survey.tree;
     let path = located(survey, path);
-    let mut walk =
-        Walk { survey, mounts: mounts::read(tree), chain: Vec::new(), disks: Vec::new(), seen: BTreeSet::new() };
+    let mut walk = Walk {
+        survey,
+        mounts: mounts::read(tree),
+        chain: Vec::new(),
+        disks: Vec::new(),
+        seen: BTreeSet::new(),
+        mapped: OnceCell::new(),
+    };
     let raw = raw_device(tree, &path);
     let mount = match &raw {
         Some(_) => None,
@@ -133,6 +140,8 @@ struct Walk<'a> {
     disks: Vec<Value>,
     /// Devices that were passed already, so that each stands once.
     seen: BTreeSet<String>,
+    /// Directories of mapped devices by their names, read when the first is asked for.
+    mapped: OnceCell<HashMap<String, String>>,
 }
 
 impl Walk<'_> {
@@ -173,7 +182,8 @@ impl Walk<'_> {
                 return self.device(&path, depth + 1).into_iter().collect();
             }
         }
-        let sources: Vec<String> = mount.source.split(':').filter_map(|source| self.by_source(source)).collect();
+        let named = mount.source.split(':').take(MOST_ELEMENTS);
+        let sources: Vec<String> = named.filter_map(|source| self.by_source(source)).collect();
         if mount.filesystem == "btrfs" && !sources.is_empty() {
             return self.btrfs(&sources, depth);
         }
@@ -192,12 +202,12 @@ impl Walk<'_> {
     /// A btrfs may span more devices than the one that its mount names.
     fn btrfs(&mut self, sources: &[String], depth: usize) -> Vec<String> {
         let tree = &self.survey.tree;
-        let named: Vec<&str> = sources.iter().map(|path| base(path)).collect();
+        let named: HashSet<&str> = sources.iter().map(|path| base(path)).collect();
         let filesystems = tree.list("/sys/fs/btrfs");
         let members = filesystems
             .iter()
             .map(|id| tree.list(&format!("/sys/fs/btrfs/{id}/devices")))
-            .find(|members| members.iter().any(|member| named.contains(&member.as_str())))
+            .find(|members| members.iter().any(|member| named.contains(member.as_str())))
             .filter(|members| members.len() > 1);
         let Some(members) = members else {
             return sources.iter().filter_map(|path| self.device(path, depth + 1)).collect();
@@ -221,14 +231,7 @@ impl Walk<'_> {
         let name = source.strip_prefix("/dev/")?;
         let direct = tree.resolve(&format!("/sys/class/block/{}", base(name)));
         direct
-            .or_else(|| {
-                let wanted = base(name);
-                let is_it =
-                    |dm: &String| tree.text(&format!("/sys/class/block/{dm}/dm/name")).as_deref() == Some(wanted);
-                let found =
-                    tree.list("/sys/class/block").into_iter().filter(|name| name.starts_with("dm-")).find(is_it)?;
-                tree.resolve(&format!("/sys/class/block/{found}"))
-            })
+            .or_else(|| self.mapped.get_or_init(|| mapped_devices(tree)).get(base(name)).cloned())
             .or_else(|| tree.resolve(&format!("/sys/class/block/{}", base(&tree.resolve(source)?))))
     }
 
@@ -388,6 +391,18 @@ impl Walk<'_> {
     fn give_up(&self, why: &str) {
         self.survey.unknown.note("storage.disks", why);
     }
+}
+
+/// The directories of all mapped devices by their names; the first of one name is it.
+fn mapped_devices(tree: &Tree) -> HashMap<String, String> {
+    let mut found = HashMap::new();
+    for device in tree.list("/sys/class/block").into_iter().filter(|name| name.starts_with("dm-")) {
+        let path = format!("/sys/class/block/{device}");
+        if let Some((name, path)) = tree.text(&format!("{path}/dm/name")).zip(tree.resolve(&path)) {
+            found.entry(name).or_insert(path);
+        }
+    }
+    found
 }
 
 /// What a mapped device is, by the prefix that its maker gives its uuid.

@@ -1,39 +1,17 @@
 //! Where the survey reads `/proc` and `/sys`: this machine, a copied directory, or a record of one in a text file.
-//!
-//! A record is one readable file. A line that starts with `/` opens an entry, and the lines below it
-//! that are indented by one tab are its content:
-//!
-//! ```text
-//! # a remark
-//! /proc/loadavg: 0.12 0.08 0.05 1/234 4567
-//! /sys/block/sda -> ../devices/pci0000:00/0000:00:17.0/ata1/host0/target0:0:0/0:0:0:0/block/sda
-//! /sys/block/sda/device/vpd_pg83 hex: 00 83 00 2c
-//! /sys/block/sda/holders/
-//! /sys/devices/system/cpu/cpu{0-3}/topology/core_cpus_list: {n},{n+4}
-//! /proc/swaps:
-//! <tab>Filename Type Size Used Priority
-//! ```
-//!
-//! `{a-b}` in a path repeats the entry for each number from a to b, which `{n}`, `{n+k}` and `{n-k}`
-//! stand for in its content.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use super::record::{components, Record, LONGEST_PATH, MOST_LEVELS, MOST_LINKS};
+
 /// No file that the survey reads is longer; what is, is cut here.
 const LONGEST_BYTES: u64 = 4 << 20;
-/// As the kernel's own limit on links in one path.
-const MOST_LINKS: usize = 40;
-/// A range in a record repeats an entry at most so often.
-const MOST_REPEATS: u64 = 4096;
-/// Entries that all ranges of a record make together, at most, and their bytes.
-const MOST_REPEATED: usize = 1 << 16;
-const MOST_REPEATED_BYTES: usize = 16 << 20;
 /// No kernel is built for more processors (its limit on x86 is 8192).
-pub const MOST_NUMBERS: usize = 65_536;
+pub const MOST_NUMBERS: u64 = 65_536;
 
 /// A place that holds `/proc` and `/sys`. Paths are absolute within it, and links never lead out of it.
 pub enum Tree {
@@ -45,17 +23,7 @@ pub enum Tree {
         live: bool,
     },
     /// A record in memory.
-    Record(BTreeMap<String, Entry>),
-}
-
-/// One entry of a record.
-pub enum Entry {
-    /// A file's content.
-    File(Vec<u8>),
-    /// A link's target.
-    Link(String),
-    /// The names in a directory.
-    Directory(BTreeSet<String>),
+    Record(Record),
 }
 
 impl Tree {
@@ -64,7 +32,7 @@ impl Tree {
     pub fn open(root: &Path) -> Self {
         if root.is_file() {
             let text = fs::read(root).unwrap_or_default();
-            return Self::Record(parse(&String::from_utf8_lossy(&text)));
+            return Self::Record(Record::of(&String::from_utf8_lossy(&text)));
         }
         Self::Directory { root: root.to_path_buf(), live: root == Path::new("/") }
     }
@@ -72,7 +40,7 @@ impl Tree {
     /// A record given as text.
     #[must_use]
     pub fn of_record(text: &str) -> Self {
-        Self::Record(parse(text))
+        Self::Record(Record::of(text))
     }
 
     /// Whether it is this machine.
@@ -84,22 +52,17 @@ impl Tree {
     /// A file's bytes, links followed.
     #[must_use]
     pub fn bytes(&self, path: &str) -> Option<Vec<u8>> {
-        let path = self.resolve(path)?;
-        match self {
-            Self::Directory { root, .. } => {
-                let path = below(root, &path);
-                if !path.is_file() {
-                    return None;
-                }
-                let mut bytes = Vec::new();
-                File::open(path).ok()?.take(LONGEST_BYTES).read_to_end(&mut bytes).ok()?;
-                Some(bytes)
-            }
-            Self::Record(entries) => match entries.get(&path)? {
-                Entry::File(bytes) => Some(bytes.clone()),
-                _ => None,
-            },
+        let root = match self {
+            Self::Directory { root, .. } => root,
+            Self::Record(record) => return record.bytes(path),
+        };
+        let path = below(root, &self.resolve(path)?);
+        if !path.is_file() {
+            return None;
         }
+        let mut bytes = Vec::new();
+        File::open(path).ok()?.take(LONGEST_BYTES).read_to_end(&mut bytes).ok()?;
+        Some(bytes)
     }
 
     /// A file's text without the white space and zero bytes around it; none if it is missing or empty.
@@ -120,17 +83,15 @@ impl Tree {
     /// The names in a directory, sorted, with numbers in them by value; empty if there is none.
     #[must_use]
     pub fn list(&self, path: &str) -> Vec<String> {
-        let Some(path) = self.resolve(path) else { return Vec::new() };
         let mut names: Vec<String> = match self {
-            Self::Directory { root, .. } => fs::read_dir(below(root, &path))
+            Self::Directory { root, .. } => self
+                .resolve(path)
+                .and_then(|path| fs::read_dir(below(root, &path)).ok())
                 .map(|entries| entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect())
                 .unwrap_or_default(),
-            Self::Record(entries) => match entries.get(&path) {
-                Some(Entry::Directory(names)) => names.iter().cloned().collect(),
-                _ => Vec::new(),
-            },
+            Self::Record(record) => record.list(path),
         };
-        names.sort_by_key(|name| natural(name));
+        names.sort_by_cached_key(|name| natural(name));
         names
     }
 
@@ -143,52 +104,48 @@ impl Tree {
     /// The path with every link in it followed; none if it leads nowhere.
     #[must_use]
     pub fn resolve(&self, path: &str) -> Option<String> {
+        let root = match self {
+            Self::Directory { root, .. } => root,
+            Self::Record(record) => return record.resolve(path),
+        };
         let mut pending: VecDeque<String> = components(path).map(str::to_string).collect();
-        let mut done: Vec<String> = Vec::new();
+        let mut done = PathBuf::from("/");
         let mut links = 0;
-        while let Some(component) = pending.pop_front() {
-            if component == ".." {
+        while let Some(name) = pending.pop_front() {
+            if name == ".." {
                 done.pop();
                 continue;
             }
-            done.push(component);
-            let Some(target) = self.link(&joined(&done)) else { continue };
+            done.push(name);
+            let text = done.to_string_lossy();
+            if text.len() > LONGEST_PATH || done.components().skip(1).count() > MOST_LEVELS {
+                return None;
+            }
+            let target = match fs::read_link(below(root, &text)) {
+                Ok(target) => target.to_string_lossy().into_owned(),
+                Err(error) if error.kind() == ErrorKind::NotFound => return None,
+                Err(_) => continue,
+            };
             links += 1;
             if links > MOST_LINKS {
                 return None;
             }
             done.pop();
             if target.starts_with('/') {
-                done.clear();
+                done = PathBuf::from("/");
             }
-            for component in components(&target).collect::<Vec<_>>().into_iter().rev() {
-                pending.push_front(component.to_string());
+            for name in components(&target).collect::<Vec<_>>().into_iter().rev() {
+                pending.push_front(name.to_string());
             }
         }
-        let path = joined(&done);
-        let there = match self {
-            Self::Directory { root, .. } => fs::symlink_metadata(below(root, &path)).is_ok(),
-            Self::Record(entries) => path == "/" || entries.contains_key(&path),
-        };
-        there.then_some(path)
+        let path = done.to_string_lossy().into_owned();
+        fs::symlink_metadata(below(root, &path)).is_ok().then_some(path)
     }
 
     /// The last name of where a link leads, such as the driver's.
     #[must_use]
     pub fn leads_to(&self, path: &str) -> Option<String> {
         self.resolve(path).map(|path| base(&path).to_string())
-    }
-
-    fn link(&self, path: &str) -> Option<String> {
-        match self {
-            Self::Directory { root, .. } => {
-                fs::read_link(below(root, path)).ok().map(|target| target.to_string_lossy().into_owned())
-            }
-            Self::Record(entries) => match entries.get(path)? {
-                Entry::Link(target) => Some(target.clone()),
-                _ => None,
-            },
-        }
     }
 }
 
@@ -205,20 +162,15 @@ pub fn parent(path: &str) -> Option<&str> {
     (!name.is_empty() && !parent.is_empty()).then_some(parent)
 }
 
-/// Numbers such as `0-3,8,10-11`, as the kernel writes lists of processors; at most 65536 of them.
-#[must_use]
-pub fn numbers(text: &str) -> Vec<u64> {
-    Ranges::of(text).numbers().collect()
-}
-
-/// Such a list by its ranges, so that a long one costs no more to compare than a short one.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+/// Numbers such as `0-3,8,10-11`, as the kernel writes lists of processors, by their ranges, so that a long list costs
+/// no more to compare than a short one.
+#[derive(Debug, Default, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ranges(Vec<(u64, u64)>);
 
 impl Ranges {
-    /// The numbers of a list, at most 65536 of them: each range is as long as it can be.
+    /// The numbers of a list; none if they are more than any kernel has processors.
     #[must_use]
-    pub fn of(text: &str) -> Self {
+    pub fn of(text: &str) -> Option<Self> {
         let mut given: Vec<(u64, u64)> = Vec::new();
         for part in text.split(',') {
             let (first, last) = part.trim().split_once('-').unwrap_or((part.trim(), part.trim()));
@@ -227,22 +179,35 @@ impl Ranges {
             }
         }
         given.sort_unstable();
-        let (mut merged, mut room): (Vec<(u64, u64)>, u64) = (Vec::new(), MOST_NUMBERS as u64);
+        let mut merged: Vec<(u64, u64)> = Vec::new();
+        let mut room = MOST_NUMBERS;
         for (first, last) in given {
             // What stands already begins no later.
             let known = merged.last().map(|(_, known)| *known);
-            let first = known.map_or(first, |known| first.max(known.saturating_add(1)));
-            if room == 0 || first > last || known == Some(u64::MAX) {
+            if known.is_some_and(|known| last <= known) {
                 continue;
             }
-            let last = last.min(first.saturating_add(room - 1));
-            room -= last - first + 1;
+            let first = known.map_or(first, |known| first.max(known + 1));
+            room = room.checked_sub((last - first).checked_add(1)?)?;
             match merged.last_mut() {
                 Some((_, known)) if *known + 1 == first => *known = last,
                 _ => merged.push((first, last)),
             }
         }
-        Self(merged)
+        Some(Self(merged))
+    }
+
+    /// Whether a number is among them.
+    #[must_use]
+    pub fn contains(&self, number: u64) -> bool {
+        let after = self.0.partition_point(|(first, _)| *first <= number);
+        after > 0 && number <= self.0[after - 1].1
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// The numbers in order.
@@ -255,14 +220,6 @@ impl Ranges {
     pub fn count(&self) -> u64 {
         self.0.iter().map(|(first, last)| last - first + 1).sum()
     }
-}
-
-fn components(path: &str) -> impl Iterator<Item = &str> {
-    path.split('/').filter(|component| !component.is_empty() && *component != ".")
-}
-
-fn joined(components: &[String]) -> String {
-    format!("/{}", components.join("/"))
 }
 
 fn below(root: &Path, path: &str) -> PathBuf {
@@ -283,112 +240,11 @@ fn natural(name: &str) -> Vec<(String, u64)> {
     parts
 }
 
-fn parse(text: &str) -> BTreeMap<String, Entry> {
-    let mut entries = BTreeMap::new();
-    let mut lines = text.lines().peekable();
-    let mut repeated = Repeated::default();
-    while let Some(line) = lines.next() {
-        if !line.starts_with('/') {
-            continue;
-        }
-        if let Some((path, target)) = line.split_once(" -> ") {
-            for (path, n) in repeated.of(path, target.len()) {
-                add(&mut entries, &path, Entry::Link(filled(target.trim(), n)));
-            }
-        } else if let Some((path, digits)) = line.split_once(" hex:") {
-            add(&mut entries, path, Entry::File(from_hex(digits)));
-        } else if let Some(path) = line.strip_suffix('/').filter(|path| !path.contains(": ")) {
-            for (path, _) in repeated.of(path, 0) {
-                add(&mut entries, &path, Entry::Directory(BTreeSet::new()));
-            }
-        } else {
-            let (path, content) = match line.split_once(": ") {
-                Some((path, content)) => (path, format!("{content}\n")),
-                None => (line.trim_end_matches(':'), String::new()),
-            };
-            let mut content = content;
-            while let Some(more) = lines.next_if(|line| line.starts_with('\t')) {
-                content.push_str(&more[1..]);
-                content.push('\n');
-            }
-            for (path, n) in repeated.of(path, content.len()) {
-                add(&mut entries, &path, Entry::File(filled(&content, n).into_bytes()));
-            }
-        }
-    }
-    entries
-}
-
-/// Adds an entry and the directories above it; what stands already is kept, but for an empty directory's names.
-fn add(entries: &mut BTreeMap<String, Entry>, path: &str, entry: Entry) {
-    let path = joined(&components(path).map(str::to_string).collect::<Vec<_>>());
-    entries.entry(path.clone()).or_insert(entry);
-    let mut child = path.as_str();
-    while let Some(directory) = parent(child) {
-        let above = entries.entry(directory.to_string()).or_insert_with(|| Entry::Directory(BTreeSet::new()));
-        if let Entry::Directory(names) = above {
-            if !names.insert(base(child).to_string()) {
-                return; // and so do all above it
-            }
-        }
-        child = directory;
-    }
-}
-
-/// What the ranges of a record have made so far: a short text could ask for more than any memory holds.
-#[derive(Default)]
-struct Repeated {
-    entries: usize,
-    bytes: usize,
-}
-
-impl Repeated {
-    /// The paths that a path with `{a-b}` stands for, each with its number, as long as there is room for their content.
-    fn of(&mut self, path: &str, content_bytes: usize) -> Vec<(String, Option<u64>)> {
-        let range = path.split_once('{').and_then(|(head, rest)| {
-            let (range, tail) = rest.split_once('}')?;
-            let (first, last) = range.split_once('-')?;
-            Some((head, first.parse::<u64>().ok()?, last.parse::<u64>().ok()?, tail))
-        });
-        let Some((head, first, last, tail)) = range else { return vec![(path.to_string(), None)] };
-        let each = path.len() + content_bytes;
-        let room = (MOST_REPEATED - self.entries).min((MOST_REPEATED_BYTES - self.bytes) / each);
-        let numbers = first..=last.min(first.saturating_add(MOST_REPEATS));
-        let made: Vec<_> = numbers.take(room).map(|n| (format!("{head}{n}{tail}"), Some(n))).collect();
-        self.entries += made.len();
-        self.bytes += made.len() * each;
-        made
-    }
-}
-
-/// `content` with `{n}`, `{n+k}` and `{n-k}` replaced.
-fn filled(content: &str, n: Option<u64>) -> String {
-    let Some(n) = n else { return content.to_string() };
-    let mut out = String::new();
-    let mut rest = content;
-    while let Some((head, tail)) = rest.split_once("{n") {
-        out.push_str(head);
-        let (sum, after) = tail.split_once('}').unwrap_or((tail, ""));
-        let by = |digits: &str| digits.parse::<u64>().unwrap_or(0);
-        let value = match sum.split_at_checked(1) {
-            Some(("+", digits)) => n.saturating_add(by(digits)),
-            Some(("-", digits)) => n.saturating_sub(by(digits)),
-            _ => n,
-        };
-        out.push_str(&value.to_string());
-        rest = after;
-    }
-    out.push_str(rest);
-    out
-}
-
-fn from_hex(digits: &str) -> Vec<u8> {
-    digits.split_whitespace().filter_map(|byte| u8::from_str_radix(byte, 16).ok()).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::survey::described;
+    use crate::survey::scan::{Survey, Unknown};
 
     #[test]
     fn a_record_reads_like_the_tree_it_was_made_from() {
@@ -419,12 +275,54 @@ mod tests {
 
     #[test]
     fn lists_of_processors() {
-        assert_eq!(numbers("0-2,8, 10-11"), [0, 1, 2, 8, 10, 11]);
-        assert!(numbers("nonsense,-,3-x").is_empty());
-        assert_eq!(numbers("0-99999999999").len(), 65_536);
-        assert_eq!(numbers("5,0-3,2-4,9-8,18446744073709551615,18446744073709551615"), [0, 1, 2, 3, 4, 5, u64::MAX]);
+        let numbers = |text: &str| Ranges::of(text).map(|list| list.numbers().collect::<Vec<_>>());
+        assert_eq!(numbers("0-2,8, 10-11"), Some(vec![0, 1, 2, 8, 10, 11]));
+        assert_eq!(numbers("nonsense,-,3-x"), Some(vec![]));
+        let overlapping = "5,0-3,2-4,9-8,18446744073709551615,18446744073709551615";
+        assert_eq!(numbers(overlapping), Some(vec![0, 1, 2, 3, 4, 5, u64::MAX]));
         assert_eq!(Ranges::of("2-3,0-1"), Ranges::of("0,1,2,3"));
-        assert_eq!(Ranges::of("7-70000,0-2").count(), 65_536);
-        assert_eq!(Ranges::of("").count(), 0);
+        let list = Ranges::of("9,2-4").unwrap_or_else(|| Ranges(Vec::new()));
+        assert_eq!((0..11).filter(|number| list.contains(*number)).collect::<Vec<_>>(), [2, 3, 4, 9]);
+        assert_eq!(list.count(), 4);
+    }
+
+    #[test]
+    fn no_kernel_has_as_many_processors_as_a_refused_list() {
+        assert_eq!(Ranges::of("0-65535,4-70").map(|list| list.count()), Some(MOST_NUMBERS));
+        for list in ["0-65536", "7-70000,0-2", "0-99999999999", "0-18446744073709551615", "0-40000,50000-90000"] {
+            assert_eq!(Ranges::of(list), None, "{list}");
+        }
+    }
+
+    #[test]
+    fn a_path_costs_one_look_up_a_name_and_a_survey_as_many_a_processor() {
+        let steps = |tree: &Tree| match tree {
+            Tree::Record(record) => record.looked_up(),
+            Tree::Directory { .. } => 0,
+        };
+        let tree = Tree::of_record("/a/b/c: 1\n/many{0-4095}/x: 1\n/link -> a/b\n");
+        for (path, expected) in [("/a/b/c", 3), ("/link/c", 4), ("/a/../a/b", 3), ("/none/of/these", 1)] {
+            let before = steps(&tree);
+            let _ = tree.text(path);
+            assert_eq!(steps(&tree) - before, expected, "{path}");
+        }
+        let of_survey = |processors: u64| {
+            let last = processors - 1;
+            let cpu = format!("/sys/devices/system/cpu/cpu{{0-{last}}}");
+            let tree = Tree::of_record(&format!(
+                "/sys/devices/system/cpu/online: 0-{last}\n{cpu}/topology/core_cpus_list: {{n}}\n\
+                 {cpu}/topology/physical_package_id: {{n}}\n{cpu}/cache/index0/level: 1\n\
+                 {cpu}/cache/index0/size: 32K\n{cpu}/cache/index0/shared_cpu_list: {{n}}\n\
+                 /sys/devices/system/node/node{{0-{last}}}/cpulist: {{n}}\n"
+            ));
+            let survey = Survey { tree, unknown: Unknown::default() };
+            let machine = described(&survey, Some("/data"));
+            assert_eq!(machine["cpu"]["cores"], processors);
+            assert_eq!(machine["cpu"]["numa_nodes"].as_array().map(Vec::len), Some(processors as usize));
+            steps(&survey.tree)
+        };
+        let (few, more, most) = (of_survey(1000), of_survey(2000), of_survey(4000));
+        assert_eq!(2 * (more - few), most - more, "{few}, {more}, {most}");
+        assert!(most / 4000 < 150, "{} names a processor", most / 4000);
     }
 }

@@ -82,7 +82,10 @@ pub fn judge(run: &Case, plan: &Plan, left: &Left, usual: &Value) -> Outcome {
         0 => {
             let Ok(reading) = serde_json::from_str::<Value>(left.output) else { return wrong("no whole reading") };
             match says_so(&reading, usual) {
-                true if retried && plan.effect != Effect::Short => wrong("counts a call that is to be repeated"),
+                true if retried && plan.effect != Effect::Short => {
+                    let says = (&reading["faults"], &reading["details"]["last_failure"], codes(&reading));
+                    Outcome::Wrong(format!("counts a call that is to be repeated: {says:?}"))
+                }
                 true if !run.name.starts_with("network_") && is_misnamed(&counted(&reading), plan) => {
                     wrong("counts another error")
                 }
