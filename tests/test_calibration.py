@@ -190,6 +190,8 @@ def test_an_interval_holds_the_mean(process: str, share: float, profile: str) ->
     # No interval holds a mode that no sample shows: docs/calibration.md says how often that is.
     assert at_least(found.shown_covered, found.shown, share)
     assert found.shown > 0.35 * found.trials
+    # A point alone has as many repeats as show a rare level to nine of ten.
+    assert at_least(found.covered, found.trials, 0.9)
     assert found.unremarked == 0
     if process == "normal":
         assert at_most(found.noted, found.trials, 0.01) and found.half < 0.055, "an interval is wide for nothing"

@@ -116,7 +116,17 @@ def test_the_total_of_a_dry_run_is_what_the_run_writes(
 
 def test_a_point_that_may_be_repeated_has_a_range_of_bytes(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["storage", "--operation", "create", "--nrfiles", "100", "--filesize", "100000", "--path", str(place)]
-    assert main([*words, "--dry-run"]) == 0
+    assert main([*words, "--numjobs", "1,2,3,4,5,6,7", "--dry-run"]) == 0
     out = capsys.readouterr().out
     # A warm-up and 3 to 5 repeats of 100 files of 100 kB.
-    assert "writes 40 MB to 60 MB" in out and out.splitlines()[-1].endswith("40 MB to 60 MB written")
+    assert "writes 40 MB to 60 MB" in out and out.splitlines()[-1].endswith("850 MB to 1.41 GB written")
+
+
+def test_a_point_alone_writes_in_as_many_repeats_as_show_a_rare_level(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["storage", "--operation", "create", "--nrfiles", "100", "--filesize", "100000", "--path", str(place)]
+    assert main([*words, "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    # A warm-up and 12 repeats of 100 files of 100 kB.
+    assert "writes 130 MB" in out and out.splitlines()[-1].endswith(" 130 MB written")

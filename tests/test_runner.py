@@ -120,32 +120,54 @@ def test_what_is_true_of_the_machine_is_measured(tmp_path: Path) -> None:
 
 
 def test_a_noisy_point_is_repeated_to_the_cap_and_says_what_it_reached(tmp_path: Path) -> None:
-    run, _ = measured(tmp_path, SimulatedHost(SimulatedMachine(seed=4, noise=0.3)))
+    depths = {"iodepth": "1,2,4,8,16,32,64"}
+    run, _ = measured(tmp_path, SimulatedHost(SimulatedMachine(seed=4, noise=0.3)), given=depths)
     capped = [point for point in run.experiments[0].points if point.repeats == plan.PROFILES["quick"].repeats_max]
     assert capped
     assert any(note.code == "interval_not_reached" for point in capped for note in point.notes)
 
 
-def test_points_with_few_beside_them_have_one_repeat_more(tmp_path: Path) -> None:
-    """What lasts for a reading shows in other points; where there are few, in one more repeat."""
+@pytest.mark.parametrize(("depths", "repeats"), [("8", 12), ("1,64", 12), ("1,2,64", 7), ("1,2,32,64", 5), (None, 3)])
+def test_points_with_few_beside_them_have_more_repeats(tmp_path: Path, depths: str | None, repeats: int) -> None:
+    """What lasts for a reading shows in other points; where there are few, in more repeats."""
     still = SimulatedMachine(seed=3, noise=0.0005)
-    few, _ = measured(tmp_path, SimulatedHost(still), given={"iodepth": "1,2,32,64"})
-    many, _ = measured(tmp_path, SimulatedHost(still), given={"iodepth": "1,2,16,32,64"})
-    assert {point.repeats for point in few.experiments[0].points} == {4}
-    assert {point.repeats for point in many.experiments[0].points} == {3}
+    run, _ = measured(tmp_path, SimulatedHost(still), given={"iodepth": depths or "1,2,4,8,16,32,64"})
+    assert {point.repeats for point in run.experiments[0].points} == {repeats}
+    assert not any(note.code == "interval_not_reached" for one in run.experiments[0].points for note in one.notes)
 
 
 def test_a_point_alone_is_not_held_up_where_time_is_short() -> None:
-    readings = [reading(np.tile([0.99, 1.01], 10)) for _ in range(4)]
+    readings = [reading(np.tile([0.99, 1.01], 10)) for _ in range(12)]
     timing = plan.Timing(1.0, 0.1, 3, 5)
-    alone, among = PointInWork(0, {}, alone=True), PointInWork(0, {})
+    alone, among = PointInWork(0, {}, showing=12), PointInWork(0, {})
     alone.readings, among.readings = readings[:3], readings[:3]
     assert among.ends(timing, 0.1) == "sure" and alone.ends(timing, 0.1) == ""
     assert alone.ends(timing, 0.1, hurried=True) == "sure"
+    alone.readings = readings[:11]
+    assert alone.ends(timing, 0.1) == "" and alone.ends(timing, 1e-9) == ""
     alone.readings = readings
-    assert alone.ends(timing, 0.1) == "sure"
-    assert alone.least(replace(timing, repeats_max=3)) == 3, "no more than the profile has at most"
+    assert alone.ends(timing, 0.1) == "sure" and alone.ends(timing, 1e-9) == "repeats"
     assert alone.least(replace(timing, repeats_min=1)) == 1, "one reading is all that there was time for"
+
+
+@pytest.mark.parametrize(
+    ("runtime_s", "most", "repeats"), [(6.6, 5, 12), (6.7, 5, 0), (6.7, 12, 12), (30.0, 11, 0), (30.0, 20, 12)]
+)
+def test_repeats_that_show_a_rare_level_take_no_longer_than_that_is_worth(
+    runtime_s: float, most: int, repeats: int, tmp_path: Path
+) -> None:
+    (one,) = planned(tmp_path, SimulatedHost(QUIET), {"iodepth": "8"}).experiments
+    chosen = plan.Timing(runtime_s, 0.0, 3, most)
+    assert plan.showing(one, one.points[0], chosen, frozenset()) == repeats
+
+
+def test_a_listing_counts_the_repeats_of_a_point_alone(tmp_path: Path) -> None:
+    alone, many = (planned(tmp_path, SimulatedHost(QUIET), {"iodepth": depths}) for depths in ("8", "1,2,4,8,16,32,64"))
+    each = plan.reading_s(alone.experiments[0], alone.experiments[0].points[0], plan.timing(alone, None), frozenset())
+    assert plan.listing(alone)[0].takes_s == pytest.approx(12 * each)
+    assert plan.listing(many)[3].takes_s == pytest.approx(3 * each)
+    hurried = replace(alone, budget_s=100.0)
+    assert plan.listing(hurried)[0].takes_s == pytest.approx(3 * each), "at least"
 
 
 def test_a_point_is_kept_at_its_first_reading_and_at_its_end(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from hwdyno.samples import (
     each_over_time,
     persistence,
     plain_noise,
+    repeats_that_show,
     share_interval,
     shared_modes,
     two_modes,
@@ -25,7 +26,7 @@ from hwdyno.samples import (
 from hwdyno.statistics import t_quantile
 from hwdyno.words import Samples, Value
 from scipy.special import gammaincinv
-from scipy.stats import chi2, f_oneway
+from scipy.stats import binom, chi2, f_oneway
 from scipy.stats import f as f_law
 from test_thresholds import base, run_of
 
@@ -479,3 +480,15 @@ def test_two_short_repeats_that_wander_have_one_degree_of_freedom() -> None:
     assert found is not None and persistence(ramp) == 0.99 and 2 * 7 / inflation > 1
     variance = float(np.var(ramp[0], ddof=1)) * inflation / 8
     assert found.chance == pytest.approx(f_law.sf(0.045 / variance, 1, 14 / inflation), rel=1e-6)
+
+
+@pytest.mark.parametrize(("points", "repeats"), [(1, 12), (2, 12), (3, 7), (4, 5), (5, 4), (6, 4), (7, 3)])
+def test_so_many_repeats_show_a_level_of_a_fifth_of_them(points: int, repeats: int) -> None:
+    """A point misses it where it never drew it itself, and at most one of the others did."""
+
+    def missed(count: int) -> float:
+        unseen = 0.8**count
+        return float(unseen * binom.cdf(1, points - 1, 1 - unseen))
+
+    assert repeats_that_show(points) == repeats
+    assert missed(repeats) <= 0.085 < missed(repeats - 1)

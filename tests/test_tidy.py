@@ -42,7 +42,7 @@ ALLOWED: dict[str, set[str]] = {
     "topology": {"machine"},
     "sweep": {"spelling", "words", "axes", "units", "topology"},
     "experiments": {"spelling", "words", "axes", "units", "sweep", "topology", "resources"},
-    "plan": {"spelling", "foreign", "words", "axes", "units", "sweep", "topology", "experiments"},
+    "plan": {"spelling", "foreign", "words", "axes", "units", "sweep", "topology", "experiments", "samples"},
     # models that are made: their tensors and their files
     "models": {"extras", "foreign", "spelling", "words"},
     # requests to a server of a language model, and what they tell

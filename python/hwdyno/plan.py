@@ -13,6 +13,7 @@ from hwdyno import experiments as catalogue
 from hwdyno import foreign
 from hwdyno.axes import write_share
 from hwdyno.experiments import Experiment
+from hwdyno.samples import repeats_that_show
 from hwdyno.spelling import hint
 from hwdyno.sweep import Sweep, parse_axis, parse_value
 from hwdyno.topology import Topology
@@ -277,6 +278,17 @@ class Line:
     """Its kernel's."""
 
 
+SHOWN_S = 80.0
+"""Most that the repeats that show it may take, s, beyond the repeats of the profile."""
+
+
+def showing(planned: Planned, point: Parameters, chosen: Timing, given: frozenset[str]) -> int:
+    """The repeats that show a rare level of a point; 0 where they would take too long."""
+    wanted = repeats_that_show(max(1, len(planned.points)))
+    takes_s = wanted * reading_s(planned, point, chosen, given)
+    return wanted if wanted <= chosen.repeats_max or takes_s <= SHOWN_S else 0
+
+
 def listing(plan: Plan, write_bytes_s: float = WRITE_BYTES_S) -> list[Line]:
     """Every point with the bytes that it will write and the time that it will take."""
     chosen = timing(plan, plan.budget_s)
@@ -286,14 +298,18 @@ def listing(plan: Plan, write_bytes_s: float = WRITE_BYTES_S) -> list[Line]:
             parameters = {**planned.fixed, **point}
             once = reading_s(planned, point, chosen, plan.given)
             tools = 2 if plan.peers and planned.experiment.peers else 1
-            takes = chosen.repeats_min * (once + (once + PEER_OVERHEAD_S if tools == 2 else 0.0))
+            repeats = chosen.repeats_min
+            shown = max(repeats, showing(planned, point, chosen, plan.given)) if repeats > 1 else repeats
+            if plan.budget_s is None:
+                repeats = shown
+            takes = repeats * (once + (once + PEER_OVERHEAD_S if tools == 2 else 0.0))
             each, counted = written(planned, parameters, write_bytes_s, once)
             warm = 0.0
             if point is planned.points[0]:
                 warm, counted_too = written(planned, _warm(parameters), write_bytes_s, WARM_UP_S)
                 counted = counted and (counted_too or not each)
-            most = warm + each * chosen.repeats_max * tools
-            least = warm + each * chosen.repeats_min if counted else 0.0
+            most = warm + each * max(chosen.repeats_max, shown) * tools
+            least = warm + each * repeats if counted else 0.0
             lines.append(Line(planned.experiment.name, point, most, least, takes, planned.declaration.axes))
     return lines
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, pairwise
+from functools import cache
+from itertools import count, groupby, pairwise
 
 from hwdyno import statistics
 from hwdyno.words import Measurement, Value
@@ -33,6 +34,24 @@ UNEVEN = 1e-3
 FEW_REPEATS = 5
 """Up to so many, an interval reaches from the least repeat to the greatest where samples are no plain noise, and such
 a point is not sure before."""
+RARE, MISSED = 0.2, 0.085
+"""Share of the repeats that are at a lower level, and of the points that may miss such a level."""
+
+
+@cache
+def repeats_that_show(points: int) -> int:
+    """The least repeats after which at most ``MISSED`` of an experiment's points miss a level of ``RARE`` of them.
+
+    The level is drawn once a repeat: 12 for one or two points, 7, 5, 4 and 4 for three to six, and 3 for seven. A point
+    counts with it where its own repeats show it, or those of two others.
+    """
+    others = points - 1
+    for repeats in count(1):
+        unseen = (1 - RARE) ** repeats
+        by_two = 1 - unseen**others - others * (1 - unseen) * unseen ** max(0, others - 1)
+        if unseen * (1 - by_two) <= MISSED:
+            return repeats
+    raise AssertionError
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from hwdyno.machine import Machine
 from hwdyno.plan import PROFILES, Timing
 from hwdyno.repeatability import with_pooled_repeats
 from hwdyno.runner.point import PointInWork
+from hwdyno.samples import repeats_that_show
 from hwdyno.words import ExperimentResult, Measurement, Run
 from numpy.random import Generator
 from numpy.typing import NDArray
@@ -116,7 +117,7 @@ class IntervalScore:
     """Sum of the half widths, as shares."""
     repeats: int = 0
     repeats_alone: int = 0
-    """Of the points alone, which have one more at least."""
+    """Of the points alone, which have as many as show a rare level."""
     unremarked: int = 0
     """Points, in either case, with a repeat outside of the interval, and no note on it."""
     together: int = 0
@@ -146,7 +147,7 @@ def measured(process: str, profile: str, draw: Generator, *, alone: bool = False
     """A point, of many or alone, as the runner measures it: repeated until it is precise, or its repeats are spent."""
     chosen = PROFILES[profile]
     timing = Timing(chosen.runtime_s, chosen.ramp_s, chosen.repeats_min, chosen.repeats_max)
-    point = PointInWork(0, {}, alone=alone)
+    point = PointInWork(0, {}, showing=repeats_that_show(1 if alone else POINTS))
     readings = PROCESSES[process][0](draw)
     while not (ended := point.ends(timing, chosen.target)):
         point.readings.append(reading(next(readings)))

@@ -14,9 +14,6 @@ from hwdyno.samples import FEW_REPEATS, plain_noise
 from hwdyno.units import format_percent
 from hwdyno.words import Declaration, Measurement, Note, Parameters, PeerResult
 
-ALONE = 5
-"""With fewer points, an experiment shows a level that lasts for a reading too seldom to tell its share."""
-
 
 @dataclass
 class PointInWork:
@@ -34,8 +31,8 @@ class PointInWork:
     notes: tuple[Note, ...] = ()
     """Notes on why it was measured."""
     spent_s: float = 0.0
-    alone: bool = False
-    """Whether few points stand beside it in its experiment, so that what its repeats miss is shown by no other."""
+    showing: int = 0
+    """The repeats after which a rare level has been seen (``plan.repeats_that_show``); 0 where they take too long."""
     done: bool = False
     measurement: Measurement | None = None
     peers: list[PeerResult] = field(default_factory=list)
@@ -51,9 +48,8 @@ class PointInWork:
         return plain_noise([course_of(one, counted)[0] for one in self.readings])
 
     def least(self, timing: Timing) -> int:
-        """How many repeats it has at least where there is time: one more if it stands alone."""
-        more = self.alone and timing.repeats_min > 1
-        return min(timing.repeats_min + more, timing.repeats_max)
+        """How many repeats it has at least where there is time; one is one."""
+        return max(timing.repeats_min, self.showing) if timing.repeats_min > 1 else timing.repeats_min
 
     def ends(self, timing: Timing, target: float, *, hurried: bool = False) -> str:
         """What ends it: ``sure`` (within ``target``) or ``repeats``; empty if it goes on.
@@ -66,7 +62,7 @@ class PointInWork:
         half = self.half_width()
         if half is not None and half <= target and (repeats >= FEW_REPEATS or self.plain_noise()):
             return "sure"
-        return "repeats" if repeats >= timing.repeats_max else ""
+        return "repeats" if repeats >= max(timing.repeats_max, self.least(timing)) else ""
 
     def measured(self, profile: Profile, ended_by: str, notes: Sequence[Note] = ()) -> Measurement:
         """Its Measurement; ``ended_by`` is ``sure``, ``repeats``, ``time``, or empty where it was cut short."""

@@ -19,7 +19,7 @@ from hwdyno.machine import Machine
 from hwdyno.measurement import Reading, operations_of
 from hwdyno.measuring import announced
 from hwdyno.peers import Peer, on_site
-from hwdyno.plan import WARM_UP_S, Plan, Planned
+from hwdyno.plan import WARM_UP_S, Plan, Planned, showing, timing
 from hwdyno.resources import ceilings_of_site, rate_word
 from hwdyno.runner import faults
 from hwdyno.runner.access import reachable
@@ -30,7 +30,7 @@ from hwdyno.runner.faults import StopError
 from hwdyno.runner.in_turn import blocks
 from hwdyno.runner.layout import lay_out
 from hwdyno.runner.peer_readings import PeerReadings
-from hwdyno.runner.point import ALONE, PointInWork
+from hwdyno.runner.point import PointInWork
 from hwdyno.runner.progress import Journal, Keeper, Progress, Silent, Step
 from hwdyno.runner.sizing import sized
 from hwdyno.runner.watch import Watch
@@ -92,7 +92,9 @@ class Session:
         self.laid_out_bytes = 0
         self.points = {
             one.experiment.name: [
-                PointInWork(index, parameters, one.declaration, alone=len(one.points) < ALONE)
+                PointInWork(
+                    index, parameters, one.declaration, showing=showing(one, parameters, timing(plan, None), plan.given)
+                )
                 for index, parameters in enumerate(one.points)
             ]
             for one in plan.experiments
