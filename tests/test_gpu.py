@@ -18,11 +18,11 @@ from hwdyno.ceilings import bound_for, gpu
 from hwdyno.cli.main import main
 from hwdyno.experiments.gpu import BANDWIDTH
 from hwdyno.hosts.local import Local
-from hwdyno.machine import CudaDevice, GpuDrivers, Machine, OpenClDevice
+from hwdyno.machine import CudaDevice, GpuDrivers, GpuLibrary, Machine, OpenClDevice
 from hwdyno.plan import select
 from hwdyno.resources import ceilings_of, why_no_ceiling
 from hwdyno.store import from_json
-from hwdyno.topology import Topology
+from hwdyno.topology import Topology, gpus_in
 from hwdyno.words import Declaration, Parameters, Run
 
 FAKE = Path(__file__).parent / "data" / "fake_nvidia.c"
@@ -41,14 +41,21 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
         raise AssertionError
     folder = tmp_path_factory.mktemp("driver")
     library = folder / "libcuda.so.1"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, FAKE], check=True)
-    shutil.copy(library, folder / "libnvidia-ml.so.1")
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, FAKE, "-ldl"], check=True)
+    for name in ("libnvidia-ml.so.1", "libnvrtc.so.13"):
+        shutil.copy(library, folder / name)
     return folder
+
+
+def of_driver(driver: Path, **planted: str) -> dict[str, str]:
+    """The environment of a process that has the made driver alone."""
+    libraries = {"LD_LIBRARY_PATH": str(driver), "HWDYNO_LIBRARIES": str(driver), "OCL_ICD_VENDORS": "/nonexistent"}
+    return {**os.environ, **libraries, **planted}
 
 
 def surveyed(driver: Path, **planted: str) -> Any:
     """What a new process finds with the made driver; OpenCL has no driver there."""
-    environ = {**os.environ, "LD_LIBRARY_PATH": str(driver), "OCL_ICD_VENDORS": "/nonexistent", **planted}
+    environ = of_driver(driver, **planted)
     code = "import json; from hwdyno import engine; print(json.dumps(engine.survey()))"
     done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)["gpu_drivers"]
@@ -99,7 +106,9 @@ def test_without_its_management_library_a_gpu_is_still_found(driver: Path) -> No
 
 def test_without_any_driver_all_that_was_looked_for_is_named() -> None:
     found = surveyed(Path("/nonexistent"))
-    assert [one["name"] for one in found["looked_for"]][1:] == ["libcuda.so.1", "libnvidia-ml.so.1"]
+    assert [one["name"] for one in found["looked_for"]][1:] == [
+        "libcuda.so.1", "libnvidia-ml.so.1", "libnvrtc.so.13",
+    ]  # fmt: skip
     assert found["cuda"] == [] and found["opencl"] == []
 
 
@@ -158,6 +167,12 @@ def test_why_there_is_no_peak() -> None:
     both = Machine(gpu_drivers=GpuDrivers(cuda=(H100, replace(H100, name="other"))))
     assert ceilings_of(both, "gpu") == () and "several kinds" in why_no_ceiling(both, "gpu")[0]
     assert why_no_ceiling(Machine(), "gpu") == () == why_no_ceiling(machine_with(H100), "gpu")
+
+
+def test_cudas_gpus_count_where_their_kernels_can_be_compiled() -> None:
+    compiler = GpuLibrary(name="libnvrtc.so.13", found=True)
+    drivers = GpuDrivers(cuda=(H100, H100), opencl=(OpenClDevice(kind="gpu"),), looked_for=(compiler,))
+    assert gpus_in(drivers) == 2 and gpus_in(replace(drivers, looked_for=(replace(compiler, found=False),))) == 1
 
 
 def test_a_processors_driver_is_no_gpu() -> None:
@@ -229,7 +244,7 @@ def test_without_a_gpu_the_command_says_what_it_looked_for(
     monkeypatch.setattr(Local, "survey", without_gpus)
     assert main(["gpu"]) == 2
     error = capsys.readouterr().err
-    assert error.count("\n") == 1 and "libcuda.so.1: " in error and "OpenCL lists no GPU here" in error
+    assert error.count("\n") == 1 and "libcuda.so.1: " in error and "no GPU can be measured here" in error
 
 
 def test_a_run_takes_along_what_is_there() -> None:
@@ -253,3 +268,73 @@ def test_the_processor_is_measured_as_shortly_as_a_gpu(capsys: pytest.CaptureFix
     shown = capsys.readouterr().out
     assert BANDWIDTH.quick and shown.count("gpu.bandwidth ") == len(BANDWIDTH.quick.points())
     assert "on cpu" in shown and "on gpu" not in shown
+
+
+def by_cuda(driver: Path, tmp_path: Path, *words: str, **planted: str) -> tuple[subprocess.CompletedProcess[str], str]:
+    """``hwdyno gpu`` on the made driver, and what that says was never released."""
+    left = tmp_path / "left"
+    home = {"HWDYNO_HOME": str(tmp_path / "home"), "HWDYNO_FAKE_LEFT": str(left), "HWDYNO_FAKE_UNITS": "1"}
+    options = ["--runtime", "0.05", "--json", "--no-page"]
+    command = [sys.executable, "-m", "hwdyno", "gpu", *words, *options]
+    environ = of_driver(driver, **home, **planted)
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=120)
+    return done, left.read_text() if left.exists() else ""
+
+
+@pytest.mark.parametrize(
+    ("words", "units"),
+    [
+        (
+            ("--precision", "single,double,int32,int8", "--width", "4", "--chains", "4"),
+            {"FLOP/s", "IOP/s"},
+        ),
+        (("--operation", "copy,mul,add,triad,dot", "--array", "100k", "--width", "4"), {"bytes/s"}),
+        (
+            (
+                "--operation", "host-to-device,device-to-host,both-ways,device-to-device",
+                "--memory", "pinned,pageable", "--block", "1M",
+            ),
+            {"bytes/s"},
+        ),
+        (("--working-set", "64k"), {"operations/s"}),
+        (("launch",), {"operations/s"}),
+    ],
+    ids=lambda one: one[0] if isinstance(one, tuple) else "",
+)  # fmt: skip
+def test_cuda_is_measured_verified_and_released(
+    driver: Path, tmp_path: Path, words: tuple[str, ...], units: set[str]
+) -> None:
+    done, left = by_cuda(driver, tmp_path, *words)
+    assert done.returncode in {0, 3}, done.stderr
+    assert "has been checked on a real GPU yet" in done.stderr
+    (result,) = from_json(done.stdout).experiments
+    assert result.points and {point.throughput.unit for point in result.points} == units
+    for point in result.points:
+        details = point.details
+        assert details["verification"] == "passed", point.parameters
+        assert (details["interface"], details["device_name"]) == ("CUDA", "Fake M40")
+        assert details["clock_hz"] == 949e6 and details["power_w"] == 61.5
+        assert details["slowed_by"] == "heat (software), power cap"
+    assert left == ""
+
+
+@pytest.mark.parametrize(
+    ("plan", "why"),
+    [
+        ("cuDevicePrimaryCtxRetain:46", "busy or unavailable"),
+        ("cuMemAlloc_v2@2:2", "out of memory"),
+        ("cuMemcpyHtoDAsync_v2@1:719", "was lost or hangs"),
+        ("cuEventCreate@2:2", "out of memory"),
+        ("cuStreamCreate@1:2", "out of memory"),
+        ("cuLaunchKernel@5:214", "ECC error"),
+        ("cuEventSynchronize@7:999", "was lost or hangs"),
+        ("cuModuleLoadData@1:222", "CUDA error 222"),
+        ("nvrtcCompileProgram@1:6", "refused a kernel for sm_52"),
+    ],
+)
+def test_a_call_that_fails_is_one_line_and_leaves_nothing(driver: Path, tmp_path: Path, plan: str, why: str) -> None:
+    words = ("--operation", "triad", "--array", "64k", "--width", "1")
+    done, left = by_cuda(driver, tmp_path, *words, HWDYNO_FAKE_FAIL=plan)
+    assert done.returncode not in {0, 3} or "failed" in done.stderr
+    assert why in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr and left == ""

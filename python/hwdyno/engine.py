@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import sys
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -21,8 +23,17 @@ __all__ = ["MachineError", "Stop", "UsageError", "kernels", "run", "survey"]
 
 def survey(path: Path | None = None, root: Path = Path("/")) -> dict[str, Any]:
     """Describe the machine, with the storage behind ``path``; ``root`` may be a recorded tree."""
+    _show_packages()
     machine: dict[str, Any] = json.loads(_engine.survey(str(root), None if path is None else str(path)))
     return machine
+
+
+@cache
+def _show_packages() -> None:
+    """Let the engine look for NVIDIA's compiler in Python's packages, unless the user names folders."""
+    folders = [str(one) for root in sys.path if root for one in Path(root).glob("nvidia/*/lib")]
+    if folders:
+        os.environ.setdefault("HWDYNO_LIBRARIES", ":".join(folders))
 
 
 @cache
@@ -38,6 +49,7 @@ def run(kernel: str, parameters: dict[str, Any], stop: Stop | None = None) -> di
     machine refused. The first interrupt, or a ``stop`` that is set, gives a reading with ``interrupted`` set.
     """
     stop = stop or Stop()
+    _show_packages()
     with contextlib.ExitStack() as stack:
         if kernel in kernels() and kernels()[kernel].writes != "nothing":
             ends = partial(signals.patiently, stop.wait, ENDS_S)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from hwdyno.machine import Machine
+from hwdyno.machine import GpuDrivers, Machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,16 @@ class Topology:
 
 
 def gpus_of(machine: Machine) -> int:
-    """The GPUs that OpenCL lists; a driver of the processor is none."""
-    return sum(one.kind != "cpu" for one in machine.gpu_drivers.opencl)
+    """The GPUs of the machine that can be measured."""
+    return gpus_in(machine.gpu_drivers)
+
+
+def gpus_in(drivers: GpuDrivers) -> int:
+    """The GPUs that CUDA has, where its compiler is here, or else those that OpenCL lists; a driver of the processor
+    is none."""
+    compiles = any(one.found and (one.name or "").startswith("libnvrtc") for one in drivers.looked_for)
+    by_cuda = len(drivers.cuda) if compiles else 0
+    return by_cuda or sum(one.kind != "cpu" for one in drivers.opencl)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
-//! Work on a GPU through `OpenCL`: which device, passes timed by its events and checked against the host's clock, and
+//! Work on a GPU through CUDA or `OpenCL`: which device, passes timed by its events and checked against the host's clock, and
 //! the arithmetic that proves results.
 
 pub mod arithmetic;
+mod watch;
 
 use crate::clock::now_ns;
 use crate::cpu_time;
@@ -10,10 +11,17 @@ use crate::error::Error;
 use crate::kernel::Stop;
 use crate::reading::{CpuTime, Reading, Samples, Stream};
 use crate::start;
-use crate::sys::opencl::{self, Device, Event, Fact};
+use crate::sys::cuda;
+use crate::sys::device::{Device, Event};
+use crate::sys::nvidia::Moment;
+use crate::sys::opencl::{self, Fact};
 
 /// Which device is measured.
-pub const DEVICE: Text = text("device to measure: gpu, gpu1 … or cpu (the processor as an OpenCL device)", "gpu");
+pub const DEVICE: Text = text(
+    "device to measure: gpu, gpu1 … (by CUDA where it is there, else by OpenCL), cuda, opencl, or cpu (the processor as \
+     an OpenCL device)",
+    "gpu",
+);
 /// A device's events may take this share longer than the host sees, before they are not believed.
 const BELIEVED: f64 = 1.02;
 /// One launch takes about this long, so that the host's part of it is small.
@@ -33,12 +41,18 @@ pub fn device(name: &str) -> Result<Device, Error> {
     let digits = name.trim_start_matches(|letter: char| letter.is_ascii_alphabetic());
     let kind = &name[..name.len() - digits.len()];
     let number = if digits.is_empty() { Some(0) } else { digits.parse::<usize>().ok() };
-    let (true, Some(number)) = (matches!(kind, "gpu" | "cpu"), number) else {
-        return Err(Error::usage(format!("on = {name}: write gpu, gpu1 … or cpu")));
+    let (true, Some(number)) = (matches!(kind, "gpu" | "cuda" | "opencl" | "cpu"), number) else {
+        return Err(Error::usage(format!("on = {name}: write gpu, gpu1 …, cuda, opencl or cpu")));
     };
-    let found = opencl::found()
-        .and_then(opencl::OpenCl::devices)
-        .map_err(|why| Error::Machine(format!("no OpenCL device: {why}; install the GPU's OpenCL driver"), None))?;
+    let found = if kind == "cuda" || kind == "gpu" { by_cuda() } else { Ok(vec![]) };
+    let found = match found {
+        Ok(found) if !found.is_empty() => found,
+        Err(why) if kind == "cuda" => return Err(Error::Machine(format!("no GPU by CUDA: {why}"), None)),
+        without => by_opencl().map_err(|why| {
+            let cuda = without.err().map_or(String::new(), |why| format!("; CUDA: {why}"));
+            Error::Machine(format!("no OpenCL device: {why}{cuda}; install the GPU's driver"), None)
+        })?,
+    };
     let is_kind = |device: &&Device| (device.kind() == "cpu") == (kind == "cpu");
     found.iter().filter(is_kind).nth(number).cloned().ok_or_else(|| {
         let named = |kind: &str, is_cpu: bool| {
@@ -48,8 +62,21 @@ pub fn device(name: &str) -> Result<Device, Error> {
         };
         let here = [named("gpu", false), named("cpu", true)].concat().join(", ");
         let here = if here.is_empty() { "none".into() } else { here };
-        Error::usage(format!("on = {name}: OpenCL has no such device here; available: {here}"))
+        Error::usage(format!("on = {name}: there is no such device here; available: {here}"))
     })
+}
+
+/// The GPUs that CUDA can work on: kernels are compiled here, so without a compiler there are none.
+fn by_cuda() -> Result<Vec<Device>, String> {
+    let found = cuda::devices()?;
+    if !found.is_empty() {
+        cuda::nvrtc::is_here()?;
+    }
+    Ok(found.into_iter().map(Device::Cuda).collect())
+}
+
+fn by_opencl() -> Result<Vec<Device>, String> {
+    Ok(opencl::found()?.devices()?.into_iter().map(Device::OpenCl).collect())
 }
 
 /// Passes on a device until their time is over.
@@ -67,6 +94,7 @@ pub struct Passes {
     interrupted: bool,
     cpu: CpuTime,
     samples: Samples,
+    watched: Vec<Moment>,
 }
 
 impl Passes {
@@ -75,6 +103,16 @@ impl Passes {
     /// # Errors
     /// What the driver refused.
     pub fn run(
+        device: &Device,
+        (runtime_s, interval_s): (f64, f64),
+        stop: &Stop,
+        pass: impl FnMut() -> Result<Option<u64>, String>,
+    ) -> Result<Self, Error> {
+        let (passes, watched) = watch::during(device, || Self::timed((runtime_s, interval_s), stop, pass));
+        passes.map(|passes| Self { watched, ..passes })
+    }
+
+    fn timed(
         (runtime_s, interval_s): (f64, f64),
         stop: &Stop,
         mut pass: impl FnMut() -> Result<Option<u64>, String>,
@@ -110,6 +148,7 @@ impl Passes {
             interrupted: stop.is_set() && host_s < runtime_s,
             cpu: cpu_time::of_this_thread().since(cpu),
             samples: Samples { interval_s, operations: vec![rows], bytes: vec![] },
+            watched: vec![],
         })
     }
 
@@ -133,10 +172,11 @@ impl Passes {
         reading.streams.push(stream);
         reading.detail("device_name", device.text(Fact::Name).unwrap_or_default());
         reading.detail("device_kind", device.kind());
-        reading.detail("interface", "OpenCL");
+        reading.detail("interface", device.interface());
         reading.detail("driver", device.text(Fact::Driver).unwrap_or_default());
         reading.detail("host_s", self.host_s);
         reading.detail("launches", self.count);
+        watch::describe(&self.watched, &mut reading);
         if let Some(device_s) = self.device_s {
             reading.detail("device_s", device_s);
             if device_s > self.host_s * BELIEVED {
@@ -157,7 +197,7 @@ impl Passes {
 ///
 /// # Errors
 /// What the driver answered.
-pub fn waited(event: &Event) -> Result<Option<u64>, String> {
+pub fn waited(event: &Event<'_>) -> Result<Option<u64>, String> {
     event.wait()?;
     Ok(event.ns())
 }

@@ -6,7 +6,10 @@ pub mod apart;
 pub mod beneath;
 pub mod cache_line;
 pub mod clock_chain;
+pub mod cuda;
 pub mod datagrams;
+pub mod device;
+mod driver;
 pub mod exit;
 pub mod files;
 pub mod filesystem;
@@ -18,7 +21,6 @@ pub mod memory;
 pub mod names;
 pub mod net;
 pub mod numa;
-
 pub mod nvidia;
 pub mod opencl;
 pub mod pages;

@@ -1,4 +1,4 @@
-"""``hwdyno gpu``: a GPU's arithmetic, memory, copies and launches, through OpenCL."""
+"""``hwdyno gpu``: a GPU's arithmetic, memory, copies and launches, through CUDA or OpenCL."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from hwdyno.cli import common, elsewhere
 from hwdyno.cli.help import Help, experiments_of
 from hwdyno.cli.resource import add_axes, plan_of
+from hwdyno.topology import gpus_in
 from hwdyno.words import UserError
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 KERNELS = ("gpu_flops", "gpu_bandwidth", "gpu_transfer", "gpu_latency", "gpu_launch")
 DEVICE = "axis_on"
+UNSEEN = "No figure of hwdyno gpu has been checked on a real GPU yet, neither through CUDA nor through OpenCL"
+"""Is said before a GPU is measured, until a record of one is in the documentation."""
 
 HELP = Help(
     usage="[EXPERIMENT ...]",
@@ -58,17 +61,22 @@ def planned(args: argparse.Namespace, host: Host) -> Plan:
 
 def _expect_gpu(host: Host) -> None:
     drivers = host.survey().gpu_drivers
-    if any(one.kind != "cpu" for one in drivers.opencl):
+    if gpus_in(drivers):
         return
     found = "; ".join(f"{one.name}: {one.says}" for one in drivers.looked_for)
-    cpu = any(one.kind == "cpu" for one in drivers.opencl)
     remedy = "install the GPU's OpenCL driver"
-    if cpu:
+    if drivers.cuda:
+        remedy = "install CUDA's compiler: pip install nvidia-cuda-nvrtc"
+    elif any(one.kind == "cpu" for one in drivers.opencl):
         remedy += ", or measure the processor through OpenCL: hwdyno gpu --on cpu"
-    raise UserError(f"OpenCL lists no GPU here ({found or 'nothing was looked for'}); {remedy}")
+    raise UserError(f"no GPU can be measured here ({found or 'nothing was looked for'}); {remedy}")
 
 
 def run(args: argparse.Namespace) -> int:
     """Build the plan and perform it."""
     host = common.this_machine(args)
-    return common.perform(planned(args, host), args, host)
+    is_gpu = getattr(args, DEVICE, None) != "cpu"
+    plan = planned(args, host)
+    if is_gpu and not args.dry_run:
+        common.says(args)(UNSEEN)
+    return common.perform(plan, args, host)

@@ -15,7 +15,7 @@ PEAKS = Experiment(
     asks="GPU peak arithmetic by precision",
     kernel="gpu_flops",
     load="precision",
-    sweep=Sweep(precision=("single", "double", "half", "int32", "int8")),
+    sweep=Sweep(precision=("single", "double", "half", "bfloat16", "int32", "int8")),
     base=Sweep(precision="single"),
     fixed={"on": "gpu"},
     ceilings=_CEILINGS,
@@ -45,7 +45,7 @@ TRANSFER = Experiment(
     kernel="gpu_transfer",
     load="block",
     sweep=Sweep(
-        operation=("host-to-device", "device-to-host", "both-ways"),
+        operation=("host-to-device", "device-to-host", "both-ways", "device-to-device"),
         memory=("pinned", "pageable"),
         block=powers(4 << 10, 256 << 20),
     ),

@@ -12,6 +12,8 @@ words! {
         Double = "double",
         /// 16-bit floating point (IEEE binary16).
         Half = "half",
+        /// 16-bit floating point with the exponents of `Single` (bfloat16).
+        Bfloat16 = "bfloat16",
         /// Whole numbers of 32 bits.
         Int32 = "int32",
         /// Whole numbers of 8 bits.
@@ -27,6 +29,7 @@ impl Precision {
             Self::Single => "float",
             Self::Double => "double",
             Self::Half => "half",
+            Self::Bfloat16 => "bfloat16",
             Self::Int32 => "int",
             Self::Int8 => "char",
         }
@@ -48,7 +51,7 @@ impl Precision {
         match self {
             Self::Double => 8,
             Self::Single | Self::Int32 => 4,
-            Self::Half => 2,
+            Self::Half | Self::Bfloat16 => 2,
             Self::Int8 => 1,
         }
     }
@@ -66,6 +69,7 @@ impl Precision {
             Self::Double => f64::EPSILON / 2.0,
             Self::Single => f64::from(f32::EPSILON) / 2.0,
             Self::Half => 2_f64.powi(-11),
+            Self::Bfloat16 => 2_f64.powi(-8),
             _ => 0.0,
         }
     }
@@ -76,6 +80,7 @@ impl Precision {
             Self::Double => into.extend(value.to_le_bytes()),
             Self::Single => into.extend((value as f32).to_le_bytes()),
             Self::Half => into.extend(half_of(value).to_le_bytes()),
+            Self::Bfloat16 => into.extend(bfloat_of(value).to_le_bytes()),
             Self::Int32 => into.extend((value as i64 as i32).to_le_bytes()),
             Self::Int8 => into.extend((value as i64 as i8).to_le_bytes()),
         }
@@ -90,6 +95,7 @@ impl Precision {
             Self::Double => f64::from_bits(word),
             Self::Single => f64::from(f32::from_bits(word as u32)),
             Self::Half => of_half(word as u16),
+            Self::Bfloat16 => f64::from(f32::from_bits((word as u32) << 16)),
             Self::Int32 => f64::from(word as u32 as i32),
             Self::Int8 => f64::from(word as u8 as i8),
         }
@@ -129,6 +135,12 @@ fn half_of(value: f64) -> u16 {
     sign | (kept + u64::from(up)).min(0x7c00) as u16
 }
 
+/// The nearest bfloat16, ties to even, of a finite number that a `f32` has.
+fn bfloat_of(value: f64) -> u16 {
+    let bits = (value as f32).to_bits();
+    (bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16) as u16
+}
+
 fn of_half(bits: u16) -> f64 {
     let sign = if bits & 0x8000 == 0 { 1.0 } else { -1.0 };
     let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff));
@@ -154,6 +166,13 @@ mod tests {
         }
         // Half way between two: the even one.
         assert_eq!((half_of(1.0 + 1.0 / 2048.0), half_of(1.0 + 3.0 / 2048.0)), (0x3c00, 0x3c02));
+    }
+
+    #[test]
+    fn brain_floats_are_the_upper_half_of_a_single() {
+        for (value, bits) in [(1.0, 0x3f80), (-2.0, 0xc000), (1.0 + 1.0 / 256.0, 0x3f80), (1.0 + 3.0 / 256.0, 0x3f82)] {
+            assert_eq!(bfloat_of(value), bits, "{value}");
+        }
     }
 
     #[test]

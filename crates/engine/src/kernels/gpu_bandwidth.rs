@@ -14,7 +14,8 @@ use crate::kernel::{Declaration, Error, Kernel, Stop};
 use crate::parameter::Role;
 use crate::reading::{Reading, Stream, Verdict};
 use crate::rng::Rng;
-use crate::sys::opencl::{self, Argument, Buffer, Device, Fact, Queue, Session};
+use crate::sys::device::{self, Argument, Buffer, Device, Queue, Session};
+use crate::sys::opencl::Fact;
 use crate::{parameters, words};
 
 /// See the module.
@@ -75,7 +76,7 @@ impl Kernel for GpuBandwidth {
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
         let Parameters { operation, precision, array, width, runtime, interval_s, .. } = *parameters;
         let device = device(&parameters.on)?;
-        if !precision.extension().is_empty() && !device.has(precision.extension()) {
+        if !device.precisions().contains(&precision.word()) {
             return Err(Error::usage(format!("the device has no {} precision; use single", precision.word())));
         }
         if width != 0 && !width.is_power_of_two() {
@@ -93,7 +94,7 @@ impl Kernel for GpuBandwidth {
         let arrays = Arrays::new(&device, &session, &queue, parameters).map_err(refused)?;
         let ready = arrays.fastest(width).map_err(refused)?;
         let rounds = ready.rounds(LAUNCH_NS.min((runtime * 1e9 / 5.0) as u64)).map_err(refused)?;
-        let passes = Passes::run((runtime, interval_s), stop, || ready.launch(rounds))?;
+        let passes = Passes::run(&device, (runtime, interval_s), stop, || ready.launch(rounds))?;
         let verdict = ready.proved().map_err(refused)?;
         let each = operation.arrays() * arrays.bytes();
         let total = passes.count * u64::from(rounds);
@@ -131,7 +132,7 @@ struct Ready<'a> {
     arrays: &'a Arrays<'a>,
     width: usize,
     items: usize,
-    kernel: opencl::Kernel<'a>,
+    kernel: device::Kernel<'a>,
 }
 
 impl<'a> Arrays<'a> {
@@ -150,7 +151,7 @@ impl<'a> Arrays<'a> {
         let patterns = [(), ()].map(|()| precision.random(&mut rng, PATTERN, (0.5, 1.5)));
         let bytes = elements * precision.bytes();
         let filled = |pattern: &[u8]| -> Result<Buffer<'a>, String> {
-            let buffer = session.buffer(bytes, false)?;
+            let buffer = session.buffer(bytes)?;
             let content: Vec<u8> = pattern.iter().copied().cycle().take(bytes).collect();
             queue.write(&buffer, &content)?;
             Ok(buffer)
@@ -176,7 +177,7 @@ impl<'a> Arrays<'a> {
     }
 
     fn ready(&'a self, width: usize) -> Result<Ready<'a>, String> {
-        let kernel = self.session.kernel(&source(self.operation, self.precision, width), "", "pass")?;
+        let kernel = self.session.kernel(&source(self.operation, self.precision, width), "pass")?;
         let vectors = self.elements / width;
         let items = vectors.min(self.most_items);
         let items = if items > self.group { items / self.group * self.group } else { items };
@@ -329,6 +330,7 @@ mod tests {
     use super::*;
     use crate::declare::Words;
     use crate::here::opencl_cpu;
+    use crate::sys::cuda::nvrtc::tests::compiles_everywhere;
 
     fn run(parameters: serde_json::Value) -> Result<Reading, Error> {
         crate::run("gpu_bandwidth", &parameters, &Stop::new())
@@ -356,5 +358,13 @@ mod tests {
         let Some(_turn) = opencl_cpu() else { return };
         let says = run(json!({"on": "cpu", "array": 1_u64 << 39})).unwrap_err().to_string();
         assert!(says.contains("three of them do not fit"), "{says}");
+    }
+
+    #[test]
+    fn every_loop_compiles_for_cuda() {
+        for (operation, ..) in Operation::ALL {
+            compiles_everywhere(&source(*operation, Precision::Single, 4), 75);
+        }
+        compiles_everywhere(&source(Operation::Dot, Precision::Double, 1), 75);
     }
 }

@@ -12,7 +12,8 @@ use crate::kernel::{Declaration, Error, Kernel, Stop};
 use crate::parameters;
 use crate::reading::{Reading, Stream, Verdict};
 use crate::rng::Rng;
-use crate::sys::opencl::{self, Argument, Buffer, Device, Fact, Queue, Session};
+use crate::sys::device::{self, Argument, Buffer, Device, Queue, Session};
+use crate::sys::opencl::Fact;
 
 /// See the module.
 pub struct GpuFlops;
@@ -55,7 +56,7 @@ impl Kernel for GpuFlops {
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
         let Parameters { precision, width, chains, runtime, interval_s, .. } = *parameters;
         let device = device(&parameters.on)?;
-        if !precision.extension().is_empty() && !device.has(precision.extension()) {
+        if !device.precisions().contains(&precision.word()) {
             let (name, here) = (device.text(Fact::Name).unwrap_or_default(), device.precisions().join(", "));
             return Err(Error::usage(format!("{name} has no {} precision; available: {here}", precision.word())));
         }
@@ -70,7 +71,7 @@ impl Kernel for GpuFlops {
         let ready = work.ready(shape).map_err(refused)?;
         verdicts.push(ready.proved(SEEDS, 1).map_err(refused)?);
         let turns = ready.turns((runtime * 1e9 / 5.0) as u64).map_err(refused)?;
-        let passes = Passes::run((runtime, interval_s), stop, || ready.launch(work.items, turns))?;
+        let passes = Passes::run(&device, (runtime, interval_s), stop, || ready.launch(work.items, turns))?;
         verdicts.push(ready.proved(PROVED, turns).map_err(refused)?);
         let each = work.items as u64 * u64::from(turns) * (STEPS * shape.chains * shape.width) as u64;
         let total = each * passes.count;
@@ -105,7 +106,7 @@ struct Work<'a> {
 struct Ready<'a> {
     work: &'a Work<'a>,
     shape: Shape,
-    kernel: opencl::Kernel<'a>,
+    kernel: device::Kernel<'a>,
 }
 
 impl<'a> Work<'a> {
@@ -126,9 +127,9 @@ impl<'a> Work<'a> {
                 numbers.extend(precision.random(&mut rng, 16, range));
             }
         }
-        let given = session.buffer(numbers.len(), false)?;
+        let given = session.buffer(numbers.len())?;
         queue.write(&given, &numbers)?;
-        let out = session.buffer(items.max(SEEDS) * 16 * bytes, false)?;
+        let out = session.buffer(items.max(SEEDS) * 16 * bytes)?;
         let name = device.text(Fact::Name).unwrap_or_default();
         // A vector of 64 B has 16 lanes of 4.
         let native = (device.number(Fact::FloatLanes).max(1) as usize * 4 / bytes).clamp(1, 16);
@@ -136,7 +137,7 @@ impl<'a> Work<'a> {
     }
 
     fn ready(&'a self, shape: Shape) -> Result<Ready<'a>, String> {
-        let kernel = self.session.kernel(&source(self.precision, shape), "", "peak")?;
+        let kernel = self.session.kernel(&source(self.precision, shape), "peak")?;
         Ok(Ready { work: self, shape, kernel })
     }
 
@@ -274,7 +275,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::declare::Words;
     use crate::here::opencl_cpu;
+    use crate::sys::cuda::nvrtc::tests::compiles_everywhere;
 
     fn run(parameters: serde_json::Value) -> Result<Reading, Error> {
         crate::run("gpu_flops", &parameters, &Stop::new())
@@ -304,7 +307,7 @@ mod tests {
             (json!({"on": "cpu", "precision": "half"}), "has no half precision; available: "),
             (json!({"on": "cpu", "width": 3}), "width = 3"),
             (json!({"on": "cpu99"}), "available: "),
-            (json!({"on": "tpu"}), "write gpu, gpu1 … or cpu"),
+            (json!({"on": "tpu"}), "write gpu, gpu1 …, cuda, opencl or cpu"),
         ] {
             let error = run(given.clone());
             // A driver may have half precision, and then nothing is refused.
@@ -312,6 +315,16 @@ mod tests {
                 assert!(error.to_string().contains(says), "{given}: {error}");
             } else {
                 assert_eq!(given["precision"], "half", "{given}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_precision_compiles_for_cuda() {
+        for (precision, ..) in Precision::ALL {
+            let since = if *precision == Precision::Bfloat16 { 80 } else { 75 };
+            for width in if precision.bytes() == 2 { [2, 8] } else { [1, 4] } {
+                compiles_everywhere(&source(*precision, Shape { width, chains: 4 }), since);
             }
         }
     }

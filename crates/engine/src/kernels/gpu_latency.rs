@@ -6,7 +6,8 @@ use crate::kernel::{Declaration, Error, Kernel, Stop};
 use crate::parameters;
 use crate::reading::{Reading, Stream, Verdict};
 use crate::rng::Rng;
-use crate::sys::opencl::{Argument, Fact};
+use crate::sys::device::Argument;
+use crate::sys::opencl::Fact;
 
 /// See the module.
 pub struct GpuLatency;
@@ -46,10 +47,10 @@ impl Kernel for GpuLatency {
         let queue = session.queue().map_err(refused)?;
         let ring = ring(working_set as usize / STRIDE);
         let bytes: Vec<u8> = ring.iter().flat_map(|next| next.to_le_bytes()).collect();
-        let (given, out) = (session.buffer(bytes.len(), false), session.buffer(4, false));
+        let (given, out) = (session.buffer(bytes.len()), session.buffer(4));
         let (given, out) = (given.map_err(refused)?, out.map_err(refused)?);
         queue.write(&given, &bytes).map_err(refused)?;
-        let kernel = session.kernel(SOURCE, "", "chase").map_err(refused)?;
+        let kernel = session.kernel(SOURCE, "chase").map_err(refused)?;
         let mut at = 0_u32;
         let mut chase = |loads: u32| {
             kernel.set(&[
@@ -74,7 +75,7 @@ impl Kernel for GpuLatency {
         done += u64::from(loads);
         loads = (f64::from(loads) * LAUNCH_NS.min((runtime * 2e8) as u64) as f64 / first as f64)
             .clamp(256.0, f64::from(1 << 28)) as u32;
-        let passes = Passes::run((runtime, interval_s), stop, || {
+        let passes = Passes::run(&device, (runtime, interval_s), stop, || {
             done += u64::from(loads);
             chase(loads).map(Some)
         })?;
@@ -111,6 +112,7 @@ mod tests {
 
     use super::*;
     use crate::here::opencl_cpu;
+    use crate::sys::cuda::nvrtc::tests::compiles_everywhere;
 
     #[test]
     fn a_ring_goes_through_every_element_once() {
@@ -132,5 +134,10 @@ mod tests {
             assert_eq!(reading.details["verification"], "passed");
             assert!(reading.details["latency_ns"].as_f64().unwrap() > 0.1);
         }
+    }
+
+    #[test]
+    fn the_chase_compiles_for_cuda() {
+        compiles_everywhere(SOURCE, 75);
     }
 }

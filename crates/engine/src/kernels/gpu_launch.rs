@@ -1,12 +1,12 @@
 //! How long a GPU's driver takes to start an empty kernel and to say that it has ended, as the host sees it.
 
 use crate::declare::{INTERVAL_S, RUNTIME};
-use crate::gpu::{device, refused, waited, Passes, DEVICE};
+use crate::gpu::{device, refused, Passes, DEVICE};
 use crate::histogram::Histogram;
 use crate::kernel::{Declaration, Error, Kernel, Stop};
 use crate::parameters;
 use crate::reading::{Reading, Stream, Verdict};
-use crate::sys::opencl::Argument;
+use crate::sys::device::Argument;
 
 /// See the module.
 pub struct GpuLaunch;
@@ -35,19 +35,19 @@ impl Kernel for GpuLaunch {
         let device = device(&parameters.on)?;
         let session = device.open().map_err(refused)?;
         let queue = session.queue().map_err(refused)?;
-        let kernel = session.kernel(SOURCE, "", "launch").map_err(refused)?;
-        let out = session.buffer(4, false).map_err(refused)?;
+        let kernel = session.kernel(SOURCE, "launch").map_err(refused)?;
+        let out = session.buffer(4).map_err(refused)?;
         let mut count = 0_u32;
         let mut launch = || {
             count = count.wrapping_add(1);
             kernel.set(&[Argument::Buffer(&out), Argument::Number(count)])?;
             let begun = crate::clock::now_ns();
-            waited(&queue.launch(&kernel, 1, 1)?)?;
+            queue.run(&kernel, 1)?;
             Ok::<_, String>(crate::clock::now_ns() - begun)
         };
         launch().map_err(refused)?;
         let mut histogram = Histogram::new();
-        let passes = Passes::run((parameters.runtime, parameters.interval_s), stop, || {
+        let passes = Passes::run(&device, (parameters.runtime, parameters.interval_s), stop, || {
             histogram.record(launch()?);
             Ok(None)
         })?;
@@ -69,6 +69,7 @@ mod tests {
 
     use super::*;
     use crate::here::opencl_cpu;
+    use crate::sys::cuda::nvrtc::tests::compiles_everywhere;
 
     #[test]
     fn every_launch_is_timed_and_the_last_one_has_run() {
@@ -76,5 +77,10 @@ mod tests {
         let reading = crate::run("gpu_launch", &json!({"on": "cpu", "runtime": 0.01}), &Stop::new()).unwrap();
         assert_eq!(reading.streams[0].latency_ns["total"]["count"], reading.streams[0].operations);
         assert_eq!(reading.details["verification"], "passed");
+    }
+
+    #[test]
+    fn the_empty_kernel_compiles_for_cuda() {
+        compiles_everywhere(SOURCE, 75);
     }
 }

@@ -9,7 +9,8 @@ use crate::kernel::{Declaration, Error, Kernel, Stop};
 use crate::parameter::Role;
 use crate::reading::{Reading, Stream, Verdict};
 use crate::rng::Rng;
-use crate::sys::opencl::{Buffer, Fact, Queue};
+use crate::sys::device::{Buffer, Device, Queue, Session};
+use crate::sys::opencl::Fact;
 use crate::{parameters, words};
 
 /// See the module.
@@ -24,6 +25,8 @@ words! {
         ToHost = "device-to-host",
         /// Both at once, on two queues.
         Both = "both-ways",
+        /// From one buffer of the device to another; each byte counts once, though it is read and written.
+        Within = "device-to-device",
     }
 }
 
@@ -62,11 +65,14 @@ impl Kernel for GpuTransfer {
             return Err(Error::usage(format!("block = {block}: the device takes at most {most} B in one buffer here")));
         }
         let session = device.open().map_err(refused)?;
+        if operation == Operation::Within {
+            return within(&device, &session, parameters, stop);
+        }
         let queues = [session.queue().map_err(refused)?, session.queue().map_err(refused)?];
         let ways: &[bool] = match operation {
             Operation::ToDevice => &[true],
             Operation::ToHost => &[false],
-            Operation::Both => &[true, false],
+            Operation::Both | Operation::Within => &[true, false],
         };
         let mut maps: Vec<_> = queues
             .iter()
@@ -76,10 +82,8 @@ impl Kernel for GpuTransfer {
             .map_err(refused)?;
         let mut sides = vec![];
         for ((&to_device, queue), mapped) in ways.iter().zip(&queues).zip(&mut maps) {
-            let buffer = session.buffer(block as usize, false).map_err(refused)?;
-            let mut content = Rng::new(3 + u64::from(to_device));
-            let pattern: Vec<u8> = (0..1021).map(|_| content.bits() as u8).collect();
-            let all: Vec<u8> = pattern.iter().copied().cycle().take(block as usize).collect();
+            let buffer = session.buffer(block as usize).map_err(refused)?;
+            let all = content(3 + u64::from(to_device), block);
             let host = match mapped {
                 Some(mapped) => Host::Pinned(mapped.bytes()),
                 None => Host::Pageable(vec![0; block as usize]),
@@ -89,7 +93,7 @@ impl Kernel for GpuTransfer {
             sides.push(side);
         }
         let mut histogram = Histogram::new();
-        let passes = Passes::run((runtime, interval_s), stop, || {
+        let passes = Passes::run(&device, (runtime, interval_s), stop, || {
             let begun = crate::clock::now_ns();
             let ns = match &mut sides[..] {
                 [one] => one.copy()?,
@@ -119,6 +123,45 @@ impl Kernel for GpuTransfer {
         reading.verified(verdicts.into_iter());
         Ok(reading)
     }
+}
+
+/// Copies between two buffers of the device.
+fn within(device: &Device, session: &Session, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
+    let Parameters { operation, block, runtime, interval_s, .. } = *parameters;
+    let queue = session.queue().map_err(refused)?;
+    let [from, to] = [session.buffer(block as usize), session.buffer(block as usize)];
+    let (from, to) = (from.map_err(refused)?, to.map_err(refused)?);
+    let content = content(3, block);
+    queue.write(&from, &content).map_err(refused)?;
+    queue.write(&to, &vec![0; content.len()]).map_err(refused)?;
+    let mut histogram = Histogram::new();
+    let passes = Passes::run(device, (runtime, interval_s), stop, || {
+        let begun = crate::clock::now_ns();
+        let ns = queue.copy(&to, &from)?;
+        histogram.record(crate::clock::now_ns() - begun);
+        Ok(ns)
+    })?;
+    let mut stream = Stream { bytes: passes.count * block, ..Stream::new(operation.word(), passes.count) };
+    stream.add_latency("total", &histogram);
+    let best = block as f64 * 1e9 / passes.best_ns.max(1) as f64;
+    let mut reading = passes.reading(device, stream, 1);
+    reading.detail("bytes_s_best_copy", best);
+    let mut arrived = vec![0; content.len()];
+    queue.read(&to, &mut arrived).map_err(refused)?;
+    reading.verified(std::iter::once(compared(&arrived, &content)));
+    Ok(reading)
+}
+
+/// Random bytes that repeat at no power of two.
+fn content(seed: u64, bytes: u64) -> Vec<u8> {
+    let mut rng = Rng::new(seed);
+    let pattern: Vec<u8> = (0..1021).map(|_| rng.bits() as u8).collect();
+    pattern.iter().copied().cycle().take(bytes as usize).collect()
+}
+
+fn compared(arrived: &[u8], sent: &[u8]) -> Verdict {
+    let wrong = arrived.iter().zip(sent).filter(|(one, other)| one != other).count();
+    Verdict { checked: sent.len() as u64, wrong: wrong as u64 }
 }
 
 /// The host's end.
@@ -175,8 +218,7 @@ impl Side<'_> {
         } else {
             self.host.bytes().to_vec()
         };
-        let wrong = arrived.iter().zip(&self.all).filter(|(one, other)| one != other).count();
-        Ok(Verdict { checked: self.all.len() as u64, wrong: wrong as u64 })
+        Ok(compared(&arrived, &self.all))
     }
 }
 

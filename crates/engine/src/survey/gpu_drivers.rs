@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{json, Map, Value};
 
 use super::scan::Survey;
+use crate::sys::cuda::nvrtc;
 use crate::sys::{apart, nvidia, opencl};
 
 /// A driver that starts a sleeping GPU takes a second or two.
@@ -33,8 +34,19 @@ fn look() -> Value {
         libraries.push(library(nvidia::CUDA, false, "not installed"));
         libraries.push(library(nvidia::NVML, is_there(nvidia::NVML), "not asked without the driver's interface"));
     }
+    libraries.push(compiler());
     found["looked_for"] = json!(libraries);
     found
+}
+
+/// NVRTC, which compiles the kernels for CUDA.
+fn compiler() -> Value {
+    let candidates = nvrtc::candidates();
+    let here = candidates.iter().find(|path| path.is_absolute() || is_there(&path.to_string_lossy()));
+    let name = here.or(candidates.first()).and_then(|path| path.file_name()).unwrap_or_default();
+    let says =
+        if here.is_some() { "compiles kernels for CUDA" } else { "not installed; pip install nvidia-cuda-nvrtc" };
+    library(&name.to_string_lossy(), here.is_some(), says)
 }
 
 fn library(name: &str, found: bool, says: &str) -> Value {
@@ -102,9 +114,10 @@ mod tests {
     fn every_library_is_named_found_or_not() {
         let found = look();
         let names: Vec<_> = found["looked_for"].as_array().unwrap().iter().map(|one| one["name"].clone()).collect();
-        assert_eq!(names.len(), 3, "{found}");
+        assert_eq!(names.len(), 4, "{found}");
         assert!(names[0].as_str().unwrap().starts_with("libOpenCL.so"));
-        assert_eq!(&names[1..], [nvidia::CUDA, nvidia::NVML]);
+        assert_eq!(&names[1..3], [nvidia::CUDA, nvidia::NVML]);
+        assert!(names[3].as_str().unwrap().starts_with("libnvrtc.so"));
         assert!(found["looked_for"].as_array().unwrap().iter().all(|one| !one["says"].as_str().unwrap().is_empty()));
     }
 }

@@ -144,29 +144,31 @@ impl Management {
         }
     }
 
+    fn handle(&self, bus: &str) -> Option<*mut c_void> {
+        let bus = std::ffi::CString::new(bus).ok()?;
+        let mut device = null_mut();
+        // SAFETY: the text ends with a zero, and there is room for one handle.
+        let status = unsafe { (self.0.nvmlDeviceGetHandleByPciBusId_v2)(bus.as_ptr(), &raw mut device) };
+        (status == 0).then_some(device)
+    }
+
+    fn slowed_by(&self, device: *mut c_void) -> Vec<&'static str> {
+        let mut reasons = 0_u64;
+        // SAFETY: one number of eight bytes.
+        let knows = unsafe { (self.0.nvmlDeviceGetCurrentClocksThrottleReasons)(device, &raw mut reasons) } == 0;
+        REASONS.iter().filter(|(bit, _)| knows && reasons & bit != 0).map(|one| one.1).collect()
+    }
+
     fn gpu(&self, bus: &str) -> Map<String, Value> {
         let nvml = &self.0;
         let mut gpu = Map::new();
-        let mut device = null_mut();
-        let Ok(bus) = std::ffi::CString::new(bus) else { return gpu };
-        // SAFETY: the text ends with a zero, and there is room for one handle.
-        if unsafe { (nvml.nvmlDeviceGetHandleByPciBusId_v2)(bus.as_ptr(), &raw mut device) } != 0 {
-            return gpu;
-        }
-        let number = |read: &dyn Fn(*mut c_uint) -> c_int| {
-            let mut value = 0;
-            (read(&raw mut value) == 0).then_some(u64::from(value))
-        };
+        let Some(device) = self.handle(bus) else { return gpu };
         let both = |read: unsafe extern "C" fn(*mut c_void, *mut c_uint, *mut c_uint) -> c_int| {
             let (mut now, mut then) = (0, 0);
             // SAFETY: two numbers.
             (unsafe { read(device, &raw mut now, &raw mut then) } == 0).then_some(now != 0)
         };
         let hz = |mhz: Option<u64>| mhz.map(|mhz| mhz * 1_000_000);
-        let mut reasons = 0_u64;
-        // SAFETY: one number of eight bytes.
-        let knows = unsafe { (nvml.nvmlDeviceGetCurrentClocksThrottleReasons)(device, &raw mut reasons) } == 0;
-        let slowed: Vec<_> = REASONS.iter().filter(|(bit, _)| knows && reasons & bit != 0).map(|one| one.1).collect();
         // SAFETY: each call has one number to fill, and the device's handle.
         let found = unsafe {
             [
@@ -185,7 +187,7 @@ impl Management {
         for (key, value) in found {
             gpu.insert(key.into(), json!(value));
         }
-        gpu.insert("slowed_by".into(), json!(slowed));
+        gpu.insert("slowed_by".into(), json!(self.slowed_by(device)));
         gpu.insert("ecc".into(), json!(both(nvml.nvmlDeviceGetEccMode)));
         gpu.insert("mig".into(), json!(both(nvml.nvmlDeviceGetMigMode)));
         // SAFETY: `text` gives room of 96 letters.
@@ -195,6 +197,64 @@ impl Management {
     }
 }
 
+/// A GPU that NVML watches.
+pub struct Sensor {
+    nvml: Management,
+    device: *mut c_void,
+}
+
+// SAFETY: NVML may be called from any thread.
+unsafe impl Send for Sensor {}
+// SAFETY: as above.
+unsafe impl Sync for Sensor {}
+
+/// What a GPU does at a moment; none of what it does not state.
+#[derive(Debug, Clone, Default)]
+pub struct Moment {
+    /// Clock of the multiprocessors, Hz.
+    pub clock_hz: Option<u64>,
+    /// Power, mW.
+    pub power_mw: Option<u64>,
+    /// PCI Express generation of its link.
+    pub link_generation: Option<u64>,
+    /// Lanes of its link.
+    pub link_lanes: Option<u64>,
+    /// Why its clock is lower than it could be.
+    pub slowed_by: Vec<&'static str>,
+}
+
+impl Sensor {
+    /// The GPU at that address of the bus; none where NVML does not answer.
+    #[must_use]
+    pub fn of(bus: &str) -> Option<Self> {
+        let nvml = Library::open(NVML).and_then(Nvml::of).and_then(Management::start).ok()?;
+        let device = nvml.handle(bus)?;
+        Some(Self { nvml, device })
+    }
+
+    /// What it does now.
+    #[must_use]
+    pub fn now(&self) -> Moment {
+        let (nvml, device) = (&self.nvml.0, self.device);
+        // SAFETY: each call has one number to fill, and the device's handle.
+        unsafe {
+            Moment {
+                clock_hz: number(&|into| (nvml.nvmlDeviceGetClockInfo)(device, CLOCK_SM, into))
+                    .map(|mhz| mhz * 1_000_000),
+                power_mw: number(&|into| (nvml.nvmlDeviceGetPowerUsage)(device, into)),
+                link_generation: number(&|into| (nvml.nvmlDeviceGetCurrPcieLinkGeneration)(device, into)),
+                link_lanes: number(&|into| (nvml.nvmlDeviceGetCurrPcieLinkWidth)(device, into)),
+                slowed_by: self.nvml.slowed_by(device),
+            }
+        }
+    }
+}
+
+fn number(read: &dyn Fn(*mut c_uint) -> c_int) -> Option<u64> {
+    let mut value = 0;
+    (read(&raw mut value) == 0).then_some(u64::from(value))
+}
+
 impl Drop for Management {
     fn drop(&mut self) {
         // SAFETY: the library's last call.
@@ -202,7 +262,7 @@ impl Drop for Management {
     }
 }
 
-fn text(read: impl Fn(*mut c_char, c_int) -> c_int) -> Option<String> {
+pub(super) fn text(read: impl Fn(*mut c_char, c_int) -> c_int) -> Option<String> {
     let mut room = [0_u8; 96];
     if read(room.as_mut_ptr().cast(), 96) != 0 {
         return None;
@@ -211,7 +271,7 @@ fn text(read: impl Fn(*mut c_char, c_int) -> c_int) -> Option<String> {
     Some(String::from_utf8_lossy(&room[..end]).into_owned())
 }
 
-fn checked(status: c_int) -> Result<(), String> {
+pub(super) fn checked(status: c_int) -> Result<(), String> {
     let says = match status {
         0 => return Ok(()),
         2 => "a GPU is out of memory",

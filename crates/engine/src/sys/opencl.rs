@@ -1,4 +1,4 @@
-//! `OpenCL` by its loader `libOpenCL.so.1`, found while the engine runs: its devices, and work on one of them.
+//! `OpenCL` by its loader `libOpenCL.so.1`, found while the engine runs: its devices, and the calls of a driver.
 //!
 //! The names and numbers are those of the Khronos headers (`OpenCL` 1.2, which every driver has).
 
@@ -13,12 +13,11 @@ mod numbers;
 use numbers::meaning;
 pub use numbers::Fact;
 
+use super::driver::{Driver, Handle, Value as Given, Way};
 use super::library::{functions, Library};
 
 /// What the loader is called, the usual name first.
 pub const LIBRARIES: [&str; 2] = ["libOpenCL.so.1", "libOpenCL.so"];
-
-type Handle = *mut c_void;
 
 functions! {
     /// The functions that are used.
@@ -52,6 +51,7 @@ functions! {
         fn clWaitForEvents(c_uint, *const Handle) -> c_int;
         fn clGetEventProfilingInfo(Handle, c_uint, usize, *mut c_void, *mut usize) -> c_int;
         fn clReleaseEvent(Handle) -> c_int;
+        fn clEnqueueCopyBuffer(Handle, Handle, Handle, usize, usize, usize, c_uint, *const Handle, *mut Handle) -> c_int;
         fn clFinish(Handle) -> c_int;
     }
 }
@@ -225,7 +225,7 @@ impl Device {
     ///
     /// # Errors
     /// What the driver refused.
-    pub fn open(&self) -> Result<Session, String> {
+    pub(super) fn open(&self) -> Result<Opened, String> {
         let functions = &self.cl.functions;
         let mut status = 0;
         // SAFETY: one device; no properties and no callback.
@@ -233,52 +233,90 @@ impl Device {
             (functions.clCreateContext)(null(), 1, &raw const self.handle, null(), null_mut(), &raw mut status)
         };
         checked("clCreateContext", status)?;
-        Ok(Session { functions, device: self.handle, context })
+        Ok(Opened { functions, device: self.handle, context })
     }
 }
 
 /// A device that is open for work.
-pub struct Session {
+pub(super) struct Opened {
     functions: &'static Functions,
     device: Handle,
     context: Handle,
 }
 
-impl Session {
-    /// An order in which commands run one after the other.
-    ///
-    /// # Errors
-    /// What the driver refused.
-    pub fn queue(&self) -> Result<Queue<'_>, String> {
+// SAFETY: OpenCL's calls may come from any thread, but for a kernel's arguments; a kernel stays on its thread.
+unsafe impl Send for Opened {}
+// SAFETY: as above.
+unsafe impl Sync for Opened {}
+
+impl Opened {
+    fn memory(&self, bytes: usize, flags: u64) -> Result<Handle, String> {
+        let mut status = 0;
+        // SAFETY: the driver allocates; there is no memory of ours.
+        let handle = unsafe {
+            (self.functions.clCreateBuffer)(self.context, READ_WRITE | flags, bytes.max(1), null_mut(), &raw mut status)
+        };
+        checked(&format!("clCreateBuffer of {bytes} B"), status)?;
+        Ok(handle)
+    }
+}
+
+impl Driver for Opened {
+    fn queue(&self) -> Result<Handle, String> {
         let mut status = 0;
         // SAFETY: context and device are open.
         let handle = unsafe {
             (self.functions.clCreateCommandQueue)(self.context, self.device, QUEUE_PROFILING, &raw mut status)
         };
         checked("clCreateCommandQueue", status)?;
-        Ok(Queue { session: self, handle })
+        Ok(handle)
     }
 
-    /// Memory of the device; `pinned` is memory of the host that the device reaches by itself.
-    ///
-    /// # Errors
-    /// What the driver refused.
-    pub fn buffer(&self, bytes: usize, pinned: bool) -> Result<Buffer<'_>, String> {
+    fn finish(&self, queue: Handle) -> Result<(), String> {
+        // SAFETY: the queue is open.
+        checked("clFinish", unsafe { (self.functions.clFinish)(queue) })
+    }
+
+    fn release_queue(&self, queue: Handle) {
+        // SAFETY: released once.
+        unsafe { (self.functions.clReleaseCommandQueue)(queue) };
+    }
+
+    fn buffer(&self, bytes: usize) -> Result<Handle, String> {
+        self.memory(bytes, 0)
+    }
+
+    fn release_buffer(&self, buffer: Handle) {
+        // SAFETY: released once; the driver keeps it until commands that use it have ended.
+        unsafe { (self.functions.clReleaseMemObject)(buffer) };
+    }
+
+    fn pinned(&self, queue: Handle, bytes: usize) -> Result<(Handle, *mut u8), String> {
+        let buffer = self.memory(bytes, ALLOC_HOST_PTR)?;
         let mut status = 0;
-        let flags = READ_WRITE | if pinned { ALLOC_HOST_PTR } else { 0 };
-        // SAFETY: the driver allocates; there is no memory of ours.
-        let handle =
-            unsafe { (self.functions.clCreateBuffer)(self.context, flags, bytes.max(1), null_mut(), &raw mut status) };
-        checked(&format!("clCreateBuffer of {bytes} B"), status)?;
-        Ok(Buffer { session: self, handle, bytes })
+        // SAFETY: it blocks until the memory is there.
+        let address = unsafe {
+            let (map, none) = (self.functions.clEnqueueMapBuffer, null_mut());
+            map(queue, buffer, 1, MAP_READ_AND_WRITE, 0, bytes, 0, null(), none, &raw mut status)
+        };
+        if let Err(why) = checked("clEnqueueMapBuffer", status) {
+            self.release_buffer(buffer);
+            return Err(why);
+        }
+        Ok((buffer, address.cast()))
     }
 
-    /// Compiles `source`, and gives the function `name` in it.
-    ///
-    /// # Errors
-    /// The compiler's own words.
-    pub fn kernel(&self, source: &str, options: &str, name: &str) -> Result<Kernel<'_>, String> {
+    fn release_pinned(&self, queue: Handle, buffer: Handle, address: *mut u8) {
+        // SAFETY: unmapped once.
+        unsafe {
+            (self.functions.clEnqueueUnmapMemObject)(queue, buffer, address.cast(), 0, null(), null_mut());
+        }
+        self.release_buffer(buffer);
+    }
+
+    fn kernel(&self, source: &str, name: &str) -> Result<(Handle, Handle), String> {
         let functions = self.functions;
+        let name = CString::new(name).map_err(|_| "a name with a zero".to_string())?;
         let (text, length, mut status) = (source.as_ptr().cast::<c_char>(), source.len(), 0);
         // SAFETY: one text with its length.
         let program = unsafe {
@@ -286,278 +324,115 @@ impl Session {
             made(self.context, 1, &raw const text, &raw const length, &raw mut status)
         };
         checked("clCreateProgramWithSource", status)?;
-        let mut made = Kernel { session: self, program, handle: null_mut() };
-        let options = CString::new(options).map_err(|_| "options with a zero".to_string())?;
         // SAFETY: the options end with a zero; no callback, so that it returns when it is built.
-        status = unsafe {
-            (functions.clBuildProgram)(program, 1, &raw const self.device, options.as_ptr(), null(), null_mut())
-        };
-        if status != 0 {
+        status =
+            unsafe { (functions.clBuildProgram)(program, 1, &raw const self.device, c"".as_ptr(), null(), null_mut()) };
+        let mut kernel = null_mut();
+        let made = if status == 0 {
+            // SAFETY: the program is built and the name ends with a zero.
+            kernel = unsafe { (functions.clCreateKernel)(program, name.as_ptr(), &raw mut status) };
+            checked("clCreateKernel", status)
+        } else {
             let log = self::text(|size, into, needs| {
                 // SAFETY: `text` gives room of that size.
                 unsafe { (functions.clGetProgramBuildInfo)(program, self.device, BUILD_LOG, size, into, needs) }
             });
             let log = log.unwrap_or_default();
-            return Err(format!("its compiler refused a kernel: {} ({})", log.trim(), meaning(status)));
+            Err(format!("its compiler refused a kernel: {} ({})", log.trim(), meaning(status)))
+        };
+        if made.is_err() {
+            // SAFETY: released once.
+            unsafe { (functions.clReleaseProgram)(program) };
         }
-        let name = CString::new(name).map_err(|_| "a name with a zero".to_string())?;
-        // SAFETY: the program is built and the name ends with a zero.
-        made.handle = unsafe { (functions.clCreateKernel)(program, name.as_ptr(), &raw mut status) };
-        checked("clCreateKernel", status)?;
-        Ok(made)
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        // SAFETY: nothing of it is in use any more, as the lifetimes say.
-        unsafe { (self.functions.clReleaseContext)(self.context) };
-    }
-}
-
-/// Memory of a device.
-pub struct Buffer<'a> {
-    session: &'a Session,
-    handle: Handle,
-    /// How large it is.
-    pub bytes: usize,
-}
-
-impl Drop for Buffer<'_> {
-    fn drop(&mut self) {
-        // SAFETY: released once; the driver keeps it until commands that use it have ended.
-        unsafe { (self.session.functions.clReleaseMemObject)(self.handle) };
-    }
-}
-
-/// A compiled function.
-pub struct Kernel<'a> {
-    session: &'a Session,
-    program: Handle,
-    handle: Handle,
-}
-
-// SAFETY: OpenCL's calls may come from any thread, but for a kernel's arguments; a kernel therefore stays where it is.
-unsafe impl Sync for Session {}
-// SAFETY: as above.
-unsafe impl Send for Buffer<'_> {}
-// SAFETY: as above.
-unsafe impl Sync for Queue<'_> {}
-
-/// What a kernel is given.
-pub enum Argument<'a, 'b> {
-    /// A buffer.
-    Buffer(&'a Buffer<'b>),
-    /// A 32-bit whole number.
-    Number(u32),
-}
-
-impl Kernel<'_> {
-    /// Sets all arguments in their order.
-    ///
-    /// # Errors
-    /// What the driver refused.
-    pub fn set(&self, arguments: &[Argument<'_, '_>]) -> Result<(), String> {
-        arguments.iter().enumerate().try_for_each(|(at, argument)| self.set_at(at, argument))
+        made.map(|()| (program, kernel))
     }
 
-    /// Sets one argument.
-    ///
-    /// # Errors
-    /// What the driver refused.
-    pub fn set_at(&self, at: usize, argument: &Argument<'_, '_>) -> Result<(), String> {
-        let (size, value): (usize, *const c_void) = match argument {
-            Argument::Buffer(buffer) => (size_of::<Handle>(), (&raw const buffer.handle).cast()),
-            Argument::Number(number) => (4, std::ptr::from_ref(number).cast()),
+    fn release_kernel(&self, (program, kernel): (Handle, Handle)) {
+        // SAFETY: each is released once.
+        unsafe {
+            (self.functions.clReleaseKernel)(kernel);
+            (self.functions.clReleaseProgram)(program);
+        }
+    }
+
+    fn set(&self, (_, kernel): (Handle, Handle), at: usize, value: Given) -> Result<(), String> {
+        let (size, from): (usize, *const c_void) = match &value {
+            Given::Buffer(buffer) => (size_of::<Handle>(), std::ptr::from_ref(buffer).cast()),
+            Given::Number(number) => (4, std::ptr::from_ref(number).cast()),
         };
         // SAFETY: the value has that size; the driver copies it.
-        let status = unsafe { (self.session.functions.clSetKernelArg)(self.handle, at as c_uint, size, value) };
-        checked("clSetKernelArg", status)
+        checked("clSetKernelArg", unsafe { (self.functions.clSetKernelArg)(kernel, at as c_uint, size, from) })
     }
-}
 
-impl Drop for Kernel<'_> {
-    fn drop(&mut self) {
-        // SAFETY: each is released once, and a kernel that was never made is not.
-        unsafe {
-            if !self.handle.is_null() {
-                (self.session.functions.clReleaseKernel)(self.handle);
-            }
-            (self.session.functions.clReleaseProgram)(self.program);
-        }
-    }
-}
-
-/// Commands in their order.
-pub struct Queue<'a> {
-    session: &'a Session,
-    handle: Handle,
-}
-
-/// A command that was given to a queue.
-pub struct Event {
-    functions: &'static Functions,
-    handle: Handle,
-}
-
-/// Host memory that the driver mapped, for as long as its queue.
-pub struct Mapped<'a> {
-    queue: &'a Queue<'a>,
-    buffer: Buffer<'a>,
-    address: *mut u8,
-}
-
-impl<'a> Queue<'a> {
-    /// Runs a kernel over `items`, in groups of `group` if it is not 0.
-    ///
-    /// # Errors
-    /// What the driver refused.
-    pub fn launch(&self, kernel: &Kernel<'_>, items: usize, group: usize) -> Result<Event, String> {
+    fn launch(
+        &self,
+        queue: Handle,
+        (_, kernel): (Handle, Handle),
+        (items, group): (usize, usize),
+        timed: bool,
+    ) -> Result<Handle, String> {
         let group = if group == 0 { null() } else { &raw const group };
-        self.enqueue("clEnqueueNDRangeKernel", |functions, event| {
-            // SAFETY: one dimension, and nothing is waited for.
-            unsafe {
-                let launch = functions.clEnqueueNDRangeKernel;
-                launch(self.handle, kernel.handle, 1, null(), &raw const items, group, 0, null(), event)
-            }
-        })
-    }
-
-    /// Copies all of `from` to the start of `to` without waiting.
-    ///
-    /// # Safety
-    /// `from` must stay as it is until the event is waited for.
-    unsafe fn start_write(&self, to: &Buffer<'_>, from: &[u8]) -> Result<Event, String> {
-        assert!(from.len() <= to.bytes);
-        self.enqueue("clEnqueueWriteBuffer", |functions, event| {
-            // SAFETY: the buffer has room, as asserted.
-            unsafe {
-                let write = functions.clEnqueueWriteBuffer;
-                write(self.handle, to.handle, 0, 0, from.len(), from.as_ptr().cast(), 0, null(), event)
-            }
-        })
-    }
-
-    /// Copies the start of `from` over all of `to` without waiting.
-    ///
-    /// # Safety
-    /// `to` must not be touched until the event is waited for.
-    unsafe fn start_read(&self, from: &Buffer<'_>, to: &mut [u8]) -> Result<Event, String> {
-        assert!(to.len() <= from.bytes);
-        self.enqueue("clEnqueueReadBuffer", |functions, event| {
-            // SAFETY: the buffer has as much, as asserted.
-            unsafe {
-                let read = functions.clEnqueueReadBuffer;
-                read(self.handle, from.handle, 0, 0, to.len(), to.as_mut_ptr().cast(), 0, null(), event)
-            }
-        })
-    }
-
-    /// Copies all of `from` to the start of `to`; gives the time on the device, ns, where it keeps it.
-    ///
-    /// # Errors
-    /// What the driver refused.
-    pub fn write(&self, to: &Buffer<'_>, from: &[u8]) -> Result<Option<u64>, String> {
-        // SAFETY: it is waited for before `from` can change.
-        let event = unsafe { self.start_write(to, from) }?;
-        event.wait()?;
-        Ok(event.ns())
-    }
-
-    /// Copies the start of `from` over all of `to`; gives the time on the device, ns, where it keeps it.
-    ///
-    /// # Errors
-    /// What the driver refused.
-    pub fn read(&self, from: &Buffer<'_>, to: &mut [u8]) -> Result<Option<u64>, String> {
-        // SAFETY: it is waited for before `to` is touched.
-        let event = unsafe { self.start_read(from, to) }?;
-        event.wait()?;
-        Ok(event.ns())
-    }
-
-    /// Memory of the host that the device reaches by itself.
-    ///
-    /// # Errors
-    /// What the driver refused.
-    pub fn pinned(&'a self, bytes: usize) -> Result<Mapped<'a>, String> {
-        let buffer = self.session.buffer(bytes, true)?;
-        let mut status = 0;
-        // SAFETY: it blocks until the memory is there.
-        let address = unsafe {
-            let (map, none) = (self.session.functions.clEnqueueMapBuffer, null_mut());
-            map(self.handle, buffer.handle, 1, MAP_READ_AND_WRITE, 0, bytes, 0, null(), none, &raw mut status)
-        };
-        checked("clEnqueueMapBuffer", status)?;
-        Ok(Mapped { queue: self, buffer, address: address.cast() })
-    }
-
-    fn enqueue(&self, call: &str, enqueue: impl FnOnce(&Functions, *mut Handle) -> c_int) -> Result<Event, String> {
-        let functions = self.session.functions;
         let mut event = null_mut();
-        checked(call, enqueue(functions, &raw mut event))?;
-        Ok(Event { functions, handle: event })
+        let place = if timed { &raw mut event } else { null_mut() };
+        // SAFETY: one dimension, and nothing is waited for.
+        let status = unsafe {
+            let launch = self.functions.clEnqueueNDRangeKernel;
+            launch(queue, kernel, 1, null(), &raw const items, group, 0, null(), place)
+        };
+        checked("clEnqueueNDRangeKernel", status)?;
+        Ok(event)
     }
-}
 
-impl Drop for Queue<'_> {
-    fn drop(&mut self) {
-        // SAFETY: commands that run are waited for first, so that no memory of theirs goes before them.
-        unsafe {
-            (self.session.functions.clFinish)(self.handle);
-            (self.session.functions.clReleaseCommandQueue)(self.handle);
-        }
+    fn copy(&self, queue: Handle, way: Way) -> Result<Handle, String> {
+        let mut event = null_mut();
+        let (none, place) = (null(), &raw mut event);
+        // SAFETY: the caller of `copy` has room on both sides, and keeps it until the event is waited for.
+        let (call, status) = unsafe {
+            match way {
+                Way::ToDevice(to, from, bytes) => {
+                    let write = self.functions.clEnqueueWriteBuffer;
+                    ("clEnqueueWriteBuffer", write(queue, to, 0, 0, bytes, from.cast(), 0, none, place))
+                }
+                Way::ToHost(to, from, bytes) => {
+                    let read = self.functions.clEnqueueReadBuffer;
+                    ("clEnqueueReadBuffer", read(queue, from, 0, 0, bytes, to.cast(), 0, none, place))
+                }
+                Way::Within(to, from, bytes) => {
+                    let copy = self.functions.clEnqueueCopyBuffer;
+                    ("clEnqueueCopyBuffer", copy(queue, from, to, 0, 0, bytes, 0, none, place))
+                }
+            }
+        };
+        checked(call, status)?;
+        Ok(event)
     }
-}
 
-impl Event {
-    /// Waits until the command has ended.
-    ///
-    /// # Errors
-    /// What the driver answered.
-    pub fn wait(&self) -> Result<(), String> {
+    fn wait(&self, event: Handle) -> Result<(), String> {
         // SAFETY: one event that is open.
-        checked("clWaitForEvents", unsafe { (self.functions.clWaitForEvents)(1, &raw const self.handle) })
+        checked("clWaitForEvents", unsafe { (self.functions.clWaitForEvents)(1, &raw const event) })
     }
 
-    /// How long it took on the device, ns, after it was waited for; none where the device keeps no time.
-    #[must_use]
-    pub fn ns(&self) -> Option<u64> {
+    fn ns(&self, event: Handle) -> Option<u64> {
         let at = |which| {
             let mut ns = 0_u64;
             // SAFETY: eight bytes for a number of eight.
-            let status = unsafe {
-                (self.functions.clGetEventProfilingInfo)(self.handle, which, 8, (&raw mut ns).cast(), null_mut())
-            };
+            let status =
+                unsafe { (self.functions.clGetEventProfilingInfo)(event, which, 8, (&raw mut ns).cast(), null_mut()) };
             (status == 0).then_some(ns)
         };
         at(PROFILING_END)?.checked_sub(at(PROFILING_START)?)
     }
-}
 
-impl Drop for Event {
-    fn drop(&mut self) {
+    fn release_event(&self, event: Handle) {
         // SAFETY: released once.
-        unsafe { (self.functions.clReleaseEvent)(self.handle) };
+        unsafe { (self.functions.clReleaseEvent)(event) };
     }
 }
 
-impl Mapped<'_> {
-    /// The memory.
-    #[must_use]
-    pub fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: the driver mapped that many bytes, and keeps them until they are unmapped in `drop`.
-        unsafe { std::slice::from_raw_parts_mut(self.address, self.buffer.bytes) }
-    }
-}
-
-impl Drop for Mapped<'_> {
+impl Drop for Opened {
     fn drop(&mut self) {
-        let (functions, address) = (self.queue.session.functions, self.address.cast());
-        // SAFETY: unmapped once.
-        unsafe {
-            let unmap = functions.clEnqueueUnmapMemObject;
-            unmap(self.queue.handle, self.buffer.handle, address, 0, null(), null_mut());
-        }
+        // SAFETY: nothing of it is in use any more, as the lifetimes of `device` say.
+        unsafe { (self.functions.clReleaseContext)(self.context) };
     }
 }
 

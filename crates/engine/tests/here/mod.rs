@@ -18,3 +18,12 @@ pub fn opencl_cpu() -> Option<std::sync::MutexGuard<'static, ()>> {
     }
     Some(ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
 }
+
+/// Whether NVRTC is here, which compiles for GPUs without one; `HWDYNO_LIBRARIES` may name its folder.
+#[allow(dead_code)]
+pub fn cuda_compiler(is_here: Result<(), String>) -> bool {
+    if is_here.is_err() {
+        absent("NVIDIA's compiler (pip install nvidia-cuda-nvrtc, and its folder in HWDYNO_LIBRARIES)");
+    }
+    is_here.is_ok()
+}

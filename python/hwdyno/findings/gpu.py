@@ -1,0 +1,143 @@
+"""Why a GPU stays below its ceilings, by what was sampled and measured: its clock, its link, the host's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hwdyno.ceilings.gpu import the_gpu
+from hwdyno.ceilings.links import PCIE_GT_S, pcie
+from hwdyno.findings.applies import Applies, Rule
+from hwdyno.findings.rule import Case, Verdict, apart, as_number, percent, quantity
+from hwdyno.units import format_ratio, format_size, format_value
+from hwdyno.words import Measurement, Parameters
+
+FALLEN = 0.95
+"""Below this share of the highest clock it is worth a word; GPUs move their clock in steps of 1 to 2%."""
+NARROW = 0.9
+"""A link at less than this share of what it can carry is narrowed; below is nothing but a lower generation or width."""
+SLOWER = 0.9
+"""Pageable memory below this share of pinned memory's rate."""
+BOTH = 1.2
+"""Both ways at once carry at least so many times one way, if each way has an engine of its own."""
+LEAST_BYTES = 1 << 20
+"""Smaller copies take the time of a call, whatever they go through."""
+
+
+def gpu_clock_fell(case: Case) -> Verdict | None:
+    """The clock that was sampled while the GPU computed is lower than the one that its peak counts with."""
+    gpu = the_gpu(case.run.machine)
+    clock_hz = as_number(case.point.details.get("clock_hz"))
+    most_hz = float(gpu.boost_max_hz or gpu.clock_max_hz or 0) if gpu else 0.0
+    if not clock_hz or not most_hz or clock_hz >= FALLEN * most_hz:
+        return None
+    why = str(case.point.details.get("slowed_by") or "")
+    cause = f" NVML's reason: {why}." if why else " NVML gives no reason."
+    return Verdict(
+        "warning",
+        f"The clock was {percent(clock_hz / most_hz)} of the highest ({case.label}): {format_value(clock_hz, 'Hz')} of "
+        f"{format_value(most_hz, 'Hz')}. The peak at this clock is lower by as much.{cause}",
+        {"clock_hz": clock_hz, "clock_max_hz": most_hz, "slowed_by": why},
+        "Look at power, heat and clocks (`nvidia-smi -q -d PERFORMANCE,POWER,CLOCK`), then measure again: "
+        + case.command(),
+        weight=most_hz / clock_hz,
+    )
+
+
+def gpu_link_narrow(case: Case) -> Verdict | None:
+    """The link ran slower, while bytes went over it, than both its ends can."""
+    gpu = the_gpu(case.run.machine)
+    seen = [(one.details.get("link_generation"), one.details.get("link_lanes")) for one in case.result.points]
+    known = [(int(one), int(many)) for one, many in seen if one in PCIE_GT_S and isinstance(many, int) and many]
+    generation, lanes = (gpu.link_generation_max, gpu.link_lanes_max) if gpu else (None, None)
+    if not known or generation not in PCIE_GT_S or not generation or not lanes:
+        return None
+    now, most = max(known), (generation, lanes)
+    share = pcie(*now).bytes_s / pcie(*most).bytes_s
+    if share >= NARROW:
+        return None
+    return Verdict(
+        "warning",
+        f"The GPU's link ran at PCIe {now[0]} x{now[1]} during the copies, although it can PCIe {most[0]} x{most[1]}. "
+        f"That leaves {percent(share)} of its rate.",
+        {"link": list(now), "link_max": list(most), "share": share},
+        "Try another slot, and look at risers and the firmware's setting of the slot (`lspci -vv`, LnkSta). "
+        f"Then measure again: {case.named('gpu transfer')}",
+        weight=1 / share,
+    )
+
+
+def gpu_pageable(case: Case) -> Verdict | None:
+    """Copies of pageable memory are slower, since the driver copies them to pinned memory first."""
+    found = []
+    for way, block, memory, point in _copies(case):
+        other = [one for a, b, kind, one in _copies(case) if (a, b, kind) == (way, block, "pinned")]
+        one_way = memory == "pageable" and way != "both-ways"
+        if one_way and other and point.throughput.value < SLOWER * other[0].throughput.value:
+            found.append((point.throughput.value / other[0].throughput.value, way, block, point, other[0]))
+    found = [one for one in found if apart(one[3].throughput, one[4].throughput)]
+    if not found:
+        return None
+    share, way, block, slow, fast = min(found, key=lambda one: one[0])
+    return Verdict(
+        "info",
+        f"Pageable memory carries {percent(share)} of what pinned memory does ({way}, {format_size(block)}): "
+        f"{quantity(slow.throughput)} against {quantity(fast.throughput)}. The driver copies it twice.",
+        {"share": share, "block": block, "operation": way},
+        "Pin the buffers that are copied often (cudaHostAlloc, pin_memory=True). Measure both: "
+        + case.named("gpu", memory="pinned,pageable", operation=way, block=str(int(block))),
+        weight=1 / share,
+    )
+
+
+def gpu_one_way(case: Case) -> Verdict | None:
+    """Copies both ways at once carry hardly more than one way does."""
+    copies = [one for one in _copies(case) if one[2] == "pinned"]
+    both = [(block, point) for way, block, _, point in copies if way == "both-ways"]
+    if not both:
+        return None
+    block, point = max(both, key=lambda one: one[0])
+    ways = [one for way, size, _, one in copies if size == block and way in {"host-to-device", "device-to-host"}]
+    if len(ways) < 2:
+        return None
+    fastest = max(ways, key=lambda one: one.throughput.value).throughput
+    gain = point.throughput.value / fastest.value
+    if gain >= BOTH:
+        return None
+    return Verdict(
+        "info",
+        f"Both directions share one engine or one path: together they carry {quantity(point.throughput)}, "
+        f"{format_ratio(gain)} times the faster direction alone ({format_size(block)}).",
+        {"gain": gain, "block": block},
+        "Copies that overlap gain nothing here. Look at the copy engines in `hwdyno machine`, and measure again: "
+        + case.named(
+            "gpu", operation="host-to-device,device-to-host,both-ways", memory="pinned", block=str(int(block))
+        ),
+        weight=BOTH / gain,
+    )
+
+
+def _copies(case: Case) -> Iterator[tuple[str, float, str, Measurement]]:
+    """Way, block, memory and point of each valid copy between host and GPU that is large enough to count."""
+    for point in case.result.points:
+        given: Parameters = {**case.result.fixed, **point.parameters}
+        block = as_number(given.get("block")) or 0
+        if point.validity != "invalid" and point.throughput.value > 0 and block >= LEAST_BYTES:
+            yield str(given.get("operation")), block, str(given.get("memory")), point
+
+
+RULES = (
+    Rule(
+        "gpu_clock_fell",
+        "point",
+        gpu_clock_fell,
+        Applies(kernels=("gpu_flops",), needs=("details.clock_hz",), machine=("gpu_drivers.cuda",)),
+    ),
+    Rule(
+        "gpu_link_narrow",
+        "experiment",
+        gpu_link_narrow,
+        Applies(kernels=("gpu_transfer",), needs=("details.link_lanes",), machine=("gpu_drivers.cuda",)),
+    ),
+    Rule("gpu_pageable", "experiment", gpu_pageable, Applies(kernels=("gpu_transfer",), needs=("parameters.memory",))),
+    Rule("gpu_one_way", "experiment", gpu_one_way, Applies(kernels=("gpu_transfer",), needs=("parameters.operation",))),
+)

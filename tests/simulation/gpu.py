@@ -1,0 +1,97 @@
+"""A GPU that does not exist: its clock, link, memory and copy engines give every rate that a measurement has."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+from hwdyno.ceilings.links import pcie
+from hwdyno.machine import CudaDevice, GpuDrivers, Machine
+from hwdyno.statistics import interval
+from hwdyno.words import ExperimentResult, Measurement, Parameters
+from made_experiment import made_experiment
+
+NOISE = 0.01
+USABLE = 0.87
+"""Of a link's rate, after the headers of its packets."""
+BLOCKS = (64 << 10, 1 << 20, 64 << 20)
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """What it is, and what is wrong with it."""
+
+    seed: int
+    units: int
+    boost_hz: float
+    clock_hz: float
+    generation: int
+    lanes: int
+    link: tuple[int, int]
+    """Generation and lanes of its link while it copies."""
+    pageable: float
+    """Share of pinned memory's rate that pageable memory carries."""
+    both: float
+    """Times one way that both ways carry."""
+    slowed_by: str = ""
+
+    @classmethod
+    def random(cls, seed: int, **planted: Any) -> Gpu:
+        """A healthy one, with what is planted."""
+        draw = random.Random(seed)
+        generation, lanes = draw.choice((3, 4, 5)), draw.choice((8, 16))
+        boost_hz = draw.uniform(1.0e9, 2.6e9)
+        healthy: dict[str, Any] = {
+            "units": draw.randint(10, 150), "boost_hz": boost_hz, "clock_hz": boost_hz * draw.uniform(0.97, 1.0),
+            "generation": generation, "lanes": lanes, "link": (generation, lanes), "pageable": draw.uniform(0.95, 1.0),
+            "both": draw.uniform(1.6, 1.95),
+        }  # fmt: skip
+        if "clock" in planted:
+            planted["clock_hz"] = boost_hz * planted.pop("clock")
+        return cls(seed=seed, **{**healthy, **planted})
+
+    def machine(self) -> Machine:
+        """What its driver states."""
+        stated = CudaDevice(
+            name="Simulated GPU", compute_capability="8.0", multiprocessors=self.units, boost_max_hz=self.boost_hz,
+            memory_clock_max_hz=1.2e9, memory_bus_bits=5120, l2_bytes=40 << 20, link_generation=1,
+            link_lanes=self.link[1], link_generation_max=self.generation, link_lanes_max=self.lanes,
+        )  # fmt: skip
+        return Machine(gpu_drivers=GpuDrivers(cuda=(stated,)))
+
+    def peaks(self) -> ExperimentResult:
+        """Arithmetic by precision."""
+        rates = {"single": 64 * 2, "double": 32 * 2}
+        points = [
+            self._point(0.98 * self.units * each * self.clock_hz, "FLOP/s", precision=name)
+            for name, each in rates.items()
+        ]
+        return made_experiment("gpu.peaks", "gpu", "?", "precision", "gpu_flops", tuple(points), fixed={"on": "gpu"})
+
+    def copies(self) -> ExperimentResult:
+        """Copies by way, memory and block."""
+        most = pcie(*self.link).bytes_s * USABLE
+        points = []
+        for way, times in (("host-to-device", 1.0), ("device-to-host", 1.0), ("both-ways", self.both)):
+            for memory, share in (("pinned", 1.0), ("pageable", self.pageable)):
+                for block in BLOCKS:
+                    rate = most * times * share * block / (block + 4096 * 20)
+                    points.append(self._point(rate, "bytes/s", operation=way, memory=memory, block=block))
+        return made_experiment("gpu.transfer", "gpu", "?", "block", "gpu_transfer", tuple(points), fixed={"on": "gpu"})
+
+    def _point(self, rate: float, unit: str, **parameters: Any) -> Measurement:
+        draw = random.Random(f"{self.seed} {parameters}")
+        given: Parameters = parameters
+        values = [rate * draw.gauss(1, NOISE / 3) for _ in range(5)]
+        details: dict[str, Any] = {
+            "clock_hz": self.clock_hz, "link_generation": self.link[0], "link_lanes": self.link[1],
+            "verification": "passed", "interface": "CUDA",
+        }  # fmt: skip
+        if self.slowed_by:
+            details["slowed_by"] = self.slowed_by
+        return Measurement(
+            parameters=given, throughput=interval(values, unit), rate=None, latency_ns=None, streams=(), samples=None,
+            concurrency=None, cpu_user_s=None, cpu_system_s=None, elapsed_s=1.0, operations=1000, bytes=0, repeats=5,
+            repeat_values=tuple(values), details=details,
+        )  # fmt: skip
