@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from hwdyno.measurement import throughput_of
 from hwdyno.models import GRAPH, WEIGHTS, onnx, safetensors, shapes
+from hwdyno.scenarios.model import MODEL as USUAL_MODEL
 from hwdyno.scenarios.model import SEED
 from hwdyno.workloads import find
 
-from benchmarks import Bench, Row, Target, row_of
+from benchmarks import Bench, BenchError, Row, Target, row_of
 
-MODEL = "246m"
+MODEL, USUAL = "246m", str(USUAL_MODEL.default)
+ENDED = (0, 3)
+"""Statuses of a command that measured: 3 is that of figures to use with care."""
 FROM_MEMORY_BYTES = 256 << 20
 
 
@@ -23,6 +30,7 @@ def measure(bench: Bench) -> Iterator[Row]:
     _make(bench.directory)
     yield from _cold(bench, bench.directory)
     yield _decoded(bench, bench.directory)
+    yield _quick(bench)
 
 
 def _make(folder: Path) -> None:
@@ -66,3 +74,18 @@ def _decoded(bench: Bench, folder: Path) -> Row:
         decoded = find("inference_decode").run(job)
         pairs.append((throughput_of(decoded, "operations") * decoded["details"]["bytes_per_token"], bound))
     return row_of("reads of decoding, 1 thread, of the memory's read bandwidth", "bytes/s", pairs, Target(at_least=0.8))
+
+
+def _quick(bench: Bench) -> Row:
+    """The whole command with the profile quick and its usual model, once; raises ``BenchError``."""
+    bench.says("hwdyno inference")
+    with TemporaryDirectory(dir=bench.directory) as folder:
+        words = ["inference", "--path", folder, "--no-page", "--quiet", "--store", f"{folder}/store"]
+        begun = time.perf_counter()
+        done = subprocess.run([sys.executable, "-m", "hwdyno", *words], capture_output=True, text=True, check=False)
+        took = time.perf_counter() - begun
+    if done.returncode not in ENDED:
+        raise BenchError(f"hwdyno inference: {done.stderr.strip()[-300:]}")
+    size = shapes.find(USUAL).bytes
+    what = f"hwdyno inference, profile quick, a model of {size / 1e6:.0f} MB"
+    return Row(what, "s", took, target=Target(at_most=180))

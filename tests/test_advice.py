@@ -80,6 +80,8 @@ def model_of(kernel: str) -> str:
     """A model that this kernel knows by name."""
     if kernel in {"inference_load", "inference_decode", "inference_restore"}:
         return "246m"
+    if kernel == "inference_images":
+        return "resnet50"
     return "llama3.1-8b" if "kv" in kernel else "llama3-8b"
 
 

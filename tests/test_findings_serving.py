@@ -188,3 +188,25 @@ def test_percentiles_of_repeats_are_merged_not_averaged() -> None:
     tokens = next(one for one in point.streams if one.name == "token")
     assert tokens.latency_ns["first_token"].count == point.operations
     assert point.latency_ns is not None and point.latency_ns.count == point.operations
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_prefix_cache_is_judged_by_its_times(seed: int) -> None:
+    drawn = _random_server(seed)
+    server = replace(drawn, noise=0.005, prompt_s=max(drawn.prompt_s, 2 * drawn.step_s))
+    share = random.Random(seed).uniform(0.4, 0.9)
+    # A server without a prefix cache is asked for one in vain.
+    for hits, says in ((share, "helps"), (0.0, "gains nothing")):
+        without = _run(server, "concurrency", (1,), seed, reuse_prompts=False)
+        cached = _run(replace(server, cached_share=hits), "concurrency", (1,), seed, reuse_prompts=True)
+        points = tuple(
+            replace(one, parameters={**one.parameters, "reuse_prompts": reused})
+            for run, reused in ((without, False), (cached, True))
+            for one in run.experiments[0].points
+        )
+        fixed = {name: value for name, value in cached.experiments[0].fixed.items() if name != "reuse_prompts"}
+        result = replace(cached.experiments[0], points=points, fixed=fixed, curves=())
+        found = _found(explain(replace(cached, experiments=(result,), findings=())), "prefix_cache")
+        assert found is not None and f"prefix cache {says}" in found.says, (seed, hits)
+        assert found.evidence["cached_share"] == pytest.approx(hits, abs=0.02)
+    assert _found(without, "prefix_cache") is None

@@ -24,6 +24,7 @@ DATA_SET = (*WITH_PLAIN_READS, "--no-plain")
 INDEX = ("--vector-search", "ivf", "--vectors", "2000")
 CHECKPOINT = ("--checkpoint", "llama3-8b", "--scale", "0.0005", "--ranks", "1")
 MODEL = ("--cold", "raw", "--model", "tiny")
+IMAGES = ("--images", "4", "--threads", "1")
 KV_CACHE = ("--kv-cache", "llama3.1-8b", "--users", "1", "--scale", "0.0005", "--runtime", "50ms")
 NEXT = ("storage", "--rw", "read", "--size", "1M", "--runtime", "10ms", "--ramp-time", "0", "--no-page", "--quiet")
 
@@ -38,7 +39,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def command_of(words: tuple[str, ...]) -> str:
     """The command that has these options."""
-    return "inference" if {"--cold", "--vector-search", "--kv-cache"} & {*words} else "training"
+    return "inference" if {"--cold", "--images", "--vector-search", "--kv-cache"} & {*words} else "training"
 
 
 def killed(place: Path, *words: str) -> Path:
@@ -51,7 +52,7 @@ def killed(place: Path, *words: str) -> Path:
 
 @pytest.mark.machine
 @pytest.mark.parametrize(
-    "words", [DATA_SET, WITH_PLAIN_READS, INDEX, CHECKPOINT, KV_CACHE, MODEL], ids=lambda words: words[-1]
+    "words", [DATA_SET, WITH_PLAIN_READS, INDEX, CHECKPOINT, KV_CACHE, MODEL, IMAGES], ids=lambda words: words[-1]
 )
 def test_the_folder_of_a_killed_run_goes_with_the_next_of_any_kind(place: Path, words: tuple[str, ...]) -> None:
     killed(place, *words)

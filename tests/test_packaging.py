@@ -18,6 +18,8 @@ ROOT = Path(__file__).parents[1]
 PROJECT = toml_of((ROOT / "pyproject.toml").read_text(), "pyproject.toml")["project"]
 
 MOST_CORE_BYTES = 215e6
+MOST_INFERENCE_BYTES = 160e6
+"""With NumPy, which the core has too."""
 ENGINE_BYTES = 8e6
 """Of the stripped engine and hwdyno's Python files, as `make wheel` prints them; an editable engine is not stripped."""
 NAME = re.compile(r"[\w.-]+")
@@ -55,6 +57,13 @@ def test_the_core_needs_at_most_215_mb() -> None:
     assert not core & {"pyarrow", "vl-convert-python"}
     sizes = {name: installed_bytes(name) for name in core}
     assert sum(sizes.values()) + ENGINE_BYTES <= MOST_CORE_BYTES, sizes
+
+
+def test_the_extra_of_inference_needs_less_than_160_mb() -> None:
+    extra = needs(PROJECT["optional-dependencies"]["inference"])
+    assert {"onnxruntime", "pillow", "numpy"} <= extra
+    sizes = {name: installed_bytes(name) for name in extra}
+    assert sum(sizes.values()) < MOST_INFERENCE_BYTES, sizes
 
 
 def test_every_extra_is_one_that_a_command_names() -> None:

@@ -130,6 +130,23 @@ def test_real_llama_cpp_serves_a_file_and_agrees_with_its_own_times(
     assert first_model(server_of(result["fixed"]["server"], allow_remote=False)) == ""
 
 
+def test_the_prefix_cache_of_real_llama_cpp_is_measured_with_and_without(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    model = tiny_gguf.write(tmp_path / "tiny.gguf")
+    run = _document(
+        capsys, "--serve", str(model), "--server-threads", "1", "--slots", "1", "--input-tokens", "200",
+        "--shared-prefix", "160", "--reuse-prompts", "0,1", "--output-tokens", "4", "--concurrency", "1",
+    )  # fmt: skip
+    (result,) = run["experiments"]
+    shares = {one["parameters"]["reuse_prompts"]: one["details"]["cached_share"] for one in result["points"]}
+    # The first prompt of all is computed as a whole.
+    assert shares[False] == 0 and 0.5 < shares[True] <= 160 / 200
+    (found,) = (one for one in run["findings"] if one["rule"] == "prefix_cache")
+    assert found["evidence"]["cached_share"] == shares[True]
+    assert "serving_cached" not in {one["rule"] for one in run["findings"]}
+
+
 def test_chat_with_real_llama_cpp(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     model = tiny_gguf.write(tmp_path / "tiny.gguf")
     run = _document(capsys, "--serve", str(model), "--endpoint", "chat", "--output-tokens", "8", "--input-tokens", "16")

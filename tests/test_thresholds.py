@@ -50,7 +50,15 @@ DEGRADES = {
     *("host_missing", "hosts_apart", "network_blackhole", "training_cached", "training_faults", "training_law"),
     *("training_read_ahead", "kv_no_room"),
     # Models and their servers
-    *("load_not_cold", "serving_cached", "serving_client_bound", "serving_faults", "serving_late", "serving_rate"),
+    *(
+        "images_not_cold",
+        "load_not_cold",
+        "serving_cached",
+        "serving_client_bound",
+        "serving_faults",
+        "serving_late",
+        "serving_rate",
+    ),
     "serving_short",
     # Results of other tools
     *("contradicts_itself", "array_in_cache", "disk_not_reached", "flops_per_core", "formula_yields_other"),

@@ -15,7 +15,10 @@ EXTRAS = {
 """By the name of the extra in ``pyproject.toml``: the library that it installs."""
 
 
-def missing(extra: str, what: str, instead: str = "") -> UserError:
-    """The error of a command whose library is not installed: what needs it, how to install it, what works without."""
-    says = f'{what} needs {EXTRAS[extra]}: pip install "hwdyno[{extra}]"'
+def missing(extra: str, what: str, instead: str = "", library: str = "") -> UserError:
+    """The error of a command whose library is not installed: what needs it, how to install it, what works without.
+
+    ``library`` is named where an extra installs several.
+    """
+    says = f'{what} needs {library or EXTRAS[extra]}: pip install "hwdyno[{extra}]"'
     return UserError(f"{says}; {instead}" if instead else says)

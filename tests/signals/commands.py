@@ -96,6 +96,8 @@ COMMANDS = (
                "--epochs", "2", "--runtime", "1s", stays_when_generating=("hwdyno-*",)),
     _measuring("vector search", "inference", "--vector-search", "diskann", "--vectors", "5000", "--runtime", "500ms"),
     _measuring("cold start", "inference", "--model", "tiny", "--cold", "raw,mapped"),
+    _measuring("images", "inference", "--images", "8", "--threads", "1,2", "--runtime", "300ms", seconds=3.0),
+    _measuring("kv restore", "inference", "--model", "tiny", "--restore", "onnxruntime", "--tokens", "16,64"),
     _measuring("checkpoint", "training", "--checkpoint", "llama3-8b", "--scale", "0.0005", "--ranks", "1"),
     _measuring("together", "together", "--resources", "storage,compute", "--at", "storage=4,compute=1",
                "--budget", "2s", seconds=6.0),

@@ -22,6 +22,7 @@ KEYED: dict[str, Callable[[str, Mapping[str, Scalar]], bool]] = {
     gpu.MEMORY: gpu.applies,
     inference.TOKENS: inference.applies,
     inference.FILE_READ: inference.applies_to_load,
+    inference.CACHED_IMAGES: inference.applies_to_images,
     named.LINE: named.applies,
     named.HOST_COPY: named.applies,
     named.DEVICE_COPY: named.applies,

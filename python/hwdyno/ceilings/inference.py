@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hwdyno.units import as_number, format_bytes_s, format_size, format_value, number_at
+from hwdyno.units import as_number, format_bytes_s, format_size, format_value, number_at, plural
 from hwdyno.words import Ceiling, ExperimentResult, Measurement, Run
 
-LOAD, DECODE, RESTORE = "inference_load", "inference_decode", "inference_restore"
+LOAD, DECODE, RESTORE, IMAGES = "inference_load", "inference_decode", "inference_restore", "inference_images"
 RAW = "raw"
 """The loader that only reads, past the page cache and into memory that it uses again."""
 FILE_READ = "model_read_bytes_s"
 TOKENS = "tokens_s/"
+CACHED_IMAGES = "images_s/"
 
 
 def of_file(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
@@ -35,6 +36,26 @@ def of_memory(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
         )
         source = "read bandwidth measured in turn with the decoding"
         yield Ceiling(f"{TOKENS}{threads}", "reference", value / each, "operations/s", formula, source, "memory reads")
+
+
+def of_images(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
+    """Images a second by workers, with all files in the page cache: what no faster storage exceeds."""
+    for point in result.points:
+        given = {**result.fixed, **point.parameters}
+        if given.get("cache") != "warm" or point.validity == "invalid" or not point.throughput.value:
+            continue
+        workers, value = int(number_at(given, "threads") or 1), point.throughput.value
+        formula = f"{plural(workers, 'worker')} with all files in the page cache = {format_value(value, 'images/s')}"
+        source = "classified in turn with the images from storage"
+        yield Ceiling(
+            f"{CACHED_IMAGES}{workers}", "reference", value, "operations/s", formula, source, "images in memory"
+        )
+
+
+def applies_to_images(metric: str, parameters: Mapping[str, Any]) -> bool:
+    """Whether images from memory bound a measurement: one of images from storage with as many workers."""
+    workers = int(number_at(parameters, "threads") or 1)
+    return parameters.get("cache") == "cold" and workers == int(metric.removeprefix(CACHED_IMAGES))
 
 
 def applies(metric: str, parameters: Mapping[str, Any]) -> bool:

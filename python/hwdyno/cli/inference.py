@@ -22,6 +22,7 @@ HELP = Help(
         ("--cold LOADERS", "Time to ready, from storage and from the page cache"),
         ("--decode STACKS", "Tokens/s of one sequence beside what memory allows"),
         ("--restore STACKS", "KV cache read back, or computed again"),
+        ("--images COUNT", "Images/s of ResNet-50, fed from JPEG files"),
         ("--server URL", "Tokens/s and latency of any OpenAI-compatible server"),
         ("--serve FILE", "The same of a GGUF file, served by llama.cpp"),
         ("--kv-cache MODEL", "KV cache by number of users"),

@@ -55,6 +55,19 @@ RESTORE = Experiment(
     setup_s=2.0,
 )
 
+# Each storage has a copy, whose `settled` has the folders of the model and of the images.
+IMAGES = Experiment(
+    name="inference.images",
+    asks="Images/s of ResNet-50 from JPEG files",
+    kernel="inference_images",
+    load="threads",
+    sweep=Sweep(cache=("cold", "warm"), threads=doublings(1)),
+    base=Sweep(cache=("cold", "warm"), threads=1),
+    fixed={"model": "resnet50", "files": 256},
+    named_as={"files": "images", "model": "model"},
+    setup_s=1.5,
+)
+
 # Each model has a copy, whose `fixed` has the model, its scale and its path.
 KV_CACHE = Experiment(
     name="inference.kv_cache",

@@ -50,6 +50,7 @@ FAMILIES = (
     "training_peer",
     "training_loaders",
     "inference",
+    "inference_images",
     "kv_cache",
     "vector_search",
     # How does a server of a language model answer?

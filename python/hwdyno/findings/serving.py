@@ -19,6 +19,8 @@ LATE_SHARE = 0.1
 """Send lag (p99) as a share of the median TTFT, above which times from the sent time leave a wait out."""
 SHORT_SHARE = 0.05
 CACHED_SHARE = 0.1
+PREFIX_GAIN = 1.1
+"""How much shorter TTFT must be with the prefix cache, as a factor, to call it a gain."""
 SEVERAL = 1.2
 """Tokens a chunk from which on gaps between chunks are no inter-token latency."""
 GROWTH = 0.5
@@ -190,6 +192,34 @@ def serving_rate(case: Case) -> Verdict | None:
         else f"Measure longer: {case.command(runtime=60)}",
         weight=1 - share,
     )  # fmt: skip
+
+
+def prefix_cache(case: Case) -> list[Verdict]:
+    """What the server's prefix cache gains for prompts that begin alike: TTFT with it and without."""
+    found = []
+    points = {at: {**case.result.fixed, **one.parameters} for at, one in enumerate(case.result.points)}
+    for at, given in points.items():
+        without = next((other for other, its in points.items() if its == {**given, "reuse_prompts": False}), None)
+        if given.get("reuse_prompts") and without is not None:
+            found.append(_prefix_gain(Case(case.run, case.result, at), case.result.points[without]))
+    return [one for one in found if one is not None]
+
+
+def _prefix_gain(case: Case, without: Measurement) -> Verdict | None:
+    share = _detail(case.point, "cached_share")
+    cached, computed = _median(case.point, "first_token"), _median(without, "first_token")
+    if not cached or not computed or "invalid" in {case.point.validity, without.validity}:
+        return None
+    times = f"TTFT p50 is {format_ns(cached)} with it and {format_ns(computed)} without"
+    gains = computed >= PREFIX_GAIN * cached and share > CACHED_SHARE
+    return Verdict(
+        "info",
+        f"The server's prefix cache {'helps' if gains else 'gains nothing'} ({case.label}): {times}. "
+        f"{percent(share)} of the prompts' tokens came from the cache.",
+        {"cached_share": share, "first_token_ns": cached, "first_token_ns_without": computed},
+        f"Try prompts that share less: {case.command(shared_prefix=int((case.number('shared_prefix') or 0) / 2))}",
+        points=(case.at,),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,6 +412,7 @@ RULES = (
         "serving_rate", "point", serving_rate, replace(_SERVING, needs=("notes.rate_not_reached",)), degrades=True,
         instead_of=("rate_not_reached",),
     ),
+    Rule("prefix_cache", "experiment", prefix_cache, replace(_SERVING, needs=("parameters.reuse_prompts",))),
     Rule("serving_capacity", "curve", serving_capacity, _SERVING),
     Rule("serving_limit", "curve", serving_limit, replace(_SERVING, roles=("concurrency",))),
 )  # fmt: skip

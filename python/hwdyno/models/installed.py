@@ -14,6 +14,7 @@ _MODULES = {
     "mapped": "onnxruntime",
     "llama.cpp": "xllamacpp",
     "safetensors": "safetensors",
+    "images": "PIL",
 }
 """By what runs or loads a model: the module that it needs."""
 

@@ -9,8 +9,13 @@ RESOURCE = Resource(
     name="inference",
     title="Inference",
     rate_word="tokens/s",
-    headline_rules=("cold_start", "decode_bound", "kv_restore", "kv_users", "vector_queries", "serving_capacity"),
-    derived={inference.LOAD: inference.of_file, inference.DECODE: inference.of_memory},
+    headline_rules=(
+        "cold_start", "decode_bound", "kv_restore", "images_from_files", "kv_users", "vector_queries",
+        "serving_capacity",
+    ),
+    derived={
+        inference.LOAD: inference.of_file, inference.DECODE: inference.of_memory, inference.IMAGES: inference.of_images,
+    },
     limits=("the storage's parallelism", "how the loader reads", "the engine's own work for each operator"),
     by_default=False,
     client="by_rule",
@@ -18,4 +23,4 @@ RESOURCE = Resource(
     by_scenario=True,
     on_faults="Check dmesg and the model's files",
     survey_parts=("storage", "memory"),
-)
+)  # fmt: skip

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hwdyno.models.installed import is_here
-from hwdyno.scenarios import Kind, Option, inference, kv_cache, manifests, plain_reads, training, vector_search
+from hwdyno.scenarios import Kind, Option, images, inference, kv_cache, manifests, plain_reads, training, vector_search
 from hwdyno.scenarios.model import Source
 from hwdyno.scenarios.request import Chosen, Request, free_bytes
 from hwdyno.scenarios.scenario import Scenario, together
@@ -25,6 +25,7 @@ MODEL, USERS = "llama3.1-8b", "1,4,16"
 MODELS = {"quick": "62m", "standard": "246m", "full": "850m"}
 """What is loaded from each storage."""
 LOADERS, RESTORED = "raw,onnxruntime,mapped", "64,1024"
+IMAGE_COUNTS = {"quick": 64, "standard": 1024, "full": 8192}
 INDEX, THREADS = "diskann", "1,4"
 GRID_AXES: dict[str, tuple[str | int, ...]] = {
     "rw": ("read", "write", "randread", "randwrite", "randrw:70"),
@@ -86,14 +87,20 @@ def _parts(request: Request, host: Host, *, timed: bool) -> Scenario:
 
 
 def _model(request: Request, host: Host) -> tuple[Scenario, ...]:
-    """A model's cold start and its KV cache on each storage; nothing where no engine is installed."""
+    """A model's cold start, its KV cache and images on each storage; nothing where no engine is installed."""
     if not is_here("onnxruntime"):
         return ()
     source = Source(MODELS.get(request.profile, MODELS["quick"]))
     chosen = replace(request, load=None, options={"cold": LOADERS, "restore": "onnxruntime"})
     parts = (inference.PARTS[0], inference.PARTS[3])
     axes = {inference.PARTS[3]: {"tokens": RESTORED}}
-    return (inference.scenario_of(chosen, host, source, parts, axes, names=True),)
+    models = inference.scenario_of(chosen, host, source, parts, axes, names=True)
+    if not is_here("images"):
+        return (models,)
+    workers = {"threads": str(host.topology().processors)}
+    fed = replace(request, load=None, axes=workers, options={})
+    count = IMAGE_COUNTS.get(request.profile, IMAGE_COUNTS["quick"])
+    return models, images.scenario_of(fed, host, Source(images.RESNET), count, names=True)
 
 
 def grid_of(request: Request, host: Host, *, timed: bool = True) -> Scenario:

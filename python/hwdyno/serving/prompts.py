@@ -10,6 +10,7 @@ from hwdyno.formats.request_trace import BLOCK_TOKENS
 
 FIRST_TOKEN, TOKENS = 300, 2000
 """Token ids that are sent: special ones and single bytes lie below in every usual vocabulary, and all have as many."""
+_SHARED = "shared prefix"
 # Words that usual tokenizers know as one token each.
 _WORDS = (
     *("time", "year", "people", "way", "day", "man", "thing", "woman", "life", "child", "world", "school", "state"),
@@ -28,6 +29,8 @@ class Prompt:
     seed: int
     blocks: tuple[int, ...] = ()
     """512-token blocks that it begins with, by number: equal numbers are equal tokens."""
+    shared: int = 0
+    """Tokens that it begins with and that all prompts have in common, as far as its length goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +69,8 @@ class Wording:
 
 
 def token_ids(prompt: Prompt) -> list[int]:
-    """As many token ids as the prompt has tokens: those of its blocks first, then its own."""
-    ids: list[int] = []
+    """As many token ids as the prompt has tokens: those that all share, those of its blocks, its own."""
+    ids = _drawn(random.Random(_SHARED), min(prompt.shared, prompt.tokens))
     for block in prompt.blocks:
         if len(ids) >= prompt.tokens:
             break

@@ -39,6 +39,8 @@ class Load:
     """A user's pause between an answer and the next request."""
     trace: Sequence[TracedRequest] = ()
     """Requests that are replayed at their times, or at ``rate`` if that is given."""
+    shared_prefix: int = 0
+    """Tokens that all prompts begin with."""
 
     @property
     def is_open(self) -> bool:
@@ -46,10 +48,11 @@ class Load:
         return self.rate > 0 or bool(self.trace)
 
     def prompts(self) -> Iterator[Prompt]:
-        """Prompts without end, the same for a seed; no two begin alike."""
+        """Prompts without end, the same for a seed; beyond the shared prefix no two begin alike."""
         numbers = random.Random(f"prompts {self.seed}")
         for at in count():
-            yield Prompt(self.prompt.draw(numbers), self.output.draw(numbers), (self.seed << 20) + at)
+            lengths = self.prompt.draw(numbers), self.output.draw(numbers)
+            yield Prompt(*lengths, (self.seed << 20) + at, shared=self.shared_prefix)
 
     def arrivals(self) -> Iterator[Due]:
         """The requests of an open loop in order of time."""
@@ -66,5 +69,7 @@ class Load:
         span_s = self.trace[-1].due_s
         stretch = (len(self.trace) - 1) / self.rate / span_s if self.rate > 0 and span_s > 0 else 1.0
         for at, one in enumerate(self.trace):
-            prompt = Prompt(max(1, one.prompt_tokens), one.output_tokens, (self.seed << 20) + at, one.blocks)
+            prompt = Prompt(
+                max(1, one.prompt_tokens), one.output_tokens, (self.seed << 20) + at, one.blocks, self.shared_prefix
+            )
             yield Due(one.due_s * stretch, prompt)

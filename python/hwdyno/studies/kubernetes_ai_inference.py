@@ -51,7 +51,7 @@ def observations(run: Run) -> list[str]:
 
 SIDE_BY_SIDE = (
     "storage", "plain read MB/s", "fio read MB/s", "model load MB/s", "of the read %", "first answer cold s",
-    "first answer warm s", "KV restore s", "KV recompute s",
+    "first answer warm s", "images/s cold", "images/s warm", "KV restore s", "KV recompute s",
 )  # fmt: skip
 LOADER = "mapped"
 STILL_HELPS = 0.1
@@ -73,14 +73,35 @@ def _side_by_side(run: Run) -> list[Table]:
                 mb_s(_fio(run, name)),
                 NONE if cold is None else mb_s(cold.throughput.value),
                 NONE if share is None else f"{share:.0f}",
-                *(
-                    NONE if took is None else f"{took:.3f}"
-                    for took in (_ready_s(cold), _ready_s(warm), restore, recompute)
-                ),
+                *(_seconds(took) for took in (_ready_s(cold), _ready_s(warm))),
+                *(NONE if rate is None else f"{rate:.1f}" for rate in _images(run, name)),
+                *(_seconds(took) for took in (restore, recompute)),
             )
         )
     models = ", ".join(dict.fromkeys(str(one.fixed.get("model")) for one in _cold_starts(run)))
     return [Table(f"Storage, loader and first answer of {models}", SIDE_BY_SIDE, tuple(rows))] if rows else []
+
+
+def _seconds(took: float | None) -> str:
+    return NONE if took is None else f"{took:.3f}"
+
+
+def _images(run: Run, storage: str) -> tuple[float | None, float | None]:
+    """Images/s of a vision model from a storage, and from the page cache."""
+    rates = {
+        cache: max(
+            (
+                point.throughput.value
+                for result, _, point, given in run.points_of("inference_images")
+                if result.name.partition("@")[2] == storage
+                and given.get("cache") == cache
+                and point.validity != "invalid"
+            ),
+            default=None,
+        )
+        for cache in ("cold", "warm")
+    }
+    return rates["cold"], rates["warm"]
 
 
 def _where_it_stops(run: Run) -> list[str]:
@@ -100,7 +121,22 @@ def _where_it_stops(run: Run) -> list[str]:
             f"A faster storage stops mattering to the model's start at {mb_s(enough)} MB/s, where the loader itself "
             f"needs {min(least for _, _, least, _ in known):.2f} s: {still}."
         )
-    return sentences
+    return [*sentences, *_where_images_stop(run)]
+
+
+def _where_images_stop(run: Run) -> list[str]:
+    """A sentence on the storages whose images/s a faster one would raise, by the same images from the page cache."""
+    names = dict.fromkeys(
+        result.name.partition("@")[2] for result, *_ in run.points_of("inference_images") if "@" in result.name
+    )
+    rates = {name: _images(run, name) for name in names}
+    known = {name: (cold, warm) for name, (cold, warm) in rates.items() if cold and warm}
+    if not known:
+        return []
+    gains = [f"{name} ({cold:.1f})" for name, (cold, warm) in known.items() if warm > (1 + STILL_HELPS) * cold]
+    still = f"it still helps {', '.join(gains)}" if gains else "on none of these does it still help"
+    most = max(warm for _, warm in known.values())
+    return [f"A faster storage stops mattering to images at {most:.1f} images/s from memory: {still}."]
 
 
 def _cold_starts(run: Run) -> list[ExperimentResult]:

@@ -7,7 +7,9 @@ from typing import Any, Protocol, cast
 
 from hwdyno.words import Declaration
 
-WORKLOADS = ("linpack", "inference_load", "inference_decode", "inference_restore", "inference_serving")
+WORKLOADS = (
+    "linpack", "inference_load", "inference_decode", "inference_restore", "inference_images", "inference_serving",
+)  # fmt: skip
 """Each is the file ``workloads/<name>.py`` whose ``WORKLOAD`` fills the protocol."""
 
 

@@ -56,6 +56,10 @@ DECLARATION = Declaration(
         Axis("output_tokens", default="32", means="of an answer, likewise", kind="text"),
         Axis("text_prompts", default=False, means="words instead of token ids", kind="flag"),
         Axis("ignore_eos", default=True, means="answers of full length: go on past an end token", kind="flag"),
+        Axis(
+            "shared_prefix", default=0, means="tokens that all prompts begin with, within their length",
+            kind="integer", least=0, most=10**6,
+        ),
         Axis("reuse_prompts", default=False, means="allow the server's prefix cache", kind="flag"),
         Axis("ttft_target", "s", default=0.0, means="goodput: time to first token; 0 for any", least=0.0, most=3600.0),
         Axis("tpot_target", "s", default=0.0, means="goodput: time a token; 0 for any", least=0.0, most=3600.0),
@@ -155,6 +159,7 @@ def load_of(settings: dict[str, Any]) -> Load:
         process=process,
         burstiness=float(settings["burstiness"]),
         think_s=float(settings["think_time"]),
+        shared_prefix=int(settings["shared_prefix"]),
         trace=request_trace.read(Path(str(settings["trace"]))) if settings["trace"] else (),
     )
 

@@ -319,7 +319,17 @@ def _restored(job: dict[str, Any], elapsed: float, used: dict[str, float], size:
     }
 
 
-_JOBS = {"load": load, "decode": decode, "restore": restore}
+# --- images
+
+
+def classify(job: dict[str, Any]) -> dict[str, Any]:
+    """Classify images from files in a closed loop of threads."""
+    from hwdyno.workloads import model_images
+
+    return model_images.classify(job, counters)
+
+
+_JOBS = {"load": load, "decode": decode, "restore": restore, "classify": classify}
 
 
 def main() -> None:

@@ -41,6 +41,20 @@ class Onnx:
         else:
             self.session.run(None, self._inputs())
 
+    @property
+    def side(self) -> int:
+        """The width and height of the images that a vision model takes: (1, 3, side, side); raises ``OSError``."""
+        one = self.session.get_inputs()[0]
+        shape = list(one.shape)
+        sizes = {size for size in shape[2:] if isinstance(size, int)}
+        if len(shape) != 4 or shape[1] != 3 or len(sizes) > 1 or one.type != "tensor(float)":
+            raise OSError(f"the model takes {one.name} {shape}, no image of (1, 3, side, side) in float32")
+        return min(sizes, default=IMAGE[-1])
+
+    def classify(self, image: Any) -> Any:
+        """The classes of one image; any number of threads may ask at once."""
+        return self.session.run(None, {self.session.get_inputs()[0].name: image})[0]
+
     def _inputs(self) -> dict[str, Any]:
         """An input for each of the graph's: 1 for what may have any length and for what counts or masks, else 0."""
         import numpy as np
