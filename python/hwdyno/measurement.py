@@ -106,7 +106,8 @@ def measurement_of(
     rates = [throughput_of(one, counted) for one in whole]
     elapsed = sum(float(one.get("elapsed_s", 0.0)) for one in whole)
     operations = sum(_total(one, "operations") for one in whole)
-    latency = _latency(whole)
+    histograms = _merged_histograms(whole)
+    latency = _latency(histograms)
     faults = _faults(whole)
     shares = _shares(whole, counted, unit)
     latest = max((one.start_offset_s for one in shares), default=0.0)
@@ -149,7 +150,7 @@ def measurement_of(
         throughput=throughput,
         rate=None if counted == "operations" else rate,
         latency_ns=None if latency is None else latency.summary(),
-        streams=_streams(whole),
+        streams=_streams(whole, histograms),
         samples=_samples(whole, counted),
         concurrency=_concurrency(whole, operations, elapsed, latency),
         cpu_user_s=sum(float(one.get("cpu", {}).get("user_s", 0.0)) for one in whole),
@@ -220,24 +221,31 @@ def _histograms(readings: Sequence[Reading]) -> list[tuple[str, str, Histogram]]
     return weighted
 
 
-def _latency(readings: Sequence[Reading]) -> Histogram | None:
+_Merged = Mapping[tuple[str, str], Histogram]
+"""All operations of a stream, by its name and the kind of latency."""
+
+
+def _merged_histograms(readings: Sequence[Reading]) -> _Merged:
+    merged: dict[tuple[str, str], Histogram] = {}
+    for name, kind, histogram in _histograms(readings):
+        merged.setdefault((name, kind), Histogram()).add(histogram)
+    return merged
+
+
+def _latency(histograms: _Merged) -> Histogram | None:
     """Total latency over all directions and repeats; ``complete`` if a kernel has no ``total``."""
-    found = _histograms(readings)
     for wanted in ("total", "complete"):
         merged = Histogram()
-        for _, kind, histogram in found:
+        for (_, kind), histogram in histograms.items():
             if kind == wanted:
-                merged = merged.merge(histogram)
+                merged.add(histogram)
         if merged.count:
             return merged
     return None
 
 
-def _streams(readings: Sequence[Reading]) -> tuple[Stream, ...]:
+def _streams(readings: Sequence[Reading], merged: _Merged) -> tuple[Stream, ...]:
     names = dict.fromkeys(stream["name"] for one in readings for stream in one.get("streams", ()))
-    merged: dict[tuple[str, str], Histogram] = {}
-    for name, kind, histogram in _histograms(readings):
-        merged[name, kind] = merged.get((name, kind), Histogram()).merge(histogram)
     made = []
     for name in names:
         same = [stream for one in readings for stream in one["streams"] if stream["name"] == name]

@@ -347,7 +347,7 @@ class Histogram:
         if reading["sub_bits"] != cls.SUB_BITS:
             raise ValueError(f"histogram with sub_bits {reading['sub_bits']}; this version reads {cls.SUB_BITS}")
         made = cls()
-        made.buckets = {int(at): int(count) for at, count in reading["buckets"]}
+        made.buckets = dict(reading["buckets"])
         made.count, made.sum = int(reading["count"]), int(reading["sum"])
         made.min, made.max = int(reading["min"]), int(reading["max"])
         return made
@@ -399,14 +399,23 @@ class Histogram:
     def merge(self, other: Histogram) -> Histogram:
         """A new histogram with the values of both."""
         both = Histogram()
-        both.buckets = dict(self.buckets)
-        for at, count in other.buckets.items():
-            both.buckets[at] = both.buckets.get(at, 0) + count
-        both.count, both.sum = self.count + other.count, self.sum + other.sum
-        filled = [one for one in (self, other) if one.count]
-        both.min = min((one.min for one in filled), default=0)
-        both.max = max((one.max for one in filled), default=0)
+        both.add(self)
+        both.add(other)
         return both
+
+    def add(self, other: Histogram) -> None:
+        """Add all values of another one."""
+        if not self.buckets:
+            self.buckets = dict(other.buckets)
+        else:
+            counts = self.buckets
+            for at, count in other.buckets.items():
+                counts[at] = counts.get(at, 0) + count
+        if other.count:
+            self.min = min(self.min, other.min) if self.count else other.min
+            self.max = max(self.max, other.max)
+        self.count += other.count
+        self.sum += other.sum
 
     @property
     def mean(self) -> float:
