@@ -19,7 +19,7 @@ from hwdyno.store import to_json
 
 ROOT = Path(__file__).parents[1]
 NAMES = tuple(command.name for command in COMMANDS)
-MEASURING = {"run", "storage", "memory", "compute", "network", "training", "inference", "together", "study"}
+MEASURING = {"run", "storage", "memory", "compute", "gpu", "network", "training", "inference", "together", "study"}
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) -> str:

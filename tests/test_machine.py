@@ -18,8 +18,11 @@ from made_run import MACHINE, whole_run
 
 TREES = Path(__file__).parent / "trees"
 PATHS = ("/", "/srv/data/x", "/home", "/media/stick", "/tmp", "/data", "/local", "/tank")
-# Fields that no recorded tree has a value for: a control group's limits, an SMBIOS table, this process's settings.
-ELSEWHERE = {"limits", "modules", "other", "settings"} | {field.name for field in fields(Settings)}
+# Fields that no recorded tree has a value for: a control group's limits, an SMBIOS table, this process's settings, and
+# what libraries state.
+ELSEWHERE = {"limits", "modules", "other", "settings", "gpu_drivers", "looked_for", "opencl", "cuda"} | {
+    field.name for field in fields(Settings)
+}
 
 
 def keys_of(plain: Any) -> set[str]:

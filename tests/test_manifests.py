@@ -141,6 +141,23 @@ def test_fios_grid_is_measured_on_each_storage(capsys: pytest.CaptureFixture[str
     assert [(row[0], row[4], row[7]) for row in table.rows] == [("ceph", "100", "-"), ("ceph", "200", "150")]
 
 
+@pytest.mark.parametrize(("storages", "peers"), [(1, True), (3, False), (4, True)])
+def test_quick_is_planned_to_end_within_five_minutes_however_many_storages_there_are(
+    storages: int, peers: bool, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = [*STUDY]
+    for at in range(storages):
+        (tmp_path / str(at)).mkdir()
+        words += ["--path", f"s{at}={tmp_path / str(at)}"]
+    assert main([*words, "--dry-run", *(["--peers"] if peers else [])]) == 0
+    out = capsys.readouterr().out
+    took = re.search(r"at least (?:(\d) min)?(?: ?(\d+) s)?,", out.splitlines()[-1])
+    assert took is not None and 60 * int(took[1] or 0) + int(took[2] or 0) < 300, out.splitlines()[-1]
+    for at in range(storages):
+        for part in ("training.unet3d.h100.112", "storage.grid", "inference.cold_start", "inference.restore"):
+            assert f"\n{part}@s{at} " in out, "no storage and no part is left out"
+
+
 def test_no_accelerator_is_fed_less_than_one_that_needs_more() -> None:
     """A reading that something else slowed is no limit of the storage: what feeds an H100 feeds an A100."""
     run = of_storage_classes({("a100", "local"): 0.70, ("h100", "local"): 0.95})

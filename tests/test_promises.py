@@ -91,6 +91,8 @@ NETWORK = {
     *("requests", "urllib3", "httpx", "aiohttp"),
 }
 MAY_CONNECT = {
+    "hwdyno.hosts.ranks": "connects the ranks of one start by mpirun, Slurm or Kubernetes, who share its secret",
+    "hwdyno.hosts.launch": "only names the host",
     "hwdyno.measuring": "holds the name of a Run that measures, to which nobody can connect",
     "hwdyno.peers.network": "finds a free port of the loopback for a peer's server",
     "hwdyno.store.team": "stores Runs in the PostgreSQL whose address the user gave",

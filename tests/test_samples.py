@@ -26,6 +26,7 @@ from hwdyno.statistics import t_quantile
 from hwdyno.words import Samples, Value
 from scipy.special import gammaincinv
 from scipy.stats import chi2, f_oneway
+from scipy.stats import f as f_law
 from test_thresholds import base, run_of
 
 
@@ -362,3 +363,119 @@ def test_an_experiment_says_which_intervals_count_with_the_lower_level() -> None
         assert after.rate is not None and after.rate.low is not None
         assert after.rate.low / after.rate.value == pytest.approx(after.throughput.low / after.throughput.value)
     assert explain(found) == found, "twice changes nothing"
+
+
+def persisting(at: float) -> list[list[float]]:
+    """Noise with so large an autocorrelation from one sample to the next."""
+    white, slow = noise(21, 3, 40), noise(22, 3, 40, ratio=0.9)
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        part = (low + high) / 2
+        mixed = [
+            [(1 - part) * a + part * b for a, b in zip(*one, strict=True)] for one in zip(white, slow, strict=True)
+        ]
+        low, high = (part, high) if persistence(mixed) < at else (low, part)
+    return mixed
+
+
+@pytest.mark.parametrize(("at", "plain"), [(0.349, True), (0.351, False)])
+def test_samples_persist_from_an_autocorrelation_of_35_percent_on(at: float, plain: bool) -> None:
+    values = persisting(at)
+    assert persistence(values) == pytest.approx(at) and plain_noise(values) == plain
+    # Few repeats that persist reach from the least to the greatest; of five too, and not of six.
+    for count, whole in ((3, not plain), (5, not plain), (6, False)):
+        rates = [0.1, *[1.0] * (count - 2), 3.0]
+        value, modes = with_samples(Value(1.0, "x", 0.99, 1.01), values, rates)
+        assert modes is None and (value.low == 0.1 and value.high == 3.0) == whole
+
+
+def test_persistence_is_below_one() -> None:
+    assert persistence([[float(at) for at in range(400)]]) == 0.99
+    assert persistence([[float(at % 2) for at in range(40)]]) == 0.0
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e6])
+def test_modes_do_not_depend_on_the_unit(scale: float) -> None:
+    for low, known in ((0.6, True), (0.45, True), (0.885, True), (0.91, False)):
+        found = two_modes([[scale * value for value in one] for one in levels(0.25, 0.0, 0.5, low=low)])
+        assert (found is not None) == known
+        if found is not None:
+            assert found.named and (found.low, found.high) == pytest.approx((low * scale, scale), rel=0.02)
+
+
+def test_the_upper_level_may_be_the_rare_one() -> None:
+    values = [[1.0 + 0.0001 * at for at in range(20)] for _ in range(3)]
+    values[1][7] = 1.6
+    once = two_modes(values)
+    assert once is not None and not once.named, "one sample is no mode"
+    assert (once.share, once.visits, once.rare) == (pytest.approx(59 / 60), 5, 1)
+    values[2][3] = 1.61
+    twice = two_modes(values)
+    assert twice is not None and twice.named and twice.share == pytest.approx(58 / 60) and twice.rare == 2
+
+
+@pytest.mark.parametrize(("low", "named"), [(5, False), (6, True)])
+def test_a_mode_is_three_of_a_hundred_samples(low: int, named: bool) -> None:
+    values = [0.6 + 0.0001 * at if at < low else 1.0 + 0.0001 * at for at in range(200)]
+    found = two_modes([values[:100], values[100:]])
+    assert found is not None and found.named == named
+
+
+def test_what_points_share_is_a_mode_of_shares() -> None:
+    found = shared_modes(an_experiment(1, 0, 0, 1, 0, 1, 0, 0))
+    assert found is not None and found.named and found.cut == 0.0 and Modes(1.0, 2.0, 0.5, 2, 1).named
+
+
+@pytest.mark.parametrize(("lows", "shared"), [((9, 6, 2, 2, 0, 0), True), ((9, 8, 3, 1, 1, 0), False)])
+def test_an_uneven_spread_of_one_in_a_thousand_is_no_chance(lows: tuple[int, ...], shared: bool) -> None:
+    """Fisher's index of dispersion, by its definition: the probability lies within 25% of the limit."""
+    due = sum(lows) / len(lows)
+    chance = chi2.sf(sum((one - due) ** 2 / due for one in lows), len(lows) - 1)
+    assert (1e-3 < chance < 1.2e-3) if shared else (0.8e-3 < chance < 1e-3)
+    assert (shared_modes(an_experiment(*lows, of=20)) is not None) == shared
+
+
+def test_a_repeat_alone_is_all_samples() -> None:
+    values = tuple(float(at) for at in range(20))
+    point = replace(base(), repeats=1, samples=Samples(0.0, 1.0, 2.0, 0.1, None, values))
+    assert each_over_time(point) == [list(values)]
+
+
+def test_the_level_of_others_needs_both_ends_and_is_not_negative() -> None:
+    shared = Modes(0.6, 1.0, 0.2, 24, 3)
+    wild = [[one * 10 for one in values] for values in noise(3, deviation=0.4)]
+    for value in (Value(2.0, "x", None, 3.0), Value(2.0, "x", 1.0, None)):
+        assert with_shared(value, wild, shared) == value
+    half = wandering(wild)
+    low = with_shared(Value(half / 2, "x", half / 3, half), wild, shared)
+    assert low.low == 0.0, "a rate is not negative"
+    calm = with_shared(Value(0.5, "x", 0.49, 0.51), [[one / 2 for one in values] for values in noise(3)], shared)
+    assert calm.low is not None and 0 < calm.low < 0.45
+
+
+def test_repeats_without_scatter_disagree_or_are_one() -> None:
+    same, other = disagreement([[1.0] * 20] * 2), disagreement([[1.0] * 20, [2.0] * 20])
+    assert same is not None and (same.chance, same.spread) == (1.0, 0.0)
+    assert other is not None and other.chance < 1e-9 and other.spread == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("ratio", [0.6, 0.95])
+def test_persistent_samples_have_fewer_degrees_of_freedom(ratio: float) -> None:
+    """The F of the means, with variance and degrees of freedom of as many independent samples; at least one degree."""
+    values = noise(5, 3, 20, 0.3, ratio)
+    found, kept = disagreement(values), persistence(values)
+    assert found is not None and kept >= 0.35
+    inflation = _inflation(kept, 20)
+    within = float(np.mean([np.var(one, ddof=1) for one in values])) * inflation / 20
+    between = float(np.var([np.mean(one) for one in values], ddof=1))
+    degrees = max(1.0, 3 * 19 / inflation)
+    assert found.chance == pytest.approx(f_law.sf(between / within, 2, degrees), rel=1e-6)
+
+
+def test_two_short_repeats_that_wander_have_one_degree_of_freedom() -> None:
+    ramp = [[1.0 + 0.01 * at for at in range(8)], [1.3 + 0.01 * at for at in range(8)]]
+    found = disagreement(ramp)
+    inflation = _inflation(0.99, 8)
+    assert found is not None and persistence(ramp) == 0.99 and 2 * 7 / inflation > 1
+    variance = float(np.var(ramp[0], ddof=1)) * inflation / 8
+    assert found.chance == pytest.approx(f_law.sf(0.045 / variance, 1, 14 / inflation), rel=1e-6)

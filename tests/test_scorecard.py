@@ -15,11 +15,12 @@ import made_run
 import pytest
 from hwdyno.cli.machine import show
 from hwdyno.cli.main import main, parser_of
+from hwdyno.cli.progress import result_line
 from hwdyno.findings import ABOUT_THE_RUN, RULES, explain
 from hwdyno.findings.summary import effect_of
 from hwdyno.machine import Disk, Link, Machine, Storage
 from hwdyno.report import typical
-from hwdyno.report.figures import Scale
+from hwdyno.report.figures import Scale, of_finding
 from hwdyno.report.machine import machine_of
 from hwdyno.report.scorecard import MOST_ROWS, MOST_TODO, Scorecard, command_in, command_lines, machine_line, scorecard
 from hwdyno.report.tables import markdown
@@ -537,3 +538,24 @@ def test_the_command_and_the_page_say_the_bytes_of_a_machine_alike() -> None:
 def test_a_scorecard_of_a_frozen_run_is_the_same_each_time() -> None:
     first: Scorecard = scorecard(RUNS["explained whole"])
     assert first == scorecard(RUNS["explained whole"])
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "says"),
+    [
+        (2.92088e8, "bytes/s", "292 MB/s"),
+        (85.2882, "tokens/s", "85.3 tokens/s"),
+        (1.2345e6, "queries/s", "1.23 M queries/s"),
+        (3, "", "3"),
+    ],
+)
+def test_what_a_finding_computed_has_three_digits_and_its_unit(value: float, unit: str, says: str) -> None:
+    assert of_finding(value, unit) == says
+
+
+def test_an_uncertain_rate_has_the_word_of_its_rate_everywhere() -> None:
+    rates = replace(
+        moved(1.0), throughput=Value(1220.0, "operations/s", -9e3, 2e4), repeats=2, repeat_values=(8.19e3, 1.49e4)
+    )
+    line = result_line("inference.restore", replace(rates, concurrency=None, latency_ns=None), "tokens/s")
+    assert "(uncertain: 2 repeats from 8.19 k tokens/s to 14.9 k tokens/s)" in line and "operations" not in line

@@ -138,6 +138,10 @@ def test_chat_with_real_llama_cpp(capsys: pytest.CaptureFixture[str], tmp_path: 
 
 
 def test_a_file_that_is_no_model_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    (tmp_path / "not.gguf").write_bytes(b"nothing of a model")
-    status, _, err = _run(capsys, "--serve", "not.gguf", *QUIET)
-    assert status == 2 and "llama.cpp cannot serve" in err and len(err.strip().splitlines()) == 1
+    for data, says in (
+        (b"nothing of a model", "is no GGUF file"),
+        (b"GGUF, and nothing more", "llama.cpp cannot serve"),
+    ):
+        (tmp_path / "not.gguf").write_bytes(data)
+        status, _, err = _run(capsys, "--serve", "not.gguf", *QUIET)
+        assert status == 2 and says in err and len(err.strip().splitlines()) == 1

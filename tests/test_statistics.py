@@ -8,10 +8,13 @@ import math
 import random
 import zlib
 from pathlib import Path
+from statistics import NormalDist
 
 import pytest
 from hwdyno import statistics as st
 from hwdyno.statistics import Histogram
+from hwdyno.words import Value
+from scipy.stats import binom
 
 
 def test_rates_take_the_harmonic_mean_and_costs_the_arithmetic_one() -> None:
@@ -271,3 +274,130 @@ def test_repeats_are_skewed_from_a_fifth_between_mean_and_middle_on(mean: float,
     low = 1 / (3 / mean - 2 / 100)
     value, why = st.interval_of_repeats([low, 100.0, 100.0], "x")
     assert ("skewed" in why) == median and value.value == pytest.approx(100.0 if median else mean)
+
+
+@pytest.mark.parametrize("bits", [1, 3, 5])
+@pytest.mark.parametrize("octave", [1, 2, 4, 7, 9])
+def test_a_coarser_histogram_has_so_many_buckets_in_each_octave(octave: int, bits: int) -> None:
+    """Below 2^10 each value has a bucket, above there are 1024 an octave; the joined ones stand in their middle."""
+    first = 1 << octave
+    joined = max(1, first >> bits)
+    coarse = Histogram.from_values(range(first, 2 * first)).coarser(bits)
+    assert coarse.buckets == {at + joined // 2: joined for at in range(first, 2 * first, joined)}
+
+
+def test_a_coarser_histogram_of_long_times_joins_the_buckets_of_its_octave_alone() -> None:
+    """2^20 ns is bucket 11 x 1024, and 32 buckets become one where 32 an octave are left."""
+    times = [(1 << 20) + (at << 10) for at in range(1024)]
+    fine = Histogram.from_values(times)
+    coarse = fine.coarser(5)
+    assert coarse.buckets == {at + 16: 32 for at in range(11 * 1024, 12 * 1024, 32)}
+    assert (coarse.count, coarse.sum, coarse.min, coarse.max) == (1024, sum(times), times[0], times[-1])
+
+
+def test_early_stopping_takes_the_least_count_whose_chance_is_small_enough() -> None:
+    """By the definition: with fewer queries, so few over the limit are likelier than what the confidence leaves out."""
+
+    def chance(over: int, count: int, percentile: float) -> float:
+        return sum(math.comb(count, k) * (1 - percentile) ** k * percentile ** (count - k) for k in range(over + 1))
+
+    for percentile in (0.005, 0.2, 0.5, 0.9, 0.95):
+        for over in (0, 1, 4):
+            for confidence in (0.81, 0.96, 0.985):
+                least = next(n for n in range(over + 1, 999) if chance(over, n, percentile) <= 1 - confidence)
+                assert st.early_stopping_count(percentile, over, confidence) == least
+    assert st.early_stopping_count(0.99) == 459 and st.early_stopping_count(0.999) == 4603
+
+
+def test_a_chance_of_exactly_what_the_confidence_leaves_out_is_enough() -> None:
+    assert st.early_stopping_count(0.5, 0, 0.75) == 2  # 0.5^2
+    assert st.early_stopping_count(0.5, 1, 0.5) == 3  # (1 + 3) / 2^3
+    assert st.early_stopping_count(0.5, 1, 0.6875) == 4  # (1 + 4) / 2^4
+
+
+def test_means_and_deviations_by_hand() -> None:
+    assert st.harmonic_mean([0.5, 0.5]) == 0.5 and st.harmonic_mean([2.0, 0.0]) == 0.0
+    assert [st.median(one) for one in ([3.0, 1.0], [7.0, 1.0, 2.0, 4.0], [9.0, 1.0, 5.0])] == [2.0, 3.0, 5.0]
+    assert st.standard_deviation([1.0, 3.0]) == pytest.approx(math.sqrt(2)) and st.standard_deviation([5.0]) == 0.0
+    assert st.coefficient_of_variation([0.5, 1.0, 1.5]) == pytest.approx(0.5)
+    assert st.coefficient_of_variation([-1.5, -1.0, -0.5]) == pytest.approx(0.5)
+    assert st.coefficient_of_variation([-1.0, 0.0, 1.0]) is None
+
+
+def test_an_interval_of_two_values_is_students() -> None:
+    two = st.interval([0.9, 1.1], "s", kind="cost")
+    # t of one degree of freedom, 12.7062, times sqrt(0.02) over sqrt(2).
+    assert (two.low, two.high) == (0.0, pytest.approx(1 + 1.27062, rel=1e-5))
+    assert st.interval([0.0, 0.0, 3.0], "s", kind="cost").low == 0.0, "no cost is negative"
+    assert st.interval([-9.0, -10.0, -11.0], "s", kind="cost").low == pytest.approx(-10 - 4.302653 / math.sqrt(3))
+    assert st.interval([-1.0, 10.0, 11.0], "s", kind="cost").low == pytest.approx(20 / 3 - 4.302653 * 6.658328 / 3**0.5)
+    assert st.interval([0.0, 0.0], "x") == Value(0.0, "x") and st.interval([7.0], "x") == Value(7.0, "x")
+    with pytest.raises(ValueError, match="at least one value"):
+        st.interval([], "x")
+
+
+def test_the_interval_of_a_rate_is_that_of_its_times() -> None:
+    """By the delta method: the square of the harmonic mean times the deviation of the reciprocals."""
+    rate = st.interval([1.0, 0.5, 0.25], "x")
+    assert rate.value == pytest.approx(3 / 7)
+    wide = st.interval([100.0, 50.0, 100.0 / 1.5], "x")
+    centre, deviation = 3 / 0.045, 0.005
+    assert wide.high == pytest.approx(centre + 4.302653 * centre**2 * deviation / math.sqrt(3), rel=1e-6)
+
+
+@pytest.mark.parametrize("count", range(3, 60))
+def test_the_interval_of_a_median_leaves_out_what_the_binomial_allows(count: int) -> None:
+    """Conover, Practical Nonparametric Statistics, 1999, section 3.2: at each end what 2.5% allow."""
+    values = [float(at) for at in range(count)]
+    left = sum(bool(binom.cdf(at, count, 0.5) <= 0.025) for at in range(1, count))
+    assert st.median_interval(values[::-1]) == (values[left], values[count - 1 - left])
+    assert st.median_interval(values[:2]) == (None, None)
+
+
+def test_two_repeats_and_those_of_others_have_five_degrees_of_freedom() -> None:
+    assert st.t_quantile(st.POOLED_FREEDOM + 1) == pytest.approx(2.570582, rel=1e-6)
+    assert st.geometric_mean([2.0, 4.0, 8.0]) == pytest.approx(4.0)
+
+
+def test_half_widths_are_shares() -> None:
+    assert st.half_width(Value(50.0, "x", 40.0, 70.0)) == pytest.approx(0.3)
+    assert st.half_width(Value(-50.0, "x", -70.0, -40.0)) == pytest.approx(0.3)
+    assert st.half_width(Value(0.5, "x", 0.4, 0.6)) == pytest.approx(0.2)
+    assert st.half_width(Value(0.0, "x", -1.0, 1.0)) is None
+    assert st.half_width(Value(1.0, "x", None, 1.0)) is None and st.half_width(Value(1.0, "x", 1.0, None)) is None
+
+
+def test_the_interval_of_a_ratio_is_students_of_its_logarithms() -> None:
+    ratio = st.ratio_interval([1.0, 2.0, 8.0], [1.0, 1.0, 2.0])
+    logs = [0.0, math.log(2), math.log(4)]
+    half = 4.302653 * math.log(2) / math.sqrt(3)
+    assert ratio.value == pytest.approx(2.0) and ratio.low == pytest.approx(math.exp(logs[1] - half), rel=1e-6)
+    assert ratio.high == pytest.approx(math.exp(logs[1] + half), rel=1e-6)
+    wider = st.ratio_interval([1.0, 2.0, 8.0], [1.0, 1.0, 2.0], 0.99)
+    # t of two degrees of freedom at 99%: 9.924843.
+    assert wider.high == pytest.approx(2 * math.exp(9.924843 * math.log(2) / math.sqrt(3)), rel=1e-6)
+    two = st.ratio_interval([2.0, 2.2], [1.0, 1.0])
+    assert two.low == pytest.approx(math.sqrt(4.4) * math.exp(-12.7062 * math.log(1.1) / 2), rel=1e-5)
+    for ours, theirs in (([1.0, 2.0], [1.0]), ([], [])):
+        with pytest.raises(ValueError, match="equally many"):
+            st.ratio_interval(ours, theirs)
+
+
+def test_skewness_is_over_its_standard_error() -> None:
+    """G1 = n / ((n - 1) (n - 2)) sum z^3, over sqrt(6 n (n - 1) / ((n - 2) (n + 1) (n + 3))) (Joanes & Gill, 1998)."""
+    from scipy import stats
+
+    values = [1.0, 2.0, 2.5, 3.0, 3.5, 4.0, 6.0, 12.0]
+    error = math.sqrt(6 * 8 * 7 / (6 * 9 * 11))
+    assert st.skewness(values) == pytest.approx(stats.skew(values, bias=False) / error)
+    assert st.skewness(values[:7]) is None and st.skewness([2.0] * 9) is None
+
+
+@pytest.mark.parametrize(("sigma", "skewed"), [(0.338, False), (0.342, True)])
+def test_repeats_are_skewed_from_three_standard_errors_on(sigma: float, skewed: bool) -> None:
+    """Repeats whose times are the quantiles of a lognormal distribution."""
+    times = [math.exp(sigma * NormalDist().inv_cdf((at + 0.5) / 60)) for at in range(60)]
+    found = st.skewness(times)
+    assert found is not None and found == pytest.approx(3, abs=0.03)
+    why = st.interval_of_repeats([1 / one for one in times], "x")[1]
+    assert why == ("the 60 repeats are clearly skewed" if skewed else "")

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import hwdyno
 import jsonschema
 import made_store as made
 import numpy as np
@@ -131,6 +132,7 @@ KILLED = """
 import os, signal, sys
 from dataclasses import replace
 from hwdyno.store import Store
+import hwdyno
 import made_store as made
 writer = Store(sys.argv[1]).begin(replace(made.run(made.experiment(planned=9)), finished=None))
 for depth in (1, 2, 4):
@@ -141,7 +143,8 @@ print("ready", flush=True)
 
 
 def python(code: str, *arguments: object) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "python"), str(ROOT / "tests")])}
+    ours = Path(hwdyno.__file__).parents[1]  # of a checkout or of an installed wheel
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ours), str(ROOT / "tests")])}
     command = [sys.executable, "-c", code, *map(str, arguments)]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 
@@ -278,6 +281,7 @@ def test_a_stored_run_is_never_replaced(tmp_path: Path) -> None:
 SAVES = """
 import sys
 from hwdyno.store import Store
+import hwdyno
 import made_store as made
 store = Store(sys.argv[1])
 for number in range(15):

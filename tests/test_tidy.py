@@ -53,6 +53,8 @@ ALLOWED: dict[str, set[str]] = {
     "hosts": {
         *("words", "axes", "machine", "topology", "units", "statistics", "engine", "workloads", "workspace", "signals"),
         *("measuring", "processes", "foreign"),
+        # mpi4py, which names itself where it is missing; the agent of a rank is the engine's
+        *("extras", "_engine"),
     },
     "peers": {"door", "spelling", "foreign", "words", "axes", "units", "formats", "hosts", "signals", "processes"},
     "samples": {"words", "statistics"},
@@ -150,7 +152,7 @@ UNUSED_HERE = {
     "hwdyno.API": "the package's __getattr__ reads it, which Python calls",
     **{
         f"hwdyno.api.{name}": "users of Python call it"
-        for name in ("compute", "inference", "network", "together", "training")
+        for name in ("compute", "gpu", "inference", "network", "together", "training")
     },
     "hwdyno.signals.end_children": "the benchmarks end their children by it",
     "hwdyno.formats.fio_job.keys.table": "writes the tables of docs/fio-jobs.md, which a test holds to the code",
@@ -211,6 +213,7 @@ AROUND_THE_DOOR = {
     ): "SQLite opens by name what the door made and verified",
     ("hwdyno.cli.main", "os.open"): "the null device, where output goes that nobody reads",
     ("hwdyno.signals", "os.open"): "likewise, from a terminal that is gone",
+    ("crate::sys::apart", "open"): "the null device, in a child whose driver may print",
     ("hwdyno.hosts.agent", "tempfile.TemporaryFile"): "a file without a name, for an agent's messages",
     ("crate::storage::scratch", "create_dir_all"): "directories of the engine's tests",
     ("crate::storage::scratch", "remove_dir_all"): "likewise",
@@ -220,6 +223,7 @@ AROUND_THE_DOOR = {
     ("crate::fuzzing::storage", "remove_file"): "likewise",
     ("crate::fuzzing::training", "write"): "likewise",
     ("hwdyno.plan", "replace"): "Sweep.replace changes the axes of a sweep",
+    ("hwdyno.cli.resource", "replace"): "likewise",
     ("crate::sys::names", "CREATE"): "storage_metadata times it, in a directory that it made, by its handle",
     ("crate::sys::names", "WRONLY"): "likewise",
     ("crate::sys::names", "renameat"): "likewise",

@@ -9,7 +9,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 API = (
-    *("run", "storage", "memory", "compute", "network", "training", "inference", "together", "study"),
+    *("run", "storage", "memory", "compute", "gpu", "network", "training", "inference", "together", "study"),
     *("load", "Run", "Curve", "UserError"),
 )
 """Names of ``hwdyno.api`` that this package has, too."""

@@ -21,6 +21,7 @@ __all__ = [
     "Run",
     "UserError",
     "compute",
+    "gpu",
     "inference",
     "load",
     "memory",
@@ -106,6 +107,11 @@ def memory(*experiments: str, quiet: bool = True, **options: Option) -> Run:
 def compute(*experiments: str, quiet: bool = True, **options: Option) -> Run:
     """Measure arithmetic, as ``hwdyno compute``: ``compute("linpack")``, ``compute(precision="double,single")``."""
     return _measured("compute", experiments, quiet=quiet, **options)
+
+
+def gpu(*experiments: str, quiet: bool = True, **options: Option) -> Run:
+    """Measure a GPU, as ``hwdyno gpu``: ``gpu("bandwidth")``, ``gpu(precision="single,double", on="gpu1")``."""
+    return _measured("gpu", experiments, quiet=quiet, **options)
 
 
 def network(*experiments: str, quiet: bool = True, **options: Option) -> Run:

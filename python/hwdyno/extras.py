@@ -8,6 +8,7 @@ EXTRAS = {
     "history": "ruptures",
     "images": "vl-convert",
     "inference": "onnxruntime",
+    "mpi": "mpi4py",
     "parquet": "pyarrow",
     "postgres": "psycopg",
 }

@@ -225,6 +225,79 @@ class Gpu:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuLibrary:
+    """A library of a GPU's maker that was looked for."""
+
+    name: str | None = None
+    found: bool | None = None
+    says: str | None = None
+    """Its number of devices, or why it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenClDevice:
+    """What an OpenCL driver states of a device."""
+
+    name: str | None = None
+    vendor: str | None = None
+    platform: str | None = None
+    kind: str | None = None
+    """``gpu``, ``accelerator`` or ``cpu``."""
+    driver: str | None = None
+    version: str | None = None
+    compute_units: int | None = None
+    clock_max_hz: Number | None = None
+    memory_bytes: int | None = None
+    local_memory_bytes: int | None = None
+    cache_bytes: int | None = None
+    precisions: tuple[str, ...] = ()
+    shares_host_memory: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CudaDevice:
+    """What the CUDA driver states of a GPU; from ``clock_hz`` on, what NVML states."""
+
+    name: str | None = None
+    bus: str | None = None
+    cuda_version: str | None = None
+    """The newest CUDA that the driver serves."""
+    compute_capability: str | None = None
+    multiprocessors: int | None = None
+    clock_max_hz: Number | None = None
+    memory_clock_max_hz: Number | None = None
+    memory_bus_bits: int | None = None
+    l2_bytes: int | None = None
+    copy_engines: int | None = None
+    threads_per_multiprocessor: int | None = None
+    memory_bytes: int | None = None
+    clock_hz: Number | None = None
+    memory_clock_hz: Number | None = None
+    boost_max_hz: Number | None = None
+    link_generation: int | None = None
+    link_lanes: int | None = None
+    link_generation_max: int | None = None
+    link_lanes_max: int | None = None
+    power_mw: Number | None = None
+    power_limit_mw: Number | None = None
+    temperature_c: Number | None = None
+    slowed_by: tuple[str, ...] = ()
+    """Why its clock is lower than it could be, such as ``power cap``."""
+    ecc: bool | None = None
+    mig: bool | None = None
+    driver: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuDrivers:
+    """What the GPUs' own libraries say; nothing of a recorded machine, whose libraries are elsewhere."""
+
+    looked_for: tuple[GpuLibrary, ...] = ()
+    opencl: tuple[OpenClDevice, ...] = ()
+    cuda: tuple[CudaDevice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Container:
     """The container or control group around the measuring process, and its limits."""
 
@@ -285,6 +358,7 @@ class Machine:
     storage: Storage = Storage()
     nics: tuple[Nic, ...] = ()
     gpus: tuple[Gpu, ...] = ()
+    gpu_drivers: GpuDrivers = GpuDrivers()
     hypervisor: str | None = None
     """None on bare metal, unless ``unknown`` has a reason."""
     container: Container = Container()

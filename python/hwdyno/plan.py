@@ -562,11 +562,13 @@ def _entry(entry: Any, path: Path) -> list[tuple[Experiment, Given]]:
 
 def select(names: Sequence[str] | None, target: Target) -> list[tuple[Experiment, Given]]:
     """The experiments with the given names or resources; without names, the defaults of ``hwdyno run``."""
-    processors = target.topology().processors
-    usual = [one for one in catalogue.all() if one.usual and one.least_processors <= processors]
+    site = target.topology()
+    usual = [one for one in catalogue.all() if one.usual and one.least_processors <= site.processors]
     if not names:
         kernels = target.kernels()
-        return [(one, {}) for one in usual if one.kernel in kernels]
+        here = [one for one in usual if one.kernel in kernels]
+        has_gpu = any("gpu" in one.needs for one in here) and site.gpus() > 0
+        return [(one, {}) for one in here if has_gpu or "gpu" not in one.needs]
     found = dict.fromkeys(one for name in names for one in _by_name(name, usual))
     return [(one, {}) for one in found]
 

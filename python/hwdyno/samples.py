@@ -82,8 +82,6 @@ def two_modes(repeats: Sequence[Sequence[float]]) -> Modes | None:
     total = math.fsum(values)
     centre = total / count
     squares = math.fsum((value - centre) ** 2 for value in values)
-    if squares <= 0 or centre <= 0:
-        return None
     best, at, below = 0.0, 0, 0.0
     for place, value in enumerate(values[:-1], 1):
         below += value
@@ -133,7 +131,7 @@ def shared_modes(points: Sequence[Sequence[Sequence[float]]]) -> Modes | None:
         modes.visits if modes is not None else len(repeats) for modes, repeats in zip(found, points, strict=True)
     )
     # Twice the number of stays of one length that would leave as much open.
-    rare = max(1, round(2 * times / weight))
+    rare = round(2 * times / weight)
     return Modes(low, 1.0, times / sum(counts), visits, min(rare, sum(map(len, stays))))
 
 

@@ -112,13 +112,11 @@ def median_interval(values: Sequence[float]) -> tuple[float | None, float | None
     count = len(values)
     if count < 3:
         return None, None
-    ordered, left, tail = sorted(values), 0, 0.0
+    ordered, left, tail = sorted(values), 0, 1 / 2**count
     # How many may lie below: the binomial tail stays below half of what the interval leaves out.
-    while left < count // 2:
-        tail += math.comb(count, left) / 2**count
-        if tail > (1 - CONFIDENCE) / 2:
-            break
+    while tail <= (1 - CONFIDENCE) / 2:
         left += 1
+        tail += math.comb(count, left) / 2**count
     at = max(0, left - 1)
     return ordered[at], ordered[count - 1 - at]
 

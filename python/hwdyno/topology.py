@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hwdyno.machine import Machine
 
@@ -17,6 +17,8 @@ class Topology:
     """NUMA nodes with processors; node 0 where the system lists none."""
     memory_nodes: tuple[int, ...] = (0,)
     """NUMA nodes with memory."""
+    gpus: Callable[[], int] = field(default=lambda: 0, compare=False)
+    """The GPUs that can be measured; asked only where a plan may have them, since drivers take their time."""
 
     @classmethod
     def of_machine(cls, machine: Machine) -> Topology:
@@ -26,6 +28,7 @@ class Topology:
             processors=len(machine.container.cpuset) or machine.cpu.threads or 1,
             cpu_nodes=tuple(node.node or 0 for node in nodes if node.cpus) or (0,),
             memory_nodes=tuple(node.node or 0 for node in nodes if node.memory_bytes) or (0,),
+            gpus=lambda: gpus_of(machine),
         )
 
     @classmethod
@@ -36,7 +39,13 @@ class Topology:
             processors=min(one.processors for one in hosts),
             cpu_nodes=tuple(node for node in first.cpu_nodes if all(node in one.cpu_nodes for one in rest)) or (0,),
             memory_nodes=tuple(n for n in first.memory_nodes if all(n in one.memory_nodes for one in rest)) or (0,),
+            gpus=lambda: min(one.gpus() for one in hosts),
         )
+
+
+def gpus_of(machine: Machine) -> int:
+    """The GPUs that OpenCL lists; a driver of the processor is none."""
+    return sum(one.kind != "cpu" for one in machine.gpu_drivers.opencl)
 
 
 @dataclass(frozen=True, slots=True)

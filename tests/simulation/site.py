@@ -43,6 +43,9 @@ class SimulatedMember(SimulatedHost):
         self._hanging = False
         self._reading: dict[str, Any] = {}
 
+    boot = ""
+    descriptor: int | None = None
+
     def survey(self, path: Path | None = None) -> Machine:
         """Describe the machine under its own name."""
         return replace(super().survey(path), hostname=self.name)

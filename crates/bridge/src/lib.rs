@@ -1,4 +1,4 @@
-//! The engine's three verbs for Python, as JSON text in and out, and the watch over the process's signals.
+//! The engine's three verbs for Python, as JSON text in and out, its agent, and the watch over the process's signals.
 
 use std::path::PathBuf;
 use std::sync::{mpsc, Arc, Condvar, Mutex, PoisonError};
@@ -174,6 +174,12 @@ fn run(py: Python<'_>, kernel: String, parameters: &str, stop: Option<Stop>) -> 
     }
 }
 
+/// Serves the process's standard input as one host of a site until its end; see the engine's `agent`.
+#[pyfunction]
+fn serve(py: Python<'_>) {
+    py.detach(|| hwdyno_engine::agent::serve(std::io::stdin().lock(), std::io::stdout()));
+}
+
 #[pymodule]
 fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     hwdyno_engine::watch();
@@ -183,5 +189,6 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Stop>()?;
     module.add_function(wrap_pyfunction!(survey, module)?)?;
     module.add_function(wrap_pyfunction!(kernels, module)?)?;
-    module.add_function(wrap_pyfunction!(run, module)?)
+    module.add_function(wrap_pyfunction!(run, module)?)?;
+    module.add_function(wrap_pyfunction!(serve, module)?)
 }

@@ -4,6 +4,11 @@ use crate::kernel::Entry;
 
 mod compute_clock;
 mod compute_flops;
+mod gpu_bandwidth;
+mod gpu_flops;
+mod gpu_latency;
+mod gpu_launch;
+mod gpu_transfer;
 mod idle;
 mod memory_bandwidth;
 mod memory_core_to_core;
@@ -31,6 +36,11 @@ mod training_vector_search;
 pub static TABLE: &[&dyn Entry] = &[
     &compute_clock::ComputeClock,
     &compute_flops::ComputeFlops,
+    &gpu_bandwidth::GpuBandwidth,
+    &gpu_flops::GpuFlops,
+    &gpu_latency::GpuLatency,
+    &gpu_launch::GpuLaunch,
+    &gpu_transfer::GpuTransfer,
     &idle::Idle,
     &memory_bandwidth::MemoryBandwidth,
     &memory_core_to_core::MemoryCoreToCore,

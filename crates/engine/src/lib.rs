@@ -14,6 +14,7 @@ mod error;
 #[cfg(any(test, fuzzing))]
 mod fuzzing;
 mod given;
+mod gpu;
 pub mod guard;
 #[cfg(test)]
 #[path = "../tests/here/mod.rs"]

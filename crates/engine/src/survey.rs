@@ -12,6 +12,7 @@ pub mod block;
 pub mod conditions;
 pub mod cpu;
 pub mod gpu;
+pub mod gpu_drivers;
 pub mod link;
 pub mod memory;
 pub mod mounts;
@@ -50,7 +51,8 @@ pub fn of_tree(tree: Tree, path: Option<&str>) -> Value {
 /// The machine without the reasons for what is not known.
 fn described(survey: &Survey, path: Option<&str>) -> Value {
     let conditions = conditions::Before::take(survey);
-    json!({
+    let drivers = gpu_drivers::survey(survey);
+    let mut machine = json!({
         "hostname": survey.text_or("hostname", "/proc/sys/kernel/hostname"),
         "board": survey.or("board", platform::board(&survey.tree), "neither DMI nor a device tree names it"),
         "os": platform::os(survey),
@@ -63,5 +65,9 @@ fn described(survey: &Survey, path: Option<&str>) -> Value {
         "container": platform::container(survey),
         "settings": settings::survey(&survey.tree),
         "conditions": conditions.finish(survey),
-    })
+    });
+    if let Some(found) = drivers {
+        machine["gpu_drivers"] = found;
+    }
+    machine
 }

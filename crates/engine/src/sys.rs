@@ -2,6 +2,7 @@
 
 pub mod affinity;
 pub mod aio;
+pub mod apart;
 pub mod beneath;
 pub mod cache_line;
 pub mod clock_chain;
@@ -11,11 +12,15 @@ pub mod files;
 pub mod filesystem;
 pub mod heap;
 pub mod icmp;
+pub mod library;
 pub mod mapping;
 pub mod memory;
 pub mod names;
 pub mod net;
 pub mod numa;
+
+pub mod nvidia;
+pub mod opencl;
 pub mod pages;
 pub mod pause;
 pub mod perf;

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hwdyno.axes import FIELD_AXES, read_share, traits_of
-from hwdyno.ceilings import compute, inference, memory, named, network
+from hwdyno.ceilings import compute, gpu, inference, memory, named, network
 from hwdyno.units import as_number, format_value
 from hwdyno.words import Axis, Ceiling, CeilingClass, Measurement, Scalar, Value
 
@@ -18,6 +18,8 @@ KEYED: dict[str, Callable[[str, Mapping[str, Scalar]], bool]] = {
     "flop_s/": compute.applies,
     "wire/": network.applies_wire,
     "copies/": network.applies_copies,
+    gpu.PEAK: gpu.applies,
+    gpu.MEMORY: gpu.applies,
     inference.TOKENS: inference.applies,
     inference.FILE_READ: inference.applies_to_load,
     named.LINE: named.applies,

@@ -293,7 +293,7 @@ def gpus() -> tuple[Gpu, ...]:
             Gpu(
                 row["name"], re.compile(row["pattern"], re.I), int(row["cores"]), float(row["boost_mhz"]) * 1e6,
                 float(row["fp32_tflop_s"]) * 1e12, float(row["fp64_tflop_s"] or 0) * 1e12,
-                float(row["memory_gb_s"]) * 1e9, row["link"], row["source"],
+                float(row["memory_gb_s"] or 0) * 1e9, row["link"], row["source"],
             )
             for row in csv.DictReader(file)
         )  # fmt: skip

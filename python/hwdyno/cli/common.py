@@ -182,6 +182,10 @@ def this_machine(args: argparse.Namespace | None = None) -> Host:
         from hwdyno.cli import elsewhere
 
         return elsewhere.host_of(survey)
+    from hwdyno.hosts import ranks
+
+    if (site := ranks.site()) is not None:
+        return site
     if commands := os.environ.get("HWDYNO_AGENTS"):
         from hwdyno.hosts.together import of_commands
 

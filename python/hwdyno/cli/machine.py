@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -19,7 +20,21 @@ from hwdyno.words import Ceiling, UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from hwdyno.machine import BlockQueue, Conditions, Cpu, Gpu, Link, Machine, Memory, Nic, Settings, Storage
+    from hwdyno.machine import (
+        BlockQueue,
+        Conditions,
+        Cpu,
+        CudaDevice,
+        Gpu,
+        GpuDrivers,
+        Link,
+        Machine,
+        Memory,
+        Nic,
+        OpenClDevice,
+        Settings,
+        Storage,
+    )
 
 Rows = Iterator[tuple[str, str]]
 
@@ -86,7 +101,7 @@ def show(machine: Machine, ceilings: tuple[Ceiling, ...], without: tuple[str, ..
         "Memory": _memory(machine.memory),
         f"Storage behind {machine.storage.path}": _storage(machine.storage),
         "Network": _network(machine.nics),
-        "GPU": _gpus(machine.gpus),
+        "GPU": chain(_gpus(machine.gpus), _gpu_drivers(machine.gpu_drivers)),
         "Conditions": _conditions(machine.conditions),
         "Settings": _settings(machine.settings),
     }
@@ -254,6 +269,49 @@ def _gpus(gpus: Sequence[Gpu]) -> Rows:
     for gpu in gpus:
         ids = f"{gpu.vendor_id}:{gpu.device_id}" if gpu.vendor_id else None
         yield str(gpu.name)[:_LABEL], ", ".join(_known(gpu.vendor, gpu.model or ids, gpu.driver, _link(gpu.link)))
+
+
+def _gpu_drivers(drivers: GpuDrivers) -> Rows:
+    for one in drivers.cuda:
+        yield "CUDA", _cuda(one)
+    for device in drivers.opencl:
+        yield "OpenCL", _opencl(device)
+    for library in drivers.looked_for:
+        yield "looked for", f"{library.name}: {library.says}"
+
+
+def _opencl(device: OpenClDevice) -> str:
+    units = plural(device.compute_units, "compute unit") if device.compute_units else None
+    clock = f"{format_value(device.clock_max_hz, 'Hz')} at most" if device.clock_max_hz else None
+    sizes = (("memory", device.memory_bytes), ("local", device.local_memory_bytes), ("cache", device.cache_bytes))
+    parts = [f"{format_size(size)} {name}" for name, size in sizes if size]
+    driver = f"{device.platform} {device.driver}"
+    return ", ".join(_known(device.name, device.kind, driver, units, clock, *parts, " ".join(device.precisions)))
+
+
+def _cuda(gpu: CudaDevice) -> str:
+    clocks = {"": gpu.clock_hz, " at most": gpu.boost_max_hz or gpu.clock_max_hz}
+    states = {"ECC": gpu.ecc, "MIG": gpu.mig}
+    link = (gpu.link_generation, gpu.link_lanes)
+    most = (gpu.link_generation_max, gpu.link_lanes_max)
+    wire = _pcie(*link) + (f" of {_pcie(*most)}" if all(most) and most != link else "") if all(link) else None
+    power = " of ".join(format_value(value / 1000, "W") for value in (gpu.power_mw, gpu.power_limit_mw) if value)
+    return ", ".join(
+        _known(
+            gpu.name,
+            f"compute capability {gpu.compute_capability}" if gpu.compute_capability else None,
+            plural(gpu.multiprocessors, "multiprocessor") if gpu.multiprocessors else None,
+            *(f"{format_value(rate, 'Hz')}{which}" for which, rate in clocks.items() if rate),
+            f"{format_size(gpu.memory_bytes)} memory" if gpu.memory_bytes else None,
+            f"{gpu.memory_bus_bits} bit bus" if gpu.memory_bus_bits else None,
+            f"{format_size(gpu.l2_bytes)} L2" if gpu.l2_bytes else None,
+            wire,
+            power,
+            *(f"{name} {'on' if state else 'off'}" for name, state in states.items() if state is not None),
+            *(f"slowed by {why}" for why in gpu.slowed_by),
+            f"driver {gpu.driver}" if gpu.driver else None,
+        )
+    )
 
 
 def _settings(settings: Settings) -> Rows:

@@ -37,6 +37,7 @@ COMMANDS = (
     Command("storage", "measure storage: --rw --bs --iodepth --numjobs …"),
     Command("memory", "measure memory bandwidth and latency"),
     Command("compute", "measure CPU arithmetic, and LINPACK"),
+    Command("gpu", "measure a GPU: arithmetic, memory, copies, launches"),
     Command("network", "measure the network, or serve a measurement"),
     Command("training", "measure storage for AI training"),
     Command("inference", "measure a model's start from storage, its decoding, KV cache and vector search"),
@@ -234,9 +235,37 @@ def _dispatch(name: str, rest: list[str]) -> int:
     if name not in known:
         _complain(f"unknown command '{name}'; {hint(name, known)}")
         return ERROR
+    if (ranked := _as_rank(name)) is not None:
+        return ranked
     args = parser_of(name).read(rest)
     status: int = importlib.import_module(f"hwdyno.cli.{name}").run(args)
     return status
+
+
+_MEASURES = {"run", "storage", "memory", "compute", "network", "training", "inference", "together", "study"}
+"""Commands that measure on every rank of a start by ``mpirun``; any other runs on rank 0 alone."""
+
+
+def _as_rank(name: str) -> int | None:
+    """The status of a process that only serves as one of several ranks; none where it has the command to run."""
+    if not _LAUNCHERS & os.environ.keys():
+        return None
+    from hwdyno.hosts.launch import launch_of
+
+    launch = launch_of()
+    if launch is None:
+        return None
+    if name in _MEASURES:
+        from hwdyno.hosts import ranks
+
+        if launch.rank:
+            ranks.serve(launch)
+        else:
+            ranks.join(launch)
+    return OK if launch.rank else None
+
+
+_LAUNCHERS = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "HWDYNO_RENDEZVOUS"}
 
 
 def _explain(error: Exception) -> int:

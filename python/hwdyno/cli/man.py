@@ -22,6 +22,9 @@ STATUSES = (
 VARIABLES = (
     ("HWDYNO_HOME", "Folder of the stored Runs."),
     ("HWDYNO_AGENTS", "Commands that start the agents of several hosts, separated by semicolons."),
+    ("HWDYNO_RENDEZVOUS", "HOST:PORT where rank 0 of several ranks listens; mpirun needs none."),
+    ("HWDYNO_SECRET", "What the ranks of one start know each other by, 16 characters or more."),
+    ("HWDYNO_RANK, HWDYNO_RANKS", "Which of how many ranks this process is; mpirun and srun say it themselves."),
     ("HWDYNO_TRACEBACK", "If set, an internal error shows its traceback."),
     ("HWDYNO_FIO, HWDYNO_STREAM, HWDYNO_DLIO …", "Paths of reference tools that are not in PATH."),
 )

@@ -18,7 +18,6 @@ from hwdyno.units import (
     format_percent,
     format_quantity,
     format_size,
-    format_value,
 )
 from hwdyno.words import Axis, Measurement, Parameters
 
@@ -51,7 +50,10 @@ def result_line(experiment: str, measurement: Measurement, rate_word: str, axes:
             words.append(f"p99 {format_ns(latency.p99)}")
     if value.low is not None and value.high is not None and value.value:
         words[0] += _known(
-            measurement, (value.high - value.low) / 2 / value.value, latency.mean if timed and latency else None
+            measurement,
+            (value.high - value.low) / 2 / value.value,
+            latency.mean if timed and latency else None,
+            rate_word,
         )
     if measurement.rate is not None and rate_word:
         words.insert(1, f"{format_count(measurement.rate.value)} {rate_word}")
@@ -60,7 +62,7 @@ def result_line(experiment: str, measurement: Measurement, rate_word: str, axes:
     return printable(f"{experiment}  {described(measurement.parameters, axes)}:  " + ", ".join(words))
 
 
-def _known(measurement: Measurement, half: float, mean_ns: float | None) -> str:
+def _known(measurement: Measurement, half: float, mean_ns: float | None, rate_word: str) -> str:
     """How precise a value is; where the interval is wider than the value, the range of the repeats.
 
     ``mean_ns`` is the latency that stands for the throughput, if one does.
@@ -73,7 +75,7 @@ def _known(measurement: Measurement, half: float, mean_ns: float | None) -> str:
     ends = [min(values), max(values)]
     if mean_ns is not None and ends[0] > 0:
         ends, unit = [mean_ns * measurement.throughput.value / end for end in reversed(ends)], "ns"
-    low, high = (format_value(value, unit) for value in ends)
+    low, high = (format_quantity(value, unit, rate_word) for value in ends)
     return f" (uncertain: {len(values)} repeats from {low} to {high})"
 
 

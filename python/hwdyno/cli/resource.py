@@ -145,9 +145,11 @@ def _shown(value: Any) -> str:
     return value.name if isinstance(value, FromSite) else str(int(value)) if isinstance(value, bool) else str(value)
 
 
-def plan_of(resource: str, kernel: Kernels, args: argparse.Namespace, host: Host) -> Plan:
+def plan_of(
+    resource: str, kernel: Kernels, args: argparse.Namespace, host: Host, shared: Mapping[str, str] | None = None
+) -> Plan:
     """The plan of a resource's command: the named experiments, the given sweep, or the usual experiments of the
-    resource."""
+    resource. ``shared`` are parameters that every point has, and that are no sweep."""
     from hwdyno import experiments
     from hwdyno import plan as plans
     from hwdyno.units import parse_duration
@@ -160,6 +162,7 @@ def plan_of(resource: str, kernel: Kernels, args: argparse.Namespace, host: Host
         chosen = [(base_sweep(resource, kernel_with(kernel, given, host)), given)]
     else:
         chosen = plans.select([resource], host)
+    chosen = [(_sharing(one, shared or {}), axes) for one, axes in chosen]
     profile = args.profile or "quick"
     whole = not given and not args.question and profile in plans.PROFILES
     return plans.build(
@@ -178,6 +181,13 @@ def plan_of(resource: str, kernel: Kernels, args: argparse.Namespace, host: Host
         else None,
         command=common.command_line(f"hwdyno {resource}", getattr(args, "typed", None)),
     )
+
+
+def _sharing(experiment: Experiment, shared: Mapping[str, str]) -> Experiment:
+    """The experiment with these parameters in every point, whichever it has for them."""
+    swept = {name: (value,) for name, value in shared.items() if name in experiment.sweep.axes}
+    sweep = experiment.sweep.replace(swept) if swept else experiment.sweep
+    return replace(experiment, sweep=sweep, fixed={**experiment.fixed, **shared}) if shared else experiment
 
 
 def kernel_with(kernel: Kernels, given: Mapping[str, str], host: Host) -> str:

@@ -50,7 +50,7 @@ class Experiment:
     needs: tuple[str, ...] = ()
     """``data_file``: a laid-out file, given to the kernel as ``path``, with ``size`` bytes. ``main_memory``: a
     ``working_set`` beyond every cache that is claimed. ``instructions``: a point whose instructions this
-    processor has not is left out, and not missed."""
+    processor has not is left out, and not missed. ``gpu``: ``hwdyno run`` leaves it out where there is none."""
     time_share: float = 1.0
     """The share of its resource's reading time that a reading needs."""
     setup_s: float = 0.0

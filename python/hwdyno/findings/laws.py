@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hwdyno.axes import read_share
 from hwdyno.ceilings import Utilization, utilizations
 from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, as_number, mean_rate, operations_per_s, percent
@@ -91,7 +92,7 @@ def physical_ceiling(case: Case) -> Verdict | None:
     """No result can exceed a physical ceiling; a point above it is invalid."""
     over = _above(case, "physical")
     if over is None:
-        return None
+        return _above_one_way(case)
     ratio, bound, measured = over.share, over.bound, over.measured
     cause, test = _likely_cause(case)
     return Verdict(
@@ -103,6 +104,40 @@ def physical_ceiling(case: Case) -> Verdict | None:
         test,
         weight=ratio,
     )
+
+
+def _above_one_way(case: Case) -> Verdict | None:
+    """A published figure that names no direction, above what a link carries in one: reads and writes at once may."""
+    measured = case.point.throughput
+    if not case.imported or not case.carries_data or measured.unit != "bytes/s":
+        return None
+    if read_share(case.result.declaration.axes, case.parameters) is not None:
+        return None
+    ways = {
+        one.metric: one
+        for one in case.result.ceilings
+        if one.kind == "physical" and one.metric in {"read_bytes_s", "write_bytes_s"}
+    }
+    if len(ways) < 2:
+        return None
+    widest, both = max(ways.values(), key=lambda one: one.value), sum(one.value for one in ways.values())
+    ratio = measured.value / widest.value
+    if ratio <= 1 + CEILING_ROUNDING:
+        return None
+    cause, test = _likely_cause(case)
+    above = (
+        f"{percent(ratio - 1)} above what {widest.label or 'the hardware'} can carry in one direction ({case.label}). "
+    )
+    figures = f"Measured: {case.quantity(measured)}; ceiling: {case.quantity(widest.value, widest.unit)} each way. "
+    sure = measured.value > both * (1 + CEILING_ROUNDING)
+    why = (
+        f"Both directions together cannot carry it. {cause}"
+        if sure
+        else ("Only reads and writes at the same time could reach it, and the row names no direction.")
+    )
+    evidence = {"measured": measured.value, "ceiling": widest.value, "unit": "bytes/s", "metric": widest.metric,
+                "formula": widest.formula, "ratio": ratio}  # fmt: skip
+    return Verdict("invalid" if sure else "warning", above + figures + why, evidence, test, weight=ratio)
 
 
 def rated_exceeded(case: Case) -> Verdict | None:

@@ -503,7 +503,7 @@ RULES = (
         "more_than_memory",
         "point",
         more_than_memory,
-        Applies(imported=True, kernels=("gpu_copy", "memory_bandwidth")),
+        Applies(imported=True, kernels=("gpu_transfer", "memory_bandwidth")),
         degrades=True,
     ),
     Rule("on_loopback", "experiment", on_loopback, Applies(imported=True, resources=("network",))),

@@ -36,7 +36,7 @@ def read(text: str, name: str) -> Run:
         points.setdefault(device, []).append(point)
     tables = [
         printed.experiment(
-            f"gpu.clpeak@{device}", f"clpeak results: {device}", "gpu_copy", "width", found, device=device
+            f"gpu.clpeak@{device}", f"clpeak results: {device}", "gpu_transfer", "width", found, device=device
         )
         for device, found in points.items()
     ]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from hwdyno.formats.languages import in_english
 from hwdyno.units import printed_number
 from hwdyno.words import Parameters, Scalar
 
@@ -93,6 +94,7 @@ _WORDS: tuple[tuple[str, str], ...] = (
     ("operation", r"kernel|function|operation|op|direction|copy type|transfer type"),
 )
 _FIGURE_WORDS: tuple[tuple[str, str], ...] = (
+    ("share", r"(?:vs\.?|versus|against) (?:theoretical(?: peak)?|theory|peak|ceiling|rated|spec|line rate)"),
     ("ceiling", r"theoretical(?: peak)?|theory|ceiling|r?peak (?:theoretical|possible)|rpeak|line "
 r"rate|(?:link|bus) (?:rate|speed|bandwidth|limit|capacity)|rated|nominal|hardware "
 r"(?:limit|peak)|spec(?:ification)?(?: max)?|hw peak|limit|roofline|peak (?=flop|perf)"),
@@ -115,7 +117,7 @@ r"packets|datagrams|rand (?:read|write) 4k iops|samples per second|message rate"
     ("data", r"data|transferred|transfer|(?:total )?(?:bytes|volume|amount)(?: (?:moved|transferred|"
 r"read|written))?|size copied|data (?:size|volume|moved|transferred|read|written)|"
 r"bytes"),
-    ("value", r"value|result|score|measurement|measured|figure"),
+    ("value", r"(?:(?:example|sample) )?value|result|score|measurement|measured|figure"),
 )  # fmt: skip
 _AS_WORD = {name: re.compile(pattern) for name, pattern in _WORDS}
 _AS_FIGURE = [(name, re.compile(rf"(?<![\w/])(?:{pattern})(?![\w/])")) for name, pattern in _FIGURE_WORDS]
@@ -165,6 +167,7 @@ _SNAKE = re.compile(
 
 
 _THOUSANDS_OF = re.compile(r"[(\[]\s*(k|m|x ?1000|thousands?|millions?)\s*[)\]]", re.I)
+_OF_TIME = re.compile(r"time|duration|elapsed|length|took")
 _UNIT_COLUMN = re.compile(r"(?i)(?:.*[ _])?units?")
 
 
@@ -235,8 +238,10 @@ def meaning_of(head: str) -> Meaning:
     """What a column with this head holds."""
     if _UNIT_COLUMN.fullmatch(head.strip()):
         return Meaning("label")
-    text = _SNAKE.sub(lambda m: f"{m[1]}/s", head.replace("µ", "u").replace("μ", "u"))
+    text = _SNAKE.sub(lambda m: f"{m[1]}/s", in_english(head).replace("µ", "u").replace("μ", "u"))
     units, (start, end) = unit_readings(text)
+    if units and text[start:end].lower() == "min" and not _OF_TIME.search(text.lower()):
+        units, start, end = (), 0, 0  # The least, beside (max) and (avg).
     thousands = _THOUSANDS_OF.search(text)
     if thousands is not None and re.search(r"(?i)iops|ops\b|operations", text):
         factor = _DECIMAL["m" if thousands[1][:1].lower() == "m" else "k"]
@@ -353,7 +358,10 @@ _GIVEN: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b(\d{1,4}) ?(?:streams?|connections?)\b|\b-?p ?(\d{1,4}) streams?\b"), "streams"),
     (re.compile(r"\b(\d{1,4}) ?gpus?\b"), "accelerators"),
 )
-_BLOCK = re.compile(r"(?:\b|(?<=rnd)|(?<=seq)|(?<=rand))(\d{1,7}(?:\.\d)?) ?([kmg])(i?)b?\b|\b(\d{1,7}) ?(?:b|bytes)\b")
+_BLOCK = re.compile(
+    r"(?:\b|(?<=rnd)|(?<=seq)|(?<=rand))(?<![\d.,])(\d{1,7}(?:\.\d)?) ?([kmg])(i?)b?\b(?! ?(?:/ ?s|per s))"
+    r"|(?<![\d.,])\b(\d{1,7}) ?(?:b|bytes)\b(?! ?(?:/ ?s|per s))"
+)
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\br(?:a?nd)(?:om)?[ _-]*(?:read|rd)s?\b|\breads? random\b"), "randread"),
     (re.compile(r"\br(?:a?nd)(?:om)?[ _-]*(?:writes?|wr)\b"), "randwrite"),
@@ -421,7 +429,7 @@ def given_in(text: str) -> tuple[Parameters, str]:
 
 def pattern_of(cell: str) -> Parameters:
     """What a cell says of an access pattern: ``rw``, ``rwmixread``, ``bs``, ``iodepth`` …; empty for other words."""
-    text = cell.lower().replace("_", " ")
+    text = in_english(cell).lower().replace("_", " ")
     found: Parameters = {}
     if match := _READ_SHARE.search(text):
         if match[1]:
@@ -455,7 +463,7 @@ class Number:
 
 
 _CELL = re.compile(r"\s*[~≈]?\s*([-+]?\d[\d.,' ]*(?:[eE][-+]?\d+)?)\+?\s*(.*)", re.DOTALL)
-_RANGE = re.compile(r"(?:[-–…]|to\b|\.\.)\s*\d")
+_RANGE = re.compile(r"(?:[A-Za-z%]{1,6}(?:/s)?\s+)?(?:[-–…]|to\b|\.\.)\s*\d")
 _THOUSANDS = re.compile(r"\d{1,3}(?:([,' ])\d{3})(?:\1\d{3})*(?:\.\d+)?")
 
 

@@ -40,5 +40,5 @@ def read(text: str, name: str) -> Run:
             points += [made] if made else []
     device = _DEVICE.search(text)
     fixed: Parameters = {"device": device[1].strip()} if device else {}
-    table = printed.experiment("gpu.bandwidthtest", "bandwidthTest results", "gpu_copy", "bs", points, **fixed)
+    table = printed.experiment("gpu.bandwidthtest", "bandwidthTest results", "gpu_transfer", "bs", points, **fixed)
     return printed.run(NAME, "bandwidthTest", text, name, [table])

@@ -153,13 +153,21 @@ def _separated(text: str) -> Iterator[tuple[str, list[list[str]]]]:
         block = []
 
 
+_BETWEEN_CELLS = re.compile(r",(?!\d{3}(?!\d))|(?<!\d),")
+"""A comma that cannot stand between the thousands of a number."""
+
+
 def _block(title: str, lines: list[str]) -> Iterator[tuple[str, list[list[str]]]]:
     for mark in ("\t", ",", ";"):
+        if mark == "," and not _BETWEEN_CELLS.search("\n".join(lines)):
+            continue
         rows = _split(lines, mark)
         widths = [len(row) for row in rows]
         most = max(widths)
         alike = sum(width == most for width in widths)
-        if most > 1 and alike >= max(2, 0.6 * len(rows)):
+        # Copied from a browser, a row ends at its last cell that is not empty.
+        headed = mark == "\t" and widths[0] == most and min(widths) > 1
+        if most > 1 and (headed or alike >= max(2, 0.6 * len(rows))):
             first = next(at for at, width in enumerate(widths) if width == most)
             yield " ".join([title, *lines[:first]]) if first else title, rows[first:]
             return

@@ -10,7 +10,7 @@ from hwdyno.words import Measurement, Parameters, Run
 
 NAME = "mlc-text"
 _VERSION = re.compile(r"Memory Latency Checker - v?([\w.]+)")
-_LOADED = re.compile(r"^\s*(\d{1,9})\s+([\d.]+)\s+([\d.]+)\s*$")
+_LOADED = re.compile(r"^\s*\"?(\d{1,9})\s+([\d.]+)\s+([\d.]+)\"?\s*(?:<-.*|#.*)?$")
 _PEAK = re.compile(r"^\s*(ALL Reads|\d+:\d+ Reads-Writes|Stream-triad like)\s*:\s*([\d.]+)", re.I)
 _MATRIX_ROW = re.compile(r"^\s*(\d{1,4})((?:\s+(?:[\d.]+|-))+)\s*$")
 _IDLE = re.compile(r"Each iteration took [\d.]+ (?:base frequency|core) clocks \(\s*([\d.]+)\s*ns\)", re.I)

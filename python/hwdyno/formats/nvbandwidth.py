@@ -55,5 +55,5 @@ def read(text: str, name: str) -> Run:
                 points += [made] if made else []
     version = _VERSION.search(text)
     fixed: Parameters = {"device": device[1].strip()} if device else {}
-    table = printed.experiment("gpu.nvbandwidth", "nvbandwidth results", "gpu_copy", "to", points, **fixed)
+    table = printed.experiment("gpu.nvbandwidth", "nvbandwidth results", "gpu_transfer", "to", points, **fixed)
     return printed.run(NAME, "nvbandwidth", text, name, [table], version[1] if version else "")

@@ -31,6 +31,7 @@ from hwdyno.formats.table_rows import (
     Column,
     Row,
     has_figures,
+    has_values,
     read_columns,
     read_rows,
     resource_of,
@@ -50,7 +51,7 @@ KERNELS = {
     "network": "network_throughput",
     "compute": "linpack",
     "training": "training_table",
-    "gpu": "gpu_copy",
+    "gpu": "gpu_transfer",
 }
 _SHARED = ("study", "device", "link")
 """Labels of rows that make an experiment of their in_cells: what decides their ceilings."""
@@ -75,7 +76,11 @@ def recognizes(text: str, *, marked: bool = False) -> bool:
     except UserError:
         return True
     heads = [[*grid.heads, grid.title] for grid in found]
-    return any(map(has_figures, heads)) or any(has_figures([row[0] for row in grid.rows]) for grid in found)
+    return (
+        any(map(has_figures, heads))
+        or any(map(has_values, found))
+        or any(has_figures([row[0] for row in grid.rows]) for grid in found)
+    )
 
 
 def read(text: str, name: str) -> Run:
@@ -135,7 +140,7 @@ class _Table:
         """The table with its columns read; none without results. Raises ``UserError`` where two readings fit."""
         titled = meaning_of(grid.title)
         by_title = titled.quantity in FIGURES and titled.unit is not None
-        if not has_figures(grid.heads) and not maps and not by_title:
+        if not has_figures(grid.heads) and not has_values(grid) and not maps and not by_title:
             if not has_figures([row[0] for row in grid.rows]):
                 return None
             grid = grid.transposed()

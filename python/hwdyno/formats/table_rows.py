@@ -15,6 +15,7 @@ from hwdyno.formats.column import (
     Number,
     Unit,
     flag_of,
+    given_in,
     meaning_of,
     number_in,
     parameter_value,
@@ -22,6 +23,7 @@ from hwdyno.formats.column import (
     unit_readings,
 )
 from hwdyno.formats.grid import Grid
+from hwdyno.formats.languages import in_english
 from hwdyno.words import Parameters, UserError
 
 LONGEST_LABEL = 60
@@ -59,6 +61,7 @@ _STATISTIC_ALONE = re.compile(
 
 
 _COUNT = re.compile(r"\s*[~≈]?\d[\d.,' ]*(?:[kKMx]|[a-z]+(?:\(s\))?)?\s*")
+_SEQUENTIAL = re.compile(r"\bseq(?:uential(?:ly)?)?\b", re.I)
 _TESTS = {"job", "jobs", "job_name", "test", "test_name", "name", "workload", "case"}
 
 
@@ -111,6 +114,18 @@ def has_figures(heads: Iterable[str]) -> bool:
     )
 
 
+def has_values(grid: Grid) -> bool:
+    """Whether a column of results ("Result", "Value") has units in its cells, as no unit stands in its head."""
+    at = [number for number, head in enumerate(grid.heads) if meaning_of(head).quantity == "value"]
+    return any(_kind_of_cells(grid, number) in BY_KIND for number in at)
+
+
+def _kind_of_cells(grid: Grid, at: int) -> str:
+    """The kind of unit that most cells of a column name; empty where they name none."""
+    found = [number.unit.kind for row in grid.rows if (number := number_in(row[at])) is not None and number.unit]
+    return max(found, key=found.count, default="")
+
+
 def is_head(one: str, other: str) -> bool:
     """Whether a name means a head: the same words, or those before its unit."""
     return " ".join(re.findall(r"\w+", one.lower())) == " ".join(re.findall(r"\w+", other.lower())) or (
@@ -136,9 +151,11 @@ def read_columns(grid: Grid, maps: Mapping[str, str]) -> list[Column]:
         meaning = meaning_of(head) if text is None else _mapped(head, text)
         if meaning.quantity == "value" and meaning.unit is not None:
             meaning = replace(meaning_of(meaning.unit.name), given=meaning.given, statistic=meaning.statistic)
+        elif meaning.quantity == "value" and _kind_of_cells(grid, at) in {*BY_KIND} - {"1"}:
+            meaning = replace(meaning, quantity=BY_KIND[_kind_of_cells(grid, at)])
         key = ""
         if meaning.quantity in {"label", "percent"}:
-            words = " ".join(re.findall(r"[a-z0-9/]+", head.lower().replace("_", " ")))
+            words = " ".join(re.findall(r"[a-z0-9/]+", in_english(head).lower().replace("_", " ")))
             key = next((name for name, pattern in _KEYS if re.fullmatch(pattern, words)), "")
             key = key or ("" if _COMMENTS.fullmatch(words) else "_".join(words.split())[:40] or f"column{at + 1}")
             if meaning.quantity == "percent":
@@ -232,6 +249,8 @@ def _mapped(head: str, text: str) -> Meaning:
     if words in {"-", "label"}:
         return Meaning("label")
     named = meaning_of(head)
+    if not named.given:
+        named = replace(named, given=given_in(in_english(head).replace("_", " ").lower())[0])
     if words.lower() in {*FIGURES, *PARAMETERS}:
         return replace(named, quantity=words.lower(), units=named.units if words.lower() == named.quantity else ())
     readings, _ = unit_readings(words)
@@ -303,6 +322,7 @@ def _with_pattern(parameters: Parameters) -> Parameters:
                 ("rw" in stated and len(stated) > 1)
                 or "operation" in stated
                 or str(stated.get("rw", "")).startswith("rand")
+                or ("rw" in stated and _SEQUENTIAL.search(in_english(value)))
                 or (name in _TESTS and set(stated) == {"bs"} and "bs" not in parameters)
             ):
                 return {**stated, **parameters}

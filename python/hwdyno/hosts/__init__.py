@@ -184,6 +184,16 @@ class Member(Host, Programs, Protocol):
     Every method raises ``HostLostError`` where the host is gone.
     """
 
+    @property
+    def boot(self) -> str:
+        """What names the start of the kernel that it runs under; empty where that is not known."""
+        ...
+
+    @property
+    def descriptor(self) -> int | None:
+        """What can be read once it has an event; none where only ``poll`` shows that."""
+        ...
+
     def clock_ns(self) -> int:
         """The host's monotonic clock now."""
         ...

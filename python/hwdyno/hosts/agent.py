@@ -9,6 +9,7 @@ import select
 import subprocess
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -42,25 +43,14 @@ CLOSE_S = 6.0
 MOST_LINE = 1 << 28
 
 
-class Agent:
-    """A ``Member`` behind a command that starts an agent, such as ``ssh node7 hwdyno-engine serve``."""
+class Speaker(ABC):
+    """A ``Member`` that speaks the agent's protocol; how its lines come and go is a subclass's matter."""
 
-    def __init__(self, command: Sequence[str], patience_s: float = PATIENCE_S) -> None:
-        self.command = tuple(command)
+    survey_s = SURVEY_S
+    """For what it does without a sign of life: a start, a survey, a removal of files."""
+
+    def __init__(self, patience_s: float) -> None:
         self._patience_s = patience_s
-        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - open for as long as the agent lives
-        try:
-            self._process = subprocess.Popen(
-                self.command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._complaints,
-                start_new_session=True,  # The terminal's Ctrl-C is for the site, which then stops all hosts alike.
-            )
-        except OSError as error:
-            self._complaints.close()
-            raise HostLostError(f"the agent {self.command[0]} cannot be started: {error.strerror}") from None
-        signals.spare(self._process.pid)
         self._partial = bytearray()
         self._lines: deque[dict[str, Any]] = deque()
         """Documents of the current run that were read but not handled yet."""
@@ -70,17 +60,47 @@ class Agent:
         """By request: when its sign of life was requested."""
         self._kernels: dict[str, Declaration] | None = None
         self._topology: Topology | None = None
-        self._greet()
+
+    @property
+    @abstractmethod
+    def called(self) -> str:
+        """What messages call it before its host is known."""
+
+    @property
+    def boot(self) -> str:
+        """Not known of an agent behind a command."""
+        return ""
+
+    @property
+    @abstractmethod
+    def descriptor(self) -> int:
+        """Where its lines are read."""
+
+    @abstractmethod
+    def _write(self, line: bytes) -> None:
+        """Send a line; raises ``OSError`` or ``ValueError`` at the end of the connection."""
+
+    @abstractmethod
+    def _lost(self) -> HostLostError:
+        """Why the connection has ended."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the agent: it stops its run and removes its files when its input ends."""
+
+    @abstractmethod
+    def abandon(self) -> None:
+        """Release a lost agent without waiting for it."""
 
     def _greet(self) -> None:
-        greeting = self._next(SURVEY_S)
+        greeting = self._next(self.survey_s)
         if greeting is None or greeting.get("agent") != "hwdyno-engine":
             self.close()
-            raise HostLostError(f"{' '.join(self.command)} does not start an agent; it must be: hwdyno-engine serve")
+            raise HostLostError(f"{self.called} does not start an agent; it must be: hwdyno-engine serve")
         if greeting.get("protocol") != PROTOCOL:
             self.close()
             raise HostLostError(
-                f"{' '.join(self.command)}: its hwdyno-engine {greeting.get('version')} speaks protocol "
+                f"{self.called}: its hwdyno-engine {greeting.get('version')} speaks protocol "
                 f"{greeting.get('protocol')} and this hwdyno {PROTOCOL}; install the same version on both"
             )
 
@@ -90,22 +110,18 @@ class Agent:
         self._last_id += 1
         line = json.dumps({"id": self._last_id, "do": verb, **fields}).encode() + b"\n"
         try:
-            assert self._process.stdin is not None
-            self._process.stdin.write(line)
-            self._process.stdin.flush()
+            self._write(line)
         except (OSError, ValueError):
             raise self._lost() from None
         return self._last_id
 
     def _next(self, timeout_s: float) -> dict[str, Any] | None:
         """The next document; none if there is none in time. Raises ``HostLostError`` at the end of the pipe."""
-        assert self._process.stdout is not None
-        descriptor = self._process.stdout.fileno()
         end = time.monotonic() + timeout_s
         while (at := self._partial.find(b"\n")) < 0:
-            if not select.select([descriptor], [], [], max(0.0, end - time.monotonic()))[0]:
+            if not select.select([self.descriptor], [], [], max(0.0, end - time.monotonic()))[0]:
                 return None
-            piece = os.read(descriptor, 1 << 20)
+            piece = self._read()
             if not piece:
                 raise self._lost()
             self._partial += piece
@@ -119,15 +135,11 @@ class Agent:
             raise HostLostError(f"{error}: {line[:80]!r}") from None
         return document if isinstance(document, dict) else {}
 
-    def _lost(self) -> HostLostError:
-        """Why the pipe has ended."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(1.0)
-        status = self._process.poll()
-        self._complaints.seek(0)
-        last = self._complaints.read().decode(errors="replace").strip().rpartition("\n")[2]
-        how = "closed its pipe" if status is None else f"was killed by signal {-status}" if status < 0 else "ended"
-        return HostLostError(f"its agent {how}" + (f": {last}" if last else ""))
+    def _read(self) -> bytes:
+        try:
+            return os.read(self.descriptor, 1 << 20)
+        except OSError:  # A connection that was reset.
+            raise self._lost() from None
 
     def _request(self, verb: str, timeout_s: float | None = None, **fields: Any) -> Any:
         """Send a request and wait for its answer; events of the run are kept for ``poll``."""
@@ -153,7 +165,7 @@ class Agent:
     def survey(self, path: Path | None = None) -> Machine:
         """Describe the host, with the storage behind ``path``."""
         fields = {} if path is None else {"path": str(path)}
-        return Machine.of_survey(self._request("survey", SURVEY_S, **fields))
+        return Machine.of_survey(self._request("survey", self.survey_s, **fields))
 
     def topology(self) -> Topology:
         """The processors that the agent may use, and the host's NUMA nodes."""
@@ -280,7 +292,55 @@ class Agent:
 
     def release(self, scratch: Scratch) -> None:
         """Remove a scratch directory of the host."""
-        self._request("files", SURVEY_S, action="release", path=scratch.directory)
+        self._request("files", self.survey_s, action="release", path=scratch.directory)
+
+
+class Agent(Speaker):
+    """A ``Member`` behind a command that starts an agent, such as ``ssh node7 hwdyno-engine serve``."""
+
+    def __init__(self, command: Sequence[str], patience_s: float = PATIENCE_S) -> None:
+        super().__init__(patience_s)
+        self.command = tuple(command)
+        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - open for as long as the agent lives
+        try:
+            self._process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._complaints,
+                start_new_session=True,  # The terminal's Ctrl-C is for the site, which then stops all hosts alike.
+            )
+        except OSError as error:
+            self._complaints.close()
+            raise HostLostError(f"the agent {self.command[0]} cannot be started: {error.strerror}") from None
+        signals.spare(self._process.pid)
+        self._greet()
+
+    @property
+    def called(self) -> str:
+        """Its command."""
+        return " ".join(self.command)
+
+    @property
+    def descriptor(self) -> int:
+        """Its standard output."""
+        assert self._process.stdout is not None
+        return self._process.stdout.fileno()
+
+    def _write(self, line: bytes) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(line)
+        self._process.stdin.flush()
+
+    def _lost(self) -> HostLostError:
+        """Why the pipe has ended."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(1.0)
+        status = self._process.poll()
+        self._complaints.seek(0)
+        last = self._complaints.read().decode(errors="replace").strip().rpartition("\n")[2]
+        how = "closed its pipe" if status is None else f"was killed by signal {-status}" if status < 0 else "ended"
+        return HostLostError(f"its agent {how}" + (f": {last}" if last else ""))
 
     def abandon(self) -> None:
         """Kill the agent."""

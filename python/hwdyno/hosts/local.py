@@ -10,7 +10,7 @@ from hwdyno import engine, workloads
 from hwdyno.hosts import Outcome, Program, UnderLoad, Work, cgroups, counters, programs, smbios, under_load
 from hwdyno.machine import Machine
 from hwdyno.measuring import other_runs
-from hwdyno.topology import Topology
+from hwdyno.topology import Topology, gpus_of
 from hwdyno.words import Declaration
 
 
@@ -39,7 +39,15 @@ class Local:
             processors=len(allowed(0)) if allowed else os.cpu_count() or 1,
             cpu_nodes=self._nodes("has_cpu"),
             memory_nodes=self._nodes("has_memory"),
+            gpus=self._gpus,
         )
+
+    def _gpus(self) -> int:
+        """GPUs that OpenCL can use; no driver is asked where no kernel driver has made a GPU's device file."""
+        nodes = ("dev/nvidiactl", "dev/kfd", "dev/dri/renderD*", "dev/dxg")
+        if not any(next(self._root.glob(pattern), None) for pattern in nodes):
+            return 0
+        return gpus_of(Machine.of_survey(engine.survey()))
 
     def _nodes(self, name: str) -> tuple[int, ...]:
         """The nodes of a list such as ``0-1,4``; node 0 where there is none."""

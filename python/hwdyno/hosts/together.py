@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import errno
+import select
 import shlex
 import time
 from collections import Counter
@@ -17,11 +18,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hwdyno import signals
 from hwdyno.hosts import Done, Ended, Event, HostLostError, Member, Outcome, Program, Ready, Refused, Scratch
 from hwdyno.hosts.agent import Agent
+from hwdyno.hosts.launch import boot_id
 from hwdyno.hosts.merging import merged
 from hwdyno.hosts.site import Site
 from hwdyno.machine import Machine
@@ -33,7 +35,8 @@ LEAD_NS = 2_000_000
 """Delay from the last host's readiness to the start, so that the start time reaches every host before it."""
 PINGS = 8
 POLL_S = 0.05
-PULSE_S = 1.0
+NEAR_LEAD_NS = 500_000
+"""That delay where all hosts are processes of this machine, which a message reaches sooner."""
 SEEDS_APART = 1_000_003
 """Between the random orders of two hosts; a repeat moves a seed by one."""
 _WORST: dict[str, Callable[[Sequence[float]], float]] = {
@@ -51,6 +54,8 @@ class Patience:
 
     silent_s: float = 3.0
     """For a sign of life."""
+    pulse_s: float = 1.0
+    """Between two requests for one."""
     apart_s: float = 10.0
     """For the others, once a first host has come to the next step; or three times what that one took, if longer."""
     setup_s: float = 60.0
@@ -80,7 +85,12 @@ class _Part:
 class Together(Site):
     """A site of several hosts."""
 
-    def __init__(self, members: Sequence[Member], patience: Patience | None = None) -> None:
+    def __init__(
+        self,
+        members: Sequence[Member],
+        patience: Patience | None = None,
+        says: Callable[[str], object] = lambda text: None,
+    ) -> None:
         self._members = dict(zip(_names(members), members, strict=True))
         self._all = tuple(self._members)
         self._patience = patience or Patience()
@@ -88,6 +98,8 @@ class Together(Site):
         self._scratch: dict[str, Scratch] = {}
         self._kernels: dict[str, Declaration] | None = None
         self._interrupted = False
+        self._says = says
+        """Where a lost host is named at once; the Run names it, too."""
 
     @property
     def several(self) -> bool:
@@ -118,11 +130,16 @@ class Together(Site):
     def snapshot(self) -> dict[str, float]:
         """Counters summed over the hosts, gauges at their worst; what some host does not give is left out."""
         try:
-            found = list(self._each(lambda member: member.snapshot()).values())
+            found = list(self._each(lambda member: member.snapshot(), self._one_a_kernel()).values())
         except HostLostError:
             return {}
         names = [name for name in found[0] if all(name in one for one in found)]
         return {name: _WORST.get(name, sum)([one[name] for one in found]) for name in names}
+
+    def _one_a_kernel(self) -> list[str]:
+        """The first host of each running kernel: several ranks of one machine have one set of counters."""
+        found = {member.boot or name: name for name, member in reversed(self._members.items())}
+        return [name for name in self._members if name in found.values()]
 
     # --- one reading
 
@@ -164,7 +181,7 @@ class Together(Site):
         parts = {name: _Part(member) for name, member in self._members.items()}
         for name, part in parts.items():
             with self._losing(name, part):
-                part.offset_ns = clock_offset_ns(part.member)
+                part.offset_ns = 0 if _is_here(part.member) else clock_offset_ns(part.member)
                 begin(name, part.member)
         self._interrupted = False
         while True:
@@ -183,7 +200,8 @@ class Together(Site):
         while pending := {name: part for name, part in parts.items() if part.pending}:
             self._gather(pending, longest_s)
             ready = {name: part for name, part in pending.items() if part.ready and part.pending}
-            at_ns = time.monotonic_ns() + LEAD_NS
+            is_near = all(_is_here(part.member) for part in ready.values())
+            at_ns = time.monotonic_ns() + (NEAR_LEAD_NS if is_near else LEAD_NS)
             for name, part in ready.items():
                 part.ready = False
                 with self._losing(name, part):
@@ -197,14 +215,15 @@ class Together(Site):
             now = time.monotonic()
             if not self._interrupted:
                 signals.check()
+            waits_s = 0.0 if _await([part.member for part in awaited.values()]) else POLL_S / len(awaited)
             for name, part in awaited.items():
                 with self._losing(name, part):
-                    if now - pulsed >= PULSE_S:
+                    if now - pulsed >= self._patience.pulse_s:
                         part.member.pulse()
-                    self._take(part, part.member.poll(POLL_S / len(awaited)))
+                    self._take(part, part.member.poll(waits_s))
                     if part.member.silent_s() > self._patience.silent_s:
                         raise HostLostError(f"it has not answered for {self._patience.silent_s:g} s")
-            pulsed = now if now - pulsed >= PULSE_S else pulsed
+            pulsed = now if now - pulsed >= self._patience.pulse_s else pulsed
             if first_s is None and any(part.ready or isinstance(part.event, Done | Ended) for part in parts.values()):
                 first_s = time.monotonic() - began
             self._press(awaited, time.monotonic() - began, first_s, longest_s)
@@ -282,12 +301,12 @@ class Together(Site):
 
     # --- lost hosts
 
-    def _each(self, query: Callable[[Member], Any]) -> dict[str, Any]:
-        """Each host's answer to a query; raises ``HostLostError`` where none is left."""
+    def _each(self, query: Callable[[Member], Any], names: Sequence[str] = ()) -> dict[str, Any]:
+        """Each host's answer to a query, or that of these; raises ``HostLostError`` where none is left."""
         found: dict[str, Any] = {}
-        for name, member in list(self._members.items()):
+        for name in names or list(self._members):
             with self._losing(name):
-                found[name] = query(member)
+                found[name] = query(self._members[name])
         if not found:
             raise self._nobody()
         return found
@@ -304,6 +323,7 @@ class Together(Site):
         except HostLostError as error:
             why = str(error)
             self.lost[name] = why
+            self._says(f"{name} was lost, and the others continue: {why}")
             if part is not None:
                 part.failure = why
             if (member := self._members.pop(name, None)) is not None:
@@ -325,6 +345,8 @@ class Together(Site):
         except OSError as error:
             raise UserError(f"--path {place.path}: {error.strerror or error}; give a directory of every host") from None
         room = min(room_of(one.size_bytes, one.free_bytes) for one in self._scratch.values())
+        if any(member.boot for member in self._members.values()):
+            room //= len(self._members)  # Ranks share a machine, or the filesystem that they were started to measure.
         return _DataFiles(self, replace(place, room_bytes=room), Path(next(iter(self._scratch.values())).data))
 
     def laid_out_bytes(self) -> int:
@@ -388,6 +410,23 @@ def of_commands(text: str) -> Site:
         raise UserError(f"HWDYNO_AGENTS: {error}") from None
     atexit.register(site.close)
     return site
+
+
+def _is_here(member: Member) -> bool:
+    """Whether its monotonic clock is ours, because one kernel runs both."""
+    return member.boot != "" and member.boot == boot_id()
+
+
+def _await(members: Sequence[Member]) -> bool:
+    """Wait until one of these may have an event, for a poll's time at most; false where that cannot be waited for."""
+    descriptors = [member.descriptor for member in members]
+    if any(one is None for one in descriptors):
+        return False
+    waiting = select.poll()
+    for one in descriptors:
+        waiting.register(cast(int, one), select.POLLIN)
+    waiting.poll(POLL_S * 1000)
+    return True
 
 
 def clock_offset_ns(member: Member) -> int:

@@ -120,3 +120,8 @@ def run_to_run(spread: RunToRun) -> str:
 def percent(share: float | None) -> str:
     """A share of one as a percentage."""
     return NONE if share is None else units.format_percent(share)
+
+
+def of_finding(value: float, unit: str) -> str:
+    """What a finding computed, as a figure: three digits, bytes a second with their prefix, counts as they are."""
+    return units.format_bytes_s(value) if unit == "bytes/s" else f"{units.format_count(value)} {unit}".rstrip()

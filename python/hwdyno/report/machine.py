@@ -18,6 +18,7 @@ _GROUPS = {
     "storage": "Storage",
     "nics": "Network",
     "gpus": "GPU",
+    "gpu_drivers": "GPU drivers",
     "hypervisor": "Hypervisor",
     "container": "Container",
     "conditions": "Conditions",

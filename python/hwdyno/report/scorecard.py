@@ -401,7 +401,7 @@ def _rows(run: Run, found: Sequence[_Found]) -> tuple[Headline, ...]:
                 title=one.title,
                 value=scale.quantity(one.value.value)
                 if one.measured
-                else f"{one.value.value:g} {one.value.unit}".rstrip(),
+                else figures.of_finding(one.value.value, one.value.unit),
                 interval=_interval(run, experiment, one, scale),
                 share=_share(experiment, one, scale),
                 p99=scale.quantity(latency.p99)

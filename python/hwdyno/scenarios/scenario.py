@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from hwdyno import signals
-from hwdyno.plan import Line, Plan, listing
+from hwdyno.plan import WRITE_BYTES_S, Line, Plan, listing
 from hwdyno.processes import end_orphans
 from hwdyno.scenarios import data_file
 from hwdyno.scenarios.preparation import Preparation, Says
@@ -64,6 +64,11 @@ class Scenario:
         from hwdyno.runner import budget
 
         return listing(budget.fitted(self.plan, self.plan.budget_s), write_bytes_s)
+
+    def takes_s(self, write_bytes_s: float = WRITE_BYTES_S) -> float:
+        """Seconds that it takes at least, with what it makes first."""
+        made = sum(one.seconds(write_bytes_s) for one in self.prepares())
+        return made + sum(line.takes_s for line in self.points(write_bytes_s))
 
     @contextlib.contextmanager
     def ready(self, host: Host, says: Says) -> Iterator[Plan]:

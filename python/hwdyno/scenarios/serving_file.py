@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hwdyno.models.gguf import MAGIC
 from hwdyno.scenarios import Kind, Option, serving
 from hwdyno.scenarios.preparation import Preparation, Says
 from hwdyno.scenarios.request import Request
@@ -24,6 +25,11 @@ def make(request: Request, host: Host) -> Scenario:
     model = Path(str(request.options["serve"])).absolute()
     if not model.is_file():
         raise UserError(f"--serve {model} is no file; name a model in the GGUF format")
+    with model.open("rb") as file:
+        if file.read(len(MAGIC)) != MAGIC:
+            raise UserError(
+                f"--serve {model} is no GGUF file; llama.cpp's convert_hf_to_gguf.py makes one of other formats"
+            )
     slots, threads, context = (int(request.options[name]) for name in ("slots", "server_threads", "context"))
     if not (0 < slots <= 1024 and 0 <= threads <= 1024 and 0 < context <= 1 << 24):
         raise UserError("--slots and --server-threads are at most 1024, --context at most 16777216, each above 0")

@@ -25,8 +25,8 @@ DECLARATION = Declaration(
             "cache", default="cold", means="the page cache before", kind="choice", choices=("cold", "warm")
         ),
         Axis(
-            "threads", role="concurrency", default=1, means="threads of the engine", kind="integer",
-            workers=True, least=1, most=1024,
+            "threads", role="concurrency", default=1, means="threads of the engine", kind="integer", workers=True,
+            least=1, most=1024,
         ),
         MODEL,
         PATH,

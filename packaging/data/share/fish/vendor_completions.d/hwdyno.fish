@@ -227,6 +227,40 @@ complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l quiet -d 'no prog
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l help -d 'show this help'
+complete -c hwdyno -f -n __fish_use_subcommand -a gpu -d 'measure a GPU: arithmetic, memory, copies, launches'
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -f -a 'peaks bandwidth transfer launch latency'
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l plan-for -d 'print a plan for hwdyno-engine on the host of this survey' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l precision -d 'data type of the operands' -x -a 'single double half int32 int8'
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l width -d 'lanes of a vector: 1, 2, 4, 8 or 16' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l chains -d 'independent chains a work item' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l on -d 'device to measure: gpu, gpu1 … or cpu' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l runtime -d 'length of the timed region' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l interval-s -d 'length of a sampling interval' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l operation -d 'loop: copy, mul, add, triad or dot' -x -a 'copy mul add triad dot host-to-device device-to-host both-ways'
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l array -d 'size of each array' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l memory -d 'the host’s memory' -x -a 'pinned pageable'
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l block -d 'bytes of one copy' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l working-set -d 'size of the memory that is read' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l load -d 'axis of the curves' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l profile -d 'quick, standard or full' -x -a 'quick standard full'
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l path -d 'directory or device to measure' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l peers -d 'also run the reference tools'
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l seed -d 'seed of the order of points and of random offsets' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l budget -d 'finish within this time, e.g. 10m' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’USB 3.1 Gen 1’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l device -d 'the device: its maker’s figures and its link' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l json -d 'print the Run as JSON instead of the report'
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l verbose -d 'print every table and finding below the scorecard'
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l out -d 'folder of the report' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l overwrite -d 'replace files that hwdyno did not write, but no link'
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l store -d 'the Runs: a folder or postgresql://…' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l with-names -d 'also show host names, serial numbers and users’ folders'
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l no-page -d 'write no HTML page'
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l quiet -d 'no progress on stderr'
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l dry-run -d 'list the points with their time and bytes'
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a network -d 'measure the network, or serve a measurement'
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -f -a 'streams block copies congestion udp lossless latency waiting ping connections loaded_latency server'
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l output-format -d 'print the last point' -x -a 'iperf3-json'

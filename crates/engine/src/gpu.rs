@@ -1,0 +1,163 @@
+//! Work on a GPU through `OpenCL`: which device, passes timed by its events and checked against the host's clock, and
+//! the arithmetic that proves results.
+
+pub mod arithmetic;
+
+use crate::clock::now_ns;
+use crate::cpu_time;
+use crate::declare::{text, Text};
+use crate::error::Error;
+use crate::kernel::Stop;
+use crate::reading::{CpuTime, Reading, Samples, Stream};
+use crate::start;
+use crate::sys::opencl::{self, Device, Event, Fact};
+
+/// Which device is measured.
+pub const DEVICE: Text = text("device to measure: gpu, gpu1 … or cpu (the processor as an OpenCL device)", "gpu");
+/// A device's events may take this share longer than the host sees, before they are not believed.
+const BELIEVED: f64 = 1.02;
+/// One launch takes about this long, so that the host's part of it is small.
+pub const LAUNCH_NS: u64 = 10_000_000;
+
+/// A refusal by the driver.
+#[must_use]
+pub fn refused(why: String) -> Error {
+    Error::Machine(why, None)
+}
+
+/// The device of that name.
+///
+/// # Errors
+/// Usage: a name of another form, or a device that is not there, with those that are.
+pub fn device(name: &str) -> Result<Device, Error> {
+    let digits = name.trim_start_matches(|letter: char| letter.is_ascii_alphabetic());
+    let kind = &name[..name.len() - digits.len()];
+    let number = if digits.is_empty() { Some(0) } else { digits.parse::<usize>().ok() };
+    let (true, Some(number)) = (matches!(kind, "gpu" | "cpu"), number) else {
+        return Err(Error::usage(format!("on = {name}: write gpu, gpu1 … or cpu")));
+    };
+    let found = opencl::found()
+        .and_then(opencl::OpenCl::devices)
+        .map_err(|why| Error::Machine(format!("no OpenCL device: {why}; install the GPU's OpenCL driver"), None))?;
+    let is_kind = |device: &&Device| (device.kind() == "cpu") == (kind == "cpu");
+    found.iter().filter(is_kind).nth(number).cloned().ok_or_else(|| {
+        let named = |kind: &str, is_cpu: bool| {
+            let same = found.iter().filter(move |device| (device.kind() == "cpu") == is_cpu).enumerate();
+            same.map(|(at, one)| format!("{kind}{at} ({})", one.text(Fact::Name).unwrap_or_default()))
+                .collect::<Vec<_>>()
+        };
+        let here = [named("gpu", false), named("cpu", true)].concat().join(", ");
+        let here = if here.is_empty() { "none".into() } else { here };
+        Error::usage(format!("on = {name}: OpenCL has no such device here; available: {here}"))
+    })
+}
+
+/// Passes on a device until their time is over.
+pub struct Passes {
+    /// Time of all passes on the device, or on the host where its events cannot be believed, s.
+    pub elapsed_s: f64,
+    /// The sum of the events, s; none where the device keeps no time.
+    pub device_s: Option<f64>,
+    /// From the first pass to the last by the host's clock, s.
+    pub host_s: f64,
+    /// How many passes.
+    pub count: u64,
+    /// The shortest on the device, ns.
+    pub best_ns: u64,
+    interrupted: bool,
+    cpu: CpuTime,
+    samples: Samples,
+}
+
+impl Passes {
+    /// Makes passes for `runtime_s`: `pass` gives its time on the device, ns, if the device keeps it.
+    ///
+    /// # Errors
+    /// What the driver refused.
+    pub fn run(
+        (runtime_s, interval_s): (f64, f64),
+        stop: &Stop,
+        mut pass: impl FnMut() -> Result<Option<u64>, String>,
+    ) -> Result<Self, Error> {
+        start::hold_once();
+        let cpu = cpu_time::of_this_thread();
+        let begun = now_ns();
+        let (mut spent_ns, mut count, mut best_ns, mut rows) = (Some(0), 0_u64, u64::MAX, Vec::<u64>::new());
+        let mut now = begun;
+        while count == 0 || (((now - begun) as f64) < runtime_s * 1e9 && !stop.is_set()) {
+            let ns = pass().map_err(refused)?;
+            let then = now_ns();
+            let row = (((then - begun) as f64 / 1e9) / interval_s) as usize;
+            if row >= rows.len() {
+                rows.resize(row + 1, 0);
+            }
+            rows[row] += 1;
+            spent_ns = spent_ns.zip(ns).map(|(sum, ns)| sum + ns);
+            best_ns = best_ns.min(ns.filter(|&ns| ns > 0).unwrap_or(then - now));
+            count += 1;
+            now = then;
+        }
+        // The last interval is not whole.
+        rows.pop();
+        let host_s = (now - begun) as f64 / 1e9;
+        let device_s = spent_ns.filter(|&ns| ns > 0).map(|ns| ns as f64 / 1e9);
+        Ok(Self {
+            elapsed_s: device_s.filter(|&device_s| device_s <= host_s * BELIEVED).unwrap_or(host_s).max(1e-9),
+            device_s,
+            host_s,
+            count,
+            best_ns,
+            interrupted: stop.is_set() && host_s < runtime_s,
+            cpu: cpu_time::of_this_thread().since(cpu),
+            samples: Samples { interval_s, operations: vec![rows], bytes: vec![] },
+        })
+    }
+
+    /// The reading of these passes: `stream` is what all of them did, `each` the operations of one.
+    #[must_use]
+    pub fn reading(self, device: &Device, stream: Stream, each: u64) -> Reading {
+        let mut reading = Reading {
+            elapsed_s: self.elapsed_s,
+            cpu: self.cpu,
+            concurrency_asked: 1.0,
+            interrupted: self.interrupted,
+            ..Reading::default()
+        };
+        let rows = self.samples.operations.first().cloned().unwrap_or_default();
+        let bytes = stream.bytes / self.count.max(1);
+        reading.samples = Samples {
+            bytes: vec![rows.iter().map(|count| count * bytes).collect()],
+            operations: vec![rows.iter().map(|count| count * each).collect()],
+            ..self.samples
+        };
+        reading.streams.push(stream);
+        reading.detail("device_name", device.text(Fact::Name).unwrap_or_default());
+        reading.detail("device_kind", device.kind());
+        reading.detail("interface", "OpenCL");
+        reading.detail("driver", device.text(Fact::Driver).unwrap_or_default());
+        reading.detail("host_s", self.host_s);
+        reading.detail("launches", self.count);
+        if let Some(device_s) = self.device_s {
+            reading.detail("device_s", device_s);
+            if device_s > self.host_s * BELIEVED {
+                let says = format!(
+                    "the device's events say {device_s:.3} s of {:.3} s by the host's clock; the host's is used",
+                    self.host_s
+                );
+                reading.note("device_clock", says);
+            }
+        } else {
+            reading.note("device_clock", "the device keeps no time of its own; the host's clock is used");
+        }
+        reading
+    }
+}
+
+/// The time of a command that was waited for.
+///
+/// # Errors
+/// What the driver answered.
+pub fn waited(event: &Event) -> Result<Option<u64>, String> {
+    event.wait()?;
+    Ok(event.ns())
+}

@@ -1,0 +1,207 @@
+//! How many bytes a second go between host and GPU, from and to pinned or pageable memory, each way and both at once.
+
+use std::thread;
+
+use crate::declare::{choice, integer, INTERVAL_S, RUNTIME};
+use crate::gpu::{device, refused, Passes, DEVICE};
+use crate::histogram::Histogram;
+use crate::kernel::{Declaration, Error, Kernel, Stop};
+use crate::parameter::Role;
+use crate::reading::{Reading, Stream, Verdict};
+use crate::rng::Rng;
+use crate::sys::opencl::{Buffer, Fact, Queue};
+use crate::{parameters, words};
+
+/// See the module.
+pub struct GpuTransfer;
+
+words! {
+    /// Where bytes go.
+    pub enum Operation {
+        /// From the host to the device.
+        ToDevice = "host-to-device",
+        /// From the device to the host.
+        ToHost = "device-to-host",
+        /// Both at once, on two queues.
+        Both = "both-ways",
+    }
+}
+
+words! {
+    /// The host's memory.
+    pub enum HostMemory {
+        /// Memory that the driver allocated, and that the device reaches by itself.
+        Pinned = "pinned",
+        /// A program's usual memory.
+        Pageable = "pageable",
+    }
+}
+
+parameters! {
+    /// What `gpu_transfer` takes.
+    pub struct Parameters {
+        operation: Operation = choice("direction of the copies; both-ways counts the bytes of both"),
+        memory: HostMemory = choice("the host's memory"),
+        block: u64 = integer("bytes of one copy", "B", (64, 1 << 36), 64 << 20).role(Role::Size),
+        on: String = DEVICE,
+        runtime: f64 = RUNTIME.default(0.3),
+        interval_s: f64 = INTERVAL_S,
+    }
+}
+
+impl Kernel for GpuTransfer {
+    type Parameters = Parameters;
+    const DECLARATION: Declaration =
+        Declaration::new("gpu_transfer", "copies between host memory and a GPU's memory", "copy");
+
+    fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
+        let Parameters { operation, memory, block, runtime, interval_s, .. } = *parameters;
+        let device = device(&parameters.on)?;
+        let most = device.number(Fact::AllocationBytes).min(device.number(Fact::GlobalBytes) / 5);
+        if block > most {
+            return Err(Error::usage(format!("block = {block}: the device takes at most {most} B in one buffer here")));
+        }
+        let session = device.open().map_err(refused)?;
+        let queues = [session.queue().map_err(refused)?, session.queue().map_err(refused)?];
+        let ways: &[bool] = match operation {
+            Operation::ToDevice => &[true],
+            Operation::ToHost => &[false],
+            Operation::Both => &[true, false],
+        };
+        let mut maps: Vec<_> = queues
+            .iter()
+            .take(ways.len())
+            .map(|queue| if memory == HostMemory::Pinned { queue.pinned(block as usize).map(Some) } else { Ok(None) })
+            .collect::<Result<_, _>>()
+            .map_err(refused)?;
+        let mut sides = vec![];
+        for ((&to_device, queue), mapped) in ways.iter().zip(&queues).zip(&mut maps) {
+            let buffer = session.buffer(block as usize, false).map_err(refused)?;
+            let mut content = Rng::new(3 + u64::from(to_device));
+            let pattern: Vec<u8> = (0..1021).map(|_| content.bits() as u8).collect();
+            let all: Vec<u8> = pattern.iter().copied().cycle().take(block as usize).collect();
+            let host = match mapped {
+                Some(mapped) => Host::Pinned(mapped.bytes()),
+                None => Host::Pageable(vec![0; block as usize]),
+            };
+            let mut side = Side { to_device, queue, buffer, host, all };
+            side.fill().map_err(refused)?;
+            sides.push(side);
+        }
+        let mut histogram = Histogram::new();
+        let passes = Passes::run((runtime, interval_s), stop, || {
+            let begun = crate::clock::now_ns();
+            let ns = match &mut sides[..] {
+                [one] => one.copy()?,
+                many => {
+                    // Two threads, since a copy of pageable memory may be done by the one that asks for it.
+                    let done: Vec<_> = thread::scope(|scope| {
+                        let both: Vec<_> = many.iter_mut().map(|side| scope.spawn(|| side.copy())).collect();
+                        both.into_iter().map(|one| one.join().unwrap_or(Err("a copy panicked".into()))).collect()
+                    });
+                    done.into_iter().collect::<Result<Vec<_>, _>>()?;
+                    None
+                }
+            };
+            histogram.record(crate::clock::now_ns() - begun);
+            Ok(ns)
+        })?;
+        let ways = ways.len() as u64;
+        let count = passes.count * ways;
+        let mut stream = Stream { bytes: count * block, ..Stream::new(operation.word(), count) };
+        stream.add_latency("total", &histogram);
+        let best = (ways * block) as f64 * 1e9 / passes.best_ns.max(1) as f64;
+        let mut reading = passes.reading(&device, stream, ways);
+        reading.notes.retain(|note| note.code != "device_clock" || ways == 1);
+        reading.detail("bytes_s_best_copy", best);
+        reading.detail("shares_host_memory", device.number(Fact::Unified) != 0);
+        let verdicts = sides.into_iter().map(Side::proved).collect::<Result<Vec<_>, _>>().map_err(refused)?;
+        reading.verified(verdicts.into_iter());
+        Ok(reading)
+    }
+}
+
+/// The host's end.
+enum Host<'a> {
+    Pinned(&'a mut [u8]),
+    Pageable(Vec<u8>),
+}
+
+impl Host<'_> {
+    fn bytes(&mut self) -> &mut [u8] {
+        match self {
+            Self::Pinned(bytes) => bytes,
+            Self::Pageable(bytes) => bytes,
+        }
+    }
+}
+
+/// One direction.
+struct Side<'a> {
+    to_device: bool,
+    queue: &'a Queue<'a>,
+    buffer: Buffer<'a>,
+    host: Host<'a>,
+    /// What goes over.
+    all: Vec<u8>,
+}
+
+impl Side<'_> {
+    /// Puts random bytes where the copies begin.
+    fn fill(&mut self) -> Result<(), String> {
+        if self.to_device {
+            self.host.bytes().copy_from_slice(&self.all);
+            self.queue.write(&self.buffer, &vec![0; self.all.len()])?;
+        } else {
+            self.queue.write(&self.buffer, &self.all)?;
+        }
+        Ok(())
+    }
+
+    fn copy(&mut self) -> Result<Option<u64>, String> {
+        if self.to_device {
+            self.queue.write(&self.buffer, self.host.bytes())
+        } else {
+            self.queue.read(&self.buffer, self.host.bytes())
+        }
+    }
+
+    /// Compares what arrived with what was sent.
+    fn proved(mut self) -> Result<Verdict, String> {
+        let arrived = if self.to_device {
+            let mut arrived = vec![0; self.all.len()];
+            self.queue.read(&self.buffer, &mut arrived)?;
+            arrived
+        } else {
+            self.host.bytes().to_vec()
+        };
+        let wrong = arrived.iter().zip(&self.all).filter(|(one, other)| one != other).count();
+        Ok(Verdict { checked: self.all.len() as u64, wrong: wrong as u64 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::declare::Words;
+    use crate::here::opencl_cpu;
+
+    #[test]
+    fn every_way_arrives_from_either_memory() {
+        let Some(_turn) = opencl_cpu() else { return };
+        for (operation, word, _) in Operation::ALL {
+            for (_, memory, _) in HostMemory::ALL {
+                let given =
+                    json!({"on": "cpu", "operation": word, "memory": memory, "block": 70_001, "runtime": 0.003});
+                let reading = crate::run("gpu_transfer", &given, &Stop::new()).unwrap();
+                let ways = if *operation == Operation::Both { 2 } else { 1 };
+                assert_eq!(reading.details["verification"], "passed", "{word} {memory}");
+                assert_eq!(reading.details["verified_words"], 70_001 * ways);
+                assert_eq!(reading.streams[0].bytes, reading.streams[0].operations * 70_001);
+                assert_eq!(reading.streams[0].operations % ways, 0);
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What the GPUs' own libraries say: which were looked for, which were found, and every device that they list.
+//!
+//! They are asked in a child process: a driver that crashes or hangs spoils no measurement, and nothing of it stays.
+
+use std::time::Duration;
+
+use serde_json::{json, Map, Value};
+
+use super::scan::Survey;
+use crate::sys::{apart, nvidia, opencl};
+
+/// A driver that starts a sleeping GPU takes a second or two.
+const LIMIT: Duration = Duration::from_secs(8);
+
+/// The machine's `gpu_drivers`; none for a recorded tree, whose libraries are elsewhere.
+#[must_use]
+pub fn survey(survey: &Survey) -> Option<Value> {
+    survey.tree.is_live().then(look)
+}
+
+fn look() -> Value {
+    // Most machines have none of the libraries: they are asked nothing, and no process is made.
+    let loader = opencl::LIBRARIES.iter().find(|name| is_there(name)).copied();
+    let mut found = json!({"looked_for": [], "opencl": [], "cuda": []});
+    let mut libraries = vec![];
+    match loader {
+        Some(name) => query_driver(&mut found, &mut libraries, name, "opencl", || Ok((opencl_devices()?, None))),
+        None => libraries.push(library(opencl::LIBRARIES[0], false, "not installed")),
+    }
+    if is_there(nvidia::CUDA) {
+        query_driver(&mut found, &mut libraries, nvidia::CUDA, "cuda", nvidia::gpus);
+    } else {
+        libraries.push(library(nvidia::CUDA, false, "not installed"));
+        libraries.push(library(nvidia::NVML, is_there(nvidia::NVML), "not asked without the driver's interface"));
+    }
+    found["looked_for"] = json!(libraries);
+    found
+}
+
+fn library(name: &str, found: bool, says: &str) -> Value {
+    json!({"name": name, "found": found, "says": says})
+}
+
+/// Whether the loader finds a file of this name, in its folders alone: nothing of it runs in this process.
+fn is_there(name: &str) -> bool {
+    let searched = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
+    let folders = searched.split(':').filter(|folder| !folder.is_empty());
+    if folders.chain(FOLDERS).any(|folder| std::path::Path::new(folder).join(name).exists()) {
+        return true;
+    }
+    std::fs::read("/etc/ld.so.cache").is_ok_and(|cache| {
+        cache.windows(name.len() + 1).any(|at| at.starts_with(name.as_bytes()) && at[name.len()] == 0)
+    })
+}
+
+/// Where libraries lie that the loader's cache need not list.
+const FOLDERS: [&str; 4] = ["/usr/lib", "/usr/lib64", "/lib", "/usr/lib/wsl/lib"];
+
+type Answer = Result<(Vec<Value>, Option<String>), String>;
+
+fn query_driver(found: &mut Value, libraries: &mut Vec<Value>, name: &str, key: &str, query: fn() -> Answer) {
+    let answer = apart::answer_of(LIMIT, || match query() {
+        Ok((devices, without)) => json!({"devices": devices, "without": without}).to_string(),
+        Err(why) => json!({ "why": why }).to_string(),
+    });
+    let answer: Map<String, Value> = answer
+        .and_then(|text| serde_json::from_str(&text).map_err(|_| "it ended without an answer".to_string()))
+        .unwrap_or_else(|why| Map::from_iter([("why".to_string(), json!(why))]));
+    let devices = answer.get("devices").and_then(Value::as_array).cloned().unwrap_or_default();
+    let count = match devices.len() {
+        1 => "1 device".to_string(),
+        many => format!("{many} devices"),
+    };
+    let why = answer.get("why").and_then(Value::as_str);
+    libraries.push(library(name, true, why.unwrap_or(&count)));
+    if key == "cuda" {
+        let without = answer.get("without").and_then(Value::as_str);
+        let is_found = is_there(nvidia::NVML);
+        let says = if why.is_some() { "not asked without the driver's interface" } else { "answers" };
+        let says = without.unwrap_or(if is_found { says } else { "not installed" });
+        libraries.push(library(nvidia::NVML, is_found, says));
+    }
+    found[key] = json!(devices);
+}
+
+fn opencl_devices() -> Result<Vec<Value>, String> {
+    Ok(opencl::found()?.devices()?.iter().map(opencl::Device::facts).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recorded_tree_has_no_libraries() {
+        let recorded =
+            Survey { tree: super::super::tree::Tree::of_record(""), unknown: super::super::scan::Unknown::default() };
+        assert!(survey(&recorded).is_none());
+    }
+
+    #[test]
+    fn every_library_is_named_found_or_not() {
+        let found = look();
+        let names: Vec<_> = found["looked_for"].as_array().unwrap().iter().map(|one| one["name"].clone()).collect();
+        assert_eq!(names.len(), 3, "{found}");
+        assert!(names[0].as_str().unwrap().starts_with("libOpenCL.so"));
+        assert_eq!(&names[1..], [nvidia::CUDA, nvidia::NVML]);
+        assert!(found["looked_for"].as_array().unwrap().iter().all(|one| !one["says"].as_str().unwrap().is_empty()));
+    }
+}

@@ -1,0 +1,88 @@
+"""GPU experiments: peaks by precision, bandwidth by array size, copies by block size, launch and memory latency."""
+
+from __future__ import annotations
+
+from hwdyno.experiments import Experiment
+from hwdyno.sweep import Sweep, powers
+from hwdyno.words import CeilingClass
+
+_CEILINGS: tuple[CeilingClass, ...] = ("physical", "rated")
+# A driver compiles its kernels before the first reading.
+_COMPILE_S = 0.5
+
+PEAKS = Experiment(
+    name="gpu.peaks",
+    asks="GPU peak arithmetic by precision",
+    kernel="gpu_flops",
+    load="precision",
+    sweep=Sweep(precision=("single", "double", "half", "int32", "int8")),
+    base=Sweep(precision="single"),
+    fixed={"on": "gpu"},
+    ceilings=_CEILINGS,
+    # A device without a precision is not short of it.
+    needs=("instructions", "gpu"),
+    setup_s=_COMPILE_S,
+)
+
+BANDWIDTH = Experiment(
+    name="gpu.bandwidth",
+    asks="GPU bandwidth by array size",
+    kernel="gpu_bandwidth",
+    load="array",
+    sweep=Sweep(operation=("copy", "mul", "add", "triad", "dot"), array=powers(16 << 10, 1 << 30)),
+    quick=Sweep(operation="triad", array=tuple(64 << 10 << 2 * k for k in range(7))),
+    base=Sweep(operation="triad", array="256MiB"),
+    fixed={"on": "gpu", "precision": "single"},
+    ceilings=_CEILINGS,
+    # An array that the device has no room for is left out.
+    needs=("instructions", "gpu"),
+    setup_s=_COMPILE_S,
+)
+
+TRANSFER = Experiment(
+    name="gpu.transfer",
+    asks="Copies between host and GPU by block size",
+    kernel="gpu_transfer",
+    load="block",
+    sweep=Sweep(
+        operation=("host-to-device", "device-to-host", "both-ways"),
+        memory=("pinned", "pageable"),
+        block=powers(4 << 10, 256 << 20),
+    ),
+    quick=Sweep(
+        operation=("host-to-device", "device-to-host"),
+        memory=("pinned", "pageable"),
+        block=(64 << 10, 1 << 20, 64 << 20),
+    ),
+    base=Sweep(operation="host-to-device", memory="pinned", block="64MiB"),
+    fixed={"on": "gpu"},
+    ceilings=_CEILINGS,
+    needs=("instructions", "gpu"),
+    setup_s=_COMPILE_S,
+)
+
+LAUNCH = Experiment(
+    name="gpu.launch",
+    asks="Latency of a kernel launch",
+    kernel="gpu_launch",
+    load="on",
+    metric="latency",
+    sweep=Sweep(on="gpu"),
+    needs=("gpu",),
+    by_name=True,
+    setup_s=_COMPILE_S,
+)
+
+LATENCY = Experiment(
+    name="gpu.latency",
+    asks="GPU memory latency by working set",
+    kernel="gpu_latency",
+    load="working_set",
+    metric="latency",
+    sweep=Sweep(working_set=powers(8 << 10, 1 << 30)),
+    quick=Sweep(working_set=(16 << 10, 1 << 20, 16 << 20, 256 << 20)),
+    base=Sweep(working_set="256MiB"),
+    fixed={"on": "gpu"},
+    needs=("instructions", "gpu"),
+    setup_s=_COMPILE_S,
+)

@@ -1,0 +1,58 @@
+"""Reads the summary of kbench (Longhorn's fio test of a Kubernetes volume) into a Run.
+
+Its three tests are runs of their own with blocks and depths that the summary does not state, so no figure follows from
+another.
+"""
+
+from __future__ import annotations
+
+import re
+
+from hwdyno.formats import printed
+from hwdyno.formats.row import figures, number, point_of
+from hwdyno.words import Measurement, Parameters, Run
+
+NAME = "kbench-text"
+_SUMMARY = re.compile(r"^\s*FIO Benchmark Summary\s*$", re.M)
+_SECTION = re.compile(r"^\s*(IOPS|Bandwidth in KiB/sec|Latency in ns) \(Read/Write\)", re.M)
+_ROW = re.compile(r"^\s*(Random|Sequential):\s+([\d,]{1,20}) / ([\d,]{1,20})", re.M)
+_FOR = re.compile(r"^\s*For: (\S[^\n]{0,60})$", re.M)
+_SIZE = re.compile(r"^\s*Size: (\d{1,6})([MGT])\b", re.M)
+_FIGURES = {"IOPS": ("iops", 1.0), "Bandwidth in KiB/sec": ("bw", 1024.0), "Latency in ns": ("lat", 1e-9)}
+_PATTERNS = {"Random": ("randread", "randwrite"), "Sequential": ("read", "write")}
+_BINARY = {"M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def recognizes(text: str) -> bool:
+    """Whether this looks like kbench's summary."""
+    return _SUMMARY.search(text) is not None and _SECTION.search(text) is not None
+
+
+def read(text: str, name: str) -> Run:
+    """Make a Run of it, an experiment for each summary. Raises ``UserError`` in one line."""
+    starts = [match.start() for match in _SUMMARY.finditer(text)]
+    tables = []
+    for at, start in enumerate(starts):
+        part = text[start : starts[at + 1] if at + 1 < len(starts) else len(text)]
+        measured, size = _FOR.search(part), _SIZE.search(part)
+        fixed: Parameters = {"label": measured[1].strip()} if measured else {}
+        if size is not None:
+            fixed["size"] = int(size[1]) * _BINARY[size[2]]
+        which = "storage.kbench" if at == 0 else f"storage.kbench-{at + 1}"
+        table = printed.experiment(which, "kbench's summary", "storage_blocks", "rw", _points(part), **fixed)
+        tables.append(table)
+    return printed.run(NAME, "kbench", text, name, tables)
+
+
+def _points(text: str) -> list[Measurement]:
+    points: list[Measurement] = []
+    sections = list(_SECTION.finditer(text))
+    for at, section in enumerate(sections):
+        quantity, factor = _FIGURES[section[1]]
+        part = text[section.end() : sections[at + 1].start() if at + 1 < len(sections) else len(text)]
+        for row in _ROW.finditer(part):
+            for rw, cell in zip(_PATTERNS[row[1]], row.groups()[1:], strict=True):
+                given: Parameters = {"rw": rw, "test": {"bw": "bandwidth", "lat": "latency"}.get(quantity, quantity)}
+                made = point_of(given, figures(**{quantity: number(cell.replace(",", ""), factor)}))
+                points += [made] if made else []
+    return points

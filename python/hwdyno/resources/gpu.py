@@ -1,0 +1,43 @@
+"""The graphics processor: arithmetic by precision, memory and caches, copies to and from the host, launches."""
+
+from __future__ import annotations
+
+from hwdyno.ceilings import gpu
+from hwdyno.resources.description import Doubt, Figure, Resource
+
+RESOURCE = Resource(
+    name="gpu",
+    title="GPU",
+    subject="The GPU",
+    figures=(
+        Figure(title="FP32 peak", unit="FLOP/s", kernels=("gpu_flops",), where={"precision": "single"}),
+        Figure(
+            title="memory {operation}, arrays of {array}",
+            unit="bytes/s",
+            kernels=("gpu_bandwidth",),
+            where={"operation": "triad"},
+            most="array",
+        ),
+        Figure(
+            title="pinned, {operation}",
+            unit="bytes/s",
+            kernels=("gpu_transfer",),
+            where={"operation": "host-to-device", "memory": "pinned"},
+        ),
+        Figure(title="FP64 peak", unit="FLOP/s", kernels=("gpu_flops",), where={"precision": "double"}),
+    ),
+    ceilings=gpu.of_machine,
+    why_no_ceiling=gpu.why_none,
+    limits=("the clock under this load", "the power cap", "the memory's channels", "the time of a launch"),
+    # The device computes; of an OpenCL driver of the processor the host's processors do.
+    client="by_rule",
+    latency_kernels=("gpu_launch", "gpu_latency"),
+    above_ceiling=Doubt(
+        cause="arrays that fit the last cache, a clock above the stated one, or a wrong ceiling",
+        test="Measure again, longer",
+        changes={"runtime": 5},
+    ),
+    steps_down=("heat, a power cap, or another program on the GPU", "clocks and throttle reasons (`nvidia-smi -q`)"),
+    on_faults="Check dmesg for the GPU's errors (Xid) and its ECC counters",
+    runtime_share=0.3,
+)

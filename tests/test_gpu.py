@@ -1,0 +1,255 @@
+"""GPUs: what drivers state, the ceilings that follow, and the kernels on the processor's OpenCL driver."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from here import missing
+from hwdyno import engine
+from hwdyno.ceilings import bound_for, gpu
+from hwdyno.cli.main import main
+from hwdyno.experiments.gpu import BANDWIDTH
+from hwdyno.hosts.local import Local
+from hwdyno.machine import CudaDevice, GpuDrivers, Machine, OpenClDevice
+from hwdyno.plan import select
+from hwdyno.resources import ceilings_of, why_no_ceiling
+from hwdyno.store import from_json
+from hwdyno.topology import Topology
+from hwdyno.words import Declaration, Parameters, Run
+
+FAKE = Path(__file__).parent / "data" / "fake_nvidia.c"
+H100 = CudaDevice(
+    name="H100", compute_capability="9.0", multiprocessors=132, boost_max_hz=1.98e9, memory_clock_max_hz=2.619e9,
+    memory_bus_bits=5120, l2_bytes=50 << 20, link_generation=1, link_lanes=16, link_generation_max=5, link_lanes_max=16,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the made driver as NVIDIA's two libraries."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        missing("this machine has no C compiler")
+        raise AssertionError
+    folder = tmp_path_factory.mktemp("driver")
+    library = folder / "libcuda.so.1"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, FAKE], check=True)
+    shutil.copy(library, folder / "libnvidia-ml.so.1")
+    return folder
+
+
+def surveyed(driver: Path, **planted: str) -> Any:
+    """What a new process finds with the made driver; OpenCL has no driver there."""
+    environ = {**os.environ, "LD_LIBRARY_PATH": str(driver), "OCL_ICD_VENDORS": "/nonexistent", **planted}
+    code = "import json; from hwdyno import engine; print(json.dumps(engine.survey()))"
+    done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)["gpu_drivers"]
+
+
+def says(found: Any, name: str) -> str:
+    (one,) = (library for library in found["looked_for"] if library["name"] == name)
+    return str(one["says"])
+
+
+def test_a_driver_states_its_gpu(driver: Path) -> None:
+    found = surveyed(driver)
+    machine = Machine.of_survey({"gpu_drivers": found})
+    (one,) = machine.gpu_drivers.cuda
+    assert (one.name, one.compute_capability, one.multiprocessors, one.l2_bytes) == ("Fake M40", "5.2", 24, 3 << 20)
+    assert (one.clock_hz, one.boost_max_hz, one.memory_clock_max_hz) == (949e6, 1114e6, 3004e6)
+    assert (one.link_generation, one.link_lanes, one.link_generation_max, one.link_lanes_max) == (1, 8, 3, 16)
+    assert one.slowed_by == ("power cap", "heat (software)") and one.ecc is True and one.mig is None
+    assert (one.driver, one.cuda_version, one.power_mw, one.temperature_c) == ("550.54.14", "12.4", 61500, 41)
+    assert machine.other == {}, "every key has its field"
+    assert says(found, "libnvidia-ml.so.1") == "answers"
+
+
+@pytest.mark.parametrize(
+    ("plan", "why"),
+    [
+        ("cuInit:100", "no GPU for this process"),
+        ("cuInit:803", "update it, or reboot"),
+        ("cuInit:304", "no access to the device files"),
+        ("cuDeviceGetCount:999", "was lost or hangs"),
+        ("cuDeviceGet:46", "busy or unavailable"),
+        ("cuInit:214", "ECC error"),
+        ("cuInit:2", "out of memory"),
+        ("cuInit:crash", "it crashed with signal 6"),
+    ],
+)
+def test_a_driver_that_fails_is_one_line(driver: Path, plan: str, why: str) -> None:
+    found = surveyed(driver, HWDYNO_FAKE_FAIL=plan)
+    assert found["cuda"] == [] and why in says(found, "libcuda.so.1")
+    assert "\n" not in says(found, "libcuda.so.1")
+
+
+def test_without_its_management_library_a_gpu_is_still_found(driver: Path) -> None:
+    found = surveyed(driver, HWDYNO_FAKE_FAIL="nvmlInit_v2:18")
+    assert found["cuda"][0]["name"] == "Fake M40" and "clock_hz" not in found["cuda"][0]
+    assert "reboot after the update" in says(found, "libnvidia-ml.so.1")
+
+
+def test_without_any_driver_all_that_was_looked_for_is_named() -> None:
+    found = surveyed(Path("/nonexistent"))
+    assert [one["name"] for one in found["looked_for"]][1:] == ["libcuda.so.1", "libnvidia-ml.so.1"]
+    assert found["cuda"] == [] and found["opencl"] == []
+
+
+def machine_with(one: CudaDevice) -> Machine:
+    return Machine(gpu_drivers=GpuDrivers(cuda=(one,)))
+
+
+@pytest.mark.parametrize(
+    ("one", "peaks"),
+    [
+        # NVIDIA's data sheets, in TFLOP/s: M40 6.84; A100 19.5, 9.7, 312, 156, 19.5, 624; H100 66.9, 33.5.
+        (CudaDevice(compute_capability="5.2", multiprocessors=24, boost_max_hz=1.114e9), {"vector/single": "6.84"}),
+        (
+            CudaDevice(compute_capability="8.0", multiprocessors=108, boost_max_hz=1.41e9),
+            {"vector/single": "19.5", "vector/double": "9.7", "tensor/fp16": "312", "tensor/tf32": "156",
+             "tensor/fp64": "19.5", "tensor/int8": "624"},
+        ),
+        (H100, {"vector/single": "66.9", "vector/double": "33.5", "tensor/fp64": "66.9"}),
+        # Its tensor cores are quoted at another clock.
+        (replace(H100, boost_max_hz=1.83e9), {"tensor/fp16": "989", "tensor/fp8": "1979", "tensor/tf32": "495"}),
+    ],
+)  # fmt: skip
+def test_peaks_are_those_of_the_data_sheets(one: CudaDevice, peaks: dict[str, str]) -> None:
+    made = {found.metric.removeprefix(gpu.PEAK): found for found in ceilings_of(machine_with(one), "gpu")}
+    for name, printed in peaks.items():
+        digits = len(printed.partition(".")[2])
+        assert abs(made[name].value / 1e12 - float(printed)) <= 0.5 * 10**-digits, name
+        assert "multiprocessors ×" in made[name].formula and made[name].source
+
+
+def test_memory_and_link_have_their_formula() -> None:
+    made = {one.metric.partition("/")[0]: one for one in ceilings_of(machine_with(H100), "gpu")}
+    assert made["gpu_memory"].value == pytest.approx(3352e9, rel=0.001)
+    assert "2.62 GHz × 2 × 5120 bit / 8" in made["gpu_memory"].formula
+    assert made["host_copy"].value == pytest.approx(63.0e9, rel=0.001), "by what the link can train to"
+
+
+def test_a_bound_applies_to_what_it_bounds() -> None:
+    ceilings = ceilings_of(machine_with(H100), "gpu")
+    peak = bound_for(ceilings, {"precision": "single"})
+    assert peak is not None and peak.ceiling.metric == "gpu_peak/vector/single"
+    assert bound_for(ceilings, {"precision": "single", "on": "cpu"}) is None
+    assert bound_for(ceilings, {"precision": "int8"}) is None, "the tensor cores' rate bounds no vector loop"
+    in_cache: Parameters = {"operation": "triad", "array": 50 << 20, "precision": "single"}
+    assert bound_for(ceilings, in_cache) is None, "three arrays of the cache's size may lie in it in part"
+    memory = bound_for(ceilings, {**in_cache, "array": 1 << 30})
+    assert memory is not None and memory.ceiling.metric.startswith("gpu_memory/")
+    copy = bound_for(ceilings, {"operation": "host-to-device", "memory": "pinned", "block": 1 << 26})
+    assert copy is not None and copy.unit == "bytes/s"
+    assert bound_for(ceilings, {"operation": "both-ways", "memory": "pinned", "block": 1 << 26}) is None
+
+
+def test_why_there_is_no_peak() -> None:
+    (why,) = why_no_ceiling(machine_with(replace(H100, compute_capability="99.0")), "gpu")
+    assert "99.0 is not in the table" in why
+    both = Machine(gpu_drivers=GpuDrivers(cuda=(H100, replace(H100, name="other"))))
+    assert ceilings_of(both, "gpu") == () and "several kinds" in why_no_ceiling(both, "gpu")[0]
+    assert why_no_ceiling(Machine(), "gpu") == () == why_no_ceiling(machine_with(H100), "gpu")
+
+
+def test_a_processors_driver_is_no_gpu() -> None:
+    found = GpuDrivers(opencl=(OpenClDevice(kind="cpu"), OpenClDevice(kind="gpu")))
+    assert Topology.of_machine(Machine(gpu_drivers=found)).gpus() == 1
+    assert Topology.of_machine(Machine()).gpus() == 0
+
+
+@pytest.fixture
+def pocl() -> None:
+    """OpenCL on the processor."""
+    if not list(Path("/etc/OpenCL/vendors").glob("pocl*")):
+        missing("an OpenCL driver of the processor (Debian's pocl-opencl-icd)")
+
+
+def run_of(capsys: pytest.CaptureFixture[str], *words: str) -> Run:
+    """The Run of a short command on the processor."""
+    options = ["--on", "cpu", "--runtime", "0.02", "--json", "--no-page", "--quiet"]
+    assert main(["gpu", *words, *options]) in {0, 3}
+    return from_json(capsys.readouterr().out)
+
+
+@pytest.mark.usefixtures("pocl")
+def test_precisions_are_measured_and_verified(capsys: pytest.CaptureFixture[str]) -> None:
+    run = run_of(capsys, "--precision", "single,double,int32", "--width", "16", "--chains", "8")
+    points = {point.parameters["precision"]: point for point in run.experiments[0].points}
+    assert {name: point.throughput.unit for name, point in points.items()} == {
+        "single": "FLOP/s", "double": "FLOP/s", "int32": "IOP/s",
+    }  # fmt: skip
+    for point in points.values():
+        assert point.details["verification"] == "passed" and point.throughput.value > 0
+        assert point.details["engine"] == "vector" and point.details["device_kind"] == "cpu"
+    assert run.machine.gpu_drivers.opencl[0].kind == "cpu"
+
+
+@pytest.mark.usefixtures("pocl")
+def test_a_precision_that_the_device_has_not_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    run = run_of(capsys, "peaks", "--precision", "single,half", "--width", "16", "--chains", "8")
+    names = [point.parameters.get("precision") for point in run.experiments[0].points]
+    has_half = "half" in run.machine.gpu_drivers.opencl[0].precisions
+    assert names == (["single", "half"] if has_half else ["single"])
+
+
+@pytest.mark.usefixtures("pocl")
+def test_bandwidth_copies_launches_and_latency_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, unit in (
+        (("--operation", "triad", "--array", "1M,4M", "--width", "16"), "bytes/s"),
+        (("--memory", "pinned,pageable", "--block", "1M"), "bytes/s"),
+        (("--working-set", "64k,1M"), ""),
+        (("launch",), ""),
+    ):
+        (result,) = run_of(capsys, *words).experiments
+        assert result.resource == "gpu" and result.points
+        for point in result.points:
+            assert point.details["verification"] == "passed", words
+            assert unit in {"", point.throughput.unit}
+
+
+def test_without_a_gpu_the_command_says_what_it_looked_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    survey = Local.survey
+
+    def without_gpus(host: Local, path: Path | None = None) -> Machine:
+        machine = survey(host, path)
+        cpus = tuple(one for one in machine.gpu_drivers.opencl if one.kind == "cpu")
+        return replace(machine, gpu_drivers=replace(machine.gpu_drivers, opencl=cpus))
+
+    monkeypatch.setattr(Local, "survey", without_gpus)
+    assert main(["gpu"]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "libcuda.so.1: " in error and "OpenCL lists no GPU here" in error
+
+
+def test_a_run_takes_along_what_is_there() -> None:
+    class Site:
+        def __init__(self, gpus: int) -> None:
+            self.gpus = gpus
+
+        def topology(self) -> Topology:
+            return Topology(processors=4, gpus=lambda: self.gpus)
+
+        def kernels(self) -> dict[str, Declaration]:
+            return engine.kernels()
+
+    chosen = {gpus: {one.resource for one, _ in select(None, Site(gpus))} for gpus in (0, 1)}
+    assert "gpu" not in chosen[0] and chosen[1] == chosen[0] | {"gpu"}
+
+
+@pytest.mark.usefixtures("pocl")
+def test_the_processor_is_measured_as_shortly_as_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["gpu", "--on", "cpu", "--dry-run"]) == 0
+    shown = capsys.readouterr().out
+    assert BANDWIDTH.quick and shown.count("gpu.bandwidth ") == len(BANDWIDTH.quick.points())
+    assert "on cpu" in shown and "on gpu" not in shown
