@@ -123,7 +123,8 @@ def test_real_llama_cpp_serves_a_file_and_agrees_with_its_own_times(
         assert details["short_share"] == 0 and details["cached_share"] == 0
         # The client cannot see a token before the server has it.
         tokens = next(one for one in point["streams"] if one["name"] == "token")["latency_ns"]
-        assert 0 < details["server_prompt_s"] * 1e9 <= tokens["first_token_sent"]["mean"]
+        # The details are of one reading, the stream of all.
+        assert 0 < details["server_prompt_s"] * 1e9 <= tokens["first_token_sent"]["max"]
     from hwdyno.serving.models import first_model
     from hwdyno.serving.server import server_of
 

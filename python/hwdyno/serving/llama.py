@@ -61,7 +61,7 @@ class Started:
         # By the name of this module, so that nothing but this file is what runs there.
         command = [sys.executable, "-m", __name__, str(self.model), *numbers]
         with subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
+            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
         ) as server:
             messages = _Messages(server.stderr)
             try:
@@ -72,17 +72,25 @@ class Started:
                 messages.join()
 
     def _wait(self, server: subprocess.Popen[bytes], messages: _Messages) -> None:
-        """Until the server listens, which it does when the model is loaded."""
+        """Until the server says that it is well: it listens before the model is loaded, and ends where it cannot be."""
         until = time.monotonic() + START_S
         while time.monotonic() < until:
             if server.poll() is not None:
                 messages.join(1.0)
                 lines = messages.last.decode(errors="replace").strip().splitlines()
                 raise UserError(f"llama.cpp cannot serve {self.model}: {lines[-1] if lines else 'it ended'}")
-            with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, self.port), 1.0):
+            if _is_well(self.port):
                 return
             time.sleep(0.05)
         raise UserError(f"llama.cpp does not serve {self.model} after {START_S:.0f} s")
+
+
+def _is_well(port: int) -> bool:
+    """Whether the server answers its ``/health`` with status 200; 503 while it loads the model."""
+    with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, port), 1.0) as sock:
+        sock.sendall(b"GET /health HTTP/1.0\r\n\r\n")
+        return sock.recv(64).split(b" ")[1:2] == [b"200"]
+    return False
 
 
 class _Messages(threading.Thread):
@@ -100,8 +108,15 @@ class _Messages(threading.Thread):
             self.last = (self.last + data)[-_LAST_BYTES:]
 
 
+def _leave_with_the_input() -> None:
+    sys.stdin.buffer.read()
+    os._exit(1)
+
+
 def main(arguments: Sequence[str]) -> None:
-    """Serve until killed: the file, the port, the slots, the threads, and the context of a slot."""
+    """Serve until killed, or until the input ends: file, port, slots, threads, and the context of a slot."""
+    # Its input ends with hwdyno, however that ends.
+    threading.Thread(target=_leave_with_the_input, daemon=True).start()
     import xllamacpp
 
     model, port, slots, threads, context = arguments
