@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hwdyno.cli.main import commands, main, parser_of
 
-MEASURING = {"run", "storage", "memory", "compute", "network", "training", "inference", "study"}
+MEASURING = {"run", "storage", "memory", "compute", "gpu", "network", "training", "inference", "study"}
 """Commands that can list what they would do."""
 PLACEHOLDERS = re.compile(
     r"\b(?:ADDR|FILE|RUN|BEFORE|AFTER|RULE|DIR|JOURNAL|CLASS|PLAN|NAME|TEST|EXPERIMENT)\b|…|\.\.\."

@@ -40,6 +40,7 @@ LABELS_AS_LOADS = {
     "operation": "names an operation: each is a point of its own",
     "nrfiles": "names the size of a tree",
     "n": "names the size of a problem",
+    "on": "names a device: each is a point of its own",
     "precision": "names a type of numbers: each is a point of its own",
     "tokens": "names the length of a context: a longer one is another question, not more load",
 }

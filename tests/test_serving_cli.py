@@ -12,7 +12,7 @@ from hwdyno.cli.main import main
 from hwdyno.serving.server import KEY
 from model_server import ModelServer
 
-QUIET = ("--no-page", "--quiet", "--runtime", "0.3")
+QUIET = ("--no-page", "--quiet", "--runtime", "0.3", "--budget", "6s")
 
 
 @pytest.fixture(autouse=True)
@@ -142,7 +142,7 @@ def test_the_prefix_cache_of_real_llama_cpp_is_measured_with_and_without(
     (result,) = run["experiments"]
     shares = {one["parameters"]["reuse_prompts"]: one["details"]["cached_share"] for one in result["points"]}
     # The first prompt of all is computed as a whole.
-    assert shares[False] == 0 and 0.5 < shares[True] <= 160 / 200
+    assert shares[False] == 0 and 0.5 < shares[True] < 160 / 200 + 1e-9
     (found,) = (one for one in run["findings"] if one["rule"] == "prefix_cache")
     assert found["evidence"]["cached_share"] == shares[True]
     assert "serving_cached" not in {one["rule"] for one in run["findings"]}

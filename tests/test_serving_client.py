@@ -161,8 +161,8 @@ def test_several_tokens_a_chunk_make_no_itl_and_a_right_tpot() -> None:
     assert found["details"]["tokens_a_chunk"] == pytest.approx(13 / 4)
     kinds = {kind for one in found["streams"] for kind in one["latency_ns"]}
     assert "chunk_gap" in kinds and "token_gap" not in kinds
-    # Gaps of 4, 4 and 1 tokens: 45 ms over 12 tokens after the first.
-    assert _times(found, "per_token").min >= 3.7e6
+    # Gaps of 4, 4 and 1 tokens: 45 ms over 12 tokens after the first. A late first chunk shortens its own request's.
+    assert _times(found, "per_token").mean >= 3.7e6
 
 
 def test_without_usage_no_token_is_counted() -> None:

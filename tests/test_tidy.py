@@ -38,7 +38,7 @@ ALLOWED: dict[str, set[str]] = {
     "signals": {"processes"},
     # left of the wall
     "statistics": {"words"},
-    "engine": {"_engine", "axes", "words", "signals"},
+    "engine": {"_engine", "axes", "words", "signals", "door"},
     "topology": {"machine"},
     "sweep": {"spelling", "words", "axes", "units", "topology"},
     "experiments": {"spelling", "words", "axes", "units", "sweep", "topology", "resources"},

@@ -6,11 +6,12 @@ import contextlib
 import json
 import os
 import sys
+from collections.abc import Iterator
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from hwdyno import _engine, signals
+from hwdyno import _engine, door, signals
 from hwdyno._engine import MachineError, Stop, UsageError
 from hwdyno.axes import declarations_of
 from hwdyno.words import Declaration
@@ -24,8 +25,23 @@ __all__ = ["MachineError", "Stop", "UsageError", "kernels", "run", "survey"]
 def survey(path: Path | None = None, root: Path = Path("/")) -> dict[str, Any]:
     """Describe the machine, with the storage behind ``path``; ``root`` may be a recorded tree."""
     _show_packages()
-    machine: dict[str, Any] = json.loads(_engine.survey(str(root), None if path is None else str(path)))
+    with _apart_from_the_users_cache():
+        machine: dict[str, Any] = json.loads(_engine.survey(str(root), None if path is None else str(path)))
     return machine
+
+
+@contextlib.contextmanager
+def _apart_from_the_users_cache() -> Iterator[None]:
+    """Lets PoCL, which leaves a file in its cache when it is asked for devices, leave it in a folder that goes."""
+    if "POCL_CACHE_DIR" in os.environ:
+        yield
+        return
+    with door.temporary("hwdyno-opencl-") as folder:
+        os.environ["POCL_CACHE_DIR"] = str(folder)
+        try:
+            yield
+        finally:
+            del os.environ["POCL_CACHE_DIR"]
 
 
 @cache
