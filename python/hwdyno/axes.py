@@ -93,6 +93,22 @@ ALONE = "none"
 """Its value without a load."""
 
 
+CLIENTS = replace(
+    _count("clients", 100_000, workers=True), means="ranks or hosts of this start that take part, the first ones"
+)
+"""The load axis over the hosts of a site, which every kernel has there."""
+
+
+ONE_HOST = "--clients counts hosts or ranks, and here is one; start several: mpirun -n 4 hwdyno …"
+"""Why a single host has no such axis, and what mends it."""
+
+
+def with_clients(kernels: Mapping[str, Declaration], count: int) -> dict[str, Declaration]:
+    """The kernels as a site of so many hosts has them: with the number of those that take part as an axis."""
+    axis = replace(CLIENTS, most=count)
+    return {name: replace(one, axes=(*one.axes, axis)) for name, one in kernels.items()}
+
+
 def declarations_of(kernels: Iterable[Mapping[str, Any]]) -> dict[str, Declaration]:
     """The declarations by their kernels' names, as an engine states them in JSON."""
     return {str(kernel["name"]): _declaration_of(kernel) for kernel in kernels}

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from hwdyno import experiments as catalogue
 from hwdyno import foreign
-from hwdyno.axes import write_share
+from hwdyno.axes import CLIENTS, ONE_HOST, write_share
 from hwdyno.experiments import Experiment
 from hwdyno.samples import repeats_that_show
 from hwdyno.spelling import hint
@@ -449,6 +449,8 @@ def _plan_one(experiment: Experiment, given: Given, kernels: Kernels, how: Profi
 
 def _known(name: str, declared: Mapping[str, Axis], kernel: str) -> Axis:
     if name not in declared:
+        if name == CLIENTS.name:
+            raise UserError(ONE_HOST)
         raise UserError(f"{kernel} has no parameter '{name}'; {hint(name, declared)}")
     return declared[name]
 
@@ -579,7 +581,7 @@ def _entry(entry: Any, path: Path) -> list[tuple[Experiment, Given]]:
 def select(names: Sequence[str] | None, target: Target) -> list[tuple[Experiment, Given]]:
     """The experiments with the given names or resources; without names, the defaults of ``hwdyno run``."""
     site = target.topology()
-    usual = [one for one in catalogue.all() if one.usual and one.least_processors <= site.processors]
+    usual = [one for one in catalogue.all() if one.usual and one.fits(site)]
     if not names:
         kernels = target.kernels()
         here = [one for one in usual if one.kernel in kernels]

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hwdyno.axes import LARGEST_INTEGER
+from hwdyno.axes import CLIENTS, LARGEST_INTEGER
 from hwdyno.cli import common
 from hwdyno.cli.main import Parser
 from hwdyno.experiments import Experiment
@@ -46,6 +46,8 @@ def add_axes(
     group = parser.add_argument_group("axes", "one value or many: 4k,16k,1M   1..1024   randread,randrw:70")
     titled = {name: title for title, names in (groups or {}).items() for name in names}
     _declare(parser, group, [axis for axis in axes.values() if axis.name not in titled], leave_out, defaults)
+    if CLIENTS.name not in axes:
+        _declare(parser, group, (CLIENTS,), leave_out, {})
     group.add_argument("--load", metavar="AXIS", help="axis of the curves (default: the one with most values)")
     for title, members in (groups or {}).items():
         mine = [axis for axis in axes.values() if axis.name in members]

@@ -36,6 +36,7 @@ FAMILIES = (
     "conditions",
     "between_runs",
     "hosts",
+    "scaling",
     # Curves
     "queue",
     "snia",

@@ -14,13 +14,14 @@ import select
 import shlex
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
 from hwdyno import signals
+from hwdyno.axes import CLIENTS, with_clients
 from hwdyno.hosts import Done, Ended, Event, HostLostError, Member, Outcome, Program, Ready, Refused, Scratch
 from hwdyno.hosts.agent import Agent
 from hwdyno.hosts.launch import boot_id
@@ -124,7 +125,8 @@ class Together(Site):
         """The kernels that every host has, as the first one declares them."""
         if self._kernels is None:
             first, *rest = self._each(lambda member: member.kernels()).values()
-            self._kernels = {name: one for name, one in first.items() if all(name in other for other in rest)}
+            common = {name: one for name, one in first.items() if all(name in other for other in rest)}
+            self._kernels = with_clients(common, len(self._all))
         return self._kernels
 
     def snapshot(self) -> dict[str, float]:
@@ -144,16 +146,18 @@ class Together(Site):
     # --- one reading
 
     def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Run a kernel once on every host from one moment on; see ``Host.run``.
+        """Run a kernel once on every host, or on as many ``clients``, from one moment on; see ``Host.run``.
 
         The Reading's ``hosts`` has each host's own. Raises ``HostLostError`` where no host is left, and what the
         hosts raised where none of them gave a Reading.
         """
         each = self.parameters_of_each(parameters)
         parts, interrupted = self._ended(
-            lambda name, member: member.prepare(kernel, each[name]), _longest_s(parameters, self._patience.setup_s)
+            each,
+            lambda name, member: member.prepare(kernel, each[name]),
+            _longest_s(parameters, self._patience.setup_s),
         )
-        return self._reading(parts, interrupted)
+        return self._reading(parts, interrupted, int(parameters.get(CLIENTS.name) or len(self._all)))
 
     def which(self, program: Program) -> dict[str, str | None]:
         """Where each host has a reference tool; none where it is not installed."""
@@ -165,7 +169,9 @@ class Together(Site):
         A host that is lost has a ``HostLostError``.
         """
         longest_s = self._patience.setup_s + max(one.timeout_s for one in programs.values())
-        parts, interrupted = self._ended(lambda name, member: member.prepare_program(programs[name]), longest_s)
+        parts, interrupted = self._ended(
+            programs, lambda name, member: member.prepare_program(programs[name]), longest_s
+        )
         if interrupted:
             raise KeyboardInterrupt
         return {name: self._outcome(part) for name, part in parts.items()}
@@ -176,9 +182,11 @@ class Together(Site):
             return part.event.error
         return part.event.outcome if isinstance(part.event, Ended) else HostLostError(part.failure)
 
-    def _ended(self, begin: Callable[[str, Member], None], longest_s: float | None) -> tuple[dict[str, _Part], bool]:
-        """What every host came to from a common start on, and whether Ctrl-C ended it."""
-        parts = {name: _Part(member) for name, member in self._members.items()}
+    def _ended(
+        self, names: Collection[str], begin: Callable[[str, Member], None], longest_s: float | None
+    ) -> tuple[dict[str, _Part], bool]:
+        """What each of these hosts came to from a common start on, and whether Ctrl-C ended it."""
+        parts = {name: _Part(member) for name, member in self._members.items() if name in names}
         for name, part in parts.items():
             with self._losing(name, part):
                 part.offset_ns = 0 if _is_here(part.member) else clock_offset_ns(part.member)
@@ -261,8 +269,11 @@ class Together(Site):
                     part.stopped, part.ready = True, False
                     part.member.stop()
 
-    def _reading(self, parts: Mapping[str, _Part], interrupted: bool) -> dict[str, Any]:
-        """One Reading of all parts; raises what every host raised where none has one."""
+    def _reading(self, parts: Mapping[str, _Part], interrupted: bool, wanted: int) -> dict[str, Any]:
+        """One Reading of all parts; raises what every host raised where none has one.
+
+        Where fewer hosts are left than were ``wanted``, the lost ones are named in it.
+        """
         done = {name: part for name, part in parts.items() if isinstance(part.event, Done)}
         if not done:
             refused = [part.event.error for part in parts.values() if isinstance(part.event, Refused)]
@@ -270,13 +281,14 @@ class Together(Site):
                 raise refused[0]
             raise self._nobody()
         failures = {name: self._why(name, part) for name, part in parts.items() if name not in done}
-        failures |= {name: why for name, why in self.lost.items() if name not in parts}
+        before = [name for name in self.lost if name not in parts][: max(0, wanted - len(parts))]
+        failures |= {name: self.lost[name] for name in before}
         started = {name: _started_ns(part) for name, part in done.items()}
         readings = {name: dict(part.event.reading) for name, part in done.items() if isinstance(part.event, Done)}
         for name, part in done.items():
             if part.stopped and not interrupted:
                 failures[name] = "it was stopped, because it did not end with the others"
-        made = merged(readings, started, failures, self._all)
+        made = merged(readings, started, failures, [name for name in self._all if name in parts or name in failures])
         return {**made, "interrupted": True} if interrupted else made
 
     def _why(self, name: str, part: _Part) -> str:
@@ -286,8 +298,10 @@ class Together(Site):
         return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
 
     def parameters_of_each(self, parameters: dict[str, Any]) -> dict[str, dict[str, Any]]:
-        """A kernel's parameters as each host gets them: with its own data file and random order."""
-        return {name: self._parameters_of(parameters, name, number) for number, name in enumerate(self._members)}
+        """A kernel's parameters as each host that takes part gets them: with its own data file and random order."""
+        adapted = {name: value for name, value in parameters.items() if name != CLIENTS.name}
+        names = list(self._members)[: parameters.get(CLIENTS.name)]
+        return {name: self._parameters_of(adapted, name, number) for number, name in enumerate(names)}
 
     def _parameters_of(self, parameters: dict[str, Any], name: str, number: int) -> dict[str, Any]:
         """The parameters for one host: with its data file and its random seed."""

@@ -1,0 +1,130 @@
+"""Curves over clients as text, as tables of a page and as JSON: together, each of them, and what limits them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hwdyno.axes import CLIENTS
+from hwdyno.findings.scaling import NOT_KNOWN, Step, plain_of, steps_of
+from hwdyno.printable import columns
+from hwdyno.report.contention import Matrix
+from hwdyno.report.projections import document_of, projections_of, section
+from hwdyno.report.rows import series_of
+from hwdyno.resources import rate_word_of
+from hwdyno.units import format_load, format_ns, format_percent, format_quantity
+from hwdyno.words import Curve, ExperimentResult, Run
+
+NOTHING = "-"
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """One curve over clients."""
+
+    result: ExperimentResult
+    label: str
+    curve: Curve
+    steps: tuple[Step, ...]
+
+
+def scaled(run: Run) -> list[Scaled]:
+    """Every curve over clients of a Run."""
+    return [
+        Scaled(result, one.label, one.curve, steps_of(run, result, one.curve))
+        for result in run.experiments
+        if result.load == CLIENTS.name
+        for one in series_of(result)
+        if one.curve is not None
+    ]
+
+
+def matrices(run: Run) -> list[Matrix]:
+    """A table a curve; none for a Run without any."""
+    return [
+        Matrix(f"{one.result.asks}: {one.label}", _HEADS, tuple(_row(one, step) for step in one.steps))
+        for one in scaled(run)
+    ]
+
+
+_HEADS = (
+    *("clients", "nodes", "together", "of linear", "fairness", "mean", "p99", "slowest client's p99"),
+    *("slowest client", "limit"),
+)
+
+
+def _row(one: Scaled, step: Step) -> tuple[str, ...]:
+    latency = step.latency_ns
+    return (
+        format_load(step.clients),
+        str(step.nodes),
+        format_quantity(step.throughput.value, step.throughput.unit, rate_word_of(one.result)),
+        format_percent(step.share_of_linear),
+        NOTHING if step.fairness is None else f"{step.fairness:.3f}",
+        NOTHING if latency is None else format_ns(latency.mean),
+        NOTHING if latency is None or latency.p99 is None else format_ns(latency.p99),
+        NOTHING if step.slowest_p99_ns is None else format_ns(step.slowest_p99_ns),
+        step.slowest or NOTHING,
+        step.limit,
+    )
+
+
+def notes(run: Run) -> list[str]:
+    """Knee and limit of each curve, a sentence or two each."""
+    return [f"{one.label}: {_knee_words(one)} {_limit_words(one)}" for one in scaled(run)]
+
+
+def _knee_words(one: Scaled) -> str:
+    curve = one.curve
+    if curve.state == "knee" and curve.knee is not None:
+        return f"Knee at {format_load(curve.knee.load)} clients."
+    if curve.state == "saturated at the first point":
+        return f"Saturated from {format_load(curve.best.load if curve.best else one.steps[0].clients)} clients on."
+    return "No knee up to " + format_load(one.steps[-1].clients) + " clients."
+
+
+def _limit_words(one: Scaled) -> str:
+    most = max(one.steps, key=lambda step: step.throughput.value)
+    return most.says if most.limit == NOT_KNOWN else f"Limit: {most.limit}. {most.says}"
+
+
+def text(run: Run, targets: Sequence[float] = ()) -> str:
+    """Every curve with its knee and its limit, and projected to these numbers of clients; empty without any."""
+    parts = []
+    far = _by_curve(run, targets)
+    for table, note, one in zip(matrices(run), notes(run), scaled(run), strict=True):
+        lines = columns([table.heads, *table.rows]).splitlines()
+        parts.append("\n".join([table.title, *(f"  {line}" for line in lines), note]) + "\n")
+        parts += [section(found) for found in far.get(_key(one.result, one.curve), ())]
+    return "\n".join(parts)
+
+
+def _by_curve(run: Run, targets: Sequence[float]) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for one in projections_of(run, list(targets)) if targets else ():
+        found.setdefault(_key(one.experiment, one.curve), []).append(one)
+    return found
+
+
+def _key(result: ExperimentResult, curve: Curve) -> str:
+    return f"{result.name} {sorted(curve.series.items())}"
+
+
+def documents(run: Run, targets: Sequence[float] = ()) -> list[dict[str, Any]]:
+    """The curves as plain JSON values, times in ns."""
+    far = _by_curve(run, targets)
+    return [
+        {
+            "experiment": one.result.name,
+            "series": one.curve.series,
+            "unit": one.curve.unit,
+            "state": one.curve.state,
+            "knee_clients": one.curve.knee.load if one.curve.knee else None,
+            "best_clients": one.curve.best.load if one.curve.best else None,
+            "limit": max(one.steps, key=lambda step: step.throughput.value).limit,
+            "steps": [plain_of(step) for step in one.steps],
+            "projections": [document_of(found) for found in far.get(_key(one.result, one.curve), ())],
+        }
+        for one in scaled(run)
+    ]
