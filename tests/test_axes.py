@@ -174,7 +174,7 @@ def test_a_new_rate_has_its_queue_and_its_advice(tmp_path: Path) -> None:
 def test_a_run_keeps_the_axes_that_matter_and_their_commands_defaults(tmp_path: Path) -> None:
     from hwdyno import experiments
 
-    host = Alike(4)
+    host = Alike(4, between=True)
     for one in experiments.all():
         if one.resource == "training":
             continue

@@ -13,6 +13,7 @@ from hwdyno.comparison.clients import over_clients
 from hwdyno.findings import explain
 from hwdyno.findings.scaling import steps_of
 from hwdyno.hosts import HostLostError
+from hwdyno.hosts.together import Patience
 from hwdyno.machine import node_of
 from hwdyno.names import without_names
 from hwdyno.plan import build
@@ -28,6 +29,7 @@ from simulation.host import SimulatedMachine
 from simulation.site import SimulatedMember, site_of_two
 from test_ranks import by_address
 from test_ranks import run_of as printed_run
+from test_runner import Memory
 
 # --- who takes part
 
@@ -75,7 +77,7 @@ def test_one_host_has_no_number_of_clients(capsys: pytest.CaptureFixture[str], t
     for words in (["storage", "scaling"], ["memory", "--clients", "1,2"]):
         assert main([*words, "--dry-run", "--path", str(tmp_path)]) == 2
         error = capsys.readouterr().err
-        assert "--clients counts hosts or ranks, and here is one" in error and error.count("\n") == 1
+        assert "--clients is for several hosts or ranks, and here is one" in error and error.count("\n") == 1
     assert main(["storage", "--dry-run", "--path", str(tmp_path)]) == 0
     assert "storage.scaling" not in capsys.readouterr().out
 
@@ -286,3 +288,37 @@ def test_ranks_make_a_curve_over_their_number(tmp_path: Path, capsys: pytest.Cap
     assert Store(store).history() and main(["scaling", "--json", "--store", str(store)]) == 0
     (found,) = json.loads(capsys.readouterr().out)
     assert [one["clients"] for one in found["steps"]] == [1, 2] and found["steps"][1]["fairness"] is not None
+
+
+def test_every_experiment_of_several_hosts_runs_and_its_points_are_repeated_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hwdyno import experiments, runner
+    from hwdyno.cli import common, memory, network, storage
+    from hwdyno.cli.main import parser_of
+    from hwdyno.findings.rule import Case
+
+    site, members = site_of_two(*four(), patience=Patience())
+    several = [one for one in experiments.all() if one.least_clients > 1]
+    assert {one.resource for one in several} == {"storage", "memory", "network"}
+    for number, member in enumerate(members):
+        member.server = (f"10.0.0.{number}", 5000)
+        member.sees = "/a/data"
+    monkeypatch.setattr(common, "this_machine", lambda args=None: site)
+    for one in several:
+        if one.kernel not in site.kernels():
+            assert one.resource == "network", "a path is simulated by itself"
+            continue
+        made = build([(one, {})], site, path=tmp_path, seed=1)
+        run = runner.run(made, site, Memory(), "run-1")
+        (result,) = run.experiments
+        assert len(result.points) == result.planned > 0 and not run.degraded
+        for place in range(len(result.points)):
+            line = Case(replace(run, job={"launcher": "mpi"}), result, place).command()
+            words = line.split()
+            assert words[:2] == ["mpirun", "-n"] and words[3] == "hwdyno"
+            args = parser_of(words[4]).read(words[5:])
+            again = {"storage": storage, "memory": memory, "network": network}[words[4]].planned(args, site)
+            (planned,) = again.experiments
+            (point,) = planned.points
+            assert {**result.points[place].parameters}.items() <= {**planned.fixed, **point}.items(), line

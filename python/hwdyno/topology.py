@@ -19,6 +19,8 @@ class Topology:
     """NUMA nodes with memory."""
     clients: int = 1
     """The hosts of the site."""
+    between: bool = False
+    """Whether they serve network measurements of each other."""
     gpus: Callable[[], int] = field(default=lambda: 0, compare=False)
     """The GPUs that can be measured; asked only where a plan may have them, since drivers take their time."""
 
@@ -65,4 +67,4 @@ class FromSite:
 
     name: str
     """For people, such as ``all processors``."""
-    values: Callable[[Topology], tuple[int, ...]]
+    values: Callable[[Topology], tuple[int | str, ...]]

@@ -260,10 +260,11 @@ def _as_rank(name: str) -> int | None:
     if name in _MEASURES:
         from hwdyno.hosts import ranks
 
+        serves = name == "network"
         if launch.rank:
-            ranks.serve(launch)
+            ranks.serve(launch, serves=serves)
         else:
-            ranks.join(launch)
+            ranks.join(launch, serves=serves)
     return OK if launch.rank else None
 
 

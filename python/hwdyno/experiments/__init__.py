@@ -63,6 +63,8 @@ class Experiment:
     """Processors below which ``hwdyno run`` leaves it out."""
     least_clients: int = 1
     """Hosts of the site below which ``hwdyno run`` and its resource's command leave it out."""
+    between: bool = False
+    """Whether it is of hosts that serve each other; then those of one host's own network are left out."""
     formerly: str = ""
     """Its name until the last release, which still selects it."""
     renamed_from: str = ""
@@ -90,7 +92,8 @@ class Experiment:
 
     def fits(self, site: Topology) -> bool:
         """Whether a site has the processors and the hosts without which it tells nothing."""
-        return self.least_processors <= site.processors and self.least_clients <= site.clients
+        fits = self.least_processors <= site.processors and self.least_clients <= site.clients
+        return fits and (self.between == site.between or not (self.between or self.resource == "network"))
 
     @property
     def words(self) -> tuple[str, str]:
@@ -107,8 +110,16 @@ ALL = FromSite("all processors", lambda site: (site.processors,))
 ALL_BUT_ONE = FromSite("all processors but one", lambda site: (max(1, site.processors - 1),))
 OF_ONE_NODE = FromSite("the processors of a NUMA node", lambda site: (max(1, site.processors // len(site.cpu_nodes)),))
 CLIENTS = FromSite("1 to all clients", lambda site: powers(1, site.clients))
+PAIRS = FromSite("each two hosts, both ways", lambda site: pairs_of(site.clients))
+SHIFTS = FromSite("every shift", lambda site: tuple(f"+{shift}" for shift in range(1, site.clients)))
+HALF = FromSite("half of the hosts on", lambda site: (f"+{site.clients // 2}",))
 CPU_NODES = FromSite("the NUMA nodes with processors", lambda site: site.cpu_nodes)
 MEMORY_NODES = FromSite("the NUMA nodes with memory", lambda site: site.memory_nodes)
+
+
+def pairs_of(hosts: int) -> tuple[str, ...]:
+    """Every ordered pair of so many hosts, as the axis ``between`` has it."""
+    return tuple(f"{one}-{other}" for one in range(hosts) for other in range(hosts) if one != other)
 
 
 def doublings(least: int) -> FromSite:

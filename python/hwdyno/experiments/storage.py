@@ -145,3 +145,18 @@ SCALING = Experiment(
     check=nonsense,
     least_clients=2,
 )
+
+SHARING = Experiment(
+    name="storage.shared_file",
+    asks="One shared file or a file for each client",
+    kernel=_KERNEL,
+    load="iodepth",
+    sweep=Sweep(rw=("write", "read"), bs=("1MiB", "4KiB"), iodepth=8, numjobs=1, shared_file=(False, True)),
+    quick=Sweep(rw="write", bs="1MiB", iodepth=8, numjobs=1, shared_file=(False, True)),
+    fixed=_DIRECT,
+    ceilings=_CEILINGS,
+    peers=_PEERS,
+    needs=("data_file",),
+    check=nonsense,
+    least_clients=2,
+)

@@ -37,6 +37,7 @@ FAMILIES = (
     "between_runs",
     "hosts",
     "scaling",
+    "ranks",
     # Curves
     "queue",
     "snia",

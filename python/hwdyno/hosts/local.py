@@ -101,14 +101,14 @@ class Local:
 class Alike(Local):
     """As many hosts as there will be, each like this machine: plans are made for them, and nothing is measured."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, *, between: bool = False) -> None:
         super().__init__()
-        self._count = count
+        self._count, self._between = count, between
 
     def topology(self) -> Topology:
         """What each of them has."""
-        return replace(super().topology(), clients=self._count)
+        return replace(super().topology(), clients=self._count, between=self._between)
 
     def kernels(self) -> dict[str, Declaration]:
         """Every kernel, with the number of those that take part."""
-        return with_clients(super().kernels(), self._count)
+        return with_clients(super().kernels(), self._count, between=self._between)

@@ -1,4 +1,4 @@
-"""Curves over clients as text, as tables of a page and as JSON: together, each of them, and what limits them."""
+"""Curves over clients, and pairs of hosts, as text, as tables of a page and as JSON."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from hwdyno.axes import CLIENTS
+from hwdyno.findings.ranks import Pair, pairs_of
 from hwdyno.findings.scaling import NOT_KNOWN, Step, plain_of, steps_of
 from hwdyno.printable import columns
 from hwdyno.report.contention import Matrix
 from hwdyno.report.projections import document_of, projections_of, section
 from hwdyno.report.rows import series_of
-from hwdyno.resources import rate_word_of
+from hwdyno.resources import find, rate_word_of
 from hwdyno.units import format_load, format_ns, format_percent, format_quantity
 from hwdyno.words import Curve, ExperimentResult, Run
 
@@ -41,11 +42,34 @@ def scaled(run: Run) -> list[Scaled]:
 
 
 def matrices(run: Run) -> list[Matrix]:
-    """A table a curve; none for a Run without any."""
+    """A table a curve, and one of each network's pairs; none for a Run without any."""
+    return [*_curves(run), *_networks(run)]
+
+
+def _curves(run: Run) -> list[Matrix]:
     return [
         Matrix(f"{one.result.asks}: {one.label}", _HEADS, tuple(_row(one, step) for step in one.steps))
         for one in scaled(run)
     ]
+
+
+def _networks(run: Run) -> list[Matrix]:
+    """From each host to each other one, where single pairs were measured."""
+    names = tuple(machine.hostname or str(at) for at, machine in enumerate(run.machines))
+    found = []
+    for result in run.experiments:
+        pairs = {(one.sender, one.receiver): _pair_words(result, one) for one in pairs_of(result, names)}
+        if pairs:
+            rows = tuple((name, *(pairs.get((name, other), NOTHING) for other in names)) for name in names)
+            way = " over loopback" if any(one.details.get("loopback") is True for one in result.points) else ""
+            found.append(Matrix(f"{result.asks}{way}", ("from", *(f"to {name}" for name in names)), rows))
+    return found
+
+
+def _pair_words(result: ExperimentResult, pair: Pair) -> str:
+    if result.kernel in find(result.resource).latency_kernels and pair.point.latency_ns is not None:
+        return format_ns(pair.point.latency_ns.mean)
+    return format_quantity(pair.point.throughput.value, pair.point.throughput.unit, rate_word_of(result))
 
 
 _HEADS = (
@@ -93,11 +117,15 @@ def text(run: Run, targets: Sequence[float] = ()) -> str:
     """Every curve with its knee and its limit, and projected to these numbers of clients; empty without any."""
     parts = []
     far = _by_curve(run, targets)
-    for table, note, one in zip(matrices(run), notes(run), scaled(run), strict=True):
-        lines = columns([table.heads, *table.rows]).splitlines()
-        parts.append("\n".join([table.title, *(f"  {line}" for line in lines), note]) + "\n")
+    for table, note, one in zip(_curves(run), notes(run), scaled(run), strict=True):
+        parts.append(_plain(table) + f"{note}\n")
         parts += [section(found) for found in far.get(_key(one.result, one.curve), ())]
-    return "\n".join(parts)
+    return "\n".join([*parts, *map(_plain, _networks(run))])
+
+
+def _plain(table: Matrix) -> str:
+    lines = columns([table.heads, *table.rows]).splitlines()
+    return "\n".join([table.title, *(f"  {line}" for line in lines)]) + "\n"
 
 
 def _by_curve(run: Run, targets: Sequence[float]) -> dict[str, list[Any]]:
