@@ -366,7 +366,7 @@ def test_a_garbled_histogram_is_refused(text: str) -> None:
 
 
 def test_512_ranks_merge_in_less_time_than_their_lines_take_to_be_read() -> None:
-    """Both on the same machine at the same time: no clock of another one decides. The bench has 20 points, in seconds."""
+    """Both on one machine at one time, so that its speed does not decide. The bench has 20 points, in seconds."""
     member = SimulatedMember("one")
     reading = member.run("storage_blocks", {"rw": "randread", "iodepth": 8, "runtime": 1.0})
     (stream,) = reading["streams"]
