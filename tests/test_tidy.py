@@ -74,7 +74,7 @@ ALLOWED: dict[str, set[str]] = {
         *("axes", "resources"),
     },
     # what leaves the machine is without names
-    "names": {"words", "axes"},
+    "names": {"words", "axes", "machine"},
     # at the wall and right of it: a Run file is all they need
     "store": {"door", "extras", "words", "foreign", "axes", "machine", "statistics", "printable", "signals"},
     "ceilings": {"words", "axes", "machine", "units"},

@@ -182,6 +182,7 @@ def _shares(readings: Sequence[Reading], counted: str, unit: str) -> tuple[HostS
 
 def _share(host: str, parts: Sequence[Mapping[str, Any]], counted: str, unit: str) -> HostShare:
     readings = [part["reading"] for part in parts if part["reading"] is not None]
+    latency = _latency(_merged_histograms(readings))
     rates = [throughput_of(one, counted) for one in readings] or [0.0]
     return HostShare(
         host=host,
@@ -194,6 +195,7 @@ def _share(host: str, parts: Sequence[Mapping[str, Any]], counted: str, unit: st
         faults=_faults(readings),
         interrupted=any(bool(one.get("interrupted")) for one in readings),
         failure=next((str(part["failure"]) for part in parts if part["failure"]), ""),
+        latency_ns=None if latency is None else latency.summary(packed=False),
     )
 
 

@@ -52,6 +52,15 @@ def geometric_mean(values: Sequence[float]) -> float:
     return math.exp(math.fsum(math.log(value) for value in values) / len(values))
 
 
+def jain(values: Sequence[float]) -> float | None:
+    """How equally some amounts are shared, from 1/n (one has all) to 1 (all alike); none where all are 0.
+
+    Jain, Chiu and Hawe, DEC Research Report TR-301, 1984: (sum x)^2 / (n sum x^2).
+    """
+    squares = math.fsum(value * value for value in values)
+    return math.fsum(values) ** 2 / (len(values) * squares) if squares else None
+
+
 def median(values: Sequence[float]) -> float:
     """The middle value, or the mean of the two in the middle."""
     ordered = sorted(values)

@@ -48,6 +48,7 @@ COMMANDS = (
     Command("audit", "hold any tool's file or published table against the laws"),
     Command("import", "store what hwdyno-engine or another tool has measured elsewhere"),
     Command("compare", "compare runs, machines, tables, makers' figures"),
+    Command("scaling", "throughput, fairness and limit by the number of clients"),
     Command("project", "project a run's curves to loads far past the measured ones"),
     Command("history", "list the stored runs; since when is what slower"),
     Command("fleet", "find the slow machine of many, and what is different about it"),
@@ -259,10 +260,11 @@ def _as_rank(name: str) -> int | None:
     if name in _MEASURES:
         from hwdyno.hosts import ranks
 
+        serves = name == "network"
         if launch.rank:
-            ranks.serve(launch)
+            ranks.serve(launch, serves=serves)
         else:
-            ranks.join(launch)
+            ranks.join(launch, serves=serves)
     return OK if launch.rank else None
 
 

@@ -72,6 +72,11 @@ class Speaker(ABC):
         return ""
 
     @property
+    def server(self) -> tuple[str, int] | None:
+        """None: an agent measures only what it is sent."""
+        return None
+
+    @property
     @abstractmethod
     def descriptor(self) -> int:
         """Where its lines are read."""
