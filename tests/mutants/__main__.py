@@ -18,7 +18,7 @@ from contextlib import suppress
 
 from mutants import resident
 from mutants.changes import Change, changes, files
-from mutants.covered import Covered, kept
+from mutants.covered import SCRATCH, Covered, kept, record
 from mutants.equal import why_equal
 from mutants.trial import killed, warm
 
@@ -111,6 +111,9 @@ def _outcomes(chosen: Sequence[Change], jobs: int) -> dict[int, str]:
     outcome: dict[int, str] = {}
     again = []
     with suppress(KeyboardInterrupt):
+        _, child = _apart(lambda report: record(jobs))
+        if os.waitpid(child, 0)[1]:
+            raise SystemExit("the tests could not be recorded")
         pipe, child = _apart(lambda report: resident.run(chosen, jobs, BUDGET_S, report))
         for number, word in _words(pipe):
             if word in {"alive", "elsewhere"}:
@@ -118,11 +121,9 @@ def _outcomes(chosen: Sequence[Change], jobs: int) -> dict[int, str]:
             else:
                 outcome[number] = word
         os.waitpid(child, 0)
-        shutil.rmtree(resident.SCRATCH, ignore_errors=True)
+        shutil.rmtree(SCRATCH, ignore_errors=True)
         print(f"{len(outcome)} changes were decided without a new import, {len(again)} were not", flush=True)
         known = kept()
-        if known is None:
-            raise SystemExit("the tests changed while they were tried")
         warm()
         parts = [
             _apart(lambda report, job=job: _anew(chosen, again[job::jobs], known, report))  # type: ignore[misc]

@@ -25,6 +25,11 @@ _COUNTS = {"len", "sum", "round", "count"}
 """Functions whose results are whole numbers, so that ``<`` and ``<=`` differ."""
 
 
+def module_of(path: str) -> str:
+    """The name that a file is imported by."""
+    return path.removeprefix("python/").removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+
+
 @dataclass(frozen=True)
 class Change:
     """One change of one line."""
@@ -44,7 +49,7 @@ class Change:
     @property
     def module(self) -> str:
         """The name that the file is imported by."""
-        return self.path.removeprefix("python/").removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+        return module_of(self.path)
 
     def code(self) -> ast.Module:
         """The module's syntax tree with this change."""

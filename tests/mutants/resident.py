@@ -19,9 +19,8 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 from mutants.changes import ROOT, Change
-from mutants.covered import KEPT, LONG, Covered, Recorder, is_cache, join, kept, key, test_files
+from mutants.covered import CHOSEN, SCRATCH, Covered, is_cache, kept, test_files
 
-SCRATCH = ROOT / "target/mutants/scratch"
 SLOWER, LEAST_S = 5.0, 15.0
 """A change under which the tests take so many times longer, and so many seconds more, hangs."""
 KILLED, ALIVE, ELSEWHERE = 1, 0, 77
@@ -70,7 +69,7 @@ def run(chosen: Sequence[Change], jobs: int, budget_s: float, report: Callable[[
         "-p",
         "no:timeout",
     ]
-    options += ["-p", "no:timeout", "-o", "addopts=", "-k", " and ".join(f"not {one}" for one in LONG)]
+    options += ["-o", "addopts=", *CHOSEN]
     os.chdir(ROOT)
     pytest.main([*options, *test_files()], plugins=[_Resident(chosen, jobs, budget_s, report)])
 
@@ -85,16 +84,9 @@ class _Resident:
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         items = {item.nodeid: item for item in session.items}
-        known = kept()
-        if known is None:
-            known = _traced(session, self.jobs)
-        if known is None:
-            raise SystemExit("the traced run of tests ended early")
-        if not self.chosen:
-            return True
         _Known.find()
         gc.freeze()
-        self._try_all(items, known)
+        self._try_all(items, kept())
         return True
 
     def _try_all(self, items: dict[str, pytest.Item], known: Covered) -> None:
@@ -159,40 +151,6 @@ def _fork(body: Callable[[], int]) -> int:
         status = body()
     finally:
         os._exit(status)
-
-
-def _traced(session: pytest.Session, jobs: int) -> Covered | None:
-    """Run the tests in forks, each the tests of some files, to learn which lines they run."""
-    before = key()
-    KEPT.parent.mkdir(parents=True, exist_ok=True)
-    names = sorted({item.path.name for item in session.items})
-    children = []
-    for job in range(jobs):
-        chosen = {name for at, name in enumerate(names) if at % jobs == job}
-        child = os.fork()
-        if not child:
-            try:
-                _record([item for item in session.items if item.path.name in chosen], session, job)
-            finally:
-                os._exit(1)
-        children.append(child)
-    statuses = [os.waitpid(child, 0)[1] for child in children]
-    if any(statuses):
-        return None
-    join(jobs, before)
-    return kept()
-
-
-def _record(items: Sequence[pytest.Item], session: pytest.Session, job: int) -> None:
-    recorder = Recorder()
-    session.config.pluginmanager.register(recorder)
-    folder = SCRATCH / f"traced-{job}"
-    _folder_at(items[0], folder)
-    for item, following in zip(items, [*items[1:], None], strict=True):
-        item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
-    recorder.keep(job)
-    shutil.rmtree(folder, ignore_errors=True)
-    os._exit(0)
 
 
 def _folder_at(item: pytest.Item, path: Path) -> None:
