@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from mutants import resident
-from mutants.changes import Change, changes, files
+from mutants.changes import Change, changes, files, thresholds
 from mutants.covered import SCRATCH, Covered, kept, record
 from mutants.equal import why_equal
 from mutants.trial import killed, warm
@@ -82,10 +82,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--least", type=float, default=0.0, help="fail where a smaller share is killed")
+    parser.add_argument("--thresholds", action="store_true", help="move named numbers by a tenth instead")
     parser.add_argument("files", nargs="*", help="parts of names of files; all where none is given")
     args = parser.parse_args()
     paths = [path for path in files() if not args.files or any(one in path for one in args.files)]
-    every = [one for path in paths for one in changes(path) if not why_equal(one)]
+    made = thresholds if args.thresholds else changes
+    every = [one for path in paths for one in made(path) if not why_equal(one)]
     chosen = random.Random(args.seed).sample(every, min(args.sample or len(every), len(every)))
     started = time.monotonic()
     outcome = _outcomes(chosen, args.jobs)

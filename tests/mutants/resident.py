@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import os
 import shutil
@@ -177,6 +178,8 @@ def _try(change: Change, items: Sequence[pytest.Item]) -> int:
 
 def patched(change: Change, functions: Sequence[FunctionType]) -> bool:
     """Give the functions of this process the code of the change; false where it is not in functions alone."""
+    if change.of_threshold:
+        return _renamed(change)
     path = str(ROOT / change.path)
     old = compile((ROOT / change.path).read_text(), path, "exec")
     pairs = list(_differing(old, compile(change.code(), path, "exec")))
@@ -191,6 +194,25 @@ def patched(change: Change, functions: Sequence[FunctionType]) -> bool:
             return False
         for one in users:
             one.__code__ = after
+    return True
+
+
+def _renamed(change: Change) -> bool:
+    """Give a name of a module its changed value wherever it was imported to; false where more than functions use it."""
+    tree, module = change.code(), sys.modules[change.module]
+    statement = next(one for one in tree.body if one.lineno <= change.line <= (one.end_lineno or one.lineno))
+    names = {one.id for one in ast.walk(statement) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+    at_import = [one for one in tree.body if one is not statement and not isinstance(one, ast.FunctionDef)]
+    at_import += [one for each in ast.walk(tree) if isinstance(each, ast.arguments) for one in each.defaults]  # type: ignore[misc]
+    if any(isinstance(one, ast.Name) and one.id in names for top in at_import for one in ast.walk(top)):
+        return False
+    space = dict(vars(module))
+    exec(compile(ast.Module([statement], []), change.path, "exec"), space)
+    before = {name: getattr(module, name) for name in names}
+    for other in list(sys.modules.values()):
+        for name in names:
+            if getattr(other, "__dict__", {}).get(name) is before[name]:
+                setattr(other, name, space[name])
     return True
 
 
