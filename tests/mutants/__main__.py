@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from mutants import resident
-from mutants.changes import Change, changes, files
-from mutants.covered import Covered, kept
+from mutants.changes import Change, changes, files, thresholds
+from mutants.covered import SCRATCH, Covered, kept, record
 from mutants.equal import why_equal
 from mutants.trial import killed, warm
 
@@ -82,10 +82,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--least", type=float, default=0.0, help="fail where a smaller share is killed")
+    parser.add_argument("--thresholds", action="store_true", help="move named numbers by a tenth instead")
     parser.add_argument("files", nargs="*", help="parts of names of files; all where none is given")
     args = parser.parse_args()
     paths = [path for path in files() if not args.files or any(one in path for one in args.files)]
-    every = [one for path in paths for one in changes(path) if not why_equal(one)]
+    made = thresholds if args.thresholds else changes
+    every = [one for path in paths for one in made(path) if not why_equal(one)]
     chosen = random.Random(args.seed).sample(every, min(args.sample or len(every), len(every)))
     started = time.monotonic()
     outcome = _outcomes(chosen, args.jobs)
@@ -111,6 +113,9 @@ def _outcomes(chosen: Sequence[Change], jobs: int) -> dict[int, str]:
     outcome: dict[int, str] = {}
     again = []
     with suppress(KeyboardInterrupt):
+        _, child = _apart(lambda report: record(jobs))
+        if os.waitpid(child, 0)[1]:
+            raise SystemExit("the tests could not be recorded")
         pipe, child = _apart(lambda report: resident.run(chosen, jobs, BUDGET_S, report))
         for number, word in _words(pipe):
             if word in {"alive", "elsewhere"}:
@@ -118,11 +123,9 @@ def _outcomes(chosen: Sequence[Change], jobs: int) -> dict[int, str]:
             else:
                 outcome[number] = word
         os.waitpid(child, 0)
-        shutil.rmtree(resident.SCRATCH, ignore_errors=True)
+        shutil.rmtree(SCRATCH, ignore_errors=True)
         print(f"{len(outcome)} changes were decided without a new import, {len(again)} were not", flush=True)
         known = kept()
-        if known is None:
-            raise SystemExit("the tests changed while they were tried")
         warm()
         parts = [
             _apart(lambda report, job=job: _anew(chosen, again[job::jobs], known, report))  # type: ignore[misc]
