@@ -31,7 +31,7 @@ STARTUP_S = 0.12
 """``hwdyno --help`` on an idle machine: how much slower it is here stretches every moment."""
 HOWS = ("INT", "INT INT", "TERM", "HUP", "KILL", "INT TERM")
 RECOVERY = ("storage", "--rw", "read", "--size", "1M", "--runtime", "10ms", "--ramp-time", "0", "--no-page", "--quiet")
-_NOT_BEGUN = "Could not import runpy module"
+_NOT_BEGUN = re.compile("Could not import runpy module|init_import_site: Failed to import the site module")
 _RESULT = re.compile(r"^[a-z_0-9]+\.\S+  .*:  ", re.MULTILINE)
 _WHOLE = {".html": b"</html>", ".png": b"IEND\xaeB`\x82", ".parquet": b"PAR1"}
 
@@ -196,7 +196,7 @@ def _end(process: subprocess.Popen[bytes], verdict: Verdict, startup: float, dir
     # Two signals that arrive while the process waits for a processor are taken in any order.
     numbers = {int(number) for number in (first, *rest)}
     # Python's own handler raises, also where the interpreter still looks for its modules: then it gives 1.
-    if is_early and (-status in numbers or (status == 1 and _NOT_BEGUN in says)):
+    if is_early and (-status in numbers or (status == 1 and _NOT_BEGUN.search(says))):
         verdict.outcome = "at its start"
         return
     if "Traceback" in says:
