@@ -72,7 +72,10 @@ ALLOWED: dict[str, set[str]] = {
         "peers",  # as a type
         # what is driven beside what: a resource names its knee
         *("axes", "resources"),
+        "kubernetes",  # the volumes of a study's pods
     },
+    # documents for a cluster, and the Runs that come back
+    "kubernetes": {"words", "units", "signals", "store"},
     # what leaves the machine is without names
     "names": {"words", "axes", "machine"},
     # at the wall and right of it: a Run file is all they need
@@ -129,6 +132,7 @@ ALLOWED: dict[str, set[str]] = {
         *("words", "axes", "machine", "units", "topology", "experiments", "plan", "workloads", "hosts", "peers"),
         *("runner", "scenarios", "store", "ceilings", "formats", "comparison", "repeatability", "findings", "report"),
         *("studies", "resources", "printable", "spelling", "signals", "door", "names", "trends", "fleet", "serve"),
+        "kubernetes",
         "_engine",  # its guard of the signals
         # to serve a measurement, and to check a file against its journal: neither is a point of a plan
         "engine",
