@@ -490,38 +490,6 @@ def test_a_mix_is_a_point_with_its_share_apart(tmp_path: Path) -> None:
     assert made.experiments[0].points[0]["rwmixread"] == 70
 
 
-BENT = SimulatedMachine(seed=3, noise=0.005, operations_s=100e3)
-
-
-def test_one_more_point_is_measured_near_the_bend(tmp_path: Path) -> None:
-    host, store = SimulatedHost(BENT), Memory()
-    run = runner.run(planned(tmp_path, host, given={"iodepth": "1..256"}), host, store, "run-1")
-    (result,) = run.experiments
-    assert [point.parameters["iodepth"] for point in result.points[:-1]] == [2**k for k in range(9)]
-    more = result.points[-1]
-    assert [note.code for note in more.notes] == ["near_the_bend"]
-    assert more.rate is not None and 0.85 < more.rate.value / BENT.law(True, False, 4096)[1] < 0.95
-    assert more.repeats >= 3 and list(more.parameters) == list(result.points[0].parameters)
-    assert result.planned == len(result.points) == 10
-    assert not any(note.code == "near_the_bend" for point in result.points[:-1] for note in point.notes)
-    assert store.points[-1][1] == more
-
-
-def test_no_point_is_added_without_a_knee_or_along_block_sizes(tmp_path: Path) -> None:
-    given: tuple[dict[str, Any], ...] = ({"iodepth": "1,2,4"}, {"iodepth": "16", "bs": "4k,16k,64k,256k,1M"})
-    for one in given:
-        host = SimulatedHost(BENT)
-        run = runner.run(planned(tmp_path, host, given=one), host, Memory(), "run-1")
-        assert len(run.experiments[0].points) == max(len(value.split(",")) for value in one.values())
-
-
-def test_a_point_near_the_bend_needs_time(tmp_path: Path) -> None:
-    host = SimulatedHost(BENT)
-    made = planned(tmp_path, host, given={"iodepth": "1..256", "runtime": "1s"}, budget_s=1e-3)
-    run = runner.run(made, host, Memory(), "run-1")
-    assert len(run.experiments[0].points) == 9
-
-
 def test_the_sampling_interval_follows_the_runtime(tmp_path: Path) -> None:
     for runtime, interval_s in (("100ms", 0.01), ("0.4s", 0.02), ("1s", 0.05), ("30s", 0.1)):
         host = Tampered(QUIET, nothing)

@@ -86,8 +86,8 @@ def main() -> None:
     parser.add_argument("files", nargs="*", help="parts of names of files; all where none is given")
     args = parser.parse_args()
     paths = [path for path in files() if not args.files or any(one in path for one in args.files)]
-    made = thresholds if args.thresholds else changes
-    every = [one for path in paths for one in made(path) if not why_equal(one)]
+    of_file = thresholds if args.thresholds else changes
+    every = [one for path in paths for one in of_file(path) if not why_equal(one)]
     chosen = random.Random(args.seed).sample(every, min(args.sample or len(every), len(every)))
     started = time.monotonic()
     outcome = _outcomes(chosen, args.jobs)

@@ -107,11 +107,11 @@ def _of_thresholds(tree: ast.Module) -> list[_Edit]:
                 continue
             if isinstance(number.value, int | float) and not _is_guard(number.value):
                 found += [_edit(number, f"{number.value!r} to {other!r}", _attribute(number, "value", other))
-                          for other in _a_tenth_off(number.value)]  # fmt: skip
+                          for other in _near(number.value)]  # fmt: skip
     return found
 
 
-def _a_tenth_off(value: float) -> tuple[float, float]:
+def _near(value: float) -> tuple[float, float]:
     if isinstance(value, int):
         step = max(1, round(0.1 * value))
         return value + step, value - step
