@@ -25,6 +25,8 @@ from signals.commands import HWDYNO, ROOT, Command, Place, environment
 
 LIMIT_S = 1.0
 """From the signal that leaves to the end of the process, without what the machine itself was late (``Control``)."""
+WRITTEN_S = 0.3
+"""From the last look for a signal to the document of the Run, on a busy machine: what comes then cuts nothing."""
 ORDERLY_S = 120.0
 """For an end that keeps everything, on a busy machine."""
 STARTUP_S = 0.12
@@ -211,7 +213,7 @@ def _end(process: subprocess.Popen[bytes], verdict: Verdict, startup: float, dir
     if leaves and verdict.took_s - verdict.late_s > LIMIT_S:
         verdict.problems.append("takes over 1 s")
     for path, run in runs:
-        if not run.interrupted and path.stat().st_mtime > sent_wall:
+        if not run.interrupted and path.stat().st_mtime > sent_wall + WRITTEN_S:
             verdict.problems.append("interrupted: false")
         if run.interrupted and not run.finished:
             verdict.problems.append("finished: null")
