@@ -33,7 +33,7 @@ STARTUP_S = 0.12
 """``hwdyno --help`` on an idle machine: how much slower it is here stretches every moment."""
 HOWS = ("INT", "INT INT", "TERM", "HUP", "KILL", "INT TERM")
 RECOVERY = ("storage", "--rw", "read", "--size", "1M", "--runtime", "10ms", "--ramp-time", "0", "--no-page", "--quiet")
-_NOT_BEGUN = re.compile("Could not import runpy module|init_import_site: Failed to import the site module")
+_NOT_BEGUN = re.compile("Could not import runpy module|Fatal Python error: init_")
 _RESULT = re.compile(r"^[a-z_0-9]+\.\S+  .*:  ", re.MULTILINE)
 _WHOLE = {".html": b"</html>", ".png": b"IEND\xaeB`\x82", ".parquet": b"PAR1"}
 
