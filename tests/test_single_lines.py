@@ -105,7 +105,7 @@ def test_a_restore_that_is_slower_at_the_most_tokens_never_breaks_even() -> None
 # --- training beside real loaders
 
 
-def beside(*peers: tuple[str, int, float, dict[str, float]], ratio: bool = True) -> list[str]:
+def findings_of_peers(*peers: tuple[str, int, float, dict[str, float]], ratio: bool = True) -> list[str]:
     """What is said of loaders: tool, its point, how many times as fast the engine is, and its details."""
     points = tuple(
         replace(training.point(number, 0.95), parameters={"accelerators": number},
@@ -123,16 +123,16 @@ def beside(*peers: tuple[str, int, float, dict[str, float]], ratio: bool = True)
 
 def test_each_loader_is_compared_at_the_most_accelerators() -> None:
     details = {"au": 0.95, "cpu_s_per_gb": 2.0}
-    says = beside(("numpy", 0, 3.0, details), ("numpy", 1, 2.0, details), ("pytorch", 0, 1.5, details))
+    says = findings_of_peers(("numpy", 0, 3.0, details), ("numpy", 1, 2.0, details), ("pytorch", 0, 1.5, details))
     assert [one.split(",")[0] for one in says] == ["With 4 accelerators", "With 1 accelerator"]
     assert "(2 times as much, 1.8 to 2.2)" in says[0]
     assert "Each GB costs 2.00 s of CPU time there and 0.50 s here." in says[0]
-    assert beside(("numpy", 0, 3.0, details), ratio=False) == []
+    assert findings_of_peers(("numpy", 0, 3.0, details), ratio=False) == []
 
 
 @pytest.mark.parametrize(("theirs", "waits"), [(0.931, False), (0.929, True)])
 def test_training_waits_for_a_loader_whose_au_is_lower(theirs: float, waits: bool) -> None:
-    (says,) = beside(("pytorch", 1, 2.0, {"au": theirs}))
+    (says,) = findings_of_peers(("pytorch", 1, 2.0, {"au": theirs}))
     assert ("training with it waits for the loader" in says) == waits
 
 
