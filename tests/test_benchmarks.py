@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from benchmarks import Target, row_of
-from benchmarks.memory import Interval, agreement
+from benchmarks import Bench, Target, row_of
+from benchmarks.memory import INTERVAL_S, LATENCY, Interval, _paced, agreement
 
 
 @pytest.mark.parametrize(
@@ -42,3 +45,19 @@ def test_two_runs_agree_where_their_intervals_meet_or_a_noise_is_named() -> None
     noisy = [*quiet[:2], {"a": Interval(2.2, 3.0, True)}]
     assert agreement(noisy) == (pytest.approx(2 / 3), 1.0)
     assert agreement(quiet[:1]) == (0.0, 0.0), "one run agrees with nothing"
+
+
+@pytest.mark.parametrize("stolen", [0.0, 0.3])
+def test_paced_traffic_is_held_to_the_law_in_the_time_that_it_had(stolen: float) -> None:
+    """Traffic that keeps the law at a clock of 3 GHz, of whose intervals others take some whole."""
+
+    def run(kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        if kernel == LATENCY:
+            return {"details": {"clock_hz": 3e9}}
+        rate = parameters["threads"] * 128 * 3e9 / (parameters["delay"] + 15)
+        intervals = [0.0 if at % 10 < 10 * stolen else rate * INTERVAL_S for at in range(100)]
+        return {"details": {}, "samples": {"bytes": [[], intervals]}}
+
+    rows = list(_paced(Bench(Path(), 3, 0.1, run, lambda _: None)))
+    assert [row.ratio for row in rows] == pytest.approx([1.0] * len(rows))
+    assert [row.what.split(",")[0] for row in rows][-1] == "traffic at a delay of 5000" and len(rows) >= 4

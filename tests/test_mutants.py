@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from mutants.changes import ROOT, _edits, changes, files
+from mutants.changes import ROOT, _edits, _of_thresholds, changes, files, thresholds
 from mutants.equal import EQUAL, why_equal
 
 SAMPLE = 10
@@ -64,3 +64,13 @@ def test_each_excuse_is_of_a_change_that_exists() -> None:
     known = {(one.path.removeprefix("python/hwdyno/"), one.text, one.what) for path in files() for one in changes(path)}
     assert not set(EQUAL) - known
     assert all(len(why) > 10 for why in EQUAL.values())
+
+
+def test_a_threshold_is_moved_a_tenth_up_and_down() -> None:
+    """Alone, in a row of them, and as a part of a size; a name that is no number stays."""
+    source = 'A = 0.5\nB: float = 10\nC, D = 2.0, "x"\nE = 128 << 20\nF = True\ndef f():\n    g = 7\n'
+    found = [edit.what for edit in _of_thresholds(ast.parse(source))]
+    assert found == ["0.5 to 0.55", "0.5 to 0.45", "10 to 11", "10 to 9", "2.0 to 2.2", "2.0 to 1.8",
+                     "128 to 141", "128 to 115"]  # fmt: skip
+    (first, *_) = thresholds("python/hwdyno/findings/laws.py")
+    assert first.of_threshold and first.code() is not None

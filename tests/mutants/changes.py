@@ -25,6 +25,11 @@ _COUNTS = {"len", "sum", "round", "count"}
 """Functions whose results are whole numbers, so that ``<`` and ``<=`` differ."""
 
 
+def module_of(path: str) -> str:
+    """The name that a file is imported by."""
+    return path.removeprefix("python/").removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+
+
 @dataclass(frozen=True)
 class Change:
     """One change of one line."""
@@ -37,6 +42,8 @@ class Change:
     what: str
     text: str
     """The line, without its indent."""
+    of_threshold: bool = False
+    """Whether it is one of ``thresholds``."""
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}: {self.what} in `{self.text}`"
@@ -44,12 +51,12 @@ class Change:
     @property
     def module(self) -> str:
         """The name that the file is imported by."""
-        return self.path.removeprefix("python/").removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+        return module_of(self.path)
 
     def code(self) -> ast.Module:
         """The module's syntax tree with this change."""
         tree = ast.parse((ROOT / self.path).read_text())
-        _edits(tree)[self.number].apply()
+        (_of_thresholds if self.of_threshold else _edits)(tree)[self.number].apply()
         return ast.fix_missing_locations(tree)
 
 
@@ -77,6 +84,38 @@ def changes(path: str) -> list[Change]:
         Change(path, number, edit.line, edit.what, lines[edit.line - 1].strip())
         for number, edit in enumerate(_edits(ast.parse(source)))
     ]
+
+
+def thresholds(path: str) -> list[Change]:
+    """Every named number of a module a tenth higher and a tenth lower, or by one where it is a small count."""
+    source = (ROOT / path).read_text()
+    lines = source.splitlines()
+    return [
+        Change(path, number, edit.line, edit.what, lines[edit.line - 1].strip(), of_threshold=True)
+        for number, edit in enumerate(_of_thresholds(ast.parse(source)))
+    ]
+
+
+def _of_thresholds(tree: ast.Module) -> list[_Edit]:
+    named = [one for one in tree.body if isinstance(one, ast.Assign | ast.AnnAssign) and one.value is not None]
+    found = []
+    for one in named:
+        values = one.value.elts if isinstance(one.value, ast.Tuple) else [one.value]
+        for value in values:
+            number = value.left if isinstance(value, ast.BinOp) else value
+            if not isinstance(number, ast.Constant) or isinstance(number.value, bool):
+                continue
+            if isinstance(number.value, int | float) and not _is_guard(number.value):
+                found += [_edit(number, f"{number.value!r} to {other!r}", _attribute(number, "value", other))
+                          for other in _near(number.value)]  # fmt: skip
+    return found
+
+
+def _near(value: float) -> tuple[float, float]:
+    if isinstance(value, int):
+        step = max(1, round(0.1 * value))
+        return value + step, value - step
+    return 1.1 * value, 0.9 * value
 
 
 def _edits(tree: ast.Module) -> list[_Edit]:

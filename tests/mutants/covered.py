@@ -3,34 +3,70 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import gc
 import hashlib
 import json
+import os
+import shutil
 import sys
 import time
-from collections import Counter, defaultdict
-from collections.abc import Generator, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from functools import lru_cache as _any_cache
+from itertools import chain
 from pathlib import Path
-from types import CodeType, FrameType
 from typing import Any
 
 import pytest
 
 from mutants.changes import ROOT, files
+from mutants.trial import Finder, warm
 
-KEPT = ROOT / "target/mutants/covered.json"
+KEPT = ROOT / "target/mutants/covered"
+SCRATCH = ROOT / "target/mutants/scratch"
 TESTS = (
-    *("advice", "audit", "axes", "caches", "ceilings", "comparison", "contention", "curves", "exact_figures"),
-    *("findings", "findings_caches", "findings_coverage", "findings_curves", "findings_hosts", "findings_memory"),
-    *("findings_published", "findings_settings", "findings_why", "formats_fio", "formats_memory", "formats_real"),
-    *("formats_tools", "imports", "kv_cache", "limits", "measurement", "network_findings", "never_fooled"),
-    *("open_loop", "power", "projection", "repeatability", "report", "roofline", "rules_apply", "samples"),
-    *("scorecard", "simulated", "simulated_core", "site", "smbios", "snia", "statistics", "studies", "studies_memory"),
-    *("study_network", "style", "thresholds", "thresholds_more", "training_findings", "trends", "units"),
-    *("users_wait", "vector_search"),
+    *("advice", "audit", "audit_public", "audit_unseen", "axes", "caches", "ceilings", "clean_direct", "compare"),
+    *(
+        "calibration",
+        "comparison",
+        "contention",
+        "curves",
+        "exact_figures",
+        "findings",
+        "findings_caches",
+        "findings_coverage",
+    ),
+    *("findings_curves", "findings_hosts", "findings_memory", "findings_published", "findings_serving"),
+    *("findings_settings", "findings_why", "fleet", "formats_fio", "formats_memory", "formats_real", "formats_serving"),
+    *(
+        "formats_tools",
+        "gpu_findings",
+        "imports",
+        "inference_findings",
+        "inference_images",
+        "kv_cache",
+        "limits",
+        "peers_loaders",
+    ),
+    *("measurement", "named_by", "network_findings", "never_fooled", "open_loop", "power", "projection"),
+    *("repeatability", "report", "resources", "roofline", "rules_apply", "samples", "scorecard", "simulated"),
+    *(
+        "simulated_core",
+        "single_lines",
+        "site",
+        "smbios",
+        "snia",
+        "statistics",
+        "studies",
+        "studies_memory",
+        "study_network",
+        "style",
+    ),
+    *("thresholds", "thresholds_more", "thresholds_rules", "training_findings", "trends", "units", "users_wait"),
+    *("vector_search",),
 )
 """The test files of what is changed."""
 LONG = (
@@ -38,16 +74,25 @@ LONG = (
     "test_a_clean_machine_has_no_contention",
     "test_a_chart_holds_at_most_eight_series_and_no_point_is_lost",
     "test_the_command_measures_this_machine",
+    "test_nothing_is_invented_in_flat_histories",
+    "test_planted_changes_are_found_at_their_run",
+    "test_runs_that_resemble_the_one_before_are_no_change",
+    "test_no_clean_direct_run_is_called_cached",
+    "test_the_workflows_commands_run",
 )
-"""Tests that take ten seconds or more, and what they find is found by others."""
-MOST_CALLS = 40
-"""Of a function by a test, whose lines are noted."""
+"""Tests that take five seconds or more, and what they find is found by others."""
+CHOSEN = ("-m", "not machine and not browser and not peer", "-k", " and ".join(f"not {one}" for one in LONG))
+"""Pytest's options for the tests that are tried: none measures this machine, so that a busy one changes nothing."""
 OF_TABLES = (
     "tests/test_thresholds.py::test_just_these_rules_degrade_their_points",
     "tests/test_thresholds.py::test_these_rules_come_first_because_they_explain_others",
 )
 """Tests that read the rules' table and run no line of a rule."""
 CACHE = type(_any_cache(len))
+RAN = "__hwdyno_ran__"
+"""What the product calls while it is recorded, before each statement."""
+PLACES = 1_000_000
+"""More than the lines of a file."""
 
 
 @dataclass
@@ -97,112 +142,189 @@ def is_cache(one: object) -> bool:
     return isinstance(one, CACHE) and str(getattr(one, "__module__", "")).startswith("hwdyno")
 
 
+def probed(path: str, number: int) -> ast.Module:
+    """A module that says before each statement of a function that it runs, as ``number * PLACES + line``."""
+    tree = ast.parse((ROOT / path).read_text())
+    for function in [one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]:
+        _probe(function.body, number)
+    return ast.fix_missing_locations(tree)
+
+
+def _probe(statements: list[ast.stmt], number: int) -> None:
+    for at in range(len(statements) - 1, -1, -1):
+        one = statements[at]
+        if isinstance(one, ast.FunctionDef | ast.ClassDef):
+            continue
+        inner = [getattr(part, name, []) for name in ("body", "orelse", "finalbody") for part in [one, *_cases(one)]]
+        for block in inner:
+            _probe(block, number)
+        is_text = isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)
+        if not is_text and not isinstance(one, ast.Global | ast.Nonlocal):
+            place = ast.Constant(number * PLACES + one.lineno)
+            called = ast.Expr(ast.Call(ast.Name(RAN, ast.Load()), [place], []))
+            statements.insert(at, ast.copy_location(called, one))
+
+
+def _cases(one: ast.stmt) -> list[Any]:
+    return [*getattr(one, "handlers", []), *getattr(one, "cases", [])]
+
+
+def _lines_of(path: str) -> dict[int, range]:
+    """By the first line of a statement: its lines, without those of the statements within."""
+    found = {}
+    for one in ast.walk(_tree(path)):
+        if isinstance(one, ast.stmt):
+            within = [inner.lineno for inner in ast.walk(one) if isinstance(inner, ast.stmt) and inner is not one]
+            end = min([line for line in within if line > one.lineno], default=(one.end_lineno or one.lineno) + 1)
+            found[one.lineno] = range(one.lineno, end)
+    return found
+
+
 class Recorder:
     """Notes the lines that each test runs: a plugin of pytest."""
 
     def __init__(self) -> None:
-        self.names = {str(ROOT / path): path for path in files()}
-        self.lines: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+        self.lines: dict[int, set[str]] = defaultdict(set)
+        """By place: the tests."""
         self.seconds: dict[str, float] = {}
-        self.fixtures: dict[str, set[tuple[str, int]]] = defaultdict(set)
-        """Lines that a fixture of several tests runs, which are lines of each of them."""
-        self.now: set[tuple[str, int]] = set()
-        self.calls: Counter[CodeType] = Counter()
+        self.fixtures: dict[str, set[int]] = {}
+        """Places that a fixture of several tests runs, which are those of each of them."""
+        self.now: set[int] = set()
         self.failed: set[str] = set()
-        self.caches: list[Any] = [one for one in gc.get_objects() if is_cache(one)]
+        self.caches: list[Any] = []
+        setattr(builtins, RAN, self.now.add)
 
-    def _called(self, frame: FrameType, event: str, arg: Any) -> Any:
-        code: CodeType = frame.f_code
-        path = self.names.get(code.co_filename)
-        if path is None:
-            return None
-        # Of what is called again and again, the first calls show the lines.
-        self.calls[code] += 1
-        if self.calls[code] > MOST_CALLS:
-            return None
-        add = self.now.add
-
-        def ran(frame: FrameType, event: str, arg: Any) -> Any:
-            add((path, frame.f_lineno))
-            return ran
-
-        add((path, frame.f_lineno))
-        return ran
+    def pytest_collection_finish(self) -> None:
+        self.caches = [one for one in gc.get_objects() if is_cache(one)]
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any, request: Any) -> Generator[None]:
         if fixturedef.scope == "function":
             yield
             return
-        outer, self.now = self.now, self.fixtures[fixturedef.argname]
-        sys.settrace(self._called)
+        outer = set(self.now)
+        self.now.clear()
         yield
-        self.now = outer
-        sys.settrace(self._called)
+        self.fixtures[fixturedef.argname] = set(self.now)
+        self.now.clear()
+        self.now.update(outer)
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None]:
         for one in self.caches:
             one.cache_clear()
-        self.now = set()
-        self.calls.clear()
+        self.now.clear()
         before = time.perf_counter()
-        sys.settrace(self._called)
         yield
-        sys.settrace(None)
         self.seconds[item.nodeid] = time.perf_counter() - before
         shared = [self.fixtures[name] for name in getattr(item, "fixturenames", ()) if name in self.fixtures]
-        for path, line in self.now.union(*shared):
-            self.lines[path][line].add(item.nodeid)
+        for place in self.now.union(*shared):
+            self.lines[place].add(item.nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
             print(f"fails without any change, and is left out: {report.nodeid}", flush=True)
             self.failed.add(report.nodeid)
 
-    def keep(self, part: int) -> None:
-        """Write what was found."""
-        lines = {path: {at: sorted(tests) for at, tests in one.items()} for path, one in self.lines.items()}
+    def kept(self) -> dict[str, object]:
+        """What was found, as it is written."""
+        by_path: dict[str, dict[int, list[str]]] = {}
+        for number, path in enumerate(files()):
+            of = {at % PLACES: sorted(tests) for at, tests in self.lines.items() if at // PLACES == number}
+            by_path[path] = {line: of[at] for at, lines in _lines_of(path).items() if at in of for line in lines}
         seconds = {test: seconds for test, seconds in self.seconds.items() if test not in self.failed}
-        _part(part).write_text(json.dumps({"lines": lines, "seconds": seconds}))
+        return {"lines": by_path, "seconds": seconds}
 
 
-def _part(number: int) -> Path:
-    return KEPT.with_name(f"part-{number}.json")
+def record(jobs: int) -> None:
+    """Run the test files whose map is not kept, each in a fork of its own."""
+    waiting = [path for path in test_files() if _read(path) is None]
+    if not waiting:
+        return
+    KEPT.mkdir(parents=True, exist_ok=True)
+    warm()
+    running: dict[int, str] = {}
+    while waiting or running:
+        while waiting and len(running) < jobs:
+            path = waiting.pop(0)
+            child = os.fork()
+            if not child:
+                _record(path)
+            running[child] = path
+        done, status = os.wait()
+        path = running.pop(done)
+        shutil.rmtree(SCRATCH / str(done), ignore_errors=True)
+        if status:
+            raise SystemExit(f"the recorded run of {path} ended with {os.waitstatus_to_exitcode(status)}")
 
 
-def join(parts: int, key: str) -> None:
-    """Make the map of what so many recorders kept."""
-    lines: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    seconds: dict[str, float] = {}
-    for number in range(parts):
-        part = json.loads(_part(number).read_text())
-        seconds |= part["seconds"]
-        for path, places in part["lines"].items():
-            for at, tests in places.items():
-                lines[path][at] += tests
-        _part(number).unlink()
-    KEPT.write_text(json.dumps({"key": key, "lines": lines, "seconds": seconds}))
+def _record(path: str) -> None:
+    """In a fork: run a test file with probes in what is changed, and keep its map."""
+    status = 1
+    try:
+        before = key(path)
+        scratch = SCRATCH / str(os.getpid())
+        scratch.mkdir(parents=True, exist_ok=True)
+        os.environ["TMPDIR"] = str(scratch)
+        os.chdir(ROOT)
+        for number, file in enumerate(files()):
+            sys.meta_path.insert(0, Finder(file, probed(file, number)))
+        recorder = Recorder()
+        options = ["-q", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "--disable-warnings"]
+        pytest.main([*options, "-o", "addopts=", f"--basetemp={scratch}/pytest", *CHOSEN, path], plugins=[recorder])
+        _file(path).write_text(json.dumps({"key": before, **recorder.kept()}))
+        status = 0
+    finally:
+        sys.stdout.flush()
+        os._exit(status)
 
 
-def key() -> str:
-    """What changes with every file that the map depends on."""
+def _file(path: str) -> Path:
+    return KEPT / f"{Path(path).stem}.json"
+
+
+@cache
+def _shared_key() -> str:
+    """What changes with every file that all maps depend on."""
     found = hashlib.sha256()
-    for path in [*map(ROOT.__truediv__, files()), *sorted((ROOT / "tests").rglob("*.py"))]:
-        if "mutants" not in path.parts:
-            found.update(path.read_bytes())
+    helpers = [one for one in sorted((ROOT / "tests").rglob("*.py")) if not one.name.startswith("test_")]
+    for one in chain(map(ROOT.__truediv__, files()), helpers):
+        if "mutants" not in one.parts:
+            found.update(one.read_bytes())
     return found.hexdigest()
 
 
-def kept() -> Covered | None:
-    """The map as kept; none where anything changed since."""
-    if not KEPT.exists():
+def key(path: str) -> str:
+    """What changes with a test file, and with every file that its map depends on."""
+    return hashlib.sha256(_shared_key().encode() + (ROOT / path).read_bytes()).hexdigest()
+
+
+def _read(path: str) -> dict[str, Any] | None:
+    """The map of a test file as kept; none where anything changed since."""
+    if not _file(path).exists():
         return None
-    found = json.loads(KEPT.read_text())
-    if found["key"] != key():
-        return None
-    lines = {path: {int(at): tests for at, tests in one.items()} for path, one in found["lines"].items()}
-    return Covered(lines, found["seconds"])
+    found: dict[str, Any] = json.loads(_file(path).read_text())
+    return found if found["key"] == key(path) else None
+
+
+def kept() -> Covered:
+    """The maps of all test files."""
+    lines: dict[str, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
+    seconds: dict[str, float] = {}
+    for part in _parts():
+        seconds |= part["seconds"]
+        for path, places in part["lines"].items():
+            for at, tests in places.items():
+                lines[path][int(at)] += tests
+    return Covered(lines, seconds)
+
+
+def _parts() -> Iterator[dict[str, Any]]:
+    for path in test_files():
+        part = _read(path)
+        if part is None:
+            raise SystemExit(f"{path} changed while changes were tried")
+        yield part
 
 
 def test_files(names: Sequence[str] = TESTS) -> list[str]:

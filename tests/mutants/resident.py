@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import os
 import shutil
@@ -19,9 +20,8 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 from mutants.changes import ROOT, Change
-from mutants.covered import KEPT, LONG, Covered, Recorder, is_cache, join, kept, key, test_files
+from mutants.covered import CHOSEN, SCRATCH, Covered, is_cache, kept, test_files
 
-SCRATCH = ROOT / "target/mutants/scratch"
 SLOWER, LEAST_S = 5.0, 15.0
 """A change under which the tests take so many times longer, and so many seconds more, hangs."""
 KILLED, ALIVE, ELSEWHERE = 1, 0, 77
@@ -56,7 +56,8 @@ class Trial:
 def run(chosen: Sequence[Change], jobs: int, budget_s: float, report: Callable[[int, str], None]) -> None:
     """Try changes; ``report`` learns of each one's number and what became of it.
 
-    A change is ``killed`` or ``hangs``, is ``alive`` or ``untested``, or shows ``elsewhere``, after a new import.
+    A change is ``killed`` or ``hangs``, is ``alive`` or ``untested``, or shows ``elsewhere``, after a new import; one
+    outside of functions that is alive may show there, too.
     """
     options = [
         "-q",
@@ -70,7 +71,7 @@ def run(chosen: Sequence[Change], jobs: int, budget_s: float, report: Callable[[
         "-p",
         "no:timeout",
     ]
-    options += ["-p", "no:timeout", "-o", "addopts=", "-k", " and ".join(f"not {one}" for one in LONG)]
+    options += ["-o", "addopts=", *CHOSEN]
     os.chdir(ROOT)
     pytest.main([*options, *test_files()], plugins=[_Resident(chosen, jobs, budget_s, report)])
 
@@ -85,16 +86,9 @@ class _Resident:
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         items = {item.nodeid: item for item in session.items}
-        known = kept()
-        if known is None:
-            known = _traced(session, self.jobs)
-        if known is None:
-            raise SystemExit("the traced run of tests ended early")
-        if not self.chosen:
-            return True
         _Known.find()
         gc.freeze()
-        self._try_all(items, known)
+        self._try_all(items, kept())
         return True
 
     def _try_all(self, items: dict[str, pytest.Item], known: Covered) -> None:
@@ -161,40 +155,6 @@ def _fork(body: Callable[[], int]) -> int:
         os._exit(status)
 
 
-def _traced(session: pytest.Session, jobs: int) -> Covered | None:
-    """Run the tests in forks, each the tests of some files, to learn which lines they run."""
-    before = key()
-    KEPT.parent.mkdir(parents=True, exist_ok=True)
-    names = sorted({item.path.name for item in session.items})
-    children = []
-    for job in range(jobs):
-        chosen = {name for at, name in enumerate(names) if at % jobs == job}
-        child = os.fork()
-        if not child:
-            try:
-                _record([item for item in session.items if item.path.name in chosen], session, job)
-            finally:
-                os._exit(1)
-        children.append(child)
-    statuses = [os.waitpid(child, 0)[1] for child in children]
-    if any(statuses):
-        return None
-    join(jobs, before)
-    return kept()
-
-
-def _record(items: Sequence[pytest.Item], session: pytest.Session, job: int) -> None:
-    recorder = Recorder()
-    session.config.pluginmanager.register(recorder)
-    folder = SCRATCH / f"traced-{job}"
-    _folder_at(items[0], folder)
-    for item, following in zip(items, [*items[1:], None], strict=True):
-        item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
-    recorder.keep(job)
-    shutil.rmtree(folder, ignore_errors=True)
-    os._exit(0)
-
-
 def _folder_at(item: pytest.Item, path: Path) -> None:
     """Let the tests' temporary folders lie here."""
     factory = item.config._tmp_path_factory  # type: ignore[attr-defined]
@@ -204,7 +164,8 @@ def _folder_at(item: pytest.Item, path: Path) -> None:
 
 def _try(change: Change, items: Sequence[pytest.Item]) -> int:
     """Whether one of these tests fails under the change, in the fork."""
-    if not patched(change, _Known.functions[str(ROOT / change.path)]):
+    how = patched(change, _Known.functions[str(ROOT / change.path)])
+    if not how:
         return ELSEWHERE
     for one in _Known.caches:
         one.cache_clear()
@@ -214,25 +175,49 @@ def _try(change: Change, items: Sequence[pytest.Item]) -> int:
     for item, following in zip(items, [*items[1:], None], strict=True):
         if any(report.failed for report in runtestprotocol(item, log=False, nextitem=following)):
             return KILLED
-    return ALIVE
+    return ALIVE if how == "functions" else ELSEWHERE
 
 
-def patched(change: Change, functions: Sequence[FunctionType]) -> bool:
-    """Give the functions of this process the code of the change; false where it is not in functions alone."""
+def patched(change: Change, functions: Sequence[FunctionType]) -> str:
+    """Make the change in this process: to ``functions``, to ``names`` of a module, or not at all (empty)."""
+    top = [one for one in change.code().body if one.lineno <= change.line <= (one.end_lineno or one.lineno)]
+    if any(isinstance(one, ast.Assign | ast.AnnAssign) for one in top):
+        return "names" if _renamed(change) else ""
     path = str(ROOT / change.path)
     old = compile((ROOT / change.path).read_text(), path, "exec")
     pairs = list(_differing(old, compile(change.code(), path, "exec")))
     if not pairs or any(before.co_flags & 2 == 0 for before, _ in pairs):  # 2: CO_NEWLOCALS, a function
-        return False
+        return ""
     for before, after in pairs:
         users = [one for one in functions if one.__code__ == before]
         # A function within a function is made anew by the outer one, whose constants hold its code.
         if not users and not any(before in outer.co_consts for outer, _ in pairs):
-            return False
+            return ""
         if any(one.__code__.co_freevars != after.co_freevars for one in users):
-            return False
+            return ""
         for one in users:
             one.__code__ = after
+    return "functions"
+
+
+def _renamed(change: Change) -> bool:
+    """Give a name of a module its changed value wherever it was imported to; false where more than functions use it."""
+    tree, module = change.code(), sys.modules[change.module]
+    statement = next(one for one in tree.body if one.lineno <= change.line <= (one.end_lineno or one.lineno))
+    names = {one.id for one in ast.walk(statement) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+    at_import: list[ast.AST] = [
+        one for one in tree.body if one is not statement and not isinstance(one, ast.FunctionDef)
+    ]
+    at_import += [one for each in ast.walk(tree) if isinstance(each, ast.arguments) for one in each.defaults]
+    if any(isinstance(one, ast.Name) and one.id in names for top in at_import for one in ast.walk(top)):
+        return False
+    space = dict(vars(module))
+    exec(compile(ast.Module([statement], []), change.path, "exec"), space)
+    before = {name: getattr(module, name) for name in names}
+    for other in list(sys.modules.values()):
+        for name in names:
+            if getattr(other, "__dict__", {}).get(name) is before[name]:
+                setattr(other, name, space[name])
     return True
 
 

@@ -16,7 +16,7 @@ from types import CodeType, ModuleType
 
 import pytest
 
-from mutants.changes import ROOT, Change
+from mutants.changes import ROOT, Change, module_of
 
 SLOWER, LEAST_S = 10.0, 60.0
 """A change under which the tests take so many times longer, and so many seconds more, hangs."""
@@ -31,18 +31,18 @@ class _Changed(SourceFileLoader):
         return compile(self.tree, self.path, "exec")
 
 
-class _Finder:
-    """Finds the changed module before anything else does."""
+class Finder:
+    """Finds a changed module before anything else does."""
 
-    def __init__(self, change: Change) -> None:
-        self.change = change
+    def __init__(self, path: str, tree: ast.Module) -> None:
+        self.path, self.tree, self.module = path, tree, module_of(path)
 
     def find_spec(self, name: str, path: object = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if name != self.change.module:
+        if name != self.module:
             return None
-        file = ROOT / self.change.path
+        file = ROOT / self.path
         loader = _Changed(name, str(file))
-        loader.tree = self.change.code()
+        loader.tree = self.tree
         inside = [str(file.parent)] if file.name == "__init__.py" else None
         return spec_from_file_location(name, file, loader=loader, submodule_search_locations=inside)
 
@@ -91,7 +91,7 @@ def _try(change: Change | None, tests: Sequence[str], scratch: str) -> None:
     status = 2
     try:
         if change is not None:
-            sys.meta_path.insert(0, _Finder(change))
+            sys.meta_path.insert(0, Finder(change.path, change.code()))
         os.chdir(ROOT)
         options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header"]
         options += ["--basetemp", f"{scratch}/pytest"]

@@ -7,10 +7,11 @@ use super::time::monotonic_ns;
 
 /// Additions in one turn of the chain's loop.
 pub const TURN: u64 = 32;
-/// Turns a try: about 2 ms at 4 GHz, long against the clock's own 20 ns and short against a time slice.
-const TURNS: u64 = 250_000;
+/// Turns a try: about 0.2 ms at 4 GHz, long against the clock's own 20 ns and shorter than the time that a busy system
+/// leaves a thread in one piece.
+const TURNS: u64 = 25_000;
 /// Tries; the fastest counts, since all that disturbs a try only makes it slower.
-const TRIES: usize = 10;
+const TRIES: usize = 100;
 
 /// Clock cycles per second, by the fastest of some tries of together about 20 ms.
 ///
@@ -52,6 +53,11 @@ mod words {
             concat!("test {turns}, {turns}\njz ", $label)
         };
     }
+    macro_rules! unless_turn {
+        ($label:literal) => {
+            concat!("dec {turns}\njz ", $label)
+        };
+    }
     macro_rules! unless_bit {
         ($bit:literal, $label:literal) => {
             concat!("test {rest:e}, 1 << ", $bit, "\njz ", $label)
@@ -72,7 +78,7 @@ mod words {
             "xorps {wide}, {one}\nmovq {turns}, {wide}\nadd {sum}, {turns}"
         };
     }
-    pub(super) use {addition, division, enter, leave, next_turn, step, unless_any, unless_bit};
+    pub(super) use {addition, division, enter, leave, next_turn, step, unless_any, unless_bit, unless_turn};
 }
 
 #[cfg(target_arch = "aarch64")]
@@ -90,6 +96,11 @@ mod words {
     macro_rules! unless_any {
         ($label:literal) => {
             concat!("cbz {turns}, ", $label)
+        };
+    }
+    macro_rules! unless_turn {
+        ($label:literal) => {
+            concat!("subs {turns}, {turns}, #1\nb.eq ", $label)
         };
     }
     macro_rules! unless_bit {
@@ -112,7 +123,9 @@ mod words {
             "eor {wide:v}.8b, {wide:v}.8b, {one:v}.8b\nfmov {turns}, {wide:d}\nadd {sum}, {sum}, {turns}"
         };
     }
-    pub(super) use {addition, addition as step, division, enter, leave, next_turn, unless_any, unless_bit};
+    pub(super) use {
+        addition, addition as step, division, enter, leave, next_turn, unless_any, unless_bit, unless_turn,
+    };
 }
 
 /// Does `turns` turns of additions, one a cycle, and hands back their sum; 0 on another architecture.
@@ -146,42 +159,45 @@ pub fn chain(_turns: u64) -> u64 {
 
 /// Divisions in a turn of a long pause.
 const DIVISIONS: u64 = 8;
+/// Where the bits of those beside whole turns begin.
+const SINGLE_DIVISIONS: u32 = 8;
 /// Cycles of a step: on x86-64 a multiplication (3 cycles on every core of today), elsewhere an addition.
 const STEP_CYCLES: u64 = if cfg!(target_arch = "x86_64") { 3 } else { 1 };
-/// The most steps that a pause has beside its turns.
-const MOST_STEPS: u64 = (1 << 8) - 1;
-/// Turns and tries by which divisions are timed: as the clock, in together about 10 ms.
-const TIMED: u64 = 1 << 12;
+/// The most steps that a pause has beside its divisions.
+const MOST_STEPS: u64 = (1 << SINGLE_DIVISIONS) - 1;
+/// Turns and tries by which divisions are timed: pieces of about 0.1 ms, in together about 20 ms.
+const TIMED: u64 = 1 << 10;
 
 /// A pause of a number of cycles: a chain of instructions, each of which waits for the one before.
 ///
-/// Whole turns of divisions, then 128, 64 … 1 steps by the bits of what is left, and on x86-64 up to two additions. A
-/// core holds a few hundred instructions that are not done: of divisions these are some thousand cycles, so that the
-/// chain goes on while an access beside it waits for memory, where multiplications would run out. Every branch goes the
-/// same way each time, so that below some thousand cycles none is mispredicted; an indirect jump into a row of steps
-/// would be, where a system forbids their prediction.
+/// Whole turns of divisions, then 4, 2 and 1 of them and 128, 64 … 1 steps by the bits of what is left, and on x86-64 up
+/// to two additions. A core holds a few hundred instructions that are not done: of divisions these are some thousand
+/// cycles, so that the chain goes on while an access beside it waits for memory, where multiplications would run out.
+/// Every branch goes the same way each time, so that below some thousand cycles none is mispredicted; an indirect jump
+/// into a row of steps would be, where a system forbids their prediction.
 #[derive(Debug, Clone, Copy)]
 pub struct Pause {
+    /// Whole turns of divisions and one; none without any division.
     turns: u64,
-    /// Steps that are left.
+    /// By bits: divisions and steps that are left then.
     rest: u64,
-    /// Additions that are left then.
+    /// Additions that are left at last.
     single: u64,
 }
 
 /// What divisions take on this core, in cycles.
 #[derive(Debug, Clone, Copy)]
-struct Divisions {
-    /// A turn of them.
-    turn: f64,
+struct Division {
+    /// One of them.
+    each: f64,
     /// On the way to them and back.
     way: f64,
 }
 
-impl Divisions {
+impl Division {
     /// Timed once: cores differ (10 to 20 cycles each, <https://agner.org/optimize/instruction_tables.pdf>).
     fn of_this_core() -> Self {
-        static FOUND: OnceLock<Divisions> = OnceLock::new();
+        static FOUND: OnceLock<Division> = OnceLock::new();
         *FOUND.get_or_init(Self::timed)
     }
 
@@ -190,7 +206,7 @@ impl Divisions {
         let mut least = [f64::INFINITY; 3];
         for _ in 0..TRIES {
             for (turns, least) in [0, 1, 5].into_iter().zip(&mut least) {
-                let pause = Pause { turns, rest: 0, single: 0 };
+                let pause = Pause::made(turns * DIVISIONS, 0, 0);
                 let start = monotonic_ns();
                 if turns == 0 {
                     black_box(chain(TIMED));
@@ -202,8 +218,8 @@ impl Divisions {
         }
         let [additions, one, five] = least;
         let cycles = |ns: f64| ns / additions * TURN as f64;
-        let turn = (cycles(five - one) / 4.0).max(DIVISIONS as f64);
-        Self { turn, way: (cycles(one) - turn).max(0.0) }
+        let each = (cycles(five - one) / (4 * DIVISIONS) as f64).max(1.0);
+        Self { each, way: (cycles(one) - each * DIVISIONS as f64).max(0.0) }
     }
 }
 
@@ -214,11 +230,26 @@ macro_rules! steps {
         std::arch::asm!(
             words::unless_any!("3f"),
             words::enter!(),
+            words::unless_turn!("4f"),
             "2:",
             ".rept 8",
             words::division!(),
             ".endr",
             words::next_turn!(),
+            "4:",
+            words::unless_bit!(10, "5f"),
+            ".rept 4",
+            words::division!(),
+            ".endr",
+            "5:",
+            words::unless_bit!(9, "6f"),
+            ".rept 2",
+            words::division!(),
+            ".endr",
+            "6:",
+            words::unless_bit!(8, "7f"),
+            words::division!(),
+            "7:",
             words::leave!(),
             "3:",
             words::unless_bit!(7, "2f"),
@@ -275,18 +306,31 @@ macro_rules! steps {
     };
 }
 
+/// How many divisions so many cycles have room for, and the cycles that are left.
+fn parts(cycles: u64, division: Division) -> (u64, u64) {
+    let divisions = ((cycles as f64 - division.way) / division.each).max(0.0) as u64;
+    let there = if divisions == 0 { 0.0 } else { division.way + divisions as f64 * division.each };
+    (divisions, (cycles as f64 - there).round() as u64)
+}
+
 impl Pause {
     /// Of `cycles` cycles.
     #[must_use]
     pub fn new(cycles: u64) -> Self {
-        Self::of(cycles, Divisions::of_this_core())
+        Self::of(cycles, Division::of_this_core())
     }
 
-    fn of(cycles: u64, divisions: Divisions) -> Self {
-        let turns = ((cycles as f64 - divisions.way) / divisions.turn).max(0.0) as u64;
-        let there = if turns == 0 { 0.0 } else { divisions.way + turns as f64 * divisions.turn };
-        let left = (cycles as f64 - there).round() as u64;
-        Self { turns, rest: (left / STEP_CYCLES).min(MOST_STEPS), single: left % STEP_CYCLES }
+    fn of(cycles: u64, division: Division) -> Self {
+        let (divisions, left) = parts(cycles, division);
+        Self::made(divisions, (left / STEP_CYCLES).min(MOST_STEPS), left % STEP_CYCLES)
+    }
+
+    fn made(divisions: u64, steps: u64, single: u64) -> Self {
+        Self {
+            turns: if divisions == 0 { 0 } else { divisions / DIVISIONS + 1 },
+            rest: ((divisions % DIVISIONS) << SINGLE_DIVISIONS) | steps,
+            single,
+        }
     }
 
     /// Goes on with the chain from its last value, and gives the next one: a pause begins when the one before ended.
@@ -335,35 +379,43 @@ mod tests {
 
     #[test]
     fn a_pause_takes_its_cycles_whatever_a_division_takes() {
-        for (turn, way) in [(104.0, 11.7), (80.0, 9.0), (117.3, 0.0), (160.0, 20.0)] {
+        for (each, way) in [(13.0, 11.7), (10.0, 9.0), (14.6, 0.0), (20.0, 20.0)] {
             for cycles in [0, 1, 2, 3, 15, 63, 64, 65, 115, 116, 127, 189, 193, 1000, 20_015] {
-                let pause = Pause::of(cycles, Divisions { turn, way });
-                let divided = if pause.turns == 0 { 0.0 } else { way + pause.turns as f64 * turn };
-                let took = divided + (pause.rest * STEP_CYCLES + pause.single) as f64;
-                assert!((took - cycles as f64).abs() <= 0.5, "{took} for {cycles} of {turn} and {way}");
-                assert!(cycles < 400 || pause.turns > 0, "{cycles} without a division");
+                let division = Division { each, way };
+                let (divisions, left) = parts(cycles, division);
+                let divided = if divisions == 0 { 0.0 } else { way + divisions as f64 * each };
+                assert!((divided + left as f64 - cycles as f64).abs() <= 0.5, "{cycles} of {each} and {way}");
+                // Few steps, so that those of many pauses are in the core at once.
+                assert!(left as f64 <= each + way + 0.5, "{left} of {cycles} without a division");
+                let (turns, rest) = (divisions / DIVISIONS, ((divisions % DIVISIONS) << 8) | (left / STEP_CYCLES));
+                let pause = Pause::of(cycles, division);
+                assert_eq!((pause.rest, pause.single), (rest, left % STEP_CYCLES));
+                assert_eq!(pause.turns, turns + u64::from(divisions > 0));
             }
         }
     }
 
     #[test]
     fn a_pause_does_all_its_steps() {
-        for (turns, rest) in [(0, 0), (0, 1), (0, 255), (1, 0), (3, 85), (1000, 170)] {
+        for (divisions, steps) in
+            [(0, 0), (0, 1), (0, 255), (1, 0), (2, 3), (4, 1), (7, 2), (8, 0), (27, 85), (8000, 170)]
+        {
             for single in 0..STEP_CYCLES {
                 let mut expected = 7_u64;
-                for _ in 0..rest {
+                for _ in 0..steps {
                     expected = if cfg!(target_arch = "x86_64") { expected.wrapping_mul(3) } else { expected + 3 };
                 }
                 // A division by one changes nothing, or the chain would differ.
-                assert_eq!(Pause { turns, rest, single }.wait(7), expected + 3 * single, "{turns} {rest} {single}");
+                let pause = Pause::made(divisions, steps, single);
+                assert_eq!(pause.wait(7), expected + 3 * single, "{divisions} {steps} {single}");
             }
         }
     }
 
     #[test]
     fn divisions_are_timed() {
-        let found = Divisions::timed();
-        assert!(found.turn.is_finite() && found.turn >= 8.0 && found.way >= 0.0, "{found:?}");
+        let found = Division::timed();
+        assert!(found.each.is_finite() && found.each >= 1.0 && found.way >= 0.0, "{found:?}");
     }
 
     #[test]
