@@ -8,18 +8,25 @@ from typing import Any
 import pytest
 import test_inference_findings as inference
 import test_training_findings as training
+from hwdyno.axes import with_field_axes
 from hwdyno.ceilings.gpu import applies as bounds_gpu
 from hwdyno.ceilings.inference import applies_to_load, raw_of
 from hwdyno.ceilings.named import link_rate
+from hwdyno.curves import _tight
+from hwdyno.curves.models import Interval
 from hwdyno.findings.between_runs import _within
+from hwdyno.findings.commands import aligned, place_of
+from hwdyno.findings.gpu import gpu_one_way
 from hwdyno.findings.inference import break_even, loads_of
 from hwdyno.findings.kv_cache import kv_no_room
+from hwdyno.findings.open_loop import rate_not_reached, users_wait
 from hwdyno.findings.rule import Case
 from hwdyno.findings.serving import serving_client_bound
 from hwdyno.findings.training_loaders import loaders_compared
 from hwdyno.findings.truth import _device_depth
 from hwdyno.findings.vector_search import vector_recall
-from hwdyno.words import ExperimentResult, Measurement, Note, PeerResult, Value
+from hwdyno.statistics import interval_of_repeats
+from hwdyno.words import Curve, ExperimentResult, Measurement, Note, OperatingPoint, PeerResult, Value
 from made_experiment import made_experiment
 from test_thresholds import base, run_of
 
@@ -105,7 +112,7 @@ def test_a_restore_that_is_slower_at_the_most_tokens_never_breaks_even() -> None
 # --- training beside real loaders
 
 
-def beside(*peers: tuple[str, int, float, dict[str, float]], ratio: bool = True) -> list[str]:
+def compared(*peers: tuple[str, int, float, dict[str, float]], ratio: bool = True) -> list[str]:
     """What is said of loaders: tool, its point, how many times as fast the engine is, and its details."""
     points = tuple(
         replace(training.point(number, 0.95), parameters={"accelerators": number},
@@ -123,16 +130,16 @@ def beside(*peers: tuple[str, int, float, dict[str, float]], ratio: bool = True)
 
 def test_each_loader_is_compared_at_the_most_accelerators() -> None:
     details = {"au": 0.95, "cpu_s_per_gb": 2.0}
-    says = beside(("numpy", 0, 3.0, details), ("numpy", 1, 2.0, details), ("pytorch", 0, 1.5, details))
+    says = compared(("numpy", 0, 3.0, details), ("numpy", 1, 2.0, details), ("pytorch", 0, 1.5, details))
     assert [one.split(",")[0] for one in says] == ["With 4 accelerators", "With 1 accelerator"]
     assert "(2 times as much, 1.8 to 2.2)" in says[0]
     assert "Each GB costs 2.00 s of CPU time there and 0.50 s here." in says[0]
-    assert beside(("numpy", 0, 3.0, details), ratio=False) == []
+    assert compared(("numpy", 0, 3.0, details), ratio=False) == []
 
 
 @pytest.mark.parametrize(("theirs", "waits"), [(0.931, False), (0.929, True)])
 def test_training_waits_for_a_loader_whose_au_is_lower(theirs: float, waits: bool) -> None:
-    (says,) = beside(("pytorch", 1, 2.0, {"au": theirs}))
+    (says,) = compared(("pytorch", 1, 2.0, {"au": theirs}))
     assert ("training with it waits for the loader" in says) == waits
 
 
@@ -173,3 +180,74 @@ def test_a_low_recall_is_advised_twice_the_search(recall: float, found: bool) ->
     assert (verdict is not None) == found
     if verdict is not None:
         assert verdict.evidence["search_list"] == 50 and verdict.weight == pytest.approx(1 - recall)
+
+
+@pytest.mark.parametrize(
+    ("values", "skewed"), [([1.0, 3.0], False), ([1.0, 3.0, 9.0], True), ([-1.0, 1.0, 2.0], False)]
+)
+def test_two_repeats_or_negative_ones_are_not_called_skewed(values: list[float], skewed: int) -> None:
+    assert bool(interval_of_repeats(values, "bytes/s")[1]) == bool(skewed)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "tight"), [(None, 1.01, False), (0.99, None, False), (0.99, 1.01, True), (0.5, 1.01, False)]
+)
+def test_a_ceiling_is_tight_with_both_ends_near(low: float | None, high: float | None, tight: bool) -> None:
+    assert _tight(Interval(1.0, low, high)) == tight
+
+
+def test_accelerators_wait_for_the_rest_of_their_time() -> None:
+    found = training.findings(training.point(1, 0.6))["training_au"]
+    assert "accelerators wait 40% of the time" in found.says
+
+
+@pytest.mark.parametrize(
+    ("blocks", "whole"),
+    [("100,5000", "4096,8192"), ("100,200", 4096), ("4k,8k", "4k,8k"), ("100..4k", "100..4k"), (100, 4096), (512, 512)],
+)
+def test_direct_blocks_are_advised_in_whole_pages(blocks: str | int, whole: str | int) -> None:
+    assert aligned({"direct": True, "bs": blocks})["bs"] == whole
+    assert aligned({"direct": False, "bs": blocks})["bs"] == blocks
+
+
+@pytest.mark.parametrize(
+    ("resource", "path", "place"),
+    [
+        ("storage", "/data/hwdyno.data", "/data/hwdyno.data"),
+        ("training", "/data/hwdyno-set", "/data"),
+        ("storage", "/data/hwdyno-run-1/file", "/data"),
+        ("training", "/data/other", "/data/other"),
+    ],
+)
+def test_the_place_of_what_hwdyno_made_is_the_folder_around_it(resource: str, path: str, place: str) -> None:
+    result = made_experiment(f"{resource}.x", resource, "?", "threads", "", (base(),), fixed={"path": path})
+    assert place_of(replace(run_of(base()), command="hwdyno run"), result) == place
+
+
+@pytest.mark.parametrize(
+    ("ways", "found"), [((), 0), (("host-to-device",), 0), (("host-to-device", "device-to-host"), 1)]
+)
+def test_one_path_for_both_ways_needs_each_of_them(ways: tuple[str, ...], found: int) -> None:
+    points = tuple(
+        replace(base(), parameters={"operation": way, "memory": "pinned", "block": 1 << 26},
+                throughput=Value(1e9, "bytes/s", 0.99e9, 1.01e9))
+        for way in ("both-ways", *ways)
+    )  # fmt: skip
+    result = made_experiment("gpu.copy", "gpu", "?", "block", "gpu_copy", points, fixed={})
+    assert (gpu_one_way(case_of(result)) is not None) == bool(found)
+
+
+def test_a_rate_of_which_nothing_was_served_has_no_waits() -> None:
+    point = replace(base(), parameters={"rate": 1e6}, rate=Value(10.0, "operations/s"), operations=10**6)
+    result = with_field_axes(ExperimentResult("storage.rate", "storage", "?", "rate", "storage_blocks", (point,)))
+    curve = Curve(series={}, load="rate", points=(0,), unit="operations/s", model="",
+                  floor=OperatingPoint(1e6, 10.0, 1e5, True, ""))  # fmt: skip
+    assert users_wait(replace(case_of(result), curve=curve)) is None
+
+
+def test_the_less_of_a_rate_was_reached_the_graver_it_is() -> None:
+    point = replace(base(), parameters={"rw": "randread", "bs": 4096, "rate": 1e4}, operations=10**6,
+                    rate=Value(7e3, "operations/s"), notes=(Note("rate_not_reached", "70% was reached"),))  # fmt: skip
+    result = with_field_axes(ExperimentResult("storage.rate", "storage", "?", "rate", "storage_blocks", (point,)))
+    found = rate_not_reached(case_of(result))
+    assert found is not None and found.weight == pytest.approx(0.3)
