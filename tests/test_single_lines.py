@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,8 @@ from hwdyno.ceilings.gpu import applies as bounds_gpu
 from hwdyno.ceilings.inference import applies_to_load, raw_of
 from hwdyno.ceilings.named import link_rate
 from hwdyno.curves import _tight
+from hwdyno.curves.knee import Knee
+from hwdyno.curves.loaded import loaded_curve
 from hwdyno.curves.models import Interval
 from hwdyno.findings.between_runs import _within
 from hwdyno.findings.commands import aligned, place_of
@@ -251,3 +254,20 @@ def test_the_less_of_a_rate_was_reached_the_graver_it_is() -> None:
     result = with_field_axes(ExperimentResult("storage.rate", "storage", "?", "rate", "storage_blocks", (point,)))
     found = rate_not_reached(case_of(result))
     assert found is not None and found.weight == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(("fall", "loss"), [(0.5, 0.5), (0.0, 0.0)])
+def test_a_curve_that_falls_loses_what_its_last_load_is_below_the_ceiling(fall: float, loss: float) -> None:
+    """By the square root of the load past 16: a half at 64."""
+    one = Interval(1.0, None, None)
+    knee = Knee(ceiling=one, crossing=one, p=one, top=1.0, one=1.0, gain=one, requests=True, fall=fall, bend=16.0,
+                most=64.0)  # fmt: skip
+    assert knee.loss == pytest.approx(loss, abs=0.03)
+    assert knee.peak_load == (16.0 if fall else math.inf)
+
+
+def test_a_load_that_moved_nothing_is_no_point_of_the_loaded_latency() -> None:
+    points = [(1e9, 100.0), (2e9, 101.0), (4e9, 104.0), (6e9, 110.0), (8e9, 130.0)]
+    rates, latencies = ([one[at] for one in points] for at in (0, 1))
+    plain = loaded_curve(rates, latencies)
+    assert plain is not None and plain == loaded_curve([0.0, *rates, 9e9], [100.0, *latencies, 0.0])

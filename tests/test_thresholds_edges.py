@@ -10,6 +10,7 @@ import pytest
 import test_training_findings as training
 from hwdyno.findings.between_runs import between_runs
 from hwdyno.findings.children import unequal_jobs
+from hwdyno.findings.claims import CLAIM, claim_exceeded, flops_per_core, formula_yields_other, line_rate_in_bytes
 from hwdyno.findings.compute import _undisturbed, _wider_apart, linpack_share
 from hwdyno.findings.contention import Cell, cause_of
 from hwdyno.findings.coverage import small_region
@@ -152,6 +153,43 @@ def _dlio(apart: float) -> bool:
     return "less AU by its own work" in found.says
 
 
+# --- claimed ceilings of a study
+
+
+def claim(text: str, value: float, unit: str, resource: str, measured: float = 0.0, stated: str = "") -> Case:
+    point = replace(base(), parameters={"claim": text, "study": "s"}, throughput=Value(value, unit),
+                    details={"claimed_unit": stated or unit})  # fmt: skip
+    claims = made_experiment(f"{resource}.claims", resource, "?", "claim", CLAIM, (point,), fixed={})
+    other = replace(base(), parameters={"rw": "randread"}, throughput=Value(measured, unit))
+    found = made_experiment(f"{resource}.x", resource, "?", "iodepth", "x", (other,), fixed={"study": "s"})
+    run = Run("x", "", None, (Machine(),), "", "", (claims, found))
+    return Case(run, claims, 0)
+
+
+def _per_core(text: str) -> bool:
+    return flops_per_core(claim(text, 1e12, "FLOP/s", "gpu")) is not None
+
+
+def _cores(count: float) -> bool:
+    return _per_core(f"{count:.0f} cores x 1.5 GHz x 64 FLOP")
+
+
+def _not_in_bits(off: float) -> bool:
+    return line_rate_in_bytes(claim("10", 1e10 * (1 + off), "bytes/s", "network", stated="GB/s")) is None
+
+
+def _product(off: float) -> bool:
+    return formula_yields_other(claim("8 x 3.2 GT/s x 2", 51.2e9 * (1 + off), "bytes/s", "memory")) is not None
+
+
+def _exceeded(ratio: float) -> bool:
+    return bool(claim_exceeded(claim("x", 1e9, "bytes/s", "storage", ratio * 1e9)))
+
+
+def test_a_gpus_core_is_only_accused_with_a_factor_of_its_own() -> None:
+    assert _per_core("1024 cores x 1.5 GHz x 64 FLOP") and not _per_core("1024 cores x 1.5 GHz")
+
+
 # What is seen, a number at which it is not, and one at which it is.
 THRESHOLDS: list[tuple[str, Sees, float, float]] = [
     ("a peer without an interval is slower", _off, 1.099, 1.101),
@@ -178,6 +216,10 @@ THRESHOLDS: list[tuple[str, Sees, float, float]] = [
     ("runs differ", _runs, 0.0199, 0.0201),
     ("few reads", _few_reads, 200, 199),
     ("a loader's own work", _dlio, 0.0199, 0.0201),
+    ("cores of a GPU", _cores, 127, 128),
+    ("no line rate", _not_in_bits, 0.0199, 0.0201),
+    ("a product", _product, 0.0199, 0.0201),
+    ("a claim was exceeded", _exceeded, 1.0099, 1.0101),
 ]
 
 
