@@ -42,6 +42,13 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     GIVEN.clear()
 
 
+@pytest.fixture(autouse=True)
+def volatile(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs of simulated machines need not outlive the power: waiting for the disk took a third of their time."""
+    if request.node.get_closest_marker("machine") is None:
+        monkeypatch.setattr(os, "fsync", lambda _file: None)
+
+
 SIMULATED = ("test_findings", "test_never_fooled", "test_training_findings", "test_network_findings", "test_open_loop")
 """How the modules begin whose Runs are simulated: a dry run of what they advise needs nothing of a test's own."""
 SURVEYED = lru_cache(maxsize=8)(engine.survey)

@@ -11,6 +11,7 @@ from hwdyno.hosts.local import Local
 from hwdyno.plan import BY_PROFILE, Planned
 from hwdyno.runner.declared import kept_declaration
 from hwdyno.sweep import Sweep
+from hwdyno.topology import Topology
 from hwdyno.words import ExperimentResult
 
 KERNELS = Local().kernels()
@@ -34,3 +35,7 @@ def made_experiment(*args: Any, **named: Any) -> ExperimentResult:
     }
     declaration = kept_declaration(planned, given - NOT_GIVEN, result.fixed)
     return ExperimentResult(*args, **{**named, "declaration": declaration})
+
+
+ON_ONE_HOST = tuple(one for one in experiments.all() if one.fits(Topology(64)))
+"""The experiments that need no second host; tests/test_scaling.py has the others."""

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import test_rules_apply as rules_apply
 from advised import commands_in, not_taken, outcome_of, refused, shape, words_of
-from hwdyno import engine, experiments
+from hwdyno import engine
 from hwdyno.cli import resource
 from hwdyno.cli.main import main, parser_of
 from hwdyno.experiments import Experiment
@@ -27,6 +27,7 @@ from hwdyno.plan import Plan, Planned, build
 from hwdyno.runner.declared import kept_declaration
 from hwdyno.statistics import interval
 from hwdyno.words import ExperimentResult, Fault, Latency, Measurement, Note, Parameters, Run, Samples
+from made_experiment import ON_ONE_HOST
 from simulated_runs import experiment, run_of
 from simulation.host import SimulatedMachine
 
@@ -94,7 +95,7 @@ def bare(parameters: Parameters, value: float = 1e9, unit: str = "bytes/s", **mo
     return replace(made, **more)
 
 
-@pytest.mark.parametrize("one", experiments.all(), ids=lambda one: one.name)
+@pytest.mark.parametrize("one", ON_ONE_HOST, ids=lambda one: one.name)
 def test_a_point_is_repeated_by_its_own_kernel_and_parameters(one: Experiment, tmp_path: Path) -> None:
     for profile in ("quick", "standard"):
         found = planned(one, profile)
@@ -163,7 +164,7 @@ def troubled(found: Planned) -> ExperimentResult:
     return result_of(found, tuple(points))
 
 
-@pytest.mark.parametrize("one", experiments.all(), ids=lambda one: one.name)
+@pytest.mark.parametrize("one", ON_ONE_HOST, ids=lambda one: one.name)
 def test_every_advised_command_is_taken_as_it_is_pasted(one: Experiment, tmp_path: Path) -> None:
     run = Run("r", "", None, (Machine(cpu=Cpu(threads=2)),), "quick", "hwdyno run", (troubled(planned(one, "quick")),))
     count = 0
@@ -262,7 +263,7 @@ def everything() -> Iterator[Run]:
                     yield from of_commands(other)
         if result.resource == "storage":
             yield from of_commands(in_small_blocks(run))
-    for one in experiments.all():
+    for one in ON_ONE_HOST:
         yield Run(
             "r", "", None, (Machine(cpu=Cpu(threads=2)),), "quick", "hwdyno run", (troubled(planned(one, "quick")),)
         )

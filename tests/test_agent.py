@@ -57,7 +57,7 @@ def killed(agent: Agent, how: signal.Signals = signal.SIGKILL) -> None:
 
 
 def measured(site: Together, path: Path, name: str, given: dict[str, Any]) -> Run:
-    made = plan.build([(experiments.find(name)[0], given)], site, path=path, seed=5)
+    made = plan.build([(experiments.find(name)[0], given)], site, path=path, seed=5, budget_s=1.0)
     return runner.run(made, site, Memory(), "run-1", explain=explain)
 
 
@@ -248,7 +248,7 @@ def test_the_command_line_measures_the_agents_that_are_named(engine: str, tmp_pa
     command = [sys.executable, "-m", "hwdyno", "memory", "--operation", "read", "--threads", "1", "--working-set", "1M"]
     environment = {**os.environ, "HWDYNO_AGENTS": f"{engine} serve; {engine} serve"}
     done = subprocess.run(
-        [*command, "--runtime", "0.05", "--json", "--out", str(tmp_path)],
+        [*command, "--runtime", "0.05", "--budget", "1s", "--json", "--out", str(tmp_path)],
         env=environment, cwd=tmp_path, capture_output=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode in {0, 3}, done.stderr

@@ -79,7 +79,9 @@ def gone(mark: str, within_s: float = 10.0) -> bool:
 def test_fio_stands_beside_a_storage_run_of_two_agents(engine: str, tmp_path: Path) -> None:
     with agents(engine) as (site, _):
         given = {"iodepth": "1", "size": "8M", "runtime": "0.2", "direct": "0", "ioengine": "psync", "rw": "randread"}
-        made = plan.build([(experiments.find("storage.iodepth")[0], given)], site, path=tmp_path, seed=5, peers=True)
+        made = plan.build(
+            [(experiments.find("storage.iodepth")[0], given)], site, path=tmp_path, seed=5, peers=True, budget_s=1.0
+        )
         run = runner.run(made, site, Memory(), "run-1", peers=[FIO], explain=explain)
         assert not [why for why in run.degraded if "fio" in why], run.degraded
         (result,) = run.experiments[0].peers
@@ -256,7 +258,7 @@ def test_a_file_of_a_host_is_checked_there(engine: str, tmp_path: Path) -> None:
 @pytest.mark.peer("sysbench")
 @needs(peers.find("sysbench").version() is not None, "sysbench is not here")
 def test_the_command_line_compares_two_agents_with_a_memory_peer(engine: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "hwdyno", "memory", "grid", "--operation", "read", "--threads", "1"]
+    command = [sys.executable, "-m", "hwdyno", "memory", "grid", "--operation=read", "--threads=1", "--budget=1s"]
     environment = {**os.environ, "HWDYNO_AGENTS": f"{engine} serve; {engine} serve"}
     done = subprocess.run(
         [*command, "--working-set", "1M", "--runtime", "0.05", "--peers", "--json", "--out", str(tmp_path)],

@@ -15,7 +15,7 @@ from hwdyno.axes import FIELD, read_share, shares_joined, shares_split
 from hwdyno.experiments import Experiment
 from hwdyno.findings import explain
 from hwdyno.findings.rule import label_of, load_words
-from hwdyno.hosts.local import Local
+from hwdyno.hosts.local import Alike, Local
 from hwdyno.plan import Given, build
 from hwdyno.report import charts, page
 from hwdyno.runner.declared import kept_declaration
@@ -174,7 +174,7 @@ def test_a_new_rate_has_its_queue_and_its_advice(tmp_path: Path) -> None:
 def test_a_run_keeps_the_axes_that_matter_and_their_commands_defaults(tmp_path: Path) -> None:
     from hwdyno import experiments
 
-    host = Local()
+    host = Alike(4, between=True)
     for one in experiments.all():
         if one.resource == "training":
             continue

@@ -11,6 +11,7 @@ import time
 
 import pytest
 from hwdyno import engine, experiments, workloads
+from hwdyno.axes import with_clients
 
 
 def test_the_stub_says_what_the_bridge_has() -> None:
@@ -61,7 +62,7 @@ def test_every_kernel_and_workload_declares_what_its_axes_are_and_what_it_change
 
 
 def test_a_load_has_a_role_or_a_reason_for_none() -> None:
-    known = engine.kernels() | workloads.all()
+    known = with_clients(engine.kernels() | workloads.all(), 4, between=True)
     for experiment in experiments.all():
         if known[experiment.kernel].axis(experiment.load).role == "label":
             assert experiment.load in LABELS_AS_LOADS, experiment.name

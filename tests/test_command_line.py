@@ -23,7 +23,7 @@ from hwdyno.hosts.local import Local
 from hwdyno.store import Store, from_json
 from simulation.host import SimulatedHost, SimulatedMachine
 
-SMALL = ["--size", "16M", "--runtime", "50ms", "--ramp-time", "0", "--no-page"]
+SMALL = ["--budget", "1s", "--size", "16M", "--runtime", "50ms", "--ramp-time", "0", "--no-page"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "python"), "COLUMNS": "100"}
 
 

@@ -29,7 +29,7 @@ from hwdyno.words import Run
 
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(180)]
 
-SHORT = ["--runtime", "80ms", "--ramp-time", "0s", "--size", "4M", "--quiet", "--no-page", "--json"]
+SHORT = ["--budget", "1s", "--runtime", "80ms", "--ramp-time", "0s", "--size", "4M", "--quiet", "--no-page", "--json"]
 NO_HOME = {"HOME": None, "XDG_DATA_HOME": None, "HWDYNO_HOME": None}
 C_LOCALE = {"LANG": "C", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
@@ -146,7 +146,7 @@ def test_a_store_that_is_full_at_each_page_is_named_and_keeps_what_fits(
     for pages in (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 26, 40, 64, 256):
         with mounted("tmpfs", tmp_path / f"{pages}", "-t", "tmpfs", "-o", f"size={pages * 4}k") as small:
             monkeypatch.setenv("HWDYNO_HOME", str(small / "home"))
-            words = ["storage", "--path", str(data), "--rw", "randread", "--runtime", "40ms", "--ramp-time", "0s"]
+            words = ["storage", "--path", str(data), "--rw=randread", "--runtime=40ms", "--budget=1s", "--ramp-time=0"]
             status = main([*words, "--size", "1M", "--quiet", "--no-page"])
             printed, left = capfd.readouterr(), list((small / "home").rglob("*"))
             suffixes = {path.suffix for path in left if path.parent.name == "runs"}

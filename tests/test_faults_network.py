@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -159,8 +160,7 @@ engine.run("network_server", {"bind": "127.0.0.2", "port": int(sys.argv[1]), "ru
 """
 UDP_STATES = {**STATES, "the first stream is open": 2}
 """As the states above; in the last one the server dies by its answer to the first of two streams' datagrams."""
-DEATHS = {"killed": signal.SIGKILL, "frozen": signal.SIGSTOP}
-"""A process that is killed, whose ports refuse from then on, and a machine that is gone without a word."""
+DIRECTIONS = ("up", "down", "both")
 
 
 class DyingProcess:
@@ -287,13 +287,29 @@ def udp(port: int, **more: Any) -> tuple[dict[str, Any] | None, str, float]:
     return reading, "", time.monotonic() - began_s
 
 
-@pytest.mark.parametrize("death", DEATHS)
-@pytest.mark.parametrize("direction", ["up", "down", "both"])
+@pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("state", UDP_STATES)
-def test_a_server_of_datagrams_that_dies_at_each_state_is_named(state: str, direction: str, death: str) -> None:
+def test_a_server_of_datagrams_that_is_killed_at_each_state_is_named(state: str, direction: str) -> None:
+    the_death_is_named(state, direction, signal.SIGKILL)
+
+
+def test_a_server_of_datagrams_that_freezes_at_each_state_is_named() -> None:
+    """A machine that is gone without a word; several at a time, because each client waits as long as its patience."""
+    cases = [(state, direction, signal.SIGSTOP) for state in UDP_STATES for direction in DIRECTIONS]
+    with ThreadPoolExecutor(8) as pool:
+        ended = [(case, pool.submit(the_death_is_named, *case)) for case in cases]
+    failed = [(case, error) for case, one in ended if (error := one.exception()) is not None]
+    assert not failed, failed
+
+
+def the_death_is_named(state: str, direction: str, death: signal.Signals) -> None:
+    """Runs a short test with datagrams against a server that dies then, and looks at what is said of it.
+
+    A process that is killed has ports that refuse from then on, and one that is stopped swallows all.
+    """
     opening = state == "the first stream is open"
     more = {"answers": 1} if opening else {"after_s": 0.1 if state == "TEST_RUNNING" else 0.0}
-    with DyingProcess(UDP_STATES[state], DEATHS[death], **more) as server:
+    with DyingProcess(UDP_STATES[state], death, **more) as server:
         reading, says, took_s = udp(server.port, direction=direction, streams=2)
         assert server.dead.is_set(), "the test was over before"
     assert took_s < 20

@@ -216,16 +216,13 @@ def test_fio_plot_makes_its_charts_of_our_document_and_logs(place: Path) -> None
         "16m",
     ]
     command += [
-        "--runtime",
-        "0.3",
-        "--log",
-        "1",
-        "--fio-dir",
-        "plots",
+        "--runtime=0.3",
+        "--budget=2s",
+        "--log=1",
+        "--fio-dir=plots",
         "--quiet",
         "--no-page",
-        "--output-format",
-        "fio-json",
+        "--output-format=fio-json",
     ]
     assert main(command) in {0, 3}
     tool = _fio_plot()

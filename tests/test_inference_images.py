@@ -46,7 +46,7 @@ def words(place: Path, *more: str) -> list[str]:
 
 @pytest.mark.machine
 def test_images_come_from_storage_and_each_stage_is_timed(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*words(place, "--threads", "1,2", "--runtime", "300ms"), "--json", "--no-page"]) in {0, 3}
+    assert main([*words(place, "--threads", "1,2", "--runtime=300ms", "--budget=2s"), "--json", "--no-page"]) in {0, 3}
     run = json.loads(capsys.readouterr().out)
     (result,) = run["experiments"]
     assert len(result["points"]) == 4

@@ -26,7 +26,7 @@ CHECKPOINT = ("--checkpoint", "llama3-8b", "--scale", "0.0005", "--ranks", "1")
 MODEL = ("--cold", "raw", "--model", "tiny")
 IMAGES = ("--images", "4", "--threads", "1")
 KV_CACHE = ("--kv-cache", "llama3.1-8b", "--users", "1", "--scale", "0.0005", "--runtime", "50ms")
-NEXT = ("storage", "--rw", "read", "--size", "1M", "--runtime", "10ms", "--ramp-time", "0", "--no-page", "--quiet")
+NEXT = ("storage", "--rw=read", "--size=1M", "--runtime=10ms", "--budget=1s", "--ramp-time=0", "--no-page", "--quiet")
 
 
 @pytest.fixture
@@ -64,7 +64,9 @@ def test_the_folder_of_a_killed_run_goes_with_the_next_of_any_kind(place: Path, 
 @pytest.mark.parametrize("words", [WITH_PLAIN_READS, INDEX], ids=lambda words: words[-1])
 def test_the_same_command_makes_it_anew_and_removes_it(place: Path, words: tuple[str, ...]) -> None:
     killed(place, *words)
-    assert main([command_of(words), *words, "--runtime", "50ms", "--path", str(place), "--no-page", "--quiet"]) in {
+    assert main(
+        [command_of(words), *words, "--runtime=50ms", "--budget=1s", "--path", str(place), "--no-page", "--quiet"]
+    ) in {
         0,
         3,
     }

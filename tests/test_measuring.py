@@ -202,16 +202,16 @@ def until_measuring(process: subprocess.Popen[str]) -> None:
 
 @pytest.mark.machine
 def test_two_commands_at_once_both_notice_and_one_alone_does_not(folder: Path) -> None:
-    first = begun(folder, "first", "2s")
+    first = begun(folder, "first", "1s")
     until_measuring(first)
-    second = begun(folder, "second", "300ms")
+    second = begun(folder, "second", "300ms", "--budget", "1s")
     for process, other in ((second, first), (first, second)):
         run, errors = ended(process)
         assert errors.count("Another hwdyno run measures on this machine") == 1
         assert f"(pid {other.pid})" in errors
         assert "another_run" in rules_of(run.findings)
         assert any("another_run" in point.why for result in run.experiments for point in result.points)
-    run, errors = ended(begun(folder, "alone", "100ms"))
+    run, errors = ended(begun(folder, "alone", "100ms", "--budget", "1s"))
     assert "Another hwdyno run" not in errors and "another_run" not in rules_of(run.findings)
 
 

@@ -31,7 +31,7 @@ def under(kernel: str, *words: str, cwd: Path) -> subprocess.CompletedProcess[st
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_storage_is_measured_with_one_line_on_what_is_missing(kernel: str, tmp_path: Path) -> None:
-    words = ("--rw", "randread,randwrite", "--iodepth", "4", "--size", "4M", "--runtime", "50ms", "--path", ".")
+    words = ("--rw", "randread,randwrite", "--iodepth=4", "--size=4M", "--runtime=50ms", "--budget=1s", "--path", ".")
     done = under(kernel, "storage", *words, "--json", "--no-page", "--store", "store", cwd=tmp_path)
     assert done.returncode in {0, 3}, done.stderr
     (experiment,) = json.loads(done.stdout)["experiments"]
@@ -43,7 +43,7 @@ def test_storage_is_measured_with_one_line_on_what_is_missing(kernel: str, tmp_p
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_an_engine_that_was_asked_for_and_is_missing_is_one_line(kernel: str, tmp_path: Path) -> None:
-    words = ("--rw", "randread", "--ioengine", "io_uring", "--size", "4M", "--runtime", "50ms", "--path", ".")
+    words = ("--rw", "randread", "--ioengine=io_uring", "--size=4M", "--runtime=50ms", "--budget=1s", "--path", ".")
     done = under(kernel, "storage", *words, "--quiet", "--no-page", "--store", "store", cwd=tmp_path)
     if USED[kernel] == "io_uring":
         assert done.returncode in {0, 3}, done.stderr
@@ -54,7 +54,7 @@ def test_an_engine_that_was_asked_for_and_is_missing_is_one_line(kernel: str, tm
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_memory_compute_and_the_machine_need_no_new_call(kernel: str, tmp_path: Path) -> None:
-    short = ("--runtime", "20ms", "--seed", "1", "--no-page", "--quiet", "--store", "store")
+    short = ("--runtime", "20ms", "--budget=1s", "--seed", "1", "--no-page", "--quiet", "--store", "store")
     for words in (
         ("machine",),
         ("compute", "--isa", "scalar", "--operation", "fma", "--precision", "double", *short),

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hwdyno import experiments, plan
 from hwdyno.hosts.local import Local
+from hwdyno.topology import Topology
 from hwdyno.words import UserError
 from simulation.host import SimulatedHost
 
@@ -14,7 +15,7 @@ KERNELS = HOST.kernels()
 
 
 def built(name: str = "storage.iodepth", given: dict[str, Any] | None = None, **how: Any) -> plan.Plan:
-    chosen = [(one, given or {}) for one in experiments.find(name) if one.kernel in KERNELS]
+    chosen = [(one, given or {}) for one in experiments.find(name) if one.kernel in KERNELS and one.fits(Topology(64))]
     return plan.build(chosen, HOST, **how)
 
 

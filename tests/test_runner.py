@@ -15,6 +15,7 @@ from hwdyno import experiments, plan, runner, signals
 from hwdyno.runner.point import PointInWork
 from hwdyno.sweep import Sweep
 from hwdyno.words import Measurement, PeerResult, Run, UserError
+from made_experiment import ON_ONE_HOST
 from simulation.host import SimulatedHost, SimulatedMachine
 
 
@@ -482,7 +483,7 @@ def test_the_shared_parameters_are_told_once_with_the_place_and_the_seed(tmp_pat
 
 def test_every_experiment_of_the_catalogue_runs(tmp_path: Path) -> None:
     host, store = SimulatedHost(QUIET), Memory()
-    chosen = [(one, {}) for one in experiments.all() if one.kernel in host.kernels()]
+    chosen = [(one, {}) for one in ON_ONE_HOST if one.kernel in host.kernels()]
     made = plan.build(chosen, host, path=tmp_path, budget_s=900.0, seed=1)
     run = runner.run(made, host, store, "run-1")
     assert not run.degraded
@@ -550,7 +551,7 @@ def test_a_budget_is_kept_within_a_fifth(
     host = Slow(overhead_s)
     for module in (allowance, session):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: host.clock_s))
-    chosen = [(one, {}) for one in experiments.all() if one.kernel == "storage_blocks"]
+    chosen = [(one, {}) for one in ON_ONE_HOST if one.kernel == "storage_blocks"]
     made = plan.build(chosen, host, path=tmp_path, budget_s=budget_s, seed=1, profile="standard")
     run = runner.run(made, host, Memory(), "run-1")
     assert host.clock_s <= 1.2 * budget_s + overhead_s

@@ -287,7 +287,7 @@ def test_one_more_scenario_is_one_file(
     try:
         assert main(["training", "--help-all"]) == 0
         assert "--spin TIMES" in capsys.readouterr().out
-        words = ["training", "--spin", "0.01,0.02", "--path", str(place)]
+        words = ["training", "--spin", "0.01,0.02", "--budget=1s", "--path", str(place)]
         assert main([*words, "--dry-run"]) == 0
         assert "file: to spin beside: writes 4.1 kB" in capsys.readouterr().out
         assert main([*words, "--no-page", "--quiet"]) in {0, 3}
@@ -436,7 +436,7 @@ def test_what_is_there_of_a_data_set_is_not_counted_again(place: Path, capsys: p
 def test_a_journal_is_named_with_its_bytes(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     journal = place.parent / "journal"
     words = ["--rw", "randwrite", "--bs", "4k", "--numjobs", "2", "--size", "4M", "--journal", str(journal)]
-    words += ["--ioengine", "psync", "--direct", "0", "--iodepth", "1", "--runtime", "50ms", "--path", str(place)]
+    words += ["--ioengine=psync", "--direct=0", "--iodepth=1", "--runtime=50ms", "--budget=1s", "--path", str(place)]
     words += ["--verify", "crc32c"]
     assert main(["storage", *words, "--dry-run"]) == 0
     (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("journal:"))

@@ -179,7 +179,7 @@ def test_a_site_has_what_each_of_its_hosts_has() -> None:
     )
     assert site.topology().processors == 4
     numa = [Topology(8, (0, 1), (0, 1, 2)), Topology(4, (1,), (1, 2)), Topology(6, (1, 3), (2, 3))]
-    assert Topology.common(numa) == Topology(4, (1,), (2,))
+    assert Topology.common(numa) == Topology(4, (1,), (2,), clients=3)
     same = Together([SimulatedMember("a"), SimulatedMember("a"), SimulatedMember("b")])
     assert [machine.hostname for machine in same.machines()] == ["a", "a#2", "b"]
 

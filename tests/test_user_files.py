@@ -21,7 +21,7 @@ from hwdyno.words import UserError
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(120)]
 
 MINE = b"the only copy of a thesis\n"
-READS = ("--rw", "read", "--bs", "64k", "--size", "16M", "--runtime", "0.05", "--profile", "quick")
+READS = ("--budget", "1s", "--rw", "read", "--bs", "64k", "--size", "16M", "--runtime", "0.05", "--profile", "quick")
 VECTORS = (
     *("--vector-search", "ivf", "--vectors", "300", "--dim", "8", "--queries", "5", "--runtime", "0.05"),
     *("--quiet", "--no-page"),
@@ -29,7 +29,7 @@ VECTORS = (
 CHECKPOINT = ("--checkpoint", "llama3-8b", "--scale", "0.0001", "--ranks", "1", "--quiet", "--no-page")
 KV_CACHE = (
     *("--kv-cache", "llama3.1-8b", "--scale", "0.0005", "--users", "1", "--capacity", "64M", "--think", "0"),
-    *("--runtime", "0.1", "--quiet", "--no-page"),
+    *("--runtime", "0.1", "--budget", "1s", "--quiet", "--no-page"),
 )
 YAML = """
 model: {{name: "{name}"}}
@@ -243,7 +243,7 @@ def test_a_dangling_link_named_as_a_jobs_file_stays(place: Path, capsys: pytest.
 
 
 def test_a_journal_never_goes_through_a_link(place: Path, thesis: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    writes = ["--rw", "write", "--bs", "64k", "--size", "16M", "--runtime", "0.05", "--verify", "crc32c", "--path", "."]
+    writes = ["--rw=write", "--bs=64k", "--size=16M", "--runtime=0.05", "--budget=1s", "--verify=crc32c", "--path=."]
     command = ["storage", *writes, "--quiet", "--no-page", "--journal"]
     assert main([*command, "ended"]) in {0, 3}
     capsys.readouterr()

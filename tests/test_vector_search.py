@@ -202,7 +202,7 @@ def test_the_command_builds_searches_reports_and_leaves_nothing(
         "--path",
         str(place),
     ]
-    shorter = ["--queries", "20", "--threads", "1,2", "--runtime", "0.05"]
+    shorter = ["--budget", "1s", "--queries", "20", "--threads", "1,2", "--runtime", "0.05"]
     assert main([*options, *shorter, "--json", "--no-page", "--quiet"]) in {0, 3}
     run = json.loads(capsys.readouterr().out)
     names = [one["name"].removeprefix("inference.vector_search.") for one in run["experiments"]]

@@ -93,6 +93,51 @@ ALONE = "none"
 """Its value without a load."""
 
 
+CLIENTS = replace(
+    _count("clients", 100_000, workers=True), means="ranks or hosts of this start that take part, the first ones"
+)
+"""The load axis over the hosts of a site, which every kernel has there."""
+
+
+SHARED_FILE = Axis(
+    "shared_file", title="shared file", kind="flag", default=False,
+    means="all hosts use one file, each a region of its own, instead of a file each",
+)  # fmt: skip
+"""Of a site of several hosts: whether they have a file each. Both are as long for each host."""
+BETWEEN = Axis(
+    "between", kind="text", default="",
+    means="which host sends to which: 0-3 is host 0 to host 3 alone, +2 each host to the second one after it",
+)  # fmt: skip
+"""Of a site whose hosts serve each other: the direction of ``up``."""
+_OF_A_FILE = {"path", "offset", "size"}
+
+
+def axes_of_a_site(names: Collection[str], hosts: int, *, between: bool) -> tuple[Axis, ...]:
+    """What a kernel with axes of these names has more of on so many hosts; ``between``: that serve each other."""
+    found = [replace(CLIENTS, most=hosts)]
+    if set(names) >= _OF_A_FILE:
+        found.append(SHARED_FILE)
+    if between and {"server", "port"} <= set(names):
+        found.append(replace(BETWEEN, default=f"+{hosts // 2}"))
+    return tuple(found)
+
+
+def with_clients(kernels: Mapping[str, Declaration], count: int, *, between: bool = False) -> dict[str, Declaration]:
+    """The kernels as a site of so many hosts has them: with the number of those that take part as an axis."""
+    return {
+        name: replace(one, axes=(*one.axes, *axes_of_a_site(one.names, count, between=between)))
+        for name, one in kernels.items()
+    }
+
+
+def why_not_here(name: str) -> str:
+    """Why a single host has no such axis, and what mends it; empty for any other axis."""
+    if name not in {CLIENTS.name, SHARED_FILE.name, BETWEEN.name}:
+        return ""
+    option = name.replace("_", "-")
+    return f"--{option} is for several hosts or ranks, and here is one; start several: mpirun -n 4 hwdyno …"
+
+
 def declarations_of(kernels: Iterable[Mapping[str, Any]]) -> dict[str, Declaration]:
     """The declarations by their kernels' names, as an engine states them in JSON."""
     return {str(kernel["name"]): _declaration_of(kernel) for kernel in kernels}

@@ -346,6 +346,12 @@ class Settings:
     """The checks of a kernel built or started for debugging, such as ``lockdep``; empty for a usual one."""
 
 
+def node_of(host: str) -> str:
+    """The node that a host of a site is on: a rank's name ends in its number."""
+    name, rank, number = host.rpartition(" rank ")
+    return name if rank and number.isdecimal() else host
+
+
 @dataclass(frozen=True, slots=True)
 class Machine:
     """One host that was measured: its parts, its limits, and its conditions before the first point."""

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from hwdyno.axes import is_loopback
+from hwdyno.machine import node_of
 from hwdyno.words import Run
 
 T = TypeVar("T")
@@ -90,9 +91,13 @@ def _stand_ins(runs: Sequence[Run]) -> dict[str, str]:
     ]
     servers = _distinct(server for run in runs for server in _servers(run))
     given = {name: f"server-{at}" for at, name in enumerate(servers, 1)}
-    for at, name in enumerate(_distinct(hosts), 1):
-        given[name] = f"host-{at}"
-        given.setdefault(name.partition(" rank ")[0].partition(".")[0], f"host-{at}")
+    known = _distinct(hosts)
+    for at, node in enumerate(dict.fromkeys(map(node_of, known)), 1):
+        given[node] = f"host-{at}"
+        given.setdefault(node.partition(".")[0], f"host-{at}")
+    for name in known:
+        node = node_of(name)
+        given[name] = given[node] + name.removeprefix(node)
     places = [(one.storage.path, one.storage.mount_point, one.storage.source) for run in runs for one in run.machines]
     texts = [text for some in (*places, [run.command for run in runs]) for text in some if text]
     users = _distinct(user for text in texts for user in _HOME.findall(text))

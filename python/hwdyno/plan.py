@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from hwdyno import experiments as catalogue
 from hwdyno import foreign
-from hwdyno.axes import write_share
+from hwdyno.axes import why_not_here, write_share
 from hwdyno.experiments import Experiment
 from hwdyno.samples import repeats_that_show
 from hwdyno.spelling import hint
@@ -388,6 +388,8 @@ def build(
     if len(set(names)) < len(names):
         raise UserError(f"an experiment is named twice: {', '.join(sorted({n for n in names if names.count(n) > 1}))}")
     kernels, topology = target.kernels(), target.topology()
+    if topology.clients > 1 and (name := next((one.name for one, _ in chosen if one.kernel not in kernels), "")):
+        raise UserError(f"{name} is measured on one host only, and this site has several hosts; start it on one")
     sited = [(_at(experiment, topology), given) for experiment, given in chosen]
     planned = tuple(_plan_one(experiment, given, kernels, how, load) for experiment, given in sited)
     return Plan(
@@ -449,7 +451,7 @@ def _plan_one(experiment: Experiment, given: Given, kernels: Kernels, how: Profi
 
 def _known(name: str, declared: Mapping[str, Axis], kernel: str) -> Axis:
     if name not in declared:
-        raise UserError(f"{kernel} has no parameter '{name}'; {hint(name, declared)}")
+        raise UserError(why_not_here(name) or f"{kernel} has no parameter '{name}'; {hint(name, declared)}")
     return declared[name]
 
 
@@ -473,8 +475,9 @@ def _typed(sweep: Sweep, declared: Mapping[str, Axis], kernel: str) -> Sweep:
     return Sweep.of_blocks(
         tuple(
             {
-                name: tuple(parse_value(value, _known(name, declared, kernel)) for value in values)
+                name: tuple(parse_value(value, axis) for value in values)
                 for name, values in block.items()
+                for axis in (_known(name, declared, kernel),)
             }
             for block in sweep.blocks
         )
@@ -579,7 +582,7 @@ def _entry(entry: Any, path: Path) -> list[tuple[Experiment, Given]]:
 def select(names: Sequence[str] | None, target: Target) -> list[tuple[Experiment, Given]]:
     """The experiments with the given names or resources; without names, the defaults of ``hwdyno run``."""
     site = target.topology()
-    usual = [one for one in catalogue.all() if one.usual and one.least_processors <= site.processors]
+    usual = [one for one in catalogue.all() if one.usual and one.fits(site)]
     if not names:
         kernels = target.kernels()
         here = [one for one in usual if one.kernel in kernels]

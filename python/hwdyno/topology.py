@@ -17,6 +17,10 @@ class Topology:
     """NUMA nodes with processors; node 0 where the system lists none."""
     memory_nodes: tuple[int, ...] = (0,)
     """NUMA nodes with memory."""
+    clients: int = 1
+    """The hosts of the site."""
+    between: bool = False
+    """Whether they serve network measurements of each other."""
     gpus: Callable[[], int] = field(default=lambda: 0, compare=False)
     """The GPUs that can be measured; asked only where a plan may have them, since drivers take their time."""
 
@@ -36,6 +40,7 @@ class Topology:
         """What every one of these hosts has: one point runs on all of them."""
         first, *rest = hosts
         return cls(
+            clients=len(hosts),
             processors=min(one.processors for one in hosts),
             cpu_nodes=tuple(node for node in first.cpu_nodes if all(node in one.cpu_nodes for one in rest)) or (0,),
             memory_nodes=tuple(n for n in first.memory_nodes if all(n in one.memory_nodes for one in rest)) or (0,),
@@ -62,4 +67,4 @@ class FromSite:
 
     name: str
     """For people, such as ``all processors``."""
-    values: Callable[[Topology], tuple[int, ...]]
+    values: Callable[[Topology], tuple[int | str, ...]]

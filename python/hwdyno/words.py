@@ -163,6 +163,8 @@ class HostShare:
     interrupted: bool = False
     failure: str = ""
     """Why it has no part in some of the repeats; empty where it has one in each."""
+    latency_ns: Latency | None = None
+    """Of its own operations, without the histogram, which is in the point's whole one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("findings", "curves", "ceilings", "statistics.py", "samples.py")
+ROOMS = ("findings", "curves", "ceilings", "statistics", "samples.py")
 """What is changed, in ``python/hwdyno``."""
 _BOUNDARY: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
 _OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {

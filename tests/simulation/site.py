@@ -44,6 +44,9 @@ class SimulatedMember(SimulatedHost):
         self._reading: dict[str, Any] = {}
 
     boot = ""
+    server: tuple[str, int] | None = None
+    sees = ""
+    """How the name of another host's file ends that it has before it, too."""
     descriptor: int | None = None
 
     def survey(self, path: Path | None = None) -> Machine:
@@ -144,6 +147,8 @@ class SimulatedMember(SimulatedHost):
     def size_of(self, path: str) -> int:
         """As long as it was laid out."""
         self._alive()
+        if self.sees and path.endswith(self.sees):
+            return 1 << 30
         return self.lengths[path]
 
     def release(self, scratch: Scratch) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from hwdyno.machine import node_of
 from hwdyno.units import format_bytes_s, format_value, plural, positive
 from hwdyno.words import Ceiling, ExperimentResult, Measurement, Parameters, Run
 
@@ -20,12 +22,19 @@ SET_BY_HYPERVISORS = {"virtio_net", "vmxnet3", "xen_netfront", "vif", "netfront"
 def of_path(run: Run, result: ExperimentResult) -> tuple[Ceiling, ...]:
     """A ceiling for each kind of measured point, by the interface that leads to the other end."""
     processors = run.machine.cpu.threads or 0
+    nodes = len({node_of(machine.hostname or "") for machine in run.machines})
     found: dict[str, Ceiling] = {}
     for point in result.points:
         parameters = {**result.fixed, **point.parameters}
         made = _copies(parameters, point, processors) if point.details.get("loopback") else _wire(parameters, point)
         if made is not None:
             found.setdefault(made.metric, made)
+    if nodes > 1:
+        # Each host sends through an interface of its own.
+        return tuple(
+            replace(one, value=one.value * nodes, label=f"{nodes} hosts, each like {one.label}")
+            for one in found.values()
+        )
     return tuple(found.values())
 
 

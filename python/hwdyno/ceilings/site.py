@@ -1,18 +1,19 @@
-"""Ceilings of several hosts together: the sum of each host's, where it is known for every host."""
+"""Ceilings of several hosts together: the sum of each node's, where it is known for every node."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from hwdyno.machine import Machine
+from hwdyno.machine import Machine, node_of
 from hwdyno.units import format_value
 from hwdyno.words import Ceiling
 
 
 def summed(machines: Sequence[Machine], of_one: Callable[[Machine], tuple[Ceiling, ...]]) -> tuple[Ceiling, ...]:
-    """The ceilings of these hosts together; for one host, its own ceilings."""
-    each = [of_one(machine) for machine in machines]
+    """The ceilings of these hosts together; for one host, its own ceilings. Ranks of one node share what it has."""
+    nodes = {node_of(machine.hostname or str(at)): machine for at, machine in enumerate(machines)}
+    each = [of_one(machine) for machine in nodes.values()]
     if len(each) == 1:
         return each[0]
     found = []

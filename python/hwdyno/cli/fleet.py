@@ -5,17 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hwdyno.cli.help import Help
 from hwdyno.cli.main import BELOW, OK
-from hwdyno.cli.sources import add_store
+from hwdyno.cli.sources import add_store, runs_in
 from hwdyno.words import UserError
 
 if TYPE_CHECKING:
-    from hwdyno.store import Entry, Figure, Store, TeamStore
+    from hwdyno.store import Entry, Figure
     from hwdyno.words import Run
 
     Row = tuple[Entry, Sequence[Figure]]
@@ -66,34 +66,6 @@ def _given(names: Sequence[str], where: str | None) -> tuple[list[Row], Callable
     """The figures of the Runs that are named, and what reads one again by its entry's path. Raises ``UserError``."""
     from hwdyno.store import entry_of, figures_of
 
-    runs = dict(_runs(names, where))
+    runs = dict(runs_in(names, where))
     rows: list[Row] = [(entry_of(run, Path(path)), figures_of(run)) for path, run in runs.items()]
     return rows, runs.__getitem__
-
-
-def _runs(names: Sequence[str], where: str | None) -> Iterator[tuple[str, Run]]:
-    from hwdyno.cli.sources import loaded
-    from hwdyno.store import open_store
-
-    store = open_store(where)
-    for name in names:
-        folder = Path(name)
-        if not folder.is_dir():
-            yield name, loaded(name, where)
-            continue
-        documents = sorted((folder / "runs" if (folder / "runs").is_dir() else folder).glob("*.json"))
-        if not documents:
-            raise UserError(f"{folder} has no Run documents (*.json); name a folder that has some")
-        for path in documents:
-            if (run := _read(store, path)) is not None:
-                yield str(path), run
-
-
-def _read(store: Store | TeamStore, path: Path) -> Run | None:
-    from hwdyno.store import StoreError
-
-    try:
-        return store.load(path)
-    except StoreError as error:
-        sys.stderr.write(f"hwdyno: {error}\n")
-        return None

@@ -43,11 +43,13 @@ COMMANDS = (
     Command("inference", "measure a model's start from storage, its decoding, KV cache and vector search"),
     Command("together", "measure what resources cost each other when they run together"),
     Command("slurm", "write a batch script that measures on the nodes of a Slurm job"),
+    Command("kubernetes", "measure in pods of a cluster: manifests, a run, its clean-up"),
     Command("study", "reproduce a published study on this machine"),
     Command("report", "show a run again; write its page, images and tables"),
     Command("audit", "hold any tool's file or published table against the laws"),
     Command("import", "store what hwdyno-engine or another tool has measured elsewhere"),
     Command("compare", "compare runs, machines, tables, makers' figures"),
+    Command("scaling", "throughput, fairness and limit by the number of clients"),
     Command("project", "project a run's curves to loads far past the measured ones"),
     Command("history", "list the stored runs; since when is what slower"),
     Command("fleet", "find the slow machine of many, and what is different about it"),
@@ -259,10 +261,11 @@ def _as_rank(name: str) -> int | None:
     if name in _MEASURES:
         from hwdyno.hosts import ranks
 
+        serves = name == "network"
         if launch.rank:
-            ranks.serve(launch)
+            ranks.serve(launch, serves=serves)
         else:
-            ranks.join(launch)
+            ranks.join(launch, serves=serves)
     return OK if launch.rank else None
 
 

@@ -23,11 +23,16 @@ MOST_LOAD = 1e9
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hwdyno project``."""
     parser.add_argument("run", metavar="RUN", nargs="?", default=LATEST, help="a run's id, a file, or last")
+    add_loads(parser)
+    parser.add_argument("--json", action="store_true", help="print the projections as JSON")
+    parser.add_argument("--store", metavar="DIR", help="folder of the stored Runs (default $HWDYNO_HOME)")
+
+
+def add_loads(parser: argparse.ArgumentParser) -> None:
+    """The option for the loads to project to."""
     parser.add_argument(
         "--load", default="100,1000,10000", metavar="VALUES", help="loads to project to [100,1000,10000]"
     )
-    parser.add_argument("--json", action="store_true", help="print the projections as JSON")
-    parser.add_argument("--store", metavar="DIR", help="folder of the stored Runs (default $HWDYNO_HOME)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -35,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     from hwdyno.report.projections import document_of, projections_of, section
 
     run = loaded(args.run, args.store)
-    found = projections_of(run, _loads(args.load))
+    found = projections_of(run, loads_of(args.load))
     if not found:
         raise UserError(
             f"{run.id} has no curve along a number of requests, clients or threads; measure one, such as: "
@@ -48,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     return OK
 
 
-def _loads(text: str) -> list[float]:
+def loads_of(text: str) -> list[float]:
     """The loads of the option, in order; raises ``UserError`` for what is none."""
     try:
         loads = {float(word) for word in text.split(",")}

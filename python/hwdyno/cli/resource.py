@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hwdyno.axes import LARGEST_INTEGER
+from hwdyno.axes import BETWEEN, CLIENTS, LARGEST_INTEGER, SHARED_FILE, axes_of_a_site
 from hwdyno.cli import common
 from hwdyno.cli.main import Parser
 from hwdyno.experiments import Experiment
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 Kernels = str | tuple[str, ...]
+MOST_HOSTS = 100_000
 
 
 def add_axes(
@@ -46,6 +47,8 @@ def add_axes(
     group = parser.add_argument_group("axes", "one value or many: 4k,16k,1M   1..1024   randread,randrw:70")
     titled = {name: title for title, names in (groups or {}).items() for name in names}
     _declare(parser, group, [axis for axis in axes.values() if axis.name not in titled], leave_out, defaults)
+    if CLIENTS.name not in axes:
+        _declare(parser, group, axes_of_a_site(axes, MOST_HOSTS, between=True), leave_out, {})
     group.add_argument("--load", metavar="AXIS", help="axis of the curves (default: the one with most values)")
     for title, members in (groups or {}).items():
         mine = [axis for axis in axes.values() if axis.name in members]
@@ -70,6 +73,7 @@ def _add_more_axes(
     known = common.this_machine().kernels()
     there = {axis for name in _each(declared_by) if name in known for axis in known[name].names}
     axes = known[kernel].axes if kernel in known else ()
+    there |= {CLIENTS.name, SHARED_FILE.name, BETWEEN.name}
     _declare(parser, parser.add_argument_group(title), axes, {*leave_out, *there}, {})
 
 

@@ -53,7 +53,11 @@ def run(args: argparse.Namespace) -> int:
         if not 1 <= value <= MOST_NODES:
             raise UserError(f"{name} {value} must be from 1 to {MOST_NODES}")
     words = ["run", str(args.plan)] if args.plan is not None else list(args.pasted)
-    limit_s = parse_duration(args.time) if args.time else SPARE * _estimated_s(words) + START_S
+    limit_s = (
+        parse_duration(args.time)
+        if args.time
+        else SPARE * estimated_s(words, args.nodes * args.ranks_per_node) + START_S
+    )
     sys.stdout.write(script(words, args.nodes, args.ranks_per_node, limit_s, args.partition))
     return OK
 
@@ -85,13 +89,13 @@ def script(words: list[str], nodes: int, ranks_per_node: int, limit_s: float, pa
     return "\n".join(lines) + "\n"
 
 
-def _estimated_s(words: list[str]) -> float:
-    """What a dry run of the command estimates, with the processors of this machine; raises ``UserError``."""
-    from hwdyno.hosts.local import Local
+def estimated_s(words: list[str], ranks: int) -> float:
+    """What a dry run of the command estimates for so many ranks, each like this machine; raises ``UserError``."""
+    from hwdyno.hosts.local import Alike
 
     if words[0] not in elsewhere.COMMANDS:
         raise UserError(f"'{words[0]}' is not for several nodes; use one of {', '.join(elsewhere.COMMANDS)}")
-    host = Local()
+    host = Alike(ranks)
     scenario = elsewhere.scenario_of(words, host)
     if scenario.preparations:
         name = scenario.plan.experiments[0].experiment.name

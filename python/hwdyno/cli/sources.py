@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from hwdyno.words import UserError
 
 if TYPE_CHECKING:
+    from hwdyno.store import Store, TeamStore
     from hwdyno.words import Ceiling, ExperimentResult, Run
 
 STDIN = "-"
@@ -98,6 +99,34 @@ def loaded(name: str, where: str | None, given: Ceilings | None = None, maps: Ma
         if not maps and not _is_foreign(Path(name)):
             raise
     return findings.explain(merged(sources_of([name], maps or {}), given))
+
+
+def runs_in(names: Sequence[str], where: str | None) -> Iterator[tuple[str, Run]]:
+    """The Runs that are named, and those of each folder that is, with what each was read by; raises ``UserError``."""
+    from hwdyno.store import open_store
+
+    store = open_store(where)
+    for name in names:
+        folder = Path(name)
+        if not folder.is_dir():
+            yield name, loaded(name, where)
+            continue
+        documents = sorted((folder / "runs" if (folder / "runs").is_dir() else folder).glob("*.json"))
+        if not documents:
+            raise UserError(f"{folder} has no Run documents (*.json); name a folder that has some")
+        for path in documents:
+            if (run := _read(store, path)) is not None:
+                yield str(path), run
+
+
+def _read(store: Store | TeamStore, path: Path) -> Run | None:
+    from hwdyno.store import StoreError
+
+    try:
+        return store.load(path)
+    except StoreError as error:
+        sys.stderr.write(f"hwdyno: {error}\n")
+        return None
 
 
 def head_of(path: Path) -> str:

@@ -96,6 +96,12 @@ class _Point:
         return json.dumps([self.result.kernel, self.facts], sort_keys=True)
 
 
+def points_with_facts(run: Run) -> Iterator[tuple[ExperimentResult, Measurement, Parameters]]:
+    """Each valid point of a Run with all that tells it from others."""
+    for one in _points(run, _defaults(run)):
+        yield one.result, one.point, one.facts
+
+
 def _defaults(run: Run) -> dict[tuple[str, str], Scalar]:
     """What a kernel takes for an axis that is not given, so that a later version's new axis parts nothing."""
     return {(one.kernel, axis.name): axis.default for one in run.experiments for axis in one.declaration.axes}

@@ -119,7 +119,7 @@ class Knee:
             if high > self.peak_load:
                 high = self.peak_load
                 break
-        for _ in range(100):
+        while high > low * (1 + 1e-12):
             middle = math.sqrt(low * high)
             low, high = (middle, high) if self.at(middle) < target else (low, middle)
         return high

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 ROUNDS = 30
 CONVERGED = 1e-6
-"""A step that lowers every cost by less than this share ends the fit."""
+"""The fit ends when each cost was once lowered by less than this share."""
 
 
 def fit(
@@ -34,6 +34,7 @@ def fit(
     damping = np.full(len(here), 1e-3)
     fitted, slopes = model(here)
     cost = _cost(fitted - data, here, weights, scale, pull)
+    done = np.zeros(len(here), bool)
     for _ in range(ROUNDS):
         residuals = fitted - data
         robust = weights / np.sqrt(1 + (residuals / scale) ** 2)
@@ -58,7 +59,7 @@ def fit(
         here = np.where(better[:, None], tried, here)
         fitted = np.where(better[:, None], then, fitted)
         slopes = np.where(better[:, None, None], then_slopes, slopes)
-        done = (better & (gained <= CONVERGED * (cost + 1e-12))) | (damping >= 1e6)
+        done |= (better & (gained <= CONVERGED * (cost + 1e-12))) | (damping >= 1e6)
         cost = np.where(better, new, cost)
         if done.all():
             break

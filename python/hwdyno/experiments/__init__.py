@@ -12,7 +12,7 @@ from typing import Any
 from hwdyno import resources
 from hwdyno.spelling import hint
 from hwdyno.sweep import Sweep, powers
-from hwdyno.topology import FromSite
+from hwdyno.topology import FromSite, Topology
 from hwdyno.words import CeilingClass, Declaration, Parameters, UserError
 
 
@@ -61,6 +61,10 @@ class Experiment:
     """Whether ``hwdyno run`` includes it where nothing is chosen."""
     least_processors: int = 1
     """Processors below which ``hwdyno run`` leaves it out."""
+    least_clients: int = 1
+    """Hosts of the site below which ``hwdyno run`` and its resource's command leave it out."""
+    between: bool = False
+    """Whether it is of hosts that serve each other; then those of one host's own network are left out."""
     formerly: str = ""
     """Its name until the last release, which still selects it."""
     renamed_from: str = ""
@@ -86,6 +90,11 @@ class Experiment:
         """Whether ``hwdyno run`` measures it where nothing is chosen."""
         return self.default and resources.find(self.resource).by_default
 
+    def fits(self, site: Topology) -> bool:
+        """Whether a site has the processors and the hosts without which it tells nothing."""
+        fits = self.least_processors <= site.processors and self.least_clients <= site.clients
+        return fits and (self.between == site.between or not (self.between or self.resource == "network"))
+
     @property
     def words(self) -> tuple[str, str]:
         """The names that select it: its own, and that of its resource."""
@@ -100,8 +109,17 @@ class Experiment:
 ALL = FromSite("all processors", lambda site: (site.processors,))
 ALL_BUT_ONE = FromSite("all processors but one", lambda site: (max(1, site.processors - 1),))
 OF_ONE_NODE = FromSite("the processors of a NUMA node", lambda site: (max(1, site.processors // len(site.cpu_nodes)),))
+CLIENTS = FromSite("1 to all clients", lambda site: powers(1, site.clients))
+PAIRS = FromSite("each two hosts, both ways", lambda site: pairs_of(site.clients))
+SHIFTS = FromSite("every shift", lambda site: tuple(f"+{shift}" for shift in range(1, site.clients)))
+HALF = FromSite("half of the hosts on", lambda site: (f"+{site.clients // 2}",))
 CPU_NODES = FromSite("the NUMA nodes with processors", lambda site: site.cpu_nodes)
 MEMORY_NODES = FromSite("the NUMA nodes with memory", lambda site: site.memory_nodes)
+
+
+def pairs_of(hosts: int) -> tuple[str, ...]:
+    """Every ordered pair of so many hosts, as the axis ``between`` has it."""
+    return tuple(f"{one}-{other}" for one in range(hosts) for other in range(hosts) if one != other)
 
 
 def doublings(least: int) -> FromSite:

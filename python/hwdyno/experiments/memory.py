@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from hwdyno.experiments import ALL, ALL_BUT_ONE, CPU_NODES, MEMORY_NODES, OF_ONE_NODE, Experiment, doublings
+from hwdyno.experiments import (
+    ALL,
+    ALL_BUT_ONE,
+    CLIENTS,
+    CPU_NODES,
+    MEMORY_NODES,
+    OF_ONE_NODE,
+    Experiment,
+    doublings,
+)
 from hwdyno.sweep import Sweep, octaves, powers
 from hwdyno.words import CeilingClass, Declaration, Parameters
 
@@ -213,4 +222,18 @@ CORES = Experiment(
     metric="latency",
     sweep=Sweep(operation=("cas", "clean", "modified")),
     least_processors=2,
+)
+
+SCALING = Experiment(
+    name="memory.scaling",
+    asks="Memory bandwidth by number of clients",
+    kernel=_BANDWIDTH,
+    load="clients",
+    sweep=Sweep(operation=("read", "nt_triad"), threads=ALL, clients=CLIENTS),
+    quick=Sweep(operation="read", threads=ALL, clients=CLIENTS),
+    ceilings=_CEILINGS,
+    peers=_PEERS,
+    needs=("main_memory",),
+    setup_s=0.5,
+    least_clients=2,
 )

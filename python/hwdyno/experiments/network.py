@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from hwdyno.experiments import Experiment
+from hwdyno.experiments import HALF, PAIRS, SHIFTS, Experiment
 from hwdyno.sweep import Sweep, powers
 from hwdyno.words import Declaration, Parameters
 
@@ -146,4 +146,45 @@ LOADED = _round_trips(
     quick=Sweep(protocol="tcp", message=64, direction="both", load_streams=1),
     peers=(),
     setup_s=2 * _SET_UP_S,
+)
+
+PAIRS_OF_RANKS = _throughput(
+    name="network.pairs",
+    asks="Throughput between each two hosts",
+    load="streams",
+    sweep=Sweep(protocol="tcp", direction="up", streams=1, between=PAIRS),
+    peers=(),
+    least_clients=2,
+    between=True,
+)
+
+ROUND_TRIPS_OF_RANKS = _round_trips(
+    name="network.pairs_latency",
+    asks="Round trip between each two hosts",
+    load="in_flight",
+    sweep=Sweep(protocol="tcp", message=64, in_flight=1, between=PAIRS),
+    peers=(),
+    least_clients=2,
+    between=True,
+)
+
+BISECTION = _throughput(
+    name="network.bisection",
+    asks="Bisection: each host to the one half of them on",
+    load="streams",
+    sweep=Sweep(protocol="tcp", direction="up", streams=(1, 4), between=HALF),
+    quick=Sweep(protocol="tcp", direction="up", streams=1, between=HALF),
+    peers=(),
+    least_clients=2,
+    between=True,
+)
+
+ALL_TO_ALL = _throughput(
+    name="network.all_to_all",
+    asks="All to all, shift by shift",
+    load="streams",
+    sweep=Sweep(protocol="tcp", direction="up", streams=1, between=SHIFTS),
+    peers=(),
+    least_clients=3,
+    between=True,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hwdyno.axes import traits_of
-from hwdyno.experiments import Experiment
+from hwdyno.experiments import CLIENTS, Experiment
 from hwdyno.sweep import Sweep, powers
 from hwdyno.units import format_size
 from hwdyno.words import CeilingClass, Declaration, Parameters
@@ -129,4 +129,34 @@ RATE = Experiment(
     needs=("data_file",),
     check=nonsense,
     default=False,
+)
+
+SCALING = Experiment(
+    name="storage.scaling",
+    asks="Throughput by number of clients",
+    kernel=_KERNEL,
+    load="clients",
+    sweep=Sweep(rw=("randread", "randwrite"), bs="4KiB", iodepth=8, numjobs=1, clients=CLIENTS),
+    quick=Sweep(rw="randread", bs="4KiB", iodepth=8, numjobs=1, clients=CLIENTS),
+    fixed=_DIRECT,
+    ceilings=_CEILINGS,
+    peers=_PEERS,
+    needs=("data_file",),
+    check=nonsense,
+    least_clients=2,
+)
+
+SHARING = Experiment(
+    name="storage.shared_file",
+    asks="One shared file or a file for each client",
+    kernel=_KERNEL,
+    load="iodepth",
+    sweep=Sweep(rw=("write", "read"), bs=("1MiB", "4KiB"), iodepth=8, numjobs=1, shared_file=(False, True)),
+    quick=Sweep(rw="write", bs="1MiB", iodepth=8, numjobs=1, shared_file=(False, True)),
+    fixed=_DIRECT,
+    ceilings=_CEILINGS,
+    peers=_PEERS,
+    needs=("data_file",),
+    check=nonsense,
+    least_clients=2,
 )

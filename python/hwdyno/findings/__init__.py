@@ -36,6 +36,8 @@ FAMILIES = (
     "conditions",
     "between_runs",
     "hosts",
+    "scaling",
+    "ranks",
     # Curves
     "queue",
     "snia",

@@ -35,6 +35,8 @@ class Applies:
     """The prefix of the names of experiments that are excluded."""
     roles: tuple[Role, ...] = ()
     """Of a curve: the roles of its load axis."""
+    loads: tuple[str, ...] = ()
+    """Of a curve: its load axes by name."""
     states: tuple[str, ...] = ()
     """Of a curve: the states by its model."""
     rounds: bool = False
@@ -62,6 +64,8 @@ class Applies:
         if (result.load == BACKGROUND.name) != self.under_load:
             return False
         if self.imported not in {None, case.imported} or (self.roles and result.load_axis.role not in self.roles):
+            return False
+        if self.loads and result.load not in self.loads:
             return False
         if curve is not None and self.states and curve.state not in self.states:
             return False

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from hwdyno.axes import shares_joined
+from hwdyno.machine import node_of
 from hwdyno.resources import find
 from hwdyno.units import LARGEST_SIZE, parse_size
 from hwdyno.words import Axis, Declaration, ExperimentResult, Parameters, Run, Scalar, UserError
@@ -197,6 +199,22 @@ def _samples(run: Run, result: ExperimentResult) -> str:
     files, each = (one if isinstance(one, int) else 0 for one in counts)
     is_ours = place_of(run, result) != str(result.fixed.get("path") or "")
     return str(files * each) if is_ours and files * each else ""
+
+
+def started(run: Run, command: str, clients: Scalar = None) -> str:
+    """The command as its launcher starts it on as many ranks as the Run had, or as many as ``clients`` names."""
+    wanted = [int(number) for number in re.findall(r"\d{1,6}", str(clients or ""))]
+    ranks, launcher = max([len(run.machines), *wanted]), run.job.get("launcher")
+    if len(run.machines) < 2 or not command.startswith("hwdyno "):
+        return command
+    if launcher == "mpi":
+        return f"mpirun -n {ranks} {command}"
+    if launcher == "slurm":
+        nodes = len({node_of(machine.hostname or "") for machine in run.machines})
+        each = -(-len(run.machines) // nodes)
+        words = command.removeprefix("hwdyno ")
+        return f"hwdyno slurm script --nodes {-(-ranks // each)} --ranks-per-node {each} -- {words} | sbatch"
+    return command
 
 
 def named_command(run: Run, result: ExperimentResult, words: str, options: Mapping[str, str | None]) -> str:

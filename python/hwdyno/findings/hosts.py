@@ -82,9 +82,9 @@ def straggler(case: Case) -> Verdict | None:
         f"({contrast(case.quantity(slowest.throughput.value, unit), case.quantity(usual, unit), 'vs')}). "
         + ("The site waits for it." if waits else "The site's result includes it."),
         {"host": slowest.host, "slower": slower, "value": slowest.throughput.value, "usual": usual, "unit": unit},
-        f"Measure alone on {slowest.host}: {case.command()}",
+        f"Measure alone on {slowest.host}: {case.command_alone()}",
         weight=slower,
-        explains=WAITING if waits else (),
+        explains=(*(WAITING if waits else ()), "unfair"),
     )
 
 

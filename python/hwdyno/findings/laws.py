@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hwdyno.axes import read_share
 from hwdyno.ceilings import Utilization, utilizations
 from hwdyno.findings.applies import Applies, Rule
@@ -85,7 +87,10 @@ def against_ceilings(case: Case, kind: CeilingClass) -> list[Utilization]:
     """The point's share of each ceiling of a class that bounds it."""
     if not case.carries_data:
         return []
-    return utilizations(case.result.ceilings, case.point, case.parameters, kind, case.result.declaration.axes)
+    ceilings = case.result.ceilings
+    if (part := case.part_of_site) < 1:
+        ceilings = tuple(replace(one, value=one.value * part) for one in ceilings)
+    return utilizations(ceilings, case.point, case.parameters, kind, case.result.declaration.axes)
 
 
 def physical_ceiling(case: Case) -> Verdict | None:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from hwdyno.axes import CLIENTS
 from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.laws import against_ceilings
 from hwdyno.findings.rule import PACING_ROLES, Case, Verdict, as_number, load_words, percent, times
@@ -276,9 +277,10 @@ def _device(case: Case, found: tuple[ExperimentResult, Curve] | None, seen: list
     if share < BUSY:
         return ""
     state = f", busy {percent(busy)} of the time" if busy is not None else ""
+    more = "More clients add" if curve.load == CLIENTS.name else f"A higher {curve.load} adds"
     return (
         f"The device is saturated: at {percent(share)} of its ceiling of {case.quantity(curve.ceiling)}{state}. "
-        f"A higher {curve.load} adds latency, not throughput."
+        f"{more} latency, not throughput."
     )
 
 

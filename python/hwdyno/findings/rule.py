@@ -6,16 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from hwdyno.axes import is_mixed, past_page_cache, read_share, splits, traits_of
+from hwdyno.axes import CLIENTS, is_mixed, past_page_cache, read_share, splits, traits_of
 from hwdyno.findings.commands import (
     command_of,
     named_command,
     shared_options,
+    started,
     takable,
     takes,
     typed,
     typed_command,
 )
+from hwdyno.machine import node_of
 from hwdyno.resources import Resource, find, rate_word_of
 from hwdyno.units import as_number as as_number
 from hwdyno.units import (
@@ -197,9 +199,18 @@ class Case:
 
     @property
     def jobs(self) -> float:
-        """The number of measuring threads on all hosts of the site together."""
-        workers = (self.number(axis.name) for axis in self.result.declaration.axes if axis.workers)
-        return next(filter(None, workers), 1) * max(1, len(self.run.machines))
+        """The number of measuring threads on all hosts that took part together."""
+        axes = (axis for axis in self.result.declaration.axes if axis.workers and axis.name != CLIENTS.name)
+        workers = (self.number(axis.name) for axis in axes)
+        hosts = len(self.point.hosts) if self.at >= 0 and self.point.hosts else len(self.run.machines)
+        return next(filter(None, workers), 1) * max(1, hosts)
+
+    @property
+    def part_of_site(self) -> float:
+        """The share of the site's nodes that took part in the point."""
+        nodes = {node_of(machine.hostname or "") for machine in self.run.machines}
+        there = {node_of(one.host) for one in self.point.hosts} & nodes if self.at >= 0 else set()
+        return len(there) / len(nodes) if there else 1.0
 
     @property
     def cpu_share(self) -> float | None:
@@ -251,6 +262,13 @@ class Case:
 
     def command(self, **changes: Scalar) -> str:
         """The command that measures this point or curve again, with those changes that its command has an axis for."""
+        clients = changes.get(CLIENTS.name)
+        if clients is None:
+            clients = self.parameter(CLIENTS.name) if self.at >= 0 else None
+        return started(self.run, self.command_alone(**changes), clients)
+
+    def command_alone(self, **changes: Scalar) -> str:
+        """The same without what starts it on several hosts."""
         base = dict(self.point.parameters if self.at >= 0 else self.curve.series if self.curve is not None else {})
         if self.at < 0 and self.curve is not None and self.result.load not in changes:
             loads = [as_number(self.result.points[at].parameters.get(self.result.load)) for at in self.curve.points]
@@ -286,7 +304,7 @@ class Case:
     def named(self, words: str, **options: str) -> str:
         """A command of other experiments, such as ``memory caches``, with the place and the settings of this Run."""
         dashed = {name.replace("_", "-"): value for name, value in options.items()}
-        return named_command(self.run, self.result, words, dashed)
+        return started(self.run, named_command(self.run, self.result, words, dashed))
 
     @property
     def timed(self) -> bool:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, contrast, percent
@@ -102,7 +101,7 @@ def step_in_each(point: Measurement) -> tuple[list[int], float] | None:
     count = len(repeats[0]) if repeats else 0
     if len(repeats) < 2 or min(map(mean, repeats)) <= 0:
         return None
-    steps = [max(range(LEAST_EACH_SIDE, count - LEAST_EACH_SIDE + 1), key=partial(_explained, one)) for one in repeats]
+    steps = [_best_step(one) for one in repeats]
     parts = [part for one, at in zip(repeats, steps, strict=True) for part in (one[:at], one[at:])]
     ratio = persistence(parts)
     scatter, freedom = math.fsum(map(_squares, parts)), len(repeats) * (count - 2)
@@ -120,10 +119,15 @@ def step_in_each(point: Measurement) -> tuple[list[int], float] | None:
     return None if unsure or drop <= EACH_DROP or min(drops) <= drop / 2 else (steps, drop)
 
 
-def _explained(values: Sequence[float], at: int) -> float:
-    """The scatter that a step down at a place explains; none for a step up."""
-    before, after = mean(values[:at]), mean(values[at:])
-    return max(0.0, before - after) ** 2 * at * (len(values) - at)
+def _best_step(values: Sequence[float]) -> int:
+    """The place at which a step down explains the most scatter; a step up explains none."""
+    count, sums = len(values), list(accumulate(values, initial=0.0))
+
+    def explained(at: int) -> float:
+        fall = sums[at] / at - (sums[count] - sums[at]) / (count - at)
+        return max(0.0, fall) ** 2 * at * (count - at)
+
+    return max(range(LEAST_EACH_SIDE, count - LEAST_EACH_SIDE + 1), key=explained)
 
 
 def _squares(values: Sequence[float]) -> float:

@@ -55,6 +55,7 @@ _EFFECTS = {
     "training_faults": "errors of reads",
     "training_law": "figures that contradict each other",
     "unwritten_file": "blocks that were never written",
+    "unfair": "unequal shares",
     "wrong_result": "a wrong result",
 }
 """By rule: the effect that it found, as a noun."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from hwdyno.formats.languages import in_english
 from hwdyno.units import printed_number
@@ -234,6 +235,7 @@ def _operations(match: re.Match[str]) -> tuple[Unit, ...]:
     return (Unit("operations/s", _DECIMAL[match[1].lower()], match[0].strip()),)
 
 
+@lru_cache(4096)
 def meaning_of(head: str) -> Meaning:
     """What a column with this head holds."""
     if _UNIT_COLUMN.fullmatch(head.strip()):

@@ -190,6 +190,11 @@ class Member(Host, Programs, Protocol):
         ...
 
     @property
+    def server(self) -> tuple[str, int] | None:
+        """Address and port where it serves network measurements of the others; none where it does not."""
+        ...
+
+    @property
     def descriptor(self) -> int | None:
         """What can be read once it has an event; none where only ``poll`` shows that."""
         ...

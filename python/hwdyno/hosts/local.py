@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hwdyno import engine, workloads
+from hwdyno.axes import with_clients
 from hwdyno.hosts import Outcome, Program, UnderLoad, Work, cgroups, counters, programs, smbios, under_load
 from hwdyno.machine import Machine
 from hwdyno.measuring import other_runs
@@ -94,3 +96,19 @@ class Local:
             return (self._root / path).read_text()
         except OSError:
             return ""
+
+
+class Alike(Local):
+    """As many hosts as there will be, each like this machine: plans are made for them, and nothing is measured."""
+
+    def __init__(self, count: int, *, between: bool = False) -> None:
+        super().__init__()
+        self._count, self._between = count, between
+
+    def topology(self) -> Topology:
+        """What each of them has."""
+        return replace(super().topology(), clients=self._count, between=self._between)
+
+    def kernels(self) -> dict[str, Declaration]:
+        """Every kernel, with the number of those that take part."""
+        return with_clients(super().kernels(), self._count, between=self._between)

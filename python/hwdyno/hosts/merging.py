@@ -75,12 +75,17 @@ def _sums(many: Iterable[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def _details(many: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A kernel's own figures: the mean of numbers, the first host's of others; a failed verification stands."""
+    """A kernel's own figures: the mean of numbers, what holds for all hosts, and the first one's of others.
+
+    A failed verification stands.
+    """
     found: dict[str, Any] = {}
     for name, value in many[0].items():
         values = [one[name] for one in many if name in one]
-        numbers = all(map(is_number, values))
-        found[name] = statistics.mean(values) if numbers else value
+        if all(isinstance(one, bool) for one in values):
+            found[name] = all(values)
+        else:
+            found[name] = statistics.mean(values) if all(map(is_number, values)) else value
     if any(one.get("verification") == "failed" for one in many):
         found["verification"] = "failed"
     return found

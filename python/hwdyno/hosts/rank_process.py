@@ -14,11 +14,12 @@ def main(processors: str, life: str) -> None:
     """Serve the standard input with these processors, until it ends or the pipe ``life`` does: its rank's."""
     with contextlib.suppress(OSError, AttributeError):  # A processor that went offline, or a system without masks.
         os.sched_setaffinity(0, {int(one) for one in processors.split(",")})
-    threading.Thread(target=_end_with, args=(int(life),), daemon=True).start()
+    threading.Thread(target=end_with, args=(int(life),), daemon=True).start()
     _engine.serve()
 
 
-def _end_with(pipe: int) -> None:
+def end_with(pipe: int) -> None:
+    """End this process when a pipe ends."""
     os.read(pipe, 1)
     os._exit(1)
 

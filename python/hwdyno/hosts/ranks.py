@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno import __version__, signals
-from hwdyno.hosts import HostLostError, Program, rank_process
+from hwdyno.hosts import HostLostError, Program, rank_process, rank_server
 from hwdyno.hosts.agent import PROTOCOL, Speaker
 from hwdyno.hosts.launch import Launch, Meeting, boot_id, host_name, job_of
 from hwdyno.hosts.together import Patience, Together
@@ -50,9 +50,11 @@ class Rank(Speaker):
 
     survey_s = 15.0
 
-    def __init__(self, number: int, name: str, boot: str, connection: socket.socket) -> None:
+    def __init__(self, arrival: _Arrival) -> None:
         super().__init__(PATIENCE_S)
-        self.number, self.name, self._boot = number, name, boot
+        connection = arrival.connection
+        self.number, self.name, self._boot = arrival.number, arrival.name, arrival.boot
+        self._server = arrival.server
         self._connection = connection
         connection.settimeout(PATIENCE_S)
 
@@ -70,6 +72,11 @@ class Rank(Speaker):
     def boot(self) -> str:
         """As the rank reads it."""
         return self._boot
+
+    @property
+    def server(self) -> tuple[str, int] | None:
+        """As the rank has told where its server listens, if it has one."""
+        return self._server
 
     def survey(self, path: Path | None = None) -> Machine:
         """Describe the host under the rank's name."""
@@ -101,6 +108,7 @@ class _Arrival:
     processors: tuple[int, ...]
     nonce: str
     connection: socket.socket
+    server: tuple[str, int] | None = None
 
 
 class _Door:
@@ -148,7 +156,7 @@ class _Door:
                 raise ValueError
             arrival = _Arrival(
                 int(number), str(found["name"]), str(found["boot"]), tuple(map(int, found["processors"])),
-                str(found["nonce"]), connection,
+                str(found["nonce"]), connection, _server_of(found.get("server")),
             )  # fmt: skip
         except (OSError, ValueError, KeyError, TypeError):
             connection.close()
@@ -169,9 +177,9 @@ class _Door:
 _SITE: list[Together] = []
 
 
-def join(launch: Launch) -> None:
-    """On rank 0: make the site of all ranks, for ``site``, until this process ends."""
-    _SITE[:] = [joined(launch)]
+def join(launch: Launch, *, serves: bool = False) -> None:
+    """On rank 0: make the site of all ranks, for ``site``, until this process ends; ``serves`` as for ``serve``."""
+    _SITE[:] = [joined(launch, serves=serves)]
     atexit.register(_SITE[0].close)
 
 
@@ -180,13 +188,13 @@ def site() -> Together | None:
     return _SITE[0] if _SITE else None
 
 
-def joined(launch: Launch, timeout_s: float = JOIN_S) -> Together:
+def joined(launch: Launch, timeout_s: float = JOIN_S, *, serves: bool = False) -> Together:
     """On rank 0: the site of all ranks. Raises ``UserError`` where a rank does not come."""
     listener = socket.create_server(launch.listens_at, backlog=min(launch.size, 4096))
     meeting = Meeting(_outward_address(), listener.getsockname()[1], secrets.token_bytes(16))
     meeting = launch.share(meeting)
     door = _Door(listener, launch.size, meeting.secret)
-    served = _Served(launch, meeting)
+    served = _Served(launch, meeting, serves=serves)
     served.begin()
     try:
         arrivals = door.all(timeout_s)
@@ -202,9 +210,12 @@ def joined(launch: Launch, timeout_s: float = JOIN_S) -> Together:
         listener.close()
 
 
-def serve(launch: Launch) -> None:
-    """On any other rank: serve rank 0 until it ends. Raises ``UserError`` where it is not found."""
-    served = _Served(launch, launch.share(None))
+def serve(launch: Launch, *, serves: bool = False) -> None:
+    """On any other rank: serve rank 0 until it ends. Raises ``UserError`` where it is not found.
+
+    ``serves``: also the network measurements of the other ranks, by a server of its own.
+    """
+    served = _Served(launch, launch.share(None), serves=serves)
     served.begin()
     with signals.keeping():
         served.end()
@@ -213,10 +224,11 @@ def serve(launch: Launch) -> None:
 class _Served:
     """This rank's agent: connected, then a process of its own, whose standard input is the connection."""
 
-    def __init__(self, launch: Launch, meeting: Meeting) -> None:
-        self._launch, self._meeting = launch, meeting
+    def __init__(self, launch: Launch, meeting: Meeting, *, serves: bool = False) -> None:
+        self._launch, self._meeting, self._serves = launch, meeting, serves
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._error: UserError | None = None
+        self._listens: tuple[str, int] | None = None
 
     def begin(self) -> None:
         """Connect, and start the process as soon as rank 0 has all ranks."""
@@ -244,6 +256,7 @@ class _Served:
         except (OSError, ValueError, KeyError, TypeError):
             return  # Rank 0 has ended, and says why.
         life, kept = os.pipe()
+        server = self._start_server(life)
         command = [sys.executable, "-m", rank_process.__name__, ",".join(map(str, processors)), str(life)]
         with connection:
             process = subprocess.Popen(
@@ -253,6 +266,17 @@ class _Served:
         signals.spare(process.pid)
         process.wait()
         os.close(kept)
+        if server is not None:
+            server.wait()
+
+    def _start_server(self, life: int) -> subprocess.Popen[bytes] | None:
+        """The process that serves other ranks' network measurements, until the pipe ``life`` ends."""
+        if self._listens is None:
+            return None
+        command = [sys.executable, "-m", rank_server.__name__, *map(str, self._listens), str(life)]
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=(life,), start_new_session=True)
+        signals.spare(process.pid)
+        return process
 
     def _connected(self) -> tuple[socket.socket, list[int]]:
         """The connection, and the processors that this rank is to use."""
@@ -261,6 +285,9 @@ class _Served:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.settimeout(GREET_S)
         nonce = secrets.token_hex(16)
+        if self._serves:
+            here = connection.getsockname()[0]
+            self._listens = here, _free_port(here)
         greeting = _received(connection)
         _send(connection, {
             "rank": launch.rank,
@@ -269,6 +296,7 @@ class _Served:
             "processors": sorted(os.sched_getaffinity(0)),
             "version": [__version__, PROTOCOL],
             "nonce": nonce,
+            "server": self._listens,
             "proof": _proof(meeting.secret, f"rank {launch.rank} {greeting['nonce']}"),
         })  # fmt: skip
         connection.settimeout(JOIN_S + GREET_S)
@@ -277,6 +305,14 @@ class _Served:
             raise UserError(f"{meeting.address}:{meeting.port} is not this start's rank 0; use another port")
         connection.settimeout(None)
         return connection, [int(one) for one in welcome["processors"]]
+
+
+def _free_port(address: str) -> int:
+    """A port of an address that nobody listens at now."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.bind((address, 0))
+        return int(probe.getsockname()[1])
 
 
 def _dial(meeting: Meeting, timeout_s: float) -> socket.socket:
@@ -297,7 +333,7 @@ def _rank_of(arrival: _Arrival, processors: tuple[int, ...], secret: bytes) -> R
     """Give a rank its processors; its agent speaks next."""
     arrival.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     _send(arrival.connection, {"proof": _proof(secret, f"site {arrival.nonce}"), "processors": processors})
-    return Rank(arrival.number, arrival.name, arrival.boot, arrival.connection)
+    return Rank(arrival)
 
 
 def _shares(arrivals: list[_Arrival]) -> list[tuple[_Arrival, tuple[int, ...]]]:
@@ -319,6 +355,10 @@ def _block(processors: tuple[int, ...], place: int, many: int) -> tuple[int, ...
     if many > len(processors):
         return (processors[place % len(processors)],)
     return processors[place * len(processors) // many : (place + 1) * len(processors) // many]
+
+
+def _server_of(found: Any) -> tuple[str, int] | None:
+    return None if found is None else (str(found[0]), int(found[1]))
 
 
 def _ranks(numbers: list[int]) -> str:

@@ -14,13 +14,14 @@ import select
 import shlex
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
 from hwdyno import signals
+from hwdyno.axes import BETWEEN, CLIENTS, SHARED_FILE, with_clients
 from hwdyno.hosts import Done, Ended, Event, HostLostError, Member, Outcome, Program, Ready, Refused, Scratch
 from hwdyno.hosts.agent import Agent
 from hwdyno.hosts.launch import boot_id
@@ -37,6 +38,9 @@ PINGS = 8
 POLL_S = 0.05
 NEAR_LEAD_NS = 500_000
 """That delay where all hosts are processes of this machine, which a message reaches sooner."""
+_OF_A_SITE = {CLIENTS.name, SHARED_FILE.name, BETWEEN.name}
+"""Axes that say what each host gets, and that no kernel knows."""
+_PAGE = 4096
 SEEDS_APART = 1_000_003
 """Between the random orders of two hosts; a repeat moves a seed by one."""
 _WORST: dict[str, Callable[[Sequence[float]], float]] = {
@@ -98,6 +102,8 @@ class Together(Site):
         self._scratch: dict[str, Scratch] = {}
         self._kernels: dict[str, Declaration] | None = None
         self._interrupted = False
+        self._seeing: set[str] = set()
+        """The hosts that see the shared file."""
         self._says = says
         """Where a lost host is named at once; the Run names it, too."""
 
@@ -118,13 +124,20 @@ class Together(Site):
 
     def topology(self) -> Topology:
         """The processors and NUMA nodes that every host has."""
-        return Topology.common(list(self._each(lambda member: member.topology()).values()))
+        common = Topology.common(list(self._each(lambda member: member.topology()).values()))
+        return replace(common, between=self._serving)
+
+    @property
+    def _serving(self) -> bool:
+        """Whether all serve network measurements of each other."""
+        return len(self._all) > 1 and all(member.server is not None for member in self._members.values())
 
     def kernels(self) -> dict[str, Declaration]:
         """The kernels that every host has, as the first one declares them."""
         if self._kernels is None:
             first, *rest = self._each(lambda member: member.kernels()).values()
-            self._kernels = {name: one for name, one in first.items() if all(name in other for other in rest)}
+            common = {name: one for name, one in first.items() if all(name in other for other in rest)}
+            self._kernels = with_clients(common, len(self._all), between=self._serving)
         return self._kernels
 
     def snapshot(self) -> dict[str, float]:
@@ -144,16 +157,29 @@ class Together(Site):
     # --- one reading
 
     def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Run a kernel once on every host from one moment on; see ``Host.run``.
+        """Run a kernel once on every host, or on as many ``clients``, from one moment on; see ``Host.run``.
 
         The Reading's ``hosts`` has each host's own. Raises ``HostLostError`` where no host is left, and what the
         hosts raised where none of them gave a Reading.
         """
+        usual = self.kernels()[kernel].axis(BETWEEN.name).default if kernel in self.kernels() else None
+        if usual and not parameters.get("server"):
+            parameters = {BETWEEN.name: usual, **parameters}
         each = self.parameters_of_each(parameters)
         parts, interrupted = self._ended(
-            lambda name, member: member.prepare(kernel, each[name]), _longest_s(parameters, self._patience.setup_s)
+            each,
+            lambda name, member: member.prepare(kernel, each[name]),
+            _longest_s(parameters, self._patience.setup_s),
         )
-        return self._reading(parts, interrupted)
+        wanted = len(self._all)
+        if between := str(parameters.get(BETWEEN.name) or ""):
+            wanted = len(partners_of(between, wanted))
+        reading = self._reading(parts, interrupted, int(parameters.get(CLIENTS.name) or wanted))
+        if parameters.get(BETWEEN.name):
+            # Where the first host's partner listens is no parameter of the point.
+            kept = {name: value for name, value in reading["parameters"].items() if name not in {"server", "port"}}
+            reading["parameters"] = kept
+        return reading
 
     def which(self, program: Program) -> dict[str, str | None]:
         """Where each host has a reference tool; none where it is not installed."""
@@ -165,7 +191,9 @@ class Together(Site):
         A host that is lost has a ``HostLostError``.
         """
         longest_s = self._patience.setup_s + max(one.timeout_s for one in programs.values())
-        parts, interrupted = self._ended(lambda name, member: member.prepare_program(programs[name]), longest_s)
+        parts, interrupted = self._ended(
+            programs, lambda name, member: member.prepare_program(programs[name]), longest_s
+        )
         if interrupted:
             raise KeyboardInterrupt
         return {name: self._outcome(part) for name, part in parts.items()}
@@ -176,9 +204,11 @@ class Together(Site):
             return part.event.error
         return part.event.outcome if isinstance(part.event, Ended) else HostLostError(part.failure)
 
-    def _ended(self, begin: Callable[[str, Member], None], longest_s: float | None) -> tuple[dict[str, _Part], bool]:
-        """What every host came to from a common start on, and whether Ctrl-C ended it."""
-        parts = {name: _Part(member) for name, member in self._members.items()}
+    def _ended(
+        self, names: Collection[str], begin: Callable[[str, Member], None], longest_s: float | None
+    ) -> tuple[dict[str, _Part], bool]:
+        """What each of these hosts came to from a common start on, and whether Ctrl-C ended it."""
+        parts = {name: _Part(member) for name, member in self._members.items() if name in names}
         for name, part in parts.items():
             with self._losing(name, part):
                 part.offset_ns = 0 if _is_here(part.member) else clock_offset_ns(part.member)
@@ -261,8 +291,11 @@ class Together(Site):
                     part.stopped, part.ready = True, False
                     part.member.stop()
 
-    def _reading(self, parts: Mapping[str, _Part], interrupted: bool) -> dict[str, Any]:
-        """One Reading of all parts; raises what every host raised where none has one."""
+    def _reading(self, parts: Mapping[str, _Part], interrupted: bool, wanted: int) -> dict[str, Any]:
+        """One Reading of all parts; raises what every host raised where none has one.
+
+        Where fewer hosts are left than were ``wanted``, the lost ones are named in it.
+        """
         done = {name: part for name, part in parts.items() if isinstance(part.event, Done)}
         if not done:
             refused = [part.event.error for part in parts.values() if isinstance(part.event, Refused)]
@@ -270,13 +303,14 @@ class Together(Site):
                 raise refused[0]
             raise self._nobody()
         failures = {name: self._why(name, part) for name, part in parts.items() if name not in done}
-        failures |= {name: why for name, why in self.lost.items() if name not in parts}
+        before = [name for name in self.lost if name not in parts][: max(0, wanted - len(parts))]
+        failures |= {name: self.lost[name] for name in before}
         started = {name: _started_ns(part) for name, part in done.items()}
         readings = {name: dict(part.event.reading) for name, part in done.items() if isinstance(part.event, Done)}
         for name, part in done.items():
             if part.stopped and not interrupted:
                 failures[name] = "it was stopped, because it did not end with the others"
-        made = merged(readings, started, failures, self._all)
+        made = merged(readings, started, failures, [name for name in self._all if name in parts or name in failures])
         return {**made, "interrupted": True} if interrupted else made
 
     def _why(self, name: str, part: _Part) -> str:
@@ -286,8 +320,60 @@ class Together(Site):
         return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
 
     def parameters_of_each(self, parameters: dict[str, Any]) -> dict[str, dict[str, Any]]:
-        """A kernel's parameters as each host gets them: with its own data file and random order."""
-        return {name: self._parameters_of(parameters, name, number) for number, name in enumerate(self._members)}
+        """A kernel's parameters as each host that takes part gets them: with its own data file and random order."""
+        adapted = {name: value for name, value in parameters.items() if name not in _OF_A_SITE}
+        if between := str(parameters.get(BETWEEN.name) or ""):
+            partners = partners_of(between, len(self._all))
+            return {
+                self._all[one]: {**adapted, **self._served_by(self._all[other])}
+                for one, other in partners.items()
+                if {self._all[one], self._all[other]} <= self._members.keys()
+            }
+        names = list(self._members)[: parameters.get(CLIENTS.name)]
+        each = {name: self._parameters_of(adapted, name, number) for number, name in enumerate(names)}
+        if parameters.get(SHARED_FILE.name) is not None and "path" in adapted:
+            each = self._regions(each, parameters, is_shared=bool(parameters[SHARED_FILE.name]))
+        return each
+
+    def _served_by(self, name: str) -> dict[str, Any]:
+        """The parameters by which a host finds another one's server."""
+        served = self._members[name].server
+        assert served is not None
+        return {"server": served[0], "port": served[1]}
+
+    def _regions(
+        self, each: dict[str, dict[str, Any]], parameters: Mapping[str, Any], *, is_shared: bool
+    ) -> dict[str, dict[str, Any]]:
+        """As many bytes for each host: of its own file from the beginning, or of the first host's, one after another.
+
+        Raises ``UserError`` where the blocks do not fit, or where a host does not see that file.
+        """
+        size, block = int(parameters.get("size") or 0), int(parameters.get("bs") or _PAGE)
+        grain = max(block, _PAGE)
+        part = size // len(self._all) // grain * grain
+        if part < block:
+            raise UserError(f"--size {size} has no block for each of {len(self._all)} hosts; use a larger one")
+        path = next(iter(self._scratch.values())).data if self._scratch else str(parameters["path"])
+        found = {}
+        for number, (name, given) in enumerate(each.items()):
+            if is_shared:
+                self._check_sees(name, path)
+            at = {"path": path, "offset": int(parameters.get("offset") or 0) + number * part} if is_shared else {}
+            found[name] = {**given, "size": part, **at}
+        return found
+
+    def _check_sees(self, name: str, path: str) -> None:
+        if name in self._seeing:
+            return
+        try:
+            self._members[name].size_of(path)
+        except (ValueError, FileNotFoundError, NotADirectoryError):
+            raise UserError(f"--shared-file: {name} does not see {path}; use a --path that all hosts share") from None
+        except HostLostError:
+            return
+        except OSError as error:
+            raise UserError(f"--shared-file: {name} cannot use {path}: {error.strerror or error}") from None
+        self._seeing.add(name)
 
     def _parameters_of(self, parameters: dict[str, Any], name: str, number: int) -> dict[str, Any]:
         """The parameters for one host: with its data file and its random seed."""
@@ -410,6 +496,18 @@ def of_commands(text: str) -> Site:
         raise UserError(f"HWDYNO_AGENTS: {error}") from None
     atexit.register(site.close)
     return site
+
+
+def partners_of(between: str, hosts: int) -> dict[int, int]:
+    """Which host sends to which: ``0-3`` is one pair, ``+2`` each to the second one after it; raises ``UserError``."""
+    first, _, second = between.partition("-")
+    if first.isdecimal() and second.isdecimal() and int(first) != int(second) and max(int(first), int(second)) < hosts:
+        return {int(first): int(second)}
+    shift = int(between[1:]) if between.startswith("+") and between[1:].isdecimal() else 0
+    if not 0 < shift < hosts:
+        most = hosts - 1
+        raise UserError(f"--between '{between}' must be two of hosts 0 to {most}, such as 0-1, or +1 to +{most}")
+    return {one: (one + shift) % hosts for one in range(hosts)}
 
 
 def _is_here(member: Member) -> bool:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from hwdyno import door, units
 from hwdyno.axes import is_mixed, splits
 from hwdyno.printable import printable
-from hwdyno.report import contention, distributions, figures, study, svg, tables, theme
+from hwdyno.report import contention, distributions, figures, scaling, study, svg, tables, theme
 from hwdyno.report.audit import audit
 from hwdyno.report.charts import Chart, charts_of
 from hwdyno.report.embedding import KEPT_DIGITS, KEPT_SAMPLES, MOST_PLAIN, Embedded, embedded, packed
@@ -99,6 +99,7 @@ def _context(whole: Run, data: Embedded) -> dict[str, Any]:
     machine = machines_of(run.machines)
     studied = study.page(run)
     matrices = contention.matrices(run)
+    clients = scaling.matrices(run)
     commands = _commands(run)
     named = {part["name"] for part in resources}
     others = [_finding(finding) for finding in findings if finding.resource not in named]
@@ -107,6 +108,7 @@ def _context(whole: Run, data: Embedded) -> dict[str, Any]:
         ("findings", "Findings", findings),
         ("charts", "Charts", story),
         ("contention", "Contention", matrices),
+        ("clients", "Clients", clients),
         ("study", "Study", studied),
         *((part["id"], part["title"], True) for part in resources),
         ("others", "Other findings", others),
@@ -141,6 +143,8 @@ def _context(whole: Run, data: Embedded) -> dict[str, Any]:
         "study": studied,
         "contention": matrices,
         "worst_pair": contention.worst_pair(run) if matrices else "",
+        "clients": clients,
+        "clients_notes": scaling.notes(run) if clients else [],
         "resources": resources,
         "others": others,
         "machine": machine,

@@ -7,10 +7,11 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
+from hwdyno.axes import CLIENTS
 from hwdyno.curves import error_of, value_of
 from hwdyno.curves.models import Interval
 from hwdyno.curves.projection import Outlook, outlook
-from hwdyno.findings.commands import command_of, shared_options
+from hwdyno.findings.commands import command_of, shared_options, started
 from hwdyno.printable import columns
 from hwdyno.report.rows import series_of, tightest
 from hwdyno.resources import rate_word_of
@@ -70,6 +71,7 @@ def _projected(run: Run, result: ExperimentResult, label: str, curve: Curve, tar
     if found.measure is not None and not run.imported_from:
         change: Parameters = {result.load: f"1..{found.measure}"}
         command = command_of(run, result, {**shared_options(result), **curve.series}, change)
+        command = started(run, command, found.measure if result.load == CLIENTS.name else None)
     best = max(curve.points, key=lambda at: value_of(result.points[at], result).value)
     ceiling, share = tightest(result, best)
     cap = None

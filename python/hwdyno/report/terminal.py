@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 from hwdyno.curves import LOADED_MODEL
 from hwdyno.curves.loaded import BEARABLE
 from hwdyno.printable import console_on, printable
-from hwdyno.report import contention, figures, study
+from hwdyno.report import contention, figures, scaling, study
 from hwdyno.report.overview import overview_of, ranked
 from hwdyno.report.rows import (
     Series,
@@ -78,7 +78,7 @@ def print_run(
     card = scorecard(run)
     for line in card_lines(card, console.width, ascii_only=not _unicode(console)):
         console.print(line, overflow="fold")
-    for more in filter(None, (study.text(run), contention.text(run))):
+    for more in filter(None, (study.text(run), contention.text(run), scaling.text(run))):
         console.print()
         console.print(Text(more), end="", soft_wrap=True)
     if verbose:

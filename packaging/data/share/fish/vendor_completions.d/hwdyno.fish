@@ -29,7 +29,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from machine' -l root -d 'read a r
 complete -c hwdyno -n '__fish_seen_subcommand_from machine' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from machine' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a storage -d 'measure storage: --rw --bs --iodepth --numjobs …'
-complete -c hwdyno -n '__fish_seen_subcommand_from storage' -f -a 'grid iodepth blocksize mix jobs rate patterns threads metadata names job snia check'
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -f -a 'grid iodepth blocksize mix jobs rate scaling shared_file patterns threads metadata names job snia check'
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l after-power-cut -d 'with `check JOURNAL'
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l plan-for -d 'print a plan for hwdyno-engine on the host of this survey' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l rw -d 'direction and order' -x -a 'read write randread randwrite rw randrw trim randtrim trimwrite randtrimwrite'
@@ -51,6 +51,8 @@ complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l startdelay -d 'de
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l interval-s -d 'length of a sampling interval' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l share -d 'jobs split the region, or each covers all of it' -x -a 'partition whole'
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l log -d 'log each job’s throughput and latency by interval' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l clients -d 'ranks or hosts of this start that take part, the first ones' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l shared-file -d 'all hosts use one file, each a region of its own, instead of a file each' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l load -d 'axis of the curves' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l rate -d 'start this many operations/s, all jobs together, without waiting for completions' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l rate-bytes -d 'the same in B/s' -r
@@ -154,7 +156,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l fail-under -d 'ex
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a memory -d 'measure memory bandwidth and latency'
-complete -c hwdyno -n '__fish_seen_subcommand_from memory' -f -a 'grid threads stream levels latency latency_matrix bandwidth_matrix caches loaded mix block pages cores'
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -f -a 'grid threads stream levels latency latency_matrix bandwidth_matrix caches loaded mix block pages cores scaling'
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l plan-for -d 'print a plan for hwdyno-engine on the host of this survey' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l operation -d 'operation, as STREAM names them' -x -a 'read write nt_write copy scale add triad nt_copy nt_scale nt_add nt_triad mix cas clean modified'
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l mix -d 'lines read : lines written on the bus, for operation mix' -x -a '1:0 4:1 3:1 2:1 3:2 1:1 0:1 1:1-nt 2:1-nt 3:1-nt 0:1-nt'
@@ -175,6 +177,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l batch -d 'loads pe
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l delay -d 'pause of a traffic thread after every 128 bytes, in cycles' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l chase-set -d 'size of the memory that is read' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l lines -d 'cache lines per handover, for clean and modified' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l clients -d 'ranks or hosts of this start that take part, the first ones' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l load -d 'axis of the curves' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l profile -d 'quick, standard or full' -x -a 'quick standard full'
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l path -d 'directory or device to measure' -r
@@ -207,6 +210,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l runtime -d 'lengt
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l interval-s -d 'length of a sampling interval' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l n -d 'equations, or rows of the matrices' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l blas -d 'the library that does it' -x -a 'auto mkl openblas blis accelerate'
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l clients -d 'ranks or hosts of this start that take part, the first ones' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l load -d 'axis of the curves' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l profile -d 'quick, standard or full' -x -a 'quick standard full'
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l path -d 'directory or device to measure' -r
@@ -241,6 +245,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l array -d 'size of eac
 complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l memory -d 'the host’s memory' -x -a 'pinned pageable'
 complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l block -d 'bytes of one copy' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l working-set -d 'size of the memory that is read' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l clients -d 'ranks or hosts of this start that take part, the first ones' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l load -d 'axis of the curves' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l profile -d 'quick, standard or full' -x -a 'quick standard full'
 complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l path -d 'directory or device to measure' -r
@@ -262,7 +267,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l fail-under -d 'exit w
 complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a network -d 'measure the network, or serve a measurement'
-complete -c hwdyno -n '__fish_seen_subcommand_from network' -f -a 'streams block copies congestion udp lossless latency waiting ping connections loaded_latency server'
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -f -a 'streams block copies congestion udp lossless latency waiting ping connections loaded_latency pairs pairs_latency bisection all_to_all server'
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l output-format -d 'print the last point' -x -a 'iperf3-json'
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l protocol -d 'protocol of the streams' -x -a 'tcp udp'
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l streams -d 'streams per direction' -r
@@ -289,6 +294,8 @@ complete -c hwdyno -n '__fish_seen_subcommand_from network' -l message -d 'messa
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l in-flight -d 'round trips in flight' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l waiting -d 'sleep until a message arrives, as most programs do, or spin for 50 µs first' -x -a 'sleep spin'
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l load-streams -d 'TCP streams that load the path meanwhile' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l clients -d 'ranks or hosts of this start that take part, the first ones' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l between -d 'which host sends to which: 0-3 is host 0 to host 3 alone, +2 each host to the second one after it' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l load -d 'axis of the curves' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l bind -d 'address to listen on' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l once -d 'exit after one test'
@@ -339,6 +346,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from training' -l read-columns -d 
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l direct -d 'bypass the page cache' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l cache -d 'page cache: leave as it is, drop the files first, or fill it' -x -a 'keep drop warm'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l barrier -d 'synchronise accelerators after each step' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l clients -d 'ranks or hosts of this start that take part, the first ones' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l load -d 'axis of the curves' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l profile -d 'quick, standard or full' -x -a 'quick standard full'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l path -d 'storage to measure' -r
@@ -378,6 +386,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l vector-search -
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l cache -d 'the page cache before' -x -a 'cold warm'
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l threads -d 'reading threads of raw, direct and read' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l chunk -d 'bytes of one read' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l clients -d 'ranks or hosts of this start that take part, the first ones' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l load -d 'axis of the curves' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l prompt -d 'tokens before the first decoded one' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l prepack -d 'ONNX Runtime reorders weights when it loads them' -r
@@ -477,6 +486,25 @@ complete -c hwdyno -n '__fish_seen_subcommand_from slurm' -l ranks-per-node -d '
 complete -c hwdyno -n '__fish_seen_subcommand_from slurm' -l partition -d 'partition of the job' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from slurm' -l time -d 'limit of the job' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from slurm' -l help -d 'show this help'
+complete -c hwdyno -f -n __fish_use_subcommand -a kubernetes -d 'measure in pods of a cluster: manifests, a run, its clean-up'
+complete -c hwdyno -n '__fish_seen_subcommand_from kubernetes' -f -a 'manifest run clean'
+complete -c hwdyno -n '__fish_seen_subcommand_from kubernetes' -l storage -d 'claim:NAME, class:NAME, ephemeral:CLASS, csi:DRIVER;KEY=VALUE or emptyDir' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from kubernetes' -l volume-size -d 'size of volumes that are made' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from kubernetes' -l access -d 'access mode of claims' -x -a 'RWO RWX RWOP'
+complete -c hwdyno -n '__fish_seen_subcommand_from kubernetes' -l mode -d 'filesystem or raw device' -x -a 'filesystem block'
+complete -c hwdyno -n '__fish_seen_subcommand_from kubernetes' -l form -d 'job, indexed or mpi' -x -a 'job indexed mpi'
+complete -c hwdyno -n '__fish_seen_subcommand_from kubernetes' -l clients -d 'pods that measure together, as ranks' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from kubernetes' -l spread -d 'each pod on a node of its own'
+complete -c hwdyno -n '__fish_seen_subcommand_from kubernetes' -l on -d 'nodes with this label, such as a host’s name' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from kubernetes' -l cpu -d 'processors of a pod, requested and at most' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from kubernetes' -l memory -d 'memory of a pod, requested and at most' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from kubernetes' -l image -d 'container image with hwdyno' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from kubernetes' -l name -d 'name of all that is made' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from kubernetes' -l time -d 'end the pods after this time' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from kubernetes' -l namespace -d 'namespace' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from kubernetes' -l keep -d 'run: leave everything in the cluster'
+complete -c hwdyno -n '__fish_seen_subcommand_from kubernetes' -l store -d 'the Runs: a folder or postgresql://…' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from kubernetes' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a study -d 'reproduce a published study on this machine'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -f -a 'cloud-vm-suite jetson-sequential-read kubernetes-ai-storage laptop-memory-and-flash sata-ssd-queue'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l stream -d 'STREAM to compare with: its program, or its source to build' -r
@@ -560,6 +588,11 @@ complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l link -d 'the link
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l store -d 'the Runs: a folder or postgresql://…' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l with-names -d 'also show host names, serial numbers and users’ folders'
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l help -d 'show this help'
+complete -c hwdyno -f -n __fish_use_subcommand -a scaling -d 'throughput, fairness and limit by the number of clients'
+complete -c hwdyno -n '__fish_seen_subcommand_from scaling' -l load -d 'loads to project to' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from scaling' -l json -d 'print the curves as JSON'
+complete -c hwdyno -n '__fish_seen_subcommand_from scaling' -l store -d 'the Runs: a folder or postgresql://…' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from scaling' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a project -d 'project a run’s curves to loads far past the measured ones'
 complete -c hwdyno -n '__fish_seen_subcommand_from project' -l load -d 'loads to project to' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from project' -l json -d 'print the projections as JSON'
@@ -596,7 +629,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from export' -l ceiling -d 'a limi
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l store -d 'the Runs: a folder or postgresql://…' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a explain -d 'explain a finding: law, drawing, example, limits'
-complete -c hwdyno -n '__fish_seen_subcommand_from explain' -f -a 'physical_ceiling rated_exceeded little rate_times_size unwritten_file compressed_file page_cache direct_refused synchronous_engine depth_not_reached faults cached_writes cache_hidden host_cache contradicts_itself disk_not_reached array_in_cache unverified mislabelled_accelerator unit_slip runs_backwards latency_floor through_page_cache too_fast_for_class too_many_lines more_than_memory on_loopback formula_yields_other memory_by_clock flops_per_core line_rate_in_bytes claim_exceeded rate_not_reached users_wait too_short small_region shared_blocks unequal_jobs client_bound stalls throttled not_steady another_run others_at_work steal cpu_limited io_limit swapping clock_dropped interval_not_reached outlying_repeats load_before link_below_its_best between_runs host_missing hosts_apart straggler knee still_rising saturated load_without_effect best_block_size best_combination snia_not_steady mix_penalty spinning_or_solid network_blackhole network_mtu network_no_link network_virtual_link network_link network_policed network_ends_bound network_window network_loss network_datagram_loss network_bufferbloat network_congestion training_other_data training_faults training_uneven training_too_small training_read_ahead training_cached training_client_bound training_au training_law training_capacity training_plain training_beside_dlio training_beside_loaders load_not_cold cold_start load_gap storage_stops_mattering decode_bound kv_restore images_not_cold images_from_files io_corrupt io_faults io_nothing_done io_client_bound kv_too_few kv_no_room kv_users vector_recall vector_queries serving_faults serving_late serving_client_bound serving_short serving_cached serving_chunks serving_rate prefix_cache serving_capacity serving_limit contention no_contention wrong_result practical_bandwidth write_allocate huge_pages lines_in_flight claimed_cache loaded_latency wrong_node tlb_reach noisy_neighbour wide_clock_drop operands_cost peak_share linpack_share pinned_library costly_setting peer_ratio rolls_over off_the_curve gpu_clock_fell gpu_link_narrow gpu_pageable gpu_one_way repeats_disagree two_modes modes_nearby'
+complete -c hwdyno -n '__fish_seen_subcommand_from explain' -f -a 'physical_ceiling rated_exceeded little rate_times_size unwritten_file compressed_file page_cache direct_refused synchronous_engine depth_not_reached faults cached_writes cache_hidden host_cache contradicts_itself disk_not_reached array_in_cache unverified mislabelled_accelerator unit_slip runs_backwards latency_floor through_page_cache too_fast_for_class too_many_lines more_than_memory on_loopback formula_yields_other memory_by_clock flops_per_core line_rate_in_bytes claim_exceeded rate_not_reached users_wait too_short small_region shared_blocks unequal_jobs client_bound stalls throttled not_steady another_run others_at_work steal cpu_limited io_limit swapping clock_dropped interval_not_reached outlying_repeats load_before link_below_its_best between_runs host_missing hosts_apart straggler scaling unfair slow_pair shared_file knee still_rising saturated load_without_effect best_block_size best_combination snia_not_steady mix_penalty spinning_or_solid network_blackhole network_mtu network_no_link network_virtual_link network_link network_policed network_ends_bound network_window network_loss network_datagram_loss network_bufferbloat network_congestion training_other_data training_faults training_uneven training_too_small training_read_ahead training_cached training_client_bound training_au training_law training_capacity training_plain training_beside_dlio training_beside_loaders load_not_cold cold_start load_gap storage_stops_mattering decode_bound kv_restore images_not_cold images_from_files io_corrupt io_faults io_nothing_done io_client_bound kv_too_few kv_no_room kv_users vector_recall vector_queries serving_faults serving_late serving_client_bound serving_short serving_cached serving_chunks serving_rate prefix_cache serving_capacity serving_limit contention no_contention wrong_result practical_bandwidth write_allocate huge_pages lines_in_flight claimed_cache loaded_latency wrong_node tlb_reach noisy_neighbour wide_clock_drop operands_cost peak_share linpack_share pinned_library costly_setting peer_ratio rolls_over off_the_curve gpu_clock_fell gpu_link_narrow gpu_pageable gpu_one_way repeats_disagree two_modes modes_nearby'
 complete -c hwdyno -n '__fish_seen_subcommand_from explain' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a schema -d 'print the JSON Schema of the Run document'
 complete -c hwdyno -n '__fish_seen_subcommand_from schema' -l help -d 'show this help'

@@ -32,6 +32,9 @@ APART = 0.20
 SKEW_LEAST_COUNT = 8
 SKEW_SIGMAS = 3.0
 P999_LEAST_COUNT = 10_000
+SUMMARIZED = (0.5, 0.9, 0.99, 0.999)
+ARRAYS = "arrays"
+"""Of a histogram that an agent sent packed: its indices and its counts, in place of its buckets."""
 SNIA_ROUNDS = 5
 SNIA_RANGE = 0.20
 SNIA_SLOPE = 0.10
@@ -50,6 +53,15 @@ def harmonic_mean(values: Sequence[float]) -> float:
 def geometric_mean(values: Sequence[float]) -> float:
     """The geometric mean, for ratios; every one must be above 0."""
     return math.exp(math.fsum(math.log(value) for value in values) / len(values))
+
+
+def jain(values: Sequence[float]) -> float | None:
+    """How equally some amounts are shared, from 1/n (one has all) to 1 (all alike); none where all are 0.
+
+    Jain, Chiu and Hawe, DEC Research Report TR-301, 1984: (sum x)^2 / (n sum x^2).
+    """
+    squares = math.fsum(value * value for value in values)
+    return math.fsum(values) ** 2 / (len(values) * squares) if squares else None
 
 
 def median(values: Sequence[float]) -> float:
@@ -347,7 +359,11 @@ class Histogram:
         if reading["sub_bits"] != cls.SUB_BITS:
             raise ValueError(f"histogram with sub_bits {reading['sub_bits']}; this version reads {cls.SUB_BITS}")
         made = cls()
-        made.buckets = dict(reading["buckets"])
+        if ARRAYS in reading:
+            at, counts = reading[ARRAYS]
+            made.buckets = dict(zip(at.tolist(), counts.tolist(), strict=True))
+        else:
+            made.buckets = dict(reading["buckets"])
         made.count, made.sum = int(reading["count"]), int(reading["sum"])
         made.min, made.max = int(reading["min"]), int(reading["max"])
         return made
@@ -450,7 +466,7 @@ class Histogram:
 
     def summary(self, *, packed: bool = True) -> Latency:
         """Mean and percentiles, with the whole histogram packed; p99.9 only from 10^4 values on."""
-        p50, p90, p99, p999 = self.quantiles((0.5, 0.9, 0.99, 0.999))
+        p50, p90, p99, p999 = self.quantiles(SUMMARIZED)
         return Latency(
             mean=self.mean,
             p50=p50,

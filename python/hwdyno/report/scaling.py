@@ -1,0 +1,158 @@
+"""Curves over clients, and pairs of hosts, as text, as tables of a page and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hwdyno.axes import CLIENTS
+from hwdyno.findings.ranks import Pair, pairs_of
+from hwdyno.findings.scaling import NOT_KNOWN, Step, plain_of, steps_of
+from hwdyno.printable import columns
+from hwdyno.report.contention import Matrix
+from hwdyno.report.projections import document_of, projections_of, section
+from hwdyno.report.rows import series_of
+from hwdyno.resources import find, rate_word_of
+from hwdyno.units import format_load, format_ns, format_percent, format_quantity
+from hwdyno.words import Curve, ExperimentResult, Run
+
+NOTHING = "-"
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """One curve over clients."""
+
+    result: ExperimentResult
+    label: str
+    curve: Curve
+    steps: tuple[Step, ...]
+
+
+def scaled(run: Run) -> list[Scaled]:
+    """Every curve over clients of a Run."""
+    return [
+        Scaled(result, one.label, one.curve, steps_of(run, result, one.curve))
+        for result in run.experiments
+        if result.load == CLIENTS.name
+        for one in series_of(result)
+        if one.curve is not None
+    ]
+
+
+def matrices(run: Run) -> list[Matrix]:
+    """A table a curve, and one of each network's pairs; none for a Run without any."""
+    return [*_curves(run), *_networks(run)]
+
+
+def _curves(run: Run) -> list[Matrix]:
+    return [
+        Matrix(f"{one.result.asks}: {one.label}", _HEADS, tuple(_row(one, step) for step in one.steps))
+        for one in scaled(run)
+    ]
+
+
+def _networks(run: Run) -> list[Matrix]:
+    """From each host to each other one, where single pairs were measured."""
+    names = tuple(machine.hostname or str(at) for at, machine in enumerate(run.machines))
+    found = []
+    for result in run.experiments:
+        pairs = {(one.sender, one.receiver): _pair_words(result, one) for one in pairs_of(result, names)}
+        if pairs:
+            rows = tuple((name, *(pairs.get((name, other), NOTHING) for other in names)) for name in names)
+            way = " over loopback" if any(one.details.get("loopback") is True for one in result.points) else ""
+            found.append(Matrix(f"{result.asks}{way}", ("from", *(f"to {name}" for name in names)), rows))
+    return found
+
+
+def _pair_words(result: ExperimentResult, pair: Pair) -> str:
+    if result.kernel in find(result.resource).latency_kernels and pair.point.latency_ns is not None:
+        return format_ns(pair.point.latency_ns.mean)
+    return format_quantity(pair.point.throughput.value, pair.point.throughput.unit, rate_word_of(result))
+
+
+_HEADS = (
+    *("clients", "nodes", "together", "of linear", "fairness", "mean", "p99", "slowest client's p99"),
+    *("slowest client", "limit"),
+)
+
+
+def _row(one: Scaled, step: Step) -> tuple[str, ...]:
+    latency = step.latency_ns
+    return (
+        format_load(step.clients),
+        str(step.nodes),
+        format_quantity(step.throughput.value, step.throughput.unit, rate_word_of(one.result)),
+        format_percent(step.share_of_linear),
+        NOTHING if step.fairness is None else f"{step.fairness:.3f}",
+        NOTHING if latency is None else format_ns(latency.mean),
+        NOTHING if latency is None or latency.p99 is None else format_ns(latency.p99),
+        NOTHING if step.slowest_p99_ns is None else format_ns(step.slowest_p99_ns),
+        step.slowest or NOTHING,
+        step.limit,
+    )
+
+
+def notes(run: Run) -> list[str]:
+    """Knee and limit of each curve, a sentence or two each."""
+    return [f"{one.label}: {_knee_words(one)} {_limit_words(one)}" for one in scaled(run)]
+
+
+def _knee_words(one: Scaled) -> str:
+    curve = one.curve
+    if curve.state == "knee" and curve.knee is not None:
+        return f"Knee at {format_load(curve.knee.load)} clients."
+    if curve.state == "saturated at the first point":
+        return f"Saturated from {format_load(curve.best.load if curve.best else one.steps[0].clients)} clients on."
+    return "No knee up to " + format_load(one.steps[-1].clients) + " clients."
+
+
+def _limit_words(one: Scaled) -> str:
+    most = max(one.steps, key=lambda step: step.throughput.value)
+    return most.says if most.limit == NOT_KNOWN else f"Limit: {most.limit}. {most.says}"
+
+
+def text(run: Run, targets: Sequence[float] = ()) -> str:
+    """Every curve with its knee and its limit, and projected to these numbers of clients; empty without any."""
+    parts = []
+    far = _by_curve(run, targets)
+    for table, note, one in zip(_curves(run), notes(run), scaled(run), strict=True):
+        parts.append(_plain(table) + f"{note}\n")
+        parts += [section(found) for found in far.get(_key(one.result, one.curve), ())]
+    return "\n".join([*parts, *map(_plain, _networks(run))])
+
+
+def _plain(table: Matrix) -> str:
+    lines = columns([table.heads, *table.rows]).splitlines()
+    return "\n".join([table.title, *(f"  {line}" for line in lines)]) + "\n"
+
+
+def _by_curve(run: Run, targets: Sequence[float]) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for one in projections_of(run, list(targets)) if targets else ():
+        found.setdefault(_key(one.experiment, one.curve), []).append(one)
+    return found
+
+
+def _key(result: ExperimentResult, curve: Curve) -> str:
+    return f"{result.name} {sorted(curve.series.items())}"
+
+
+def documents(run: Run, targets: Sequence[float] = ()) -> list[dict[str, Any]]:
+    """The curves as plain JSON values, times in ns."""
+    far = _by_curve(run, targets)
+    return [
+        {
+            "experiment": one.result.name,
+            "series": one.curve.series,
+            "unit": one.curve.unit,
+            "state": one.curve.state,
+            "knee_clients": one.curve.knee.load if one.curve.knee else None,
+            "best_clients": one.curve.best.load if one.curve.best else None,
+            "limit": max(one.steps, key=lambda step: step.throughput.value).limit,
+            "steps": [plain_of(step) for step in one.steps],
+            "projections": [document_of(found) for found in far.get(_key(one.result, one.curve), ())],
+        }
+        for one in scaled(run)
+    ]
