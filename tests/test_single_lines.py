@@ -18,10 +18,12 @@ from hwdyno.curves.knee import Knee
 from hwdyno.curves.loaded import loaded_curve
 from hwdyno.curves.models import Interval
 from hwdyno.findings.between_runs import _within
+from hwdyno.findings.claims import CLAIM, memory_by_clock
 from hwdyno.findings.commands import aligned, place_of
 from hwdyno.findings.gpu import gpu_one_way
 from hwdyno.findings.inference import break_even, loads_of
 from hwdyno.findings.kv_cache import kv_no_room
+from hwdyno.findings.laws import physical_ceiling
 from hwdyno.findings.open_loop import rate_not_reached, users_wait
 from hwdyno.findings.rule import Case
 from hwdyno.findings.serving import serving_client_bound
@@ -29,7 +31,7 @@ from hwdyno.findings.training_loaders import loaders_compared
 from hwdyno.findings.truth import _device_depth
 from hwdyno.findings.vector_search import vector_recall
 from hwdyno.statistics import interval_of_repeats
-from hwdyno.words import Curve, ExperimentResult, Measurement, Note, OperatingPoint, PeerResult, Value
+from hwdyno.words import Ceiling, Curve, ExperimentResult, Measurement, Note, OperatingPoint, PeerResult, Value
 from made_experiment import made_experiment
 from test_thresholds import base, run_of
 
@@ -271,3 +273,38 @@ def test_a_load_that_moved_nothing_is_no_point_of_the_loaded_latency() -> None:
     rates, latencies = ([one[at] for one in points] for at in (0, 1))
     plain = loaded_curve(rates, latencies)
     assert plain is not None and plain == loaded_curve([0.0, *rates, 9e9], [100.0, *latencies, 0.0])
+
+
+@pytest.mark.parametrize(("ratio", "severity"), [(0.5, None), (1.0, "warning"), (1.009, "warning"), (1.011, "invalid")])
+def test_a_row_without_a_direction_may_go_both_ways_at_once(ratio: float, severity: str | None) -> None:
+    """A link of 1 GB/s each way: above one, only both at once could be; above both, nothing could."""
+    ways = tuple(
+        Ceiling(metric, "physical", 1e9, "bytes/s", "the link", "test") for metric in ("read_bytes_s", "write_bytes_s")
+    )
+    point = replace(base(), parameters={"iodepth": 8}, throughput=Value(2e9 * ratio, "bytes/s"))
+    made = run_of(point)
+    result = replace(made.experiments[0], ceilings=ways)
+    run = replace(made, imported_from="table", experiments=(result,))
+    found = physical_ceiling(Case(run, result, 0))
+    assert (found and found.severity) == severity
+
+
+@pytest.mark.parametrize(
+    ("study", "resource", "says"),
+    [
+        ("s", "compute", "the clock of the same study's CPU"),
+        ("t", "compute", "looks like a CPU's clock"),
+        ("s", "network", "looks like a CPU's clock"),
+    ],
+)
+def test_a_memorys_clock_is_that_of_the_same_studys_processor(study: str, resource: str, says: str) -> None:
+    def claims(kind: str, text: str, of: str, value: float, unit: str) -> ExperimentResult:
+        point = replace(base(), parameters={"claim": text, "study": of}, throughput=Value(value, unit),
+                        details={"claimed_unit": unit})  # fmt: skip
+        return made_experiment(f"{kind}.claims", kind, "?", "claim", CLAIM, (point,), fixed={})
+
+    memory = claims("memory", "3.7 GHz x 8 B x 2", "s", 59.2e9, "bytes/s")
+    other = claims(resource, "16 cores x 3.7 GHz x 16", study, 947e9, "FLOP/s")
+    run = replace(run_of(base()), experiments=(memory, other))
+    found = memory_by_clock(Case(run, memory, 0))
+    assert found is not None and says in found.says
