@@ -11,7 +11,7 @@ import test_inference_findings as inference
 import test_training_findings as training
 from hwdyno.axes import with_field_axes
 from hwdyno.ceilings.gpu import applies as bounds_gpu
-from hwdyno.ceilings.inference import applies_to_load, raw_of
+from hwdyno.ceilings.inference import CACHED_IMAGES, applies_to_load, of_images, raw_of
 from hwdyno.ceilings.named import link_rate
 from hwdyno.curves import _tight
 from hwdyno.curves.knee import Knee
@@ -20,9 +20,10 @@ from hwdyno.curves.models import Interval
 from hwdyno.findings.between_runs import _within
 from hwdyno.findings.claims import CLAIM, memory_by_clock
 from hwdyno.findings.commands import aligned, place_of
+from hwdyno.findings.contention import BACKGROUND, Cell, cells_of
 from hwdyno.findings.gpu import gpu_one_way
 from hwdyno.findings.inference import break_even, loads_of
-from hwdyno.findings.kv_cache import kv_no_room
+from hwdyno.findings.kv_cache import kv_no_room, kv_too_few
 from hwdyno.findings.laws import physical_ceiling
 from hwdyno.findings.open_loop import rate_not_reached, users_wait
 from hwdyno.findings.rule import Case
@@ -30,8 +31,20 @@ from hwdyno.findings.serving import serving_client_bound
 from hwdyno.findings.training_loaders import loaders_compared
 from hwdyno.findings.truth import _device_depth
 from hwdyno.findings.vector_search import vector_recall
-from hwdyno.statistics import interval_of_repeats
-from hwdyno.words import Ceiling, Curve, ExperimentResult, Measurement, Note, OperatingPoint, PeerResult, Value
+from hwdyno.statistics import interval_of_repeats, quantile_of, ratio_interval
+from hwdyno.units import format_ns
+from hwdyno.words import (
+    Ceiling,
+    Curve,
+    ExperimentResult,
+    Latency,
+    Measurement,
+    Note,
+    OperatingPoint,
+    PeerResult,
+    Stream,
+    Value,
+)
 from made_experiment import made_experiment
 from test_thresholds import base, run_of
 
@@ -308,3 +321,45 @@ def test_a_memorys_clock_is_that_of_the_same_studys_processor(study: str, resour
     run = replace(run_of(base()), experiments=(memory, other))
     found = memory_by_clock(Case(run, memory, 0))
     assert found is not None and says in found.says
+
+
+def test_the_time_of_few_reads_is_their_95th_percentile() -> None:
+    latency = Latency(1e6, 1e6, 2e6, 4e6, None, 9e6, 1e6, 100)
+    point = replace(base(), parameters={"users": 4}, streams=(Stream("read", 100, 0, latency_ns={"total": latency}),))
+    result = made_experiment("inference.kv", "inference", "?", "users", "training_kv_cache", (point,), fixed={})
+    found = kv_too_few(case_of(result))
+    assert found is not None
+    assert f"the p95 of {format_ns(quantile_of(latency, 0.95))} rests on 5 of 100 entries" in found.says
+
+
+def test_only_valid_images_from_memory_are_a_ceiling() -> None:
+    def image(cache: str, workers: int, **changes: Any) -> Measurement:
+        made = replace(base(), parameters={"cache": cache, "threads": workers}, throughput=Value(100.0, "operations/s"))
+        return replace(made, **changes)
+
+    points = (image("warm", 1), image("warm", 2, validity="invalid"), image("cold", 4),
+              image("warm", 8, throughput=Value(0.0, "operations/s")))  # fmt: skip
+    result = made_experiment("inference.images", "inference", "?", "threads", "inference_images", points, fixed={})
+    found = list(of_images(run_of(base()), result))
+    assert [(one.metric, one.value) for one in found] == [(f"{CACHED_IMAGES}1", 100.0)]
+
+
+def cell(load: str, *, loaded: list[float], alone: list[float]) -> Measurement:
+    details = {"loaded_by_round": loaded, "alone_by_round": alone}
+    return replace(base(), parameters={BACKGROUND.name: load}, details=details)
+
+
+def test_one_cell_is_as_certain_as_its_own_interval_and_two_are_less() -> None:
+    """Bonferroni: of two, each holds with 97.5%."""
+    rounds = {"loaded": [8.0, 8.1, 8.2, 7.9], "alone": [10.0, 10.2, 9.9, 10.1]}
+    points = (cell("memory", **rounds), cell("network", **rounds), cell("compute", loaded=[8.0], alone=[10.0]))
+
+    def found(count: int) -> list[Cell]:
+        made = made_experiment("storage.x", "storage", "?", BACKGROUND.name, "", points[:count], fixed={})
+        return cells_of(replace(run_of(base()), experiments=(made,)))
+
+    (alone,) = found(1)
+    assert alone.sure == alone.kept
+    first, second = found(3)
+    assert first.sure == second.sure == ratio_interval(rounds["loaded"], rounds["alone"], 0.975)
+    assert first.sure.low < first.kept.low  # type: ignore[operator]
