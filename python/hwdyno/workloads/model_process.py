@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +210,56 @@ def decode(job: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+# --- serve
+
+
+def serve(job: dict[str, Any]) -> dict[str, Any]:
+    """Answer a load from this process, after a step that brings the weights into memory."""
+    from hwdyno.serving import in_process
+    from hwdyno.workloads.inference_serving import load_of
+    from hwdyno.workloads.model_batch import Batch
+
+    numbers = {"slots": int(job["batch"]), "context": int(job["context"]), "threads": int(job["threads"])}
+    engine = Batch(Path(job["path"]), str(job["model"]), **numbers)
+    engine.start(0, [1])
+    engine.step([0])
+    before = counters()
+    found = in_process.drive(engine, load_of(job), runtime_s=float(job["runtime"]), least_requests=int(job["requests"]))
+    after = counters()
+    spent = found.spent
+    busy_s = spent.prompt_s + spent.step_s
+    cpu_s = after["user"] + after["system"] - before["user"] - before["system"]
+    stepped_bytes = spent.steps * engine.weights_bytes + spent.context_tokens * engine.kv_bytes
+    return {
+        "requests": [asdict(one) for one in found.requests],
+        "failures": found.failures,
+        "cpu": [found.client_user_s, found.client_system_s],
+        "details": {
+            "engine_busy": busy_s / (busy_s + spent.idle_s) if busy_s else 0.0,
+            "prompt_share": spent.prompt_s / busy_s if busy_s else 0.0,
+            # Of the processors that the engine was given, while it had something to do.
+            "engine_cpu_share": cpu_s / (busy_s * numbers["threads"]) if busy_s else 0.0,
+            "major_faults": after["major"] - before["major"],
+            "weights_bytes": float(engine.weights_bytes),
+            **({"fetched_share": (after["fetched"] - before["fetched"]) / stepped_bytes} if stepped_bytes else {}),
+            **({"prompt_tokens_engine_s": spent.prompt_tokens / spent.prompt_s} if spent.prompt_s else {}),
+            **_steps(spent, stepped_bytes),
+        },
+    }
+
+
+def _steps(spent: Any, stepped_bytes: int) -> dict[str, float]:
+    """What the steps read: bytes of weights and KV cache a token and a second, and tokens a step."""
+    if not spent.stepped_tokens:
+        return {}
+    return {
+        "tokens_a_step": spent.stepped_tokens / spent.steps,
+        "bytes_per_token": stepped_bytes / spent.stepped_tokens,
+        "step_bytes_s": stepped_bytes / spent.step_s,
+        "step_s": spent.step_s / spent.steps,
+    }
+
+
 # --- restore or recompute
 
 
@@ -329,7 +380,7 @@ def classify(job: dict[str, Any]) -> dict[str, Any]:
     return model_images.classify(job, counters)
 
 
-_JOBS = {"load": load, "decode": decode, "restore": restore, "classify": classify}
+_JOBS = {"load": load, "decode": decode, "restore": restore, "classify": classify, "serve": serve}
 
 
 def main() -> None:
