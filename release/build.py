@@ -84,7 +84,7 @@ def wheel(machine: str, out: Path) -> Path:
     target = f"{machine}-unknown-linux-gnu"
     before = set(out.glob("*.whl")) if out.exists() else set()
     words: Sequence[str | Path] = (
-        *("maturin", "build", "--release", "--locked", "--zig", "--compatibility", "manylinux2014"),
+        *("maturin", "build", "--locked", "--zig", "--compatibility", "manylinux2014"),
         *("--target", target, "-i", PYTHON, "--out", out),
     )
     run(*words, environment={**reproducible(target), **standard_library(target)})

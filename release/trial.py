@@ -172,7 +172,7 @@ def smoke(wheel: Path | None) -> str:
     with tempfile.TemporaryDirectory(prefix="hwdyno-trial-") as folder:
         place = Path(folder)
         if wheel is None:
-            run("maturin", "build", "--quiet", "--release", "--locked", "--compatibility", "linux", "--out", place)
+            run("maturin", "build", "--quiet", "--locked", "--compatibility", "linux", "--out", place)
             wheel = next(place.glob("*.whl"))
         run(program, "-m", "venv", place / "env")
         inside = place / "env" / "bin" / "python"

@@ -109,6 +109,7 @@ def test_a_capacity_is_right_or_left_open(service: str) -> None:
     some = rates.score(service, 0.7, 10, seed=1)
     assert at_least(some.within, some.loops - some.open, 0.9) and at_least(some.fits, some.loops, 0.9)
     assert at_most(some.open, some.loops, 0.25), "the spread of latencies tells more than their means"
+    assert at_least(some.within + some.settled, some.loops, 0.9), "with the rate that a run adds where it is open"
 
 
 def test_an_open_capacity_is_settled_by_the_rate_that_is_advised() -> None:

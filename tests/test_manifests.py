@@ -53,7 +53,7 @@ def test_a_claim_for_each_class_and_one_job_over_all(capsys: pytest.CaptureFixtu
     assert (claim["apiVersion"], claim["kind"]) == ("v1", "PersistentVolumeClaim")
     assert claim["spec"]["storageClassName"] == "rook-ceph-block"
     # 3500 samples of 146.6 MB are 478 GiB, and a quarter more
-    assert claim["spec"]["resources"]["requests"]["storage"] == "599Gi"
+    assert claim["spec"]["resources"]["requests"]["storage"] == "600Gi"
     assert (job["apiVersion"], job["kind"]) == ("batch/v1", "Job")
     pod = job["spec"]["template"]["spec"]
     assert pod["restartPolicy"] == "Never"

@@ -164,6 +164,28 @@ def test_a_process_that_leaves_ends_the_write_that_it_is_in(home: Path, tmp_path
     assert (tmp_path / "file").read_text() == "begun ended"
 
 
+NATIVE = """
+import hashlib, sys
+from pathlib import Path
+from hwdyno import signals
+from hwdyno._engine import Guard
+signals.take_over("native", Guard)
+stands_still = lambda: Path(sys.argv[1]).write_text(str(signals._owner.parked))
+signals.register(signals.Stage.REMOVE, stands_still)
+print("go", flush=True)
+while True:
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 100_000)  # native code that nothing cuts short, as a builder of an index
+"""
+
+
+def test_what_was_made_is_removed_when_nothing_makes_more_of_it(home: Path, tmp_path: Path) -> None:
+    with started("-c", NATIVE, str(tmp_path / "file")) as process:
+        assert process.stdout is not None and process.stdout.readline() == "go\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+    assert (tmp_path / "file").read_text() == "True"
+
+
 ORPHANS = """
 import os, signal, subprocess
 from hwdyno import signals

@@ -6,6 +6,7 @@ The numbers stand here once more: a threshold that moves by a tenth, or a rule t
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,7 +20,7 @@ from hwdyno.findings.repeats import lasting_fall
 from hwdyno.findings.rule import Case, quantity
 from hwdyno.machine import Machine
 from hwdyno.repeatability import with_pooled_repeats
-from hwdyno.statistics import Histogram, half_width, t_quantile
+from hwdyno.statistics import Histogram, half_width, interval, t_quantile
 from hwdyno.words import (
     Ceiling,
     Concurrency,
@@ -535,6 +536,20 @@ def test_a_note_of_modes_is_told_and_physical_ceilings_hold() -> None:
         run = run_of(exact)
         result = replace(run.experiments[0], ceilings=(ceiling,))
         assert found_in(replace(run, experiments=(result,))).get("physical_ceiling") == severity
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.03])
+def test_a_reading_at_the_physical_ceiling_is_hardly_ever_called_invalid(noise: float) -> None:
+    """Three repeats about the ceiling itself: by its value alone, every second one with 3% of noise lies above it."""
+    ceiling = Ceiling("read_bytes_s", "physical", RATE * BLOCK, "bytes/s", "the link", "test")
+    invalid = 0
+    for seed in range(150):
+        draw = random.Random(seed)
+        values = [RATE * BLOCK * draw.gauss(1, noise) for _ in range(3)]
+        run = run_of(replace(base(), throughput=interval(values, "bytes/s"), rate=None, samples=None))
+        result = replace(run.experiments[0], ceilings=(ceiling,))
+        invalid += found_in(replace(run, experiments=(result,))).get("physical_ceiling") == "invalid"
+    assert invalid <= 0.02 * 150
 
 
 def test_moments_are_those_of_the_values() -> None:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from hwdyno import samples, statistics
 from hwdyno.statistics import Histogram
+from hwdyno.statistics.arrays import sum_of, summary_of
 from hwdyno.units import format_percent, format_quantity, is_number, plural
 from hwdyno.words import (
     Concurrency,
@@ -182,7 +183,6 @@ def _shares(readings: Sequence[Reading], counted: str, unit: str) -> tuple[HostS
 
 def _share(host: str, parts: Sequence[Mapping[str, Any]], counted: str, unit: str) -> HostShare:
     readings = [part["reading"] for part in parts if part["reading"] is not None]
-    latency = _latency(_merged_histograms(readings))
     rates = [throughput_of(one, counted) for one in readings] or [0.0]
     return HostShare(
         host=host,
@@ -195,31 +195,39 @@ def _share(host: str, parts: Sequence[Mapping[str, Any]], counted: str, unit: st
         faults=_faults(readings),
         interrupted=any(bool(one.get("interrupted")) for one in readings),
         failure=next((str(part["failure"]) for part in parts if part["failure"]), ""),
-        latency_ns=None if latency is None else latency.summary(packed=False),
+        latency_ns=_latency_of(readings),
     )
 
 
-def _histograms(readings: Sequence[Reading]) -> list[tuple[str, str, Histogram]]:
-    """The Readings' histograms with stream and kind, in a common weight.
+def _latency_of(readings: Sequence[Reading]) -> Latency | None:
+    """Whole latency of some Readings, without its histogram."""
+    every = _histograms(readings)
+    for wanted in ("total", "complete"):
+        weighted = [one for (_, kind), many in every.items() if kind == wanted for one in many]
+        if any(weight != 1 for _, weight in weighted):
+            return sum_of(weighted).summary(packed=False)
+        if found := summary_of([one for one, _ in weighted]):
+            return found
+    return None
+
+
+def _histograms(readings: Sequence[Reading]) -> dict[tuple[str, str], list[tuple[Mapping[str, Any], int]]]:
+    """The Readings' histograms by stream and kind, each with its weight in a common one.
 
     A kernel that times batches sets their length at each repeat, so a value counts as many times as its batch is
     longer than the shortest one.
     """
-    found = [
-        (stream["name"], kind, Histogram.from_reading(histogram), int(stream.get("operations", 0)))
-        for reading in readings
-        for stream in reading.get("streams", ())
-        for kind, histogram in stream.get("latency_ns", {}).items()
-    ]
-    least: dict[tuple[str, str], float] = {}
-    for name, kind, histogram, operations in found:
-        if histogram.count and operations:
-            each = operations / histogram.count
-            least[name, kind] = min(least.get((name, kind), each), each)
-    weighted = []
-    for name, kind, histogram, operations in found:
-        weight = round(operations / histogram.count / least[name, kind]) if histogram.count and operations else 1
-        weighted.append((name, kind, histogram.times(weight) if weight > 1 else histogram))
+    found: dict[tuple[str, str], list[tuple[Mapping[str, Any], float]]] = {}
+    for reading in readings:
+        for stream in reading.get("streams", ()):
+            operations = int(stream.get("operations", 0))
+            for kind, histogram in stream.get("latency_ns", {}).items():
+                each = operations / histogram["count"] if histogram["count"] else 0.0
+                found.setdefault((stream["name"], kind), []).append((histogram, each))
+    weighted = {}
+    for key, many in found.items():
+        least = min((each for _, each in many if each), default=1.0)
+        weighted[key] = [(histogram, round(each / least) if each else 1) for histogram, each in many]
     return weighted
 
 
@@ -228,10 +236,7 @@ _Merged = Mapping[tuple[str, str], Histogram]
 
 
 def _merged_histograms(readings: Sequence[Reading]) -> _Merged:
-    merged: dict[tuple[str, str], Histogram] = {}
-    for name, kind, histogram in _histograms(readings):
-        merged.setdefault((name, kind), Histogram()).add(histogram)
-    return merged
+    return {key: sum_of(many) for key, many in _histograms(readings).items()}
 
 
 def _latency(histograms: _Merged) -> Histogram | None:

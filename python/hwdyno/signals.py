@@ -30,9 +30,9 @@ from typing import Any, Protocol
 from hwdyno.processes import family, mark_children, stat_of
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-LIMIT_S = 0.8
+LIMIT_S = 0.7
 """From a signal that leaves to the end of the process, at most, of the time that the machine gives to it."""
-CLEAN_UP_S = 0.6
+CLEAN_UP_S = 0.5
 """For the clean-up within that."""
 STEP_S = 0.02
 """How often what waits while the process leaves looks at the time that was given."""
@@ -116,12 +116,13 @@ class _Owner:
         for halt in list(self.halts):
             _quietly(halt)
         self.end_children()
-        self.settle(CLEAN_UP_S / 2)
+        # What runs ends now that it is halted; until then it may still make what is to be removed.
+        self.settle(CLEAN_UP_S / 2, lambda: not self.parked)
         for stage in Stage:
             for of_stage, action in reversed(list(self.clean_ups)):
                 if of_stage == stage:
                     _quietly(action)
-        self.settle(CLEAN_UP_S)
+        self.settle(CLEAN_UP_S, lambda: self.undivided > 0)
         self.end_children()
         with contextlib.suppress(OSError):
             os.write(2, f"{self.name}: interrupted\n".encode())
@@ -131,9 +132,9 @@ class _Owner:
         """The time that was given to this process since it leaves."""
         return self.guard.spent_s() if self.guard is not None else 0.0
 
-    def settle(self, until_s: float) -> None:
-        """Wait for the section that the main thread is in, until so much time was given at most."""
-        while self.undivided and self.spent_s() < until_s:
+    def settle(self, until_s: float, is_busy: Callable[[], bool]) -> None:
+        """Wait while the main thread is busy, until so much time was given at most."""
+        while is_busy() and self.spent_s() < until_s:
             time.sleep(0.005)
 
     def end_children(self) -> None:

@@ -1,7 +1,7 @@
 """Prints how many single-line changes the tests notice, and which they do not: ``python -m mutants [FILE …]``.
 
 A change is tried in a fork of a process that has collected all tests, with those that run its line, the quickest first,
-until one fails. What passes there, and what only a new import shows, is tried again in a process that imports it anew.
+until one fails. What only a new import shows is tried again in a process that imports it anew.
 """
 
 from __future__ import annotations
@@ -53,11 +53,17 @@ def _words(pipe: int) -> Iterator[tuple[int, str]]:
             yield int(number), word
 
 
-def _anew(chosen: Sequence[Change], numbers: Sequence[int], known: Covered, report: Callable[[int, str], None]) -> None:
+def _anew(
+    chosen: Sequence[Change],
+    numbers: Sequence[int],
+    known: Covered,
+    budget_s: float,
+    report: Callable[[int, str], None],
+) -> None:
     """Try changes, each in a process that imports the product with it."""
     for number in numbers:
         change = chosen[number]
-        tests = resident.within(known, known.of(change.path, change.line), BUDGET_S)
+        tests = resident.within(known, known.of(change.path, change.line), budget_s)
         if not tests:
             report(number, "untested")
             continue
@@ -81,16 +87,17 @@ def main() -> None:
     parser.add_argument("--sample", type=int, help="try so many changes, drawn by the seed, instead of all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--budget", type=float, default=BUDGET_S, help="seconds of tests that are tried on a change")
     parser.add_argument("--least", type=float, default=0.0, help="fail where a smaller share is killed")
     parser.add_argument("--thresholds", action="store_true", help="move named numbers by a tenth instead")
     parser.add_argument("files", nargs="*", help="parts of names of files; all where none is given")
     args = parser.parse_args()
     paths = [path for path in files() if not args.files or any(one in path for one in args.files)]
-    made = thresholds if args.thresholds else changes
-    every = [one for path in paths for one in made(path) if not why_equal(one)]
+    of_file = thresholds if args.thresholds else changes
+    every = [one for path in paths for one in of_file(path) if not why_equal(one)]
     chosen = random.Random(args.seed).sample(every, min(args.sample or len(every), len(every)))
     started = time.monotonic()
-    outcome = _outcomes(chosen, args.jobs)
+    outcome = _outcomes(chosen, args.jobs, args.budget)
     print("\n| file | changes | killed |\n| --- | --- | --- |")
     for path in sorted({chosen[number].path for number in outcome}):
         words = Counter(word for number, word in outcome.items() if chosen[number].path == path)
@@ -108,7 +115,7 @@ def main() -> None:
     sys.exit(0 if total and share >= args.least else 2)
 
 
-def _outcomes(chosen: Sequence[Change], jobs: int) -> dict[int, str]:
+def _outcomes(chosen: Sequence[Change], jobs: int, budget_s: float) -> dict[int, str]:
     """What became of each change; Ctrl-C ends it early."""
     outcome: dict[int, str] = {}
     again = []
@@ -116,31 +123,33 @@ def _outcomes(chosen: Sequence[Change], jobs: int) -> dict[int, str]:
         _, child = _apart(lambda report: record(jobs))
         if os.waitpid(child, 0)[1]:
             raise SystemExit("the tests could not be recorded")
-        pipe, child = _apart(lambda report: resident.run(chosen, jobs, BUDGET_S, report))
+        pipe, child = _apart(lambda report: resident.run(chosen, jobs, budget_s, report))
         for number, word in _words(pipe):
-            if word in {"alive", "elsewhere"}:
+            if word == "elsewhere":
                 again.append(number)
             else:
                 outcome[number] = word
+                _print_passed(chosen[number], word)
         os.waitpid(child, 0)
         shutil.rmtree(SCRATCH, ignore_errors=True)
         print(f"{len(outcome)} changes were decided without a new import, {len(again)} were not", flush=True)
         known = kept()
         warm()
         parts = [
-            _apart(lambda report, job=job: _anew(chosen, again[job::jobs], known, report))  # type: ignore[misc]
+            _apart(lambda report, job=job: _anew(chosen, again[job::jobs], known, budget_s, report))  # type: ignore[misc]
             for job in range(jobs)
         ]
         for pipe, child in parts:
             for number, word in _words(pipe):
                 outcome[number] = word
-                if word in PASS:
-                    print(f"{word}: {chosen[number]}", flush=True)
+                _print_passed(chosen[number], word)
             os.waitpid(child, 0)
-    for number, word in outcome.items():
-        if word == "untested":
-            print(f"no test runs it: {chosen[number]}", flush=True)
     return outcome
+
+
+def _print_passed(change: Change, word: str) -> None:
+    if word in PASS:
+        print(f"{word}: {change}", flush=True)
 
 
 if __name__ == "__main__":

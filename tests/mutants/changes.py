@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("findings", "curves", "ceilings", "statistics.py", "samples.py")
+ROOMS = ("findings", "curves", "ceilings", "statistics", "samples.py")
 """What is changed, in ``python/hwdyno``."""
 _BOUNDARY: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
 _OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -107,11 +107,11 @@ def _of_thresholds(tree: ast.Module) -> list[_Edit]:
                 continue
             if isinstance(number.value, int | float) and not _is_guard(number.value):
                 found += [_edit(number, f"{number.value!r} to {other!r}", _attribute(number, "value", other))
-                          for other in _beside(number.value)]  # fmt: skip
+                          for other in _near(number.value)]  # fmt: skip
     return found
 
 
-def _beside(value: float) -> tuple[float, float]:
+def _near(value: float) -> tuple[float, float]:
     if isinstance(value, int):
         step = max(1, round(0.1 * value))
         return value + step, value - step

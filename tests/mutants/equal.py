@@ -12,7 +12,7 @@ EQUAL: dict[tuple[str, str, str], str] = {
     ("samples.py", "best, at, below = 0.0, 0, 0.0", "0 to 1"): "the first split that explains anything sets it",
     ("samples.py", "min(1.0, rare * float(limit) / count)", "1.0 to 1.25"): "the score's own limits lie within 0 and 1",
     ("samples.py", "return max(0.0, centre - half), min(1.0, centre + half)", "1.0 to 1.25"): "only rounding passes 1",
-    ("statistics.py", "seen, at = 0, 0", "0 to 1"): "each pass of the loop sets it before it is read",
+    ("statistics/__init__.py", "seen, at = 0, 0", "0 to 1"): "each pass of the loop sets it before it is read",
 }
 """By file (in ``python/hwdyno``), line and change: why no test can tell."""
 

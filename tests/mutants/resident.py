@@ -56,7 +56,8 @@ class Trial:
 def run(chosen: Sequence[Change], jobs: int, budget_s: float, report: Callable[[int, str], None]) -> None:
     """Try changes; ``report`` learns of each one's number and what became of it.
 
-    A change is ``killed`` or ``hangs``, is ``alive`` or ``untested``, or shows ``elsewhere``, after a new import.
+    A change is ``killed`` or ``hangs``, is ``alive`` or ``untested``, or shows ``elsewhere``, after a new import; one
+    outside of functions that is alive may show there, too.
     """
     options = [
         "-q",
@@ -163,7 +164,8 @@ def _folder_at(item: pytest.Item, path: Path) -> None:
 
 def _try(change: Change, items: Sequence[pytest.Item]) -> int:
     """Whether one of these tests fails under the change, in the fork."""
-    if not patched(change, _Known.functions[str(ROOT / change.path)]):
+    how = patched(change, _Known.functions[str(ROOT / change.path)])
+    if not how:
         return ELSEWHERE
     for one in _Known.caches:
         one.cache_clear()
@@ -173,28 +175,29 @@ def _try(change: Change, items: Sequence[pytest.Item]) -> int:
     for item, following in zip(items, [*items[1:], None], strict=True):
         if any(report.failed for report in runtestprotocol(item, log=False, nextitem=following)):
             return KILLED
-    return ALIVE
+    return ALIVE if how == "functions" else ELSEWHERE
 
 
-def patched(change: Change, functions: Sequence[FunctionType]) -> bool:
-    """Give the functions of this process the code of the change; false where it is not in functions alone."""
-    if change.of_threshold:
-        return _renamed(change)
+def patched(change: Change, functions: Sequence[FunctionType]) -> str:
+    """Make the change in this process: to ``functions``, to ``names`` of a module, or not at all (empty)."""
+    top = [one for one in change.code().body if one.lineno <= change.line <= (one.end_lineno or one.lineno)]
+    if any(isinstance(one, ast.Assign | ast.AnnAssign) for one in top):
+        return "names" if _renamed(change) else ""
     path = str(ROOT / change.path)
     old = compile((ROOT / change.path).read_text(), path, "exec")
     pairs = list(_differing(old, compile(change.code(), path, "exec")))
     if not pairs or any(before.co_flags & 2 == 0 for before, _ in pairs):  # 2: CO_NEWLOCALS, a function
-        return False
+        return ""
     for before, after in pairs:
         users = [one for one in functions if one.__code__ == before]
         # A function within a function is made anew by the outer one, whose constants hold its code.
         if not users and not any(before in outer.co_consts for outer, _ in pairs):
-            return False
+            return ""
         if any(one.__code__.co_freevars != after.co_freevars for one in users):
-            return False
+            return ""
         for one in users:
             one.__code__ = after
-    return True
+    return "functions"
 
 
 def _renamed(change: Change) -> bool:
@@ -202,8 +205,10 @@ def _renamed(change: Change) -> bool:
     tree, module = change.code(), sys.modules[change.module]
     statement = next(one for one in tree.body if one.lineno <= change.line <= (one.end_lineno or one.lineno))
     names = {one.id for one in ast.walk(statement) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
-    at_import = [one for one in tree.body if one is not statement and not isinstance(one, ast.FunctionDef)]
-    at_import += [one for each in ast.walk(tree) if isinstance(each, ast.arguments) for one in each.defaults]  # type: ignore[misc]
+    at_import: list[ast.AST] = [
+        one for one in tree.body if one is not statement and not isinstance(one, ast.FunctionDef)
+    ]
+    at_import += [one for each in ast.walk(tree) if isinstance(each, ast.arguments) for one in each.defaults]
     if any(isinstance(one, ast.Name) and one.id in names for top in at_import for one in ast.walk(top)):
         return False
     space = dict(vars(module))

@@ -25,13 +25,15 @@ from signals.commands import HWDYNO, ROOT, Command, Place, environment
 
 LIMIT_S = 1.0
 """From the signal that leaves to the end of the process, without what the machine itself was late (``Control``)."""
+WRITTEN_S = 0.3
+"""From the last look for a signal to the document of the Run, on a busy machine: what comes then cuts nothing."""
 ORDERLY_S = 120.0
 """For an end that keeps everything, on a busy machine."""
 STARTUP_S = 0.12
 """``hwdyno --help`` on an idle machine: how much slower it is here stretches every moment."""
 HOWS = ("INT", "INT INT", "TERM", "HUP", "KILL", "INT TERM")
 RECOVERY = ("storage", "--rw", "read", "--size", "1M", "--runtime", "10ms", "--ramp-time", "0", "--no-page", "--quiet")
-_NOT_BEGUN = "Could not import runpy module"
+_NOT_BEGUN = re.compile("Could not import runpy module|Fatal Python error: init_")
 _RESULT = re.compile(r"^[a-z_0-9]+\.\S+  .*:  ", re.MULTILINE)
 _WHOLE = {".html": b"</html>", ".png": b"IEND\xaeB`\x82", ".parquet": b"PAR1"}
 
@@ -196,7 +198,7 @@ def _end(process: subprocess.Popen[bytes], verdict: Verdict, startup: float, dir
     # Two signals that arrive while the process waits for a processor are taken in any order.
     numbers = {int(number) for number in (first, *rest)}
     # Python's own handler raises, also where the interpreter still looks for its modules: then it gives 1.
-    if is_early and (-status in numbers or (status == 1 and _NOT_BEGUN in says)):
+    if is_early and (-status in numbers or (status == 1 and _NOT_BEGUN.search(says))):
         verdict.outcome = "at its start"
         return
     if "Traceback" in says:
@@ -211,7 +213,7 @@ def _end(process: subprocess.Popen[bytes], verdict: Verdict, startup: float, dir
     if leaves and verdict.took_s - verdict.late_s > LIMIT_S:
         verdict.problems.append("takes over 1 s")
     for path, run in runs:
-        if not run.interrupted and path.stat().st_mtime > sent_wall:
+        if not run.interrupted and path.stat().st_mtime > sent_wall + WRITTEN_S:
             verdict.problems.append("interrupted: false")
         if run.interrupted and not run.finished:
             verdict.problems.append("finished: null")

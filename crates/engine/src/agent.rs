@@ -3,11 +3,12 @@
 //! A request is `{"id": 1, "do": VERB, …}`; its answer `{"id": 1, "answer": …}` or
 //! `{"id": 1, "error": {"kind": "usage" | "machine", "says": …, "errno": …}}`. While a run goes on the other verbs
 //! are answered too; `program` is a run of a reference tool. A run with `"hold": true` sends `{"id": 1, "ready": true}` each time that a team of threads is
-//! complete, and waits for `start`. Whatever bytes come, an error document is the worst answer; at the end of the
+//! complete, and waits for `start`. One with `"packed": true` gets its histograms as digits (`packed`). Whatever bytes come, an error document is the worst answer; at the end of the
 //! input a run is stopped and scratch directories are removed.
 
 pub(crate) mod counters;
 mod minder;
+mod packed;
 mod program;
 pub(crate) mod scratch;
 
@@ -151,10 +152,14 @@ impl Agent {
     fn run_kernel(&mut self, id: &Value, request: &Map<String, Value>) -> Result<(), Error> {
         let kernel = request.get("kernel").and_then(Value::as_str).unwrap_or("").to_string();
         let parameters = request.get("parameters").cloned().unwrap_or_else(|| json!({}));
+        let is_packed = request.get("packed").and_then(Value::as_bool) == Some(true);
         self.begin(id, request, move |stop| {
             let called_ns = now_ns();
-            let reading = crate::run(&kernel, &parameters, stop)?;
+            let mut reading = json!(crate::run(&kernel, &parameters, stop)?);
             let ended_ns = now_ns();
+            if is_packed {
+                packed::pack(&mut reading);
+            }
             let started_ns = start::take_opened_ns().unwrap_or(called_ns);
             Ok(json!({"reading": reading, "started_ns": started_ns, "ended_ns": ended_ns}))
         })

@@ -147,7 +147,11 @@ mod tests {
     fn this_process_has_threads_and_is_given_time() {
         let mut clock = Given::new();
         assert!(clock.threads.values().any(|one| one.is_ready), "{clock:?}");
-        std::thread::sleep(ms(20));
-        assert!(clock.advance() > Duration::ZERO, "{clock:?}");
+        // On a busy machine a step may pass in which one of the threads waits for a processor all the time.
+        let is_given = (0..1500).any(|_| {
+            std::thread::sleep(ms(20));
+            clock.advance() > Duration::ZERO
+        });
+        assert!(is_given, "{clock:?}");
     }
 }

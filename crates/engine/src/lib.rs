@@ -28,7 +28,6 @@ mod memory;
 mod network;
 mod parameter;
 mod reading;
-mod rng;
 mod stalls;
 mod start;
 mod storage;
@@ -53,7 +52,6 @@ pub mod parts {
     pub use crate::histogram::Histogram;
     pub use crate::memory::loops::wide;
     pub use crate::network::server::{Server, Serving};
-    pub use crate::rng::mix;
     pub use crate::storage::integrity::journal::Journal;
     pub use crate::storage::integrity::ledger::{Entry, Ledger};
     pub use crate::storage::integrity::verify::seal;
@@ -61,6 +59,7 @@ pub mod parts {
     pub use crate::survey::tree::Tree;
     pub use crate::sys::memory::mark;
     pub use crate::sys::words::Words;
+    pub use hwdyno_loops::rng::mix;
 }
 
 /// Describes the machine as a JSON object (see `survey`), with the storage behind `path`.

@@ -3,12 +3,10 @@
 
 pub mod allocation;
 pub mod chase;
-mod lane;
+#[cfg(test)]
+mod law;
 pub mod loops;
 pub mod operation;
-mod paced;
-pub mod places;
-mod portable;
 #[cfg(target_arch = "aarch64")]
 #[path = "memory/neon.rs"]
 mod simd;

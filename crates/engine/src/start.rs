@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use crate::clock::now_ns;
 
-/// A sleeper wakes late by up to this much, so the rest of the way is spun.
-const SPIN_NS: u64 = 300_000;
+/// A sleeper wakes late by up to this much (timer slack, an idle state, a tick of the scheduler), so the rest is spun.
+const SPIN_NS: u64 = 1_000_000;
 
 static ARMED: AtomicBool = AtomicBool::new(false);
 static STATE: Mutex<State> = Mutex::new(State { on_ready: None, releases: 0, at_ns: 0, opened_ns: 0 });

@@ -5,7 +5,6 @@ pub mod aio;
 pub mod apart;
 pub mod beneath;
 pub mod cache_line;
-pub mod clock_chain;
 pub mod cuda;
 pub mod datagrams;
 pub mod device;

@@ -43,6 +43,7 @@ COMMANDS = (
     Command("inference", "measure a model's start from storage, its decoding, KV cache and vector search"),
     Command("together", "measure what resources cost each other when they run together"),
     Command("slurm", "write a batch script that measures on the nodes of a Slurm job"),
+    Command("kubernetes", "measure in pods of a cluster: manifests, a run, its clean-up"),
     Command("study", "reproduce a published study on this machine"),
     Command("report", "show a run again; write its page, images and tables"),
     Command("audit", "hold any tool's file or published table against the laws"),

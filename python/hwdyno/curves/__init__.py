@@ -13,7 +13,7 @@ from hwdyno.axes import series_of
 from hwdyno.curves.knee import Knee, fit_knee
 from hwdyno.curves.loaded import loaded_curve
 from hwdyno.curves.models import USL_LEAST_POINTS, Interval, Scalability, fit_scalability
-from hwdyno.curves.open_loop import Spread, fit_open_loop
+from hwdyno.curves.open_loop import OF_OPERATIONS, Spread, fit_open_loop, next_rate
 from hwdyno.statistics import POOLED_FREEDOM, Histogram, t_quantile
 from hwdyno.units import format_load, format_ratio
 from hwdyno.words import Axis, Curve, ExperimentResult, Latency, Measurement, OperatingPoint, Parameters, Scalar, Value
@@ -29,6 +29,7 @@ __all__ = [
     "curves_of",
     "error_of",
     "is_loaded",
+    "rate_to_settle",
     "suggest_load",
     "value_of",
 ]
@@ -315,6 +316,20 @@ def _open_loop(plain: Curve, series: _Series) -> Curve:
         },
         ceiling=None if model.left_open else capacity,
     )
+
+
+def rate_to_settle(result: ExperimentResult, curve: Curve) -> float | None:
+    """The rate to measure next where the points of an open loop leave its capacity open; none where they do not."""
+    axis = result.axis(curve.load)
+    if CAPACITY not in curve.parameters or curve.ceiling is not None or axis.unit not in OF_OPERATIONS:
+        return None
+    points = [result.points[at] for at in curve.points]
+    rates = {float(point.parameters[curve.load]): point for point in points}  # type: ignore[arg-type]
+    reached = {rate: (point.rate or point.throughput).value for rate, point in rates.items()}
+    served = max((rate for rate, value in reached.items() if value >= REACHED_SHARE * rate), default=None)
+    if served is None:
+        return None
+    return float(f"{next_rate(served, min((rate for rate in rates if rate > served), default=None)):.3g}")
 
 
 def _read_off(plain: Curve, series: _Series, knee: Knee, usl: Scalability | None) -> Curve:

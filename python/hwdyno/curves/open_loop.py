@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
+OF_OPERATIONS = {"", "operations/s", "1/s"}
+"""Units of a rate that counts requests."""
 LEAST_POINTS = 4
 MOST_SERVERS = 256
 NO_MODEL = 0.25

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from hwdyno.curves import CAPACITY, REACHED_SHARE
-from hwdyno.curves.open_loop import OpenLoop, next_rate
+from hwdyno.curves.open_loop import OF_OPERATIONS, OpenLoop, next_rate
 from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.commands import typed
 from hwdyno.findings.rule import Case, Verdict, as_number, operations_per_s, percent
@@ -14,8 +14,6 @@ from hwdyno.resources import rate_word_of
 from hwdyno.units import format_count, format_ns
 from hwdyno.words import Axis, Measurement
 
-OF_OPERATIONS = {"", "operations/s", "1/s"}
-"""Units of a rate that counts requests."""
 SHARES = (0.5, 0.8, 0.95)
 """Loads whose latency is printed: half, where queueing begins to matter, and where it dominates."""
 MISSED = 0.98

@@ -30,6 +30,7 @@ from hwdyno.hosts import (
     counters,
 )
 from hwdyno.machine import Machine
+from hwdyno.statistics.arrays import unpack_reading
 from hwdyno.topology import Topology
 from hwdyno.words import Declaration, UserError
 
@@ -243,7 +244,7 @@ class Speaker(ABC):
         """Begin to set a kernel up; it waits for ``start`` when its threads are ready."""
         self._lines.clear()
         self._owed.clear()
-        self._run_id = self._send("run", kernel=kernel, parameters=parameters, hold=True)
+        self._run_id = self._send("run", kernel=kernel, parameters=parameters, hold=True, packed=True)
 
     def prepare_program(self, program: Program) -> None:
         """Begin to set a program up; it waits for ``start``."""
@@ -271,6 +272,10 @@ class Speaker(ABC):
         except (ValueError, OSError) as error:
             return Refused(error)
         if "reading" in answer:
+            try:
+                unpack_reading(answer["reading"])
+            except (ValueError, TypeError, AttributeError):
+                raise HostLostError("its agent sent a histogram that is none") from None
             return Done(answer["reading"], int(answer["started_ns"]))
         return Ended(Outcome(answer["status"], answer["stdout"], answer["stderr"], answer["cpu_s"]))
 

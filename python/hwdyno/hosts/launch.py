@@ -110,8 +110,8 @@ def boot_id() -> str:
 
 
 def host_name(environment: Mapping[str, str] = os.environ) -> str:
-    """This host's name: Slurm's where it has one, as several of its nodes may be one machine."""
-    return environment.get("SLURMD_NODENAME") or socket.gethostname()
+    """This host's name: the cluster's for the node, as several of Slurm's may be one machine, and a pod is none."""
+    return environment.get("SLURMD_NODENAME") or environment.get("HWDYNO_NODE") or socket.gethostname()
 
 
 _JOB = {"SLURM_JOB_ID": "id", "SLURM_JOB_NAME": "name", "SLURM_JOB_NODELIST": "nodes"}

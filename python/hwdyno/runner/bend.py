@@ -1,15 +1,17 @@
-"""Points beside the plan's where its loads are far apart: near 90% of the ceiling, and below a full memory."""
+"""Points beside the plan's: near 90% of the ceiling, below a full memory, and where an open loop's capacity is open."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 
-from hwdyno.curves import LEAST_POINTS, LOADED, LOADED_MODEL, curves_of, suggest_load
+from hwdyno.curves import LEAST_POINTS, LOADED, LOADED_MODEL, curves_of, rate_to_settle, suggest_load
 from hwdyno.curves.loaded import LEAST_INSIDE, more_delays
+from hwdyno.curves.open_loop import LEAST_POINTS as LEAST_RATES
+from hwdyno.curves.open_loop import OF_OPERATIONS
 from hwdyno.plan import Planned
 from hwdyno.words import ExperimentResult, Note, Parameters, Scalar
 
-NOTE = Note("near_the_bend", "added to the plan where the curve bends")
+NOTE = Note("near_the_bend", "added to the plan where the curve bends, or leaves its capacity open")
 
 
 def may_add(planned: Planned) -> int:
@@ -18,13 +20,14 @@ def may_add(planned: Planned) -> int:
     if planned.experiment.kernel == LOADED and axis.role == "delay":
         curves = len({tuple(sorted((n, v) for n, v in one.items() if n != planned.load)) for one in planned.points})
         return curves * (LEAST_INSIDE - LEAST_POINTS) if len(planned.points) >= LEAST_POINTS * curves else 0
-    if axis.role != "concurrency":
+    least = {"concurrency": LEAST_POINTS, "rate": LEAST_RATES}.get(axis.role or "")
+    if least is None or (axis.role == "rate" and axis.unit not in OF_OPERATIONS):
         return 0
     loads: dict[tuple[tuple[str, Scalar], ...], set[Scalar]] = defaultdict(set)
     for point in planned.points:
         others = tuple(sorted((name, value) for name, value in point.items() if name != planned.load))
         loads[others].add(point.get(planned.load))
-    return sum(len(one) >= LEAST_POINTS for one in loads.values())
+    return sum(len(one) >= least for one in loads.values())
 
 
 def near_the_bend(result: ExperimentResult, planned: Planned) -> list[Parameters]:
@@ -38,9 +41,11 @@ def near_the_bend(result: ExperimentResult, planned: Planned) -> list[Parameters
             found += [{**measured[0].parameters, curve.load: delay} for delay in added]
             continue
         loads = [float(point.parameters[curve.load]) for point in measured]  # type: ignore[arg-type]
-        load = suggest_load(curve, result.axis(curve.load), loads)
-        if load is None or not min(loads) < load < max(loads):
-            continue
+        load = rate_to_settle(result, curve)
+        if load is None:
+            load = suggest_load(curve, result.axis(curve.load), loads)
+            if load is None or not min(loads) < load < max(loads):
+                continue
         parameters: Parameters = {**measured[0].parameters, curve.load: load}
         check = planned.experiment.check
         if check is None or check(planned.declaration, {**planned.fixed, **parameters}) is None:

@@ -8,17 +8,24 @@ from typing import Any
 
 from hwdyno import __version__
 from hwdyno.formats import workload
+from hwdyno.kubernetes.volumes import (
+    ACCESS,
+    EMPTY_DIR,
+    LABEL,
+    NAME,
+    Volume,
+    claim,
+    claim_spec,
+    quantity,
+    source_of,
+    volume_bytes,
+)
 from hwdyno.words import UserError
 
 STUDY = "kubernetes-ai-storage"
 IMAGE = f"hwdyno:{__version__}"
-EMPTY_DIR = "emptyDir"
 FETCH = f"kubectl logs job/hwdyno-{STUDY} | grep '^{{' > run.json"
 """The log's one line that is a Run document; all others are progress."""
-HEADROOM = 1.25
-"""A claim's size over its data set's: room for filesystem and plain reads."""
-# RFC 1123 labels, as Kubernetes wants names to be.
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?")
 
 
 def text_of(study: str, storages: str, image: str, profile: str, samples: str) -> str:
@@ -44,7 +51,7 @@ def classes(text: str) -> dict[str, str]:
         name, equals, kind = part.partition("=")
         if not equals or not kind:
             raise UserError(f"--manifests '{part}' must be NAME=CLASS, such as ceph=rook-ceph-block or local=emptyDir")
-        if not _LABEL.fullmatch(name):
+        if not LABEL.fullmatch(name):
             raise UserError(f"--manifests: '{name}' is not a Kubernetes name; use lower-case letters, digits and -")
         if name in found:
             raise UserError(f"--manifests names '{name}' twice")
@@ -58,28 +65,18 @@ def manifests(storages: dict[str, str], image: str, profile: str, samples: str) 
     if not all(re.fullmatch(r"[0-9]{1,15}", count) and int(count) for count in counts):
         raise UserError(f"--samples '{samples}' must be whole numbers, separated by commas")
     most = max(map(int, counts))
-    size = f"{workload.find('unet3d', 'h100').with_samples(most).bytes * HEADROOM / 2**30 + 2:.0f}Gi"
-    labels = {"app.kubernetes.io/name": "hwdyno"}
+    size = quantity(volume_bytes(int(workload.find("unet3d", "h100").with_samples(most).bytes)))
+    labels = {NAME: "hwdyno"}
+    volumes = {
+        name: Volume(name, "emptyDir", "") if kind == EMPTY_DIR else Volume(name, "class", kind)
+        for name, kind in storages.items()
+    }
     claims = [
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": {"name": f"hwdyno-{name}", "labels": dict(labels)},
-            "spec": {
-                "accessModes": ["ReadWriteOnce"],
-                "storageClassName": kind,
-                "resources": {"requests": {"storage": size}},
-            },
-        }
-        for name, kind in storages.items()
-        if kind != EMPTY_DIR
+        claim(f"hwdyno-{one.name}", labels, claim_spec(one.of, size, ACCESS["RWO"]))
+        for one in volumes.values()
+        if one.kind == "class"
     ]
-    volumes = [
-        {"name": name, "emptyDir": {"sizeLimit": size}}
-        if kind == EMPTY_DIR
-        else {"name": name, "persistentVolumeClaim": {"claimName": f"hwdyno-{name}"}}
-        for name, kind in storages.items()
-    ]
+    sources = [source_of(one, f"hwdyno-{name}", size, ACCESS["RWO"]) for name, one in volumes.items()]
     paths = [word for name in storages for word in ("--path", f"{name}=/storage/{name}")]
     command = ["hwdyno", "study", STUDY, "--profile", profile, "--samples", samples, *paths, "--no-page", "--json"]
     # What outlives the pod, if anything does.
@@ -103,7 +100,7 @@ def manifests(storages: dict[str, str], image: str, profile: str, samples: str) 
             "backoffLimit": 0,
             "template": {
                 "metadata": {"labels": dict(labels)},
-                "spec": {"restartPolicy": "Never", "containers": [container], "volumes": volumes},
+                "spec": {"restartPolicy": "Never", "containers": [container], "volumes": sources},
             },
         },
     }

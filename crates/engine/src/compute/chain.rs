@@ -1,8 +1,9 @@
 //! The clock of a processor by additions that each wait for the one before.
 
+use hwdyno_loops::clock_chain;
+
 use crate::clock::now_ns;
 use crate::histogram::median;
-use crate::sys::clock_chain;
 
 /// A clock by the dependent-add chain, a slice at a time.
 ///

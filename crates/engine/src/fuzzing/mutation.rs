@@ -4,8 +4,9 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use hwdyno_loops::rng::{mix, Rng};
+
 use super::targets::{Target, TARGETS};
-use crate::rng::{mix, Rng};
 
 /// An input that takes longer is a failure: what is read here is small.
 const SLOWEST: Duration = Duration::from_secs(20);

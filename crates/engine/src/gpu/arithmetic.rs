@@ -1,6 +1,7 @@
 //! Numbers of a device's precisions: as bytes, and as the host computes with them.
 
-use crate::rng::Rng;
+use hwdyno_loops::rng::Rng;
+
 use crate::words;
 
 words! {

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
 
+use hwdyno_loops::rng::Rng;
+
 use crate::declare::{choice, integer, INTERVAL_S, RUNTIME};
 use crate::gpu::arithmetic::Precision;
 use crate::gpu::{device, refused, waited, Passes, DEVICE, LAUNCH_NS};
 use crate::kernel::{Declaration, Error, Kernel, Stop};
 use crate::parameters;
 use crate::reading::{Reading, Stream, Verdict};
-use crate::rng::Rng;
 use crate::sys::device::{self, Argument, Buffer, Device, Queue, Session};
 use crate::sys::opencl::Fact;
 

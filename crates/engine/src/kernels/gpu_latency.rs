@@ -1,11 +1,12 @@
 //! How long a load takes on a GPU that needs the one before, by working set: one work item follows a random ring.
 
+use hwdyno_loops::rng::Rng;
+
 use crate::declare::{integer, INTERVAL_S, RUNTIME};
 use crate::gpu::{device, refused, waited, Passes, DEVICE, LAUNCH_NS};
 use crate::kernel::{Declaration, Error, Kernel, Stop};
 use crate::parameters;
 use crate::reading::{Reading, Stream, Verdict};
-use crate::rng::Rng;
 use crate::sys::device::Argument;
 use crate::sys::opencl::Fact;
 

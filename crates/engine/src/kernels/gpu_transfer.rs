@@ -2,13 +2,14 @@
 
 use std::thread;
 
+use hwdyno_loops::rng::Rng;
+
 use crate::declare::{choice, integer, INTERVAL_S, RUNTIME};
 use crate::gpu::{device, refused, Passes, DEVICE};
 use crate::histogram::Histogram;
 use crate::kernel::{Declaration, Error, Kernel, Stop};
 use crate::parameter::Role;
 use crate::reading::{Reading, Stream, Verdict};
-use crate::rng::Rng;
 use crate::sys::device::{Buffer, Device, Queue, Session};
 use crate::sys::opencl::Fact;
 use crate::{parameters, words};

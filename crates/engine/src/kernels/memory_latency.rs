@@ -1,5 +1,7 @@
 //! How long a load takes that needs the one before: by working set, page size and locality.
 
+use hwdyno_loops::clock_chain;
+
 use crate::clock::now_ns;
 use crate::crew::Crew;
 use crate::declare::{choice, integer, Group, CPUS, INTERVAL_S, RUNTIME, THREADS};
@@ -9,7 +11,6 @@ use crate::memory::chase::{Chase, Locality, Meter, Ring};
 use crate::memory::work::Placement;
 use crate::parameters;
 use crate::reading::{Reading, Stream, Verdict};
-use crate::sys::clock_chain;
 use crate::team::Member;
 
 /// See the module.

@@ -3,6 +3,8 @@
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
+use hwdyno_loops::noise::Noise;
+
 use crate::clock::now_ns;
 use crate::declare::{flag, integer, number, required, text};
 use crate::door::scratch::Private;
@@ -12,7 +14,6 @@ use crate::parameter::Role;
 use crate::reading::{CpuTime, Reading};
 use crate::training::batches::Meeting;
 use crate::training::ledger::Ledger;
-use crate::training::random::Noise;
 use crate::{cpu_time, parameters, sys, team};
 
 const BLOCK: usize = 4096;

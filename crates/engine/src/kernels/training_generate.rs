@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use hwdyno_loops::rng::mix;
+
 use crate::clock::now_ns;
 use crate::declare::{integer, Group};
 use crate::door::Folder;
 use crate::histogram::Histogram;
 use crate::kernel::{Declaration, Error, Kernel, Stop, Writes};
 use crate::reading::{CpuTime, Reading};
-use crate::rng::mix;
 use crate::training::dataset::{DatasetParameters, Format, Layout};
 use crate::training::ledger::Ledger;
 use crate::training::sink::{Halt, Sink};

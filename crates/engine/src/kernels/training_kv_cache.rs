@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
+use hwdyno_loops::rng::mix;
 use serde_json::Value;
 
 use crate::clock::now_ns;
@@ -11,7 +12,6 @@ use crate::door::scratch::Private;
 use crate::kernel::{Declaration, Error, Kernel, Stop, Writes};
 use crate::parameter::Role;
 use crate::reading::Reading;
-use crate::rng::mix;
 use crate::storage::results::counters::{Device, Snapshot};
 use crate::survey::platform::available_bytes;
 use crate::training::kv_files::{Buffers, Shelf, Way, BLOCK};

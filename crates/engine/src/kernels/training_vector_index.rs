@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use hwdyno_loops::graph::{Codes, Graph};
 use serde_json::{json, Map, Value};
 
 use crate::clock::now_ns;
@@ -13,7 +14,7 @@ use crate::reading::{Reading, Stream};
 use crate::survey::platform::available_bytes;
 use crate::training::vectors::data::{Code, Set, Spread, TRUTH};
 use crate::training::vectors::file::{words, Header, Layout, Writer, SECTOR};
-use crate::training::vectors::graph::{self, Codes, Graph, Shape, ALPHA_SQUARED};
+use crate::training::vectors::graph::{self, Shape, ALPHA_SQUARED};
 use crate::training::vectors::layers::{self, Upper};
 use crate::training::vectors::lists::{self, Lists};
 use crate::{parameters, sys, words};

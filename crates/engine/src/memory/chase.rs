@@ -5,7 +5,8 @@
 
 use std::io;
 
-use super::places::Mix;
+use hwdyno_loops::memory::places::Mix;
+
 use crate::clock::now_ns;
 use crate::histogram::Histogram;
 use crate::reading::Verdict;

@@ -1,7 +1,10 @@
 //! The loops that this machine has for the primitives.
 
-use super::operation::{Choice, Isa, Loop, Primitive, Way, PAGES};
-use super::{portable, simd};
+use hwdyno_loops::memory::portable;
+use hwdyno_loops::memory::primitive::{Loop, Primitive};
+
+use super::operation::{Choice, Isa, Way, PAGES};
+use super::simd;
 
 /// Instruction sets with wide loops that this machine has, widest last.
 #[must_use]

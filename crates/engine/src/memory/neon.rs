@@ -3,7 +3,9 @@
 
 use std::arch::asm;
 
-use super::operation::{Choice, Isa, Job, Loop, Primitive, Way, CONSTANTS};
+use hwdyno_loops::memory::primitive::{Job, Loop, Primitive, CONSTANTS};
+
+use super::operation::{Choice, Isa, Way};
 use super::sve;
 
 /// Those with wide loops that this machine has.

@@ -6,10 +6,12 @@
 
 use std::io;
 
+use hwdyno_loops::memory::paced::{Paced, Route};
+use hwdyno_loops::memory::places::{Places, Taken, TURNS};
+use hwdyno_loops::memory::primitive::{Job, Loop, Primitive, SCALAR, WRITTEN};
+
 use super::loops::loop_of;
-use super::operation::{Choice, Job, Loop, Primitive, SCALAR, WRITTEN};
-use super::paced::{Paced, Route};
-use super::places::Places;
+use super::operation::Choice;
 use super::work::Work;
 use crate::reading::Verdict;
 use crate::sys::pages::Mapping;
@@ -17,8 +19,6 @@ use crate::sys::pages::Mapping;
 /// A dense walk goes by pieces of this size: a multiple of every mix's pattern (6 and 4 lines) and of
 /// the period of the values.
 const PIECE: u64 = 768 << 10;
-/// Turns that one call of a loop takes at most; a multiple of every mix's pattern.
-const TURNS: usize = 240;
 /// What one batch moves, about: 20 µs and more, so that a look at the clock costs nothing.
 const BATCH_BYTES: u64 = 256 << 10;
 /// Words after which the arrays' values repeat.
@@ -45,11 +45,7 @@ pub struct Traffic {
     paced: Option<Paced>,
     turns_a_call: u64,
     calls_a_batch: u64,
-    reads: Box<[u64; TURNS]>,
-    updates: Box<[u64; TURNS]>,
-    /// How many of them were taken last.
-    reading: usize,
-    updating: usize,
+    taken: Taken,
     /// Blocks that were read only, or in a mix of any kind visited; and blocks that were updated.
     visited: u64,
     updated: u64,
@@ -143,7 +139,6 @@ impl Traffic {
         }
         let b = if touches_a { usize::from(work.primitive.sources() > 0) } else { 0 };
         let missing = || io::Error::from(io::ErrorKind::Unsupported);
-        let (reads, updates) = (Box::new([0; TURNS]), Box::new([0; TURNS]));
         let whole = loop_of(work.primitive, choice, block).ok_or_else(missing)?;
         let turns = if work.by_turns() {
             loop_of(Primitive::Read, choice, block).zip(loop_of(Primitive::Update, choice, block))
@@ -175,10 +170,7 @@ impl Traffic {
             paced: None,
             turns_a_call: 1,
             calls_a_batch: 1,
-            reads,
-            updates,
-            reading: 0,
-            updating: 0,
+            taken: Taken::default(),
             visited: 0,
             updated: 0,
         };
@@ -253,54 +245,20 @@ impl Traffic {
         if self.paced(|paced, job, route| unsafe { paced.batch(job, route) }) {
             return;
         }
-        self.take_places();
+        self.taken.take(&mut self.places, self.turns_a_call, self.stride, self.period);
         let (first, second) = self.turns.unwrap_or((self.whole, self.whole));
-        let (reading, updating) = (self.reading, self.updating);
-        self.visited += reading as u64;
-        self.updated += updating as u64;
-        for (which, offsets, count) in [(first, &self.reads, reading), (second, &self.updates, updating)] {
-            if count > 0 {
+        let (reads, updates) = (self.taken.reads(), self.taken.updates());
+        self.visited += reads.len() as u64;
+        self.updated += updates.len() as u64;
+        for (which, offsets) in [(first, reads), (second, updates)] {
+            if !offsets.is_empty() {
                 self.job.offsets = offsets.as_ptr();
-                self.job.count = count as u64;
+                self.job.count = offsets.len() as u64;
                 // SAFETY: every offset is a place below `count` times the stride, and a block is no longer
                 // than the stride, so that all blocks lie in the arrays; `new` took a loop that is here.
                 unsafe { which(&mut self.job) };
             }
         }
-    }
-
-    /// Takes the next places, those that are only read and those that are updated.
-    #[inline]
-    fn take_places(&mut self) {
-        let (count, stride) = (self.places.count(), self.stride);
-        let (mut reading, mut updating, mut left) = (0, 0, self.turns_a_call);
-        let (period, only_read) = self.period;
-        while left > 0 {
-            let mut taken = 0;
-            let (reads, updates) = (&mut self.reads, &mut self.updates);
-            // A place that is none is written and overwritten by the next, so that no branch is mispredicted.
-            if period == 1 {
-                self.places.take(left, |_, place| {
-                    reads[reading] = place * stride;
-                    reading += usize::from(place < count);
-                    taken += 1;
-                });
-            } else {
-                self.places.take(left, |turn, place| {
-                    let exists = usize::from(place < count);
-                    if turn % period < only_read {
-                        reads[reading] = place * stride;
-                        reading += exists;
-                    } else {
-                        updates[updating] = place * stride;
-                        updating += exists;
-                    }
-                    taken += 1;
-                });
-            }
-            left -= taken;
-        }
-        (self.reading, self.updating) = (reading, updating);
     }
 
     /// Visits of a block of the given size.

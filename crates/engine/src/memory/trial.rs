@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
+use hwdyno_loops::memory::primitive::Primitive;
+
 use super::allocation;
 use super::loops::{self, loop_of};
-use super::operation::{Choice, Isa, Primitive, Way};
-use super::paced;
+use super::operation::{Choice, Isa, Way, PACED};
 use super::traffic::Traffic;
 use super::work::Work;
 use crate::clock::now_ns;
@@ -228,7 +229,7 @@ pub fn ready(work: Work, threads: usize, cpus: &[u64]) -> Result<(Vec<Traffic>, 
     for traffic in &mut traffics {
         traffic.take(choice);
     }
-    let choice = if work.delay.is_some() { Choice::from(paced::ISA) } else { choice };
+    let choice = if work.delay.is_some() { Choice::from(PACED) } else { choice };
     Ok((traffics, choice))
 }
 

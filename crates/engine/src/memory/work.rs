@@ -1,7 +1,9 @@
 //! What traffic a thread is to make, as its parameters say it.
 
+use hwdyno_loops::memory::primitive::Primitive;
+
 use super::loops::{loop_of, wide};
-use super::operation::{Isa, Primitive};
+use super::operation::Isa;
 use crate::crew::processors;
 use crate::declare::{choice, choice_or, integer};
 use crate::kernel::Error;

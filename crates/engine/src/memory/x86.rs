@@ -5,7 +5,9 @@
 use std::arch::asm;
 use std::arch::x86_64::__cpuid;
 
-use super::operation::{Choice, Isa, Job, Loop, Primitive, Way, CONSTANTS};
+use hwdyno_loops::memory::primitive::{Job, Loop, Primitive, CONSTANTS};
+
+use super::operation::{Choice, Isa, Way};
 
 /// Those with wide loops that this machine has, widest last.
 #[must_use]

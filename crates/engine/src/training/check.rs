@@ -1,5 +1,7 @@
 //! Reads a format as it streams by, and says what is wrong with it; keeps no more than a header's bytes.
 
+use hwdyno_loops::csv::Csv;
+
 use super::dataset::Format;
 
 mod npz;
@@ -22,7 +24,7 @@ pub enum Check {
     /// Markers up to the last one; the pixels are not decoded.
     Jpeg(simple::Jpeg),
     /// Digits, commas, and as many values in each line.
-    Csv(simple::Csv),
+    Csv(Csv),
     /// The header, and that the data is as long as it says.
     Npy(simple::Npy),
     /// The superblock, and that the file is as long as it says.
@@ -41,7 +43,7 @@ impl Check {
             Format::Tfrecord => Self::Tfrecord(tfrecord::Tfrecord::default()),
             Format::Png => Self::Png(simple::Png::default()),
             Format::Jpeg => Self::Jpeg(simple::Jpeg::default()),
-            Format::Csv => Self::Csv(simple::Csv::default()),
+            Format::Csv => Self::Csv(Csv::default()),
             Format::Npy => Self::Npy(simple::Npy::default()),
             Format::Hdf5 => Self::Hdf5(simple::Hdf5::default()),
             // binary has no structure; parquet's pages are checked chunk by chunk where they are read
@@ -76,7 +78,7 @@ impl Check {
                 Ok(())
             }
             Self::Csv(check) => {
-                *check = simple::Csv::default();
+                *check = Csv::default();
                 Ok(())
             }
             Self::Npy(check) => {

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use hwdyno_loops::csv::spell;
+
 use super::random::Mersenne;
 use super::sink::{Halt, Sink};
 use super::{hdf5, image, npz, parquet, tfrecord};
@@ -197,10 +199,7 @@ fn write_csv(sink: &mut Sink<'_>, values: u64, samples: u64) -> Result<(), Halt>
             let count = left.min(noise.len() as u64) as usize;
             left -= count as u64;
             sink.peek_noise(&mut noise[..count]);
-            line.clear();
-            for &value in &noise[..count] {
-                line.extend_from_slice(words[value as usize].as_bytes());
-            }
+            spell(&noise[..count], &words, &mut line);
             if left == 0 {
                 if let Some(comma) = line.last_mut() {
                     *comma = b'\n';

@@ -4,7 +4,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::random::Noise;
+use hwdyno_loops::noise::Noise;
+
 use crate::door::part::Part;
 use crate::door::{Folder, New};
 use crate::kernel::Stop;

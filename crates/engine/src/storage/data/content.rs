@@ -1,6 +1,7 @@
 //! What is written: bytes that never repeat or compress, unless options request zeroes, a pattern, or a share of both.
 
-use crate::rng::Rng;
+use hwdyno_loops::rng::Rng;
+
 use crate::sys::memory::Region;
 
 /// What buffers hold.

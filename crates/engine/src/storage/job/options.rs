@@ -4,13 +4,14 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
+use hwdyno_loops::rng::mix;
+
 use super::parameters::{
     JobFileParameters, LoadParameters, MultiFileParameters, RateProcess, RwSequencer, SequenceDirection, Verification,
 };
 use crate::door::output;
 use crate::histogram::Histogram;
 use crate::kernel::Error;
-use crate::rng::mix;
 use crate::storage::data::content::{Content, Duplicates};
 use crate::storage::integrity::journal::Journal;
 use crate::storage::integrity::ledger::Ledger;

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use hwdyno_loops::rng::mix;
 use serde_json::{json, Map, Value};
 
 use super::options::ThreadPart;
@@ -14,7 +15,6 @@ use crate::clock::Clock;
 use crate::cpu_time;
 use crate::kernel::{Error, Stop};
 use crate::reading::{CpuTime, Note, Reading};
-use crate::rng::mix;
 use crate::stalls::Counting;
 use crate::storage::data::buffers::BufferPool;
 use crate::storage::data::file_set::FileSet;

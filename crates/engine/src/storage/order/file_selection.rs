@@ -1,9 +1,10 @@
 //! Which of a job's files comes next: round robin, at random, or one after the other, within a window of open files.
 
+use hwdyno_loops::rng::Rng;
+
 use super::blocks::Order;
 use super::distribution::{Distribution, Sampler};
 use super::pattern::PatternOrder;
-use crate::rng::Rng;
 
 /// How the next file is chosen; fio's `file_service_type`.
 #[derive(Debug, Clone, PartialEq)]

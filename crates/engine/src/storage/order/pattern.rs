@@ -1,8 +1,9 @@
 //! Access patterns beyond the plain order: skewed, backward, strided, in zones, or of mixed lengths.
 
+use hwdyno_loops::rng::{mix, Rng};
+
 use super::blocks::Permutation;
 use super::distribution::{Distribution, Sampler};
-use crate::rng::{mix, Rng};
 
 /// Lengths with their cumulative share of the operations, from text such as `4k/50:64k/50`; empty for one length only.
 ///

@@ -145,39 +145,6 @@ impl Jpeg {
     }
 }
 
-/// Digits, commas, and as many values in each line.
-#[derive(Default)]
-pub struct Csv {
-    commas: u64,
-    first: Option<u64>,
-    empty: bool,
-}
-
-impl Csv {
-    pub fn feed(&mut self, bytes: &[u8]) -> Result<(), String> {
-        for &byte in bytes {
-            self.empty = byte == b'\n';
-            match byte {
-                b',' => self.commas += 1,
-                b'\n' => {
-                    let first = *self.first.get_or_insert(self.commas);
-                    if self.commas != first {
-                        return Err(format!("a line has {} values where the first has {}", self.commas + 1, first + 1));
-                    }
-                    self.commas = 0;
-                }
-                b'0'..=b'9' | b'.' | b'-' | b'+' | b'e' | b'E' | b'\r' => {}
-                _ => return Err("it holds what is no number".into()),
-            }
-        }
-        Ok(())
-    }
-
-    pub fn end(&mut self) -> Result<(), String> {
-        self.empty.then_some(()).ok_or_else(|| "its last line does not end: truncated".into())
-    }
-}
-
 /// The header, and that the data is as long as it says.
 #[derive(Default)]
 pub struct Npy {

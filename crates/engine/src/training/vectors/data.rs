@@ -1,8 +1,10 @@
 //! The vectors and queries that an index is made of, drawn from a seed, and the exact answers to hold it against.
 
-use super::{distance, each};
+use hwdyno_loops::distance::{distance, nearest_ones};
+use hwdyno_loops::rng::{mix, Rng};
+
+use super::each;
 use crate::kernel::Error;
-use crate::rng::{mix, Rng};
 use crate::words;
 
 /// Dimensions that the vectors of a `clustered` set really vary in, as learned embeddings do in a few.
@@ -89,19 +91,7 @@ impl Set {
     /// The nearest [`TRUTH`] of each query, by looking at every vector.
     pub fn nearest(&self, queries: &Self, threads: usize) -> Result<Vec<u32>, Error> {
         let kept = TRUTH.min(self.count());
-        let found = each(queries.count(), threads, |query| {
-            let query = queries.row(query);
-            let mut best: Vec<(f32, u32)> = Vec::with_capacity(kept + 1);
-            for (at, row) in self.values.chunks_exact(self.dim).enumerate() {
-                let far = distance(query, row);
-                if best.len() < kept || best.last().is_some_and(|last| far < last.0) {
-                    let place = best.partition_point(|one| one.0 <= far);
-                    best.insert(place, (far, at as u32));
-                    best.truncate(kept);
-                }
-            }
-            best.into_iter().map(|(_, at)| at).collect::<Vec<u32>>()
-        })?;
+        let found = each(queries.count(), threads, |query| nearest_ones(&self.values, queries.row(query), kept))?;
         Ok(found.concat())
     }
 }
@@ -169,7 +159,7 @@ mod tests {
         code.encode(set.row(0), &mut a);
         code.encode(set.row(1), &mut b);
         let exact = distance(set.row(0), set.row(1));
-        let coded = super::super::distance_coded(&a, &b) as f32 * code.step * code.step;
+        let coded = hwdyno_loops::distance::distance_coded(&a, &b) as f32 * code.step * code.step;
         assert!((coded / exact - 1.0).abs() < 0.02, "{coded} {exact}");
     }
 }

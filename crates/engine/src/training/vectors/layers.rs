@@ -1,9 +1,10 @@
 //! The upper levels of an HNSW index: which vectors reach them, and the greedy way down through them in memory.
 
+use hwdyno_loops::distance::distance;
+use hwdyno_loops::graph::Graph;
+use hwdyno_loops::rng::{mix, Rng};
+
 use super::data::Set;
-use super::distance;
-use super::graph::Graph;
-use crate::rng::{mix, Rng};
 use crate::training::random::Order;
 
 /// Levels above the lowest at most: of 2^31 vectors with 4 neighbours hardly one reaches more.
@@ -142,9 +143,10 @@ fn take<'a>(rest: &mut &'a [u32], count: usize) -> Option<&'a [u32]> {
 #[cfg(test)]
 mod tests {
     use super::super::data::{Code, Spread};
-    use super::super::graph::{grow, Codes, Shape};
+    use super::super::graph::{grow, Shape};
     use super::*;
     use crate::kernel::Stop;
+    use hwdyno_loops::graph::Codes;
 
     #[test]
     fn levels_thin_out_by_the_exponential_law() {

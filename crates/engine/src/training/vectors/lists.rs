@@ -1,7 +1,10 @@
 //! Cuts vectors into the lists of an inverted-file index (IVF), each around its centre.
 
+use hwdyno_loops::distance::nearest;
+
 use super::data::Set;
-use super::{distance, each};
+
+use super::each;
 use crate::kernel::{Error, Stop};
 
 /// Rounds of Lloyd's k-means: more change little.
@@ -15,19 +18,6 @@ pub struct Lists {
     pub of: Vec<u32>,
 }
 
-/// The centre that is nearest to a vector.
-#[must_use]
-pub fn nearest(centres: &Set, vector: &[f32]) -> u32 {
-    let mut best = (f32::INFINITY, 0);
-    for (at, centre) in centres.values.chunks_exact(centres.dim).enumerate() {
-        let far = distance(vector, centre);
-        if far < best.0 {
-            best = (far, at as u32);
-        }
-    }
-    best.1
-}
-
 /// Cuts a set into `count` lists; none if it was asked to stop.
 pub fn cut(set: &Set, count: usize, threads: usize, stop: &Stop) -> Result<Option<Lists>, Error> {
     let every = (set.count() / count).max(1);
@@ -38,7 +28,7 @@ pub fn cut(set: &Set, count: usize, threads: usize, stop: &Stop) -> Result<Optio
         if stop.is_set() {
             return Ok(None);
         }
-        of = each(set.count(), threads, |at| nearest(&centres, set.row(at)))?;
+        of = each(set.count(), threads, |at| nearest(&centres.values, set.row(at)))?;
         if round == ROUNDS {
             break;
         }
@@ -69,7 +59,7 @@ mod tests {
         let set = Set::draw(500, 16, Spread::Clustered, (3, 0), 1).unwrap();
         let lists = cut(&set, 20, 2, &Stop::new()).unwrap().unwrap();
         assert_eq!(lists.of.len(), 500);
-        assert!((0..500).all(|at| lists.of[at] == nearest(&lists.centres, set.row(at))));
+        assert!((0..500).all(|at| lists.of[at] == nearest(&lists.centres.values, set.row(at))));
         assert!((0..20).filter(|list| lists.of.contains(list)).count() > 15);
     }
 }

@@ -6,8 +6,9 @@ mod layered;
 
 use std::path::Path;
 
+use hwdyno_loops::distance::distance;
+
 use super::data::TRUTH;
-use super::distance;
 use super::file::inspect;
 use super::index::{Index, Kept};
 use crate::clock::now_ns;

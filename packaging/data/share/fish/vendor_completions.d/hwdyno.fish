@@ -488,6 +488,25 @@ complete -c hwdyno -n '__fish_seen_subcommand_from slurm' -l ranks-per-node -d '
 complete -c hwdyno -n '__fish_seen_subcommand_from slurm' -l partition -d 'partition of the job' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from slurm' -l time -d 'limit of the job' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from slurm' -l help -d 'show this help'
+complete -c hwdyno -f -n __fish_use_subcommand -a kubernetes -d 'measure in pods of a cluster: manifests, a run, its clean-up'
+complete -c hwdyno -n '__fish_seen_subcommand_from kubernetes' -f -a 'manifest run clean'
+complete -c hwdyno -n '__fish_seen_subcommand_from kubernetes' -l storage -d 'claim:NAME, class:NAME, ephemeral:CLASS, csi:DRIVER;KEY=VALUE or emptyDir' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from kubernetes' -l volume-size -d 'size of volumes that are made' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from kubernetes' -l access -d 'access mode of claims' -x -a 'RWO RWX RWOP'
+complete -c hwdyno -n '__fish_seen_subcommand_from kubernetes' -l mode -d 'filesystem or raw device' -x -a 'filesystem block'
+complete -c hwdyno -n '__fish_seen_subcommand_from kubernetes' -l form -d 'job, indexed or mpi' -x -a 'job indexed mpi'
+complete -c hwdyno -n '__fish_seen_subcommand_from kubernetes' -l clients -d 'pods that measure together, as ranks' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from kubernetes' -l spread -d 'each pod on a node of its own'
+complete -c hwdyno -n '__fish_seen_subcommand_from kubernetes' -l on -d 'nodes with this label, such as a host’s name' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from kubernetes' -l cpu -d 'processors of a pod, requested and at most' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from kubernetes' -l memory -d 'memory of a pod, requested and at most' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from kubernetes' -l image -d 'container image with hwdyno' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from kubernetes' -l name -d 'name of all that is made' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from kubernetes' -l time -d 'end the pods after this time' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from kubernetes' -l namespace -d 'namespace' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from kubernetes' -l keep -d 'run: leave everything in the cluster'
+complete -c hwdyno -n '__fish_seen_subcommand_from kubernetes' -l store -d 'the Runs: a folder or postgresql://…' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from kubernetes' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a study -d 'reproduce a published study on this machine'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -f -a 'cloud-vm-suite jetson-sequential-read kubernetes-ai-storage laptop-memory-and-flash sata-ssd-queue'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l stream -d 'STREAM to compare with: its program, or its source to build' -r

@@ -1,7 +1,8 @@
 //! How `DiskANN` searches: a walk along its graph by distances in memory, several of whose vectors are read at once.
 
+use hwdyno_loops::distance::distance_coded;
+
 use super::super::data::Code;
-use super::super::distance_coded;
 use super::{Access, Candidate, Searcher};
 
 impl<A: Access> Searcher<'_, A> {

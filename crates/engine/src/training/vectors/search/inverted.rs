@@ -1,7 +1,8 @@
 //! How an inverted file is searched: the lists whose centres are nearest are read whole.
 
+use hwdyno_loops::distance::distance;
+
 use super::super::data::Set;
-use super::super::distance;
 use super::super::file::inspect;
 use super::{decode, Access, Candidate, Searcher, Wanted};
 

@@ -13,14 +13,12 @@ use std::ptr;
 use std::sync::OnceLock;
 
 use super::lane;
-use super::loops::loop_of;
-use super::operation::{Isa, Job, Loop, Primitive};
 use super::places::Places;
-use crate::clock::now_ns;
-use crate::sys::clock_chain::Pause;
+use super::portable::loop_of;
+use super::primitive::{Job, Loop, Primitive};
+use crate::clock_chain::Pause;
+use crate::time::monotonic_ns;
 
-/// The instructions of the loops.
-pub const ISA: Isa = if cfg!(target_arch = "x86_64") { Isa::Sse } else { Isa::Scalar };
 /// Cycles for two lines beyond the pause.
 const BASE_CYCLES: u64 = 15;
 /// Lines between two pauses.
@@ -76,14 +74,17 @@ impl Ring {
 
 /// What the traffic goes through.
 pub struct Route<'a> {
-    /// The order of its places, bytes from one to the next, and how turns are dealt: of each `period`, the first
-    /// `only_read` are only read.
+    /// The order of its places.
     pub places: &'a mut Places,
+    /// Bytes from one place to the next.
     pub stride: u64,
+    /// How turns are dealt: of each so many, the first `only_read` are only read.
     pub period: u64,
+    /// See `period`.
     pub only_read: u64,
-    /// What is done where places are only read, and where they are updated, with the loops for parts of a line.
+    /// What is done where places are only read, and where they are updated.
     pub kinds: (Primitive, Primitive),
+    /// The loops of both for parts of a line.
     pub loops: (Loop, Loop),
 }
 
@@ -306,7 +307,7 @@ fn extra_cycles(in_block: u64, random: bool) -> u64 {
 /// The same of blocks of one line, in memory that any cache holds; the fastest of some batches counts, since all that
 /// disturbs one makes it slower.
 fn timed_cycles(random: bool) -> f64 {
-    let Some(portable) = loop_of(Primitive::Read, Isa::Scalar.into(), LINE) else { return 0.0 };
+    let portable = loop_of(Primitive::Read);
     let mut lines = vec![[0_u64; 8]; TIMED_LINES as usize + 1];
     let start = lines.as_mut_ptr().cast::<u8>();
     let base = start.wrapping_add(start.align_offset(LINE as usize));
@@ -324,16 +325,16 @@ fn timed_cycles(random: bool) -> f64 {
             kinds: (Primitive::Read, Primitive::Update),
             loops: (portable, portable),
         };
-        let begun = now_ns();
+        let begun = monotonic_ns();
         // SAFETY: all places are lines of the vector, which nobody else uses.
         let (read, _) = unsafe { paced.batch(&mut job, &mut route) };
-        let middle = now_ns();
+        let middle = monotonic_ns();
         let pauses = (read / LINES).max(1);
         for _ in 0..pauses {
             paced.chain = paced.pause.wait(paced.chain);
         }
         with = with.min((middle - begun) as f64 / pauses as f64);
-        alone = alone.min((now_ns() - middle) as f64 / pauses as f64);
+        alone = alone.min((monotonic_ns() - middle) as f64 / pauses as f64);
     }
     (TIMED_DELAY + BASE_CYCLES) as f64 * (with / alone - 1.0)
 }
@@ -360,55 +361,5 @@ fn lines_of(kind: Primitive) -> u64 {
         Primitive::Read | Primitive::Mix21 | Primitive::Mix31 | Primitive::Mix32 | Primitive::Mix41 => 1,
         Primitive::Update => 2,
         _ => kind.sources() as u64 + 1,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::memory::traffic::Traffic;
-    use crate::memory::work::Work;
-    use crate::sys::pages::Pages;
-
-    /// Cycles for 128 bytes that were counted, in the fastest of some batches: what disturbs one makes it slower.
-    fn cycles(primitive: Primitive, random: bool, block: u64, delay: u64) -> f64 {
-        let bytes = (16 << 10) * primitive.arrays() as u64;
-        let slow = Work {
-            primitive,
-            isa: None,
-            random,
-            working_set: bytes,
-            stride: block,
-            block,
-            delay: Some(delay),
-            pages: Pages::Base,
-            node: None,
-        };
-        let mut traffic = Traffic::new(slow, Isa::Scalar, 3).unwrap();
-        traffic.batch();
-        let mut least = f64::INFINITY;
-        for _ in 0..400 {
-            let (begun, before) = (now_ns(), traffic.moved());
-            traffic.batch();
-            let (took, moved) = ((now_ns() - begun) as f64, traffic.moved().since(before));
-            least = least.min(took / ((moved.read + moved.written) as f64 / 128.0));
-        }
-        let clock = crate::sys::clock_chain::hertz().unwrap_or(0) as f64 / 1e9;
-        least * clock
-    }
-
-    #[test]
-    #[cfg(target_arch = "x86_64")]
-    #[ignore = "it compares two times, so it is run by hand: cargo test -p hwdyno-engine --release -- --ignored law"]
-    fn two_lines_take_the_pause_and_fifteen_cycles_as_the_law_has_it() {
-        for primitive in [Primitive::Read, Primitive::NtWrite, Primitive::Mix21, Primitive::Update, Primitive::Triad] {
-            for (random, block) in [(true, 64), (false, 64), (true, 256)] {
-                for delay in [0, 2, 8, 15, 50, 100, 200, 500, 1000, 5000] {
-                    let (found, law) = (cycles(primitive, random, block, delay), (delay + 15) as f64);
-                    println!("{primitive:?} {random} {block} delay {delay}: {found:.1} of {law}: {:.3}", found / law);
-                    assert!(delay < 50 || (found / law - 1.0).abs() < 0.05, "{primitive:?} {random} {block} {delay}");
-                }
-            }
-        }
     }
 }

@@ -3,7 +3,7 @@
 // Arrays are aligned to 64 bytes, and offsets are multiples of 8.
 #![allow(clippy::cast_ptr_alignment)]
 
-use super::operation::{Job, Loop, Primitive, SCALAR, WRITTEN};
+use super::primitive::{Job, Loop, Primitive, SCALAR, WRITTEN};
 
 /// Eight bytes past the caches, where the machine has such a store.
 #[inline]

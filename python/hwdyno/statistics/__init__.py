@@ -32,6 +32,9 @@ APART = 0.20
 SKEW_LEAST_COUNT = 8
 SKEW_SIGMAS = 3.0
 P999_LEAST_COUNT = 10_000
+SUMMARIZED = (0.5, 0.9, 0.99, 0.999)
+ARRAYS = "arrays"
+"""Of a histogram that an agent sent packed: its indices and its counts, in place of its buckets."""
 SNIA_ROUNDS = 5
 SNIA_RANGE = 0.20
 SNIA_SLOPE = 0.10
@@ -356,7 +359,11 @@ class Histogram:
         if reading["sub_bits"] != cls.SUB_BITS:
             raise ValueError(f"histogram with sub_bits {reading['sub_bits']}; this version reads {cls.SUB_BITS}")
         made = cls()
-        made.buckets = dict(reading["buckets"])
+        if ARRAYS in reading:
+            at, counts = reading[ARRAYS]
+            made.buckets = dict(zip(at.tolist(), counts.tolist(), strict=True))
+        else:
+            made.buckets = dict(reading["buckets"])
         made.count, made.sum = int(reading["count"]), int(reading["sum"])
         made.min, made.max = int(reading["min"]), int(reading["max"])
         return made
@@ -459,7 +466,7 @@ class Histogram:
 
     def summary(self, *, packed: bool = True) -> Latency:
         """Mean and percentiles, with the whole histogram packed; p99.9 only from 10^4 values on."""
-        p50, p90, p99, p999 = self.quantiles((0.5, 0.9, 0.99, 0.999))
+        p50, p90, p99, p999 = self.quantiles(SUMMARIZED)
         return Latency(
             mean=self.mean,
             p50=p50,

@@ -126,6 +126,71 @@ impl Places {
     }
 }
 
+/// Turns that are taken at once at most; a multiple of every mix's pattern.
+pub const TURNS: usize = 240;
+
+/// Offsets of the places that were taken last: those that are only read, and those that are updated.
+#[derive(Debug, Clone)]
+pub struct Taken {
+    reads: Box<[u64; TURNS]>,
+    updates: Box<[u64; TURNS]>,
+    reading: usize,
+    updating: usize,
+}
+
+impl Default for Taken {
+    fn default() -> Self {
+        Self { reads: Box::new([0; TURNS]), updates: Box::new([0; TURNS]), reading: 0, updating: 0 }
+    }
+}
+
+impl Taken {
+    /// Takes the next `turns` turns, at most [`TURNS`], of places that are `stride` bytes apart; of each `period` of
+    /// them the first `only_read` are only read.
+    pub fn take(&mut self, places: &mut Places, turns: u64, stride: u64, (period, only_read): (u64, u64)) {
+        let count = places.count();
+        let (mut reading, mut updating, mut left) = (0, 0, turns);
+        while left > 0 {
+            let mut taken = 0;
+            let (reads, updates) = (&mut self.reads, &mut self.updates);
+            // A place that is none is written and overwritten by the next, so that no branch is mispredicted.
+            if period == 1 {
+                places.take(left, |_, place| {
+                    reads[reading] = place * stride;
+                    reading += usize::from(place < count);
+                    taken += 1;
+                });
+            } else {
+                places.take(left, |turn, place| {
+                    let exists = usize::from(place < count);
+                    if turn % period < only_read {
+                        reads[reading] = place * stride;
+                        reading += exists;
+                    } else {
+                        updates[updating] = place * stride;
+                        updating += exists;
+                    }
+                    taken += 1;
+                });
+            }
+            left -= taken;
+        }
+        (self.reading, self.updating) = (reading, updating);
+    }
+
+    /// Those that are only read.
+    #[must_use]
+    pub fn reads(&self) -> &[u64] {
+        &self.reads[..self.reading]
+    }
+
+    /// Those that are updated.
+    #[must_use]
+    pub fn updates(&self) -> &[u64] {
+        &self.updates[..self.updating]
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@
 // Part of a timed loop, whatever the optimiser thinks of its length.
 #![allow(clippy::inline_always)]
 
-use super::operation::{Job, SCALAR, WRITTEN};
+use super::primitive::{Job, SCALAR, WRITTEN};
 
 /// Accesses in a line.
 const LANES: usize = 4;
@@ -151,11 +151,13 @@ pub struct Sum([Two; 2]);
 
 impl Sum {
     /// Of no word.
+    #[must_use]
     pub fn zero() -> Self {
         Self([Two::of(0); 2])
     }
 
     /// As one word.
+    #[must_use]
     pub fn total(&self) -> u64 {
         self.0[0].plus(self.0[1]).total()
     }
