@@ -178,7 +178,7 @@ def _measured(place: Path, capsys: pytest.CaptureFixture[str], *words: str) -> d
 def test_users_of_a_model_in_this_process_are_a_run_as_any_other(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = _measured(place, capsys, "--concurrency", "1,3", "--batch", "2", "--ttft-target", "60", "--requests", "6")
+    run = _measured(place, capsys, "--concurrency", "3", "--batch", "2", "--ttft-target", "60", "--requests", "6")
     served, memory = run["experiments"]
     assert (served["name"], memory["name"]) == ("inference.in_process", "inference.memory")
     bandwidth = memory["points"][0]["throughput"]["value"]
@@ -197,7 +197,6 @@ def test_users_of_a_model_in_this_process_are_a_run_as_any_other(
         (ceiling,) = (one for one in served["ceilings"] if one["metric"] == f"served/concurrency/{users}")
         assert ceiling["value"] == pytest.approx(bandwidth / details["bytes_per_token"] / 7)
         assert "weights and KV cache a token" in ceiling["formula"]
-    assert "serving_capacity" in {one["rule"] for one in run["findings"]}
     assert not list(place.iterdir())
 
 

@@ -52,7 +52,7 @@ SERVING_TRACE = Experiment(
 # The same questions of a model in a process; each model has a copy, whose `fixed` and `settled` have it.
 IN_PROCESS = Experiment(
     name="inference.in_process",
-    asks="Tokens/s and latency of a model in this process by users",
+    asks="Tokens/s and latency in this process by users",
     kernel=IN_PROCESS_KERNEL,
     load="concurrency",
     sweep=Sweep(concurrency=powers(1, 16)),
@@ -65,7 +65,7 @@ IN_PROCESS = Experiment(
 
 IN_PROCESS_RATE = Experiment(
     name="inference.in_process_rate",
-    asks="Latency of a model in this process by request rate (open loop)",
+    asks="Latency of a model in this process by request rate",
     kernel=IN_PROCESS_KERNEL,
     load="rate",
     sweep=Sweep(rate=(1.0, 2.0, 5.0, 10.0, 20.0)),

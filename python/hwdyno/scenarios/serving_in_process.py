@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hwdyno.scenarios import Kind, Option, serving
+from hwdyno.scenarios.inference import with_stacks
 from hwdyno.scenarios.model import files_for, source_of, usable
 from hwdyno.scenarios.request import Request
 from hwdyno.scenarios.scenario import Scenario
@@ -32,19 +33,21 @@ def make(request: Request, host: Host) -> Scenario:
     stacks = usable(source, given, STACKS, STACKS, "in-process")
     request.check_places()
     _check_room(request, host)
-    wanted = serving.kind_of_load(request, (IN_PROCESS, IN_PROCESS_RATE, IN_PROCESS_TRACE))
+    named = serving.kind_of_load(request, (IN_PROCESS, IN_PROCESS_RATE, IN_PROCESS_TRACE))
+    wanted = [one for one in named if one is not IN_PROCESS_TRACE or "trace" in request.axes] or [IN_PROCESS]
     place = request.places[0][1]
     placed = source.fixed(place)
     loads = [
-        replace(one, fixed={**one.fixed, "model": placed["model"]}, settled={"path": placed["path"]},
-                sweep=Sweep(dict(one.sweep.axes) | {"stack": stacks}),
-                quick=one.quick and Sweep(dict(one.quick.axes) | {"stack": stacks}))
-        for one in wanted
-    ]  # fmt: skip
+        replace(one, fixed={**one.fixed, "model": placed["model"]}, settled={"path": placed["path"]})
+        for one in (with_stacks(each, stacks) for each in wanted)
+    ]
     threads = tuple(sorted({int(one) for one in str(request.axes.get("threads", 1)).split(",") if one.isdecimal()}))
-    memory = replace(MEMORY, sweep=Sweep(operation="read", threads=threads or (1,)))
+    memory = replace(MEMORY, sweep=Sweep(operation="read", threads=threads or (1,)), quick=None)
     chosen = [(request.as_part(one, one.time_share), request.axes) for one in loads]
-    plan = request.plan([*chosen, (request.as_part(memory, memory.time_share), {})], host)
+    if not request.is_brief:
+        # A run of the whole resource measures the memory once for all.
+        chosen.append((memory, {}))
+    plan = request.plan(chosen, host)
     if not request.is_brief:
         profile = replace(plan.profile, runtime_s=serving.RUNTIME_S[request.profile], ramp_s=0.0)
         plan = replace(plan, profile=profile)
