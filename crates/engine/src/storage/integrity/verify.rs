@@ -127,12 +127,18 @@ fn checksum(block: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c_append(crc32c::crc32c(&block[..CRC_AT]), &[0; 4]), &block[CRC_AT + 4..])
 }
 
+/// Of each sector that has them: where it begins in the block, its mark and its serial.
+fn sectors(block: &[u8]) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
+    let places = (0..block.len()).step_by(SECTOR).filter(|at| at + 16 <= block.len());
+    places.map(|at| (at as u64, word(block, at), word(block, at + 8)))
+}
+
 /// Makes of `block` the one that belongs at `offset`, in its `generation`-th write by the run of `nonce`.
 pub fn seal(block: &mut [u8], offset: u64, nonce: u32, generation: u32) {
     let serial = (u64::from(nonce) << 32) | u64::from(generation);
     for sector in (0..block.len()).step_by(SECTOR) {
         if sector + 16 <= block.len() {
-            block[sector..sector + 8].copy_from_slice(&mark(offset + sector as u64).to_le_bytes());
+            block[sector..sector + 8].copy_from_slice(&mark(offset.wrapping_add(sector as u64)).to_le_bytes());
             block[sector + 8..sector + 16].copy_from_slice(&serial.to_le_bytes());
         }
     }
@@ -156,11 +162,14 @@ pub fn inspect(block: &[u8], offset: u64, nonce: u32) -> Result<u32, Damage> {
             Err(Damage::Misplaced)
         } else if (first >> 32) as u32 != nonce {
             Err(Damage::Stale)
-        } else {
+        } else if sectors(block).all(|(at, place, serial)| place == mark(offset.wrapping_add(at)) && serial == first) {
             Ok(first as u32)
+        } else {
+            // Its sum is right by chance, once in four thousand million.
+            Err(Damage::Torn)
         };
     }
-    let serials = || (0..block.len()).step_by(SECTOR).filter(|at| at + 16 <= block.len()).map(|at| word(block, at + 8));
+    let serials = || sectors(block).map(|(_, _, serial)| serial);
     if !headed && !serials().any(|serial| (serial >> 32) as u32 == nonce) {
         return Err(Damage::Lost);
     }
