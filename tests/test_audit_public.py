@@ -330,3 +330,60 @@ def test_every_figure_of_a_gpu_has_a_source() -> None:
         # Cores x clock x 2 is the stated arithmetic.
         stated, by_clock = float(row["fp32_tflop_s"]), 2 * float(row["cores"]) * float(row["boost_mhz"]) * 1e-6
         assert stated == pytest.approx(by_clock, rel=0.02) or row["name"].startswith("Instinct"), row["name"]
+
+
+# --- training
+
+# MLPerf Storage v1.0, closed division (the result files of DDN and HPE on GitHub, August 2024). Its MB/s are MiB/s.
+SUBMISSIONS = """| Submitter | Model | Accelerator | # Client Hosts | # Emulated GPUs | AU (%) | Samples/s | MiB/s |
+|---|---|---|---:|---:|---:|---:|---:|
+| DDN | 3D U-Net | A100 | 18 | 72 | 90.0 | 713.2 | 99,711.8 |
+| DDN | CosmoFlow | H100 | 16 | 64 | - | 12,555.5 | 33,867.9 |
+| DDN | ResNet-50 | A100 | 32 | 864 | - | 723,052.9 | 79,064.7 |
+| HPE | 3D U-Net | H100 | 1 | 2 | 92.35 | 39.77 | 5,560.4 |
+| HPE | ResNet-50 | H100 | 1 | 20 | 91.86 | 32,524.0 | 3,556.5 |
+"""
+# The same two of HPE under the names of the tool's own summary.
+SUMMARIES = """model,accelerator,num_accelerators,train_au_mean_percentage,\
+train_throughput_mean_samples_per_second,train_io_mean_MB_per_second
+unet3d,h100,2,92.351,39.771,5560.359
+resnet50,h100,20,91.859,32524.037,3556.450
+"""
+# Polaris at Argonne, v0.5: eight V100 on one node (its result files on GitHub, 2023); a row in percent of a unit.
+OLDER_ROUND = """Workload\tAccelerators (V100)\tThroughput (samples/s)\tThroughput (MB/s)
+unet3d\t8\t22.595\t3159.04
+bert\t8\t394.164\t0.93976
+"""
+TRAINING = {"submissions": SUBMISSIONS, "summaries": SUMMARIES, "older": OLDER_ROUND}
+
+
+@pytest.mark.parametrize("name", TRAINING)
+def test_published_training_results_are_read_and_sound(name: str, tmp_path: Path) -> None:
+    run = audited(TRAINING[name], tmp_path)
+    assert not faults(run)
+    counts = {"submissions": [2, 20, 64, 72, 864], "summaries": [2, 20], "older": [8, 8]}[name]
+    assert sorted(int(str(one.parameters["accelerators"])) for one in points(run)) == counts
+    assert all(one.throughput.unit == "bytes/s" and one.rate is not None for one in points(run))
+
+
+@pytest.mark.parametrize(
+    ("sound", "wrong", "rule"),
+    [
+        ("| 3D U-Net | H100 | 1 | 2 |", "| 3D U-Net | A100 | 1 | 2 |", "mislabelled_accelerator"),
+        ("| ResNet-50 | H100 | 1 | 20 |", "| ResNet-50 | H100 | 1 | 10 |", "mislabelled_accelerator"),
+        ("| 92.35 |", "| 192.35 |", "contradicts_itself"),
+    ],
+)
+def test_a_fault_planted_in_published_training_results_is_named(
+    sound: str, wrong: str, rule: str, tmp_path: Path
+) -> None:
+    assert SUBMISSIONS.count(sound) == 1
+    assert list(faults(audited(SUBMISSIONS.replace(sound, wrong), tmp_path))) == [rule]
+
+
+def test_a_model_that_is_not_in_the_catalogue_gets_no_others_need(tmp_path: Path) -> None:
+    """One row names a workload that is known; the need of its accelerators says nothing about the other row."""
+    table = SUBMISSIONS.replace("| ResNet-50 | H100", "| GPT-3 | H100").replace("| 3D U-Net |", "| Llama |")
+    run = audited(table.replace("| ResNet-50 |", "| Mixtral |"), tmp_path)
+    assert sorted(str(one.details.get("workload")) for one in points(run)) == ["None"] * 4 + ["cosmoflow"]
+    assert not faults(run)

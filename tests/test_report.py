@@ -178,6 +178,19 @@ def test_a_block_size_curve_s_line_passes_its_points() -> None:
             assert plotdata.model_at(curve, size) == pytest.approx(reached, rel=0.12)
 
 
+def test_the_knee_of_a_block_size_curve_is_marked_in_its_unit() -> None:
+    """A chart read "90% at 4.87e+04" where the table beside it has 48 KiB."""
+    from hwdyno.curves import curves_of
+    from hwdyno.report.rows import Series
+
+    experiment = made_run.mix()
+    curve = next(one for one in curves_of(experiment) if one.ceiling is not None and one.load_90 is not None)
+    group = [Series("alone", {}, curve.points, curve)]
+    rows, scale = plotdata.measured(experiment, group, "bytes/s")
+    marked = [row["text"] for row in plotdata.marks(group, rows, scale, experiment.load_axis) if row["text"]]
+    assert marked and all(text.endswith((" KiB", " MiB", " B")) for text in marked)
+
+
 def kinds_of(picture: Picture) -> set[str]:
     return {type(mark).__name__ for mark in picture.marks}
 

@@ -57,6 +57,10 @@ SIZES = ("bs", "size", "working_set")
 COUNTS = ("iodepth", "numjobs", "threads", "streams", "n", "accelerators", "samples", "nodes", "delay", "lda", "epochs")
 PARAMETERS = ("rw", "read_percent", "write_percent", "direct", "operation", "protocol", *SIZES, *COUNTS)
 
+_ACCELERATORS = (
+    r"(?:(?:#|num(?:ber of)?|n) ?)(?:(?:simulated|emulated|nvidia|[vabh]\d00) )*(?:accelerators?|gpus?)|"
+    r"(?:(?:simulated|emulated|nvidia|[vabh]\d00) )*(?:accelerators|gpus)(?: (?:[vabh]\d00|supported))?"
+)
 _WORDS: tuple[tuple[str, str], ...] = (
     (
         "read_percent",
@@ -81,10 +85,10 @@ _WORDS: tuple[tuple[str, str], ...] = (
     ("delay", r"(?:inject(?:ed|ion)?|load) ?delay(?: cycles)?|delay(?: cycles)?|inject"),
     ("n", r"n|(?:problem|matrix) ?size(?: n)?|matrix|(?:number of )?equations|order|dimension"),
     ("lda", r"lda|leading dimension"),
-    ("accelerators", r"(?:#|num(?:ber of)?|n) ?(?:accelerators?|gpus?)|accelerators|gpus"),
+    ("accelerators", _ACCELERATORS),
     ("samples", r"(?:num |number of |# ?)?samples"),
     ("epochs", r"(?:number of )?epochs"),
-    ("nodes", r"(?:#|num(?:ber of)?) ?nodes|nodes"),
+    ("nodes", r"(?:(?:#|num(?:ber of)?) ?)?(?:client |compute )?(?:nodes|hosts)"),
     ("direct", r"direct(?: i/?o)?|o_direct|buffered"),
     ("protocol", r"protocol|proto|transport"),
     (
@@ -163,7 +167,8 @@ _SIZE_UNIT = re.compile(
 )
 _SHARE = re.compile(r"%|(?<![a-z])(?:percent|pct)(?![a-z])", re.I)
 _SNAKE = re.compile(
-    r"(?i)(?<![a-z])([kmgt]?i?b(?:ytes?|its?)?|[kmgt]?ops|i?ops|[kmgt]bit)[_ ](?:per[_ ])?(s|sec)(?![a-z])"
+    r"(?i)(?<![a-z])([kmgt]?i?b(?:ytes?|its?)?|[kmgt]?ops|i?ops|[kmgt]bit|samples?)[_ ](?:per[_ ])?"
+    r"(s|sec|seconds?)(?![a-z])"
 )
 
 

@@ -318,17 +318,18 @@ class _Table:
         """The needs of the accelerators that the row's workload is defined for, bytes/s."""
         if self.resource != "training":
             return {}
-        known = workload.catalogue()
-        words = " ".join([str(parameters.get("workload") or ""), self.grid.title, self.text]).lower()
-        named = [name for name in known if re.search(rf"(?<![a-z0-9]){re.escape(name)}", words)]
-        stated = [name for name in named if name in str(parameters.get("workload") or "").lower()]
-        chosen = stated or named
-        if len(chosen) != 1:
+        labels = " ".join(value for value in parameters.values() if isinstance(value, str))
+        named = workload.named_in(labels)
+        if not named and not self._has_models():
+            named = workload.named_in(f"{self.grid.title} {self.text}")
+        if len(named) != 1:
             return {}
-        return {
-            "workload": chosen[0],
-            "needs_bytes_s": {name: one.need_bytes_s for name, one in known[chosen[0]].items()},
-        }
+        needs = workload.catalogue()[named[0]]
+        return {"workload": named[0], "needs_bytes_s": {name: one.need_bytes_s for name, one in needs.items()}}
+
+    def _has_models(self) -> bool:
+        """Whether the rows name their models, so that a row's is not another's."""
+        return any(re.fullmatch(r"(?i)\W*(?:model|workload|benchmark|task)s?\W*", head) for head in self.grid.heads)
 
     def _is_mixed(self, row: Row) -> bool:
         given = {**self.common, **row.parameters}
@@ -336,11 +337,12 @@ class _Table:
 
     def _point(self, row: Row, given: Parameters, numbers: Mapping[str, Number]) -> Measurement | None:
         parameters = _joined({**self.common, **row.parameters}, given)
+        need = self._need(parameters)
         for name in ("resource", *_SHARED):
             parameters.pop(name, None)
         if "rwmixread" in parameters:
             parameters.setdefault("rw", "rw")
-        return point_of(parameters, numbers, row=row.at, heads=self._heads(row, numbers), **self._need(parameters))
+        return point_of(parameters, numbers, row=row.at, heads=self._heads(row, numbers), **need)
 
     def _heads(self, row: Row, numbers: Mapping[str, Number]) -> dict[str, str]:
         """The heads of the bandwidths in a row, as a map names them."""

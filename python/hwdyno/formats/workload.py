@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -125,6 +126,21 @@ def workloads_of(text: str, name: str) -> dict[str, Workload]:
     return {
         accelerator: Table({**values, **variant.values}, name).made(Workload, name=name, accelerator=accelerator)
         for accelerator, variant in accelerators.items()
+    }
+
+
+def named_in(words: str) -> list[str]:
+    """The catalogue's workloads that a text names, as people spell them: ``3D U-Net`` is unet3d."""
+    return [name for name, spelling in _spellings().items() if spelling.search(words)]
+
+
+@cache
+def _spellings() -> dict[str, re.Pattern[str]]:
+    ways = {name: [name] for name in catalogue()}
+    ways["unet3d"].append("3dunet")
+    return {
+        name: re.compile(rf"(?<![a-z0-9])(?:{'|'.join('[-_ ]?'.join(way) for way in spelled)})(?![0-9])", re.I)
+        for name, spelled in ways.items()
     }
 
 

@@ -16,7 +16,7 @@ from hwdyno.report.figures import Scale, latency_scale, scale_for
 from hwdyno.report.rows import Series, bounds, direction, in_unit, is_number, load_of, parameters_of, point_label
 from hwdyno.resources import rate_word_of
 from hwdyno.statistics import Histogram
-from hwdyno.words import Curve, ExperimentResult, Latency, Measurement
+from hwdyno.words import Axis, Curve, ExperimentResult, Latency, Measurement
 
 Rows = list[dict[str, Any]]
 
@@ -235,7 +235,7 @@ def _between(loads: list[float]) -> list[float]:
     return steps
 
 
-def marks(group: list[Series], rows: Rows, scale: Scale) -> Rows:
+def marks(group: list[Series], rows: Rows, scale: Scale, axis: Axis) -> Rows:
     """The knee and the load for 90% of each fitted curve, within what was measured, with their words where they fit."""
     fitted = [
         (series, series.curve) for series in group if series.curve is not None and series.curve.ceiling is not None
@@ -243,9 +243,9 @@ def marks(group: list[Series], rows: Rows, scale: Scale) -> Rows:
     made: Rows = []
     for at, (series, curve) in enumerate(fitted):
         loads = [row["load"] for row in rows if row["series"] == series.label]
-        places = [(curve.knee.load, f"knee {curve.knee.load:.3g}")] if curve.knee else []
+        places = [(curve.knee.load, f"knee {figures.load(axis, curve.knee.load)}")] if curve.knee else []
         if curve.load_90 is not None:
-            places.append((curve.load_90, f"90% at {curve.load_90:.3g}"))
+            places.append((curve.load_90, f"90% at {figures.load(axis, curve.load_90)}"))
         places.sort()
         top = max(row["y"] for row in rows)
         for side, (load, text) in zip(("right", "left"), places, strict=False):

@@ -33,7 +33,7 @@ def throughput(experiment: ExperimentResult, group: list[Series]) -> Picture | N
     near, far = plotdata.ceilings(experiment, group, unit, scale, max(row["high"] for row in rows))
     lines, how = plotdata.lines(group, rows, scale)
     # Of more curves than can be named, the marks are lines that nobody can tell apart.
-    places = [row for row in plotdata.marks(group, rows, scale) if row["text"]]
+    places = [row for row in plotdata.marks(group, rows, scale, experiment.load_axis) if row["text"]]
     peers = plotdata.peers(experiment, group, unit, scale)
     spread = [row for row in rows if row["interval"]]
     levels = [row["y"] for row in [*rows, *near, *lines, *peers]]

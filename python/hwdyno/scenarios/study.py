@@ -105,7 +105,7 @@ def _experiment(question: Question, profile: str, largest: int) -> Experiment:
         made,
         metric=like.metric,
         ceilings=like.ceilings,
-        peers=like.peers,
+        peers=(*like.peers, *question.peers),
         needs=like.needs,
         time_share=like.time_share * question.time_share,
         setup_s=like.setup_s,

@@ -41,6 +41,8 @@ class Question:
     size_bytes: int = 1 << 30
     runtime_s: float = 30.0
     startdelay_s: float = 0.0
+    peers: tuple[str, ...] = ()
+    """Reference tools that the study used, beside those of the catalogue."""
     time_share: float = 1.0
     """How many times a profile's usual reading one of a shorter run takes."""
 

@@ -367,6 +367,7 @@ STUDY = Study(
             ),
             fixed={"ioengine": "psync", "direct": True},
             brief={"numjobs": THREADS_IN_BRIEF},
+            peers=("iozone",),
             runtime_s=10.0,
         ),
         Question(

@@ -63,7 +63,7 @@ def _by_block(result: ExperimentResult) -> list[Table]:
         return Table(title, ("block size", *kinds), tuple(rows))
 
     return [
-        table("Against block size: bandwidth min / avg / max, MB/s", lambda point: " / ".join(samples(point))),
+        table("Against block size: bandwidth min / avg / max, MB/s", _spread),
         table("Against block size: IOPS", lambda point: format_count(point.rate.value) if point.rate else NONE),
         table("Against block size: mean latency, µs", lambda p: micros(p.latency_ns.mean if p.latency_ns else None)),
     ]
@@ -304,6 +304,11 @@ def _meeting(result: ExperimentResult) -> str:
         last = max(spreads)
         return f"The four patterns do not converge: at {format_size(last)} they still differ by {spreads[last]:.0%}."
     return f"From {format_size(meet)}, the four patterns are within {MEET:.0%} of each other (the study: 128 KiB)."
+
+
+def _spread(point: Measurement) -> str:
+    """Minimum, average and maximum; the average alone where the point is too short for the others."""
+    return " / ".join(cell for cell in samples(point) if cell != NONE)
 
 
 def _jobs(result: ExperimentResult) -> str:
