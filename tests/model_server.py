@@ -159,7 +159,9 @@ class ModelServer:
         return True
 
     def _event(self, writer: asyncio.StreamWriter, event: dict[str, Any]) -> None:
-        self._data(writer, json.dumps(event).encode())
+        is_chat = any("delta" in one for one in event.get("choices", ()))
+        kind = "chat.completion.chunk" if is_chat else "text_completion"
+        self._data(writer, json.dumps({"object": kind} | event).encode())
 
     def _data(self, writer: asyncio.StreamWriter, data: bytes) -> None:
         end = b"\r\n\r\n" if self.crlf else b"\n\n"

@@ -79,7 +79,7 @@ def result_of(found: Planned, points: tuple[Measurement, ...], given: frozenset[
 
 def model_of(kernel: str) -> str:
     """A model that this kernel knows by name."""
-    if kernel in {"inference_load", "inference_decode", "inference_restore"}:
+    if kernel in {"inference_load", "inference_decode", "inference_restore", "inference_in_process"}:
         return "246m"
     if kernel == "inference_images":
         return "resnet50"

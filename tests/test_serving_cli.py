@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tiny_gguf
+from hwdyno import plan
 from hwdyno.cli.main import main
 from hwdyno.serving.server import KEY
 from model_server import ModelServer
@@ -19,6 +21,8 @@ QUIET = ("--no-page", "--quiet", "--runtime", "0.3", "--budget", "6s")
 def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HWDYNO_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
+    # What is asserted here is true of one reading.
+    monkeypatch.setitem(plan.PROFILES, "quick", replace(plan.PROFILES["quick"], repeats_min=1, repeats_max=1))
 
 
 def _run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -99,8 +103,8 @@ def test_the_key_is_nowhere_in_what_is_kept(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(KEY, "sk-never-kept")
-    with ModelServer(key="sk-never-kept").running() as url:
-        run = _document(capsys, "--server", url)
+    with ModelServer(key="sk-never-kept", token_s=0.005).running() as url:
+        run = _document(capsys, "--server", url, "--concurrency", "1", "--output-tokens", "4")
     assert run["experiments"][0]["points"][0]["operations"] > 0
     kept = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert kept and not any(b"sk-never-kept" in path.read_bytes() for path in kept)
@@ -150,8 +154,11 @@ def test_the_prefix_cache_of_real_llama_cpp_is_measured_with_and_without(
 
 def test_chat_with_real_llama_cpp(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     model = tiny_gguf.write(tmp_path / "tiny.gguf")
-    run = _document(capsys, "--serve", str(model), "--endpoint", "chat", "--output-tokens", "8", "--input-tokens", "16")
-    (point,) = [one for one in run["experiments"][0]["points"] if one["parameters"]["concurrency"] == 1]
+    run = _document(
+        capsys, "--serve", str(model), "--server-threads", "1", "--slots", "1", "--endpoint", "chat",
+        "--concurrency", "1", "--output-tokens", "8", "--input-tokens", "16",
+    )  # fmt: skip
+    (point,) = run["experiments"][0]["points"]
     assert point["operations"] > 0 and point["details"]["output_tokens_mean"] == 8
 
 

@@ -14,6 +14,7 @@ RAW = "raw"
 FILE_READ = "model_read_bytes_s"
 TOKENS = "tokens_s/"
 CACHED_IMAGES = "images_s/"
+SERVED, SERVED_BY_MEMORY = "inference_in_process", "served/"
 
 
 def of_file(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
@@ -36,6 +37,36 @@ def of_memory(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
         )
         source = "read bandwidth measured in turn with the decoding"
         yield Ceiling(f"{TOKENS}{threads}", "reference", value / each, "operations/s", formula, source, "memory reads")
+
+
+def of_served(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
+    """Requests a second by load: read bandwidth over the weights and the KV cache that a token takes its part of.
+
+    A step reads the weights once for all of its sequences, so that the bytes a token are those that were counted. A
+    request's first token comes with its prompt, which is computed and no step; so this is what no prompt would allow.
+    """
+    known = bandwidths(run)
+    for point in result.points:
+        given = {**result.fixed, **point.parameters}
+        each, tokens = (as_number(point.details.get(name)) for name in ("bytes_per_token", "output_tokens_mean"))
+        threads = int(number_at(given, "threads") or 1)
+        if not each or not tokens or tokens <= 1 or threads not in known:
+            continue
+        rate = known[threads] / each
+        formula = (
+            f"{format_bytes_s(known[threads])} of reads with {plural(threads, 'thread')} / {format_size(each)} of "
+            f"weights and KV cache a token = {format_value(rate, 'tokens/s')}; / {tokens - 1:.3g} tokens a request "
+            f"after its first = {format_value(rate / (tokens - 1), 'requests/s')}"
+        )
+        metric = f"{SERVED_BY_MEMORY}{result.load}/{number_at(given, result.load) or 0:g}"
+        source = "read bandwidth measured in turn with the requests"
+        yield Ceiling(metric, "reference", rate / (tokens - 1), "operations/s", formula, source, "memory reads")
+
+
+def applies_to_served(metric: str, parameters: Mapping[str, Any]) -> bool:
+    """Whether memory bounds a measurement: one of the load for which the bytes of a token were counted."""
+    _, load, value = metric.split("/")
+    return f"{number_at(parameters, load) or 0:g}" == value
 
 
 def of_images(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:

@@ -25,6 +25,7 @@ HELP = Help(
         ("--images COUNT", "Images/s of ResNet-50, fed from JPEG files"),
         ("--server URL", "Tokens/s and latency of any OpenAI-compatible server"),
         ("--serve FILE", "The same of a GGUF file, served by llama.cpp"),
+        ("--in-process STACKS", "The same of a made model in this process"),
         ("--kv-cache MODEL", "KV cache by number of users"),
         ("--vector-search INDEX", "Vector search: queries/s, latency and recall"),
     ),

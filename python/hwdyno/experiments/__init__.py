@@ -107,6 +107,7 @@ class Experiment:
 
 
 ALL = FromSite("all processors", lambda site: (site.processors,))
+ONE_AND_ALL = FromSite("1 and all processors", lambda site: tuple(sorted({1, site.processors})))
 ALL_BUT_ONE = FromSite("all processors but one", lambda site: (max(1, site.processors - 1),))
 OF_ONE_NODE = FromSite("the processors of a NUMA node", lambda site: (max(1, site.processors // len(site.cpu_nodes)),))
 CLIENTS = FromSite("1 to all clients", lambda site: powers(1, site.clients))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hwdyno.experiments import Experiment, doublings
+from hwdyno.experiments import ONE_AND_ALL, Experiment, doublings
 from hwdyno.sweep import Sweep
 
 # Each storage and each model has a copy, whose `fixed` has the model, and whose sweep has the loaders that are here.
@@ -25,6 +25,7 @@ DECODE = Experiment(
     kernel="inference_decode",
     load="threads",
     sweep=Sweep(stack="onnxruntime", threads=doublings(1)),
+    quick=Sweep(stack="onnxruntime", threads=ONE_AND_ALL),
     base=Sweep(stack="onnxruntime", threads=1),
     named_as={"stack": "decode", "model": "model"},
     setup_s=1.2,
@@ -37,6 +38,7 @@ MEMORY = Experiment(
     kernel="memory_bandwidth",
     load="threads",
     sweep=Sweep(operation="read", threads=doublings(1)),
+    quick=Sweep(operation="read", threads=ONE_AND_ALL),
     measured_by="memory",
     needs=("main_memory",),
     time_share=0.3,
@@ -49,6 +51,7 @@ RESTORE = Experiment(
     kernel="inference_restore",
     load="tokens",
     sweep=Sweep(stack="onnxruntime", way=("recompute", "restore"), tokens=(64, 256, 1024), threads=1),
+    quick=Sweep(stack="onnxruntime", way=("recompute", "restore"), tokens=(64, 512), threads=1),
     base=Sweep(stack="onnxruntime", way=("recompute", "restore"), tokens=256, threads=1),
     named_as={"stack": "restore", "model": "model"},
     metric="latency",

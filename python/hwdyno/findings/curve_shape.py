@@ -70,5 +70,5 @@ _CURVES = partial(Applies, not_named=PREFIX, roles=("concurrency", "size"))
 RULES = (
     Rule("rolls_over", "curve", rolls_over, _CURVES()),
     # A server that answers up to its slots at once and queues the rest bends more sharply than any queue of the fit.
-    Rule("off_the_curve", "curve", off_the_curve, _CURVES(not_kernels=("inference_serving",))),
+    Rule("off_the_curve", "curve", off_the_curve, _CURVES(not_kernels=("inference_serving", "inference_in_process"))),
 )

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
+from hwdyno.ceilings.inference import bandwidths
 from hwdyno.curves import REACHED_SHARE
 from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.limits import BUSY
 from hwdyno.findings.open_loop import MISSED, chance
 from hwdyno.findings.rule import Case, Verdict, as_number, percent
 from hwdyno.statistics import early_stopping_count
-from hwdyno.units import format_count, format_ns, plural
+from hwdyno.units import format_bytes_s, format_count, format_ns, plural
 from hwdyno.words import ExperimentResult, Latency, Measurement
 
-KERNEL = "inference_serving"
+KERNEL, IN_PROCESS = "inference_serving", "inference_in_process"
 LATE_SHARE = 0.1
 """Send lag (p99) as a share of the median TTFT, above which times from the sent time leave a wait out."""
 SHORT_SHARE = 0.05
@@ -27,6 +29,10 @@ GROWTH = 0.5
 """Growth of a request's time from one load to another, as a share, from which on something limits it."""
 GROWS = 0.2
 """Least growth over a reading, as a share of the mean, of a queue without end."""
+MEMORY_BOUND = 0.7
+"""Share of the memory bandwidth from which on steps wait for it: engines that nothing else limits reach 72 to 86%."""
+FETCHED = 0.05
+"""Share of the bytes that steps read that came from storage, from which on it is the limit: it is 20 times as slow."""
 GOOD = 0.9
 """Share of the ceiling from which on a load is as good as the best."""
 
@@ -314,10 +320,11 @@ def serving_limit(case: Case) -> Verdict | None:
     gain = most.point.throughput.value / least.point.throughput.value
     if gain > GOOD * most.load / least.load:
         return None  # It still scales with the load: nothing limits it yet.
-    busy = most.point.conditions.get("cpu_busy")
-    client = Case(case.run, case.result, most.at).cpu_share
+    here = Case(case.run, case.result, most.at)
+    busy, client = most.point.conditions.get("cpu_busy"), here.cpu_share
     spent = _Spent.of(least.point, most.point)
-    reason, kind = _reason(spent, busy, client)
+    steps = _Steps.of(here)
+    reason, kind = _reason(spent, steps, busy, client)
     if busy is not None and kind != "processors":
         reason += f" This machine's processors were {percent(busy)} busy."
     return Verdict(
@@ -325,10 +332,76 @@ def serving_limit(case: Case) -> Verdict | None:
         f"Limit from {format_count(least.load)} to {format_count(most.load)} concurrent requests, which give "
         f"{gain:.2g}x the throughput: {reason}",
         {"limit": kind, "gain": gain, "cpu_busy": busy, "client_cpu_share": client,
-         "first_token_ns": spent.first_ns, "per_token_ns": spent.token_ns},
-        _next_step(case, kind, most.load),
+         "first_token_ns": spent.first_ns, "per_token_ns": spent.token_ns,
+         **({} if steps.of_memory is None else {"of_memory_bandwidth": steps.of_memory})},
+        _next_step(here, kind, most.load),
         points=(least.at, most.at),
     )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """What an engine's steps did, where the model runs in this process; nothing is known of a server's."""
+
+    threads: int
+    bytes_s: float
+    """Weights and KV cache that the steps read."""
+    tokens: float
+    """Of a step."""
+    bandwidth: float | None
+    """What memory gave to as many threads in this Run; none where it was not measured, or where a cache has it all."""
+    fetched_share: float
+    """Of those bytes: what the process read from storage meanwhile."""
+    prompt_share: float
+    """Of the engine's time: what prompts took."""
+    cpu_share: float
+    """Of the engine's threads, while it had something to do."""
+
+    @classmethod
+    def of(cls, case: Case) -> _Steps:
+        threads = int(case.number("threads") or 1)
+        detail = partial(_detail, case.point)
+        sizes = [one.size_bytes or 0 for one in case.run.machine.cpu.caches] if case.run.machine.cpu else []
+        is_in_memory = detail("weights_bytes") > max(sizes, default=0)
+        return cls(
+            threads,
+            detail("step_bytes_s"),
+            detail("tokens_a_step"),
+            bandwidths(case.run).get(threads) if is_in_memory else None,
+            detail("fetched_share"),
+            detail("prompt_share"),
+            detail("engine_cpu_share"),
+        )
+
+    @property
+    def of_memory(self) -> float | None:
+        """The share of the memory's bandwidth that steps read."""
+        return self.bytes_s / self.bandwidth if self.bandwidth and self.bytes_s else None
+
+    def reason(self) -> tuple[str, str] | None:
+        """The resource that the engine used up, and its name; none where it used up none."""
+        read = format_bytes_s(self.bytes_s)
+        if self.bytes_s and self.fetched_share > FETCHED:
+            return (
+                f"storage. Of the {read} that steps read, {percent(self.fetched_share)} came from the model's file: "
+                "its weights do not stay in memory.",
+                "storage",
+            )
+        share, mostly_steps = self.of_memory, self.prompt_share < 1 / 2
+        workers = plural(self.threads, "thread")
+        if share is not None and self.bandwidth is not None and share >= MEMORY_BOUND and mostly_steps:
+            return (
+                f"memory bandwidth. Steps read {read} of weights and KV cache, {percent(share)} of the "
+                f"{format_bytes_s(self.bandwidth)} that {workers} read here.",
+                "memory bandwidth",
+            )
+        if self.cpu_share > BUSY and (self.bandwidth is not None or not mostly_steps):
+            reads = f" Steps read {percent(share)} of the memory's bandwidth." if share is not None else ""
+            return (
+                f"CPU. The engine's {workers} computed for {percent(self.cpu_share)} of the time.{reads}",
+                "processors",
+            )
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,10 +435,13 @@ class _Spent:
         return ((self.first_ns[1] - self.first_ns[0]) / whole, after / whole) if whole > 0 else (0.0, 0.0)
 
 
-def _reason(spent: _Spent, busy: float | None, client: float | None) -> tuple[str, str]:
+def _reason(spent: _Spent, steps: _Steps, busy: float | None, client: float | None) -> tuple[str, str]:
     """What the figures say, and its name."""
     if client is not None and client > BUSY:
         return f"the client, which used {percent(client)} of its core.", "client"
+    known = steps.reason()
+    if known is not None and known[1] == "storage":
+        return known
     first, after = spent.grown
     ttft, tpot = (f"{format_ns(one[0])} to {format_ns(one[1])}" for one in (spent.first_ns, spent.token_ns))
     if first > max(GROWTH, after):
@@ -376,6 +452,8 @@ def _reason(spent: _Spent, busy: float | None, client: float | None) -> tuple[st
             f"(TTFT {ttft}, TPOT {tpot}).{alone}",
             "queue",
         )
+    if known is not None:
+        return known
     if busy is not None and busy > BUSY:
         return f"the processors of this machine, {percent(busy)} busy.", "processors"
     if after > GROWTH:
@@ -388,6 +466,8 @@ def _reason(spent: _Spent, busy: float | None, client: float | None) -> tuple[st
 
 
 def _next_step(case: Case, kind: str, most: float) -> str:
+    if case.result.kernel == IN_PROCESS:
+        return _next_in_process(case, kind, most)
     if kind == "queue":
         return "Give the server more slots (llama.cpp --parallel, vLLM --max-num-seqs), and repeat: " + case.command()
     if kind == "client":
@@ -397,7 +477,19 @@ def _next_step(case: Case, kind: str, most: float) -> str:
     return f"Compare with this machine's memory bandwidth: {case.named('memory')}"
 
 
-_SERVING = Applies(kernels=(KERNEL,))
+def _next_in_process(case: Case, kind: str, most: float) -> str:
+    if kind == "queue":
+        batch = int(case.number("batch") or 1)
+        return f"Answer more requests in a step: {case.command(batch=min(1024, max(2 * batch, int(most))))}"
+    if kind == "client":
+        return f"Repeat with half of the users: {case.command(concurrency=max(1, int(most / 2)))}"
+    if kind == "processors":
+        threads = int(case.number("threads") or 1)
+        return f"Give the engine more threads: {case.command(threads=2 * threads)}"
+    return f"Compare with this machine's memory bandwidth: {case.named('memory')}"
+
+
+_SERVING = Applies(kernels=(KERNEL, IN_PROCESS))
 RULES = (
     Rule(
         "serving_faults", "point", serving_faults, replace(_SERVING, needs=("faults",)), degrades=True,

@@ -8,6 +8,8 @@ from hwdyno import extras
 from hwdyno.words import UserError
 
 STACKS = ("onnxruntime", "llama.cpp")
+SPINNING = {"llama.cpp"}
+"""Stacks whose threads spin at each operation's barrier: with more than are free a token takes seconds."""
 LOADERS = ("raw", "direct", "read", "mmap", "safetensors", "onnxruntime", "mapped", "llama.cpp")
 _MODULES = {
     "onnxruntime": "onnxruntime",

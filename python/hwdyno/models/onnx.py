@@ -9,13 +9,16 @@ RMS_EPSILON, NORM_EPSILON = 1e-5, 1e-12
 IMAGE = (1, 3, 224, 224)
 
 
-def graph_of(model: Model, weights_file: str, places: Places) -> bytes:
-    """The model as an ONNX file whose weights lie at these places of another one."""
+def graph_of(model: Model, weights_file: str, places: Places, *, batched: bool = False) -> bytes:
+    """The model as an ONNX file whose weights lie at these places of another one.
+
+    A ``batched`` decoder takes any number of sequences at once, each with its own context and room for any context.
+    """
     graph = Graph(weights_file)
     for one in model.tensors:
         graph.weight(one, places[one.name])
     if model.decoder:
-        _decoder(graph, model.decoder)
+        _decoder(graph, model.decoder, batched=batched)
     elif model.encoder:
         _encoder(graph, model.encoder)
     else:
@@ -28,12 +31,13 @@ def cache_names(layer: int) -> tuple[str, str, str, str]:
     return f"past_k.{layer}", f"past_v.{layer}", f"present_k.{layer}", f"present_v.{layer}"
 
 
-def _decoder(graph: Graph, shape: Decoder) -> None:
+def _decoder(graph: Graph, shape: Decoder, *, batched: bool) -> None:
     """Logits of the last token; past and present of the KV cache may be one buffer (GroupQueryAttention)."""
-    ids = graph.input("input_ids", INT64, (1, "tokens"))
-    seen = graph.input("seqlens_k", INT32, (1,))
+    sequences, room = ("sequences", "room") if batched else (1, shape.context)
+    ids = graph.input("input_ids", INT64, (sequences, "tokens"))
+    seen = graph.input("seqlens_k", INT32, (sequences,))
     total = graph.input("total_sequence_length", INT32, (1,))
-    cache = (1, shape.kv_heads, shape.context, shape.head)
+    cache = (sequences, shape.kv_heads, room, shape.head)
     hidden = graph.node("Gather", (EMBEDDING, ids), axis=0)
     for layer in range(shape.layers):
         at = f"layers.{layer}"
@@ -57,7 +61,7 @@ def _decoder(graph: Graph, shape: Decoder) -> None:
         hidden = graph.node("Add", (hidden, graph.node("MatMul", (inside, f"{at}.down"))))
     last = graph.node("Gather", (hidden, graph.constant("last", (-1,), (1,))), axis=1)
     graph.node("MatMul", (_rms(graph, last, "norm"), "head"), ("logits",))
-    graph.output("logits", FLOAT, (1, 1, shape.vocab))
+    graph.output("logits", FLOAT, (sequences, 1, shape.vocab))
 
 
 def _rms(graph: Graph, hidden: str, weight: str) -> str:

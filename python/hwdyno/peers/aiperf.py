@@ -24,7 +24,8 @@ class AiPerf(LoadGenerator):
             "--random-seed", str(load.seed),
             "--synthetic-input-tokens-mean", str(load.prompt), "--synthetic-input-tokens-stddev", "0",
             "--output-tokens-mean", str(load.output), "--output-tokens-stddev", "0",
-            "--extra-inputs", "ignore_eos:true", "--request-count", str(load.requests()),
+            # Its own count is of the text by another tokenizer; the server's is what came.
+            "--use-server-token-count", "--extra-inputs", "ignore_eos:true", "--request-count", str(load.requests()),
             *(how if load.rate else ["--concurrency", str(load.users)]), "--ui-type", "none", "--artifact-dir", folder,
         ]  # fmt: skip
 

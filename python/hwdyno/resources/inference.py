@@ -15,6 +15,7 @@ RESOURCE = Resource(
     ),
     derived={
         inference.LOAD: inference.of_file, inference.DECODE: inference.of_memory, inference.IMAGES: inference.of_images,
+        inference.SERVED: inference.of_served,
     },
     limits=("the storage's parallelism", "how the loader reads", "the engine's own work for each operator"),
     by_default=False,

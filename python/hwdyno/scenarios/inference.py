@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hwdyno.models.installed import LOADERS, STACKS
+from hwdyno.models.installed import LOADERS, SPINNING, STACKS
 from hwdyno.scenarios import Kind, Option
 from hwdyno.scenarios.model import MODEL, Source, files_for, source_of, usable
 from hwdyno.scenarios.request import Chosen, Request
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from hwdyno.sweep import Sweep
 
 USUAL_LOADERS = ("raw", "read", "mmap", "onnxruntime", "mapped", "llama.cpp")
+QUICK_S = 105.0
+"""With the profile quick: with its model made and its report it ends within 2 minutes."""
 PARTS = ("inference.cold_start", "inference.decode", "inference.memory", "inference.restore")
 
 
@@ -64,7 +66,10 @@ def scenario_of(
         ]
         chosen += [(request.as_part(one, one.time_share), _axes(one, request, axes)) for one in mine]
     is_whole = not request.axes and not request.is_brief and request.budget_s is None
-    budget_s = plans.budget_of(request.profile, request.peers) if is_whole else request.budget_s
+    whole_s = plans.budget_of(request.profile, request.peers)
+    if request.profile == "quick" and not request.peers:
+        whole_s = QUICK_S
+    budget_s = whole_s if is_whole else request.budget_s
     plan = replace(request, budget_s=budget_s).plan(chosen, host)
     for _, place in request.places:
         with_gguf = any(_uses_llama(planned) for planned in plan.experiments)
@@ -99,9 +104,24 @@ def _experiments(request: Request, source: Source, parts: Sequence[str]) -> list
             sweep = sweep + Sweep(loader=again, cache="warm", threads=4) if again and not request.axes else sweep
             made.append(replace(one, sweep=sweep, base=Sweep(loader=words, cache="cold", threads=4)))
         else:
-            axes = dict(one.sweep.axes)
-            made.append(replace(one, sweep=Sweep(axes | {"stack": words})))
+            made.append(with_stacks(one, words))
     return made
+
+
+def with_stacks(one: Experiment, stacks: Sequence[str]) -> Experiment:
+    """The experiment with these engines; with the profile quick, those that spin have one thread."""
+    from hwdyno.sweep import Sweep
+
+    def of(sweep: Sweep, stacks: Sequence[str], **more: int) -> Sweep:
+        return Sweep(dict(sweep.axes) | {"stack": tuple(stacks)} | more)
+
+    made = replace(one, sweep=of(one.sweep, stacks))
+    if one.quick is None:
+        return made
+    parts = [of(one.quick, calm)] if (calm := [stack for stack in stacks if stack not in SPINNING]) else []
+    spinning = [stack for stack in stacks if stack in SPINNING]
+    parts += [of(one.quick, spinning, threads=1)] if spinning else []
+    return replace(made, quick=parts[0] if len(parts) == 1 else parts[0] + parts[1])
 
 
 def _placed(one: Experiment, source: Source, name: str, place: Path, *, many: bool) -> Experiment:

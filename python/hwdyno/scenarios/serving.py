@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -18,9 +18,12 @@ from hwdyno.units import format_count, format_ns
 from hwdyno.words import Latency, Measurement, Run, UserError
 
 if TYPE_CHECKING:
+    from hwdyno.experiments import Experiment
     from hwdyno.hosts import Host
 
 KERNEL = "inference_serving"
+KERNELS = (KERNEL, "inference_in_process")
+"""What measures requests and the times of their tokens."""
 RUNTIME_S = {"quick": 4.0, "standard": 30.0, "full": 120.0}
 """A reading needs many whole answers, of some seconds each."""
 SHOWN = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999))
@@ -52,16 +55,27 @@ def of_url(request: Request, host: Host, url: str) -> Scenario:
     """The closed loop against a server, or the open one where a rate or a trace is given."""
     from hwdyno.experiments.inference_serving import SERVING, SERVING_RATE, SERVING_TRACE
 
-    experiment = SERVING_TRACE if "trace" in request.axes else SERVING_RATE if "rate" in request.axes else SERVING
+    (experiment,) = kind_of_load(replace(request, only=frozenset()), (SERVING, SERVING_RATE, SERVING_TRACE))
+    served = replace(experiment, fixed={**experiment.fixed, "server": url})
+    plan = request.plan([(served, request.axes)], host)
+    plan = replace(plan, profile=replace(plan.profile, runtime_s=RUNTIME_S[request.profile], ramp_s=0.0))
+    return Scenario(plan=plan, summary=summary)
+
+
+def kind_of_load(request: Request, kinds: Sequence[Experiment]) -> list[Experiment]:
+    """Of a closed loop, an open one and a trace: those that are wanted by name, or else the one that the axes say.
+
+    Raises ``UserError`` for axes of both and for lengths that are no distribution.
+    """
     if "rate" in request.axes and "concurrency" in request.axes:
         raise UserError("--rate is an open loop and --concurrency a closed one; name one of them")
     for name in ("input_tokens", "output_tokens"):
         for text in str(request.axes.get(name, "1")).split(","):
             lengths.parse(text, name.replace("_", "-"))
-    served = replace(experiment, fixed={**experiment.fixed, "server": url})
-    plan = request.plan([(served, request.axes)], host)
-    plan = replace(plan, profile=replace(plan.profile, runtime_s=RUNTIME_S[request.profile], ramp_s=0.0))
-    return Scenario(plan=plan, summary=_summary)
+    closed, rate, trace = kinds
+    if named := [one for one in kinds if one.name in request.only]:
+        return named
+    return [trace if "trace" in request.axes else rate if "rate" in request.axes else closed]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -80,11 +94,11 @@ class NoServer(Preparation):
 # --- the figures beneath the report
 
 
-def _summary(run: Run) -> Iterator[str]:
+def summary(run: Run) -> Iterator[str]:
     """Every kind of time with its percentiles, a line each, and the formulas once."""
     names = {}
     for result in run.experiments:
-        if result.kernel != KERNEL:
+        if result.kernel not in KERNELS:
             continue
         for point in result.points:
             load = point.parameters.get(result.load)

@@ -488,7 +488,7 @@ class _Bodies:
         self._arrivals: Iterator[Due] | None = None
         self._least = 2 * load.users
         if load.is_open:
-            self._arrivals = iter(list(_until(load.arrivals(), settings.runtime_s)))
+            self._arrivals = iter(load.arrivals_until(settings.runtime_s))
         self._ready: deque[tuple[Due, bytes]] = deque()
         self._bytes = 0
         self.late = 0
@@ -529,13 +529,6 @@ class _Bodies:
         due, body = self._ready.popleft()
         self._bytes -= len(body)
         return due.prompt, body
-
-
-def _until(arrivals: Iterator[Due], runtime_s: float) -> Iterator[Due]:
-    for one in arrivals:
-        if one.due_s > runtime_s:
-            return
-        yield one
 
 
 def _cpu_s() -> tuple[float, float]:

@@ -25,6 +25,11 @@ class Lengths:
     """``fixed``, ``uniform``, ``normal``, ``lognormal`` or ``exponential``."""
     figures: tuple[float, ...]
 
+    @property
+    def least(self) -> int:
+        """The smallest length that can be drawn."""
+        return int(self.figures[0]) if self.form in {"fixed", "uniform"} else 1
+
     def draw(self, numbers: random.Random) -> int:
         """One length."""
         first, second = (*self.figures, 0.0)[:2]

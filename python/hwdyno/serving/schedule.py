@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, takewhile
 
 from hwdyno.formats.request_trace import TracedRequest
 from hwdyno.serving.arrivals import due_times
@@ -53,6 +53,10 @@ class Load:
         for at in count():
             lengths = self.prompt.draw(numbers), self.output.draw(numbers)
             yield Prompt(*lengths, (self.seed << 20) + at, shared=self.shared_prefix)
+
+    def arrivals_until(self, runtime_s: float) -> list[Due]:
+        """The requests of an open loop that are due within a time, in its order."""
+        return list(takewhile(lambda one: one.due_s <= runtime_s, self.arrivals()))
 
     def arrivals(self) -> Iterator[Due]:
         """The requests of an open loop in order of time."""

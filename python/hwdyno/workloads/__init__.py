@@ -9,6 +9,7 @@ from hwdyno.words import Declaration
 
 WORKLOADS = (
     "linpack", "inference_load", "inference_decode", "inference_restore", "inference_images", "inference_serving",
+    "inference_in_process",
 )  # fmt: skip
 """Each is the file ``workloads/<name>.py`` whose ``WORKLOAD`` fills the protocol."""
 

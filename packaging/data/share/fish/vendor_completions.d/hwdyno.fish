@@ -382,6 +382,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l serve -d 'serve
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l slots -d 'requests that it answers at once' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l server-threads -d 'its threads' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l context -d 'tokens of context in each slot' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l in-process -d 'users, a rate or a trace on a made model in: onnxruntime' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l vector-search -d 'build and search a diskann, hnsw or ivf index of --vectors' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l cache -d 'the page cache before' -x -a 'cold warm'
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l threads -d 'reading threads of raw, direct and read' -r
@@ -426,6 +427,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l connections -d 
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l timeout -d 'for a whole answer' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l allow-remote -d 'load a server on another host' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l requests -d 'users send at least so many in all' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l batch -d 'requests answered in one step' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l vectors -d 'number of vectors' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l dim -d 'dimensions of a vector, 4 bytes each' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from inference' -l distribution -d 'distribution of the vectors: low-dimensional as embeddings are, or uniform' -x -a 'clustered uniform'
