@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import gc
+import math
 import os
+import resource
 import shutil
 import signal
 import sys
@@ -23,7 +25,9 @@ from mutants.changes import ROOT, Change
 from mutants.covered import CHOSEN, SCRATCH, Covered, is_cache, kept, test_files
 
 SLOWER, LEAST_S = 5.0, 15.0
-"""A change under which the tests take so many times longer, and so many seconds more, hangs."""
+"""A change under which the tests take so many times longer, and so many seconds more, of processor time, hangs."""
+BUSY_MACHINE = 40.0
+"""By how much longer than that a fork may take that waits for a processor, or for something else."""
 KILLED, ALIVE, ELSEWHERE = 1, 0, 77
 """What a fork ends with; ``ELSEWHERE`` is a change that only a new import shows."""
 
@@ -103,10 +107,12 @@ class _Resident:
                     self.report(number, "untested")
                     continue
                 seconds = sum(known.seconds[one] for one in tests)
-                child = _fork(lambda change=change, tests=tests: _try(change, [items[one] for one in tests]))  # type: ignore[misc]
-                running[child] = Trial(number, time.monotonic() + LEAST_S + SLOWER * seconds)
+                limit_s = LEAST_S + SLOWER * seconds
+                child = _fork(lambda change=change, tests=tests: _try(change, [items[one] for one in tests]), limit_s)  # type: ignore[misc]
+                running[child] = Trial(number, time.monotonic() + BUSY_MACHINE * limit_s)
             for child, status in list(_ended(running)):
-                word = {ALIVE: "alive", ELSEWHERE: "elsewhere", -signal.SIGKILL: "hangs"}.get(status, "killed")
+                hangs = {-signal.SIGKILL: "hangs", -signal.SIGXCPU: "hangs"}
+                word = {ALIVE: "alive", ELSEWHERE: "elsewhere", **hangs}.get(status, "killed")
                 self.report(running.pop(child).number, word)
             time.sleep(0.005)
 
@@ -135,8 +141,11 @@ def _ended(running: dict[int, Trial]) -> Iterator[tuple[int, int]]:
             yield child, os.waitstatus_to_exitcode(status)
 
 
-def _fork(body: Callable[[], int]) -> int:
-    """A fork in a process group of its own, with folders of its own; its status is what the body returns."""
+def _fork(body: Callable[[], int], limit_s: float) -> int:
+    """A fork in a process group of its own, with folders of its own; its status is what the body returns.
+
+    It is ended where it takes more processor time than ``limit_s``: that does not grow with the load of the machine.
+    """
     sys.stdout.flush()
     child = os.fork()
     if child:
@@ -144,6 +153,7 @@ def _fork(body: Callable[[], int]) -> int:
     status = ELSEWHERE
     try:
         os.setpgid(0, 0)
+        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(limit_s), resource.RLIM_INFINITY))
         scratch = SCRATCH / str(os.getpid())
         scratch.mkdir(parents=True, exist_ok=True)
         os.environ["TMPDIR"] = str(scratch)
