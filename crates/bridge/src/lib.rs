@@ -1,7 +1,7 @@
 //! The engine's three verbs for Python, as JSON text in and out, its agent, and the watch over the process's signals.
 
 use std::path::PathBuf;
-use std::sync::{mpsc, Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -54,6 +54,13 @@ impl Stop {
         *self.running.0.lock().unwrap_or_else(PoisonError::into_inner) = is_running;
         self.running.1.notify_all();
     }
+
+    /// Waits until the run has ended; false where it has not by the timeout.
+    fn ends_within(&self, timeout: Duration) -> bool {
+        let running = self.running.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.running.1.wait_timeout_while(running, timeout, |is_running| *is_running);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
 }
 
 #[pymethods]
@@ -71,11 +78,7 @@ impl Stop {
     /// Waits until the run has ended and removed its files; false where it has not by the timeout.
     fn wait(&self, py: Python<'_>, timeout_s: f64) -> bool {
         let timeout = Duration::try_from_secs_f64(timeout_s).unwrap_or_default();
-        py.detach(|| {
-            let running = self.running.0.lock().unwrap_or_else(PoisonError::into_inner);
-            let waited = self.running.1.wait_timeout_while(running, timeout, |is_running| *is_running);
-            !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
-        })
+        py.detach(|| self.ends_within(timeout))
     }
 }
 
@@ -137,40 +140,29 @@ fn run(py: Python<'_>, kernel: String, parameters: &str, stop: Option<Stop>) -> 
     let parameters: serde_json::Value = serde_json::from_str(parameters)
         .map_err(|error| UsageError::new_err(format!("the parameters are not JSON: {error}")))?;
     let stop = stop.unwrap_or_default();
-    let (sender, receiver) = mpsc::channel();
     stop.mark_running(true);
     let (running, request) = (Running(stop.clone()), stop.request.clone());
-    let stop = stop.request;
-    thread::Builder::new()
+    let run = thread::Builder::new()
         .name("hwdyno-run".into())
         .spawn(move || {
             let _running = running;
-            // The receiver is gone only after a second interrupt: then nobody wants the reading.
-            let _ = sender.send(hwdyno_engine::run(&kernel, &parameters, &request));
+            hwdyno_engine::run(&kernel, &parameters, &request)
         })
         .map_err(|error| MachineError::new_err((error.raw_os_error().unwrap_or(0), error.to_string())))?;
-    let receiver = Mutex::new(receiver);
-    loop {
-        let answer = py.detach(|| match receiver.lock() {
-            Ok(receiver) => receiver.recv_timeout(LOOK),
-            Err(_) => Err(mpsc::RecvTimeoutError::Disconnected),
-        });
-        match answer {
-            Ok(Ok(reading)) => return to_text(&reading),
-            Ok(Err(error)) => return Err(to_python(&error)),
-            Err(mpsc::RecvTimeoutError::Disconnected) => {
-                return Err(MachineError::new_err((0, "the measuring thread panicked; please report it")));
+    while !py.detach(|| stop.ends_within(LOOK)) {
+        if let Err(raised) = py.check_signals() {
+            // After a second interrupt nobody wants the reading.
+            if stop.request.is_set() || !raised.is_instance_of::<PyKeyboardInterrupt>(py) {
+                stop.request.set();
+                return Err(raised);
             }
-            Err(mpsc::RecvTimeoutError::Timeout) => {
-                if let Err(raised) = py.check_signals() {
-                    if stop.is_set() || !raised.is_instance_of::<PyKeyboardInterrupt>(py) {
-                        stop.set();
-                        return Err(raised);
-                    }
-                    stop.set();
-                }
-            }
+            stop.request.set();
         }
+    }
+    match py.detach(|| run.join()) {
+        Ok(Ok(reading)) => to_text(&reading),
+        Ok(Err(error)) => Err(to_python(&error)),
+        Err(_) => Err(MachineError::new_err((0, "the measuring thread panicked; please report it"))),
     }
 }
 

@@ -10,7 +10,6 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -178,7 +177,7 @@ impl Program {
         minder::kill_group(&child);
         let status = child.wait().map_err(|error| Error::machine(format!("wait for {}", self.tool), &error))?;
         let ended_ns = now_ns();
-        let (stdout, stderr) = (printed(&outputs.0), printed(&outputs.1));
+        let (stdout, stderr) = (printed(outputs.0), printed(outputs.1));
         // A last line may have come after the last look.
         let why = why.or_else(|| too_much.load(Ordering::Acquire).then(|| self.too_much()));
         if let Some(error) = why {
@@ -285,26 +284,34 @@ fn is_program(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
+/// The thread that reads a pipe.
+type Output = Option<thread::JoinHandle<Vec<u8>>>;
+
 /// Reads a pipe on a thread of its own, and says by the flag when it holds too much.
-fn reader(pipe: Option<impl Read + Send + 'static>, too_much: &Arc<AtomicBool>) -> Receiver<Vec<u8>> {
-    let (sender, receiver) = mpsc::channel();
-    let too_much = Arc::clone(too_much);
-    if let Some(mut pipe) = pipe {
-        let work = move || {
-            let mut found = Vec::new();
-            let limit = MOST_OUTPUT as u64 + 1;
-            let _ = pipe.by_ref().take(limit).read_to_end(&mut found);
-            if found.len() > MOST_OUTPUT {
-                too_much.store(true, Ordering::Release);
-            }
-            let _ = sender.send(found);
-        };
-        // Without a thread, the program's output is missing, and its reader says so.
-        let _ = thread::Builder::new().name("hwdyno-output".into()).spawn(work);
-    }
-    receiver
+fn reader(pipe: Option<impl Read + Send + 'static>, too_much: &Arc<AtomicBool>) -> Output {
+    let (mut pipe, too_much) = (pipe?, Arc::clone(too_much));
+    let work = move || {
+        let mut found = Vec::new();
+        let limit = MOST_OUTPUT as u64 + 1;
+        let _ = pipe.by_ref().take(limit).read_to_end(&mut found);
+        if found.len() > MOST_OUTPUT {
+            too_much.store(true, Ordering::Release);
+        }
+        found
+    };
+    // Without a thread, the program's output is missing, and its reader says so.
+    thread::Builder::new().name("hwdyno-output".into()).spawn(work).ok()
 }
 
-fn printed(output: &Receiver<Vec<u8>>) -> String {
-    String::from_utf8_lossy(&output.recv_timeout(PATIENCE).unwrap_or_default()).into_owned()
+/// What was printed, where whoever still has the pipe lets go of it in time.
+fn printed(output: Output) -> String {
+    let Some(reading) = output else { return String::new() };
+    let until = Instant::now() + PATIENCE;
+    while !reading.is_finished() {
+        if Instant::now() >= until {
+            return String::new();
+        }
+        thread::sleep(LOOK);
+    }
+    String::from_utf8_lossy(&reading.join().unwrap_or_default()).into_owned()
 }

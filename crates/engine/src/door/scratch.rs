@@ -6,6 +6,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
@@ -48,7 +49,7 @@ impl Drop for Fresh {
     fn drop(&mut self) {
         left_behind::remove(&self.folder.path, || {
             // the lock at the end: without it nobody removes what a crash leaves now
-            beneath::clear(&self.folder.handle, OsStr::new(LOCK))?;
+            beneath::clear(self.folder.handle.as_fd(), OsStr::new(LOCK))?;
             beneath::remove(&self.parent.handle, &self.name, Identity::of_file(&self.folder.handle)?)
         });
     }

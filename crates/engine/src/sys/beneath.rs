@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -197,17 +197,19 @@ pub fn names(directory: impl AsFd) -> io::Result<Vec<PathBuf>> {
 ///
 /// # Errors
 /// The first refusal of the system.
-pub fn clear(directory: impl AsFd, last: &OsStr) -> io::Result<()> {
-    let mut names = names(&directory)?;
-    names.sort_by_key(|name| name.as_os_str() == last);
+pub fn clear(directory: BorrowedFd<'_>, last: &OsStr) -> io::Result<()> {
+    let mut names = names(directory)?;
+    if let Some(at) = names.iter().position(|name| name.as_os_str() == last) {
+        let name = names.remove(at);
+        names.push(name);
+    }
     let mut done = Ok(());
     for name in names {
-        let Err(refused) = fs::unlinkat(&directory, &name, AtFlags::empty()) else { continue };
-        let removed = match open(&directory, &name, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()) {
+        let Err(refused) = fs::unlinkat(directory, &name, AtFlags::empty()) else { continue };
+        let removed = match open(directory, &name, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()) {
             Err(_) => Err(refused.into()),
-            Ok(inner) => {
-                clear(inner, OsStr::new("")).and_then(|()| Ok(fs::unlinkat(&directory, &name, AtFlags::REMOVEDIR)?))
-            }
+            Ok(inner) => clear(inner.as_fd(), OsStr::new(""))
+                .and_then(|()| Ok(fs::unlinkat(directory, &name, AtFlags::REMOVEDIR)?)),
         };
         done = done.and(removed);
     }

@@ -98,8 +98,8 @@ pub struct Searcher<'a, A: Access> {
     nearest: Vec<Candidate>,
     /// Links of all vectors that an HNSW query has read so far.
     links: Vec<u32>,
-    /// Exact distances of all that were read.
-    exact: Vec<(f32, u32)>,
+    /// Exact distances of all that were read: not negative, so that their bits are in their order.
+    exact: Vec<(u32, u32)>,
     /// Of the beam: block, bytes, and the vector or list and entries that are wanted of it.
     wanted: Vec<Wanted>,
     moved: Vec<i64>,
@@ -201,7 +201,7 @@ impl<'a, A: Access> Searcher<'a, A> {
             Kept::Upper(upper) => self.descend(query, upper),
             Kept::Lists { centres, lists } => self.probe(query, centres, lists),
         }?;
-        self.exact.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        self.exact.sort_unstable();
         self.exact.dedup_by_key(|one| one.1);
         Ok(())
     }
@@ -251,7 +251,7 @@ impl<'a, A: Access> Searcher<'a, A> {
             return None;
         }
         let far = distance(self.index.queries.row(query), &self.vector);
-        self.exact.push((far, vector));
+        self.exact.push((far.to_bits(), vector));
         Some(far)
     }
 

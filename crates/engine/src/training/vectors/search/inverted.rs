@@ -59,7 +59,7 @@ impl<A: Access> Searcher<'_, A> {
                     for entry in bytes.chunks_exact(layout.entry).take(here) {
                         let vector = entry[..4].try_into().map_or(0, u32::from_le_bytes);
                         decode(&entry[4..], values);
-                        exact.push((distance(index.queries.row(query), values), vector));
+                        exact.push((distance(index.queries.row(query), values).to_bits(), vector));
                     }
                     Ok::<(), String>(())
                 });
