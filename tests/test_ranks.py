@@ -365,28 +365,17 @@ def test_a_garbled_histogram_is_refused(text: str) -> None:
         unpack_reading({"streams": [{"latency_ns": {"total": {"packed": text}}}]})
 
 
-def test_512_ranks_merge_in_less_time_than_their_lines_take_to_be_read() -> None:
-    """Both on the same machine at the same time: no clock of another one decides. The bench has 20 points, in seconds."""
+def test_512_ranks_merge_into_one_reading() -> None:
+    """How long 20 such points take is a row of the bench."""
     member = SimulatedMember("one")
     reading = member.run("storage_blocks", {"rw": "randread", "iodepth": 8, "runtime": 1.0})
     (stream,) = reading["streams"]
     for kind in stream["latency_ns"]:
-        stream["latency_ns"][kind] = drawn(1).to_reading()
-    line = json.dumps(reading)
-    began = time.process_time()
-    for _ in range(32):
-        json.loads(line)
-    read_s = 3 * 512 / 32 * (time.process_time() - began)
-    for kind in stream["latency_ns"]:
         stream["latency_ns"][kind] = packed(drawn(1))
     unpack_reading(reading)
     names = [f"n{rank} rank {rank}" for rank in range(512)]
-    readings = dict.fromkeys(names, reading)
     started_ns = {name: at * 1000 for at, name in enumerate(names)}
-    began = time.process_time()
-    for _ in range(3):
-        point = measurement_of({}, [merged(readings, started_ns, {}, names)])
-    assert time.process_time() - began < read_s
+    point = measurement_of({}, [merged(dict.fromkeys(names, reading), started_ns, {}, names)])
     assert point.operations == 512 * stream["operations"] and len(point.hosts) == 512
     assert point.latency_ns is not None and point.latency_ns.count == 512 * 3000
     assert {share.latency_ns and share.latency_ns.p99 for share in point.hosts} == {drawn(1).summary().p99}

@@ -2,24 +2,49 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import test_inference_findings as inference
 import test_training_findings as training
+from hwdyno.axes import with_field_axes
 from hwdyno.ceilings.gpu import applies as bounds_gpu
-from hwdyno.ceilings.inference import applies_to_load, raw_of
+from hwdyno.ceilings.inference import CACHED_IMAGES, applies_to_load, of_images, raw_of
 from hwdyno.ceilings.named import link_rate
+from hwdyno.curves import _tight
+from hwdyno.curves.knee import Knee
+from hwdyno.curves.loaded import loaded_curve
+from hwdyno.curves.models import Interval
 from hwdyno.findings.between_runs import _within
+from hwdyno.findings.claims import CLAIM, memory_by_clock
+from hwdyno.findings.commands import aligned, place_of
+from hwdyno.findings.contention import BACKGROUND, Cell, cells_of
+from hwdyno.findings.gpu import gpu_one_way
 from hwdyno.findings.inference import break_even, loads_of
-from hwdyno.findings.kv_cache import kv_no_room
+from hwdyno.findings.kv_cache import kv_no_room, kv_too_few
+from hwdyno.findings.laws import physical_ceiling
+from hwdyno.findings.open_loop import rate_not_reached, users_wait
 from hwdyno.findings.rule import Case
 from hwdyno.findings.serving import serving_client_bound
 from hwdyno.findings.training_loaders import loaders_compared
 from hwdyno.findings.truth import _device_depth
 from hwdyno.findings.vector_search import vector_recall
-from hwdyno.words import ExperimentResult, Measurement, Note, PeerResult, Value
+from hwdyno.statistics import interval_of_repeats, quantile_of, ratio_interval
+from hwdyno.units import format_ns
+from hwdyno.words import (
+    Ceiling,
+    Curve,
+    ExperimentResult,
+    Latency,
+    Measurement,
+    Note,
+    OperatingPoint,
+    PeerResult,
+    Stream,
+    Value,
+)
 from made_experiment import made_experiment
 from test_thresholds import base, run_of
 
@@ -105,7 +130,7 @@ def test_a_restore_that_is_slower_at_the_most_tokens_never_breaks_even() -> None
 # --- training beside real loaders
 
 
-def beside(*peers: tuple[str, int, float, dict[str, float]], ratio: bool = True) -> list[str]:
+def compared(*peers: tuple[str, int, float, dict[str, float]], ratio: bool = True) -> list[str]:
     """What is said of loaders: tool, its point, how many times as fast the engine is, and its details."""
     points = tuple(
         replace(training.point(number, 0.95), parameters={"accelerators": number},
@@ -123,16 +148,16 @@ def beside(*peers: tuple[str, int, float, dict[str, float]], ratio: bool = True)
 
 def test_each_loader_is_compared_at_the_most_accelerators() -> None:
     details = {"au": 0.95, "cpu_s_per_gb": 2.0}
-    says = beside(("numpy", 0, 3.0, details), ("numpy", 1, 2.0, details), ("pytorch", 0, 1.5, details))
+    says = compared(("numpy", 0, 3.0, details), ("numpy", 1, 2.0, details), ("pytorch", 0, 1.5, details))
     assert [one.split(",")[0] for one in says] == ["With 4 accelerators", "With 1 accelerator"]
     assert "(2 times as much, 1.8 to 2.2)" in says[0]
     assert "Each GB costs 2.00 s of CPU time there and 0.50 s here." in says[0]
-    assert beside(("numpy", 0, 3.0, details), ratio=False) == []
+    assert compared(("numpy", 0, 3.0, details), ratio=False) == []
 
 
 @pytest.mark.parametrize(("theirs", "waits"), [(0.931, False), (0.929, True)])
 def test_training_waits_for_a_loader_whose_au_is_lower(theirs: float, waits: bool) -> None:
-    (says,) = beside(("pytorch", 1, 2.0, {"au": theirs}))
+    (says,) = compared(("pytorch", 1, 2.0, {"au": theirs}))
     assert ("training with it waits for the loader" in says) == waits
 
 
@@ -173,3 +198,168 @@ def test_a_low_recall_is_advised_twice_the_search(recall: float, found: bool) ->
     assert (verdict is not None) == found
     if verdict is not None:
         assert verdict.evidence["search_list"] == 50 and verdict.weight == pytest.approx(1 - recall)
+
+
+@pytest.mark.parametrize(
+    ("values", "skewed"), [([1.0, 3.0], False), ([1.0, 3.0, 9.0], True), ([-1.0, 1.0, 2.0], False)]
+)
+def test_two_repeats_or_negative_ones_are_not_called_skewed(values: list[float], skewed: int) -> None:
+    assert bool(interval_of_repeats(values, "bytes/s")[1]) == bool(skewed)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "tight"), [(None, 1.01, False), (0.99, None, False), (0.99, 1.01, True), (0.5, 1.01, False)]
+)
+def test_a_ceiling_is_tight_with_both_ends_near(low: float | None, high: float | None, tight: bool) -> None:
+    assert _tight(Interval(1.0, low, high)) == tight
+
+
+def test_accelerators_wait_for_the_rest_of_their_time() -> None:
+    found = training.findings(training.point(1, 0.6))["training_au"]
+    assert "accelerators wait 40% of the time" in found.says
+
+
+@pytest.mark.parametrize(
+    ("blocks", "whole"),
+    [("100,5000", "4096,8192"), ("100,200", 4096), ("4k,8k", "4k,8k"), ("100..4k", "100..4k"), (100, 4096), (512, 512)],
+)
+def test_direct_blocks_are_advised_in_whole_pages(blocks: str | int, whole: str | int) -> None:
+    assert aligned({"direct": True, "bs": blocks})["bs"] == whole
+    assert aligned({"direct": False, "bs": blocks})["bs"] == blocks
+
+
+@pytest.mark.parametrize(
+    ("resource", "path", "place"),
+    [
+        ("storage", "/data/hwdyno.data", "/data/hwdyno.data"),
+        ("training", "/data/hwdyno-set", "/data"),
+        ("storage", "/data/hwdyno-run-1/file", "/data"),
+        ("training", "/data/other", "/data/other"),
+    ],
+)
+def test_the_place_of_what_hwdyno_made_is_the_folder_around_it(resource: str, path: str, place: str) -> None:
+    result = made_experiment(f"{resource}.x", resource, "?", "threads", "", (base(),), fixed={"path": path})
+    assert place_of(replace(run_of(base()), command="hwdyno run"), result) == place
+
+
+@pytest.mark.parametrize(
+    ("ways", "found"), [((), 0), (("host-to-device",), 0), (("host-to-device", "device-to-host"), 1)]
+)
+def test_one_path_for_both_ways_needs_each_of_them(ways: tuple[str, ...], found: int) -> None:
+    points = tuple(
+        replace(base(), parameters={"operation": way, "memory": "pinned", "block": 1 << 26},
+                throughput=Value(1e9, "bytes/s", 0.99e9, 1.01e9))
+        for way in ("both-ways", *ways)
+    )  # fmt: skip
+    result = made_experiment("gpu.copy", "gpu", "?", "block", "gpu_copy", points, fixed={})
+    assert (gpu_one_way(case_of(result)) is not None) == bool(found)
+
+
+def test_a_rate_of_which_nothing_was_served_has_no_waits() -> None:
+    point = replace(base(), parameters={"rate": 1e6}, rate=Value(10.0, "operations/s"), operations=10**6)
+    result = with_field_axes(ExperimentResult("storage.rate", "storage", "?", "rate", "storage_blocks", (point,)))
+    curve = Curve(series={}, load="rate", points=(0,), unit="operations/s", model="",
+                  floor=OperatingPoint(1e6, 10.0, 1e5, True, ""))  # fmt: skip
+    assert users_wait(replace(case_of(result), curve=curve)) is None
+
+
+def test_the_less_of_a_rate_was_reached_the_graver_it_is() -> None:
+    point = replace(base(), parameters={"rw": "randread", "bs": 4096, "rate": 1e4}, operations=10**6,
+                    rate=Value(7e3, "operations/s"), notes=(Note("rate_not_reached", "70% was reached"),))  # fmt: skip
+    result = with_field_axes(ExperimentResult("storage.rate", "storage", "?", "rate", "storage_blocks", (point,)))
+    found = rate_not_reached(case_of(result))
+    assert found is not None and found.weight == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(("fall", "loss"), [(0.5, 0.5), (0.0, 0.0)])
+def test_a_curve_that_falls_loses_what_its_last_load_is_below_the_ceiling(fall: float, loss: float) -> None:
+    """By the square root of the load past 16: a half at 64."""
+    one = Interval(1.0, None, None)
+    knee = Knee(ceiling=one, crossing=one, p=one, top=1.0, one=1.0, gain=one, requests=True, fall=fall, bend=16.0,
+                most=64.0)  # fmt: skip
+    assert knee.loss == pytest.approx(loss, abs=0.03)
+    assert knee.peak_load == (16.0 if fall else math.inf)
+
+
+def test_a_load_that_moved_nothing_is_no_point_of_the_loaded_latency() -> None:
+    points = [(1e9, 100.0), (2e9, 101.0), (4e9, 104.0), (6e9, 110.0), (8e9, 130.0)]
+    rates, latencies = ([one[at] for one in points] for at in (0, 1))
+    plain = loaded_curve(rates, latencies)
+    assert plain is not None and plain == loaded_curve([0.0, *rates, 9e9], [100.0, *latencies, 0.0])
+
+
+@pytest.mark.parametrize(("ratio", "severity"), [(0.5, None), (1.0, "warning"), (1.009, "warning"), (1.011, "invalid")])
+def test_a_row_without_a_direction_may_go_both_ways_at_once(ratio: float, severity: str | None) -> None:
+    """A link of 1 GB/s each way: above one, only both at once could be; above both, nothing could."""
+    ways = tuple(
+        Ceiling(metric, "physical", 1e9, "bytes/s", "the link", "test") for metric in ("read_bytes_s", "write_bytes_s")
+    )
+    point = replace(base(), parameters={"iodepth": 8}, throughput=Value(2e9 * ratio, "bytes/s"))
+    made = run_of(point)
+    result = replace(made.experiments[0], ceilings=ways)
+    run = replace(made, imported_from="table", experiments=(result,))
+    found = physical_ceiling(Case(run, result, 0))
+    assert (found and found.severity) == severity
+
+
+@pytest.mark.parametrize(
+    ("study", "resource", "says"),
+    [
+        ("s", "compute", "the clock of the same study's CPU"),
+        ("t", "compute", "looks like a CPU's clock"),
+        ("s", "network", "looks like a CPU's clock"),
+    ],
+)
+def test_a_memorys_clock_is_that_of_the_same_studys_processor(study: str, resource: str, says: str) -> None:
+    def claims(kind: str, text: str, of: str, value: float, unit: str) -> ExperimentResult:
+        point = replace(base(), parameters={"claim": text, "study": of}, throughput=Value(value, unit),
+                        details={"claimed_unit": unit})  # fmt: skip
+        return made_experiment(f"{kind}.claims", kind, "?", "claim", CLAIM, (point,), fixed={})
+
+    memory = claims("memory", "3.7 GHz x 8 B x 2", "s", 59.2e9, "bytes/s")
+    other = claims(resource, "16 cores x 3.7 GHz x 16", study, 947e9, "FLOP/s")
+    run = replace(run_of(base()), experiments=(memory, other))
+    found = memory_by_clock(Case(run, memory, 0))
+    assert found is not None and says in found.says
+
+
+def test_the_time_of_few_reads_is_their_95th_percentile() -> None:
+    latency = Latency(1e6, 1e6, 2e6, 4e6, None, 9e6, 1e6, 100)
+    point = replace(base(), parameters={"users": 4}, streams=(Stream("read", 100, 0, latency_ns={"total": latency}),))
+    result = made_experiment("inference.kv", "inference", "?", "users", "training_kv_cache", (point,), fixed={})
+    found = kv_too_few(case_of(result))
+    assert found is not None
+    assert f"the p95 of {format_ns(quantile_of(latency, 0.95))} rests on 5 of 100 entries" in found.says
+
+
+def test_only_valid_images_from_memory_are_a_ceiling() -> None:
+    def image(cache: str, workers: int, **changes: Any) -> Measurement:
+        made = replace(base(), parameters={"cache": cache, "threads": workers}, throughput=Value(100.0, "operations/s"))
+        return replace(made, **changes)
+
+    points = (image("warm", 1), image("warm", 2, validity="invalid"), image("cold", 4),
+              image("warm", 8, throughput=Value(0.0, "operations/s")))  # fmt: skip
+    result = made_experiment("inference.images", "inference", "?", "threads", "inference_images", points, fixed={})
+    found = list(of_images(run_of(base()), result))
+    assert [(one.metric, one.value) for one in found] == [(f"{CACHED_IMAGES}1", 100.0)]
+
+
+def cell(load: str, *, loaded: list[float], alone: list[float]) -> Measurement:
+    details = {"loaded_by_round": loaded, "alone_by_round": alone}
+    return replace(base(), parameters={BACKGROUND.name: load}, details=details)
+
+
+def test_one_cell_is_as_certain_as_its_own_interval_and_two_are_less() -> None:
+    """Bonferroni: of two, each holds with 97.5%."""
+    rounds = {"loaded": [8.0, 8.1, 8.2, 7.9], "alone": [10.0, 10.2, 9.9, 10.1]}
+    points = (cell("memory", **rounds), cell("network", **rounds), cell("compute", loaded=[8.0], alone=[10.0]))
+
+    def found(count: int) -> list[Cell]:
+        made = made_experiment("storage.x", "storage", "?", BACKGROUND.name, "", points[:count], fixed={})
+        return cells_of(replace(run_of(base()), experiments=(made,)))
+
+    (alone,) = found(1)
+    assert alone.sure == alone.kept
+    first, second = found(3)
+    assert first.sure == second.sure == ratio_interval(rounds["loaded"], rounds["alone"], 0.975)
+    assert first.sure.low < first.kept.low  # type: ignore[operator]

@@ -65,7 +65,16 @@ TESTS = (
         "study_network",
         "style",
     ),
-    *("thresholds", "thresholds_more", "thresholds_rules", "training_findings", "trends", "units", "users_wait"),
+    *(
+        "thresholds",
+        "thresholds_edges",
+        "thresholds_more",
+        "thresholds_rules",
+        "training_findings",
+        "trends",
+        "units",
+        "users_wait",
+    ),
     *("vector_search",),
 )
 """The test files of what is changed."""

@@ -25,7 +25,7 @@ const STATUS_OF_SIGNAL: u8 = 128;
 /// How often the time that the machine gave is counted.
 const STEP: Duration = Duration::from_millis(20);
 
-/// From a signal that leaves to the end by the clock, however little the machine gives.
+/// From a signal that leaves to the end by the clock, however little the machine gives; a longer limit stands above it.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// One signal, and what it asks for.
@@ -108,9 +108,9 @@ impl Guard {
 
 /// Waits until the machine gave `limit`, and says meanwhile how much it gave so far.
 fn wait(limit: Duration, spent_ns: &AtomicU64) {
-    let (began, mut given) = (Instant::now(), Given::new());
+    let (began, mut given, longest) = (Instant::now(), Given::new(), LONGEST.max(limit));
     let mut spent = Duration::ZERO;
-    while spent < limit && began.elapsed() < LONGEST {
+    while spent < limit && began.elapsed() < longest {
         thread::sleep(STEP);
         spent = given.advance();
         spent_ns.store(spent.as_nanos().try_into().unwrap_or(u64::MAX), Ordering::SeqCst);

@@ -36,7 +36,9 @@ LEAD_NS = 2_000_000
 """Delay from the last host's readiness to the start, so that the start time reaches every host before it."""
 PINGS = 8
 POLL_S = 0.05
-NEAR_LEAD_NS = 500_000
+MESSAGE_NS = 50_000
+"""To send one host the moment of the start."""
+NEAR_LEAD_NS = 200_000
 """That delay where all hosts are processes of this machine, which a message reaches sooner."""
 _OF_A_SITE = {CLIENTS.name, SHARED_FILE.name, BETWEEN.name}
 """Axes that say what each host gets, and that no kernel knows."""
@@ -231,7 +233,9 @@ class Together(Site):
             self._gather(pending, longest_s)
             ready = {name: part for name, part in pending.items() if part.ready and part.pending}
             is_near = all(_is_here(part.member) for part in ready.values())
-            at_ns = time.monotonic_ns() + (NEAR_LEAD_NS if is_near else LEAD_NS)
+            # Each message of the moment takes its time, and the last host needs the same lead as the first.
+            lead_ns = (NEAR_LEAD_NS if is_near else LEAD_NS) + len(ready) * MESSAGE_NS
+            at_ns = time.monotonic_ns() + lead_ns
             for name, part in ready.items():
                 part.ready = False
                 with self._losing(name, part):
