@@ -1,7 +1,7 @@
 """The load generators of others on our points: programs that write what theirs write, in the confirmed layout.
 
-No test installs the real tools (guidellm takes 6 GB, AIPerf 1 GB, vLLM a GPU build of torch). AIPerf is really run where
-``HWDYNO_AIPERF`` and ``HWDYNO_TOKENIZER`` name it and a tokenizer.
+No test installs the real tools (guidellm takes 6 GB, AIPerf 1 GB, vLLM a GPU build of torch). AIPerf is really run
+where ``HWDYNO_AIPERF`` and ``HWDYNO_TOKENIZER`` name it and a tokenizer.
 """
 
 from __future__ import annotations
