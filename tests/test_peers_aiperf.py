@@ -1,4 +1,4 @@
-"""The real AIPerf on a server of known delays: run where ``HWDYNO_AIPERF`` and ``HWDYNO_TOKENIZER`` name what it needs."""
+"""The real AIPerf on a server of known delays, where ``HWDYNO_AIPERF`` and ``HWDYNO_TOKENIZER`` name it."""
 
 from __future__ import annotations
 
