@@ -79,3 +79,15 @@ def test_a_result_without_answers_is_refused_in_one_line(name: str, file: str, k
     document[key] = 0 if name == "vllm_bench" else {"unit": "requests", "avg": 0}
     with pytest.raises(UserError, match="no request of"):
         formats.read_as(formats.known()[name], json.dumps(document), "x.json")
+
+
+def test_what_aiperf_itself_wrote_is_read() -> None:
+    """AIPerf 0.13.0 on 4 users of a server that takes 50 ms for a prompt and 20 ms for each of 15 more tokens."""
+    run = _read("aiperf", "measured-0.13.json")
+    (point,) = run.experiments[0].points
+    assert point.parameters == {"concurrency": 4} and point.operations == 32
+    times = _times(point)
+    assert 50e6 <= times["first_token_sent"] <= 70e6
+    assert times["per_token"] == pytest.approx(20e6, rel=0.02)
+    # Its own count of tokens would be of the text, by another tokenizer.
+    assert point.details["output_tokens_s"] == pytest.approx(16 * point.throughput.value, rel=1e-6)

@@ -1,6 +1,6 @@
 """The load generators of others on our points: programs that write what theirs write, in the confirmed layout.
 
-None of the real tools is installed here (guidellm takes 6 GB, AIPerf 1 GB, vLLM a GPU build of torch).
+No test installs the real tools (guidellm takes 6 GB, AIPerf 1 GB, vLLM a GPU build of torch).
 """
 
 from __future__ import annotations
@@ -85,6 +85,11 @@ def test_gamma_arrivals_are_vllms_alone(tool: str) -> None:
 def test_without_a_tokenizer_none_asks_a_registry(tool: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HWDYNO_TOKENIZER")
     assert "HWDYNO_TOKENIZER" in (peers.find(tool).unsupported(KERNEL, POINT) or "")
+
+
+def test_aiperf_takes_the_servers_count_of_tokens() -> None:
+    """Its own is of the text by another tokenizer: 64 instead of 16 tokens, measured with one of single bytes."""
+    assert "--use-server-token-count" in peers.find("aiperf").command(KERNEL, POINT)
 
 
 def test_no_result_is_one_line(tool: str, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hwdyno.sweep import Sweep
 
 USUAL_LOADERS = ("raw", "read", "mmap", "onnxruntime", "mapped", "llama.cpp")
-QUICK_S = 105.0
+QUICK_S = 95.0
 """With the profile quick: with its model made and its report it ends within 2 minutes."""
 PARTS = ("inference.cold_start", "inference.decode", "inference.memory", "inference.restore")
 
