@@ -117,9 +117,12 @@ def is_a_table(module: Path) -> bool:
 
 
 def test_no_document_is_parsed_around_the_door() -> None:
-    """JSON is also read where the engine or this process wrote it; the other parsers stand in ``foreign.py`` alone."""
+    """JSON is also read where the engine or this process wrote it; the other parsers stand in ``foreign.py`` alone.
+
+    Manifests are only written.
+    """
     parsers = {"tomllib", "tomli", "yaml", "xml", "configparser", "pickle", "plistlib"}
-    allowed = {"scenarios/manifests.py", "report/compared_files.py"}
+    allowed = {"cli/kubernetes.py", "scenarios/manifests.py", "report/compared_files.py"}
     found = set()
     for path in package("").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):

@@ -34,6 +34,7 @@ from hwdyno.peers import (
     fio,
     guidellm,
     hpcc,
+    iozone,
     iperf3,
     likwid,
     loaders,
@@ -343,6 +344,10 @@ def _mlc_row(text: str, delay: int) -> PeerReading:
     return mlc.reading_of(Outcome(0, text, "", 0.0), delay)
 
 
+def _iozone_files(text: str, rw: str) -> PeerReading:
+    return iozone.reading_of(Outcome(0, text, "", 0.0), rw)
+
+
 _JSON_FIO = ("fio/depths.json", "fio/randrw-json-plus.json")
 _SEEDS = {"fio": _JSON_FIO, "dlio": ("dlio",)}
 # A peer of the same name reads another output of the same tool.
@@ -406,6 +411,7 @@ TARGETS = (
             ("fio", fio.reading_of, ("", 0), _JSON_FIO),
             ("dlio", dlio.reading_of, ({"samples_per_file": 1}, 1e6), ("dlio",)),
             ("iperf3", iperf3.reading_of, (), ()),
+            ("iozone", _iozone_files, ("write",), ("fuzz/iozone/throughput.txt",)),
             ("stream", stream.reading_of, ("triad",), ()),
             ("hpcc", hpcc.reading_of, ("linpack", {"operation": "lu"}), ()),
             ("likwid", likwid.reading_of, ("memory_bandwidth",), ()),
