@@ -145,8 +145,8 @@ def test_the_prefix_cache_of_real_llama_cpp_is_measured_with_and_without(
     )  # fmt: skip
     (result,) = run["experiments"]
     shares = {one["parameters"]["reuse_prompts"]: one["details"]["cached_share"] for one in result["points"]}
-    # The first prompt of all is computed as a whole.
-    assert shares[False] == 0 and 0.5 < shares[True] < 160 / 200 + 1e-9
+    # The first prompt of all is computed as a whole; the token after the prefix may be that of the prompt before.
+    assert shares[False] == 0 and 0.5 < shares[True] < 161 / 200
     (found,) = (one for one in run["findings"] if one["rule"] == "prefix_cache")
     assert found["evidence"]["cached_share"] == shares[True]
     assert "serving_cached" not in {one["rule"] for one in run["findings"]}

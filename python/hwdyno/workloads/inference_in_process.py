@@ -26,7 +26,8 @@ DECLARATION = Declaration(
     axes=(
         words("the engine", STACKS, "stack"),
         Axis(
-            "threads", default=1, means="threads of the engine, which do not spin", kind="integer", least=1, most=1024,
+            "threads", role="concurrency", default=1, means="threads of the engine, which do not spin", kind="integer",
+            workers=True, least=1, most=1024,
         ),
         Axis(
             "batch", default=8, means="requests answered in one step; more wait in the queue", kind="integer", least=1,
