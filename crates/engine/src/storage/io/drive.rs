@@ -216,12 +216,13 @@ pub fn drive<A: Access, const CONTROLLED: bool>(
             counting = true;
             order.restart();
             edge(access, true, in_flight as u64 * block);
-            now = clock.now();
+            now = resume(&mut slots, clock, now);
             next_event = end(now);
             if CONTROLLED {
                 controls.restart(now);
             }
             metrics.begin(now);
+            metrics.carries_in(time_in_flight(&slots, &free, now));
         }
         if CONTROLLED && counting {
             match controls.next_action(now, metrics, block) {
@@ -233,8 +234,9 @@ pub fn drive<A: Access, const CONTROLLED: bool>(
                 }
                 LoopAction::Restart => {
                     edge(access, true, in_flight as u64 * block);
-                    now = clock.now();
+                    now = resume(&mut slots, clock, now);
                     metrics.begin(now);
+                    metrics.carries_in(time_in_flight(&slots, &free, now));
                 }
             }
         }
@@ -248,7 +250,9 @@ pub fn drive<A: Access, const CONTROLLED: bool>(
     if !counting {
         edge(access, true, in_flight as u64 * block);
         metrics.begin(now);
+        metrics.carries_in(time_in_flight(&slots, &free, now));
     }
+    metrics.carries_out(time_in_flight(&slots, &free, now));
     // What is in flight owns its buffer: wait for it before the buffer is freed.
     let mut drain = |access: &mut A| {
         while in_flight > 0 && access.wait(1).is_ok() {
@@ -282,6 +286,26 @@ pub fn drive<A: Access, const CONTROLLED: bool>(
         drain(access);
     }
     ending
+}
+
+/// What began before `before` goes on from now on: nobody looked for completions since, so that time is no latency.
+/// Returns the present.
+#[cold]
+fn resume(slots: &mut [Slot], clock: Clock, before: u64) -> u64 {
+    let now = clock.now().max(before);
+    for slot in slots {
+        slot.issued_ns += now - before;
+        slot.submitted_ns += now - before;
+    }
+    now
+}
+
+/// How long the operations that are in flight have been so, all added up, ns.
+#[cold]
+fn time_in_flight(slots: &[Slot], free: &[u32], now: u64) -> u64 {
+    let since = |slot: &Slot| now.saturating_sub(slot.issued_ns);
+    let all: u64 = slots.iter().map(since).sum();
+    all - free.iter().map(|&number| since(&slots[number as usize])).sum::<u64>()
 }
 
 #[inline]
@@ -344,7 +368,9 @@ mod tests {
     use crate::storage::data::content::Content;
     use crate::storage::io::null::Null;
     use crate::storage::order::blocks::Span;
+    use std::collections::VecDeque;
     use std::io;
+    use std::time::Duration;
 
     /// The null engine with a fault planted: from the `first`-th transfer on, `count` of them end in `result`.
     struct Faulty {
@@ -394,6 +420,59 @@ mod tests {
         let ending =
             drive::<_, false>(access, &mut order, controls, &pool, &schedule, &Stop::new(), &mut metrics, |_, _, _| ());
         (metrics, ending)
+    }
+
+    /// The null engine that ends one transfer at a time, the oldest, so that all others stay in flight.
+    struct OneByOne(VecDeque<(usize, usize)>);
+
+    impl Access for OneByOne {
+        const SYNCHRONOUS: bool = false;
+
+        fn prepare(&mut self, slot: usize, transfer: &Transfer) {
+            self.0.push_back((slot, transfer.length));
+        }
+        fn submit(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+        fn wait(&mut self, _at_least: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn completions(&mut self, mut done: impl FnMut(usize, i64)) {
+            if let Some((slot, length)) = self.0.pop_front() {
+                done(slot, length as i64);
+            }
+        }
+    }
+
+    #[test]
+    fn counters_read_as_the_window_opens_are_in_no_latency_and_in_no_depth() {
+        const DEPTH: usize = 64;
+        let pool = BufferPool::new(DEPTH, 512, false, 1, true, &Content::default(), 1).unwrap();
+        let mut order = Order::new(Span { offset: 0, blocks: 1 << 20, block: 512 }, true, 100, true, 1);
+        let mut metrics = Metrics::new(1_000_000);
+        let clock = Clock::best();
+        let schedule = Schedule {
+            clock,
+            count_from_ns: clock.now() + 5_000_000,
+            runtime_ns: Some(20_000_000),
+            reap_at_least: 1,
+            sync_at_end: false,
+        };
+        let slow = Duration::from_millis(400);
+        let mut straddling = 0;
+        let edge = |_: &OneByOne, begins: bool, in_flight| {
+            if begins {
+                straddling = in_flight;
+                std::thread::sleep(slow);
+            }
+        };
+        let (access, controls) = (&mut OneByOne(VecDeque::new()), &mut Controls::default());
+        drive::<_, false>(access, &mut order, controls, &pool, &schedule, &Stop::new(), &mut metrics, edge);
+        assert_eq!(straddling, (DEPTH as u64 - 1) * 512);
+        assert!(metrics.directions[0].total.quantile(1.0) < slow.as_nanos() as u64);
+        let in_flight = metrics.in_flight_ns() as f64 / (metrics.ended_ns - metrics.began_ns) as f64;
+        // One is over between being taken as complete and being issued again.
+        assert!((DEPTH as f64 - 1.5..=DEPTH as f64).contains(&in_flight), "{in_flight}");
     }
 
     #[test]

@@ -210,7 +210,6 @@ impl Job {
         }
         reading.elapsed_s = (metrics.ended_ns - metrics.began_ns) as f64 / 1e9;
         reading.samples = Samples { interval_s: metrics.interval_ns as f64 / 1e9, ..Samples::default() };
-        let mut in_flight_ns = 0.0;
         for (name, used, direction) in
             [(self.other_way(), self.reads(), &metrics.directions[0]), ("write", self.writes(), &metrics.directions[1])]
         {
@@ -218,7 +217,6 @@ impl Job {
                 continue;
             }
             let operations = direction.total.count();
-            in_flight_ns += direction.total.mean() * operations as f64;
             let bytes = if variable_length { direction.bytes } else { operations * self.block };
             let mut stream = Stream { name: name.into(), operations, bytes, ..Stream::default() };
             stream.add_latency("submit", &direction.submit);
@@ -262,7 +260,8 @@ impl Job {
             let most = if self.share_whole { u64::MAX } else { span.blocks * span.block };
             details.insert("touched_bytes".into(), json!(touched.min(most)));
         }
-        details.insert("in_flight_mean".into(), json!(in_flight_ns / 1e9 / reading.elapsed_s.max(1e-9)));
+        details
+            .insert("in_flight_mean".into(), json!(metrics.in_flight_ns() as f64 / 1e9 / reading.elapsed_s.max(1e-9)));
         details.insert("fill_s".into(), json!(fill_s));
         reading.notes = notes;
         reading.details = details;

@@ -54,6 +54,8 @@ pub struct Metrics {
     pub began_ns: u64,
     /// See `began_ns`.
     pub ended_ns: u64,
+    carried_in_ns: u64,
+    carried_out_ns: u64,
     row_ends_ns: u64,
     row: usize,
 }
@@ -69,6 +71,8 @@ impl Metrics {
             interval_ns: interval_ns.max(1),
             began_ns: 0,
             ended_ns: 0,
+            carried_in_ns: 0,
+            carried_out_ns: 0,
             row_ends_ns: u64::MAX,
             row: 0,
         }
@@ -108,8 +112,27 @@ impl Metrics {
             direction.latency_before = [0; 3];
         }
         self.faults.clear();
+        self.carried_in_ns = 0;
         self.began_ns = now_ns;
         self.row_ends_ns = now_ns + self.interval_ns;
+    }
+
+    /// Tells how long operations have been in flight that were so when the timed region began, added up, ns.
+    pub fn carries_in(&mut self, ns: u64) {
+        self.carried_in_ns = ns;
+    }
+
+    /// Tells how long operations have been in flight that are so as the timed region ends, added up, ns.
+    pub fn carries_out(&mut self, ns: u64) {
+        self.carried_out_ns = ns;
+    }
+
+    /// Time in flight within the timed region, added up over all operations, whether they began or ended in it or
+    /// not, ns. Over the region's length it is the mean number in flight, exactly.
+    #[must_use]
+    pub fn in_flight_ns(&self) -> u64 {
+        let complete: u64 = self.directions.iter().map(|direction| direction.total.sum()).sum();
+        (complete + self.carried_out_ns).saturating_sub(self.carried_in_ns)
     }
 
     /// Counts how long the submission of a group of operations took.
@@ -208,6 +231,8 @@ impl Metrics {
                 None => self.faults.push(fault),
             }
         }
+        self.carried_in_ns += other.carried_in_ns;
+        self.carried_out_ns += other.carried_out_ns;
         self.began_ns = self.began_ns.min(other.began_ns);
         self.ended_ns = self.ended_ns.max(other.ended_ns);
     }
