@@ -15,9 +15,11 @@ run: setup
 
 # As many at once as there are processors, from two to four: some tests take all of them.
 WORKERS ?= $(shell n=$$(nproc); echo $$((n < 2 ? 2 : n > 4 ? 4 : n)))
+# Many at once make each other late: what failed among others is named, and must pass alone.
 test: setup lint
-	cargo test --locked --quiet
-	$(BIN)/python -m pytest -n $(WORKERS)
+	cargo test --locked --quiet || { echo "== again, one test at a time" && cargo test --locked --quiet -- --test-threads=1; }
+	$(BIN)/python -m pytest -n $(WORKERS) || { test $$? -eq 1 && echo "== what failed, again and alone" && \
+		$(BIN)/python -m pytest --last-failed --last-failed-no-failures none; }
 
 bench: setup
 	cargo build --locked --release --quiet -p hwdyno-engine --bin hwdyno-engine
