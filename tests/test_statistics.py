@@ -14,7 +14,7 @@ import pytest
 from hwdyno import statistics as st
 from hwdyno.statistics import Histogram
 from hwdyno.words import Value
-from scipy.stats import binom
+from scipy.stats import binom, false_discovery_control
 
 
 def test_rates_take_the_harmonic_mean_and_costs_the_arithmetic_one() -> None:
@@ -66,6 +66,14 @@ def test_ratio_of_pairs_forgets_what_both_share() -> None:
     assert st.ratio_interval([2.0], [1.0]).low is None
     with pytest.raises(ValueError, match="equally many"):
         st.ratio_interval([1.0], [])
+
+
+def test_false_discovery_rates_are_those_of_benjamini_and_hochberg() -> None:
+    dice = random.Random(1)
+    for count in (1, 2, 7, 400):
+        chances = [dice.random() ** 3 for _ in range(count)] + [0.0, 1.0, 0.04, 0.04]
+        assert st.false_discovery_rates(chances) == pytest.approx(false_discovery_control(chances), rel=1e-12)
+    assert st.false_discovery_rates([]) == []
 
 
 def test_geometric_mean_of_ratios() -> None:

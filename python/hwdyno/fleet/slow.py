@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hwdyno.comparison.differences import Difference, differences
 from hwdyno.repeatability import MAD_OF_NORMAL, qn_scale
 from hwdyno.resources import find
+from hwdyno.statistics import false_discovery_rates
 from hwdyno.store import Entry, Figure, StoreError
 from hwdyno.trends.account import Shift, shifts
 from hwdyno.trends.series import Key, key_of
@@ -156,14 +157,12 @@ def fleet_of(nodes: Sequence[Node], load: Callable[[str], Run]) -> Fleet:
 
 def _losses(nodes: Sequence[Node]) -> tuple[list[tuple[str, Loss]], dict[str, Counter[str]], int, list[float]]:
     """Losses by node; by node how many figures of each resource were compared; how many in all; least losses."""
-    from scipy.stats import false_discovery_control
-
     columns = _at_least_usual([_deviations(members) for members in _shared(nodes)])
     if not columns:
         return [], {}, 0, []
     experiments = _at_least_usual(_by_experiment(columns))
     families = [_chances(family) for family in (columns, experiments) if family]
-    adjusted = false_discovery_control([p for p_values, _ in families for p in p_values]).tolist()
+    adjusted = false_discovery_rates([p for p_values, _ in families for p in p_values])
     judged: dict[str, Counter[str]] = {}
     figures: dict[tuple[str, str], list[tuple[Member, float, float]]] = {}
     named: dict[tuple[str, Key], float] = {}
@@ -274,19 +273,19 @@ def _by_experiment(columns: Iterable[Column]) -> Iterator[Column]:
 def _chances(columns: Sequence[Column]) -> tuple[list[float], float]:
     """The chance of each deviation, and the degrees of freedom of the Student's t that it comes from."""
     import numpy as np
-    from scipy.stats import t as student
+    from scipy.special import stdtr
 
     deviations = np.array([distance / column.spread for column in columns for distance in column.distances])
     tails = _degrees(np.abs(deviations))
     known = np.array([column.freedom for column in columns for _ in column.distances])
-    p_values: list[float] = student.sf(deviations, np.minimum(known, tails)).tolist()
+    p_values: list[float] = stdtr(np.minimum(known, tails), -deviations).tolist()
     return p_values, min(tails, float(np.median(known)))
 
 
 def _deviations_of(chance: float, degrees: float) -> float:
-    from scipy.stats import t as student
+    from scipy.special import stdtrit
 
-    return float(student.isf(chance, degrees))
+    return -float(stdtrit(degrees, chance))
 
 
 def _loss(member: Member, distance: float, deviations: float, p_value: float) -> Loss:
@@ -306,13 +305,12 @@ def _degrees(distances: Floats) -> float:
     """
     import numpy as np
     from scipy.optimize import brentq
-    from scipy.stats import t as student
 
     beyond = min(max(_FAR_DEVIATIONS / len(distances), _LEAST_TAIL), _MOST_TAIL)
     tail, middle = (float(one) for one in np.quantile(distances, [1 - beyond, 0.5]))
 
     def excess(degrees: float) -> float:
-        return float(student.isf(beyond / 2, degrees) / student.isf(0.25, degrees)) - tail / middle
+        return _deviations_of(beyond / 2, degrees) / _deviations_of(0.25, degrees) - tail / middle
 
     if tail <= 1:  # They differ by less than the least spread.
         return _NORMAL

@@ -93,6 +93,18 @@ def t_quantile(degrees: float, confidence: float = CONFIDENCE) -> float:
     return float(stdtrit(degrees, 0.5 + confidence / 2))
 
 
+def false_discovery_rates(p_values: Sequence[float]) -> list[float]:
+    """For each chance, the least false discovery rate at which it is still a discovery among all of them.
+
+    Benjamini and Hochberg, J. R. Statist. Soc. B 57, 1995: from the greatest chance down, the least of
+    chance x number / rank so far. ``scipy.stats`` has the same, but takes a second to import.
+    """
+    rates, least = [1.0] * len(p_values), 1.0
+    for rank, place in sorted(enumerate(sorted(range(len(p_values)), key=p_values.__getitem__), 1), reverse=True):
+        rates[place] = least = min(least, p_values[place] * len(p_values) / rank)
+    return rates
+
+
 def interval(values: Sequence[float], unit: str, kind: Literal["rate", "cost", "median"] = "rate") -> Value:
     """The mean of repeats with its 95% interval; no interval for a single value.
 

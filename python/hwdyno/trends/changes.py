@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hwdyno.comparison.changes import DISCOVERY_RATE, NOISE_FLOOR
 from hwdyno.extras import missing
-from hwdyno.statistics import CONFIDENCE, t_quantile
+from hwdyno.statistics import CONFIDENCE, false_discovery_rates, t_quantile
 from hwdyno.words import Value
 
 if TYPE_CHECKING:
@@ -102,11 +102,7 @@ def _is_fit(values: Sequence[float]) -> bool:
 
 def _discovery_limit(p_values: Sequence[float], rate: float) -> float:
     """The largest chance that still stands out among all of them; below 0 where none does."""
-    from scipy.stats import false_discovery_control
-
-    if not p_values:
-        return -1.0
-    adjusted = false_discovery_control(p_values)
+    adjusted = false_discovery_rates(p_values)
     return max((p for p, among in zip(p_values, adjusted, strict=True) if among <= rate), default=-1.0)
 
 
