@@ -9,14 +9,14 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{channel, Receiver, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::pipe::{pipe_with, PipeFlags};
 
 use crate::given::Given;
+use crate::mailbox::Mailbox;
 use crate::sys::exit;
 
 /// A shell's status of a program that a signal ended is this plus the signal's number.
@@ -41,8 +41,7 @@ pub struct Signal {
 pub struct Guard {
     handlers_end: OwnedFd,
     is_keeping: Arc<AtomicBool>,
-    sender: Arc<Mutex<Option<Sender<Signal>>>>,
-    signals: Mutex<Receiver<Signal>>,
+    signals: Arc<Mailbox<Signal>>,
     spent_ns: Arc<AtomicU64>,
 }
 
@@ -55,26 +54,23 @@ impl Guard {
         let (ours, handlers_end) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         rustix::io::ioctl_fionbio(&ours, false)?;
         let is_keeping = Arc::new(AtomicBool::new(false));
-        let (sender, signals) = channel();
-        let sender = Arc::new(Mutex::new(Some(sender)));
+        let signals = Arc::new(Mailbox::default());
         let spent_ns = Arc::new(AtomicU64::new(0));
-        let (keeps, sends, spent) = (is_keeping.clone(), sender.clone(), spent_ns.clone());
+        let (keeps, sends, spent) = (is_keeping.clone(), signals.clone(), spent_ns.clone());
         thread::Builder::new().name("hwdyno-guard".into()).spawn(move || {
             let mut first = None;
             for number in BufReader::new(File::from(ours)).bytes().map_while(Result::ok) {
                 let leaves = first.is_some() || !keeps.load(Ordering::SeqCst);
                 let status = STATUS_OF_SIGNAL + *first.get_or_insert(number);
                 // After the end, its limit is all that counts.
-                if let Some(sender) = &*sends.lock().unwrap_or_else(PoisonError::into_inner) {
-                    let _ = sender.send(Signal { number, leaves });
-                }
+                sends.put(Signal { number, leaves });
                 if leaves {
                     wait(limit, &spent);
                     exit::at_once(status.into());
                 }
             }
         })?;
-        Ok(Self { handlers_end, is_keeping, sender, signals: Mutex::new(signals), spent_ns })
+        Ok(Self { handlers_end, is_keeping, signals, spent_ns })
     }
 
     /// Where signal handlers write the number of their signal as one byte.
@@ -96,13 +92,13 @@ impl Guard {
 
     /// Gives no more signals, because the process ends by itself.
     pub fn end(&self) {
-        self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.signals.close();
     }
 
     /// Waits for the next signal; none after the end.
     #[must_use]
     pub fn next_signal(&self) -> Option<Signal> {
-        self.signals.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
+        self.signals.take_or_end()
     }
 }
 

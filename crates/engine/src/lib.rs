@@ -23,6 +23,7 @@ mod histogram;
 mod kernel;
 mod kernels;
 mod left_behind;
+mod mailbox;
 pub mod measure;
 mod memory;
 mod network;

@@ -22,6 +22,7 @@ use crate::storage::integrity::journal::Journal;
 use crate::storage::integrity::verify;
 use crate::storage::io::access::Access;
 use crate::storage::io::aio::Aio;
+use crate::storage::io::controls::Controls;
 use crate::storage::io::drive::{drive, Schedule};
 use crate::storage::io::fault_injection::FaultInjector;
 use crate::storage::io::mmap::Mmap;
@@ -252,6 +253,14 @@ struct ThreadContext<'a> {
     pool: &'a BufferPool,
 }
 
+/// What a thread's loop works with.
+struct Parts {
+    order: Order,
+    metrics: Metrics,
+    controls: Controls,
+    schedule: Schedule,
+}
+
 impl ThreadContext<'_> {
     fn run_with<A: Access>(self, file_set: FileSet<'_>, access: Result<A, Error>) -> Result<ThreadResult, Error> {
         let access = access?;
@@ -278,12 +287,13 @@ impl ThreadContext<'_> {
         }
     }
 
-    fn run<A: Access>(self, file_set: FileSet<'_>, mut access: A) -> Result<ThreadResult, Error> {
+    /// Makes what the loop needs and waits for its start: the same for every engine, so that it stands in no loop.
+    fn begin(&self, file_set: FileSet<'_>) -> Result<Parts, Error> {
         let job = self.job;
         let endless = job.options.endless(job.time_based);
-        let mut order = Order::new(self.span, job.random, job.read_percent, endless, self.seed);
+        let order = Order::new(self.span, job.random, job.read_percent, endless, self.seed);
         let mut metrics = Metrics::new((job.interval_s * 1e9) as u64);
-        let mut controls = job.options.controls(&ThreadPart {
+        let controls = job.options.controls(&ThreadPart {
             span: self.span,
             files: file_set.files().len().max(1) as u64,
             number: self.member.number,
@@ -322,6 +332,12 @@ impl ThreadContext<'_> {
             reap_at_least: job.reap_at_least(),
             sync_at_end: job.end_fsync && job.writes(),
         };
+        Ok(Parts { order, metrics, controls, schedule })
+    }
+
+    fn run<A: Access>(self, file_set: FileSet<'_>, mut access: A) -> Result<ThreadResult, Error> {
+        let job = self.job;
+        let Parts { mut order, mut metrics, mut controls, schedule } = self.begin(file_set)?;
         let (edges, device) = (&self.team_state.edges, self.prepared.device.as_ref());
         let (mut cpu, mut calls) = (CpuTime::default(), 0);
         let (mut begun, mut straddling) = (0, 0);
