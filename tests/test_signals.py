@@ -119,9 +119,9 @@ import importlib, sys
 from hwdyno import signals
 from hwdyno._engine import Guard
 signals.take_over("imports", Guard)
-print("go", flush=True)
 with signals.keeping():
     try:
+        print("go", flush=True)
         while not signals.requested():
             for name in [one for one in sys.modules if one.startswith(("json", "email", "xml"))]:
                 del sys.modules[name]

@@ -101,7 +101,7 @@ ALLOWED: dict[str, set[str]] = {
     "repeatability": {"words", "units", "statistics", "samples"},
     # figures over Runs
     "trends": {"words", "extras", "statistics", "repeatability", "comparison", "store"},
-    "fleet": {"words", "repeatability", "comparison", "resources", "store", "trends"},
+    "fleet": {"words", "statistics", "repeatability", "comparison", "resources", "store", "trends"},
     "serve": {"words", "printable", "names", "store", "trends", "fleet", "comparison", "report"},
     "findings": {
         *("words", "axes", "machine", "units", "statistics", "curves", "ceilings", "repeatability", "resources"),

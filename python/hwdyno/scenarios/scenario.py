@@ -63,12 +63,16 @@ class Scenario:
         """Every point with the bytes that it writes and the time that it takes."""
         from hwdyno.runner import budget
 
-        return listing(budget.fitted(self.plan, self.plan.budget_s), write_bytes_s)
+        whole_s = self.plan.budget_s
+        left_s = None if whole_s is None else whole_s - self._made_s(write_bytes_s)
+        return listing(budget.fitted(replace(self.plan, budget_s=left_s), left_s), write_bytes_s)
 
     def takes_s(self, write_bytes_s: float = WRITE_BYTES_S) -> float:
         """Seconds that it takes at least, with what it makes first."""
-        made = sum(one.seconds(write_bytes_s) for one in self.prepares())
-        return made + sum(line.takes_s for line in self.points(write_bytes_s))
+        return self._made_s(write_bytes_s) + sum(line.takes_s for line in self.points(write_bytes_s))
+
+    def _made_s(self, write_bytes_s: float) -> float:
+        return sum(one.seconds(write_bytes_s) for one in self.prepares())
 
     @contextlib.contextmanager
     def ready(self, host: Host, says: Says) -> Iterator[Plan]:
