@@ -13,9 +13,27 @@ impl Csv {
     ///
     /// # Errors
     /// What is wrong with them.
+    #[inline(never)]
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(), String> {
+        // A block without a line's end needs no look at one byte after the other.
+        for block in bytes.chunks(64) {
+            let (mut commas, mut plain) = (0_u8, true);
+            for &byte in block {
+                commas += u8::from(byte == b',');
+                plain &= byte == b',' || is_of_a_number(byte);
+            }
+            if plain {
+                self.commas += u64::from(commas);
+            } else {
+                self.look_at(block)?;
+            }
+        }
+        self.empty = bytes.last().map_or(self.empty, |&last| last == b'\n');
+        Ok(())
+    }
+
+    fn look_at(&mut self, bytes: &[u8]) -> Result<(), String> {
         for &byte in bytes {
-            self.empty = byte == b'\n';
             match byte {
                 b',' => self.commas += 1,
                 b'\n' => {
@@ -25,7 +43,7 @@ impl Csv {
                     }
                     self.commas = 0;
                 }
-                b'0'..=b'9' | b'.' | b'-' | b'+' | b'e' | b'E' | b'\r' => {}
+                _ if is_of_a_number(byte) => {}
                 _ => return Err("it holds what is no number".into()),
             }
         }
@@ -41,10 +59,41 @@ impl Csv {
     }
 }
 
+fn is_of_a_number(byte: u8) -> bool {
+    byte.is_ascii_digit() | matches!(byte, b'.' | b'-' | b'+' | b'e' | b'E' | b'\r')
+}
+
 /// Fills `line` with the words that stand for each of `values`.
+#[inline(never)]
 pub fn spell(values: &[u8], words: &[String], line: &mut Vec<u8>) {
     line.clear();
     for &value in values {
         line.extend_from_slice(words[value as usize].as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(text: &[u8], piece: usize) -> Result<(), String> {
+        let mut csv = Csv::default();
+        text.chunks(piece).try_for_each(|bytes| csv.feed(bytes))?;
+        csv.end()
+    }
+
+    #[test]
+    fn lines_are_held_to_each_other_however_the_text_is_cut() {
+        let line = "-1.5e+3,".repeat(30) + "7\r\n";
+        let fewer = "-1.5e+3,".repeat(29) + "7\r\n";
+        for piece in [1, 7, 63, 64, 65, 1000] {
+            assert_eq!(look(line.repeat(9).as_bytes(), piece), Ok(()));
+            let ragged = look((line.repeat(3) + &fewer + &line).as_bytes(), piece);
+            assert_eq!(ragged, Err("a line has 30 values where the first has 31".into()));
+            let wrong = look((line.repeat(3) + "x" + &line).as_bytes(), piece);
+            assert_eq!(wrong, Err("it holds what is no number".into()));
+            let cut = look(&line.repeat(3).as_bytes()[..700], piece);
+            assert_eq!(cut, Err("its last line does not end: truncated".into()));
+        }
     }
 }

@@ -189,16 +189,13 @@ impl Traffic {
 
     /// Does what was only fetched so far, so that every place that was taken was worked on.
     pub fn finish(&mut self) {
-        self.paced(|paced, job, route| {
-            // SAFETY: as of the loops in `call`.
-            unsafe { paced.finish(job, route) }
-        });
+        // SAFETY: as of `calls`.
+        self.visit(|paced, _, job, route| paced.map_or((0, 0), |paced| unsafe { paced.finish(job, route) }));
     }
 
-    /// Lets paced traffic go on, if it is paced.
+    /// Lets the traffic go on by `work`, which gives how many places it only read, and how many it updated.
     #[inline]
-    fn paced(&mut self, work: impl FnOnce(&mut Paced, &mut Job, &mut Route<'_>) -> (u64, u64)) -> bool {
-        let Some(paced) = &mut self.paced else { return false };
+    fn visit(&mut self, work: impl FnOnce(Option<&mut Paced>, &mut Taken, &mut Job, &mut Route<'_>) -> (u64, u64)) {
         let (period, only_read) = self.period;
         let kinds = if self.turns.is_some() {
             (Primitive::Read, Primitive::Update)
@@ -207,10 +204,9 @@ impl Traffic {
         };
         let loops = self.turns.unwrap_or((self.whole, self.whole));
         let mut route = Route { places: &mut self.places, stride: self.stride, period, only_read, kinds, loops };
-        let (read, updated) = work(paced, &mut self.job, &mut route);
+        let (read, updated) = work(self.paced.as_mut(), &mut self.taken, &mut self.job, &mut route);
         self.visited += read;
         self.updated += updated;
-        true
     }
 
     /// Whether two loops take turns, as in a mix of short blocks.
@@ -234,31 +230,20 @@ impl Traffic {
     /// Does one batch: some 20 µs of traffic or more, without a look at the clock.
     #[inline]
     pub fn batch(&mut self) {
-        for _ in 0..self.calls_a_batch {
-            self.call();
-        }
+        self.calls(self.calls_a_batch);
     }
 
     #[inline]
-    fn call(&mut self) {
-        // SAFETY: as of the loops below.
-        if self.paced(|paced, job, route| unsafe { paced.batch(job, route) }) {
-            return;
-        }
-        self.taken.take(&mut self.places, self.turns_a_call, self.stride, self.period);
-        let (first, second) = self.turns.unwrap_or((self.whole, self.whole));
-        let (reads, updates) = (self.taken.reads(), self.taken.updates());
-        self.visited += reads.len() as u64;
-        self.updated += updates.len() as u64;
-        for (which, offsets) in [(first, reads), (second, updates)] {
-            if !offsets.is_empty() {
-                self.job.offsets = offsets.as_ptr();
-                self.job.count = offsets.len() as u64;
-                // SAFETY: every offset is a place below `count` times the stride, and a block is no longer
-                // than the stride, so that all blocks lie in the arrays; `new` took a loop that is here.
-                unsafe { which(&mut self.job) };
+    fn calls(&mut self, calls: u64) {
+        let turns = self.turns_a_call;
+        // SAFETY: every place is below `count`, and a block is no longer than the stride, so that all blocks lie in
+        // the arrays; `new` took loops that are here.
+        self.visit(|paced, taken, job, route| unsafe {
+            match paced {
+                Some(paced) => paced.batch(job, route),
+                None => taken.visit(job, route, turns, calls),
             }
-        }
+        });
     }
 
     /// Visits of a block of the given size.
@@ -447,7 +432,7 @@ mod tests {
                 for (random, stride, block, bytes) in SHAPES {
                     let mut traffic = Traffic::new(work(primitive, random, stride, block, bytes), isa, 3).unwrap();
                     for batches in [1, 2, 3] {
-                        (0..batches).for_each(|_| traffic.call());
+                        (0..batches).for_each(|_| traffic.calls(1));
                         let verdict = traffic.verify();
                         assert!(verdict.checked > 1);
                         assert_eq!(verdict.wrong, 0, "{primitive:?} {isa:?} {random} {stride} {block} {bytes}");
@@ -467,7 +452,7 @@ mod tests {
                     if traffic.take(Choice { isa, way }) {
                         taken += 1;
                         for batches in [1, 2, 5] {
-                            (0..batches).for_each(|_| traffic.call());
+                            (0..batches).for_each(|_| traffic.calls(1));
                             assert_eq!(traffic.verify().wrong, 0, "{primitive:?} {isa:?} {way:?}");
                         }
                     }
@@ -505,7 +490,7 @@ mod tests {
             let bytes = 4096 * primitive.arrays() as u64;
             let mut traffic = Traffic::new(work(primitive, random, stride, block, bytes), Isa::Scalar, 3).unwrap();
             while traffic.visits() < 4096 / stride {
-                traffic.call();
+                traffic.calls(1);
             }
             let (moved, passes) = (traffic.moved(), traffic.visits() as f64 / (4096 / stride) as f64);
             [moved.read, moved.written, moved.line, moved.flops].map(|value| (value as f64 / passes).round() as u64)

@@ -1,6 +1,9 @@
 //! The order in which the places of a working set are visited: in turn, or a random order that is
 //! computed, not stored, so that looking it up costs no memory traffic and no set-up.
 
+use super::paced::Route;
+use super::primitive::Job;
+
 /// A one-to-one scramble of the numbers below a power of two, whose inverse is as cheap.
 ///
 /// Two rounds of "multiply by an odd number, fold the upper half onto the lower"; both steps are
@@ -176,6 +179,30 @@ impl Taken {
             left -= taken;
         }
         (self.reading, self.updating) = (reading, updating);
+    }
+
+    /// Takes `turns` turns of a route, `calls` times, and lets its loops do the rest; gives the number of places that were
+    /// only read, and of those that were updated.
+    ///
+    /// # Safety
+    /// As [`Loop`](super::primitive::Loop) says, for all places of the route.
+    #[inline(never)]
+    pub unsafe fn visit(&mut self, job: &mut Job, route: &mut Route<'_>, turns: u64, calls: u64) -> (u64, u64) {
+        let (mut read, mut updated) = (0, 0);
+        for _ in 0..calls {
+            self.take(route.places, turns, route.stride, (route.period, route.only_read));
+            for (which, offsets) in [(route.loops.0, self.reads()), (route.loops.1, self.updates())] {
+                if !offsets.is_empty() {
+                    job.offsets = offsets.as_ptr();
+                    job.count = offsets.len() as u64;
+                    // SAFETY: the caller vouches for the places.
+                    unsafe { which(job) };
+                }
+            }
+            read += self.reading as u64;
+            updated += self.updating as u64;
+        }
+        (read, updated)
     }
 
     /// Those that are only read.

@@ -6,7 +6,8 @@ mod layered;
 
 use std::path::Path;
 
-use hwdyno_loops::distance::distance;
+use hwdyno_loops::distance::{decode, distance, rank};
+use hwdyno_loops::nearest::{Candidate, Seen};
 
 use super::data::TRUTH;
 use super::file::inspect;
@@ -91,9 +92,7 @@ pub struct Searcher<'a, A: Access> {
     pool: &'a BufferPool,
     ledger: &'a Ledger,
     path: &'a Path,
-    /// By vector: the number of the query that saw it last.
-    seen: Vec<u32>,
-    turn: u32,
+    seen: Seen,
     /// What the query may look at next, nearest first.
     nearest: Vec<Candidate>,
     /// Links of all vectors that an HNSW query has read so far.
@@ -107,19 +106,6 @@ pub struct Searcher<'a, A: Access> {
     coded: Vec<u8>,
     fresh: Vec<u32>,
     tally: Tally,
-}
-
-/// A vector, or a list, that a query came across.
-#[derive(Clone, Copy)]
-struct Candidate {
-    /// Its distance, as a number of the same order.
-    far: u32,
-    /// Its number.
-    at: u32,
-    /// Whether the query has gone on from it.
-    done: bool,
-    /// HNSW's: where its links are, in `links`.
-    links: (u32, u32),
 }
 
 #[derive(Clone, Copy)]
@@ -150,8 +136,7 @@ impl<'a, A: Access> Searcher<'a, A> {
             pool,
             ledger,
             path,
-            seen: vec![0; index.count()],
-            turn: 0,
+            seen: Seen::new(index.count()),
             nearest: Vec::with_capacity(search.list + 1),
             links: Vec::with_capacity(most),
             exact: Vec::with_capacity(most),
@@ -201,8 +186,7 @@ impl<'a, A: Access> Searcher<'a, A> {
             Kept::Upper(upper) => self.descend(query, upper),
             Kept::Lists { centres, lists } => self.probe(query, centres, lists),
         }?;
-        self.exact.sort_unstable();
-        self.exact.dedup_by_key(|one| one.1);
+        rank(&mut self.exact);
         Ok(())
     }
 
@@ -214,16 +198,6 @@ impl<'a, A: Access> Searcher<'a, A> {
         let found = self.exact.iter().take(k).filter(|(_, at)| truth.contains(at)).count();
         self.tally.found += found as u64;
         self.tally.sought += k as u64;
-    }
-
-    /// Keeps a candidate if it is among the nearest that the query keeps.
-    fn consider(&mut self, candidate: Candidate) {
-        let far = candidate.far;
-        if self.nearest.len() < self.search.list || self.nearest.last().is_some_and(|last| far < last.far) {
-            let place = self.nearest.partition_point(|one| one.far <= far);
-            self.nearest.insert(place, candidate);
-            self.nearest.truncate(self.search.list);
-        }
     }
 
     /// Takes a vector's exact distance, and its neighbours into `fresh`, out of the block that was read for it.
@@ -253,17 +227,6 @@ impl<'a, A: Access> Searcher<'a, A> {
         let far = distance(self.index.queries.row(query), &self.vector);
         self.exact.push((far.to_bits(), vector));
         Some(far)
-    }
-
-    /// Whether the query comes across this vector for the first time.
-    fn is_new(&mut self, vector: u32) -> bool {
-        match self.seen.get_mut(vector as usize) {
-            Some(seen) if *seen != self.turn => {
-                *seen = self.turn;
-                true
-            }
-            _ => false,
-        }
     }
 
     /// Asks for the block of a graph's vector.
@@ -326,11 +289,5 @@ impl<'a, A: Access> Searcher<'a, A> {
             }
         }
         Ok(())
-    }
-}
-
-fn decode(bytes: &[u8], values: &mut [f32]) {
-    for (value, word) in values.iter_mut().zip(bytes.chunks_exact(4)) {
-        *value = f32::from_le_bytes([word[0], word[1], word[2], word[3]]);
     }
 }

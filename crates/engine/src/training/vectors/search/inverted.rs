@@ -1,10 +1,11 @@
 //! How an inverted file is searched: the lists whose centres are nearest are read whole.
 
-use hwdyno_loops::distance::distance;
+use hwdyno_loops::distance::{distance, scan};
+use hwdyno_loops::nearest::Candidate;
 
 use super::super::data::Set;
 use super::super::file::inspect;
-use super::{decode, Access, Candidate, Searcher, Wanted};
+use super::{Access, Searcher, Wanted};
 
 impl<A: Access> Searcher<'_, A> {
     /// Reads the lists whose centres are nearest.
@@ -13,12 +14,8 @@ impl<A: Access> Searcher<'_, A> {
         let vector = index.queries.row(query);
         self.nearest.clear();
         // distances are not negative, so that their bits are in their order
-        self.nearest.extend((0..centres.count()).map(|at| Candidate {
-            far: distance(vector, centres.row(at)).to_bits(),
-            at: at as u32,
-            done: false,
-            links: (0, 0),
-        }));
+        let far = |at: usize| distance(vector, centres.row(at)).to_bits();
+        self.nearest.extend((0..centres.count()).map(|at| Candidate::new(far(at), at as u32)));
         self.nearest.sort_unstable_by_key(|one| (one.far, one.at));
         let each = index.read_bytes() / index.layout.block;
         self.wanted.clear();
@@ -56,11 +53,8 @@ impl<A: Access> Searcher<'_, A> {
                 let place = self.pool.place(slot, 0) + at * layout.block;
                 let found = self.pool.region().lend(place, layout.block, |bytes| {
                     inspect(bytes, number)?;
-                    for entry in bytes.chunks_exact(layout.entry).take(here) {
-                        let vector = entry[..4].try_into().map_or(0, u32::from_le_bytes);
-                        decode(&entry[4..], values);
-                        exact.push((distance(index.queries.row(query), values).to_bits(), vector));
-                    }
+                    let entries = bytes.get(..here * layout.entry).unwrap_or(bytes);
+                    scan(entries, layout.entry, index.queries.row(query), values, exact);
                     Ok::<(), String>(())
                 });
                 if let Err(what) = found {

@@ -3,18 +3,20 @@
 //! Unlike `DiskANN`'s, its nodes keep no short form of their neighbours: a vector is read before its distance is known
 //! (Malkov and Yashunin, algorithms 2 and 5). What `DiskANN` reads one block for, this reads all neighbours' for.
 
+use hwdyno_loops::nearest::{consider, Candidate};
+
 use super::super::layers::Upper;
-use super::{Access, Candidate, Searcher};
+use super::{Access, Searcher};
 
 impl<A: Access> Searcher<'_, A> {
     /// Goes down, then on from the nearest candidate whose neighbours were not read, until there is none.
     pub(super) fn descend(&mut self, query: usize, upper: &Upper) -> Result<(), ()> {
-        self.turn += 1;
+        self.seen.restart();
         self.nearest.clear();
         self.links.clear();
         self.wanted.clear();
         let entry = upper.descend(self.index.queries.row(query));
-        self.seen[entry as usize] = self.turn;
+        self.seen.is_new(entry);
         self.want(entry);
         self.read_wanted(query)?;
         while let Some(place) = self.nearest.iter().position(|one| !one.done) {
@@ -22,7 +24,7 @@ impl<A: Access> Searcher<'_, A> {
             let (from, to) = self.nearest[place].links;
             for at in from..to {
                 let other = self.links[at as usize];
-                if self.is_new(other) {
+                if self.seen.is_new(other) {
                     self.want(other);
                     if self.wanted.len() == self.search.beam {
                         self.read_wanted(query)?;
@@ -46,7 +48,8 @@ impl<A: Access> Searcher<'_, A> {
                 self.links.extend_from_slice(&self.fresh);
                 let links = (from, self.links.len() as u32);
                 // distances are not negative, so that their bits are in their order
-                self.consider(Candidate { far: far.to_bits(), at: self.wanted[slot].vector, done: false, links });
+                let found = Candidate { far: far.to_bits(), at: self.wanted[slot].vector, done: false, links };
+                consider(&mut self.nearest, self.search.list, found);
             }
         }
         self.wanted.clear();

@@ -1,6 +1,6 @@
 //! Which block comes next, and in which direction: O(1) in time and memory, from a seed.
 
-use hwdyno_loops::rng::mix;
+use crate::rng::mix;
 
 /// Visits each of `0..blocks` exactly once, in a random order that its key decides.
 ///
@@ -123,7 +123,7 @@ impl Order {
     }
 
     /// The next operation: its offset in the file, and whether it writes. None at the end of the one pass.
-    #[inline]
+    #[inline(never)]
     pub fn next_operation(&mut self) -> Option<(u64, bool)> {
         let block = loop {
             let block = match &mut self.random {
@@ -143,7 +143,6 @@ impl Order {
     }
 
     /// Whether the next operation writes, where its block is chosen elsewhere.
-    #[inline]
     pub fn next_direction(&mut self) -> bool {
         // One step of a linear congruential generator (Knuth's MMIX); its upper bits are good enough to mix.
         self.draw = self.draw.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -1,6 +1,6 @@
 //! Access patterns beyond the plain order: skewed, backward, strided, in zones, or of mixed lengths.
 
-use hwdyno_loops::rng::{mix, Rng};
+use crate::rng::{mix, Rng};
 
 use super::blocks::Permutation;
 use super::distribution::{Distribution, Sampler};
@@ -230,7 +230,7 @@ impl PatternOrder {
     }
 
     /// The next visit: its offset in the file, and its length.
-    #[inline]
+    #[inline(never)]
     pub fn next_access(&mut self, write: bool) -> (u64, u64) {
         let direction = usize::from(write);
         if let Some(zone) = self.pattern.zone {
@@ -368,8 +368,8 @@ impl PatternOrder {
 #[cfg(test)]
 #[allow(clippy::cast_precision_loss, reason = "counts of a test are small")]
 mod tests {
+    use super::super::distribution::tests::chi_square_is_likely;
     use super::*;
-    use crate::storage::order::distribution::tests::chi_square_is_likely;
 
     #[test]
     fn lengths_come_as_often_as_asked_and_stay_inside() {

@@ -1,6 +1,6 @@
 //! Which of a job's files comes next: round robin, at random, or one after the other, within a window of open files.
 
-use hwdyno_loops::rng::Rng;
+use crate::rng::Rng;
 
 use super::blocks::Order;
 use super::distribution::{Distribution, Sampler};
@@ -137,7 +137,7 @@ impl FileSelector {
 
     /// The next operation: offset in the region of all files, whether it writes (`direction`, or as its order has it),
     /// length. None at the end.
-    #[inline]
+    #[inline(never)]
     pub fn next_operation(&mut self, block: u64, direction: Option<bool>) -> Option<(u64, bool, u64)> {
         loop {
             if self.window.is_empty() {
@@ -202,8 +202,8 @@ impl FileSelector {
 
 #[cfg(test)]
 mod tests {
+    use super::super::blocks::Span;
     use super::*;
-    use crate::storage::order::blocks::Span;
 
     fn accesses(service: &str, files: u64, blocks: u64, open: usize, take: usize) -> Vec<u64> {
         let orders = (0..files)
