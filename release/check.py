@@ -10,7 +10,7 @@ from pathlib import Path
 from release.build import ROOT, BuildError, run
 
 LARGEST_WHEEL = 2_500_000
-"""Bytes; the goal is 2.5 MB, and what is above it is the storage loop, compiled once for each way to access a file."""
+"""Bytes."""
 LARGEST_ENGINE = 6_000_000
 GLIBC = (2, 17)
 """manylinux2014, PEP 599."""
