@@ -208,6 +208,7 @@ UNSAFE_LOOPS = {
     "crate::clock_chain": "chains of instructions in assembly",
     "crate::memory::lane": "SIMD accesses of a line",
     "crate::memory::paced": "loops over raw pointers, and calls of the loops",
+    "crate::memory::route": "calls of the loops",
     "crate::memory::portable": "loops over raw pointers, so that the compiler may not leave a load out",
     "crate::memory::primitive": "the type of a loop that takes raw pointers",
     "crate::time": "the system's clock",

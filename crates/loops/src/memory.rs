@@ -5,3 +5,4 @@ pub mod paced;
 pub mod places;
 pub mod portable;
 pub mod primitive;
+pub mod route;

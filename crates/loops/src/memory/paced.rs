@@ -15,7 +15,8 @@ use std::sync::OnceLock;
 use super::lane;
 use super::places::Places;
 use super::portable::loop_of;
-use super::primitive::{Job, Loop, Primitive};
+use super::primitive::{Job, Primitive};
+use super::route::Route;
 use crate::clock_chain::Pause;
 use crate::time::monotonic_ns;
 
@@ -70,22 +71,6 @@ impl Ring {
     fn len(&self) -> usize {
         self.end - self.first
     }
-}
-
-/// What the traffic goes through.
-pub struct Route<'a> {
-    /// The order of its places.
-    pub places: &'a mut Places,
-    /// Bytes from one place to the next.
-    pub stride: u64,
-    /// How turns are dealt: of each so many, the first `only_read` are only read.
-    pub period: u64,
-    /// See `period`.
-    pub only_read: u64,
-    /// What is done where places are only read, and where they are updated.
-    pub kinds: (Primitive, Primitive),
-    /// The loops of both for parts of a line.
-    pub loops: (Loop, Loop),
 }
 
 /// The state of paced traffic.
