@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import ssl
 import subprocess
 import threading
@@ -11,7 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hwdyno import signals
+from hwdyno.serving import client, lengths
+from hwdyno.serving.prompts import Wording
+from hwdyno.serving.schedule import Load
 from hwdyno.serving.server import KEY, server_of
+from hwdyno.serving.wire import events_of
 from hwdyno.statistics import Histogram
 from hwdyno.words import UserError
 from hwdyno.workloads.inference_serving import WORKLOAD
@@ -203,6 +209,55 @@ def test_a_trace_is_replayed(tmp_path: Path) -> None:
     with server.running() as url:
         _read(url, arrivals="trace", trace=str(trace), runtime=0.3)
     assert [(len(one["prompt"]), one["max_tokens"]) for one in server.bodies] == [(20, 3), (30, 5)]
+
+
+# --- the moment of a piece
+
+
+def _moments(url: str, runtime_s: float = 1.0) -> list[tuple[int, int]]:
+    """When the server sent the only token of each answer, and when the client says that it came."""
+    server = server_of(url, allow_remote=False)
+    load = Load(prompt=lengths.parse("4", "x"), output=lengths.parse("1", "x"), seed=1, users=4)
+    wording = Wording(chat=False, model="made")
+    settings = client.Settings(runtime_s=runtime_s, timeout_s=20.0, connections=4)
+    session = client.drive(server, load, settings, lambda one: server.request("completions", wording.body(one)))
+    firsts = [next(iter(events_of(one.exchange))) for one in session.sent if not one.failure]
+    return [(json.loads(data)["sent_ns"], moment) for moment, data in firsts]
+
+
+def test_a_client_without_a_processor_is_not_in_the_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is stopped again and again; what came meanwhile is timed within that stop, not after it."""
+    stops: list[tuple[int, int]] = []
+
+    def stopped() -> bool:
+        began = time.perf_counter_ns()
+        time.sleep(0.06)
+        stops.append((began, time.perf_counter_ns()))
+        return False
+
+    monkeypatch.setattr(signals, "requested", stopped)
+    with ModelServer(prompt_s=0.03).running() as url:
+        found = _moments(url)
+    # A token that was sent so long before the end of a stop had come by then.
+    within = [
+        (moment, end) for sent, moment in found for began, end in stops if began < sent < end - 20_000_000
+    ]  # fmt: skip
+    assert within and all(moment < end for moment, end in within)
+
+
+@pytest.mark.parametrize("what", ["an hour early", "an hour late", "a step at each look", "no stamps"])
+def test_a_systems_clock_that_lies_moves_no_moment(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    hour, turns, real = 3_600_000_000_000, itertools.count(), client._clock_offset
+    if what == "no stamps":
+        monkeypatch.setattr(client, "_STAMPS", 1 << 20)
+    else:
+        wrong = {"an hour early": lambda: -hour, "an hour late": lambda: hour}
+        by = wrong.get(what, lambda: (-1) ** next(turns) * hour)
+        monkeypatch.setattr(client, "_clock_offset", lambda: real() + by())
+    before = time.perf_counter_ns()
+    with ModelServer(prompt_s=0.01).running() as url:
+        found = _moments(url, 0.3)
+    assert found and all(before < sent <= moment <= time.perf_counter_ns() for sent, moment in found)
 
 
 # --- where it goes, and with which key

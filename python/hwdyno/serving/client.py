@@ -1,7 +1,10 @@
 """Sends requests to a server and notes when each piece of an answer comes: one thread, one loop, no reading of JSON.
 
-One thread because of the interpreter's lock: a second one would wait up to 5 ms for it, and that wait would stand in
-the times. ``epoll`` counts in whole ms, so the last ms before a request is due are waited for by ``select``.
+One thread because of the interpreter's lock: a second one would wait up to 5 ms for it. ``epoll`` counts in whole ms,
+so the last ms before a request is due are waited for by ``select``.
+
+Over plain TCP the kernel says when a piece came (``SO_TIMESTAMPNS``, socket(7) and the kernel's timestamping.rst), so a
+client that has no processor for a moment is in no time.
 """
 
 from __future__ import annotations
@@ -11,10 +14,12 @@ import gc
 import select
 import socket
 import ssl
+import struct
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from hwdyno import signals
 from hwdyno.serving.answers import LONGEST_WAIT_S
@@ -37,7 +42,15 @@ MOST_KEPT = 512 << 20
 """Bytes of answers that are kept until the end; a reading that reaches this ends."""
 NOT_SENT = "not sent"
 """The failure of a request for which no connection became free."""
+MOST_AT_ONCE = 32
+"""Connections served before the loop looks again whether a request is due."""
+STEP_NS = 100_000
+"""A change of the system's clock against the monotonic one that is a step: slewing moves it by 25 µs in ``LOOK_S``."""
 _READ, _WRITE = select.EPOLLIN, select.EPOLLOUT
+_STAMPS = 35
+"""Linux's ``SO_TIMESTAMPNS``; elsewhere the option is another or none, and the client's own moments stand."""
+_STAMP = struct.Struct("@ll")
+_ROOM = socket.CMSG_SPACE(_STAMP.size)
 
 
 @dataclass(slots=True)
@@ -137,8 +150,10 @@ class _Loop:
         self.is_over = self.interrupted = self.gave_up = False
         self.is_changed = True
         """Whether something may be to begin, or may have been the last."""
-        self.readers: dict[int, tuple[Callable[[int], bytes], Exchange]] = {}
+        self.readers: dict[int, tuple[Callable[[int, int], Any], Exchange]] = {}
         """Of plain connections within an answer."""
+        self.clock_offset, self.stamps_from = _clock_offset(), 0
+        """From the monotonic clock to the system's, and since when it holds."""
 
     def run(self) -> Session:
         """Send and wait."""
@@ -178,6 +193,7 @@ class _Loop:
                 if signals.requested():
                     self.is_over = self.interrupted = True
                 self._expire(now)
+                self._look_at_clock()
                 next_ns = 0
             if self.is_changed or (next_ns is not None and next_ns <= now):
                 self.is_changed = False
@@ -186,8 +202,8 @@ class _Loop:
                     return
                 if next_ns is None and not self.links and not self.queue:
                     return
-            until = next_look if next_ns is None or next_ns > next_look else next_ns
-            self._receive((until - now) / 1e9)
+            until, is_fine = (next_look, False) if next_ns is None or next_ns > next_look else (next_ns, True)
+            self._receive((until - now) / 1e9, is_fine=is_fine)
 
     # --- what is begun
 
@@ -258,6 +274,8 @@ class _Loop:
         sock = socket.socket(server.family, socket.SOCK_STREAM)
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with contextlib.suppress(OSError):
+            sock.setsockopt(socket.SOL_SOCKET, _STAMPS, 1)
         link = _Link(sock, sent, memoryview(body), deadline)
         self.links[sock.fileno()] = link
         self.most = max(self.most, len(self.links) + len(self.idle))
@@ -286,27 +304,32 @@ class _Loop:
 
     # --- what comes and goes
 
-    def _receive(self, wait_s: float) -> None:
-        """Wait for sockets and serve them; the end of a wait is met within tens of microseconds."""
-        if wait_s > FINE_S:
-            found = self.poll.poll(wait_s - FINE_S)
-        else:
+    def _ready(self, wait_s: float, *, is_fine: bool) -> list[tuple[int, int]]:
+        """Wait for sockets that can be served; the end of a fine wait is met within tens of microseconds."""
+        if is_fine and wait_s <= FINE_S:
             if wait_s > 0:
                 select.select([self.poll], [], [], wait_s)
-            found = self.poll.poll(0)
+            wait_s = 0.0
+        elif is_fine:
+            wait_s -= FINE_S
+        return self.poll.poll(max(0.0, wait_s), MOST_AT_ONCE)
+
+    def _receive(self, wait_s: float, *, is_fine: bool) -> None:
+        """Wait for sockets and serve them."""
+        found = self._ready(wait_s, is_fine=is_fine)
         if not found:
             self.bodies.fill_one()
             return
-        clock, readers, links = time.perf_counter_ns, self.readers, self.links
+        readers, links = self.readers, self.links
         for fd, _ in found:
             # The usual piece: within an answer, over plain TCP, and not its last one.
             if (reader := readers.get(fd)) is not None:
                 receive, exchange = reader
                 try:
-                    data = receive(PIECE)
+                    data, told, _, _ = receive(PIECE, _ROOM)
                 except OSError:
-                    data = b""
-                now = clock()
+                    data, told = b"", ()
+                now = self._moment(told, exchange.times_ns[-1])
                 if len(data) > 3 and data[-4:] != LAST and exchange.size < MOST_BYTES:
                     exchange.pieces.append(data)
                     exchange.times_ns.append(now)
@@ -321,6 +344,23 @@ class _Loop:
                 self._write(link)
             else:
                 self._read(link)
+
+    def _moment(self, told: Sequence[tuple[int, int, bytes]], least: int) -> int:
+        """When a piece came: the kernel's stamp where it can be right, and else now. It is not before ``least``."""
+        now = time.perf_counter_ns()
+        if told and told[0][1] == _STAMPS and len(told[0][2]) == _STAMP.size:
+            seconds, rest = _STAMP.unpack(told[0][2])
+            came: int = seconds * 1_000_000_000 + rest - self.clock_offset
+            if least <= came < now and came > self.stamps_from:
+                return came
+        return now
+
+    def _look_at_clock(self) -> None:
+        """Follow the system's clock, which the kernel stamps by; what it stamped before a step counts as unstamped."""
+        offset = _clock_offset()
+        if abs(offset - self.clock_offset) > STEP_NS:
+            self.stamps_from = time.perf_counter_ns()
+        self.clock_offset = offset
 
     def _try_connected(self, link: _Link) -> None:
         error = link.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
@@ -357,8 +397,12 @@ class _Loop:
         tls = self.server.tls is not None
         try:
             while link.sent is not None:
-                data = link.sock.recv(PIECE)
-                self._took(link, data, time.perf_counter_ns())
+                if tls:
+                    data, now = link.sock.recv(PIECE), time.perf_counter_ns()
+                else:
+                    data, told, _, _ = link.sock.recvmsg(PIECE, _ROOM)
+                    now = self._moment(told, max((link.sent.sent_ns, *link.sent.exchange.times_ns[-1:])))
+                self._took(link, data, now)
                 # TLS keeps what it has decrypted where no poll sees it.
                 if not tls or not data or link.sent is None or not link.sock.pending():  # type: ignore[attr-defined]
                     return
@@ -390,7 +434,7 @@ class _Loop:
         if is_complete:
             self._finish(link, "")
         elif exchange.head is not None and exchange.head.is_chunked and self.server.tls is None:
-            self.readers[link.sock.fileno()] = (link.sock.recv, exchange)
+            self.readers[link.sock.fileno()] = (link.sock.recvmsg, exchange)
 
     def _ended_by_server(self, link: _Link) -> None:
         sent = link.sent
@@ -529,6 +573,17 @@ class _Bodies:
         due, body = self._ready.popleft()
         self._bytes -= len(body)
         return due.prompt, body
+
+
+def _clock_offset() -> int:
+    """From the monotonic clock to the system's, ns: of three looks the one that took least."""
+    best = (1 << 62, 0)
+    for _ in range(3):
+        before = time.perf_counter_ns()
+        system = time.time_ns()
+        after = time.perf_counter_ns()
+        best = min(best, (after - before, system - (before + after) // 2))
+    return best[1]
 
 
 def _cpu_s() -> tuple[float, float]:
