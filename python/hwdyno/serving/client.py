@@ -3,8 +3,7 @@
 One thread because of the interpreter's lock: a second one would wait up to 5 ms for it. ``epoll`` counts in whole ms,
 so the last ms before a request is due are waited for by ``select``.
 
-Over plain TCP the kernel says when a piece came (``SO_TIMESTAMPNS``, socket(7) and the kernel's timestamping.rst), so a
-client that has no processor for a moment is in no time.
+Over plain TCP the kernel says when a piece came, so a client that has no processor for a moment is in no time.
 """
 
 from __future__ import annotations
@@ -14,10 +13,9 @@ import gc
 import select
 import socket
 import ssl
-import struct
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +24,7 @@ from hwdyno.serving.answers import LONGEST_WAIT_S
 from hwdyno.serving.prompts import Prompt
 from hwdyno.serving.schedule import Due, Load
 from hwdyno.serving.server import Server
+from hwdyno.serving.stamps import ROOM, Stamps
 from hwdyno.serving.wire import LAST, MOST_BYTES, Exchange, WireError
 
 LOOK_S = 0.05
@@ -44,13 +43,7 @@ NOT_SENT = "not sent"
 """The failure of a request for which no connection became free."""
 MOST_AT_ONCE = 32
 """Connections served before the loop looks again whether a request is due."""
-STEP_NS = 100_000
-"""A change of the system's clock against the monotonic one that is a step: slewing moves it by 25 µs in ``LOOK_S``."""
 _READ, _WRITE = select.EPOLLIN, select.EPOLLOUT
-_STAMPS = 35
-"""Linux's ``SO_TIMESTAMPNS``; elsewhere the option is another or none, and the client's own moments stand."""
-_STAMP = struct.Struct("@ll")
-_ROOM = socket.CMSG_SPACE(_STAMP.size)
 
 
 @dataclass(slots=True)
@@ -152,8 +145,7 @@ class _Loop:
         """Whether something may be to begin, or may have been the last."""
         self.readers: dict[int, tuple[Callable[[int, int], Any], Exchange]] = {}
         """Of plain connections within an answer."""
-        self.clock_offset, self.stamps_from = _clock_offset(), 0
-        """From the monotonic clock to the system's, and since when it holds."""
+        self.stamps = Stamps()
 
     def run(self) -> Session:
         """Send and wait."""
@@ -193,7 +185,7 @@ class _Loop:
                 if signals.requested():
                     self.is_over = self.interrupted = True
                 self._expire(now)
-                self._look_at_clock()
+                self.stamps.look()
                 next_ns = 0
             if self.is_changed or (next_ns is not None and next_ns <= now):
                 self.is_changed = False
@@ -274,8 +266,7 @@ class _Loop:
         sock = socket.socket(server.family, socket.SOCK_STREAM)
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        with contextlib.suppress(OSError):
-            sock.setsockopt(socket.SOL_SOCKET, _STAMPS, 1)
+        self.stamps.on(sock)
         link = _Link(sock, sent, memoryview(body), deadline)
         self.links[sock.fileno()] = link
         self.most = max(self.most, len(self.links) + len(self.idle))
@@ -320,16 +311,16 @@ class _Loop:
         if not found:
             self.bodies.fill_one()
             return
-        readers, links = self.readers, self.links
+        readers, links, moment = self.readers, self.links, self.stamps.moment
         for fd, _ in found:
             # The usual piece: within an answer, over plain TCP, and not its last one.
             if (reader := readers.get(fd)) is not None:
                 receive, exchange = reader
                 try:
-                    data, told, _, _ = receive(PIECE, _ROOM)
+                    data, control, _, _ = receive(PIECE, ROOM)
                 except OSError:
-                    data, told = b"", ()
-                now = self._moment(told, exchange.times_ns[-1])
+                    data, control = b"", ()
+                now = moment(control, exchange.times_ns[-1])
                 if len(data) > 3 and data[-4:] != LAST and exchange.size < MOST_BYTES:
                     exchange.pieces.append(data)
                     exchange.times_ns.append(now)
@@ -344,23 +335,6 @@ class _Loop:
                 self._write(link)
             else:
                 self._read(link)
-
-    def _moment(self, told: Sequence[tuple[int, int, bytes]], least: int) -> int:
-        """When a piece came: the kernel's stamp where it can be right, and else now. It is not before ``least``."""
-        now = time.perf_counter_ns()
-        if told and told[0][1] == _STAMPS and len(told[0][2]) == _STAMP.size:
-            seconds, rest = _STAMP.unpack(told[0][2])
-            came: int = seconds * 1_000_000_000 + rest - self.clock_offset
-            if least <= came < now and came > self.stamps_from:
-                return came
-        return now
-
-    def _look_at_clock(self) -> None:
-        """Follow the system's clock, which the kernel stamps by; what it stamped before a step counts as unstamped."""
-        offset = _clock_offset()
-        if abs(offset - self.clock_offset) > STEP_NS:
-            self.stamps_from = time.perf_counter_ns()
-        self.clock_offset = offset
 
     def _try_connected(self, link: _Link) -> None:
         error = link.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
@@ -400,8 +374,8 @@ class _Loop:
                 if tls:
                     data, now = link.sock.recv(PIECE), time.perf_counter_ns()
                 else:
-                    data, told, _, _ = link.sock.recvmsg(PIECE, _ROOM)
-                    now = self._moment(told, max((link.sent.sent_ns, *link.sent.exchange.times_ns[-1:])))
+                    data, control, _, _ = link.sock.recvmsg(PIECE, ROOM)
+                    now = self.stamps.moment(control, max((link.sent.sent_ns, *link.sent.exchange.times_ns[-1:])))
                 self._took(link, data, now)
                 # TLS keeps what it has decrypted where no poll sees it.
                 if not tls or not data or link.sent is None or not link.sock.pending():  # type: ignore[attr-defined]
@@ -573,17 +547,6 @@ class _Bodies:
         due, body = self._ready.popleft()
         self._bytes -= len(body)
         return due.prompt, body
-
-
-def _clock_offset() -> int:
-    """From the monotonic clock to the system's, ns: of three looks the one that took least."""
-    best = (1 << 62, 0)
-    for _ in range(3):
-        before = time.perf_counter_ns()
-        system = time.time_ns()
-        after = time.perf_counter_ns()
-        best = min(best, (after - before, system - (before + after) // 2))
-    return best[1]
 
 
 def _cpu_s() -> tuple[float, float]:

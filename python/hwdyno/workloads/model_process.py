@@ -333,8 +333,10 @@ def _saving(folder: Path, tokens: int, *saved: Path) -> Iterator[None]:
             or not room.f_favail
             or room.f_bavail * room.f_frsize < _LEAST_ROOM
         )
-        for one in saved:
-            one.unlink(missing_ok=True)
+        with door.Folder.for_files(folder) as there:
+            for one in saved:
+                if (status := there.status(one.name)) is not None:
+                    there.remove(one.name, door.identity_of(status))
         why = os.strerror(errno.ENOSPC) if is_full else error.strerror or str(error)
         hint = "; free space or use fewer --tokens" if is_full else ""
         raise OSError(f"the KV cache of {tokens} tokens could not be written to {folder}: {why}{hint}") from None
