@@ -1,4 +1,4 @@
-"""When the kernel received a piece: its stamps (``SO_TIMESTAMPNS``, by the system's clock) as moments of the monotonic one.
+"""The moment at which the kernel received a piece, by its stamp (``SO_TIMESTAMPNS``), on the monotonic clock.
 
 See socket(7) and the kernel's Documentation/networking/timestamping.rst.
 """
