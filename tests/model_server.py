@@ -39,12 +39,19 @@ class ModelServer:
     closes: bool = False
     """Close the connection after each answer."""
     key: str = ""
+    metrics: str = ""
+    """What it says of itself at /metrics: ``vllm``, ``sglang`` or ``llama.cpp`` for its true state, or a fault."""
+    kv_tokens: int = 0
+    """Tokens of its KV cache, in /metrics alone."""
     tls: ssl.SSLContext | None = None
     port: int = 0
     bodies: list[dict[str, Any]] = field(default_factory=list)
     connections: int = 0
     open_now: int = 0
     most_open: int = 0
+    waiting: int = 0
+    answering: int = 0
+    questions: int = 0
 
     async def serve(self, ready: threading.Event | None = None, end: asyncio.Event | None = None) -> None:
         """Listen on a free port of the loopback until ``end``."""
@@ -78,14 +85,61 @@ class ModelServer:
         if path.endswith("/v1/models"):
             _plain(writer, 200, {"data": [{"id": "made"}]})
             return True
+        if path.endswith("/metrics") and self.metrics:
+            return await self._metrics(writer)
         if not path.endswith(("/v1/completions", "/v1/chat/completions")):
             _plain(writer, 404, {"error": {"message": f"no {path}"}})
             return True
         request = json.loads(body)
         self.bodies.append(request)
         kind = str(request.get("model", "")).removeprefix("fault:")
+        self.waiting += 1
         async with self.free:
-            return await self._answer(request, path.endswith("chat/completions"), kind, writer)
+            self.waiting, self.answering = self.waiting - 1, self.answering + 1
+            try:
+                return await self._answer(request, path.endswith("chat/completions"), kind, writer)
+            finally:
+                self.answering -= 1
+
+    async def _metrics(self, writer: asyncio.StreamWriter) -> bool:
+        self.questions += 1
+        share = f"{min(1.0, 100 * self.answering / self.kv_tokens):.3f}" if self.kv_tokens else "0"
+        kind, texts = self.metrics, {
+            "vllm": f"""# HELP vllm:num_requests_waiting Number of requests waiting to be processed.
+# TYPE vllm:num_requests_waiting gauge
+vllm:num_requests_waiting{{engine="0",model_name="made"}} {self.waiting}.0
+vllm:num_requests_running{{engine="0",model_name="made"}} {self.answering}.0
+vllm:kv_cache_usage_perc{{engine="0",model_name="made"}} {share}
+vllm:num_preemptions_total{{engine="0",model_name="made"}} {self.questions}.0
+vllm:num_preemptions_created{{engine="0",model_name="made"}} 1.79e+09
+""",
+            "sglang": f"""sglang:num_queue_reqs{{model_name="made"}} {self.waiting}.0
+sglang:num_running_reqs{{model_name="made"}} {self.answering}.0
+sglang:token_usage{{model_name="made"}} {share}
+""",
+            "llama.cpp": f"""llamacpp:requests_processing {self.answering}
+llamacpp:requests_deferred {self.waiting}
+""",
+            "absurd": """vllm:num_requests_waiting{engine="0"} NaN
+vllm:num_requests_running{engine="0"} -3
+vllm:kv_cache_usage_perc{engine="0"} 97
+vllm:num_preemptions_total{engine="0"} 1e400
+""",
+            "binary": "\x00\x01vllm:num_requests_waiting",
+            "other": "python_gc_objects_collected_total 3.0\n",
+        }  # fmt: skip
+        if kind == "hang":
+            await asyncio.sleep(3600)
+        if kind == "cut":
+            writer.transport.abort()
+            return False
+        if kind == "endless":
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n")
+            while not writer.is_closing():
+                writer.write(b"vllm:num_requests_waiting 1\n" * 10_000)
+                await writer.drain()
+        _raw(writer, 200 if kind in texts else 503, "text/plain; version=0.0.4", texts.get(kind, "busy").encode())
+        return True
 
     async def _answer(self, request: dict[str, Any], chat: bool, kind: str, writer: asyncio.StreamWriter) -> bool:
         if kind in {"429", "500", "503"}:

@@ -111,6 +111,39 @@ def test_slots_that_are_all_taken_are_named_as_the_limit(seed: int) -> None:
     assert "for a slot" in limit.says
 
 
+def _counted(server: SimulatedServer, values: Sequence[float], **details: float) -> Finding:
+    """The limit where the server counts its own requests under the most load."""
+    run = _run(server, "concurrency", values)
+    (result,) = run.experiments
+    *others, most = result.points
+    counted = replace(most, details={**most.details, **{f"server_{name}": one for name, one in details.items()}})
+    limit = _found(explain(replace(run, experiments=(replace(result, points=(*others, counted)),))), "serving_limit")
+    assert limit is not None
+    return limit
+
+
+def test_the_servers_own_count_says_which_queue_it_is() -> None:
+    server = SimulatedServer(slots=4, sequence_s=0.0)
+    full = _counted(server, (2, 4, 8, 16), waiting=12.0, running=4.0, kv_cache_share=0.97, preemptions=3.0)
+    assert full.evidence["limit"] == "queue" and full.evidence["server_waiting"] == 12
+    assert (
+        "the server's queue. By its own count, 12 requests waited, 4 ran, KV cache 97% full, 3 preemptions. "
+        in full.says
+    )
+    assert "for room in the KV cache" in full.says and "--gpu-memory-utilization" in full.advice
+    slots = _counted(server, (2, 4, 8, 16), waiting=12.0, running=4.0, kv_cache_share=0.4, preemptions=0.0)
+    assert "12 requests waited, 4 ran, KV cache 40% full. Requests wait before" in slots.says
+    assert "for a slot (" in slots.says and "more slots" in slots.advice
+    prompts = _counted(server, (2, 4, 8, 16), waiting=0.0, running=16.0)
+    assert "0 requests waited, 16 ran. " in prompts.says and "for others' prompts (" in prompts.says
+
+
+def test_a_queue_that_the_server_counts_goes_before_a_batch_that_slows_down() -> None:
+    server = SimulatedServer(prompt_s=0.001, step_s=0.002, sequence_s=0.01, slots=64, noise=0.02)
+    assert _counted(server, (1, 2, 4, 8), waiting=0.0, running=8.0).evidence["limit"] == "batch"
+    assert _counted(server, (1, 2, 4, 8), waiting=2.0, running=6.0).evidence["limit"] == "queue"
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_a_batch_that_shares_its_bandwidth_is_named_as_the_limit(seed: int) -> None:
     server = SimulatedServer(prompt_s=0.001, step_s=0.002, sequence_s=0.01, slots=64, noise=0.02)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from devices import loops, mounted
 from hwdyno import plan
 from hwdyno.cli import common
 from hwdyno.cli.main import main, parser_of
@@ -142,6 +145,79 @@ def test_a_restored_cache_that_is_wrong_is_refused(place: Path) -> None:
     with pytest.raises(OSError, match="gives another token than the computed one"):
         find("inference_restore").run(job)
     assert main(["inference", *TINY, "--restore", "onnxruntime", "--path", str(place), "--dry-run", "--quiet"]) == 0
+
+
+# --- a full disk, on a filesystem of its own
+
+
+def _fill(folder: Path, leave: int = 0) -> Path:
+    """A file that takes all room of a filesystem but so many bytes."""
+    room = os.statvfs(folder)
+    filler = folder / "filler"
+    with filler.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, room.f_bavail * room.f_frsize - leave)
+    return filler
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    with mounted("tmpfs", tmp_path / "disk", "-t", "tmpfs", "-o", request.param) as disk:
+        yield disk
+
+
+@loops
+@pytest.mark.parametrize("small_disk", ["size=8m"], indirect=True)
+@pytest.mark.parametrize("stack", ["onnxruntime", "llama.cpp"])
+def test_a_disk_that_is_full_leaves_no_part_of_a_kv_cache(stack: str, small_disk: Path, place: Path) -> None:
+    words = ["inference", *TINY, "--restore", stack, "--tokens", "64", "--path", str(small_disk), "--quiet"]
+    assert main([*words, "--generate"]) == 0
+    folder = small_disk / "hwdyno-model-tiny"
+    job = {"way": "restore", "tokens": 64, "model": "tiny", "stack": stack, "path": str(folder), "threads": 1}
+    filler = _fill(small_disk, leave=8192)
+    with pytest.raises(
+        OSError, match=r"KV cache of 64 tokens could not be written to .*: No space left on device"
+    ) as one:
+        find("inference_restore").run(job)
+    assert "\n" not in str(one.value) and "Errno" not in str(one.value)
+    assert not list(folder.glob("kv-*"))
+    filler.unlink()
+    assert find("inference_restore").run(job)["streams"][0]["operations"]
+
+
+@loops
+@pytest.mark.parametrize("small_disk", ["size=64m"], indirect=True)
+def test_what_a_full_disk_does_not_need_is_measured(
+    small_disk: Path, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Room for the bytes is there, and for the files it is not: a partial Run with what is computed."""
+    words = ["inference", *TINY, "--restore", "onnxruntime", "--tokens", "16", "--path", str(small_disk)]
+    assert main([*words, "--generate", "--quiet"]) == 0
+    before = sorted(small_disk.rglob("*"))
+    subprocess.run(["mount", "-o", f"remount,nr_inodes={len(before) + 1}", str(small_disk)], check=True)
+    capsys.readouterr()
+    assert main([*words, "--json", "--no-page", "--quiet"]) == 3
+    printed = capsys.readouterr()
+    run = json.loads(printed.out)
+    assert {one["parameters"]["way"] for one in run["experiments"][0]["points"]} == {"recompute"}
+    (line,) = (one for one in printed.err.splitlines() if "No space left" in one)
+    assert "the KV cache of 16 tokens could not be written" in line and "use fewer --tokens" in line
+    assert sorted(small_disk.rglob("*")) == before
+
+
+@loops
+@pytest.mark.parametrize("small_disk", ["size=64m,nr_inodes=10"], indirect=True)
+def test_users_whose_kv_cache_fills_the_disk_are_a_partial_run(
+    small_disk: Path, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--kv-cache", "llama3.1-8b", "--scale", "0.01", "--users", "4,8", "--runtime", "1", "--capacity", "32M"]
+    assert main(["inference", *words, "--path", str(small_disk), "--json", "--no-page"]) == 3
+    printed = capsys.readouterr()
+    run = json.loads(printed.out)
+    assert any(
+        "The storage filled up" in one["says"] or "the storage filled up" in one["says"] for one in run["findings"]
+    )
+    assert "No space left on device" in printed.err and "Traceback" not in printed.err
+    assert not list(small_disk.iterdir())
 
 
 def test_a_dry_run_names_the_bytes_that_then_lie_there(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -199,7 +199,7 @@ def test_a_block_that_is_not_what_was_written_makes_the_point_invalid() -> None:
 @pytest.mark.parametrize(
     ("number", "operation", "says", "advice"),
     [
-        (28, "write", "filled up before the cache", "--capacity 4G"),
+        (28, "write", "The storage filled up before", "--capacity 4G"),
         (2, "open", "removed or truncated", "Check what else uses that folder"),
         (0, "read", "removed or truncated", "Check what else uses that folder"),
         (5, "read", "The storage returned an error", "Check dmesg, then: hwdyno inference --kv-cache llama3.1-8b"),
@@ -220,6 +220,10 @@ def test_few_reads_full_storage_a_busy_client_and_nothing_done_are_said() -> Non
     assert "io_client_bound" not in findings(point(2, 5, cpu_s=17.0))
     idle = findings(point(1, 5, reads=0, notes=(Note("no_step", "no turn was answered"),)))
     assert idle["io_nothing_done"].severity == "invalid"
+    full = (Fault("write", 28, "/data/kv-00000001.hwdyno: No space left on device", 1),)
+    none = findings(point(1, 5, reads=0, notes=(Note("no_step", "no turn was answered"),), faults=full))
+    assert none["io_nothing_done"].severity == "invalid"
+    assert "the storage filled up" in none["io_nothing_done"].says
 
 
 @pytest.mark.machine

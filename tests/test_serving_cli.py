@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tiny_gguf
+from here import once
 from hwdyno import plan
 from hwdyno.cli.main import main
 from hwdyno.serving.server import KEY
@@ -32,7 +34,7 @@ def _run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str
 
 
 def _document(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
-    status, out, err = _run(capsys, *words, "--json", *QUIET)
+    status, out, err = _run(capsys, *once("--json", *QUIET, *words))
     assert status in {0, 3}, err
     found: dict[str, Any] = json.loads(out)
     return found
@@ -53,6 +55,13 @@ def test_a_sweep_of_users_is_a_run_as_any_other(capsys: pytest.CaptureFixture[st
         # Little: the users are in flight.
         assert point["concurrency"]["effective"] == pytest.approx(point["parameters"]["concurrency"], rel=0.25)
     assert "serving_capacity" in {one["rule"] for one in run["findings"]}
+
+
+def test_the_servers_own_queue_is_in_the_limit(capsys: pytest.CaptureFixture[str]) -> None:
+    with ModelServer(prompt_s=0.1, slots=1, metrics="vllm", kv_tokens=100).running() as url:
+        run = _document(capsys, "--server", url, "--concurrency", "1,6", "--output-tokens", "2", "--runtime", "1")
+    (limit,) = (one for one in run["findings"] if one["rule"] == "serving_limit")
+    assert re.search(r"By its own count, [45] requests waited, 1 ran, KV cache 100% full, ", limit["says"])
 
 
 def test_the_figures_and_their_formulas_stand_beneath_the_report(capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,6 +135,7 @@ def test_real_llama_cpp_serves_a_file_and_agrees_with_its_own_times(
         assert point["operations"] > 0 and not point["faults"]
         assert details["output_tokens_mean"] == 16 and details["prompt_tokens_mean"] == 64
         assert details["short_share"] == 0 and details["cached_share"] == 0
+        assert 0 <= details.get("server_running", 0) <= point["parameters"]["concurrency"]
         # The client cannot see a token before the server has it.
         tokens = next(one for one in point["streams"] if one["name"] == "token")["latency_ns"]
         # The details are of one reading, the stream of all.

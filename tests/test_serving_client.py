@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import ssl
 import subprocess
 import threading
@@ -11,7 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hwdyno import signals
+from hwdyno.serving import client, lengths, metrics, stamps
+from hwdyno.serving.prompts import Wording
+from hwdyno.serving.schedule import Load
 from hwdyno.serving.server import KEY, server_of
+from hwdyno.serving.wire import events_of
 from hwdyno.statistics import Histogram
 from hwdyno.words import UserError
 from hwdyno.workloads.inference_serving import WORKLOAD
@@ -203,6 +209,100 @@ def test_a_trace_is_replayed(tmp_path: Path) -> None:
     with server.running() as url:
         _read(url, arrivals="trace", trace=str(trace), runtime=0.3)
     assert [(len(one["prompt"]), one["max_tokens"]) for one in server.bodies] == [(20, 3), (30, 5)]
+
+
+# --- the moment of a piece
+
+
+def _moments(url: str, runtime_s: float = 1.0) -> list[tuple[int, int]]:
+    """When the server sent the only token of each answer, and when the client says that it came."""
+    server = server_of(url, allow_remote=False)
+    load = Load(prompt=lengths.parse("4", "x"), output=lengths.parse("1", "x"), seed=1, users=4)
+    wording = Wording(chat=False, model="made")
+    settings = client.Settings(runtime_s=runtime_s, timeout_s=20.0, connections=4)
+    session = client.drive(server, load, settings, lambda one: server.request("completions", wording.body(one)))
+    firsts = [next(iter(events_of(one.exchange))) for one in session.sent if not one.failure]
+    return [(json.loads(data)["sent_ns"], moment) for moment, data in firsts]
+
+
+def test_a_client_without_a_processor_is_not_in_the_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is stopped again and again; what came meanwhile is timed within that stop, not after it."""
+    stops: list[tuple[int, int]] = []
+
+    def stopped() -> bool:
+        began = time.perf_counter_ns()
+        time.sleep(0.06)
+        stops.append((began, time.perf_counter_ns()))
+        return False
+
+    monkeypatch.setattr(signals, "requested", stopped)
+    with ModelServer(prompt_s=0.03).running() as url:
+        found = _moments(url)
+    # A token that was sent so long before the end of a stop had come by then.
+    within = [
+        (moment, end) for sent, moment in found for began, end in stops if began < sent < end - 20_000_000
+    ]  # fmt: skip
+    assert within and all(moment < end for moment, end in within)
+
+
+@pytest.mark.parametrize("what", ["an hour early", "an hour late", "a step at each look", "no stamps"])
+def test_a_systems_clock_that_lies_moves_no_moment(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    hour, turns, real = 3_600_000_000_000, itertools.count(), stamps._offset
+    if what == "no stamps":
+        monkeypatch.setattr(stamps, "OPTION", 1 << 20)
+    else:
+        wrong = {"an hour early": lambda: -hour, "an hour late": lambda: hour}
+        by = wrong.get(what, lambda: (-1) ** next(turns) * hour)
+        monkeypatch.setattr(stamps, "_offset", lambda: real() + by())
+    before = time.perf_counter_ns()
+    with ModelServer(prompt_s=0.01).running() as url:
+        found = _moments(url, 0.3)
+    assert found and all(before < sent <= moment <= time.perf_counter_ns() for sent, moment in found)
+
+
+# --- what the server says of itself
+
+
+@pytest.mark.parametrize("kind", ["vllm", "sglang", "llama.cpp"])
+def test_a_servers_own_queue_is_read_while_it_is_loaded(kind: str) -> None:
+    server = ModelServer(prompt_s=0.1, slots=2, metrics=kind, kv_tokens=200)
+    with server.running() as url:
+        found = _read(url, concurrency=6, output_tokens="1", runtime=1.0)["details"]
+    # Two slots and six users, one of whom may be about to send again.
+    assert found["server_running"] == 2 and 3 <= found["server_waiting"] <= 4
+    assert found.get("server_kv_cache_share") == (None if kind == "llama.cpp" else 1.0)
+    # The made server counts one at each question.
+    assert found.get("server_preemptions") == (server.questions - 1 if kind == "vllm" else None)
+
+
+@pytest.mark.parametrize("kind", ["", "absurd", "binary", "other", "cut", "status", "endless"])
+def test_what_a_server_says_wrongly_of_itself_is_left_out(kind: str) -> None:
+    server = ModelServer(prompt_s=0.02, metrics=kind)
+    with server.running() as url:
+        found = _read(url, concurrency=2, output_tokens="1")
+    assert not [name for name in found["details"] if name.startswith("server_")]
+    assert not found["faults"] and found["streams"][0]["operations"] > 2
+    assert server.questions <= 1
+
+
+def test_a_server_that_hangs_when_asked_of_itself_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "MOST_S", 0.2)
+    server = ModelServer(metrics="hang")
+    with server.running() as url:
+        assert _read(url)["streams"][0]["operations"] > 2
+    assert server.questions == 1
+
+
+def test_the_engines_of_one_server_are_added_up() -> None:
+    text = b"""vllm:num_requests_waiting{engine="0",model_name="a b}c"} 3
+vllm:num_requests_waiting{engine="1",model_name="a"} 4.0 1790000000
+vllm:gpu_cache_usage_perc{engine="0"} 0.9
+vllm:kv_cache_usage_perc{engine="0"} 0.25
+vllm:kv_cache_usage_perc{engine="1"} 0.5
+sglang:num_running_reqs{tp_rank="0"} 5
+sglang:num_running_reqs{tp_rank="1"} 5
+"""
+    assert metrics.figures_of(text) == {"waiting": 7, "kv_cache_share": 0.5, "running": 5}
 
 
 # --- where it goes, and with which key

@@ -79,15 +79,19 @@ def io_corrupt(case: Case) -> Verdict | None:
     )
 
 
+def _is_full(point: Measurement) -> bool:
+    return any(fault.errno in {errno.ENOSPC, errno.EDQUOT} for fault in point.faults)
+
+
 def io_faults(case: Case) -> Verdict | None:
     """Entries or blocks that could not be written or read, with the remedy."""
     faults = [fault for fault in case.point.faults if fault.operation != "verify"]
     if not faults:
         return None
     count, first = sum(fault.count for fault in faults), faults[0]
-    if any(fault.errno in {errno.ENOSPC, errno.EDQUOT} for fault in faults):
+    if _is_full(case.point):
         capacity = as_number(case.parameter("capacity")) or 0.0
-        why = "The storage filled up before the cache reached its capacity."
+        why = "The storage filled up before its data were written."
         remedy = f"Free space or reduce the capacity: {case.command(capacity=int(capacity / 2) or None)}"
     elif first.errno in {errno.ENOENT, 0}:
         why = "A file was removed or truncated meanwhile."
@@ -97,7 +101,7 @@ def io_faults(case: Case) -> Verdict | None:
         remedy = f"Check dmesg, then: {case.command()}"
     return Verdict(
         "warning",
-        f"{plural(count, 'transfer')} failed ({case.label}). First: {first.operation}: {first.says}. {why}",
+        f"{why} {plural(count, 'transfer')} failed ({case.label}). First: {first.operation}: {first.says}.",
         {"faults": count, "errno": first.errno},
         remedy,
         weight=float(count),
@@ -110,6 +114,13 @@ def io_nothing_done(case: Case) -> Verdict | None:
     if note is None:
         return None
     runtime = as_number(case.parameter("runtime")) or 1.0
+    if _is_full(case.point):
+        return Verdict(
+            "invalid",
+            f"Nothing to judge ({case.label}): the storage filled up before anything was answered.",
+            {"runtime_s": runtime},
+            f"Free space on it, then: {case.command()}",
+        )
     return Verdict(
         "invalid",
         f"Nothing to judge ({case.label}): {note.says} in {runtime:g} s. The point does not count.",

@@ -33,6 +33,11 @@ MEMORY_BOUND = 0.7
 """Share of the memory bandwidth from which on steps wait for it: engines that nothing else limits reach 72 to 86%."""
 FETCHED = 0.05
 """Share of the bytes that steps read that came from storage, from which on it is the limit: it is 20 times as slow."""
+KV_FULL = 0.9
+"""Share of a server's KV cache from which on requests wait for room in it."""
+QUEUED = 0.1
+"""Share of the requests in flight that wait by the server's own count, from which on its queue is the limit."""
+_BY_SERVER = ("server_waiting", "server_running", "server_kv_cache_share", "server_preemptions")
 GOOD = 0.9
 """Share of the ceiling from which on a load is as good as the best."""
 
@@ -322,9 +327,8 @@ def serving_limit(case: Case) -> Verdict | None:
         return None  # It still scales with the load: nothing limits it yet.
     here = Case(case.run, case.result, most.at)
     busy, client = most.point.conditions.get("cpu_busy"), here.cpu_share
-    spent = _Spent.of(least.point, most.point)
-    steps = _Steps.of(here)
-    reason, kind = _reason(spent, steps, busy, client)
+    spent, steps, queue = _Spent.of(least.point, most.point), _Steps.of(here), _Queue.of(most)
+    reason, kind = _reason(spent, steps, queue, busy, client)
     if busy is not None and kind != "processors":
         reason += f" This machine's processors were {percent(busy)} busy."
     return Verdict(
@@ -333,8 +337,9 @@ def serving_limit(case: Case) -> Verdict | None:
         f"{gain:.2g}x the throughput: {reason}",
         {"limit": kind, "gain": gain, "cpu_busy": busy, "client_cpu_share": client,
          "first_token_ns": spent.first_ns, "per_token_ns": spent.token_ns,
+         **queue.evidence,
          **({} if steps.of_memory is None else {"of_memory_bandwidth": steps.of_memory})},
-        _next_step(here, kind, most.load),
+        _next_step(here, "kv cache" if kind == "queue" and queue.is_kv_full else kind, most.load),
         points=(least.at, most.at),
     )  # fmt: skip
 
@@ -405,6 +410,43 @@ class _Steps:
 
 
 @dataclass(frozen=True, slots=True)
+class _Queue:
+    """What a server says of itself under the most load, where it says so."""
+
+    load: float
+    evidence: dict[str, float]
+    """Its figures by their names in the details."""
+
+    @classmethod
+    def of(cls, most: _Served) -> _Queue:
+        found = {name: as_number(value) for name, value in most.point.details.items() if name in _BY_SERVER}
+        return cls(most.load, {name: value for name, value in found.items() if value is not None})
+
+    @property
+    def is_kv_full(self) -> bool:
+        """Whether its KV cache has no room for the requests that wait."""
+        return self.evidence.get("server_kv_cache_share", 0.0) >= KV_FULL
+
+    @property
+    def waits(self) -> bool | None:
+        """Whether a good part of the requests waits in it; none where that is not known."""
+        waiting = self.evidence.get("server_waiting")
+        return None if waiting is None else waiting >= max(1.0, QUEUED * self.load)
+
+    def __str__(self) -> str:
+        """Its figures, in the words of its own counters."""
+        waiting, running = (self.evidence.get(f"server_{name}") for name in ("waiting", "running"))
+        share, again = (self.evidence.get(f"server_{name}") for name in ("kv_cache_share", "preemptions"))
+        parts = [
+            f"{plural(round(waiting), 'request')} waited" if waiting is not None else "",
+            f"{format_count(running)} ran" if running is not None else "",
+            f"KV cache {percent(share)} full" if share else "",
+            f"{plural(round(again), 'preemption')}" if again else "",
+        ]
+        return ", ".join(one for one in parts if one)
+
+
+@dataclass(frozen=True, slots=True)
 class _Spent:
     """Where the time of a request goes at two loads, medians in ns."""
 
@@ -435,7 +477,7 @@ class _Spent:
         return ((self.first_ns[1] - self.first_ns[0]) / whole, after / whole) if whole > 0 else (0.0, 0.0)
 
 
-def _reason(spent: _Spent, steps: _Steps, busy: float | None, client: float | None) -> tuple[str, str]:
+def _reason(spent: _Spent, steps: _Steps, queue: _Queue, busy: float | None, client: float | None) -> tuple[str, str]:
     """What the figures say, and its name."""
     if client is not None and client > BUSY:
         return f"the client, which used {percent(client)} of its core.", "client"
@@ -444,11 +486,17 @@ def _reason(spent: _Spent, steps: _Steps, busy: float | None, client: float | No
         return known
     first, after = spent.grown
     ttft, tpot = (f"{format_ns(one[0])} to {format_ns(one[1])}" for one in (spent.first_ns, spent.token_ns))
-    if first > max(GROWTH, after):
+    if first > max(GROWTH, after) or queue.waits:
         before, now = spent.server_prompt_s
         alone = f" The server computes a prompt in {format_ns(now * 1e9)}." if before and now else ""
+        cause = {None: "for a slot or for others' prompts", True: "for a slot", False: "for others' prompts"}[
+            queue.waits
+        ]
+        if queue.waits and queue.is_kv_full:
+            cause = "for room in the KV cache"
+        counted = f" By its own count, {queue}." if str(queue) else ""
         return (
-            f"the server's queue. Requests wait before their first token, for a slot or for others' prompts "
+            f"the server's queue.{counted} Requests wait before their first token, {cause} "
             f"(TTFT {ttft}, TPOT {tpot}).{alone}",
             "queue",
         )
@@ -470,6 +518,11 @@ def _next_step(case: Case, kind: str, most: float) -> str:
         return _next_in_process(case, kind, most)
     if kind == "queue":
         return "Give the server more slots (llama.cpp --parallel, vLLM --max-num-seqs), and repeat: " + case.command()
+    if kind == "kv cache":
+        return (
+            "Give the server's KV cache more memory (vLLM --gpu-memory-utilization, SGLang --mem-fraction-static), "
+            f"and repeat: {case.command()}"
+        )
     if kind == "client":
         return f"Split the load over two clients, each with half: {case.command(concurrency=max(1, int(most / 2)))}"
     if kind == "processors":

@@ -1,7 +1,9 @@
 """Sends requests to a server and notes when each piece of an answer comes: one thread, one loop, no reading of JSON.
 
-One thread because of the interpreter's lock: a second one would wait up to 5 ms for it, and that wait would stand in
-the times. ``epoll`` counts in whole ms, so the last ms before a request is due are waited for by ``select``.
+One thread because of the interpreter's lock: a second one would wait up to 5 ms for it. ``epoll`` counts in whole ms,
+so the last ms before a request is due are waited for by ``select``.
+
+Over plain TCP the kernel says when a piece came, so a client that has no processor for a moment is in no time.
 """
 
 from __future__ import annotations
@@ -15,12 +17,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from hwdyno import signals
 from hwdyno.serving.answers import LONGEST_WAIT_S
 from hwdyno.serving.prompts import Prompt
 from hwdyno.serving.schedule import Due, Load
 from hwdyno.serving.server import Server
+from hwdyno.serving.stamps import ROOM, Stamps
 from hwdyno.serving.wire import LAST, MOST_BYTES, Exchange, WireError
 
 LOOK_S = 0.05
@@ -37,6 +41,8 @@ MOST_KEPT = 512 << 20
 """Bytes of answers that are kept until the end; a reading that reaches this ends."""
 NOT_SENT = "not sent"
 """The failure of a request for which no connection became free."""
+MOST_AT_ONCE = 32
+"""Connections served before the loop looks again whether a request is due."""
 _READ, _WRITE = select.EPOLLIN, select.EPOLLOUT
 
 
@@ -137,8 +143,9 @@ class _Loop:
         self.is_over = self.interrupted = self.gave_up = False
         self.is_changed = True
         """Whether something may be to begin, or may have been the last."""
-        self.readers: dict[int, tuple[Callable[[int], bytes], Exchange]] = {}
+        self.readers: dict[int, tuple[Callable[[int, int], Any], Exchange]] = {}
         """Of plain connections within an answer."""
+        self.stamps = Stamps()
 
     def run(self) -> Session:
         """Send and wait."""
@@ -178,6 +185,7 @@ class _Loop:
                 if signals.requested():
                     self.is_over = self.interrupted = True
                 self._expire(now)
+                self.stamps.look()
                 next_ns = 0
             if self.is_changed or (next_ns is not None and next_ns <= now):
                 self.is_changed = False
@@ -186,8 +194,8 @@ class _Loop:
                     return
                 if next_ns is None and not self.links and not self.queue:
                     return
-            until = next_look if next_ns is None or next_ns > next_look else next_ns
-            self._receive((until - now) / 1e9)
+            until, is_fine = (next_look, False) if next_ns is None or next_ns > next_look else (next_ns, True)
+            self._receive((until - now) / 1e9, is_fine=is_fine)
 
     # --- what is begun
 
@@ -258,6 +266,7 @@ class _Loop:
         sock = socket.socket(server.family, socket.SOCK_STREAM)
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.stamps.on(sock)
         link = _Link(sock, sent, memoryview(body), deadline)
         self.links[sock.fileno()] = link
         self.most = max(self.most, len(self.links) + len(self.idle))
@@ -286,27 +295,32 @@ class _Loop:
 
     # --- what comes and goes
 
-    def _receive(self, wait_s: float) -> None:
-        """Wait for sockets and serve them; the end of a wait is met within tens of microseconds."""
-        if wait_s > FINE_S:
-            found = self.poll.poll(wait_s - FINE_S)
-        else:
+    def _ready(self, wait_s: float, *, is_fine: bool) -> list[tuple[int, int]]:
+        """Wait for sockets that can be served; the end of a fine wait is met within tens of microseconds."""
+        if is_fine and wait_s <= FINE_S:
             if wait_s > 0:
                 select.select([self.poll], [], [], wait_s)
-            found = self.poll.poll(0)
+            wait_s = 0.0
+        elif is_fine:
+            wait_s -= FINE_S
+        return self.poll.poll(max(0.0, wait_s), MOST_AT_ONCE)
+
+    def _receive(self, wait_s: float, *, is_fine: bool) -> None:
+        """Wait for sockets and serve them."""
+        found = self._ready(wait_s, is_fine=is_fine)
         if not found:
             self.bodies.fill_one()
             return
-        clock, readers, links = time.perf_counter_ns, self.readers, self.links
+        readers, links, moment = self.readers, self.links, self.stamps.moment
         for fd, _ in found:
             # The usual piece: within an answer, over plain TCP, and not its last one.
             if (reader := readers.get(fd)) is not None:
                 receive, exchange = reader
                 try:
-                    data = receive(PIECE)
+                    data, control, _, _ = receive(PIECE, ROOM)
                 except OSError:
-                    data = b""
-                now = clock()
+                    data, control = b"", ()
+                now = moment(control, exchange.times_ns[-1])
                 if len(data) > 3 and data[-4:] != LAST and exchange.size < MOST_BYTES:
                     exchange.pieces.append(data)
                     exchange.times_ns.append(now)
@@ -357,8 +371,12 @@ class _Loop:
         tls = self.server.tls is not None
         try:
             while link.sent is not None:
-                data = link.sock.recv(PIECE)
-                self._took(link, data, time.perf_counter_ns())
+                if tls:
+                    data, now = link.sock.recv(PIECE), time.perf_counter_ns()
+                else:
+                    data, control, _, _ = link.sock.recvmsg(PIECE, ROOM)
+                    now = self.stamps.moment(control, max((link.sent.sent_ns, *link.sent.exchange.times_ns[-1:])))
+                self._took(link, data, now)
                 # TLS keeps what it has decrypted where no poll sees it.
                 if not tls or not data or link.sent is None or not link.sock.pending():  # type: ignore[attr-defined]
                     return
@@ -390,7 +408,7 @@ class _Loop:
         if is_complete:
             self._finish(link, "")
         elif exchange.head is not None and exchange.head.is_chunked and self.server.tls is None:
-            self.readers[link.sock.fileno()] = (link.sock.recv, exchange)
+            self.readers[link.sock.fileno()] = (link.sock.recvmsg, exchange)
 
     def _ended_by_server(self, link: _Link) -> None:
         sent = link.sent

@@ -125,6 +125,7 @@ def main(arguments: Sequence[str]) -> None:
     settings.hostnames = [LOOPBACK]
     settings.port, settings.n_parallel = int(port), int(slots)
     settings.n_ctx = int(context) * int(slots)
+    settings.endpoint_metrics = True
     settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = int(threads)
     settings.n_gpu_layers = 0
     server = xllamacpp.Server(settings)

@@ -1,4 +1,4 @@
-"""The models that a server lists, asked once before the load."""
+"""What a server answers beside the load: the models that it lists."""
 
 from __future__ import annotations
 
@@ -13,29 +13,34 @@ from hwdyno.serving.wire import Exchange, WireError, body_of
 PATH = "/v1/models"
 MOST_S = 5.0
 """A server that does not list its models by then may still serve one."""
+MOST_BYTES = 4 << 20
 _LONGEST = 200
 
 
 def first_model(server: Server) -> str:
     """The name of the first model of a server's list; empty where it has none."""
     try:
-        listed = json.loads(_got(server))["data"][0]["id"]
+        listed = json.loads(got(server, PATH))["data"][0]["id"]
     except (OSError, WireError, ValueError, LookupError, TypeError, RecursionError):
         return ""
     return listed if isinstance(listed, str) and 0 < len(listed) <= _LONGEST and listed.isprintable() else ""
 
 
-def _got(server: Server) -> bytes:
-    """The body of the list's response."""
-    deadline = time.monotonic() + MOST_S
+def got(server: Server, path: str, *, most_s: float = MOST_S, most_bytes: int = MOST_BYTES) -> bytes:
+    """The body of what a server has at a path; empty where it has nothing, or too much of it.
+
+    Raises ``OSError`` and ``WireError``.
+    """
+    deadline = time.monotonic() + most_s
     exchange = Exchange()
     with contextlib.closing(socket.socket(server.family, socket.SOCK_STREAM)) as plain:
-        plain.settimeout(MOST_S)
+        plain.settimeout(most_s)
         plain.connect(server.address)
         sock = plain if server.tls is None else server.tls.wrap_socket(plain, server_hostname=server.host)
         with contextlib.closing(sock):
-            sock.sendall(server.question(PATH))
+            sock.sendall(server.question(path))
             while time.monotonic() < deadline and (data := sock.recv(1 << 16)):
-                if exchange.add(data, 0):
+                if exchange.add(data, 0) or exchange.size > most_bytes:
                     break
-    return body_of(exchange) if exchange.head is not None and exchange.head.status == 200 else b""
+    is_whole = exchange.head is not None and exchange.head.status == 200 and exchange.size <= most_bytes
+    return body_of(exchange) if is_whole else b""

@@ -87,7 +87,7 @@ class Serving:
 
         Raises ``UserError`` for a wrong value and for a server that does not serve, ``OSError`` for one that stops to.
         """
-        from hwdyno.serving import client, figures
+        from hwdyno.serving import client, figures, metrics
         from hwdyno.serving.answers import answer_of
         from hwdyno.serving.prompts import Wording
         from hwdyno.serving.reading import reading_of
@@ -103,17 +103,16 @@ class Serving:
             ignore_end=bool(settings["ignore_eos"]),
             reuse_prompts=bool(settings["reuse_prompts"]),
         )
-        session = client.drive(
-            server,
-            load,
-            client.Settings(
-                runtime_s=float(settings["runtime"]),
-                timeout_s=float(settings["timeout"]),
-                connections=int(settings["connections"]),
-                least_requests=int(settings["requests"]),
-            ),
-            lambda prompt: server.request(str(settings["endpoint"]), wording.body(prompt)),
+        how = client.Settings(
+            runtime_s=float(settings["runtime"]),
+            timeout_s=float(settings["timeout"]),
+            connections=int(settings["connections"]),
+            least_requests=int(settings["requests"]),
         )
+        with metrics.watched(server, how.runtime_s) as watched:
+            session = client.drive(
+                server, load, how, lambda one: server.request(str(settings["endpoint"]), wording.body(one))
+            )
         ended = [one for one in session.sent if one.end_ns or one.failure]
         answers = [answer_of(one.exchange, one.failure) for one in ended]
         requests = [
@@ -124,7 +123,10 @@ class Serving:
         if answers and not requests and not session.interrupted:
             fault = figures.faults_of(answers)[0]
             raise OSError(f"{settings['server']} answered none of {plural(len(ended), 'request')}: {fault['says']}")
-        return reading_of(KERNEL, settings, load, requests, _taken(session, answers))
+        reading = reading_of(KERNEL, settings, load, requests, _taken(session, answers))
+        ramp_ns, end_ns = (round(share * how.runtime_s * 1e9) for share in (0.1, 1))
+        reading["details"] |= watched.details(session.started_ns + ramp_ns, session.started_ns + end_ns)
+        return reading
 
 
 WORKLOAD = Serving()

@@ -5,6 +5,7 @@ Each reading has a process of its own, so that its page faults, its memory and i
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
@@ -18,6 +19,9 @@ from typing import Any
 
 from hwdyno import door
 from hwdyno.workloads import model_files as files
+
+_LEAST_ROOM = 1 << 20
+"""Bytes; a storage with less is full for an engine that does not say why it could not write."""
 
 
 class Phases:
@@ -296,9 +300,10 @@ def _restore_onnx(job: dict[str, Any]) -> dict[str, Any]:
     # What the context gives by computing it: once for all readings, beside its KV cache.
     right = np.fromfile(known, np.float32) if known.exists() and file.exists() else computed()
     parts = model.slices(tokens)
-    for missing, pieces in ((name, parts), (known.name, [right])):
-        if not (path / missing).exists():
-            _save(path, missing, pieces)
+    with _saving(path, tokens, file, known):
+        for missing, pieces in ((name, parts), (known.name, [right])):
+            if not (path / missing).exists():
+                _save(path, missing, pieces)
     size = file.stat().st_size
     for one in parts:
         one[:] = 0
@@ -314,6 +319,27 @@ def _restore_onnx(job: dict[str, Any]) -> dict[str, Any]:
         raise OSError(f"{file}: the restored KV cache gives another token than the computed one")
     restored["details"] |= {} if cached is None else {"cached_before": cached}
     return restored
+
+
+@contextmanager
+def _saving(folder: Path, tokens: int, *saved: Path) -> Iterator[None]:
+    """Leave no part of what cannot be saved, which a later reading would take for the whole, and say why."""
+    try:
+        yield
+    except OSError as error:
+        room = os.statvfs(folder)
+        is_full = (
+            error.errno in {errno.ENOSPC, errno.EDQUOT}
+            or not room.f_favail
+            or room.f_bavail * room.f_frsize < _LEAST_ROOM
+        )
+        with door.Folder.for_files(folder) as there:
+            for one in saved:
+                if (status := there.status(one.name)) is not None:
+                    there.remove(one.name, door.identity_of(status))
+        why = os.strerror(errno.ENOSPC) if is_full else error.strerror or str(error)
+        hint = "; free space or use fewer --tokens" if is_full else ""
+        raise OSError(f"the KV cache of {tokens} tokens could not be written to {folder}: {why}{hint}") from None
 
 
 def _save(folder: Path, name: str, parts: Any) -> None:
@@ -352,7 +378,8 @@ def _restore_llama(job: dict[str, Any]) -> dict[str, Any]:
         elapsed = time.perf_counter() - begun
         if job["way"] == "recompute":
             return _restored(job, elapsed, used, 0, {"prefill_s": timings["prompt_ms"] / 1e3})
-        llama.slot("save", name)
+        with _saving(path, tokens, file):
+            llama.slot("save", name)
         llama.slot("erase")
     size = file.stat().st_size
     (files.drop if job["cache"] == "cold" else files.warm)((file,))
@@ -402,7 +429,9 @@ def main() -> None:
     try:
         made = _JOBS[job["do"]](job)
     except Exception as error:
-        sys.stderr.write(f"{type(error).__name__}: {' '.join(str(error).split())}\n")
+        # An error of this tool's own is a sentence.
+        kind = "" if isinstance(error, OSError) and error.errno is None else f"{type(error).__name__}: "
+        sys.stderr.write(f"{kind}{' '.join(str(error).split())}\n")
         sys.exit(1)
     os.write(answer, json.dumps(made).encode())
 
