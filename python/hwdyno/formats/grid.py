@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
+from itertools import pairwise
 
 from hwdyno.words import UserError
 
@@ -138,19 +139,35 @@ def _cells(line: str) -> list[str]:
 def _separated(text: str) -> Iterator[tuple[str, list[list[str]]]]:
     """Blocks of lines that one separator cuts into like numbers of cells."""
     title, block = "", list[str]()
-    for line in [*text.splitlines(), ""]:
+    lines = [*text.splitlines(), "", ""]
+    for line, following in pairwise(lines):
         comment = line.lstrip().startswith("#")
+        if comment and (heads := _heads_in(line, following)):
+            if len(block) > 1:
+                yield from _block(title, block)
+            block = [heads]
+            continue
         if line.strip() and not comment:
             block.append(line)
             continue
         if comment:
-            title = title if block else line.lstrip("# \t")
+            title = title if block or _is_rule(bare := line.lstrip("# \t")) else bare
             continue
         if len(block) == 1:
             title = block[0].strip()
         elif block:
             yield from _block(title, block)
         block = []
+
+
+def _heads_in(comment: str, row: str) -> str:
+    """The heads that a comment right above a row of figures has, as many as the row has cells; else nothing."""
+    heads = re.sub(r"#\s*", "", comment).strip()
+    for mark in (r"\t", r",", r";", r"\s{2,}", r"\s+"):
+        names, cells = re.split(mark, heads), re.split(mark, row.strip())
+        if len(names) == len(cells) > 1 and all(map(is_number, cells)) and not any(map(is_number, names)):
+            return "  ".join(names) if mark == r"\s+" else heads
+    return ""
 
 
 _BETWEEN_CELLS = re.compile(r",(?!\d{3}(?!\d))|(?<!\d),")
