@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from hwdyno.cli import sources
+from hwdyno.cli.main import main
 from hwdyno.findings import explain
 from hwdyno.words import Measurement, Run
 
@@ -121,6 +122,22 @@ DLIO = """[METRIC] Number of Simulated Accelerators: 2
 [METRIC] train_au_meet_expectation: fail
 """
 
+FIO_RANGE = """t: (g=0): rw=read, bs=(R) 512B-1024KiB, (W) 512B-1024KiB, (T) 512B-1024KiB, ioengine=psync, iodepth=1
+t: (groupid=0, jobs=1): err= 0: pid=1: Mon Jan  1 00:00:00 2024
+  read: IOPS=100, BW=50.0MiB/s (52.4MB/s)(100MiB/2000msec)
+     lat (usec): min=1475, max=18494, avg=9900.00, stdev=4213.41
+"""
+NO_HEAD_ABOVE_LABELS = """ | DDR4 Bandwidth | DDR4 Efficiency | LPDDR4 Bandwidth | LPDDR4 Efficiency |
+---|---|---|---|---|
+copy | 2482MB/s | 78% | 2221MB/s | 69% |
+triad | 2355MB/s | 74% | 2139MB/s | 67% |
+"""
+SHARES = """| Storage | Accelerator | AU |
+|---|---|---|
+| one | A100 | 90.0 |
+| two | A100 | 45.0 |
+"""
+
 
 def audited(text: str, folder: Path) -> Run:
     path = folder / "result.txt"
@@ -214,3 +231,24 @@ def test_the_figures_at_the_end_of_dlios_log_are_read(tmp_path: Path) -> None:
     assert two.details["au_dlio"] == pytest.approx(0.9)
     assert two.throughput.value == pytest.approx(2520 * 2**20)
     assert (two.details["passes"], four.details["passes"]) == (True, False)
+
+
+def test_a_range_of_block_sizes_is_no_block_size(tmp_path: Path) -> None:
+    (point,) = points(FIO_RANGE, tmp_path)
+    assert "bs" not in point.parameters
+
+
+def test_heads_without_one_above_the_labels_stand_above_their_figures(tmp_path: Path) -> None:
+    found = points(NO_HEAD_ABOVE_LABELS, tmp_path)
+    assert sorted(one.throughput.value for one in found if one.throughput.unit == "bytes/s") == [
+        2139e6, 2221e6, 2355e6, 2482e6,
+    ]  # fmt: skip
+
+
+def test_a_share_is_shown_in_percent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "table.md"
+    path.write_text(SHARES)
+    main(["audit", str(path), "--all"])
+    shown = capsys.readouterr().out
+    assert "90.0 %" in shown
+    assert "45.0 %" in shown

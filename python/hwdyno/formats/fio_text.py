@@ -33,7 +33,7 @@ _SPREAD = re.compile(
 _PERCENTILES = re.compile(r"(?:clat|lat) percentiles \((nsec|usec|msec)\):((?:\s*\|[^\n]*)+)")
 _ONE = re.compile(r"(\d{1,2}\.\d\d)th=\[ ?\s*(\d+)\]")
 _VERSION = re.compile(r"^(fio-[\w.-]+)", re.M)
-_SIZE = re.compile(r"bs=(?:\(R\) )?([\w.]+?)(?:-[\w.]+)?(?:,|/)")
+_SIZE = re.compile(r"bs=(?:\(R\) )?([\w.]+?)(?:-([\w.]+))?(?:,|/)")
 _TIMES = {"nsec": 1e-9, "usec": 1e-6, "msec": 1e-3, "sec": 1.0}
 _POWERS = {"": 0, "K": 1, "k": 1, "M": 2, "G": 3, "T": 4}
 _KEPT = {"50.00": "lat_p50", "90.00": "lat_p90", "99.00": "lat_p99", "99.90": "lat_p999", "99.99": "lat_p9999"}
@@ -64,7 +64,8 @@ def read(text: str, name: str) -> Run:
 
 def _options(match: re.Match[str]) -> Parameters:
     found: Parameters = {"rw": match["rw"]}
-    if size := _SIZE.search(match["rest"]):
+    size = _SIZE.search(match["rest"])
+    if size and size[2] in {None, size[1]}:  # A range of sizes is none.
         try:
             found["bs"] = parse_size(size[1])
         except UserError:

@@ -77,6 +77,9 @@ def _grid(title: str, rows: Sequence[Sequence[str]]) -> Iterator[Grid]:
         return
     if width > MOST_COLUMNS or width * len(lines) > MOST_CELLS:
         raise UserError(f"a table has {len(lines)} rows of {width} columns; split the file")
+    if len(lines[0]) == width - 1 and all(len(line) == width and line[-1] for line in lines[1:]):
+        # Heads without one above the labels of the rows.
+        lines[0] = [""] * (not any(is_number(line[0]) for line in lines[1:])) + lines[0]
     whole = [(line + [""] * width)[:width] for line in lines]
     heads, rest = whole[0], whole[1:]
     twice = len(set(filter(None, heads))) < len(list(filter(None, heads))) or "" in heads[1:]
