@@ -174,6 +174,23 @@ def flops(value: float, isa: str, clock: float = 3.7e9, threads: int = 1, **more
     return point(value, "FLOP/s", details=details, **parameters)
 
 
+def test_the_peak_of_auto_is_one_whatever_each_repeat_chose() -> None:
+    """Of 3 repeats, 2 took AVX-512 and 1 AVX2: 13.3 FLOP per instruction are of neither."""
+    mixed = flops(100e9, "avx512", threads=2)
+    mixed = replace(
+        mixed,
+        parameters={**mixed.parameters, "isa": "auto"},
+        details={**mixed.details, "isa": "avx2", "flop_per_instruction": 40 / 3, "instructions_per_cycle": 1.4},
+    )
+    pure = flops(110e9, "avx512")
+    pure = replace(pure, parameters={**pure.parameters, "isa": "auto"})
+    for order in ((mixed, pure), (pure, mixed)):
+        run = run_of(result("compute_flops", "threads", *order))
+        by_cores = {one.metric: one.value for one in run.experiments[0].ceilings if one.kind == "physical"}
+        assert by_cores["flop_s/fma/double/auto/2"] == pytest.approx(2 * 3.7e9 * 32)
+        assert by_cores["flop_s/fma/double/auto/1"] == pytest.approx(3.7e9 * 32)
+
+
 def test_the_peak_has_its_formula_and_nothing_exceeds_it() -> None:
     run = run_of(result("compute_flops", "threads", flops(116e9, "avx512"), flops(226e9, "avx512", threads=2)))
     finding = found(run, "peak_share")

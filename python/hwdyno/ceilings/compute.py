@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from hwdyno.units import format_count, format_value, number_at
-from hwdyno.words import Ceiling, ExperimentResult, Run
+from hwdyno.words import Ceiling, ExperimentResult, Measurement, Run
 
 LOOPS = "compute_flops"
 """The kernel that times one loop of arithmetic beside the clock."""
@@ -66,25 +67,39 @@ def _peaks(run: Run) -> Iterable[Ceiling]:
     clock_hz = max((number_at(point.details, "clock_hz_best") for _, point in points), default=0.0)
     if not clock_hz:
         return ()
-    units: dict[tuple[str, str, str], float] = {}
-    for given, point in points:
-        key = (*_loop(given), str(point.details.get("isa")))
-        units[key] = max(units.get(key, 0.0), _units(point.details))
+    shapes = _shapes(points)
     found: dict[str, Ceiling] = {}
     for given, point in points:
         threads = int(number_at(given, "threads")) or 1
-        isa, wide = str(point.details.get("isa")), number_at(point.details, "flop_per_instruction")
         operation, precision = _loop(given)
-        pipes = units[operation, precision, isa]
-        if not wide or not pipes:
+        wanted = str(given.get("isa", "auto"))
+        # The engine chooses again at each reading of "auto", so that the best of its choices bounds them all.
+        one_of = [one for one in shapes if one[:2] == (operation, precision) and wanted in {"auto", one[2]}]
+        best = max(one_of, key=lambda one: shapes[one][0] * shapes[one][1], default=None)
+        if best is None:
             continue
         busy = sum(min(one, threads) for one in cores)
-        made = _peak(point.throughput.unit, busy, clock_hz, wide, pipes, isa, precision)
-        metric = f"flop_s/{operation}/{precision}/{given.get('isa', 'auto')}/{threads}"
+        made = _peak(point.throughput.unit, busy, clock_hz, *shapes[best], best[2], precision)
+        metric = f"flop_s/{operation}/{precision}/{wanted}/{threads}"
         found[metric] = replace(made, metric=metric)
-        if (operation, precision, given.get("isa", "auto")) == ("fma", "double", "auto"):
+        if (operation, precision, wanted) == ("fma", "double", "auto"):
             found[f"{ANY_LOOP}/{threads}"] = replace(made, metric=f"{ANY_LOOP}/{threads}")
     return found.values()
+
+
+def _shapes(points: Iterable[tuple[Mapping[str, Any], Measurement]]) -> dict[tuple[str, str, str], tuple[float, float]]:
+    """Operations per instruction and units of each loop, precision and instruction set.
+
+    A point's details are means over its repeats. Where repeats took several instruction sets, the mean width is that
+    of none, and no power of two: such a point says nothing here.
+    """
+    shapes: dict[tuple[str, str, str], tuple[float, float]] = {}
+    for given, point in points:
+        wide = number_at(point.details, "flop_per_instruction")
+        if wide > 0 and math.log2(wide).is_integer():
+            key = (*_loop(given), str(point.details.get("isa")))
+            shapes[key] = (wide, max(shapes.get(key, (wide, 0.0))[1], _units(point.details)))
+    return shapes
 
 
 def _loop(parameters: Mapping[str, Any]) -> tuple[str, str]:

@@ -58,9 +58,18 @@ def read_as(form: Format, text: str, name: str) -> Run:
 _QUOTED = re.compile(r"^(?:>|&gt;)+ ?", re.M)
 
 
+# "12:06:53 DEBUG| [stdout] " of a test's log, "2024-01-02T03:04:05.678Z stdout F " of a container's.
+_LOGGED = re.compile(
+    r"^(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?Z? ?"
+    r"(?:(?:DEBUG|INFO|WARNING|WARN|ERROR) ?[|:]|std(?:out|err) F)(?: \[std(?:out|err)\])? ?",
+    re.M,
+)
+
+
 def unquoted(text: str) -> str:
-    """A text without the marks of a quotation at the beginnings of its lines, as mail and Markdown have them."""
-    return _QUOTED.sub("", text) if text.startswith(">") or "\n>" in text else text
+    """A text without the marks that mail, Markdown or a log puts at the beginnings of its lines."""
+    text = _QUOTED.sub("", text) if text.startswith(">") or "\n>" in text else text
+    return _LOGGED.sub("", text)
 
 
 def read_every(text: str, name: str, maps: Mapping[str, str] | None = None) -> tuple[list[Run], list[str]]:

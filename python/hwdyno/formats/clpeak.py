@@ -1,10 +1,11 @@
-"""Reads clpeak's text into a Run: memory bandwidth, arithmetic and transfers of each device; GBPS are 10^9 bytes/s."""
+"""Reads clpeak's text or clpeak 2's XML into a Run: bandwidth, arithmetic, transfers; GBPS are 10^9 bytes/s."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
+from hwdyno import foreign
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, number, point_of
 from hwdyno.words import Measurement, Parameters, Run
@@ -14,7 +15,15 @@ _SECTION = re.compile(r"^\s*(.{3,60}?) \((GBPS|GFLOPS|GIOPS|TFLOPS|TIOPS)\)\s*$"
 _VALUE = re.compile(r"^\s+([A-Za-z][\w ()]{1,60}?)\s*:\s*(\d{1,9}(?:\.\d{1,4})?)\s*$")
 _DEVICE = re.compile(r"^\s*Device: ([^\n]{1,80})")
 _LAUNCH = re.compile(r"^\s*Kernel launch latency\s*:\s*([\d.]+)\s*us")
+_XML = re.compile(r"<clpeak\b[^<>]{0,200}>")
+_UNITS = {
+    "gbps": ("bw", 1e9), "gflops": ("flops", 1e9), "tflops": ("flops", 1e12), "gops": ("iops", 1e9),
+    "tops": ("iops", 1e12), "us": ("lat", 1e-6), "ns": ("lat", 1e-9),
+}  # fmt: skip
+"""The units of clpeak 2's XML: what they measure, and the base unit's multiple."""
 _WAYS = {
+    "h2d": "host-to-device",
+    "d2h": "device-to-host",
     "enqueuewritebuffer": "host-to-device",
     "enqueuereadbuffer": "device-to-host",
     "memcpy to mapped ptr": "host-to-device",
@@ -26,13 +35,15 @@ MAPPED = "buffer map"
 
 def recognizes(text: str) -> bool:
     """Whether this looks like clpeak's output."""
+    if _XML.search(text[:65536]):
+        return True
     return "memory bandwidth (GBPS)" in text and any(map(_VALUE.match, text.splitlines()))
 
 
 def read(text: str, name: str) -> Run:
     """Make a Run of it. Raises ``UserError`` in one line."""
     points: dict[str, list[Measurement]] = {}
-    for device, point in _points(text):
+    for device, point in _of_xml(text, name) if _XML.search(text[:65536]) else _points(text):
         points.setdefault(device, []).append(point)
     tables = [
         printed.experiment(
@@ -41,6 +52,29 @@ def read(text: str, name: str) -> Run:
         for device, found in points.items()
     ]
     return printed.run(NAME, "clpeak", text, name, tables)
+
+
+def _of_xml(text: str, name: str) -> Iterator[tuple[str, Measurement]]:
+    """Each metric of each device and interface ("Metal", "CUDA", "CPU" …) that clpeak drove."""
+    for run in foreign.xml_of(text, name).iter("run"):
+        device = " ".join(filter(None, (run.get("device"), run.get("backend"))))
+        for test in run.iter("test"):
+            kind, scale = _UNITS.get(test.get("unit", ""), ("", 0.0))
+            title = test.get("display") or test.get("name") or ""
+            for metric in test.iter("metric") if kind else ():
+                word = metric.get("name", "")
+                parameters = _named(title, word)
+                if made := point_of(parameters, figures(**{kind: number(metric.text, scale)})):
+                    yield device, made
+
+
+def _named(section: str, word: str) -> Parameters:
+    """What a value of a section measures: a way between host and device, a copy in memory, or the section's own."""
+    low = section.lower()
+    if "transfer" in low:
+        way = _WAYS.get(re.sub(r" non-blocking$|_\w+$", "", word))
+        return {"operation": way or (MAPPED if "map" in word else "host transfer"), "width": word}
+    return {"operation": "device-to-device" if "global memory" in low else low, "width": word}
 
 
 def _points(text: str) -> Iterator[tuple[str, Measurement]]:
@@ -55,13 +89,7 @@ def _points(text: str) -> Iterator[tuple[str, Measurement]]:
             if made is not None:
                 yield device, made
         elif section and (match := _VALUE.match(line)):
-            word = match[1].strip().lower()
-            parameters: Parameters = {"operation": section.lower(), "width": word}
-            if "transfer" in section.lower():
-                way = _WAYS.get(word.removesuffix(" non-blocking"))
-                parameters["operation"] = way or (MAPPED if "map" in word else "host transfer")
-            elif "global memory" in section.lower():
-                parameters["operation"] = "device-to-device"
+            parameters = _named(section, match[1].strip().lower())
             scale = 1e12 if unit.startswith("T") else 1e9
             kind = "bw" if unit == "GBPS" else "flops" if "FLOPS" in unit else "iops"
             made = point_of(parameters, figures(**{kind: number(match[2], scale)}))

@@ -1,4 +1,8 @@
-"""Reads the text of CUDA's bandwidthTest sample into a Run. Its MB are of 10^6 bytes (10^9 where it prints GB/s)."""
+"""Reads the text of CUDA's bandwidthTest sample into a Run, also with ``--csv``.
+
+Where it prints MB/s they are of 2^20 bytes, as the size and time beside them in its ``--csv`` lines show; since CUDA 11
+it prints GB/s of 10^9.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +19,20 @@ _TEST = re.compile(
 _MEMORY = re.compile(r"(PINNED|PAGEABLE|WRITE-COMBINED)[\w ]* Memory Transfers", re.I)
 _HEADS = re.compile(r"Transfer Size \(Bytes\)\s+Bandwidth\((MB/s|GB/s)\)")
 _ROW = re.compile(r"^[ \t]{0,8}-?[ \t]{0,8}(\d{1,12})\s+(\d{1,9}(?:\.\d{1,4})?)\s*$", re.M)
+# "bandwidthTest-H2D-Pinned, Bandwidth = 8494.3 MB/s, Time = 0.00377 s, Size = 33554432 bytes, NumDevsUsed = 1"
+_LINE = re.compile(
+    r"^bandwidthTest-(H2D|D2H|D2D)(?:-(\w+))?, Bandwidth = (\d{1,9}(?:\.\d{1,4})?) (MB/s|GB/s), Time = [\d.e-]+ s, "
+    r"Size = (\d{1,12}) bytes",
+    re.M,
+)
+_ENDS = {"H": "host", "D": "device"}
+_SCALES = {"MB/s": 2.0**20, "GB/s": 1e9}
 _DEVICE = re.compile(r"Device \d+: ([^\n]{1,80})")
 
 
 def recognizes(text: str) -> bool:
     """Whether this looks like bandwidthTest's output."""
-    return _TEST.search(text) is not None and _HEADS.search(text) is not None
+    return _LINE.search(text) is not None or (_TEST.search(text) is not None and _HEADS.search(text) is not None)
 
 
 def read(text: str, name: str) -> Run:
@@ -36,8 +48,14 @@ def read(text: str, name: str) -> Run:
             given: Parameters = {"operation": match[1].lower().replace(" ", "-"), "bs": int(size)}
             if memory is not None:
                 given["memory"] = memory[1].lower()
-            made = point_of(given, figures(bw=number(value, 1e6 if unit[1] == "MB/s" else 1e9)))
+            made = point_of(given, figures(bw=number(value, _SCALES[unit[1]])))
             points += [made] if made else []
+    for line in _LINE.finditer(text):
+        given = {"operation": f"{_ENDS[line[1][0]]}-to-{_ENDS[line[1][2]]}", "bs": int(line[5])}
+        if line[2]:
+            given["memory"] = line[2].lower()
+        made = point_of(given, figures(bw=number(line[3], _SCALES[line[4]])))
+        points += [made] if made else []
     device = _DEVICE.search(text)
     fixed: Parameters = {"device": device[1].strip()} if device else {}
     table = printed.experiment("gpu.bandwidthtest", "bandwidthTest results", "gpu_transfer", "bs", points, **fixed)

@@ -1,31 +1,64 @@
-"""Reads DLIO's ``summary.json`` into a Run, and writes one from a Run."""
+"""Reads DLIO's ``summary.json``, or the figures at the end of its log, into a Run, and writes one from a Run."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from hwdyno import foreign
 from hwdyno.foreign import Table
 from hwdyno.machine import Machine, Memory
 from hwdyno.statistics import interval
+from hwdyno.units import printed_number
 from hwdyno.words import ExperimentResult, Measurement, Parameters, Run, UserError
 
 NAME = "dlio-summary"
 _MIB = 2**20
+_METRIC = re.compile(r"\[METRIC\] ([A-Z][^\n:]{3,60}?|train_au_meet_expectation)(?: \([^()\n]*\))?: (\w[\w.]{0,20})")
+"""A line such as "[METRIC] Training Throughput (samples/second): 18.64 (0.85)"."""
 
 
 def recognizes(text: str) -> bool:
     """Whether this looks like DLIO's summary."""
-    return bool(re.search(r'"num_accelerators"\s*:', text)) and '"metric"' in text
+    return (bool(re.search(r'"num_accelerators"\s*:', text)) and '"metric"' in text) or bool(_logged(text))
 
 
 def read(text: str, name: str) -> Run:
     """Read a summary into a Run of one point: AU in ``details``, bytes/s as DLIO's samples/s x nominal record."""
+    logged = _logged(text)
     try:
+        if logged:
+            runs = [_run(Table.of(foreign.checked(one, "it"), "it")) for one in logged]
+            points = tuple(run.experiments[0].points[0] for run in runs)
+            result = replace(runs[0].experiments[0], points=points, planned=len(points), fixed={})
+            return replace(runs[0], experiments=(result,))
         return _run(Table.of(foreign.json_of(text, "it"), "it"))
     except UserError as error:
         raise UserError(f"{name} is not a readable DLIO summary: {error}") from None
+
+
+def _logged(text: str) -> list[dict[str, Any]]:
+    """The summaries of training in a log, each from its number of accelerators on; empty without any."""
+    found: list[dict[str, str]] = []
+    for name, value in _METRIC.findall(text):
+        if name.startswith("Number of") or not found:
+            found.append({})
+        found[-1][re.sub(r" \[AU\]", "", name)] = value
+    summaries = []
+    for one in found:
+        names = ("Throughput", "Accelerator Utilization", "I/O Throughput")
+        rate, share, io = (printed_number(one.get(f"Training {name}", "")) for name in names)
+        if rate is not None and share is not None:
+            metric = {
+                "train_throughput_samples_per_second": [rate],
+                "train_au_percentage": [share],
+                "train_io_mean_MB_per_second": io or 0.0,
+                "train_au_meet_expectation": one.get("train_au_meet_expectation", ""),
+            }
+            count = printed_number(one.get("Number of Simulated Accelerators", "1")) or 1
+            summaries.append({"num_accelerators": int(count), "metric": metric})
+    return summaries
 
 
 def _run(summary: Table) -> Run:

@@ -121,7 +121,7 @@ def measurement_of(job: Job) -> Measurement:
             Stream(
                 name=direction,
                 operations=int(sum(amount_at(row, "total_ios") for row in rows)),
-                bytes=int(sum(amount_at(row, "io_bytes") for row in rows)),
+                bytes=int(sum(map(_bytes, rows))),
                 latency_ns={
                     kind: latency
                     for kind, spread in {**kinds, "total": total}.items()
@@ -175,12 +175,17 @@ def _claims(direction: str, rows: Iterable[Mapping[str, Any]]) -> Iterable[Claim
             ("bandwidth", "bw_bytes" if amount_at(row, "bw_bytes") else "bw", "io_bytes", "bytes/s"),
             ("rate", "iops", "total_ios", "operations/s"),
         ):
-            given, total = amount_at(row, stated), amount_at(row, counted)
+            given, total = amount_at(row, stated), _bytes(row) if counted == "io_bytes" else amount_at(row, counted)
             if given and total:
                 value = given * (1024 if stated == "bw" else 1)
                 error = 1 / runtime_ms + (1 / given if unit == "bytes/s" else printed_error(str(row[stated])))
                 formula = f"{counted} / runtime"
                 yield Claim(f"{direction} {what}", value, total / runtime_ms * 1e3, unit, formula, error)
+
+
+def _bytes(row: Mapping[str, Any]) -> float:
+    """Bytes that were moved; fio 2 counts ``io_bytes`` in KiB and has neither field that fio 3 added."""
+    return amount_at(row, "io_bytes") * (1 if "bw_bytes" in row or "io_kbytes" in row else 1024)
 
 
 def _depth_reached(parts: Iterable[Mapping[str, Any]]) -> dict[str, float]:

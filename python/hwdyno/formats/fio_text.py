@@ -21,15 +21,19 @@ _RESULT = re.compile(r"^(?P<name>[^\n:]{1,128}): \(groupid=(?P<group>\d{1,6}), j
 _WAY = re.compile(
     r"^\s{1,6}(read|write|trim)\s*: ?IOPS=([\d.]+[kMG]?), BW=([\d.]+)([KMGT]?)i?B/s \(([\d.]+)([kMGT]?)B/s\)", re.M
 )
+# fio 2: "  write: io=1040.3MB, bw=106500KB/s, iops=26625, runt= 10002msec", where KB is of 1024 bytes.
+_OLD_WAY = re.compile(
+    r"^\s{1,6}(read|write|trim)\s*: ?io=[\d.]+[KMGT]?i?B, bw=([\d.]+)([KMGT]?)i?B/s, iops=(\d+), runt=", re.M
+)
 _SPREAD = re.compile(
-    r"^\s+(slat|clat|lat) \((nsec|usec|msec|sec)\): min= ?([\d.]+[kMG]?), max= ?([\d.]+[kMG]?)"
-    r", avg= ?([\d.]+), stdev= ?([\d.]+)",
+    r"^\s+(slat|clat|lat) \((nsec|usec|msec|sec)\): min= ?([\d.]+[kKMG]?), max= ?([\d.]+[kKMG]?)"
+    r", avg= ?([\d.]+[kKMG]?), stdev= ?([\d.]+)",
     re.M,
 )
 _PERCENTILES = re.compile(r"(?:clat|lat) percentiles \((nsec|usec|msec)\):((?:\s*\|[^\n]*)+)")
 _ONE = re.compile(r"(\d{1,2}\.\d\d)th=\[ ?\s*(\d+)\]")
 _VERSION = re.compile(r"^(fio-[\w.-]+)", re.M)
-_SIZE = re.compile(r"bs=(?:\(R\) )?([\w.]+?)(?:-[\w.]+)?(?:,|/)")
+_SIZE = re.compile(r"bs=(?:\(R\) )?([\w.]+?)(?:-([\w.]+))?(?:,|/)")
 _TIMES = {"nsec": 1e-9, "usec": 1e-6, "msec": 1e-3, "sec": 1.0}
 _POWERS = {"": 0, "K": 1, "k": 1, "M": 2, "G": 3, "T": 4}
 _KEPT = {"50.00": "lat_p50", "90.00": "lat_p90", "99.00": "lat_p99", "99.90": "lat_p999", "99.99": "lat_p9999"}
@@ -37,7 +41,7 @@ _KEPT = {"50.00": "lat_p50", "90.00": "lat_p90", "99.00": "lat_p99", "99.90": "l
 
 def recognizes(text: str) -> bool:
     """Whether this looks like fio's normal output."""
-    return '"fio version"' not in text[:65536] and _RESULT.search(text) is not None and _WAY.search(text) is not None
+    return '"fio version"' not in text[:65536] and _RESULT.search(text) is not None and bool(_ways(text))
 
 
 def read(text: str, name: str) -> Run:
@@ -60,7 +64,8 @@ def read(text: str, name: str) -> Run:
 
 def _options(match: re.Match[str]) -> Parameters:
     found: Parameters = {"rw": match["rw"]}
-    if size := _SIZE.search(match["rest"]):
+    size = _SIZE.search(match["rest"])
+    if size and size[2] in {None, size[1]}:  # A range of sizes is none.
         try:
             found["bs"] = parse_size(size[1])
         except UserError:
@@ -70,9 +75,14 @@ def _options(match: re.Match[str]) -> Parameters:
     return found
 
 
+def _ways(part: str) -> list[re.Match[str]]:
+    """The line of each direction, as fio 3 or fio 2 writes it."""
+    return list(_WAY.finditer(part)) or list(_OLD_WAY.finditer(part))
+
+
 def _points(part: str, parameters: Parameters) -> Iterator[Measurement]:
     """A point of each direction that ran; of a mix, both as one."""
-    ways = list(_WAY.finditer(part))
+    ways = _ways(part)
     found = []
     for at, way in enumerate(ways):
         end = ways[at + 1].start() if at + 1 < len(ways) else len(part)
@@ -107,10 +117,10 @@ def _together(parts: list[dict[str, Number]]) -> dict[str, Number]:
 def _figures(way: re.Match[str], part: str) -> dict[str, Number]:
     spreads = {match[1]: match for match in _SPREAD.finditer(part)}
     lat = spreads.get("lat") or spreads.get("clat")
-    found = figures(
-        iops=number(way[2]),
-        bw=number(way[5], 1000.0 ** _POWERS[way[6]]),
-    )
+    if way.re is _OLD_WAY:
+        found = figures(iops=number(way[4]), bw=number(way[2], 1024.0 ** _POWERS[way[3]]))
+    else:
+        found = figures(iops=number(way[2]), bw=number(way[5], 1000.0 ** _POWERS[way[6]]))
     if lat is not None:
         scale = _TIMES[lat[2]]
         found |= figures(lat_min=number(lat[3], scale), lat_max=number(lat[4], scale), lat_mean=number(lat[5], scale))

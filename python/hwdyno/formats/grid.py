@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
+from itertools import pairwise
 
 from hwdyno.words import UserError
 
@@ -76,6 +77,9 @@ def _grid(title: str, rows: Sequence[Sequence[str]]) -> Iterator[Grid]:
         return
     if width > MOST_COLUMNS or width * len(lines) > MOST_CELLS:
         raise UserError(f"a table has {len(lines)} rows of {width} columns; split the file")
+    if len(lines[0]) == width - 1 and all(len(line) == width and line[-1] for line in lines[1:]):
+        # Heads without one above the labels of the rows.
+        lines[0] = [""] * (not any(is_number(line[0]) for line in lines[1:])) + lines[0]
     whole = [(line + [""] * width)[:width] for line in lines]
     heads, rest = whole[0], whole[1:]
     twice = len(set(filter(None, heads))) < len(list(filter(None, heads))) or "" in heads[1:]
@@ -138,19 +142,35 @@ def _cells(line: str) -> list[str]:
 def _separated(text: str) -> Iterator[tuple[str, list[list[str]]]]:
     """Blocks of lines that one separator cuts into like numbers of cells."""
     title, block = "", list[str]()
-    for line in [*text.splitlines(), ""]:
+    lines = [*text.splitlines(), "", ""]
+    for line, following in pairwise(lines):
         comment = line.lstrip().startswith("#")
+        if comment and (heads := _heads_in(line, following)):
+            if len(block) > 1:
+                yield from _block(title, block)
+            block = [heads]
+            continue
         if line.strip() and not comment:
             block.append(line)
             continue
         if comment:
-            title = title if block else line.lstrip("# \t")
+            title = title if block or _is_rule(bare := line.lstrip("# \t")) else bare
             continue
         if len(block) == 1:
             title = block[0].strip()
         elif block:
             yield from _block(title, block)
         block = []
+
+
+def _heads_in(comment: str, row: str) -> str:
+    """The heads that a comment right above a row of figures has, as many as the row has cells; else nothing."""
+    heads = re.sub(r"#\s*", "", comment).strip()
+    for mark in (r"\t", r",", r";", r"\s{2,}", r"\s+"):
+        names, cells = re.split(mark, heads), re.split(mark, row.strip())
+        if len(names) == len(cells) > 1 and all(map(is_number, cells)) and not any(map(is_number, names)):
+            return "  ".join(names) if mark == r"\s+" else heads
+    return ""
 
 
 _BETWEEN_CELLS = re.compile(r",(?!\d{3}(?!\d))|(?<!\d),")

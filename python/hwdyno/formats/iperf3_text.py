@@ -43,7 +43,9 @@ def read(text: str, name: str) -> Run:
     tests: list[list[re.Match[str]]] = []
     for at, line in enumerate(lines):
         between = text[lines[at - 1].end() : line.start()] if at else ""
-        fresh = float_of(line["from"]) == 0 and float_of(line["to"]) <= 1.5 and _START.search(between)
+        ended = bool(tests) and any(re.search(r"\b(?:sender|receiver)\b", one["rest"]) for one in tests[-1])
+        first = float_of(line["from"]) == 0 and (ended or float_of(line["to"]) <= 1.5)
+        fresh = first and _START.search(between)
         if not tests or fresh:
             tests.append([])
         tests[-1].append(line)

@@ -10,7 +10,8 @@ from hwdyno.words import Measurement, Parameters, Run
 
 NAME = "mlc-text"
 _VERSION = re.compile(r"Memory Latency Checker - v?([\w.]+)")
-_LOADED = re.compile(r"^\s*\"?(\d{1,9})\s+([\d.]+)\s+([\d.]+)\"?\s*(?:<-.*|#.*)?$")
+_LOADED = re.compile(r"^\s*\"?(\d{1,9})\s+([\d.]+)\s+([\d.]+)\"?\s*(?:[^\d\s].*)?$")
+_CURVE = re.compile(r"^\s*\W*Inject(?:ed)?\s+Latency\s+Bandwidth", re.I | re.M)
 _PEAK = re.compile(r"^\s*(ALL Reads|\d+:\d+ Reads-Writes|Stream-triad like)\s*:\s*([\d.]+)", re.I)
 _MATRIX_ROW = re.compile(r"^\s*(\d{1,4})((?:\s+(?:[\d.]+|-))+)\s*$")
 _IDLE = re.compile(r"Each iteration took [\d.]+ (?:base frequency|core) clocks \(\s*([\d.]+)\s*ns\)", re.I)
@@ -23,7 +24,7 @@ _MIXES = {"all reads": "1:0", "read-only": "1:0", "stream-triad like": "triad"}
 
 def recognizes(text: str) -> bool:
     """Whether this looks like MLC's output."""
-    return "Memory Latency Checker" in text[:65536] or "Measuring Loaded Latencies" in text[: 1 << 20]
+    return "Memory Latency Checker" in text[:65536] or _CURVE.search(text[: 1 << 20]) is not None
 
 
 def read(text: str, name: str) -> Run:
@@ -38,8 +39,8 @@ def read(text: str, name: str) -> Run:
     size = _BUFFER.search(text)
     for line in text.splitlines():
         low = line.strip().lower()
-        if low.startswith("measuring"):
-            section, remote = low, {}
+        if low.startswith("measuring") or _CURVE.match(line):
+            section, remote = low if low.startswith("measuring") else "loaded", {}
         if match := _TRAFFIC.search(line):
             traffic = _MIXES.get(match[1].lower(), match[1].lower())
         elif match := _BETWEEN.match(line):

@@ -13,7 +13,7 @@ NAME = "netperf-text"
 _TEST = re.compile(
     r"^(?:MIGRATED )?(TCP|UDP|SCTP|OMNI)? ?(STREAM|MAERTS|SENDFILE|REQUEST/RESPONSE|Connect/Request/Response|RR|CRR|"
     r"Send|Receive)? ?"
-    r"(?:Connect/Request/Response )?TEST from \S+[^\n]{0,200} to ([^\s(]+)",
+    r"(?:Connect/Request/Response )?TEST from \S+[^\n]{0,200} to\s([^\s(]+)",
     re.M,
 )
 _UNIT = re.compile(r"10\^(\d)bits/s|([KMG])Bytes/s|([KMG]i?B)/s")
@@ -24,6 +24,7 @@ _UDP = re.compile(
 _TRIPS = re.compile(r"^\s*\d+\s+\d+\s+(\d+)\s+(\d+)\s+([\d.]+)\s+([\d.]+)(?:\s+[\d.]+)*\s*$", re.M)
 _OMNI = re.compile(r"^\s*\d+\s+\d+\s+(\d+)\s+([\d.]+)\s+([\d.]+)\s+10\^(\d)bits/s\s*$", re.M)
 _SELECTED = re.compile(r"^([A-Z][A-Z0-9_]{2,60})=([^\n]{0,200})$", re.M)
+_COMMAS = re.compile(r"^(Throughput,Throughput Units[^\0]{0,2000}?)\n(\d[\d.]*,[^\n]{1,2000})$", re.M)
 _POWERS = {"K": 1, "M": 2, "G": 3}
 TRANSACTIONS = "Trans/s"
 LATENCIES = {
@@ -36,6 +37,10 @@ LATENCIES = {
     "STDDEV_LATENCY": "stddev",
 }
 """netperf's output selectors of the latency, in microseconds, by our names."""
+_TITLES = {
+    "Mean": "MEAN", "Minimum": "MIN", "50th Percentile": "P50", "90th Percentile": "P90", "99th Percentile": "P99",
+    "Maximum": "MAX", "Stddev": "STDDEV",
+}  # fmt: skip
 
 
 def recognizes(text: str) -> bool:
@@ -94,7 +99,22 @@ def read(text: str, name: str) -> Run:
 
 def selectors(text: str) -> dict[str, str]:
     """What ``netperf … -- -k NAMES`` prints: its output selectors with their values."""
-    return {name: value.strip() for name, value in _SELECTED.findall(text)}
+    found = {name: value.strip() for name, value in _SELECTED.findall(text)}
+    return found or _by_commas(text)
+
+
+def _by_commas(text: str) -> dict[str, str]:
+    """The same of ``-- -o NAMES``, which prints a line of titles and a line of values."""
+    rows = _COMMAS.search(text)
+    if rows is None:
+        return {}
+    titles, values = (" ".join(row.split()).split(",") for row in rows.groups())
+    found = {}
+    for title, value in zip(titles, values, strict=False):
+        latency = _TITLES.get(title.removesuffix(" Latency Microseconds"))
+        name = re.sub(r" \(sec\)| Bytes", "", title).upper().replace(" ", "_")
+        found[f"{latency}_LATENCY" if latency else name] = value
+    return found
 
 
 def _selected(parameters: Parameters, found: Mapping[str, str]) -> Measurement | None:

@@ -1,4 +1,4 @@
-"""Reads the text of sysbench 1 into a Run: cpu, memory, fileio, threads and mutex tests. Its MiB are of 2^20 bytes."""
+"""Reads the text of sysbench 1 into a Run: cpu, memory, fileio and SQL tests. Its MiB are of 2^20 bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hwdyno.units import parse_size
 from hwdyno.words import ExperimentResult, Parameters, Run, UserError
 
 NAME = "sysbench-text"
-_VERSION = re.compile(r"^sysbench ([\d.]+)", re.M)
+_VERSION = re.compile(r"\bsysbench (\d[\d.]*)")
 _THREADS = re.compile(r"Number of threads: (\d{1,6})")
 _EVENTS = re.compile(r"events per second:\s+([\d.]+)")
 _MOVED = re.compile(r"([\d.]+) MiB transferred \(([\d.]+) MiB/sec\)")
@@ -22,8 +22,9 @@ _MODE = re.compile(
     r"random r/w|combined)[^\n]*test"
 )
 _LATENCY = re.compile(
-    r"Latency \(ms\):\s+min:\s+([\d.]+)\s+avg:\s+([\d.]+)\s+max:\s+([\d.]+)\s+95th percentile:\s+([\d.]+)"
+    r"Latency \(ms\):\s+min:\s+([\d.]+)\s+avg:\s+([\d.]+)\s+max:\s+([\d.]+)(?:\s+(95|99)th percentile:\s+([\d.]+))?"
 )
+_TRANSACTIONS = re.compile(r"transactions:\s+\d+\s+\(([\d.]+) per sec")
 _TIME = re.compile(r"total time:\s+([\d.]+)s")
 _EACH = re.compile(r"(reads|writes)/s:\s+([\d.]+)")
 _RATES = re.compile(r"(read|written), MiB/s:\s+([\d.]+)")
@@ -49,7 +50,7 @@ def recognizes(text: str) -> bool:
 
 def read(text: str, name: str) -> Run:
     """Make a Run of it. Raises ``UserError`` in one line."""
-    experiments = [one for part in re.split(r"(?m)^(?=sysbench \d)", text) if (one := _experiment(part)) is not None]
+    experiments = [one for part in re.split(r"(?=\bsysbench \d)", text) if (one := _experiment(part)) is not None]
     version = _VERSION.search(text)
     return printed.run(NAME, "sysbench", text, name, experiments, version[1] if version else "")
 
@@ -66,8 +67,10 @@ def _experiment(text: str) -> ExperimentResult | None:
     latency, time = _LATENCY.search(text), _TIME.search(text)
     found = figures(
         lat_min=number(latency[1], 1e-3) if latency else None, lat_mean=number(latency[2], 1e-3) if latency else None,
-        lat_max=number(latency[3], 1e-3) if latency else None, lat_p95=number(latency[4], 1e-3) if latency else None,
+        lat_max=number(latency[3], 1e-3) if latency else None,
     )  # fmt: skip
+    if latency and latency[4]:
+        found |= figures(**{f"lat_p{latency[4]}": number(latency[5], 1e-3)})
     if data is not None:
         moves = figures(bw=rate, data=data, time=number(time[1]) if time else None)
         made = point_of({"operation": "write" if "operation: write" in text else "read", **parameters}, moves)
@@ -84,6 +87,11 @@ def _experiment(text: str) -> ExperimentResult | None:
         made = point_of({**parameters, "numjobs": jobs}, total, latency_ms=float(latency[2]) if latency else None)
         return printed.experiment(
             "storage.sysbench", "sysbench fileio", "storage_blocks", "numjobs", [made] if made else []
+        )
+    if sent := _TRANSACTIONS.search(text):
+        made = point_of({"operation": "transactions", **parameters}, {**found, **figures(iops=number(sent[1]))})
+        return printed.experiment(
+            "compute.sysbench-sql", "sysbench SQL transactions", "sysbench_sql", "threads", [made] if made else []
         )
     if events := _EVENTS.search(text):
         made = point_of({"operation": "primes", **parameters}, {**found, **figures(iops=number(events[1]))})

@@ -55,6 +55,8 @@ def scale_for(values: Iterable[float | None], unit: str, rate_word: str = "") ->
             if top * base >= size:
                 return Scale(size / base, name)
         return Scale(1e-9 / base, "ns")
+    if unit == "1":
+        return Scale(0.01, "%")
     if unit in {"ratio", ""}:
         return Scale(1.0, "")
     for size, prefix in _PREFIXES:

@@ -1,0 +1,254 @@
+"""What `hwdyno audit` reads of tools' other layouts: older versions, lines with commas, logs, XML.
+
+The figures are made up; each layout is that of the tool, and what it means was worked out from what it states twice.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hwdyno.cli import sources
+from hwdyno.cli.main import main
+from hwdyno.findings import explain
+from hwdyno.words import Measurement, Run
+
+FIO_2 = {
+    "fio version": "fio-2.21",
+    "jobs": [
+        {
+            "jobname": "a", "groupid": 0, "error": 0,
+            "job options": {"rw": "randread", "bs": "16k", "iodepth": "1", "direct": "1", "ioengine": "libaio"},
+            "read": {
+                "io_bytes": 160_000, "bw": 16_000, "iops": 1000.0, "runtime": 10_000, "total_ios": 10_000,
+                "lat": {"min": 100, "max": 9000, "mean": 990.0, "stddev": 50.0},
+            },
+        }
+    ],
+}  # fmt: skip
+FIO_2_TEXT = """w: (groupid=0, jobs=1): err= 0: pid=1: Mon Jan  1 00:00:00 2024
+  write: io=400.0MB, bw=40960KB/s, iops=10240, runt= 10000msec
+    slat (usec): min=2, max=2157.7K, avg=27.39, stdev=42.51
+     lat (usec): min=40, max=2157.7K, avg=97.00, stdev=42.51
+"""
+FIO_IN_A_LOG = """12:06:53 DEBUG| [stdout] r: (groupid=0, jobs=1): err= 0: pid=1: Mon Jan  1 00:00:00 2024
+12:06:53 DEBUG| [stdout]   read: IOPS=100, BW=50.0MiB/s (52.4MB/s)(100MiB/2000msec)
+12:06:53 DEBUG| [stdout]      lat (usec): min=1475, max=18494, avg=9900.00, stdev=4213.41
+"""
+SYSBENCH_MEMORY = """CPU 0 sysbench 1.0.20 (using system LuaJIT 2.1.0-beta3)
+Number of threads: 1
+  block size: 1KiB
+  operation: write
+Total operations: 1024000 (102400.00 per second)
+1000.00 MiB transferred (100.00 MiB/sec)
+General statistics:
+    total time:                          10.0000s
+"""
+SYSBENCH_SQL = """sysbench 1.0.20 (using bundled LuaJIT 2.1.0-beta2)
+Number of threads: 16
+SQL statistics:
+    transactions:                        30000  (1000.00 per sec.)
+General statistics:
+    total time:                          30.0000s
+Latency (ms):
+         min:                                 12.00
+         avg:                                 16.00
+         max:                                115.00
+         99th percentile:                     20.00
+"""
+NETPERF = """MIGRATED UDP REQUEST/RESPONSE TEST from 0.0.0.0 (0.0.0.0) port 20001 AF_INET to 10.0.0.9 ()
+Throughput,Throughput Units,99th Percentile Latency Microseconds,Mean Latency Microseconds
+2000.00,Trans/s,590,499.50
+"""
+CUDA = """ Device 0: Tesla K80
+bandwidthTest-H2D-Pinned, Bandwidth = 8192.0 MB/s, Time = 0.00391 s, Size = 33554432 bytes, NumDevsUsed = 1
+bandwidthTest-D2H-Pinned, Bandwidth = 9.5 GB/s, Time = 0.00353 s, Size = 33554432 bytes, NumDevsUsed = 1
+"""
+MLC = """Inject  Latency Bandwidth
+Delay   (ns)    MB/sec
+==========================
+ 00000  800.00    48000.0    ← all of it
+ 00500  230.00    32000.0
+"""
+IPERF3 = """$ iperf3 -c 10.0.0.2
+[ ID] Interval           Transfer     Bitrate         Retr
+[  5]   0.00-10.00  sec  11.0 GBytes  9.42 Gbits/sec    1            sender
+[  5]   0.00-10.00  sec  11.0 GBytes  9.41 Gbits/sec                  receiver
+
+$ iperf3 -c 10.0.0.2 -R
+[ ID] Interval           Transfer     Bitrate         Retr
+[  5]   0.00-10.00  sec  5.50 GBytes  4.72 Gbits/sec    1            sender
+[  5]   0.00-10.00  sec  5.50 GBytes  4.72 Gbits/sec                  receiver
+"""
+CLPEAK = """<?xml version="1.0" encoding="utf-8"?>
+<clpeak format_version="2" clpeak_version="2.0">
+  <run backend="CUDA" device="NVIDIA Something">
+    <category name="bandwidth">
+      <test name="global_memory_bandwidth" display="Global memory bandwidth" unit="gbps">
+        <metric name="float4">400.0</metric>
+        <metric name="float8" status="unsupported"/>
+      </test>
+      <test name="transfer_bandwidth" display="Transfer bandwidth" unit="gbps">
+        <metric name="h2d_pinned">12.0</metric>
+      </test>
+      <test name="memory_latency" display="Memory latency" unit="ns"><metric name="dram">90.0</metric></test>
+      <test name="wmma" display="Matrix" unit="tflops"><metric name="fp16">5.0</metric></test>
+    </category>
+  </run>
+</clpeak>
+"""
+IMB = """# Benchmarking PingPong
+#-----------------------------------------------------------------------------
+       #bytes #repetitions  t_avg[usec]   Mbytes/sec
+         1024       100000        51.20        20.00
+         2048       100000        64.00        32.00
+"""
+OSU = """[0] startup: Rank    Pid      Node
+# OSU MPI Bandwidth Test v5.7.1
+# Size      Bandwidth (MB/s)
+1024                  200.00
+2048                  400.00
+"""
+DLIO = """[METRIC] Number of Simulated Accelerators: 2
+[METRIC] Training Accelerator Utilization [AU] (%): 90.0000 (±4.1275)
+[METRIC] Training Throughput (samples/second): 18.0000 (±0.8547)
+[METRIC] Training I/O Throughput (MB/second): 2520.0000 (±119.4992)
+[METRIC] train_au_meet_expectation: success
+[METRIC] Number of Simulated Accelerators: 4
+[METRIC] Training Accelerator Utilization [AU] (%): 45.0 (0.1)
+[METRIC] Training Throughput (samples/second): 18.0 (0.1)
+[METRIC] Training I/O Throughput (MB/second): 2520.0 (1.1)
+[METRIC] train_au_meet_expectation: fail
+"""
+
+FIO_RANGE = """t: (g=0): rw=read, bs=(R) 512B-1024KiB, (W) 512B-1024KiB, (T) 512B-1024KiB, ioengine=psync, iodepth=1
+t: (groupid=0, jobs=1): err= 0: pid=1: Mon Jan  1 00:00:00 2024
+  read: IOPS=100, BW=50.0MiB/s (52.4MB/s)(100MiB/2000msec)
+     lat (usec): min=1475, max=18494, avg=9900.00, stdev=4213.41
+"""
+NO_HEAD_ABOVE_LABELS = """ | DDR4 Bandwidth | DDR4 Efficiency | LPDDR4 Bandwidth | LPDDR4 Efficiency |
+---|---|---|---|---|
+copy | 2482MB/s | 78% | 2221MB/s | 69% |
+triad | 2355MB/s | 74% | 2139MB/s | 67% |
+"""
+SHARES = """| Storage | Accelerator | AU |
+|---|---|---|
+| one | A100 | 90.0 |
+| two | A100 | 45.0 |
+"""
+
+
+def audited(text: str, folder: Path) -> Run:
+    path = folder / "result.txt"
+    path.write_text(text)
+    return explain(sources.merged(sources.sources_of([str(path)], {})))
+
+
+def points(text: str, folder: Path) -> list[Measurement]:
+    run = audited(text, folder)
+    assert not [one for one in run.findings if one.severity in {"error", "warning"}], "nothing is wrong in it"
+    return [point for one in run.experiments for point in one.points]
+
+
+def test_fio_2_counts_bytes_in_kib(tmp_path: Path) -> None:
+    (point,) = points(json.dumps(FIO_2), tmp_path)
+    assert point.bytes == 160_000 * 1024
+    assert point.throughput.value == 16_000 * 1024
+
+
+def test_fio_2s_text_is_read(tmp_path: Path) -> None:
+    (point,) = points(FIO_2_TEXT, tmp_path)
+    assert point.throughput.value == 40_960 * 1024
+    assert point.details["printed"]["iops"] == 10_240
+    assert point.latency_ns is not None
+    assert point.latency_ns.mean == pytest.approx(97_000)
+
+
+def test_a_logs_marks_at_the_beginnings_of_lines_are_left_out(tmp_path: Path) -> None:
+    (point,) = points(FIO_IN_A_LOG, tmp_path)
+    assert point.throughput.value == pytest.approx(52.4e6)
+
+
+def test_sysbench_is_read_behind_other_words_on_its_line(tmp_path: Path) -> None:
+    (point,) = points(SYSBENCH_MEMORY, tmp_path)
+    assert point.throughput.value == 100 * 2**20
+
+
+def test_sysbenchs_transactions_have_their_latency(tmp_path: Path) -> None:
+    (point,) = points(SYSBENCH_SQL, tmp_path)
+    assert (point.throughput.value, point.parameters["threads"]) == (1000, 16)
+    assert point.latency_ns is not None
+    assert point.latency_ns.p99 == pytest.approx(20e6)
+
+
+def test_netperfs_values_between_commas_are_read(tmp_path: Path) -> None:
+    (point,) = points(NETPERF, tmp_path)
+    assert point.throughput.value == 2000
+    assert point.latency_ns is not None
+    assert point.latency_ns.mean == pytest.approx(499_500)
+    assert point.latency_ns.p99 == pytest.approx(590_000)
+
+
+def test_bandwidthtests_megabytes_are_of_two_to_the_twentieth_bytes(tmp_path: Path) -> None:
+    up, down = points(CUDA, tmp_path)
+    assert up.throughput.value == 8192 * 2**20
+    assert up.throughput.value == pytest.approx(33_554_432 / 0.00391, rel=2e-3), "by the size and time beside it"
+    assert down.throughput.value == 9.5e9
+    assert (up.parameters["operation"], up.parameters["memory"]) == ("host-to-device", "pinned")
+
+
+def test_mlcs_curve_is_read_without_its_heading_and_with_notes(tmp_path: Path) -> None:
+    first, second = points(MLC, tmp_path)
+    assert (first.parameters["delay"], second.parameters["delay"]) == (0, 500)
+    assert first.throughput.value == 48e9
+
+
+def test_each_of_two_iperf3_summaries_is_a_test(tmp_path: Path) -> None:
+    assert [point.throughput.value for point in points(IPERF3, tmp_path)] == [9.41e9 / 8, 4.72e9 / 8]
+
+
+def test_clpeak_2s_xml_is_read_with_its_units(tmp_path: Path) -> None:
+    memory, up, latency, matrix = points(CLPEAK, tmp_path)
+    assert (memory.parameters["operation"], memory.throughput.value) == ("device-to-device", 400e9)
+    assert (up.parameters["operation"], up.throughput.value) == ("host-to-device", 12e9)
+    assert latency.latency_ns is not None
+    assert latency.latency_ns.mean == pytest.approx(90)
+    assert (matrix.throughput.value, matrix.throughput.unit) == (5e12, "FLOP/s")
+
+
+def test_heads_in_a_comment_above_figures_are_heads(tmp_path: Path) -> None:
+    first, _ = points(IMB, tmp_path)
+    assert first.throughput.value == 20e6
+    assert first.latency_ns is not None
+    assert first.latency_ns.mean == pytest.approx(51_200)
+    assert [point.throughput.value for point in points(OSU, tmp_path)] == [200e6, 400e6]
+
+
+def test_the_figures_at_the_end_of_dlios_log_are_read(tmp_path: Path) -> None:
+    two, four = points(DLIO, tmp_path)
+    assert (two.parameters["accelerators"], four.parameters["accelerators"]) == (2, 4)
+    assert two.details["au_dlio"] == pytest.approx(0.9)
+    assert two.throughput.value == pytest.approx(2520 * 2**20)
+    assert (two.details["passes"], four.details["passes"]) == (True, False)
+
+
+def test_a_range_of_block_sizes_is_no_block_size(tmp_path: Path) -> None:
+    (point,) = points(FIO_RANGE, tmp_path)
+    assert "bs" not in point.parameters
+
+
+def test_heads_without_one_above_the_labels_stand_above_their_figures(tmp_path: Path) -> None:
+    found = points(NO_HEAD_ABOVE_LABELS, tmp_path)
+    assert sorted(one.throughput.value for one in found if one.throughput.unit == "bytes/s") == [
+        2139e6, 2221e6, 2355e6, 2482e6,
+    ]  # fmt: skip
+
+
+def test_a_share_is_shown_in_percent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "table.md"
+    path.write_text(SHARES)
+    main(["audit", str(path), "--all"])
+    shown = capsys.readouterr().out
+    assert "90.0 %" in shown
+    assert "45.0 %" in shown
