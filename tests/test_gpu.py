@@ -42,7 +42,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("driver")
     library = folder / "libcuda.so.1"
     subprocess.run([compiler, "-shared", "-fPIC", "-o", library, FAKE, "-ldl"], check=True)
-    for name in ("libnvidia-ml.so.1", "libnvrtc.so.13"):
+    for name in ("libnvidia-ml.so.1", "libnvrtc.so.13", "libcufile.so.0"):
         shutil.copy(library, folder / name)
     return folder
 
@@ -107,7 +107,7 @@ def test_without_its_management_library_a_gpu_is_still_found(driver: Path) -> No
 def test_without_any_driver_all_that_was_looked_for_is_named() -> None:
     found = surveyed(Path("/nonexistent"))
     assert [one["name"] for one in found["looked_for"]][1:] == [
-        "libcuda.so.1", "libnvidia-ml.so.1", "libnvrtc.so.13",
+        "libcuda.so.1", "libnvidia-ml.so.1", "libnvrtc.so.13", "libcufile.so.0",
     ]  # fmt: skip
     assert found["cuda"] == [] and found["opencl"] == []
 
@@ -231,6 +231,29 @@ def test_bandwidth_copies_launches_and_latency_are_measured(capsys: pytest.Captu
             assert unit in {"", point.throughput.unit}
 
 
+@pytest.mark.usefixtures("pocl")
+def test_a_file_is_loaded_from_storage(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    words = ("load", "--path", str(tmp_path), "--size", "8M", "--block", "1M,2M")
+    run = run_of(capsys, *words)
+    (result,) = run.experiments
+    rates: dict[Any, float] = {}
+    for point in result.points:
+        given = {**result.fixed, **point.parameters}
+        assert point.details["verification"] == "passed", given
+        assert point.throughput.unit == "bytes/s" and point.throughput.value > 0
+        rates[given["part"], given["access"], given["block"]] = point.throughput.value
+    assert len(rates) == 14, "whole and read by three ways, and the copy, by two blocks"
+    (bound,) = [one for one in result.ceilings if one.metric == "gpu_load/direct/1048576/2/1/cpu"]
+    slower = min(rates["read", "direct", 1 << 20], rates["copy", "direct", 1 << 20])
+    assert bound.value == pytest.approx(slower) and "the slower of reading alone" in bound.formula
+    assert not list(tmp_path.iterdir()), "the data file goes with the run"
+
+
+def test_a_block_beyond_its_file_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["gpu", "load", "--on", "cpu", "--path", str(tmp_path), "--size", "1M", "--block", "8M"]) == 2
+    assert "use --size 8MiB or more" in capsys.readouterr().err
+
+
 def test_without_a_gpu_the_command_says_what_it_looked_for(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -316,6 +339,52 @@ def test_cuda_is_measured_verified_and_released(
         assert details["clock_hz"] == 949e6 and details["power_w"] == 61.5
         assert details["slowed_by"] == "heat (software), power cap"
     assert left == ""
+
+
+def test_cuda_loads_from_storage_and_releases(driver: Path, tmp_path: Path) -> None:
+    words = ("load", "--path", str(tmp_path), "--size", "8M", "--block", "1M")
+    done, left = by_cuda(driver, tmp_path, *words)
+    assert done.returncode in {0, 3}, done.stderr
+    (result,) = from_json(done.stdout).experiments
+    assert len(result.points) == 7 and left == ""
+    for point in result.points:
+        assert point.details["verification"] == "passed", point.parameters
+        assert point.details["interface"] == "CUDA"
+
+
+def test_gpudirect_storage_is_named_and_used_where_it_is(driver: Path, tmp_path: Path) -> None:
+    assert "through the host's memory" in says(surveyed(driver), "libcufile.so.0")
+    words = ("--access", "gds", "--path", str(tmp_path), "--part", "whole", "--size", "8M", "--block", "1M")
+    done, left = by_cuda(driver, tmp_path, *words)
+    assert done.returncode in {0, 3}, done.stderr
+    (point,) = from_json(done.stdout).experiments[0].points
+    assert point.details["verification"] == "passed" and point.details["nvidia_fs"] is False
+    assert "gds_through_host" in {note.code for note in point.notes} and left == ""
+
+
+@pytest.mark.parametrize(
+    ("plan", "why"),
+    [
+        ("cuFileDriverOpen:5001", "its driver is not initialized"),
+        ("cuFileHandleRegister@1:5008", "this file or filesystem is not supported; use --access direct"),
+        ("cuFileBufRegister@3:5009", "this GPU is not supported"),
+        ("cuFileRead@4:5010", "nvidia-fs failed"),
+        ("cuFileBufRegister@2:5011", "CUDA error 5011"),
+    ],
+)
+def test_what_cufile_refuses_is_one_line_and_leaves_nothing(driver: Path, tmp_path: Path, plan: str, why: str) -> None:
+    words = ("--access", "gds", "--path", str(tmp_path), "--part", "whole", "--size", "8M", "--block", "1M")
+    done, left = by_cuda(driver, tmp_path, *words, HWDYNO_FAKE_FAIL=plan)
+    assert why in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr and left == ""
+
+
+def test_without_cufile_the_remedy_is_named(driver: Path, tmp_path: Path) -> None:
+    for name in ("libcuda.so.1", "libnvidia-ml.so.1", "libnvrtc.so.13"):
+        shutil.copy(driver / name, tmp_path)
+    words = ("--access", "gds", "--path", str(tmp_path), "--part", "whole", "--size", "8M", "--block", "1M")
+    done, _ = by_cuda(tmp_path, tmp_path, *words)
+    assert "GPUDirect Storage is not installed" in done.stderr and "use --access direct" in done.stderr
 
 
 @pytest.mark.parametrize(

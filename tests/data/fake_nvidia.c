@@ -1,4 +1,4 @@
-/* NVIDIA's driver, management library and compiler with one GPU, for tests: kernels run on the processor. Facts come
+/* NVIDIA's driver, management library, compiler and cuFile with one GPU, for tests: kernels run on the processor. Facts come
  * from the environment, and any call fails on demand.
  *
  * HWDYNO_FAKE_FAIL="FUNCTION:STATUS" makes every call of a function return a status, "FUNCTION@N:STATUS" its n-th
@@ -6,6 +6,7 @@
  * not released. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -33,8 +34,8 @@ static int fact(const char *name, int otherwise) {
 }
 
 /* What is made and not released. */
-enum { CONTEXT, MEMORY, PINNED, STREAM, EVENT, MODULE, PROGRAM, MANAGEMENT, KINDS };
-static const char *NAMES[KINDS] = {"context", "memory", "pinned", "stream", "event", "module", "program", "management"};
+enum { CONTEXT, MEMORY, PINNED, STREAM, EVENT, MODULE, PROGRAM, MANAGEMENT, FILES, ROOMS, KINDS };
+static const char *NAMES[KINDS] = {"context", "memory", "pinned", "stream", "event", "module", "program", "management", "file", "room"};
 static int live[KINDS];
 static void made(int kind, int by) { __atomic_add_fetch(&live[kind], by, __ATOMIC_RELAXED); }
 
@@ -235,3 +236,35 @@ int nvmlDeviceGetTemperature(void *device, unsigned which, unsigned *into) { FAI
 int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, uint64_t *into) { FAILS; (void)device; *into = fact("HWDYNO_FAKE_REASONS", 0x1 | 0x4 | 0x20); return 0; }
 int nvmlDeviceGetEccMode(void *device, unsigned *now, unsigned *then) { FAILS; (void)device; *now = *then = 1; return 0; }
 int nvmlDeviceGetMigMode(void *device, unsigned *now, unsigned *then) { FAILS; (void)device; (void)now; (void)then; return fact("HWDYNO_FAKE_MIG", 0) ? (*now = *then = 1, 0) : 3; }
+
+/* libcufile: memory of the device is the processor's */
+struct answer { int status, of_driver; };
+struct description { int kind; union { int descriptor; void *handle; } of; const void *operations; };
+#define ANSWERS                                             \
+    static int calls;                                       \
+    int status = failed(__func__, &calls);                  \
+    if (status) return (struct answer){status, status}
+
+struct answer cuFileDriverOpen(void) { ANSWERS; return (struct answer){0, 0}; }
+struct answer cuFileHandleRegister(void **handle, struct description *given) {
+    ANSWERS;
+    if (given->kind != 1) return (struct answer){5022, 0};
+    *handle = (void *)(intptr_t)(given->of.descriptor + 1);
+    made(FILES, 1);
+    return (struct answer){0, 0};
+}
+void cuFileHandleDeregister(void *handle) { (void)handle; made(FILES, -1); }
+struct answer cuFileBufRegister(const void *memory, size_t bytes, int flags) { ANSWERS; (void)memory, (void)bytes, (void)flags; made(ROOMS, 1); return (struct answer){0, 0}; }
+struct answer cuFileBufDeregister(const void *memory) { (void)memory; made(ROOMS, -1); return (struct answer){0, 0}; }
+ssize_t cuFileRead(void *handle, void *memory, size_t bytes, off_t from, off_t at) {
+    static int calls;
+    int status = failed(__func__, &calls);
+    if (status) return -status;
+    /* The descriptor may be of direct access, which the memory of this device is not aligned for. */
+    char path[64], *part = (char *)memory + at;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", (int)((intptr_t)handle - 1));
+    int file = open(path, O_RDONLY);
+    ssize_t moved = pread(file, part, bytes, from);
+    close(file);
+    return moved;
+}

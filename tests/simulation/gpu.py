@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hwdyno.ceilings.links import pcie
-from hwdyno.machine import CudaDevice, GpuDrivers, Machine
+from hwdyno.machine import Cpu, CudaDevice, GpuDrivers, Machine
 from hwdyno.statistics import interval
 from hwdyno.words import ExperimentResult, Measurement, Parameters
 from made_experiment import made_experiment
@@ -15,6 +15,7 @@ from made_experiment import made_experiment
 NOISE = 0.01
 USABLE = 0.87
 """Of a link's rate, after the headers of its packets."""
+PROCESSORS = 8
 BLOCKS = (64 << 10, 1 << 20, 64 << 20)
 
 
@@ -35,6 +36,15 @@ class Gpu:
     both: float
     """Times one way that both ways carry."""
     slowed_by: str = ""
+    read: float = 2e9
+    """What its storage reads alone, bytes/s."""
+    copy: float = 8e9
+    """What its host copies to it alone, bytes/s."""
+    overlap: float = 1.0
+    """Share of the shorter part's time that is saved when both run at once."""
+    buffers: int = 2
+    busy: float = 0.3
+    """Share of the processors' time while it loads."""
 
     @classmethod
     def random(cls, seed: int, **planted: Any) -> Gpu:
@@ -51,6 +61,20 @@ class Gpu:
             planted["clock_hz"] = boost_hz * planted.pop("clock")
         return cls(seed=seed, **{**healthy, **planted})
 
+    def loads(self) -> ExperimentResult:
+        """Loads from storage, and their parts alone."""
+        in_turn_s, slower_s = 1 / self.read + 1 / self.copy, 1 / min(self.read, self.copy)
+        rates = {
+            "whole": 1 / (in_turn_s - self.overlap * (in_turn_s - slower_s)),
+            "read": self.read,
+            "copy": self.copy,
+        }
+        points = [self._point(rate, "bytes/s", part=part, access="direct") for part, rate in rates.items()]
+        used = {"process_cpu_user_s": self.busy * PROCESSORS, "process_cpu_system_s": 0.0}
+        points = [replace(point, counters=used) for point in points]
+        fixed: Parameters = {"on": "gpu", "block": 8 << 20, "buffers": self.buffers, "readers": 1}
+        return made_experiment("gpu.load", "gpu", "?", "block", "gpu_load", tuple(points), fixed=fixed)
+
     def machine(self) -> Machine:
         """What its driver states."""
         stated = CudaDevice(
@@ -58,7 +82,7 @@ class Gpu:
             memory_clock_max_hz=1.2e9, memory_bus_bits=5120, l2_bytes=40 << 20, link_generation=1,
             link_lanes=self.link[1], link_generation_max=self.generation, link_lanes_max=self.lanes,
         )  # fmt: skip
-        return Machine(gpu_drivers=GpuDrivers(cuda=(stated,)))
+        return Machine(gpu_drivers=GpuDrivers(cuda=(stated,)), cpu=Cpu(threads=PROCESSORS))
 
     def peaks(self) -> ExperimentResult:
         """Arithmetic by precision."""

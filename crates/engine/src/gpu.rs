@@ -2,6 +2,7 @@
 //! the arithmetic that proves results.
 
 pub mod arithmetic;
+pub mod source;
 mod watch;
 
 use crate::clock::now_ns;
@@ -92,7 +93,8 @@ pub struct Passes {
     /// The shortest on the device, ns.
     pub best_ns: u64,
     interrupted: bool,
-    cpu: CpuTime,
+    /// Of the thread that made them; other threads of the work are added to it.
+    pub cpu: CpuTime,
     samples: Samples,
     watched: Vec<Moment>,
 }

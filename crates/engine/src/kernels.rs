@@ -8,6 +8,7 @@ mod gpu_bandwidth;
 mod gpu_flops;
 mod gpu_latency;
 mod gpu_launch;
+mod gpu_load;
 mod gpu_transfer;
 mod idle;
 mod memory_bandwidth;
@@ -40,6 +41,7 @@ pub static TABLE: &[&dyn Entry] = &[
     &gpu_flops::GpuFlops,
     &gpu_latency::GpuLatency,
     &gpu_launch::GpuLaunch,
+    &gpu_load::GpuLoad,
     &gpu_transfer::GpuTransfer,
     &idle::Idle,
     &memory_bandwidth::MemoryBandwidth,

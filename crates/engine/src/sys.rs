@@ -6,6 +6,7 @@ pub mod apart;
 pub mod beneath;
 pub mod cache_line;
 pub mod cuda;
+pub mod cufile;
 pub mod datagrams;
 pub mod device;
 mod driver;

@@ -20,6 +20,7 @@ KEYED: dict[str, Callable[[str, Mapping[str, Scalar]], bool]] = {
     "copies/": network.applies_copies,
     gpu.PEAK: gpu.applies,
     gpu.MEMORY: gpu.applies,
+    gpu.LOADED: gpu.applies_to_load,
     inference.TOKENS: inference.applies,
     inference.FILE_READ: inference.applies_to_load,
     inference.CACHED_IMAGES: inference.applies_to_images,

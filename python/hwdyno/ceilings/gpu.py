@@ -17,13 +17,15 @@ from hwdyno.ceilings.links import PCIE_GT_S, pcie
 from hwdyno.ceilings.named import HOST_COPY
 from hwdyno.machine import CudaDevice, Machine
 from hwdyno.units import format_bytes_s, format_value, number_at, plural
-from hwdyno.words import Ceiling
+from hwdyno.words import Ceiling, ExperimentResult, Measurement, Parameters, Run
 
 PEAKS = Path(__file__).with_name("gpu-peaks.csv")
 PEAK = "gpu_peak/"
 """Begins the metric of a peak, which goes on with engine and precision: ``gpu_peak/vector/single``."""
 MEMORY = "gpu_memory/"
 """Begins the metric of the memory's bandwidth, which goes on with the bytes of the last cache."""
+LOADED = "gpu_load/"
+"""Begins the metric of the slower part of a load, which goes on with how the file was read and the block's bytes."""
 BEYOND_CACHE = 4
 """Arrays of this many times the last cache are read from memory."""
 _VECTOR = {"fp32": "single", "fp64": "double"}
@@ -141,3 +143,62 @@ def _link(gpu: CudaDevice) -> Iterator[Ceiling]:
         rate = pcie(generation, lanes)
         (made,) = (replace(one, metric=HOST_COPY) for one in rate.ceilings()[:1])
         yield replace(made, label=f"{made.label} of {gpu.name}")
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Loads of one file to a GPU by one way of reading, block and number of buffers, and their parts alone."""
+
+    whole: Measurement
+    read: Measurement
+    copy: Measurement
+    given: Parameters
+
+    @property
+    def slower(self) -> float:
+        """The rate of the slower part alone, bytes/s: what reading and copying at once reach at most."""
+        return min(self.read.throughput.value, self.copy.throughput.value)
+
+    @property
+    def in_turn(self) -> float:
+        """The rate of a load that reads and copies each block in turn, bytes/s: the times of the parts add up."""
+        return 1 / (1 / self.read.throughput.value + 1 / self.copy.throughput.value)
+
+
+def loads_of(result: ExperimentResult) -> Iterator[Load]:
+    """Each load of which both parts were measured alone, on the same block; a copy has no way of reading."""
+    found: dict[tuple[Any, ...], dict[str, Measurement]] = {}
+    copies: dict[tuple[Any, ...], Measurement] = {}
+    for point in result.points:
+        given = {**result.fixed, **point.parameters}
+        part, at = str(given.get("part")), tuple(given.get(name) for name in ("block", "buffers", "on"))
+        if point.validity == "invalid" or point.throughput.value <= 0:
+            continue
+        if part == "copy":
+            copies[at] = point
+        else:
+            found.setdefault((*at, given.get("access"), given.get("readers")), {})[part] = point
+    for key, parts in found.items():
+        copy = copies.get(key[:3])
+        if copy is not None and {"whole", "read"} <= set(parts):
+            given = {**result.fixed, **parts["whole"].parameters}
+            yield Load(parts["whole"], parts["read"], copy, given)
+
+
+def of_parts(run: Run, result: ExperimentResult) -> Iterator[Ceiling]:
+    """The slower part of each load, as the same run measured it alone."""
+    for load in loads_of(result):
+        read, copy = (format_bytes_s(one.throughput.value) for one in (load.read, load.copy))
+        formula = f"the slower of reading alone ({read}) and copying alone ({copy})"
+        metric = LOADED + "/".join(str(load.given.get(name)) for name in _OF_LOAD)
+        source = "each part measured in turn with the loads"
+        yield Ceiling(metric, "reference", load.slower, "bytes/s", formula, source, "slower part alone")
+
+
+_OF_LOAD = ("access", "block", "buffers", "readers", "on")
+
+
+def applies_to_load(metric: str, parameters: Mapping[str, Any]) -> bool:
+    """Whether the parts of a load bound a measurement: the load of that way of reading, block and buffers."""
+    same = "/".join(str(parameters.get(name)) for name in _OF_LOAD)
+    return parameters.get("part") == "whole" and metric.removeprefix(LOADED) == same

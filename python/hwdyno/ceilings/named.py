@@ -114,7 +114,7 @@ def applies(metric: str, parameters: Mapping[str, Any]) -> bool:
     if metric == LINE:
         return not is_loopback(path)
     if metric == HOST_COPY:
-        return "host" in operation
+        return "host" in operation or ("access" in parameters and parameters.get("part") in {"whole", "copy"})
     return operation == "device-to-device" and "p2p" not in path
 
 

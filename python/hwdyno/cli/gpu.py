@@ -1,4 +1,4 @@
-"""``hwdyno gpu``: a GPU's arithmetic, memory, copies and launches, through CUDA or OpenCL."""
+"""``hwdyno gpu``: a GPU's arithmetic, memory, copies, loading and launches, through CUDA or OpenCL."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hwdyno.hosts import Host
     from hwdyno.plan import Plan
 
-KERNELS = ("gpu_flops", "gpu_bandwidth", "gpu_transfer", "gpu_latency", "gpu_launch")
+KERNELS = ("gpu_flops", "gpu_bandwidth", "gpu_transfer", "gpu_latency", "gpu_launch", "gpu_load")
 DEVICE = "axis_on"
 UNSEEN = "No figure of hwdyno gpu has been checked on a real GPU yet, neither through CUDA nor through OpenCL"
 """Is said before a GPU is measured, until a record of one is in the documentation."""
@@ -27,8 +27,8 @@ HELP = Help(
     options=("on", "precision", "operation", "array", "memory", "block", "runtime", "profile", "dry-run"),
     examples=(
         "hwdyno gpu",
-        "hwdyno gpu peaks --on cpu",
         "hwdyno gpu --operation triad,copy --array 1M..1G",
+        "hwdyno gpu load --path .",
     ),
 )
 
@@ -41,7 +41,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="EXPERIMENT",
         help="experiments (default: the axes that are given, or the usual experiments)",
     )
-    add_axes(parser, KERNELS, leave_out={"cpus", "seed"}, resource="gpu")
+    add_axes(parser, KERNELS, leave_out={"cpus", "seed", "path"}, resource="gpu")
     common.add_options(parser)
     elsewhere.add_option(parser)
 

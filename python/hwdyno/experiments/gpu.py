@@ -1,10 +1,11 @@
-"""GPU experiments: peaks by precision, bandwidth by array size, copies by block size, launch and memory latency."""
+"""GPU experiments: peaks by precision, bandwidth by array size, copies by block size, loading from storage, latency."""
 
 from __future__ import annotations
 
 from hwdyno.experiments import Experiment
 from hwdyno.sweep import Sweep, powers
-from hwdyno.words import CeilingClass
+from hwdyno.units import format_size
+from hwdyno.words import CeilingClass, Declaration, Parameters
 
 _CEILINGS: tuple[CeilingClass, ...] = ("physical", "rated")
 # A driver compiles its kernels before the first reading.
@@ -59,6 +60,35 @@ TRANSFER = Experiment(
     ceilings=_CEILINGS,
     needs=("instructions", "gpu"),
     setup_s=_COMPILE_S,
+)
+
+
+def too_large(kernel: Declaration, point: Parameters) -> str | None:
+    """A block that the file has no room for."""
+    block, size = point.get("block"), point.get("size")
+    if isinstance(block, int) and isinstance(size, int) and size < block:
+        room = format_size(block).replace(" ", "")
+        return f"a block of {format_size(block)} does not fit into {format_size(size)}; use --size {room} or more"
+    return None
+
+
+LOAD = Experiment(
+    name="gpu.load",
+    asks="Storage to GPU by block size",
+    kernel="gpu_load",
+    load="block",
+    sweep=Sweep(part=("whole", "read"), access=("direct", "read", "mmap"), block=powers(256 << 10, 64 << 20))
+    + Sweep(part="copy", access="direct", block=powers(256 << 10, 64 << 20)),
+    quick=Sweep(part=("whole", "read"), access=("direct", "read", "mmap"), block=8 << 20)
+    + Sweep(part="copy", access="direct", block=8 << 20),
+    base=Sweep(part=("whole", "read", "copy"), access="direct", block="8MiB"),
+    fixed={"on": "gpu", "buffers": 2, "readers": 1},
+    ceilings=_CEILINGS,
+    needs=("data_file", "instructions", "gpu"),
+    setup_s=_COMPILE_S,
+    check=too_large,
+    # It writes a file, which the other questions about a GPU do not need.
+    default=False,
 )
 
 LAUNCH = Experiment(

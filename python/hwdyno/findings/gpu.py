@@ -1,10 +1,10 @@
-"""Why a GPU stays below its ceilings, by what was sampled and measured: its clock, its link, the host's memory."""
+"""Why a GPU stays below its ceilings, by what was sampled and measured: its clock, link, host memory and storage."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hwdyno.ceilings.gpu import the_gpu
+from hwdyno.ceilings.gpu import Load, loads_of, the_gpu
 from hwdyno.ceilings.links import PCIE_GT_S, pcie
 from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, apart, as_number, percent, quantity
@@ -19,6 +19,16 @@ SLOWER = 0.9
 """Pageable memory below this share of pinned memory's rate."""
 BOTH = 1.2
 """Both ways at once carry at least so many times one way, if each way has an engine of its own."""
+AT_PART = 0.9
+"""A load from this share of the slower part's rate on is as fast as that part lets it be."""
+FASTER = 1.25
+"""The other part must be this many times faster, to say that it waits."""
+OVERLAP = 0.5
+"""Below this share of the time that overlapping could save, the parts count as done in turn."""
+WORTH = 1.2
+"""In turn, a load must take so many times the slower part's time at least: with less nothing could be seen."""
+BUSY = 0.9
+"""Share of the processors' time from which they are the limit."""
 LEAST_BYTES = 1 << 20
 """Smaller copies take the time of a call, whatever they go through."""
 
@@ -116,6 +126,82 @@ def gpu_one_way(case: Case) -> Verdict | None:
     )
 
 
+def gpu_load_waits(case: Case) -> Verdict | None:
+    """A load is as fast as its slower part, and the other part waits for it."""
+    found = [one for one in loads_of(case.result) if one.whole.throughput.value >= AT_PART * one.slower]
+    found = [one for one in found if _ratio(one) >= FASTER or _ratio(one) <= 1 / FASTER]
+    if not found:
+        return None
+    load = max(found, key=lambda one: one.whole.throughput.value)
+    is_storage = load.read.throughput.value < load.copy.throughput.value
+    slow, fast = ("reading", "copying") if is_storage else ("copying", "reading")
+    one, other = (load.read, load.copy) if is_storage else (load.copy, load.read)
+    waits = "The copy to the GPU waits for storage" if is_storage else "Storage waits for the copy to the GPU"
+    remedy = "More reads at once may be faster" if is_storage else "Larger blocks and a wider link may be faster"
+    tried = {"readers": "1,2,4", "buffers": "8"} if is_storage else {"block": "1M..64M"}
+    return Verdict(
+        "info",
+        f"{waits} ({_named(load)}): loading reaches {quantity(load.whole.throughput)}, {slow} alone "
+        f"{quantity(one.throughput)}, {fast} alone {quantity(other.throughput)}.",
+        {"load": load.whole.throughput.value, "read": load.read.throughput.value, "copy": load.copy.throughput.value},
+        f"{remedy}: {_again(case, load, **tried)}",
+        weight=other.throughput.value / one.throughput.value,
+    )
+
+
+def gpu_load_in_turn(case: Case) -> Verdict | None:
+    """Reading and copying at once take about as long as one after the other."""
+    found = []
+    for load in loads_of(case.result):
+        in_turn_s, slower_s, took_s = 1 / load.in_turn, 1 / load.slower, 1 / load.whole.throughput.value
+        overlap = (in_turn_s - took_s) / (in_turn_s - slower_s)
+        part = min((load.read, load.copy), key=lambda one: one.throughput.value)
+        if in_turn_s >= WORTH * slower_s and overlap < OVERLAP and apart(load.whole.throughput, part.throughput):
+            found.append((overlap, load))
+    if not found:
+        return None
+    overlap, load = min(found, key=lambda one: one[0])
+    busy = _processors(case, load)
+    if load.given.get("buffers") == 1:
+        cause, tried = "there is one buffer", {"buffers": "1,2,4"}
+    elif busy is not None and busy >= BUSY:
+        cause, tried = f"both need the processors, which are {percent(busy)} busy", {"access": "direct,read"}
+    else:
+        cause, tried = "limit not identified", {"buffers": "2,4,8"}
+    return Verdict(
+        "warning",
+        f"Reading and copying do not overlap ({_named(load)}): {cause}. Loading reaches "
+        f"{quantity(load.whole.throughput)}, the slower part alone {quantity(load.slower, 'bytes/s')}.",
+        {"overlap": overlap, "in_turn": load.in_turn, "slower": load.slower, "processors_busy": busy},
+        f"Compare with {_again(case, load, **tried)}",
+        weight=load.slower / load.whole.throughput.value,
+    )
+
+
+def _ratio(load: Load) -> float:
+    return load.copy.throughput.value / load.read.throughput.value
+
+
+def _named(load: Load) -> str:
+    return f"{load.given.get('access')}, {format_size(as_number(load.given.get('block')) or 0)}"
+
+
+def _again(case: Case, load: Load, **changes: str) -> str:
+    given = {"part": "whole,read,copy", "access": str(load.given.get("access"))}
+    given |= {name: str(load.given.get(name)) for name in ("block", "buffers", "readers", "on")}
+    return case.named("gpu", **{**given, **changes})
+
+
+def _processors(case: Case, load: Load) -> float | None:
+    """Share of the processors' time that hwdyno and the driver took while a load was timed; none where unknown."""
+    counters = load.whole.counters
+    used = [counters.get(f"process_cpu_{kind}_s") for kind in ("user", "system")]
+    known = [one for one in used if one is not None]
+    if len(known) < 2 or not case.threads or load.whole.elapsed_s <= 0:
+        return None
+    return sum(known) / (load.whole.elapsed_s * case.threads)
+
+
 def _copies(case: Case) -> Iterator[tuple[str, float, str, Measurement]]:
     """Way, block, memory and point of each valid copy between host and GPU that is large enough to count."""
     for point in case.result.points:
@@ -139,5 +225,9 @@ RULES = (
         Applies(kernels=("gpu_transfer",), needs=("details.link_lanes",), machine=("gpu_drivers.cuda",)),
     ),
     Rule("gpu_pageable", "experiment", gpu_pageable, Applies(kernels=("gpu_transfer",), needs=("parameters.memory",))),
+    Rule("gpu_load_waits", "experiment", gpu_load_waits, Applies(kernels=("gpu_load",), needs=("parameters.part",))),
+    Rule(
+        "gpu_load_in_turn", "experiment", gpu_load_in_turn, Applies(kernels=("gpu_load",), needs=("parameters.part",))
+    ),
     Rule("gpu_one_way", "experiment", gpu_one_way, Applies(kernels=("gpu_transfer",), needs=("parameters.operation",))),
 )

@@ -24,10 +24,17 @@ RESOURCE = Resource(
             kernels=("gpu_transfer",),
             where={"operation": "host-to-device", "memory": "pinned"},
         ),
+        Figure(
+            title="storage to GPU ({access})",
+            unit="bytes/s",
+            kernels=("gpu_load",),
+            where={"part": "whole"},
+        ),
         Figure(title="FP64 peak", unit="FLOP/s", kernels=("gpu_flops",), where={"precision": "double"}),
     ),
     ceilings=gpu.of_machine,
     why_no_ceiling=gpu.why_none,
+    derived={"gpu_load": gpu.of_parts},
     limits=("the clock under this load", "the power cap", "the memory's channels", "the time of a launch"),
     # The device computes; of an OpenCL driver of the processor the host's processors do.
     client="by_rule",

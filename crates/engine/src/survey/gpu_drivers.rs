@@ -8,7 +8,8 @@ use serde_json::{json, Map, Value};
 
 use super::scan::Survey;
 use crate::sys::cuda::nvrtc;
-use crate::sys::{apart, nvidia, opencl};
+use crate::sys::library::candidates;
+use crate::sys::{apart, cufile, nvidia, opencl};
 
 /// A driver that starts a sleeping GPU takes a second or two.
 const LIMIT: Duration = Duration::from_secs(8);
@@ -34,19 +35,29 @@ fn look() -> Value {
         libraries.push(library(nvidia::CUDA, false, "not installed"));
         libraries.push(library(nvidia::NVML, is_there(nvidia::NVML), "not asked without the driver's interface"));
     }
-    libraries.push(compiler());
+    libraries.extend(toolkit_libraries());
     found["looked_for"] = json!(libraries);
     found
 }
 
-/// NVRTC, which compiles the kernels for CUDA.
-fn compiler() -> Value {
-    let candidates = nvrtc::candidates();
-    let here = candidates.iter().find(|path| path.is_absolute() || is_there(&path.to_string_lossy()));
-    let name = here.or(candidates.first()).and_then(|path| path.file_name()).unwrap_or_default();
-    let says =
-        if here.is_some() { "compiles kernels for CUDA" } else { "not installed; pip install nvidia-cuda-nvrtc" };
-    library(&name.to_string_lossy(), here.is_some(), says)
+/// NVIDIA's libraries beside the driver: by its files' names, what each does, and what to do where it is missing.
+fn toolkit_libraries() -> Vec<Value> {
+    let loads = if cufile::has_module() {
+        "reads storage to a GPU's memory directly (nvidia-fs is loaded)"
+    } else {
+        "nvidia-fs is not loaded: it reads storage through the host's memory"
+    };
+    let known: [(&[&str], &str, &str); 2] = [
+        (&nvrtc::NAMES, "compiles kernels for CUDA", "not installed; pip install nvidia-cuda-nvrtc"),
+        (&cufile::NAMES, loads, "not installed (GPUDirect Storage)"),
+    ];
+    let look = |(names, does, without): (&[&str], &str, &str)| {
+        let candidates = candidates(names);
+        let here = candidates.iter().find(|path| path.is_absolute() || is_there(&path.to_string_lossy()));
+        let name = here.or(candidates.first()).and_then(|path| path.file_name()).unwrap_or_default();
+        library(&name.to_string_lossy(), here.is_some(), if here.is_some() { does } else { without })
+    };
+    known.into_iter().map(look).collect()
 }
 
 fn library(name: &str, found: bool, says: &str) -> Value {
@@ -114,10 +125,11 @@ mod tests {
     fn every_library_is_named_found_or_not() {
         let found = look();
         let names: Vec<_> = found["looked_for"].as_array().unwrap().iter().map(|one| one["name"].clone()).collect();
-        assert_eq!(names.len(), 4, "{found}");
+        assert_eq!(names.len(), 5, "{found}");
         assert!(names[0].as_str().unwrap().starts_with("libOpenCL.so"));
         assert_eq!(&names[1..3], [nvidia::CUDA, nvidia::NVML]);
         assert!(names[3].as_str().unwrap().starts_with("libnvrtc.so"));
+        assert!(names[4].as_str().unwrap().starts_with("libcufile.so"));
         assert!(found["looked_for"].as_array().unwrap().iter().all(|one| !one["says"].as_str().unwrap().is_empty()));
     }
 }

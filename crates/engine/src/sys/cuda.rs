@@ -285,6 +285,10 @@ impl Driver for Opened {
         unsafe { (self.functions.cuMemFree_v2)(buffer as u64) };
     }
 
+    fn address(&self, buffer: Handle) -> Result<Option<u64>, String> {
+        self.enter().map(|_| Some(buffer as u64))
+    }
+
     fn pinned(&self, _: Handle, bytes: usize) -> Result<(Handle, *mut u8), String> {
         let functions = self.enter()?;
         let mut address = null_mut();

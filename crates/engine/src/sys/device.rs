@@ -1,6 +1,7 @@
 //! A device that computes beside the processor, by whichever driver it is reached: `OpenCL`'s or CUDA's. What is made
 //! on it is released by itself, in any order that Rust allows.
 
+use std::marker::PhantomData;
 use std::ptr::null_mut;
 
 use super::cuda;
@@ -123,6 +124,29 @@ pub struct Buffer<'a> {
     bytes: usize,
 }
 
+impl Buffer<'_> {
+    /// Where it lies, for libraries beside the driver, whose context is this thread's from now on; none where the driver
+    /// has no such addresses.
+    ///
+    /// # Errors
+    /// What the driver refused.
+    pub fn address(&self) -> Result<Option<DeviceAddress<'_>>, String> {
+        Ok(self.driver.address(self.handle)?.map(|address| DeviceAddress {
+            address,
+            bytes: self.bytes,
+            of: PhantomData,
+        }))
+    }
+}
+
+/// The place of a buffer on its device, for as long as the buffer is there.
+#[derive(Clone, Copy)]
+pub struct DeviceAddress<'b> {
+    pub(super) address: u64,
+    pub(super) bytes: usize,
+    of: PhantomData<&'b ()>,
+}
+
 impl Drop for Buffer<'_> {
     fn drop(&mut self) {
         self.driver.release_buffer(self.handle);
@@ -188,6 +212,33 @@ pub struct Event<'a> {
     handle: Handle,
 }
 
+/// A copy to the device that was begun; it keeps the host's memory until it has ended, and is waited for when dropped.
+pub struct Write<'a, 'b> {
+    event: Event<'a>,
+    from: Option<&'b mut [u8]>,
+}
+
+impl<'b> Write<'_, 'b> {
+    /// Waits until it has ended: the host's memory, and how long it took on the device, ns, where that keeps time.
+    ///
+    /// # Errors
+    /// What the driver answered.
+    pub fn ended(mut self) -> Result<(&'b mut [u8], Option<u64>), String> {
+        self.event.wait()?;
+        let ns = self.event.ns();
+        Ok((self.from.take().unwrap_or_default(), ns))
+    }
+}
+
+impl Drop for Write<'_, '_> {
+    fn drop(&mut self) {
+        if self.from.is_some() {
+            // What it copied from may be gone after this.
+            let _ = self.event.wait();
+        }
+    }
+}
+
 /// Host memory that the driver mapped, for as long as its queue.
 pub struct Mapped<'a> {
     queue: &'a Queue<'a>,
@@ -228,6 +279,19 @@ impl<'a> Queue<'a> {
     pub fn write(&self, to: &Buffer<'_>, from: &[u8]) -> Result<Option<u64>, String> {
         assert!(from.len() <= to.bytes);
         self.copied(Way::ToDevice(to.handle, from.as_ptr(), from.len()))
+    }
+
+    /// Begins to copy all of `from` to the start of `to`, which goes on while the caller does something else.
+    ///
+    /// # Errors
+    /// What the driver refused.
+    pub fn begin_write<'b>(&self, to: &Buffer<'a>, from: &'b mut [u8]) -> Result<Write<'a, 'b>, String> {
+        assert!(from.len() <= to.bytes);
+        let way = Way::ToDevice(to.handle, from.as_ptr(), from.len());
+        let event = Event { handle: self.driver.copy(self.handle, way)?, driver: self.driver };
+        let begun = Write { event, from: Some(from) };
+        self.driver.flush(self.handle)?;
+        Ok(begun)
     }
 
     /// Copies the start of `from` over all of `to`; gives the time on the device, ns, where it keeps it.

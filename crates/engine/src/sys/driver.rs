@@ -25,9 +25,18 @@ pub(super) enum Way {
 pub(super) trait Driver: Send + Sync {
     fn queue(&self) -> Result<Handle, String>;
     fn finish(&self, queue: Handle) -> Result<(), String>;
+    /// Has the device begin with what it was given; most begin by themselves.
+    fn flush(&self, _: Handle) -> Result<(), String> {
+        Ok(())
+    }
     fn release_queue(&self, queue: Handle);
     fn buffer(&self, bytes: usize) -> Result<Handle, String>;
     fn release_buffer(&self, buffer: Handle);
+    /// Where the buffer lies for libraries beside the driver, whose context is this thread's then; none for a driver
+    /// that has no such addresses.
+    fn address(&self, _: Handle) -> Result<Option<u64>, String> {
+        Ok(None)
+    }
     fn pinned(&self, queue: Handle, bytes: usize) -> Result<(Handle, *mut u8), String>;
     fn release_pinned(&self, queue: Handle, buffer: Handle, address: *mut u8);
     /// A program and the function in it.

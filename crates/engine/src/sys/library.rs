@@ -1,6 +1,21 @@
 //! Shared libraries that are looked for while the engine runs, so that it neither needs nor links them.
 
 use std::ffi::{c_char, c_void, CStr, CString};
+use std::path::PathBuf;
+
+/// Names folders to look in first, by colons: where Python's packages have NVIDIA's libraries, for one.
+const FOLDERS: &str = "HWDYNO_LIBRARIES";
+/// Where NVIDIA's installer puts them.
+const INSTALLED: &str = "/usr/local/cuda/lib64";
+
+/// The files that may be one of NVIDIA's libraries beside the driver, those that are there by their path before those that
+/// the loader finds by their name; `names` are its own, the newest first.
+pub fn candidates(names: &[&str]) -> Vec<PathBuf> {
+    let folders = std::env::var(FOLDERS).unwrap_or_default();
+    let folders = folders.split(':').filter(|folder| !folder.is_empty()).chain([INSTALLED]);
+    let paths = folders.flat_map(|folder| names.iter().map(move |name| PathBuf::from(folder).join(name)));
+    paths.filter(|path| path.exists()).chain(names.iter().map(PathBuf::from)).collect()
+}
 
 /// A shared library that is loaded, and stays so until the process ends: drivers keep threads of their own.
 #[derive(Debug, Clone, Copy)]

@@ -157,6 +157,15 @@ impl FileMapping {
         })
     }
 
+    /// Copies from `at` in the mapping over all of `to`: its length, or minus EIO.
+    #[must_use]
+    pub fn read_to(&self, at: usize, to: &mut [u8]) -> i64 {
+        self.copy(at, to.len(), |mapped| {
+            // SAFETY: `copy` checked the range of the mapping, which no slice overlaps.
+            unsafe { std::ptr::copy_nonoverlapping(mapped.cast_const(), to.as_mut_ptr(), to.len()) };
+        })
+    }
+
     /// Copies `length` bytes from `from` in the region to `at` in the mapping, likewise.
     #[inline]
     #[must_use]

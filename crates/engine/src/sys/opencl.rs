@@ -53,6 +53,7 @@ functions! {
         fn clReleaseEvent(Handle) -> c_int;
         fn clEnqueueCopyBuffer(Handle, Handle, Handle, usize, usize, usize, c_uint, *const Handle, *mut Handle) -> c_int;
         fn clFinish(Handle) -> c_int;
+        fn clFlush(Handle) -> c_int;
     }
 }
 
@@ -275,6 +276,11 @@ impl Driver for Opened {
     fn finish(&self, queue: Handle) -> Result<(), String> {
         // SAFETY: the queue is open.
         checked("clFinish", unsafe { (self.functions.clFinish)(queue) })
+    }
+
+    fn flush(&self, queue: Handle) -> Result<(), String> {
+        // SAFETY: the queue is open.
+        checked("clFlush", unsafe { (self.functions.clFlush)(queue) })
     }
 
     fn release_queue(&self, queue: Handle) {

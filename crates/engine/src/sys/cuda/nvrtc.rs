@@ -3,12 +3,11 @@
 //! The kernels are written in `OpenCL` C; `dialect.cuh` gives CUDA C the same words.
 
 use std::ffi::{c_char, c_int, CStr, CString};
-use std::path::PathBuf;
 use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
 
 use crate::sys::driver::Handle;
-use crate::sys::library::{functions, Library};
+use crate::sys::library::{candidates, functions, Library};
 
 functions! {
     struct Nvrtc {
@@ -26,32 +25,21 @@ functions! {
 }
 
 /// What it is called, the newest first.
-const NAMES: [&str; 4] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"];
-/// Names folders to look in first, by colons: where Python's packages have it, for one.
-const FOLDERS: &str = "HWDYNO_LIBRARIES";
-/// Where NVIDIA's installer puts it.
-const INSTALLED: &str = "/usr/local/cuda/lib64";
+pub const NAMES: [&str; 4] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"];
 const DIALECT: &str = include_str!("dialect.cuh");
 
 static FOUND: OnceLock<Result<Nvrtc, String>> = OnceLock::new();
 
-/// The files that may be it, those that are there by their path before those that the loader finds by their name.
-pub fn candidates() -> Vec<PathBuf> {
-    let folders = std::env::var(FOLDERS).unwrap_or_default();
-    let folders = folders.split(':').filter(|folder| !folder.is_empty()).chain([INSTALLED]);
-    let paths = folders.flat_map(|folder| NAMES.map(|name| PathBuf::from(folder).join(name)));
-    paths.filter(|path| path.exists()).chain(NAMES.map(PathBuf::from)).collect()
-}
-
 /// The library, looked for once in a process.
 fn found() -> Result<&'static Nvrtc, String> {
     let found = FOUND.get_or_init(|| {
-        candidates().iter().find_map(|path| Library::open(&path.to_string_lossy()).and_then(Nvrtc::of).ok()).ok_or_else(
-            || {
+        candidates(&NAMES)
+            .iter()
+            .find_map(|path| Library::open(&path.to_string_lossy()).and_then(Nvrtc::of).ok())
+            .ok_or_else(|| {
                 let names = NAMES.join(", ");
                 format!("NVRTC is not installed (looked for {names}); pip install nvidia-cuda-nvrtc")
-            },
-        )
+            })
     });
     found.as_ref().map_err(Clone::clone)
 }

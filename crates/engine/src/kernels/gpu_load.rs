@@ -1,0 +1,458 @@
+//! How many bytes a second go from storage to a GPU: read into pinned buffers of the host, and copied from there.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{sync_channel, Receiver, SyncSender, TryRecvError};
+use std::sync::Mutex;
+use std::thread;
+
+use crate::clock::now_ns;
+use crate::cpu_time;
+use crate::declare::{choice, integer, required, INTERVAL_S, RUNTIME};
+use crate::gpu::source::{Access, Slot, Source, ALIGNED};
+use crate::gpu::{device, refused, Passes, DEVICE};
+use crate::histogram::Histogram;
+use crate::kernel::{Declaration, Error, Kernel, Stop};
+use crate::parameter::Role;
+use crate::reading::{CpuTime, Reading, Stream, Verdict};
+use crate::storage::results::counters::{Device as Disk, Snapshot};
+use crate::sys::cufile;
+use crate::sys::device::{Buffer, Device, Queue, Session, Write};
+use crate::sys::opencl::Fact;
+use crate::{parameters, words};
+
+/// See the module.
+pub struct GpuLoad;
+
+words! {
+    /// What is timed.
+    pub enum Part {
+        /// Reading and copying at once.
+        Whole = "whole",
+        /// From storage to the host's memory alone.
+        Read = "read",
+        /// From the host's memory to the device alone.
+        Copy = "copy",
+    }
+}
+
+parameters! {
+    /// What `gpu_load` takes.
+    pub struct Parameters {
+        path: PathBuf = required("the file"),
+        size: u64 = integer("bytes of the file that are loaded", "B", (4096, i64::MAX), 1 << 30),
+        part: Part = choice("what is timed: reading and copying at once, or one of them alone"),
+        access: Access = choice("how the file is read: past the page cache (direct), once through it, cold (read, mmap), or \
+            by GPUDirect Storage, without the host's buffers (gds)"),
+        block: u64 = integer("bytes of one read and of one copy", "B", (4096, 1 << 32), 8 << 20).role(Role::Size),
+        buffers: usize = integer("pinned buffers; with one, a block is read and copied in turn", "", (1, 64), 2),
+        readers: usize = integer("threads that read, each a block", "", (1, 64), 1),
+        on: String = DEVICE,
+        runtime: f64 = RUNTIME.default(0.3),
+        interval_s: f64 = INTERVAL_S,
+    }
+}
+
+/// Blocks on the device are kept until the end, as many as fit into this and at most so many, so that a buffer that was
+/// filled again too early is seen.
+const KEPT_BYTES: u64 = 64 << 20;
+const KEPT: u64 = 16;
+impl Kernel for GpuLoad {
+    type Parameters = Parameters;
+    const DECLARATION: Declaration = Declaration {
+        stateful: true,
+        ..Declaration::new("gpu_load", "loading a file from storage to a GPU's memory through pinned buffers", "block")
+    };
+
+    fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
+        let Parameters { size, part, block, buffers, readers, runtime, interval_s, .. } = *parameters;
+        if block > size || block % ALIGNED != 0 {
+            return Err(Error::usage(format!(
+                "block = {block}: it must be a multiple of {ALIGNED} B and at most the {size} B of the file"
+            )));
+        }
+        if parameters.access == Access::Gds && part != Part::Whole {
+            return Err(Error::usage("access = gds reads straight to the device, in one part: use part = whole"));
+        }
+        let device = device(&parameters.on)?;
+        let source = Source::open(&parameters.path, size, block, parameters.access)?;
+        let session = device.open().map_err(refused)?;
+        let queue = session.queue().map_err(refused)?;
+        if source.access == Access::Gds {
+            return by_gds(&device, &session, &queue, &source, parameters, stop);
+        }
+        let room = (block + ALIGNED) as usize;
+        let mut maps: Vec<_> = (0..buffers).map(|_| queue.pinned(room)).collect::<Result<_, _>>().map_err(refused)?;
+        let mut slots: Vec<Slot<'_>> = maps.iter_mut().map(|map| Slot::of(map.bytes(), block as usize)).collect();
+        let kept = if part == Part::Read { 0 } else { (KEPT_BYTES / block).clamp(2, KEPT) };
+        let targets = (0..kept).map(|_| Ok(Target { buffer: session.buffer(block as usize)?, number: None }));
+        let targets = targets.collect::<Result<_, String>>().map_err(refused)?;
+        if part == Part::Copy {
+            for (number, slot) in slots.iter_mut().enumerate() {
+                source.read(number as u64, slot).map_err(|error| source.failed(&error))?;
+            }
+        }
+        let cached = source.forget();
+        let disk = source.file.metadata().ok().and_then(|about| Disk::of(&about, false));
+        let before = Snapshot::take(disk.as_ref());
+        let mut line = Line::new(&queue, targets);
+        let ends = Stop::new();
+        let timed = (&device, (runtime, interval_s), stop, &ends);
+        let (passes, read) = match part {
+            Part::Copy => (copied(timed, &mut line, slots), Read::default()),
+            Part::Whole | Part::Read => loaded(timed, &source, &mut line, (readers, part), slots)?,
+        };
+        let mut passes = passes?;
+        let counters = Snapshot::take(disk.as_ref()).since(&before);
+        passes.cpu += read.cpu;
+        let elapsed_s = passes.elapsed_s;
+        let mut stream = Stream { bytes: passes.count * block, ..Stream::new("load", passes.count) };
+        if part != Part::Copy {
+            stream.add_latency("read", &read.histogram);
+        }
+        if part != Part::Read {
+            stream.add_latency("copy", &line.histogram);
+        }
+        let mut reading = passes.reading(&device, stream, 1);
+        reading.counters = counters;
+        reading.interrupted = stop.is_set() && elapsed_s < runtime;
+        reading.concurrency_asked = 0.0;
+        reading.notes.retain(|note| note.code != "device_clock");
+        if source.refused {
+            let says = "the filesystem refuses O_DIRECT: the file was read once through the page cache";
+            reading.note("direct_refused", says);
+        }
+        if part == Part::Whole {
+            reading.detail("storage_wait_share", line.waited_ns as f64 / 1e9 / elapsed_s);
+            reading.detail("buffer_wait_share", read.waited_ns as f64 / 1e9 / elapsed_s / readers as f64);
+        }
+        if part != Part::Copy {
+            reading.detail("cached_share_before", cached);
+        }
+        if let Some(ns) = line.device_ns.filter(|&ns| ns > 0 && part != Part::Read) {
+            reading.detail("copy_device_s", ns as f64 / 1e9);
+        }
+        reading.detail("shares_host_memory", device.number(Fact::Unified) != 0);
+        let there = source.there().map_err(|error| source.failed(&error))?;
+        let left = read.slots.iter().map(|slot| there.compared(slot.number, slot.bytes));
+        let mut verdicts = left.collect::<Result<Vec<_>, _>>().map_err(|error| source.failed(&error))?;
+        verdicts.extend(arrived(&source, &queue, line.targets)?);
+        reading.verified(verdicts.into_iter());
+        Ok(reading)
+    }
+}
+
+/// Loads by cuFile, which moves the bytes by itself.
+fn by_gds(
+    device: &Device,
+    session: &Session,
+    queue: &Queue<'_>,
+    source: &Source,
+    parameters: &Parameters,
+    stop: &Stop,
+) -> Result<Reading, Error> {
+    let Parameters { block, runtime, interval_s, .. } = *parameters;
+    let targets = (0..(KEPT_BYTES / block).clamp(2, KEPT))
+        .map(|_| Ok(Target { buffer: session.buffer(block as usize)?, number: None }))
+        .collect::<Result<Vec<_>, String>>()
+        .map_err(refused)?;
+    let mut targets = targets;
+    let file = cufile::File::of(&source.file).map_err(refused)?;
+    let mut rooms = vec![];
+    for target in &targets {
+        let address = target.buffer.address().map_err(refused)?.ok_or_else(|| refused(NEEDS_CUDA.into()))?;
+        rooms.push(file.room(address).map_err(refused)?);
+    }
+    let disk = source.file.metadata().ok().and_then(|about| Disk::of(&about, false));
+    let before = Snapshot::take(disk.as_ref());
+    let (mut number, mut histogram, mut numbers) = (0_u64, Histogram::new(), vec![None; targets.len()]);
+    let passes = Passes::run(device, (runtime, interval_s), stop, || {
+        let at = (number % targets.len() as u64) as usize;
+        let begun = now_ns();
+        rooms[at].read(source.offset(number))?;
+        histogram.record(now_ns() - begun);
+        numbers[at] = Some(number);
+        number += 1;
+        Ok(None)
+    })?;
+    let counters = Snapshot::take(disk.as_ref()).since(&before);
+    let mut stream = Stream { bytes: passes.count * block, ..Stream::new("load", passes.count) };
+    stream.add_latency("total", &histogram);
+    let mut reading = passes.reading(device, stream, 1);
+    reading.counters = counters;
+    reading.notes.retain(|note| note.code != "device_clock");
+    reading.detail("nvidia_fs", cufile::has_module());
+    if !cufile::has_module() {
+        let says = "the kernel module nvidia-fs is not loaded: cuFile may go through the host's memory";
+        reading.note("gds_through_host", says);
+    }
+    drop(rooms);
+    targets.iter_mut().zip(numbers).for_each(|(target, number)| target.number = number);
+    let arrived = arrived(source, queue, targets)?;
+    reading.verified(arrived.into_iter());
+    Ok(reading)
+}
+
+const NEEDS_CUDA: &str = "GPUDirect Storage needs an NVIDIA GPU by CUDA; use --access direct";
+
+/// Compares what lies on the device.
+fn arrived(source: &Source, queue: &Queue<'_>, targets: Vec<Target<'_>>) -> Result<Vec<Verdict>, Error> {
+    let there = source.there().map_err(|error| source.failed(&error))?;
+    let mut bytes = vec![0; source.block as usize];
+    let mut verdicts = vec![];
+    for target in targets.into_iter().filter(|one| one.number.is_some()) {
+        queue.read(&target.buffer, &mut bytes).map_err(refused)?;
+        verdicts.push(there.compared(target.number, &bytes).map_err(|error| source.failed(&error))?);
+    }
+    Ok(verdicts)
+}
+
+/// A block's place on the device.
+struct Target<'a> {
+    buffer: Buffer<'a>,
+    number: Option<u64>,
+}
+
+/// The copies, in their order.
+struct Line<'a, 'b> {
+    queue: &'a Queue<'a>,
+    targets: Vec<Target<'a>>,
+    next: usize,
+    /// With the time of its begin and its block's number.
+    begun: VecDeque<(Write<'a, 'b>, u64, Option<u64>)>,
+    histogram: Histogram,
+    /// The sum of the copies by the device's clock; none where it keeps no time.
+    device_ns: Option<u64>,
+    /// How long nothing was copied, since no block was there.
+    waited_ns: u64,
+}
+
+impl<'a, 'b> Line<'a, 'b> {
+    fn new(queue: &'a Queue<'a>, targets: Vec<Target<'a>>) -> Self {
+        let (begun, histogram) = (VecDeque::new(), Histogram::new());
+        Self { queue, targets, next: 0, begun, histogram, device_ns: Some(0), waited_ns: 0 }
+    }
+
+    fn begin(&mut self, slot: Slot<'b>) -> Result<(), String> {
+        let count = self.targets.len();
+        let target = &mut self.targets[self.next % count];
+        self.next += 1;
+        target.number = slot.number;
+        let now = now_ns();
+        self.begun.push_back((self.queue.begin_write(&target.buffer, slot.bytes)?, now, slot.number));
+        Ok(())
+    }
+
+    /// Waits for the oldest copy; gives its buffer back.
+    fn end(&mut self) -> Result<Option<Slot<'b>>, String> {
+        let Some((write, begun, number)) = self.begun.pop_front() else { return Ok(None) };
+        let (bytes, ns) = write.ended()?;
+        self.histogram.record(now_ns() - begun);
+        self.device_ns = self.device_ns.zip(ns).map(|(sum, ns)| sum + ns);
+        Ok(Some(Slot { bytes, number }))
+    }
+}
+
+type Timed<'a> = (&'a Device, (f64, f64), &'a Stop, &'a Stop);
+
+/// Copies the same blocks again and again.
+fn copied<'b>(
+    (device, times, stop, ends): Timed<'_>,
+    line: &mut Line<'_, 'b>,
+    mut slots: Vec<Slot<'b>>,
+) -> Result<Passes, Error> {
+    Passes::run(device, times, ends, || {
+        while let Some(slot) = slots.pop() {
+            line.begin(slot)?;
+        }
+        slots.extend(line.end()?);
+        if stop.is_set() {
+            ends.set();
+        }
+        Ok(None)
+    })
+}
+
+/// What the readers did.
+#[derive(Default)]
+struct Read<'b> {
+    cpu: CpuTime,
+    histogram: Histogram,
+    /// How long they waited for a free buffer, together.
+    waited_ns: u64,
+    /// The buffers as they were left.
+    slots: Vec<Slot<'b>>,
+}
+
+/// What the readers share.
+struct Work<'a, 'b> {
+    source: &'a Source,
+    free: Mutex<Receiver<Slot<'b>>>,
+    next: AtomicU64,
+    is_over: AtomicBool,
+}
+
+impl<'b> Work<'_, 'b> {
+    /// Reads block after block into what is free.
+    fn read(&self, filled: &SyncSender<io::Result<Slot<'b>>>) -> Read<'b> {
+        let before = cpu_time::of_this_thread();
+        let mut read = Read::default();
+        while !self.is_over.load(Ordering::Relaxed) {
+            let begun = now_ns();
+            let Ok(mut slot) = self.free.lock().unwrap_or_else(std::sync::PoisonError::into_inner).recv() else {
+                break;
+            };
+            let now = now_ns();
+            read.waited_ns += now - begun;
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let is_last = self.source.is_read_once() && number >= self.source.blocks;
+            if is_last || self.is_over.load(Ordering::Relaxed) {
+                read.slots.push(slot);
+                break;
+            }
+            let answer = self.source.read(number, &mut slot).map(|()| slot);
+            read.histogram.record(now_ns() - now);
+            if filled.send(answer).is_err() {
+                break;
+            }
+        }
+        read.cpu = cpu_time::of_this_thread().since(before);
+        read
+    }
+}
+
+/// Reads, and copies what was read unless it is the reading alone that is timed.
+fn loaded<'b>(
+    (device, times, stop, ends): Timed<'_>,
+    source: &Source,
+    line: &mut Line<'_, 'b>,
+    (readers, part): (usize, Part),
+    slots: Vec<Slot<'b>>,
+) -> Result<(Result<Passes, Error>, Read<'b>), Error> {
+    let (give, free) = sync_channel(slots.len());
+    let (fill, filled) = sync_channel(slots.len());
+    let work = Work { source, free: Mutex::new(free), next: AtomicU64::new(0), is_over: AtomicBool::new(false) };
+    let (mut slots, mut arrived) = (slots, 0);
+    let ended = || "a reading thread ended early".to_string();
+    thread::scope(|scope| {
+        let work = &work;
+        let mut started = vec![];
+        for _ in 0..readers {
+            let fill = fill.clone();
+            let builder = thread::Builder::new().name("gpu-load".into());
+            let one = builder.spawn_scoped(scope, move || work.read(&fill));
+            started.push(one.map_err(|error| Error::machine("start a reading thread; use fewer", &error))?);
+        }
+        drop(fill);
+        let passes = Passes::run(device, times, ends, || {
+            for slot in slots.drain(..) {
+                give.send(slot).map_err(|_| ended())?;
+            }
+            let free = loop {
+                let begun = now_ns();
+                let slot = match filled.try_recv() {
+                    Ok(slot) => slot,
+                    Err(_) if !line.begun.is_empty() => break line.end()?,
+                    Err(TryRecvError::Disconnected) => return Err(ended()),
+                    Err(TryRecvError::Empty) => {
+                        let slot = filled.recv().map_err(|_| ended())?;
+                        line.waited_ns += now_ns() - begun;
+                        slot
+                    }
+                };
+                let slot = slot.map_err(|error| source.failed(&error).to_string())?;
+                if part == Part::Read {
+                    break Some(slot);
+                }
+                line.begin(slot)?;
+            };
+            if let Some(slot) = free {
+                let _ = give.send(slot);
+            }
+            arrived += 1;
+            if stop.is_set() || (source.is_read_once() && arrived == source.blocks) {
+                ends.set();
+            }
+            Ok(None)
+        });
+        work.is_over.store(true, Ordering::Relaxed);
+        drop(give);
+        let mut all = Read::default();
+        for one in started {
+            let read = one.join().map_err(|_| Error::Machine(ended(), None))?;
+            all.cpu += read.cpu;
+            all.waited_ns += read.waited_ns;
+            all.histogram.merge(&read.histogram);
+            all.slots.extend(read.slots);
+        }
+        all.slots.extend(filled.try_iter().flatten());
+        all.slots.extend(work.free.lock().unwrap_or_else(std::sync::PoisonError::into_inner).try_iter());
+        Ok((passes, all))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::declare::Words;
+    use crate::here::opencl_cpu;
+    use crate::storage::scratch::Scratch;
+
+    const BLOCK: u64 = 64 << 10;
+
+    fn laid_out(scratch: &Scratch, size: u64) -> PathBuf {
+        let path = scratch.path("data");
+        crate::run("storage_layout", &json!({"path": path, "size": size}), &Stop::new()).unwrap();
+        path
+    }
+
+    #[test]
+    fn every_part_arrives_whole_by_every_access() {
+        let Some(_turn) = opencl_cpu() else { return };
+        let scratch = Scratch::new("gpu-load");
+        let path = laid_out(&scratch, 9 * BLOCK + 100);
+        for (_, part, _) in Part::ALL {
+            for (_, access, _) in Access::ALL.iter().filter(|one| one.0 != Access::Gds) {
+                for (buffers, readers) in [(1, 1), (2, 1), (5, 3)] {
+                    // What is read once ends by itself.
+                    let runtime = if *access == "direct" || *part == "copy" { 0.02 } else { 600.0 };
+                    let given = json!({"on": "cpu", "path": path, "size": 9 * BLOCK + 100, "part": part, "block": BLOCK,
+                        "access": access, "buffers": buffers, "readers": readers, "runtime": runtime});
+                    let reading = crate::run("gpu_load", &given, &Stop::new()).unwrap();
+                    let what = format!("{part} {access} {buffers} {readers}");
+                    assert_eq!(reading.details["verification"], "passed", "{what}");
+                    assert!(reading.details["verified_words"].as_u64().unwrap() >= BLOCK, "{what}");
+                    let stream = &reading.streams[0];
+                    assert_eq!(stream.bytes, stream.operations * BLOCK, "{what}");
+                    assert!(stream.latency_ns.contains_key("copy") != (*part == "read"), "{what}");
+                    assert!(!reading.interrupted);
+                    if *part != "copy" && *access != "direct" {
+                        assert_eq!(stream.operations, 9, "{what}: once through the page cache");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_loaded_is_named() {
+        let scratch = Scratch::new("gpu-load-not");
+        let path = laid_out(&scratch, 4 * BLOCK);
+        for (given, says) in [
+            (json!({"path": path, "size": 5 * BLOCK, "block": BLOCK}), "has 262144 B"),
+            (json!({"path": path, "size": BLOCK, "block": 2 * BLOCK}), "at most the 65536 B"),
+            (json!({"path": path, "size": 2 * BLOCK, "block": BLOCK - 512}), "multiple of 4096"),
+            (json!({"path": path, "size": BLOCK, "block": BLOCK, "access": "gds", "part": "read"}), "part = whole"),
+        ] {
+            let mut given = given;
+            given["on"] = json!("cpu");
+            let Some(_turn) = opencl_cpu() else { return };
+            let why = crate::run("gpu_load", &given, &Stop::new()).unwrap_err().to_string();
+            assert!(why.contains(says), "{why}");
+        }
+    }
+}
