@@ -9,8 +9,8 @@ from pathlib import Path
 
 from release.build import ROOT, BuildError, run
 
-LARGEST_WHEEL = 2_500_000
-"""Bytes."""
+LARGEST_WHEELS = {"x86_64": 2_500_000, "aarch64": 2_650_000}
+"""Bytes; the goal is 2.5 MB each, and machine code of aarch64 packs worse."""
 LARGEST_ENGINE = 6_000_000
 GLIBC = (2, 17)
 """manylinux2014, PEP 599."""
@@ -21,8 +21,9 @@ SHARE = ("bash-completion/completions/hwdyno", "zsh/site-functions/_hwdyno", "ma
 def check_wheel(path: Path) -> str:
     """What a wheel is, in one line; raises ``BuildError`` where it is not fit to be published."""
     size = path.stat().st_size
-    if size > LARGEST_WHEEL:
-        raise BuildError(f"{path.name} has {size} bytes, and may have {LARGEST_WHEEL}")
+    largest = next(largest for machine, largest in LARGEST_WHEELS.items() if machine in path.name)
+    if size > largest:
+        raise BuildError(f"{path.name} has {size} bytes, and may have {largest}")
     shown = run("auditwheel", "show", path)
     if "manylinux_2_17" not in shown and "manylinux2014" not in shown:
         raise BuildError(f"{path.name} needs more than manylinux2014 has: auditwheel show {path}")

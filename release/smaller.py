@@ -1,4 +1,4 @@
-"""Packs a wheel again: the best deflate streams, the lessons in one file, and one time for all; pip and uv read it."""
+"""Packs a wheel again: the best deflate streams, no comments, the lessons in one file, and one time for all."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import io
 import json
 import struct
 import time
+import tokenize
 import zipfile
 import zlib
 from pathlib import Path
@@ -29,7 +30,7 @@ class File(NamedTuple):
 
 
 def pack(path: Path, epoch: int) -> None:
-    """Replace a wheel by a smaller one with the same content in the same order, all of it of the time ``epoch``."""
+    """Replace a wheel by a smaller one in the same order, all of it of the time ``epoch``; pip and uv read it."""
     stamp = time.gmtime(max(epoch, FIRST))[:6]
     out, central = io.BytesIO(), io.BytesIO()
     with zipfile.ZipFile(path) as wheel:
@@ -43,17 +44,29 @@ def pack(path: Path, epoch: int) -> None:
 
 
 def joined(files: list[File]) -> list[File]:
-    """The files with all lessons in one, which `findings/lessons.py` reads as well, and RECORD as it is then.
+    """The files without comments, with all lessons in one, and RECORD as it is then.
 
-    As many small files they would share no words for the compression, and have a name each in three places.
+    As many small files the lessons would share no words for the compression, and have a name each in three places;
+    `findings/lessons.py` reads them from one as well. Comments stay in the source distribution.
     """
+    files = [file._replace(data=uncommented(file.data)) if file.name.endswith(".py") else file for file in files]
     apart = [file for file in files if file.name.startswith(f"{LESSONS}/")]
-    if not apart:
-        return files
-    texts = {Path(file.name).stem: file.data.decode() for file in apart}
-    whole = File(f"{LESSONS}.json", apart[0].attributes, json.dumps(texts, ensure_ascii=False).encode())
-    rest = [whole if file is apart[0] else file for file in files if file is apart[0] or file not in apart]
-    return [_recorded(file, rest) if file.name.endswith(".dist-info/RECORD") else file for file in rest]
+    if apart:
+        texts = {Path(file.name).stem: file.data.decode() for file in apart}
+        whole = File(f"{LESSONS}.json", apart[0].attributes, json.dumps(texts, ensure_ascii=False).encode())
+        files = [whole if file is apart[0] else file for file in files if file is apart[0] or file not in apart]
+    return [_recorded(file, files) if file.name.endswith(".dist-info/RECORD") else file for file in files]
+
+
+def uncommented(source: bytes) -> bytes:
+    """A Python file without its comments: the same program on the same lines, so that tracebacks name them rightly."""
+    text = source.decode()
+    lines = text.split("\n")
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column].rstrip()
+    return "\n".join(lines).encode()
 
 
 def _recorded(record: File, files: list[File]) -> File:
