@@ -137,6 +137,11 @@ SHARES = """| Storage | Accelerator | AU |
 | one | A100 | 90.0 |
 | two | A100 | 45.0 |
 """
+TWO_RELEASES = """| item | iops/bandwidth | latency | 99.00th | old<br>iops/bandwidth | iops improvement percentage |
+| :--: | :--: | :--: | :--: | :--: | :--: |
+| 4K randwrite, 128 depth | 100,000 iops | 1,280 us | 2,040 us | 50,000 iops | 100% |
+| 4K randread, 128 depth | 128,000 iops | 1,000 us | 1,500 us | 64,000 iops | 100% |
+"""
 
 
 def audited(text: str, folder: Path) -> Run:
@@ -252,3 +257,15 @@ def test_a_share_is_shown_in_percent(tmp_path: Path, capsys: pytest.CaptureFixtu
     shown = capsys.readouterr().out
     assert "90.0 %" in shown
     assert "45.0 %" in shown
+
+
+def test_a_change_is_no_rate_and_zeros_after_a_percentile_are_none(tmp_path: Path) -> None:
+    path = tmp_path / "table.md"
+    path.write_text(TWO_RELEASES)
+    (source,) = sources.sources_of([str(path)], {})
+    assert "'old iops/bandwidth' is operations/s" in source.readings[0]
+    assert "'iops improvement percentage' is label" in source.readings[0]
+    assert "'99.00th' is latency p99 " in source.readings[0]
+    rates = [point.throughput.value for point in points(TWO_RELEASES, tmp_path)]
+    assert set(rates) >= {100e3, 50e3, 128e3, 64e3}
+    assert 100 not in rates

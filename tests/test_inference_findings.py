@@ -244,25 +244,25 @@ def classes(**storages: float) -> Run:
 
 def test_the_study_puts_storage_loader_and_first_answer_side_by_side() -> None:
     run = classes(slow=0.25e9, fast=4e9)
-    table = next(one for one in kubernetes_ai_inference.tables(run) if one.columns == SIDE_BY_SIDE)
+    table = next(one for one in kubernetes_ai_inference.tables(run) if one.title.startswith("Storage, loader"))
     slow, fast = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
     assert (slow["storage"], fast["storage"]) == ("slow", "fast")
     assert float(slow["first answer cold s"]) == pytest.approx(4.0, rel=0.02)
     assert float(fast["first answer cold s"]) == pytest.approx(1.0, rel=0.02)
     assert int(fast["of the read %"]) == pytest.approx(25, abs=1) and int(slow["of the read %"]) >= 98
     assert float(slow["KV restore s"]) == pytest.approx(0.114, rel=0.01) and fast["KV recompute s"] == "1.600"
-    assert fast["fio read MB/s"] == "-", "fio was not run"
+    assert set(SIDE_BY_SIDE) - set(table.columns) == {"fio read MB/s"}, "fio was not run"
     assert (slow["images/s cold"], slow["images/s warm"], fast["images/s cold"]) == ("19.0", "400.0", "177.8")
 
 
 def test_the_study_says_which_storages_hold_images_back() -> None:
     def sentence_of(**storages: float) -> str:
-        (says,) = (one for one in kubernetes_ai_inference.observations(classes(**storages)) if "to images" in one)
+        (says,) = (one for one in kubernetes_ai_inference.observations(classes(**storages)) if " images" in one)
         return says
 
     says = sentence_of(slow=0.25e9, fast=4000e9)
     assert "at 400.0 images/s from memory: it still helps slow (19.0)" in says and "fast (" not in says
-    assert "on none of these does it still help" in sentence_of(fast=4000e9)
+    assert "does not limit images: 399.5 images/s from storage, 400.0 from memory" in sentence_of(fast=4000e9)
 
 
 def test_the_study_says_where_a_faster_storage_stops_mattering() -> None:

@@ -111,6 +111,21 @@ def test_every_page_is_whole_guarded_and_without_names(path: str, server: servin
     assert get(server, path, "HEAD")[2] == ""
 
 
+def test_runs_stand_by_when_they_started_and_not_by_their_ids(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    (older, newer) = history.runs_of(2, lambda at, figure: 1.0)
+    store.save(replace(older, id="z-imported"))
+    store.save(replace(newer, id="a-measured"))
+    server = started(store)
+    try:
+        for path in ("/", "/compare"):
+            body = get(server, path)[2]
+            assert 0 < body.index("a-measured") < body.index("z-imported"), path
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
 def test_the_trends_say_since_when_and_what_changed(server: serving.Server) -> None:
     words = [get(server, f"/trends?machine=machine-{at}")[2] for at in range(1, 6)]
     (body,) = [one for one in words if "6 slower by" in one.replace("\u00a0", " ")]

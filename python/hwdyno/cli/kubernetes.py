@@ -85,14 +85,14 @@ def run(args: argparse.Namespace) -> int:
 
 def text_of(documents: list[Document], name: str) -> str:
     """The documents as YAML, with the way to their Run."""
-    import yaml
+    from hwdyno.kubernetes.volumes import as_yaml
 
     kind = "mpijob" if documents[-1]["kind"] == "MPIJob" else "job"
     pod = f"job/{name}-launcher" if kind == "mpijob" else f"job/{name}"
-    return (
-        f"# Made by hwdyno {__version__}: kubectl create -f THIS; `hwdyno kubernetes run` does all of it.\n"
-        f"# The Run is a line of the log: kubectl logs {pod} | grep '^{{' > run.json; hwdyno import run.json\n"
-        + str(yaml.safe_dump_all(documents, sort_keys=False, explicit_start=True))
+    return as_yaml(
+        documents,
+        f"Made by hwdyno {__version__}: kubectl create -f THIS; `hwdyno kubernetes run` does all of it.",
+        f"The Run is a line of the log: kubectl logs {pod} | grep '^{{' > run.json; hwdyno import run.json",
     )
 
 

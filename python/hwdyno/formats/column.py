@@ -174,6 +174,10 @@ _SNAKE = re.compile(
 
 _THOUSANDS_OF = re.compile(r"[(\[]\s*(k|m|x ?1000|thousands?|millions?)\s*[)\]]", re.I)
 _OF_TIME = re.compile(r"time|duration|elapsed|length|took")
+_CHANGE = re.compile(
+    r"(?i)\b(?:improvement|increase|decrease|regression|change|delta|gain)(?: percentage| in %| ?\(%\))?$"
+)
+"""Ends the head of what is a result's change, and no result."""
 _UNIT_COLUMN = re.compile(r"(?i)(?:.*[ _])?units?")
 
 
@@ -243,7 +247,7 @@ def _operations(match: re.Match[str]) -> tuple[Unit, ...]:
 @lru_cache(4096)
 def meaning_of(head: str) -> Meaning:
     """What a column with this head holds."""
-    if _UNIT_COLUMN.fullmatch(head.strip()):
+    if _UNIT_COLUMN.fullmatch(head.strip()) or _CHANGE.search(head):
         return Meaning("label")
     text = _SNAKE.sub(lambda m: f"{m[1]}/s", in_english(head).replace("µ", "u").replace("μ", "u"))
     units, (start, end) = unit_readings(text)
@@ -327,7 +331,7 @@ _EMPTY = {
 def _statistic(text: str) -> tuple[str, str]:
     if match := _PERCENTILE.search(text):
         digits = match[1] or match[3] or match[5]
-        more = match[2] or match[4] or match[6] or ""
+        more = (match[2] or match[4] or match[6] or "").rstrip("0")
         return f"p{digits}{more}", f"{text[: match.start()]} {text[match.end() :]}".strip()
     for name, pattern in _AS_STATISTIC:
         if match := pattern.search(text):

@@ -28,6 +28,7 @@ _NUMBER = re.compile(r"[~≈<>]?\s*[-+]?\d")
 _UNIT_LINE = re.compile(r"\(.{1,12}\)|[kKMG]?i?B/s(?:ec)?|[nmu]s|%|IOPS", re.I)
 _HTML = re.compile(r"<(?:table|tr)\b", re.I)
 _EMPHASIS = re.compile(r"(\*\*|__|`|\*(?=\S))|(?<=\S)\*")
+_BREAK = re.compile(r"<br\s{0,4}/?>", re.I)
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 
 
@@ -95,7 +96,7 @@ def _grid(title: str, rows: Sequence[Sequence[str]]) -> Iterator[Grid]:
 
 
 def _plain(cell: str) -> str:
-    bare = _EMPHASIS.sub("", _LINK.sub(r"\1", cell[:LONGEST_CELL]))
+    bare = _EMPHASIS.sub("", _LINK.sub(r"\1", _BREAK.sub(" ", cell[:LONGEST_CELL])))
     return " ".join(bare.replace("\u00a0", " ").split())
 
 

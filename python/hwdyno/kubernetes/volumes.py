@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -118,3 +119,11 @@ def source_of(volume: Volume, claim_name: str, size: str, access: str, *, block:
         return {"name": volume.name, "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}
     named = volume.of if volume.kind == "claim" else claim_name
     return {"name": volume.name, "persistentVolumeClaim": {"claimName": named}}
+
+
+def as_yaml(documents: Sequence[Document], *notes: str) -> str:
+    """Documents as a stream of YAML, below comments with what to do with it."""
+    import yaml
+
+    written = str(yaml.safe_dump_all(documents, sort_keys=False, explicit_start=True))
+    return "".join(f"# {one}\n" for one in notes) + written

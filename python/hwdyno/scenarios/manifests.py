@@ -14,6 +14,7 @@ from hwdyno.kubernetes.volumes import (
     LABEL,
     NAME,
     Volume,
+    as_yaml,
     claim,
     claim_spec,
     quantity,
@@ -30,17 +31,15 @@ FETCH = f"kubectl logs job/hwdyno-{STUDY} | grep '^{{' > run.json"
 
 def text_of(study: str, storages: str, image: str, profile: str, samples: str) -> str:
     """The manifests of a study, ready to be applied; raises ``UserError``."""
-    import yaml
-
     if study != STUDY:
         raise UserError(f"{study} has no manifests; only {STUDY} has")
     documents = manifests(classes(storages), image, profile, samples)
-    return (
-        f"# kubectl apply -f THIS; kubectl wait --for=condition=complete --timeout=-1s job/hwdyno-{STUDY}\n"
-        f"# The log has the Run, which a volume of a pod may not outlive: {FETCH}\n"
-        f"# Then: hwdyno report run.json; several Jobs as one table: hwdyno study {STUDY} --merge A --merge B\n"
-        f"# {image} is any image in which `pip install` of hwdyno's checkout or wheel was done.\n"
-        + str(yaml.safe_dump_all(documents, sort_keys=False, explicit_start=True))
+    return as_yaml(
+        documents,
+        f"kubectl apply -f THIS; kubectl wait --for=condition=complete --timeout=-1s job/hwdyno-{STUDY}",
+        f"The log has the Run, which a volume of a pod may not outlive: {FETCH}",
+        f"Then: hwdyno report run.json; several Jobs as one table: hwdyno study {STUDY} --merge A --merge B",
+        f"{image} is any image in which `pip install` of hwdyno's checkout or wheel was done.",
     )
 
 

@@ -58,7 +58,9 @@ class Pages:
         return _framed(served.problem(printable(says)), status)
 
     def _entries(self) -> list[Entry]:
-        return [entry for entry in self._store.history() if entry.verdict not in {"running", "unreadable"}]
+        """Newest first by when they started: an imported Run's id does not say when."""
+        found = [entry for entry in self._store.history() if entry.verdict not in {"running", "unreadable"}]
+        return sorted(found, key=_age, reverse=True)
 
     def _machines(self, entries: list[Entry]) -> dict[str, str]:
         """What each machine is called: by its name, or by a number in the order of the first Runs."""
@@ -97,7 +99,7 @@ class Pages:
 
     def _trends(self, query: dict[str, str]) -> str:
         rows = self._store.figures()
-        entries = [entry for entry, _ in reversed(rows)]
+        entries = sorted((entry for entry, _ in rows), key=_age, reverse=True)
         machines = self._machines(self._entries())
         chosen = next((name for name, word in machines.items() if word == query.get("machine")), None)
         if chosen is None:
@@ -144,3 +146,7 @@ def _framed(body: str, status: HTTPStatus = HTTPStatus.OK) -> Answer:
     stated = _FRAME.search(body[:20_000])
     policy = stated[1].replace("&#39;", "'") + "; frame-ancestors 'none'" if stated else NOTHING_LOADED
     return Answer(body, policy, status=status)
+
+
+def _age(entry: Entry) -> tuple[str, str]:
+    return entry.started, entry.id

@@ -55,6 +55,16 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
+    def without_empty(self, *columns: str) -> Table:
+        """The same table without those of some columns that have no figure in any row."""
+        kept = [
+            at
+            for at, name in enumerate(self.columns)
+            if name not in columns or any(row[at] not in {"", "-"} for row in self.rows)
+        ]
+        rows = tuple(tuple(row[at] for at in kept) for row in self.rows)
+        return Table(self.title, tuple(self.columns[at] for at in kept), rows)
+
 
 @dataclass(frozen=True, slots=True)
 class Study:

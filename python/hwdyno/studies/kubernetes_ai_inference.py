@@ -79,7 +79,8 @@ def _side_by_side(run: Run) -> list[Table]:
             )
         )
     models = ", ".join(dict.fromkeys(str(one.fixed.get("model")) for one in _cold_starts(run)))
-    return [Table(f"Storage, loader and first answer of {models}", SIDE_BY_SIDE, tuple(rows))] if rows else []
+    table = Table(f"Storage, loader and first answer of {models}", SIDE_BY_SIDE, tuple(rows))
+    return [table.without_empty(*SIDE_BY_SIDE)] if rows else []
 
 
 def _seconds(took: float | None) -> str:
@@ -134,7 +135,10 @@ def _where_images_stop(run: Run) -> list[str]:
     if not known:
         return []
     gains = [f"{name} ({cold:.1f})" for name, (cold, warm) in known.items() if warm > (1 + STILL_HELPS) * cold]
-    still = f"it still helps {', '.join(gains)}" if gains else "on none of these does it still help"
+    if not gains:
+        cold, warm = (f"{max(one[at] for one in known.values()):.1f}" for at in (0, 1))
+        return [f"Storage does not limit images: {cold} images/s from storage, {warm} from memory."]
+    still = f"it still helps {', '.join(gains)}"
     most = max(warm for _, warm in known.values())
     return [f"A faster storage stops mattering to images at {most:.1f} images/s from memory: {still}."]
 
