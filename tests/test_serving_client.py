@@ -154,7 +154,7 @@ def test_a_server_that_stops_in_the_middle_degrades_the_reading() -> None:
     server = ModelServer(prompt_s=0.02, token_s=0.01)
     running = server.running()
     url = running.__enter__()
-    timer = threading.Timer(0.4, lambda: running.__exit__(None, None, None))
+    timer = threading.Timer(0.8, lambda: running.__exit__(None, None, None))
     timer.start()
     found = _read(url, concurrency=2, output_tokens="5", runtime=1.5)
     timer.join()
@@ -267,9 +267,11 @@ def test_a_systems_clock_that_lies_moves_no_moment(monkeypatch: pytest.MonkeyPat
 def test_a_servers_own_queue_is_read_while_it_is_loaded(kind: str) -> None:
     server = ModelServer(prompt_s=0.1, slots=2, metrics=kind, kv_tokens=200)
     with server.running() as url:
-        found = _read(url, concurrency=6, output_tokens="1", runtime=1.0)["details"]
-    # Two slots and six users, one of whom may be about to send again.
-    assert found["server_running"] == 2 and 3 <= found["server_waiting"] <= 4
+        found = _read(url, concurrency=6, output_tokens="1", runtime=1.5)["details"]
+    waiting, running = zip(*server.states, strict=True)
+    # Two slots and six users, however slowly they send again.
+    assert min(running) <= found["server_running"] <= max(running) <= 2 and found["server_running"] > 0
+    assert min(waiting) <= found["server_waiting"] <= max(waiting) <= 4 and found["server_waiting"] > 0
     assert found.get("server_kv_cache_share") == (None if kind == "llama.cpp" else 1.0)
     # The made server counts one at each question.
     assert found.get("server_preemptions") == (server.questions - 1 if kind == "vllm" else None)

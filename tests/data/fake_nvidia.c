@@ -1,4 +1,4 @@
-/* NVIDIA's driver, management library, compiler and cuFile with one GPU, for tests: kernels run on the processor. Facts come
+/* NVIDIA's driver, management library, compiler, cuBLASLt and cuFile with one GPU, for tests: kernels run on the processor. Facts come
  * from the environment, and any call fails on demand.
  *
  * HWDYNO_FAKE_FAIL="FUNCTION:STATUS" makes every call of a function return a status, "FUNCTION@N:STATUS" its n-th
@@ -34,8 +34,8 @@ static int fact(const char *name, int otherwise) {
 }
 
 /* What is made and not released. */
-enum { CONTEXT, MEMORY, PINNED, STREAM, EVENT, MODULE, PROGRAM, MANAGEMENT, FILES, ROOMS, KINDS };
-static const char *NAMES[KINDS] = {"context", "memory", "pinned", "stream", "event", "module", "program", "management", "file", "room"};
+enum { CONTEXT, MEMORY, PINNED, STREAM, EVENT, MODULE, PROGRAM, MANAGEMENT, FILES, ROOMS, PRODUCTS, KINDS };
+static const char *NAMES[KINDS] = {"context", "memory", "pinned", "stream", "event", "module", "program", "management", "file", "room", "product"};
 static int live[KINDS];
 static void made(int kind, int by) { __atomic_add_fetch(&live[kind], by, __ATOMIC_RELAXED); }
 
@@ -74,8 +74,8 @@ int cuDeviceGetAttribute(int *value, int which, int device) {
         case 38: *value = 3145728; return 0;
         case 39: *value = 2048; return 0;
         case 40: *value = 2; return 0;
-        case 75: *value = 5; return 0;
-        case 76: *value = 2; return 0;
+        case 75: *value = fact("HWDYNO_FAKE_CAPABILITY", 52) / 10; return 0;
+        case 76: *value = fact("HWDYNO_FAKE_CAPABILITY", 52) % 10; return 0;
         default: return 1;
     }
 }
@@ -267,4 +267,68 @@ ssize_t cuFileRead(void *handle, void *memory, size_t bytes, off_t from, off_t a
     ssize_t moved = pread(file, part, bytes, from);
     close(file);
     return moved;
+}
+
+/* libcublasLt: products of the processor, by columns, the first factor transposed */
+struct layout { int type; uint64_t rows, columns; int64_t stride; };
+
+static double number(int type, const void *from, int64_t at) {
+    union { uint32_t bits; float value; } single;
+    switch (type) {
+        case 0: return ((const float *)from)[at];
+        case 1: return ((const double *)from)[at];
+        case 2: return (double)((const _Float16 *)from)[at];
+        case 3: return ((const int8_t *)from)[at];
+        case 14: single.bits = (uint32_t)((const uint16_t *)from)[at] << 16; return single.value;
+        default: {
+            int byte = ((const uint8_t *)from)[at], exponent = byte >> 3 & 15, fraction = byte & 7;
+            double size = exponent ? 1 + fraction / 8.0 : fraction / 8.0;
+            for (int power = exponent ? exponent : 1; power > 7; power--) size *= 2;
+            for (int power = exponent ? exponent : 1; power < 7; power++) size /= 2;
+            return byte & 0x80 ? -size : size;
+        }
+    }
+}
+static void store(int type, void *to, int64_t at, double value) {
+    union { uint32_t bits; float value; } single;
+    switch (type) {
+        case 0: ((float *)to)[at] = (float)value; return;
+        case 1: ((double *)to)[at] = value; return;
+        case 2: ((_Float16 *)to)[at] = (_Float16)value; return;
+        case 10: ((int32_t *)to)[at] = (int32_t)value; return;
+        default:
+            single.value = (float)value;
+            ((uint16_t *)to)[at] = (single.bits + 0x7fff + (single.bits >> 16 & 1)) >> 16;
+    }
+}
+size_t cublasLtGetVersion(void) { return 120804; }
+int cublasLtCreate(void **library) { FAILS; *library = malloc(1); made(PRODUCTS, 1); return 0; }
+int cublasLtDestroy(void *library) { free(library); made(PRODUCTS, -1); return 0; }
+int cublasLtMatmulDescCreate(void **what, int sums, int scale) { FAILS; (void)scale; *what = malloc(sizeof(int)); *(int *)*what = sums; made(PRODUCTS, 1); return 0; }
+int cublasLtMatmulDescDestroy(void *what) { free(what); made(PRODUCTS, -1); return 0; }
+int cublasLtMatmulDescSetAttribute(void *what, int which, const void *value, size_t bytes) { FAILS; (void)what; return which == 3 && bytes == 4 && *(const int *)value == 1 ? 0 : 7; }
+int cublasLtMatrixLayoutCreate(void **layout, int type, uint64_t rows, uint64_t columns, int64_t stride) {
+    FAILS;
+    struct layout *one = malloc(sizeof *one);
+    *one = (struct layout){type, rows, columns, stride};
+    *layout = one;
+    made(PRODUCTS, 1);
+    return 0;
+}
+int cublasLtMatrixLayoutDestroy(void *layout) { free(layout); made(PRODUCTS, -1); return 0; }
+int cublasLtMatmul(void *library, void *what, const void *alpha, const void *a, void *of_a, const void *b, void *of_b,
+                   const void *beta, const void *c, void *of_c, void *d, void *of_d, const void *algorithm, void *room,
+                   size_t bytes, void *stream) {
+    FAILS;
+    (void)library, (void)what, (void)alpha, (void)beta, (void)c, (void)of_c, (void)algorithm, (void)room, (void)bytes, (void)stream;
+    const struct layout *first = of_a, *second = of_b, *result = of_d;
+    for (uint64_t column = 0; column < result->columns; column++)
+        for (uint64_t row = 0; row < result->rows; row++) {
+            double sum = 0;
+            for (uint64_t step = 0; step < first->rows; step++)
+                sum += number(first->type, a, row * first->stride + step) * number(second->type, b, column * second->stride + step);
+            if (fact("HWDYNO_FAKE_WRONG", 0)) sum += 1;
+            store(result->type, d, column * result->stride + row, sum);
+        }
+    return 0;
 }

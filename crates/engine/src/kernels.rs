@@ -9,6 +9,7 @@ mod gpu_flops;
 mod gpu_latency;
 mod gpu_launch;
 mod gpu_load;
+mod gpu_matrix;
 mod gpu_transfer;
 mod idle;
 mod memory_bandwidth;
@@ -42,6 +43,7 @@ pub static TABLE: &[&dyn Entry] = &[
     &gpu_latency::GpuLatency,
     &gpu_launch::GpuLaunch,
     &gpu_load::GpuLoad,
+    &gpu_matrix::GpuMatrix,
     &gpu_transfer::GpuTransfer,
     &idle::Idle,
     &memory_bandwidth::MemoryBandwidth,

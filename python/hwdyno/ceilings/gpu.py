@@ -37,6 +37,7 @@ _TENSOR = {
     "tensor_fp4": "FP4",
     "tensor_int8": "INT8",
 }
+_TENSOR_COLUMN = {"bf16": "fp16"}
 _ARRAYS = {"copy": 2, "mul": 2, "dot": 2, "add": 3, "triad": 3}
 _ON_VECTORS = "the vector units"
 
@@ -94,7 +95,10 @@ def applies(metric: str, parameters: Mapping[str, Any]) -> bool:
         return False
     if metric.startswith(PEAK):
         engine, precision = metric.removeprefix(PEAK).split("/")
-        return engine == "vector" and parameters.get("precision") == precision and "array" not in parameters
+        given = parameters.get("precision")
+        if engine == "tensor":
+            return "n" in parameters and _TENSOR_COLUMN.get(str(given), given) == precision
+        return given == precision and "array" not in parameters
     arrays = _ARRAYS.get(str(parameters.get("operation")), 0)
     beyond = BEYOND_CACHE * float(metric.removeprefix(MEMORY))
     return arrays * number_at(parameters, "array") >= max(beyond, 1)

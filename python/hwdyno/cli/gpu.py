@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hwdyno.hosts import Host
     from hwdyno.plan import Plan
 
-KERNELS = ("gpu_flops", "gpu_bandwidth", "gpu_transfer", "gpu_latency", "gpu_launch", "gpu_load")
+KERNELS = ("gpu_flops", "gpu_bandwidth", "gpu_transfer", "gpu_latency", "gpu_launch", "gpu_load", "gpu_matrix")
 DEVICE = "axis_on"
 UNSEEN = "No figure of hwdyno gpu has been checked on a real GPU yet, neither through CUDA nor through OpenCL"
 """Is said before a GPU is measured, until a record of one is in the documentation."""

@@ -91,6 +91,23 @@ LOAD = Experiment(
     default=False,
 )
 
+MATRIX = Experiment(
+    name="gpu.matrix",
+    asks="Tensor-core matrix products by precision",
+    kernel="gpu_matrix",
+    load="precision",
+    # The first one is what every tensor core has.
+    sweep=Sweep(precision=("fp16", "bf16", "tf32", "fp64", "fp8", "int8"), n=8192),
+    base=Sweep(precision="fp16", n=8192),
+    fixed={"on": "gpu"},
+    ceilings=_CEILINGS,
+    # Tensor cores without a precision are not short of it.
+    needs=("instructions", "gpu"),
+    setup_s=_COMPILE_S,
+    # It needs a library that no driver brings along.
+    default=False,
+)
+
 LAUNCH = Experiment(
     name="gpu.launch",
     asks="Latency of a kernel launch",

@@ -25,6 +25,12 @@ RESOURCE = Resource(
             where={"operation": "host-to-device", "memory": "pinned"},
         ),
         Figure(
+            title="BF16 matrix product, n = {n}",
+            unit="FLOP/s",
+            kernels=("gpu_matrix",),
+            where={"precision": "bf16"},
+        ),
+        Figure(
             title="storage to GPU ({access})",
             unit="bytes/s",
             kernels=("gpu_load",),

@@ -232,13 +232,13 @@ impl Opened {
     }
 
     /// Does `command` between two marks of the queue.
-    fn marked(&self, queue: Handle, command: impl FnOnce(&Functions) -> c_int) -> Result<Handle, String> {
+    fn marked(&self, queue: Handle, command: impl FnOnce(&Functions) -> Result<(), String>) -> Result<Handle, String> {
         let marks = self.marks()?;
         let functions = self.functions;
         let done = (|| {
             // SAFETY: both are open.
             checked(unsafe { (functions.cuEventRecord)(marks.0[0], queue) })?;
-            checked(command(functions))?;
+            command(functions)?;
             // SAFETY: as above.
             checked(unsafe { (functions.cuEventRecord)(marks.0[1], queue) })
         })();
@@ -358,22 +358,32 @@ impl Driver for Opened {
             unsafe { (functions.cuLaunchKernel)(*function, blocks, 1, 1, group, 1, 1, 0, queue, list, null_mut()) }
         };
         if timed {
-            return self.marked(queue, start);
+            return self.marked(queue, |functions| checked(start(functions)));
         }
         checked(start(self.enter()?))?;
         Ok(null_mut())
     }
 
+    fn timed(&self, queue: Handle, command: &mut dyn FnMut(Handle) -> Result<(), String>) -> Result<Handle, String> {
+        self.marked(queue, |_| command(queue))
+    }
+
     fn copy(&self, queue: Handle, way: Way) -> Result<Handle, String> {
-        // SAFETY: the caller of `copy` has room on both sides, and keeps it until the event is waited for.
-        self.marked(queue, |functions| unsafe {
-            match way {
-                Way::ToDevice(to, from, bytes) => {
-                    (functions.cuMemcpyHtoDAsync_v2)(to as u64, from.cast(), bytes, queue)
+        self.marked(queue, |functions| {
+            // SAFETY: the caller of `copy` has room on both sides, and keeps it until the event is waited for.
+            checked(unsafe {
+                match way {
+                    Way::ToDevice(to, from, bytes) => {
+                        (functions.cuMemcpyHtoDAsync_v2)(to as u64, from.cast(), bytes, queue)
+                    }
+                    Way::ToHost(to, from, bytes) => {
+                        (functions.cuMemcpyDtoHAsync_v2)(to.cast(), from as u64, bytes, queue)
+                    }
+                    Way::Within(to, from, bytes) => {
+                        (functions.cuMemcpyDtoDAsync_v2)(to as u64, from as u64, bytes, queue)
+                    }
                 }
-                Way::ToHost(to, from, bytes) => (functions.cuMemcpyDtoHAsync_v2)(to.cast(), from as u64, bytes, queue),
-                Way::Within(to, from, bytes) => (functions.cuMemcpyDtoDAsync_v2)(to as u64, from as u64, bytes, queue),
-            }
+            })
         })
     }
 

@@ -4,6 +4,7 @@
 use std::marker::PhantomData;
 use std::ptr::null_mut;
 
+use super::cublas::Product;
 use super::cuda;
 use super::driver::{Driver, Handle, Value, Way};
 use super::opencl::{self, Fact};
@@ -139,6 +140,12 @@ impl Buffer<'_> {
     }
 }
 
+impl Buffer<'_> {
+    fn place(&self) -> Result<DeviceAddress<'_>, String> {
+        self.address()?.ok_or_else(|| "no library works beside this driver".into())
+    }
+}
+
 /// The place of a buffer on its device, for as long as the buffer is there.
 #[derive(Clone, Copy)]
 pub struct DeviceAddress<'b> {
@@ -254,6 +261,24 @@ impl<'a> Queue<'a> {
     /// What the driver refused.
     pub fn launch(&self, kernel: &Kernel<'_>, items: usize, group: usize) -> Result<Event<'a>, String> {
         let handle = self.driver.launch(self.handle, kernel.handles, (items, group), true)?;
+        Ok(Event { driver: self.driver, handle })
+    }
+
+    /// Multiplies two matrices of a product into the third; `room` is what the library may use besides.
+    ///
+    /// # Errors
+    /// What the library or the driver refused, and that it is none of CUDA's devices.
+    pub fn multiply(
+        &self,
+        product: &Product,
+        factors: [&Buffer<'_>; 2],
+        result: &Buffer<'_>,
+        room: &Buffer<'_>,
+    ) -> Result<Event<'a>, String> {
+        let [first, second] = factors;
+        let (first, second, result, room) = (first.place()?, second.place()?, result.place()?, room.place()?);
+        let handle =
+            self.driver.timed(self.handle, &mut |stream| product.begin([first, second], result, room, stream))?;
         Ok(Event { driver: self.driver, handle })
     }
 

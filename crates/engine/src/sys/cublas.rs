@@ -1,0 +1,202 @@
+//! Matrix products by NVIDIA's cuBLASLt, found while the engine runs. Names and numbers are those of `cublasLt.h`,
+//! `cublas_api.h` and `library_types.h`.
+
+use std::ffi::{c_int, c_void};
+use std::ptr::{from_ref, null, null_mut};
+use std::sync::OnceLock;
+
+use super::device::DeviceAddress;
+use super::driver::Handle;
+use super::library::{candidates, functions, Library};
+
+/// What it is called, the newest first.
+pub const NAMES: [&str; 4] = ["libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11", "libcublasLt.so"];
+const TRANSPOSE_FIRST: c_int = 3;
+const TRANSPOSED: c_int = 1;
+
+functions! {
+    struct CublasLt {
+        fn cublasLtGetVersion() -> usize;
+        fn cublasLtCreate(*mut Handle) -> c_int;
+        fn cublasLtDestroy(Handle) -> c_int;
+        fn cublasLtMatmulDescCreate(*mut Handle, c_int, c_int) -> c_int;
+        fn cublasLtMatmulDescDestroy(Handle) -> c_int;
+        fn cublasLtMatmulDescSetAttribute(Handle, c_int, *const c_void, usize) -> c_int;
+        fn cublasLtMatrixLayoutCreate(*mut Handle, c_int, u64, u64, i64) -> c_int;
+        fn cublasLtMatrixLayoutDestroy(Handle) -> c_int;
+        fn cublasLtMatmul(Handle, Handle, *const c_void, *const c_void, Handle, *const c_void, Handle, *const c_void,
+            *const c_void, Handle, *mut c_void, Handle, *const c_void, *mut c_void, usize, Handle) -> c_int;
+    }
+}
+
+static FOUND: OnceLock<Result<CublasLt, String>> = OnceLock::new();
+
+fn found() -> Result<&'static CublasLt, String> {
+    let found = FOUND.get_or_init(|| {
+        let paths = candidates(&NAMES);
+        let library = paths.iter().find_map(|path| Library::open(&path.to_string_lossy()).ok()).ok_or_else(|| {
+            format!("cuBLASLt is not installed (looked for {}); pip install nvidia-cublas", NAMES.join(", "))
+        })?;
+        CublasLt::of(library).map_err(|why| format!("cuBLASLt: {why}"))
+    });
+    found.as_ref().map_err(Clone::clone)
+}
+
+/// Types of a product: of its factors and its result by `cudaDataType_t`, of its sums by `cublasComputeType_t`, and of its
+/// scale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Types {
+    /// Of the factors.
+    pub factors: c_int,
+    /// Of the result.
+    pub result: c_int,
+    /// Of the sums.
+    pub sums: c_int,
+    /// Of the scale.
+    pub scale: c_int,
+}
+
+/// `R_32F`.
+pub const SINGLE: c_int = 0;
+/// `R_64F`.
+pub const DOUBLE: c_int = 1;
+/// `R_16F`.
+pub const HALF: c_int = 2;
+/// `R_8I`.
+pub const INT8: c_int = 3;
+/// `R_32I`.
+pub const INT32: c_int = 10;
+/// `R_16BF`.
+pub const BFLOAT16: c_int = 14;
+/// `R_8F_E4M3`.
+pub const FP8: c_int = 28;
+/// `COMPUTE_32F`.
+pub const SUMS_SINGLE: c_int = 68;
+/// `COMPUTE_64F`.
+pub const SUMS_DOUBLE: c_int = 70;
+/// `COMPUTE_32I`.
+pub const SUMS_INT32: c_int = 72;
+/// `COMPUTE_32F_FAST_TF32`.
+pub const SUMS_TF32: c_int = 77;
+
+/// Square matrices to multiply, by columns: the first one's transpose times the second.
+pub struct Product {
+    functions: &'static CublasLt,
+    library: Handle,
+    what: Handle,
+    factor: Handle,
+    result: Handle,
+    one: [u8; 8],
+}
+
+impl Product {
+    /// Prepares products of matrices of `n` rows; the device's context is this thread's.
+    ///
+    /// # Errors
+    /// That there is no cuBLASLt, or what it refused.
+    pub fn of(types: Types, n: u64) -> Result<Self, String> {
+        let functions = found()?;
+        let none = null_mut();
+        let mut made =
+            Self { functions, library: none, what: none, factor: none, result: none, one: one_of(types.scale) };
+        let rows = n as i64;
+        // SAFETY: one handle each; what was made is released where a later one is refused, and one number is copied.
+        unsafe {
+            checked((functions.cublasLtCreate)(&raw mut made.library))?;
+            checked((functions.cublasLtMatmulDescCreate)(&raw mut made.what, types.sums, types.scale))?;
+            let (set, how) = (functions.cublasLtMatmulDescSetAttribute, from_ref(&TRANSPOSED));
+            checked(set(made.what, TRANSPOSE_FIRST, how.cast(), size_of::<c_int>()))?;
+            checked((functions.cublasLtMatrixLayoutCreate)(&raw mut made.factor, types.factors, n, n, rows))?;
+            checked((functions.cublasLtMatrixLayoutCreate)(&raw mut made.result, types.result, n, n, rows))?;
+        }
+        Ok(made)
+    }
+
+    /// Gives a product to a stream of the device.
+    ///
+    /// # Errors
+    /// What cuBLASLt refused.
+    pub(super) fn begin(
+        &self,
+        factors: [DeviceAddress<'_>; 2],
+        result: DeviceAddress<'_>,
+        room: DeviceAddress<'_>,
+        stream: Handle,
+    ) -> Result<(), String> {
+        let zero = [0_u8; 8];
+        let at = |one: DeviceAddress<'_>| one.address as *mut c_void;
+        let ([first, second], out) = (factors.map(at), at(result));
+        // SAFETY: all matrices lie on the device for as long as the stream works on them; the scales are copied.
+        checked(unsafe {
+            (self.functions.cublasLtMatmul)(
+                self.library,
+                self.what,
+                from_ref(&self.one).cast(),
+                first,
+                self.factor,
+                second,
+                self.factor,
+                from_ref(&zero).cast(),
+                out,
+                self.result,
+                out,
+                self.result,
+                null(),
+                at(room),
+                room.bytes,
+                stream,
+            )
+        })
+    }
+
+    /// The library's version, such as 12.8.4.
+    #[must_use]
+    pub fn version(&self) -> String {
+        // SAFETY: it takes nothing.
+        let version = unsafe { (self.functions.cublasLtGetVersion)() };
+        format!("{}.{}.{}", version / 10_000, version % 10_000 / 100, version % 100)
+    }
+}
+
+impl Drop for Product {
+    fn drop(&mut self) {
+        // SAFETY: each is released once, and what was not made is null.
+        unsafe {
+            for layout in [self.result, self.factor].into_iter().filter(|one| !one.is_null()) {
+                (self.functions.cublasLtMatrixLayoutDestroy)(layout);
+            }
+            if !self.what.is_null() {
+                (self.functions.cublasLtMatmulDescDestroy)(self.what);
+            }
+            if !self.library.is_null() {
+                (self.functions.cublasLtDestroy)(self.library);
+            }
+        }
+    }
+}
+
+/// 1 in the bytes of a type.
+fn one_of(scale: c_int) -> [u8; 8] {
+    let mut bytes = [0; 8];
+    match scale {
+        DOUBLE => bytes = 1_f64.to_le_bytes(),
+        INT32 => bytes[0] = 1,
+        _ => bytes[..4].copy_from_slice(&1_f32.to_le_bytes()),
+    }
+    bytes
+}
+
+fn checked(status: c_int) -> Result<(), String> {
+    let says = match status {
+        0 => return Ok(()),
+        1 => "it could not be started (CUBLAS_STATUS_NOT_INITIALIZED)",
+        3 => "out of memory (CUBLAS_STATUS_ALLOC_FAILED)",
+        7 => "a wrong value (CUBLAS_STATUS_INVALID_VALUE)",
+        8 => "this GPU has no such instructions (CUBLAS_STATUS_ARCH_MISMATCH)",
+        13 => "the GPU failed (CUBLAS_STATUS_EXECUTION_FAILED)",
+        14 => "it failed inside (CUBLAS_STATUS_INTERNAL_ERROR)",
+        15 => "this version or this GPU does not support it (CUBLAS_STATUS_NOT_SUPPORTED)",
+        _ => return Err(format!("cuBLASLt: status {status}")),
+    };
+    Err(format!("cuBLASLt: {says}"))
+}
