@@ -99,7 +99,7 @@ class Pages:
 
     def _trends(self, query: dict[str, str]) -> str:
         rows = self._store.figures()
-        entries = sorted((entry for entry, _ in rows), key=_age, reverse=True)
+        entries = [entry for entry, _ in reversed(rows)]
         machines = self._machines(self._entries())
         chosen = next((name for name, word in machines.items() if word == query.get("machine")), None)
         if chosen is None:

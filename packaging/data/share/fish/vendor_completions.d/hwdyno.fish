@@ -232,9 +232,9 @@ complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l fail-under -d 'ex
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a gpu -d 'measure a GPU: arithmetic, memory, copies, launches'
-complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -f -a 'peaks bandwidth transfer load launch latency'
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -f -a 'peaks bandwidth transfer load matrix launch latency'
 complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l plan-for -d 'print a plan for hwdyno-engine on the host of this survey' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l precision -d 'data type of the operands' -x -a 'single double half bfloat16 int32 int8'
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l precision -d 'data type of the operands' -x -a 'single double half bfloat16 int32 int8 bf16 fp16 tf32 fp64 fp8'
 complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l width -d 'lanes of a vector: 1, 2, 4, 8 or 16' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l chains -d 'independent chains a work item' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l on -d 'device to measure: gpu, gpu1 …' -r
@@ -250,6 +250,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l part -d 'what is time
 complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l access -d 'how the file is read: past the page cache' -x -a 'direct read mmap gds'
 complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l buffers -d 'pinned buffers' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l readers -d 'threads that read, each a block' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l n -d 'rows and columns of the matrices, a multiple of 16' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l clients -d 'ranks or hosts of this start that take part, the first ones' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l load -d 'axis of the curves' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from gpu' -l profile -d 'quick, standard or full' -x -a 'quick standard full'
