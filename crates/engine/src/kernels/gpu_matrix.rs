@@ -8,7 +8,6 @@ use crate::declare::{choice, integer, INTERVAL_S, RUNTIME};
 use crate::gpu::arithmetic::Precision;
 use crate::gpu::{device, refused, waited, Passes, DEVICE};
 use crate::kernel::{Declaration, Error, Kernel, Stop};
-use crate::parameter::Role;
 use crate::reading::{Reading, Stream, Verdict};
 use crate::sys::cublas::{self, Product, Types};
 use crate::sys::device::{Buffer, Device, Queue};
@@ -39,7 +38,7 @@ parameters! {
     /// What `gpu_matrix` takes.
     pub struct Parameters {
         precision: Factors = choice("numbers that are multiplied"),
-        n: u64 = integer("rows and columns of the matrices, a multiple of 16", "", (16, 1 << 16), 8192).role(Role::Size),
+        n: u64 = integer("rows and columns of the matrices, a multiple of 16", "", (16, 1 << 16), 8192),
         on: String = DEVICE,
         runtime: f64 = RUNTIME.default(0.3),
         interval_s: f64 = INTERVAL_S,

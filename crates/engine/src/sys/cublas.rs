@@ -5,8 +5,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr::{from_ref, null, null_mut};
 use std::sync::OnceLock;
 
-use super::device::DeviceAddress;
-use super::driver::Handle;
+use super::driver::{DeviceAddress, Handle};
 use super::library::{candidates, functions, Library};
 
 /// What it is called, the newest first.

@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
 
-use super::device::DeviceAddress;
-use super::driver::Handle;
+use super::driver::{DeviceAddress, Handle};
 use super::library::{candidates, functions, Library};
 
 /// What it is called.

@@ -6,7 +6,7 @@ use std::ptr::null_mut;
 
 use super::cublas::Product;
 use super::cuda;
-use super::driver::{Driver, Handle, Value, Way};
+use super::driver::{DeviceAddress, Driver, Handle, Value, Way};
 use super::opencl::{self, Fact};
 
 /// A device by its driver.
@@ -144,14 +144,6 @@ impl Buffer<'_> {
     fn place(&self) -> Result<DeviceAddress<'_>, String> {
         self.address()?.ok_or_else(|| "no library works beside this driver".into())
     }
-}
-
-/// The place of a buffer on its device, for as long as the buffer is there.
-#[derive(Clone, Copy)]
-pub struct DeviceAddress<'b> {
-    pub(super) address: u64,
-    pub(super) bytes: usize,
-    of: PhantomData<&'b ()>,
 }
 
 impl Drop for Buffer<'_> {

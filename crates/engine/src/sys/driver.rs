@@ -1,6 +1,7 @@
 //! The calls that `OpenCL` and CUDA fill, each in its module.
 
 use std::ffi::c_void;
+use std::marker::PhantomData;
 
 /// What a driver calls a thing that it made.
 pub(super) type Handle = *mut c_void;
@@ -59,4 +60,12 @@ pub(super) trait Driver: Send + Sync {
     fn wait(&self, event: Handle) -> Result<(), String>;
     fn ns(&self, event: Handle) -> Option<u64>;
     fn release_event(&self, event: Handle);
+}
+
+/// The place of a buffer on its device, for as long as the buffer is there.
+#[derive(Clone, Copy)]
+pub struct DeviceAddress<'b> {
+    pub(super) address: u64,
+    pub(super) bytes: usize,
+    pub(super) of: PhantomData<&'b ()>,
 }
