@@ -311,6 +311,9 @@ def shortest(folder: Path) -> list[tuple[str, dict[str, Any]]]:
         ("gpu_transfer", {**ON_CPU, "block": 1 << 16}),
         ("gpu_latency", {**ON_CPU, "working_set": 1 << 16}),
         ("gpu_launch", ON_CPU),
+        ("gpu_load", {**ON_CPU, "path": data, "size": 1 << 20, "block": 1 << 16, "access": "read"}),
+        ("gpu_load", {**ON_CPU, "path": data, "size": 1 << 20, "block": 1 << 16, "access": "read", "part": "copy"}),
+        ("gpu_matrix", ON_CPU),
         ("idle", {"runtime": 0.05}),
     ]  # fmt: skip
 
