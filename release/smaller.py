@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import hashlib
 import io
@@ -47,7 +48,8 @@ def joined(files: list[File]) -> list[File]:
     """The files without comments, with all lessons in one, and RECORD as it is then.
 
     As many small files the lessons would share no words for the compression, and have a name each in three places;
-    `findings/lessons.py` reads them from one as well. Comments stay in the source distribution.
+    `findings/lessons.py` reads them from one as well. Comments, and what is said of private
+    names, stay in the source distribution.
     """
     files = [file._replace(data=uncommented(file.data)) if file.name.endswith(".py") else file for file in files]
     apart = [file for file in files if file.name.startswith(f"{LESSONS}/")]
@@ -59,14 +61,27 @@ def joined(files: list[File]) -> list[File]:
 
 
 def uncommented(source: bytes) -> bytes:
-    """A Python file without its comments: the same program on the same lines, so that tracebacks name them rightly."""
+    """A Python file without comments and without docstrings of private names: the same program on the same lines.
+
+    So tracebacks name them rightly. A docstring that is all of a body stays.
+    """
     text = source.decode()
     lines = text.split("\n")
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             row, column = token.start
             lines[row - 1] = lines[row - 1][:column].rstrip()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and is_private(node.name):
+            first, *rest = node.body
+            if rest and ast.get_docstring(node) is not None and first.end_lineno is not None:
+                lines[first.lineno - 1 : first.end_lineno] = [""] * (first.end_lineno - first.lineno + 1)
     return "\n".join(lines).encode()
+
+
+def is_private(name: str) -> bool:
+    """Whether a name is of its module alone."""
+    return name.startswith("_") and not name.endswith("__")
 
 
 def _recorded(record: File, files: list[File]) -> File:

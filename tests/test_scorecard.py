@@ -189,6 +189,16 @@ def test_the_command_shows_the_scorecard_and_names_what_shows_the_rest(
 # --- the figures
 
 
+def test_a_round_trip_beside_a_load_is_no_round_trip() -> None:
+    run = replace(every_resource(), findings=())
+    network = [one for one in run.experiments if one.resource == "network"]
+    loaded = [replace(one, name="network.loaded_latency") for one in network if one.kernel == "network_latency"]
+    assert "round trip, loopback" in {row.title for row in scorecard(replace(run, experiments=tuple(network))).rows}
+    streams = [one for one in network if one.kernel != "network_latency"]
+    rows = scorecard(replace(run, experiments=(*streams, *loaded))).rows
+    assert "round trip, loopback" not in {row.title for row in rows} and rows
+
+
 def test_the_figures_are_those_that_the_field_quotes() -> None:
     run = replace(every_resource(), findings=())
     alone = {

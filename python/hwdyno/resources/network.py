@@ -22,6 +22,7 @@ RESOURCE = Resource(
             unit="ns",
             kernels=("network_latency",),
             where={"protocol": "tcp", "in_flight": 1},
+            not_in=("network.loaded_latency",),
             prefer={"message": 64},
             lowest=True,
         ),
