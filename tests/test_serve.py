@@ -90,6 +90,7 @@ PAGES = (
     "/run?id=zz-hostile",
     "/run?id=zz-markup",
     "/trends?machine=machine-3",
+    "/trends?machine=machine-5",
     "/trends",
     "/compare",
     "/compare?before=r-013",
