@@ -514,13 +514,13 @@ def test_the_sampling_interval_follows_the_runtime(tmp_path: Path) -> None:
 class Slow(SimulatedHost):
     """A simulated machine whose readings take their time by a clock that the runner looks at."""
 
-    def __init__(self, overhead_s: float) -> None:
-        super().__init__(QUIET)
-        self.overhead_s, self.clock_s = overhead_s, 0.0
+    def __init__(self, overhead_s: float, machine: SimulatedMachine = QUIET, slow: str = "") -> None:
+        super().__init__(machine)
+        self.overhead_s, self.clock_s, self.slow = overhead_s, 0.0, slow
 
     def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
         reading = super().run(kernel, parameters)
-        self.clock_s += reading["elapsed_s"] + self.overhead_s
+        self.clock_s += reading["elapsed_s"] + self.overhead_s * kernel.startswith(self.slow)
         return reading
 
 
@@ -559,6 +559,23 @@ def test_a_budget_is_kept_within_a_fifth(
         assert all(result.points for result in run.experiments), "every question has some answer"
     left_out = any(len(result.points) < result.planned for result in run.experiments)
     assert left_out == bool(run.degraded)
+
+
+def test_noise_in_what_is_read_first_takes_no_point_from_what_is_read_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor do cheap readings of one kernel promise cheap ones of the next."""
+    from hwdyno.runner import allowance, session
+
+    noisy = replace(QUIET, noise=0.2, core=replace(QUIET.core, noise=0.2))
+    host = Slow(0.4, noisy, slow="storage")
+    for module in (allowance, session):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: host.clock_s))
+    made = plan.build(plan.select(None, host), host, path=tmp_path, budget_s=90.0, seed=1)
+    run = runner.run(made, host, Memory(), "run-1")
+    assert not run.degraded
+    assert min(point.repeats for result in run.experiments for point in result.points) >= 2
+    assert host.clock_s <= 1.1 * 90.0
 
 
 def test_thinning_keeps_the_ends_of_an_axis_and_every_word() -> None:

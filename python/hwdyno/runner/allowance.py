@@ -23,9 +23,9 @@ class Allowance:
         self.started = time.monotonic() - plan.prepared_s
         self.deadline: float | None = None
         """When the current experiments have used their part of the budget."""
-        self.expected_s = 0.0
-        self.taken_s = 0.0
-        """The time of the readings so far, and in ``expected_s`` their estimate."""
+        self.taken_s: dict[str, float] = {}
+        self.expected_s: dict[str, float] = {}
+        """By kernel: the time of the readings so far, and in ``expected_s`` their estimate."""
         self.timing = timing(plan, None)
 
     @property
@@ -33,10 +33,18 @@ class Allowance:
         """Seconds of the budget that are left; none without a budget."""
         return None if self.budget_s is None else self.budget_s - (time.monotonic() - self.started)
 
-    @property
-    def pace(self) -> float:
-        """Actual over estimated time of the readings so far; the rest is assumed to take as much longer."""
-        return max(1.0, self.taken_s / self.expected_s) if self.expected_s else 1.0
+    def pace(self, planned: Planned) -> float:
+        """Actual over estimated time of this kernel's readings so far, or of all; what is left should take as long."""
+        kernel = planned.experiment.kernel
+        kernels = [kernel] if kernel in self.expected_s else list(self.expected_s)
+        expected_s = sum(self.expected_s[one] for one in kernels)
+        return max(1.0, sum(self.taken_s[one] for one in kernels) / expected_s) if expected_s else 1.0
+
+    def pace_of_all(self, plan: Plan) -> float:
+        """The pace of a plan's experiments, each weighted with the time of its shortest readings."""
+        least = [budget.least_s(one, plan) for one in plan.experiments]
+        slowed = (self.pace(one) * seconds for one, seconds in zip(plan.experiments, least, strict=True))
+        return sum(slowed) / sum(least) if sum(least) else 1.0
 
     @property
     def late(self) -> bool:
@@ -52,28 +60,29 @@ class Allowance:
     def took(self, planned: Planned, point: PointInWork, seconds: float) -> None:
         """Record the time of one reading of a point, with its peers'."""
         point.spent_s += seconds
-        self.taken_s += seconds
-        self.expected_s += self._expected_s(planned, point)
+        kernel = planned.experiment.kernel
+        self.taken_s[kernel] = self.taken_s.get(kernel, 0.0) + seconds
+        self.expected_s[kernel] = self.expected_s.get(kernel, 0.0) + self._expected_s(planned, point)
 
     def share_out(self, plan: Plan) -> None:
         """How long and how often a point of the experiments is read, so that all fit into the time left."""
         left, bends = self.left_s, sum(self.may_add[one.experiment.name] for one in plan.experiments)
-        self.timing = timing(plan, None if left is None else left / self.pace, bends)
+        self.timing = timing(plan, None if left is None else left / self.pace_of_all(plan), bends)
 
     def fitted(self, rest: Plan) -> Plan:
         """The remaining experiments, with as many points as fit into the time left."""
-        return budget.fitted(rest, self.left_s, self.pace)
+        return budget.fitted(rest, self.left_s, self.pace_of_all(rest))
 
     def set_deadline(self, rest: Plan, first: int = 1) -> None:
         """When the ``first`` experiments have had their part: what they need, and what leaves the others theirs."""
         left = self.left_s
         if left is None or "runtime" in self.given:
             return
-        needs = [budget.needs_s(one, rest, self.timing) for one in rest.experiments]
+        needs = [self.pace(one) * budget.needs_s(one, rest, self.timing) for one in rest.experiments]
         part = sum(needs[:first]) / sum(needs) if sum(needs) else 1.0
-        others = self.pace * sum(budget.least_s(one, rest) for one in rest.experiments[first:])
+        others = sum(needs[first:])
         grace = budget.GRACE * (self.budget_s or 0.0)
-        # A noisy experiment may take half as much again, but not what the others need at least.
+        # A noisy experiment may take half as much again, but not of the least repeats that the others need.
         most = max(left * part, min(1.5 * left * part, left - others))
         self.deadline = time.monotonic() + max(0.0, most) + grace * part
 
@@ -96,10 +105,12 @@ class Allowance:
         self.timing = replace(now, runtime_s=runtime_s, ramp_s=ramp_s, repeats_min=1)
 
     def needed_s(self, experiments: Sequence[Planned]) -> float:
-        """Seconds for the least repeats of every point that still lacks them, and of those near the bends."""
+        """Seconds for the least repeats of every point that still lacks them, those near the bends, and warm-ups."""
         needed = 0.0
         for planned in experiments:
             points = self.points[planned.experiment.name]
+            if not any(point.done or point.readings for point in points):
+                needed += self.turn_s(planned, points[0])
             bends = self.may_add[planned.experiment.name]
             if bends:
                 needed += bends * self.timing.repeats_min * self.turn_s(planned, points[0])
@@ -112,7 +123,7 @@ class Allowance:
         """Seconds that one more reading of a point will take, with its peers': as those before, if there were any."""
         if point.readings:
             return point.spent_s / len(point.readings)
-        return self.pace * self._expected_s(planned, point)
+        return self.pace(planned) * self._expected_s(planned, point)
 
     def _expected_s(self, planned: Planned, point: PointInWork) -> float:
         once = reading_s(planned, point.parameters, self.timing, self.given)
