@@ -9,6 +9,7 @@ use hwdyno_engine::Error;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 create_exception!(_engine, UsageError, PyValueError, "What was asked for cannot be.");
 create_exception!(_engine, MachineError, PyOSError, "What the machine refused.");
@@ -121,6 +122,46 @@ impl Guard {
     }
 }
 
+/// Receives the answers of a server's connections; see the engine's `receiver`.
+#[pyclass]
+struct Receiver(hwdyno_engine::receiver::Receiver);
+
+#[pymethods]
+impl Receiver {
+    /// A receiver at the epoll of this descriptor.
+    #[new]
+    fn new(poll: i32) -> PyResult<Self> {
+        Ok(Self(hwdyno_engine::receiver::Receiver::new(poll)?))
+    }
+
+    /// The system's clock is `offset_ns` ahead of the monotonic one; stamps from before `since_ns` are not of it.
+    fn set_clock(&mut self, offset_ns: i64, since_ns: u64) {
+        self.0.set_clock(offset_ns, since_ns);
+    }
+
+    /// Reads a connection once: a piece, empty at the end, and when it came, not before `least_ns`.
+    fn receive<'py>(&mut self, py: Python<'py>, fd: i32, least_ns: u64) -> PyResult<(Bound<'py, PyBytes>, u64)> {
+        let (piece, came_ns) = self.0.receive(fd, least_ns)?;
+        Ok((PyBytes::new(py, piece), came_ns))
+    }
+
+    /// Keeps the pieces of a connection from now on, up to `room` bytes; the last one before came at `last_ns`.
+    fn follow(&mut self, fd: i32, last_ns: u64, room: usize) {
+        self.0.follow(fd, last_ns, room);
+    }
+
+    /// The pieces of a followed connection: bytes, sizes, and moments; from now on it is not followed.
+    fn take<'py>(&mut self, py: Python<'py>, fd: i32) -> (Bound<'py, PyBytes>, Vec<usize>, Vec<u64>) {
+        let found = self.0.take(fd).unwrap_or_default();
+        (PyBytes::new(py, &found.bytes), found.sizes, found.times_ns)
+    }
+
+    /// Waits, without the interpreter's lock, until `until_ns` or until there are connections to serve: theirs.
+    fn wait(&mut self, py: Python<'_>, until_ns: u64, fine: bool) -> PyResult<Vec<i32>> {
+        Ok(py.detach(|| self.0.wait(until_ns, fine))?)
+    }
+}
+
 /// Marks a run as ended also where its thread panics.
 struct Running(Stop);
 
@@ -178,6 +219,7 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("UsageError", module.py().get_type::<UsageError>())?;
     module.add("MachineError", module.py().get_type::<MachineError>())?;
     module.add_class::<Guard>()?;
+    module.add_class::<Receiver>()?;
     module.add_class::<Stop>()?;
     module.add_function(wrap_pyfunction!(survey, module)?)?;
     module.add_function(wrap_pyfunction!(kernels, module)?)?;

@@ -29,6 +29,7 @@ mod memory;
 mod network;
 mod parameter;
 mod reading;
+pub mod receiver;
 mod stalls;
 mod start;
 mod storage;

@@ -28,6 +28,7 @@ pub mod pages;
 pub mod pause;
 pub mod perf;
 pub mod pipe;
+pub mod receive;
 pub mod signals;
 pub mod stdio;
 pub mod tcp_info;

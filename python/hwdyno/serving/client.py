@@ -1,9 +1,8 @@
 """Sends requests to a server and notes when each piece of an answer comes: one thread, one loop, no reading of JSON.
 
-One thread because of the interpreter's lock: a second one would wait up to 5 ms for it. ``epoll`` counts in whole ms,
-so the last ms before a request is due are waited for by ``select``.
-
-Over plain TCP the kernel says when a piece came, so a client that has no processor for a moment is in no time.
+One thread because of the interpreter's lock: a second one would wait up to 5 ms for it. Over plain TCP the engine
+receives what lies between the first piece of an answer and its last, and the kernel says when each came, so that
+a client that has no processor for a moment is in no time.
 """
 
 from __future__ import annotations
@@ -17,22 +16,19 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
-from hwdyno import signals
+from hwdyno import engine, signals
 from hwdyno.serving.answers import LONGEST_WAIT_S
 from hwdyno.serving.prompts import Prompt
 from hwdyno.serving.schedule import Due, Load
 from hwdyno.serving.server import Server
-from hwdyno.serving.stamps import ROOM, Stamps
-from hwdyno.serving.wire import LAST, MOST_BYTES, Exchange, WireError
+from hwdyno.serving.stamps import Stamps
+from hwdyno.serving.wire import MOST_BYTES, Exchange, WireError
 
 LOOK_S = 0.05
 """How often the loop looks whether a signal asks it to end."""
-FINE_S = 0.002
-"""The last part of a wait, which is not left to ``epoll``."""
 PIECE = 16 << 10
-"""Bytes read at once."""
+"""Bytes read at once over TLS."""
 PAUSE_S = 0.1
 """A user's wait after a request that failed, where the server asks for none."""
 GIVE_UP = 20
@@ -41,8 +37,6 @@ MOST_KEPT = 512 << 20
 """Bytes of answers that are kept until the end; a reading that reaches this ends."""
 NOT_SENT = "not sent"
 """The failure of a request for which no connection became free."""
-MOST_AT_ONCE = 32
-"""Connections served before the loop looks again whether a request is due."""
 _READ, _WRITE = select.EPOLLIN, select.EPOLLOUT
 
 
@@ -74,6 +68,8 @@ class _Link:
     """Whether no answer came over it yet."""
     is_connecting: bool = True
     interest: int = 0
+    is_followed: bool = False
+    """Whether the engine receives its answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +139,8 @@ class _Loop:
         self.is_over = self.interrupted = self.gave_up = False
         self.is_changed = True
         """Whether something may be to begin, or may have been the last."""
-        self.readers: dict[int, tuple[Callable[[int, int], Any], Exchange]] = {}
-        """Of plain connections within an answer."""
         self.stamps = Stamps()
+        self.receiver = engine.Receiver(self.poll.fileno())
 
     def run(self) -> Session:
         """Send and wait."""
@@ -160,6 +155,7 @@ class _Loop:
                 self._loop()
             finally:
                 for link in (*self.links.values(), *self.idle):
+                    self._taken(link, is_over=True)
                     link.sock.close()
         after_user, after_system = _cpu_s()
         return Session(
@@ -185,7 +181,7 @@ class _Loop:
                 if signals.requested():
                     self.is_over = self.interrupted = True
                 self._expire(now)
-                self.stamps.look()
+                self.receiver.set_clock(*self.stamps.look())
                 next_ns = 0
             if self.is_changed or (next_ns is not None and next_ns <= now):
                 self.is_changed = False
@@ -194,8 +190,8 @@ class _Loop:
                     return
                 if next_ns is None and not self.links and not self.queue:
                     return
-            until, is_fine = (next_look, False) if next_ns is None or next_ns > next_look else (next_ns, True)
-            self._receive((until - now) / 1e9, is_fine=is_fine)
+            fine = next_ns is not None and next_ns <= next_look
+            self._receive(next_ns if next_ns is not None and fine else next_look, fine=fine)
 
     # --- what is begun
 
@@ -295,39 +291,13 @@ class _Loop:
 
     # --- what comes and goes
 
-    def _ready(self, wait_s: float, *, is_fine: bool) -> list[tuple[int, int]]:
-        """Wait for sockets that can be served; the end of a fine wait is met within tens of microseconds."""
-        if is_fine and wait_s <= FINE_S:
-            if wait_s > 0:
-                select.select([self.poll], [], [], wait_s)
-            wait_s = 0.0
-        elif is_fine:
-            wait_s -= FINE_S
-        return self.poll.poll(max(0.0, wait_s), MOST_AT_ONCE)
-
-    def _receive(self, wait_s: float, *, is_fine: bool) -> None:
+    def _receive(self, until_ns: int, *, fine: bool) -> None:
         """Wait for sockets and serve them."""
-        found = self._ready(wait_s, is_fine=is_fine)
+        found = self.receiver.wait(until_ns, fine)
         if not found:
             self.bodies.fill_one()
-            return
-        readers, links, moment = self.readers, self.links, self.stamps.moment
-        for fd, _ in found:
-            # The usual piece: within an answer, over plain TCP, and not its last one.
-            if (reader := readers.get(fd)) is not None:
-                receive, exchange = reader
-                try:
-                    data, control, _, _ = receive(PIECE, ROOM)
-                except OSError:
-                    data, control = b"", ()
-                now = moment(control, exchange.times_ns[-1])
-                if len(data) > 3 and data[-4:] != LAST and exchange.size < MOST_BYTES:
-                    exchange.pieces.append(data)
-                    exchange.times_ns.append(now)
-                    exchange.size += len(data)
-                else:
-                    self._took(links[fd], data, now)
-            elif (link := links.get(fd)) is None:
+        for fd in found:
+            if (link := self.links.get(fd)) is None:
                 self._idle_spoke(fd)
             elif link.is_connecting:
                 self._try_connected(link)
@@ -366,16 +336,31 @@ class _Loop:
             self.poll.modify(link.sock.fileno(), interest)
             link.interest = interest
 
+    def _taken(self, link: _Link, *, is_over: bool) -> tuple[bytes, int] | None:
+        """Keep what the engine has received of an answer; unless that is over, give the last piece with its moment."""
+        if not link.is_followed or link.sent is None:
+            return None
+        link.is_followed = False
+        data, sizes, times_ns = self.receiver.take(link.sock.fileno())
+        if is_over or not sizes:
+            link.sent.exchange.keep(data, sizes, times_ns)
+            return None
+        link.sent.exchange.keep(data, sizes[:-1], times_ns[:-1])
+        return data[len(data) - sizes[-1] :], times_ns[-1]
+
     def _read(self, link: _Link) -> None:
-        """Read what a connection has: the beginning of an answer, or any part of one over TLS."""
+        """Read what a connection has: the beginning of an answer, its end, or any part of one over TLS."""
+        if (last := self._taken(link, is_over=False)) is not None:
+            self._took(link, *last)
+            return
         tls = self.server.tls is not None
         try:
             while link.sent is not None:
                 if tls:
                     data, now = link.sock.recv(PIECE), time.perf_counter_ns()
                 else:
-                    data, control, _, _ = link.sock.recvmsg(PIECE, ROOM)
-                    now = self.stamps.moment(control, max((link.sent.sent_ns, *link.sent.exchange.times_ns[-1:])))
+                    least_ns = max((link.sent.sent_ns, *link.sent.exchange.times_ns[-1:]))
+                    data, now = self.receiver.receive(link.sock.fileno(), least_ns)
                 self._took(link, data, now)
                 # TLS keeps what it has decrypted where no poll sees it.
                 if not tls or not data or link.sent is None or not link.sock.pending():  # type: ignore[attr-defined]
@@ -408,7 +393,8 @@ class _Loop:
         if is_complete:
             self._finish(link, "")
         elif exchange.head is not None and exchange.head.is_chunked and self.server.tls is None:
-            self.readers[link.sock.fileno()] = (link.sock.recvmsg, exchange)
+            link.is_followed = True
+            self.receiver.follow(link.sock.fileno(), now, max(0, MOST_BYTES - exchange.size))
 
     def _ended_by_server(self, link: _Link) -> None:
         sent = link.sent
@@ -438,7 +424,6 @@ class _Loop:
     def _drop(self, link: _Link) -> None:
         fd = link.sock.fileno()
         self.links.pop(fd, None)
-        self.readers.pop(fd, None)
         with contextlib.suppress(OSError, ValueError):
             self.poll.unregister(fd)
         link.sock.close()
@@ -447,6 +432,7 @@ class _Loop:
         """A request is over; its connection is used again where the server keeps it."""
         sent, now = link.sent, time.perf_counter_ns()
         assert sent is not None
+        self._taken(link, is_over=True)
         sent.end_ns, sent.failure = now, failure
         self.kept += sent.exchange.size
         self.is_changed = True
@@ -454,7 +440,6 @@ class _Loop:
         is_kept = not failure and head is not None and not head.closes
         if is_kept:
             del self.links[link.sock.fileno()]
-            self.readers.pop(link.sock.fileno(), None)
             link.sent, link.is_new = None, False
             self.idle.append(link)
         else:

@@ -7,17 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import struct
 import time
-from collections.abc import Sequence
 
 OPTION = 35
 """Linux's ``SO_TIMESTAMPNS``; elsewhere the option is another or none, and the client's own moments stand."""
 STEP_NS = 100_000
 """A change of the system's clock against the monotonic one that is a step: slewing moves it by 25 µs in 50 ms."""
-_STAMP = struct.Struct("@ll")
-ROOM = socket.CMSG_SPACE(_STAMP.size)
-"""Bytes of control data that a piece may come with."""
 
 
 class Stamps:
@@ -32,22 +27,13 @@ class Stamps:
         with contextlib.suppress(OSError):
             sock.setsockopt(socket.SOL_SOCKET, OPTION, 1)
 
-    def look(self) -> None:
-        """Look at the clock; what was stamped before a step counts as unstamped."""
+    def look(self) -> tuple[int, int]:
+        """From the monotonic clock to the system's, ns, and the moment before which stamps are of another time."""
         offset = _offset()
         if abs(offset - self._offset) > STEP_NS:
             self._since = time.perf_counter_ns()
         self._offset = offset
-
-    def moment(self, control: Sequence[tuple[int, int, bytes]], least: int) -> int:
-        """When a piece came: the kernel's stamp where it can be right, and else now. It is not before ``least``."""
-        now = time.perf_counter_ns()
-        if control and control[0][1] == OPTION and len(control[0][2]) == _STAMP.size:
-            seconds, rest = _STAMP.unpack(control[0][2])
-            came: int = seconds * 1_000_000_000 + rest - self._offset
-            if least <= came < now and came > self._since:
-                return came
-        return now
+        return offset, self._since
 
 
 def _offset() -> int:

@@ -10,7 +10,7 @@ LONGEST_HEAD = 64 << 10
 """Bytes of a response's head."""
 MOST_BYTES = 64 << 20
 """Of one response."""
-LAST = _HEAD_END = b"\r\n\r\n"
+_HEAD_END = b"\r\n\r\n"
 """How a head ends, and the last chunk of a body."""
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,12})[ \t]*(?:;[^\r\n]*)?\r\n")
 _DATA = re.compile(rb"^data:[ ]?([^\r\n]*)", re.MULTILINE)
@@ -102,6 +102,15 @@ class Exchange:
             return tail == _HEAD_END and self._last_chunk_came()
         wanted = head.body_bytes
         return wanted is not None and self.size >= head.length + wanted
+
+    def keep(self, data: bytes, sizes: Sequence[int], times_ns: Sequence[int]) -> None:
+        """Take pieces that lie one behind the other and are not the response's last."""
+        at = 0
+        for size in sizes:
+            self.pieces.append(data[at : at + size])
+            at += size
+        self.times_ns += times_ns
+        self.size += at
 
     def _all(self) -> bytearray:
         for piece in self.pieces[self.joined_count :]:

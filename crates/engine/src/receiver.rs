@@ -1,0 +1,281 @@
+//! Receives the answers of many connections: keeps their pieces, each with its moment, until one asks for a decision.
+//!
+//! A server that streams sends a piece a token. What costs an interpreter microseconds a token costs this loop little more than
+//! the two system calls; it comes back where an answer may be complete, where another connection is ready, and in time.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{OwnedFd, RawFd};
+use std::thread;
+use std::time::Duration;
+
+use rustix::event::{epoll, poll, PollFd, PollFlags, Timespec};
+
+use crate::clock::now_ns;
+use crate::sys::receive::{copy_of, receive};
+
+/// Bytes read at once.
+const PIECE: usize = 16 << 10;
+/// How the last chunk of a body ends, and a head.
+const LAST: &[u8] = b"\r\n\r\n";
+/// The last part of a wait, which is not left to `epoll`: it counts in whole ms.
+const FINE_NS: u64 = 2_000_000;
+const MS: u64 = 1_000_000;
+/// Connections served before the time is looked at again.
+const MOST_AT_ONCE: usize = 64;
+/// Of fewer, whose pieces are stamped, more are waited for: a server sends the tokens of a step one after the other, and to
+/// wake for each costs more than to read it.
+const FEW: usize = 8;
+/// At most; and of the usual time between two pieces of an answer at most this part.
+const PAUSE_NS: u64 = 1_000_000;
+const PART_OF_GAP: u64 = 16;
+/// A longer gap counts as this.
+const GAP_NS: u64 = 100_000_000;
+/// A pause that saves less than it costs.
+const SHORT_NS: u64 = 100_000;
+
+fn of(event: &epoll::Event) -> RawFd {
+    { event.data }.u64() as u32 as RawFd
+}
+
+/// The pieces of an answer, one behind the other.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Pieces {
+    /// Their bytes.
+    pub bytes: Vec<u8>,
+    /// The length of each.
+    pub sizes: Vec<usize>,
+    /// When each came, ns of the monotonic clock.
+    pub times_ns: Vec<u64>,
+}
+
+struct Answer {
+    pieces: Pieces,
+    last_ns: u64,
+    room: usize,
+}
+
+/// From the system's clock, which stamps are of, to the monotonic one.
+#[derive(Debug, Clone, Copy, Default)]
+struct Stamped {
+    offset_ns: i64,
+    since_ns: u64,
+}
+
+impl Stamped {
+    /// The moment of the kernel's stamp, where it can be right.
+    fn moment(self, stamp: Option<i64>, least_ns: u64, now: u64) -> Option<u64> {
+        let came = u64::try_from(stamp?.wrapping_sub(self.offset_ns)).ok()?;
+        (least_ns <= came && came < now && came > self.since_ns).then_some(came)
+    }
+}
+
+/// Waits at an epoll and keeps what the connections that it follows receive.
+pub struct Receiver {
+    poll: OwnedFd,
+    stamped: Stamped,
+    followed: HashMap<RawFd, Answer>,
+    buffer: Box<[u8]>,
+    /// Whether the last piece of a followed connection had a stamp that can be right.
+    is_stamped: bool,
+    /// The usual time between two pieces of an answer: a moving average.
+    gap_ns: u64,
+}
+
+impl Receiver {
+    /// A receiver at the epoll `poll`, whose events carry their descriptor. Fails where that is none.
+    pub fn new(poll: RawFd) -> io::Result<Self> {
+        Ok(Self {
+            poll: copy_of(poll)?,
+            stamped: Stamped::default(),
+            followed: HashMap::new(),
+            buffer: vec![0; PIECE].into_boxed_slice(),
+            is_stamped: false,
+            gap_ns: 0,
+        })
+    }
+
+    /// The system's clock is `offset_ns` ahead of the monotonic one; stamps from before `since_ns` are not of it.
+    pub fn set_clock(&mut self, offset_ns: i64, since_ns: u64) {
+        self.stamped = Stamped { offset_ns, since_ns };
+    }
+
+    /// Reads a connection once: a piece, empty at the end, and when it came, not before `least_ns`.
+    pub fn receive(&mut self, fd: RawFd, least_ns: u64) -> io::Result<(&[u8], u64)> {
+        let (bytes, stamp) = receive(fd, &mut self.buffer)?;
+        let now = now_ns();
+        Ok((&self.buffer[..bytes], self.stamped.moment(stamp, least_ns, now).unwrap_or(now)))
+    }
+
+    /// Keeps the pieces of a connection from now on, up to `room` bytes; the last one before came at `last_ns`.
+    pub fn follow(&mut self, fd: RawFd, last_ns: u64, room: usize) {
+        self.followed.insert(fd, Answer { pieces: Pieces::default(), last_ns, room });
+    }
+
+    /// What a followed connection brought; from now on it is not followed.
+    pub fn take(&mut self, fd: RawFd) -> Option<Pieces> {
+        self.followed.remove(&fd).map(|answer| answer.pieces)
+    }
+
+    /// Waits until `until_ns`, or until there are connections to serve: those that are not followed, and those whose
+    /// last piece may complete an answer, is empty, or leaves no room. A signal ends the wait as well. The end of a `fine`
+    /// wait is met within tens of microseconds.
+    pub fn wait(&mut self, until_ns: u64, fine: bool) -> io::Result<Vec<RawFd>> {
+        let (mut found, mut events) = (Vec::new(), Vec::with_capacity(MOST_AT_ONCE));
+        loop {
+            events.clear();
+            let left = until_ns.saturating_sub(now_ns());
+            match self.ready(left, fine, &mut events) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(found),
+                Err(error) => return Err(error),
+            }
+            let pause_ns = self.pause_ns(&events).min(until_ns.saturating_sub(now_ns()));
+            if pause_ns > SHORT_NS {
+                thread::sleep(Duration::from_nanos(pause_ns));
+                events.clear();
+                self.ready(0, false, &mut events)?;
+            }
+            for event in &events {
+                let fd = of(event);
+                if self.keep(fd) {
+                    found.push(fd);
+                }
+            }
+            if !found.is_empty() || left == 0 {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// For how long others of the same step are worth a wait; what is stamped loses nothing by that.
+    fn pause_ns(&self, events: &[epoll::Event]) -> u64 {
+        let few = (1..FEW.min(self.followed.len())).contains(&events.len());
+        let pause = few && self.is_stamped && events.iter().all(|event| self.followed.contains_key(&of(event)));
+        if pause {
+            PAUSE_NS.min(self.gap_ns / PART_OF_GAP)
+        } else {
+            0
+        }
+    }
+
+    /// Fills `events`.
+    fn ready(&self, left_ns: u64, fine: bool, events: &mut Vec<epoll::Event>) -> io::Result<()> {
+        let mut whole_ms = left_ns.div_ceil(MS);
+        if fine && left_ns > FINE_NS {
+            whole_ms = (left_ns - FINE_NS).div_ceil(MS);
+        } else if fine && left_ns > 0 {
+            poll(&mut [PollFd::new(&self.poll, PollFlags::IN)], Some(&Timespec { tv_sec: 0, tv_nsec: left_ns as _ }))?;
+            whole_ms = 0;
+        }
+        let wait = Timespec { tv_sec: (whole_ms / 1000) as i64, tv_nsec: (whole_ms % 1000 * MS) as _ };
+        epoll::wait(&self.poll, rustix::buffer::spare_capacity(events), Some(&wait))?;
+        Ok(())
+    }
+
+    /// Keeps the next piece of a connection; whether the caller has to serve it.
+    fn keep(&mut self, fd: RawFd) -> bool {
+        let Some(answer) = self.followed.get_mut(&fd) else {
+            return true;
+        };
+        let (bytes, stamp) = match receive(fd, &mut self.buffer) {
+            Ok(read) => read,
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                return false
+            }
+            Err(_) => (0, None),
+        };
+        let (piece, pieces) = (&self.buffer[..bytes], &mut answer.pieces);
+        let (now, least_ns) = (now_ns(), answer.last_ns);
+        let came = self.stamped.moment(stamp, least_ns, now);
+        (self.is_stamped, answer.last_ns) = (came.is_some(), came.unwrap_or(now));
+        self.gap_ns = (15 * self.gap_ns + (answer.last_ns - least_ns).min(GAP_NS)) / 16;
+        pieces.bytes.extend_from_slice(piece);
+        pieces.sizes.push(bytes);
+        pieces.times_ns.push(answer.last_ns);
+        // Of fewer bytes than the last chunk's end has, the ones before would have to be known.
+        bytes < LAST.len() || piece.ends_with(LAST) || pieces.bytes.len() >= answer.room
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsRawFd;
+
+    use super::*;
+
+    struct Pair {
+        far: TcpStream,
+        near: TcpStream,
+        poll: OwnedFd,
+    }
+
+    fn pair() -> Pair {
+        let listening = TcpListener::bind("127.0.0.1:0").unwrap();
+        let far = TcpStream::connect(listening.local_addr().unwrap()).unwrap();
+        far.set_nodelay(true).unwrap();
+        let near = listening.accept().unwrap().0;
+        let poll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+        let data = epoll::EventData::new_u64(near.as_raw_fd() as u64);
+        epoll::add(&poll, &near, data, epoll::EventFlags::IN).unwrap();
+        Pair { far, near, poll }
+    }
+
+    fn soon() -> u64 {
+        now_ns() + 20 * MS
+    }
+
+    #[test]
+    fn a_followed_answer_comes_back_whole_when_it_may_be_complete() {
+        let Pair { mut far, near, poll } = pair();
+        let (mut receiver, fd) = (Receiver::new(poll.as_raw_fd()).unwrap(), near.as_raw_fd());
+        let begun = now_ns();
+        receiver.follow(fd, begun, 1 << 20);
+        for piece in [b"data: one\n\n".as_slice(), b"data: two\n\n"] {
+            far.write_all(piece).unwrap();
+            assert!(receiver.wait(soon(), true).unwrap().is_empty());
+        }
+        far.write_all(b"0\r\n\r\n").unwrap();
+        assert_eq!(receiver.wait(now_ns() + 10_000 * MS, false).unwrap(), [fd]);
+        let pieces = receiver.take(fd).unwrap();
+        assert_eq!(pieces.bytes, b"data: one\n\ndata: two\n\n0\r\n\r\n");
+        assert_eq!(pieces.sizes, [11, 11, 5]);
+        assert!(pieces.times_ns.is_sorted() && pieces.times_ns[0] > begun && pieces.times_ns[2] < now_ns());
+        assert_eq!(receiver.take(fd), None);
+    }
+
+    #[test]
+    fn an_end_and_a_lack_of_room_are_the_callers() {
+        let Pair { mut far, near, poll } = pair();
+        let (mut receiver, fd) = (Receiver::new(poll.as_raw_fd()).unwrap(), near.as_raw_fd());
+        receiver.follow(fd, 0, 8);
+        far.write_all(b"four").unwrap();
+        assert!(receiver.wait(soon(), true).unwrap().is_empty());
+        far.write_all(b"more").unwrap();
+        assert_eq!(receiver.wait(now_ns() + 10_000 * MS, false).unwrap(), [fd]);
+        drop(far);
+        assert_eq!(receiver.wait(now_ns() + 10_000 * MS, false).unwrap(), [fd]);
+        assert_eq!(receiver.take(fd).unwrap().sizes, [4, 4, 0]);
+        assert_eq!(receiver.wait(soon(), true).unwrap(), [fd], "what is not followed is not read");
+        assert_eq!(receiver.receive(fd, 0).unwrap().0, b"");
+    }
+
+    #[test]
+    fn a_stamp_counts_where_it_can_be_right() {
+        let now = now_ns();
+        let clock = Stamped { offset_ns: 7_000, since_ns: now - 1_000_000 };
+        let stamp = |came: u64| Some(came as i64 + 7_000);
+        let moment = |stamp| clock.moment(stamp, now - 600_000, now);
+        assert_eq!(moment(stamp(now - 500_000)), Some(now - 500_000));
+        for wrong in [None, stamp(now - 700_000), stamp(now - 2_000_000), stamp(now), Some(i64::MIN), Some(0)] {
+            assert_eq!(moment(wrong), None);
+        }
+    }
+
+    #[test]
+    fn what_is_no_epoll_is_refused() {
+        assert!(Receiver::new(-1).is_err());
+    }
+}
