@@ -20,8 +20,10 @@ from hwdyno.formats.column import (
     number_in,
     pattern_of,
     size_of,
+    unit_readings,
 )
 from hwdyno.formats.grid import Grid, grids_of
+from hwdyno.formats.named_cells import parted_by_name
 from hwdyno.formats.pairs import parted
 from hwdyno.formats.row import point_of
 from hwdyno.formats.table_rows import (
@@ -72,7 +74,7 @@ class Published:
 def recognizes(text: str, *, marked: bool = False) -> bool:
     """Whether this looks like a table with at least one result; of HTML or Markdown if ``marked``."""
     try:
-        found = grids_of(text[:LONGEST_CONTEXT], marked=marked)
+        found = _grids(text[:LONGEST_CONTEXT], {}, marked=marked)
     except UserError:
         return True
     heads = [[*grid.heads, grid.title] for grid in found]
@@ -95,7 +97,7 @@ def read_mapped(text: str, name: str, maps: Mapping[str, str], *, marked: bool =
     """
     experiments: list[ExperimentResult] = []
     readings: list[str] = []
-    for number, grid in enumerate(grids_of(text, marked=marked), start=1):
+    for number, grid in enumerate(_grids(text, maps, marked=marked), start=1):
         table = _Table.of(grid, maps, name, text[:LONGEST_CONTEXT])
         if table is None:
             continue
@@ -106,9 +108,13 @@ def read_mapped(text: str, name: str, maps: Mapping[str, str], *, marked: bool =
     return Published(printed.run(NAME, "a table", text, name, _numbered(experiments)), tuple(readings))
 
 
+def _grids(text: str, maps: Mapping[str, str], *, marked: bool) -> list[Grid]:
+    return [parted_by_name(grid, maps) for grid in grids_of(text, marked=marked)]
+
+
 def heads_of(text: str) -> list[str]:
     """The heads of every table in a text, as a map may name them."""
-    grids = grids_of(text)
+    grids = [one for grid in grids_of(text) for one in (grid, parted_by_name(grid, {}))]
     return [head for grid in grids for head in (*grid.heads, *(row[0] for row in grid.rows)) if head]
 
 
@@ -467,6 +473,8 @@ class _Resolver:
                 return None, "unit in each cell"
             bytes_ = replace(in_cells[0], kind="bytes/s")
             head_units = (Unit("bytes/s", bytes_.factor / 8, bytes_.name.replace("B/s", "bit/s")), bytes_)
+        if not head_units and quantity in FIGURES and (stated := self._in_title()):
+            return stated, "by the title"
         if quantity == "iops" or (quantity in {"flops"} and not head_units):
             return (Unit("operations/s", 1.0, ""), "") if quantity == "iops" else self._ambiguous(_FLOPS)
         if quantity in {"time", "data", "ceiling"} and not head_units:
@@ -480,6 +488,13 @@ class _Resolver:
         if quantity == "lat":
             return self._by_little() or self._ambiguous(_LATENCIES)
         return None, ""
+
+    def _in_title(self) -> Unit | None:
+        """The only unit of its kind that the title names; none where that can be read in two ways."""
+        kind = FIGURES[self.column.meaning.quantity]
+        parts = re.split(r"[,;()\[\]]|\band\b", self.table.grid.title.replace("µ", "u").replace("μ", "u"))
+        readings = [units for part in parts if (units := unit_readings(part.strip())[0]) and units[0].kind == kind]
+        return readings[0][0] if kind and len(readings) == 1 and len(readings[0]) == 1 else None
 
     def _by_law(self, units: Sequence[Unit]) -> tuple[Unit, str] | None:
         """The unit with which IOPS × block size is the bandwidth in most rows."""
