@@ -269,3 +269,90 @@ def test_a_change_is_no_rate_and_zeros_after_a_percentile_are_none(tmp_path: Pat
     rates = [point.throughput.value for point in points(TWO_RELEASES, tmp_path)]
     assert set(rates) >= {100e3, 50e3, 128e3, 64e3}
     assert 100 not in rates
+
+
+# --- GPUs, spreadsheets and JSON
+
+DATA = Path(__file__).parent / "data" / "fuzz"
+BABELSTREAM = (DATA / "babelstream" / "cuda.txt").read_text()
+IOZONE_QUOTED = """>>>> \tChildren see throughput for 12 initial writers  = 4534582.00 kB/sec
+>>>> \tParent sees throughput for 12 initial writers   = 4458145.56 kB/sec
+>>>> \tMin throughput per process                      = 373101.59 kB/sec
+"""
+REPORT = {
+    "overall": {
+        "model": "unet3d", "accelerator": "h100", "num_benchmark_runs": 2, "train_num_accelerators": "2",
+        "num_files_train": 28000, "num_samples_per_file": 1,
+        "train_throughput_mean_samples_per_second": 39.7, "train_throughput_mean_MB_per_second": 5550.0,
+    },
+    "runs": {
+        "run-1": {"train_throughput_samples_per_second": 39.6, "train_num_accelerators": "2"},
+        "run-2": {"train_throughput_samples_per_second": 39.8, "train_num_accelerators": "2"},
+    },
+}  # fmt: skip
+
+
+def test_babelstream_on_a_gpu_and_on_processors(tmp_path: Path) -> None:
+    run = audited(BABELSTREAM, tmp_path)
+    (result,) = run.experiments
+    assert result.resource == "gpu" and result.fixed == {"device": "NVIDIA A100-SXM4-80GB"}
+    rates = {str(one.parameters["operation"]): one.throughput.value for one in result.points}
+    assert rates["triad"] == pytest.approx(1724827.354e6) and set(rates) == {"copy", "scale", "add", "triad", "dot"}
+    assert not [one for one in run.findings if one.severity == "invalid" or one.rule == "contradicts_itself"]
+    wrong = audited(BABELSTREAM.replace("1724827.354", "1149884.902"), tmp_path)  # As if it moved two arrays.
+    assert "contradicts_itself" in {one.rule for one in wrong.findings}
+    in_csv = audited((DATA / "babelstream" / "omp.csv").read_text(), tmp_path)
+    assert in_csv.experiments[0].resource == "memory" and len(in_csv.experiments[0].points) == 5
+    binary = audited(BABELSTREAM.replace("MBytes/sec  Min", "MiBytes/sec  Min"), tmp_path).experiments[0].points[3]
+    assert binary.throughput.value == pytest.approx(1724827.354 * 2**20)
+
+
+def test_iozones_sums_alone_and_its_spreadsheet(tmp_path: Path) -> None:
+    (point,) = audited(IOZONE_QUOTED, tmp_path).experiments[0].points
+    assert point.throughput.value == pytest.approx(4534582 * 1024) and point.parameters["numjobs"] == 12
+    points = audited((DATA / "iozone" / "excel.txt").read_text(), tmp_path).experiments[0].points
+    assert [(one.parameters["rw"], one.parameters["bs"]) for one in points[::4]] == [
+        ("write", 4096), ("read", 65536), ("randread", 1 << 20)
+    ]  # fmt: skip
+    assert points[8].throughput.value == pytest.approx(412000 * 1024) and points[8].parameters["size"] == 102400 * 1024
+
+
+def test_iors_json(tmp_path: Path) -> None:
+    points = audited((DATA / "ior" / "ior.json").read_text(), tmp_path).experiments[0].points
+    assert [one.parameters for one in points] == [
+        {"ranks": 4, "bs": 1 << 20, "rw": "write"}, {"ranks": 4, "bs": 1 << 20, "rw": "read"}
+    ]  # fmt: skip
+    assert points[1].throughput.value == pytest.approx(8321.4 * 2**20)
+
+
+def test_the_report_of_a_submission_to_mlperf_storage(tmp_path: Path) -> None:
+    (point,) = audited(json.dumps(REPORT), tmp_path).experiments[0].points
+    assert point.parameters["accelerators"] == 2 and point.repeats == 2
+    assert point.throughput.value == pytest.approx(5550 * 2**20, rel=1e-4) and "passes" not in point.details
+
+
+SERVERS_OUTPUT = """Connecting to host 10.0.0.2, port 5201
+[  5] local 10.0.0.1 port 40000 connected to 10.0.0.2 port 5201
+[ ID] Interval           Transfer     Bitrate         Retr
+[  5]   0.00-10.00  sec  11.0 GBytes  9.42 Gbits/sec    0             sender
+[  5]   0.00-10.00  sec  11.0 GBytes  9.41 Gbits/sec                  receiver
+
+Server output:
+-----------------------------------------------------------
+Server listening on 5201 (test #1)
+-----------------------------------------------------------
+Accepted connection from 10.0.0.1, port 40002
+[ ID] Interval           Transfer     Bitrate
+[  5]   0.00-1.00   sec  1.10 GBytes  9.42 Gbits/sec
+[  5]   0.00-10.00  sec  11.0 GBytes  9.41 Gbits/sec                  receiver
+
+
+iperf Done.
+"""
+
+
+def test_the_servers_output_is_no_second_test(tmp_path: Path) -> None:
+    (point,) = audited(SERVERS_OUTPUT, tmp_path).experiments[0].points
+    assert point.throughput.value == pytest.approx(9.41e9 / 8)
+    twice = audited(SERVERS_OUTPUT * 2, tmp_path).experiments[0].points
+    assert len(twice) == 2

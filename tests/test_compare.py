@@ -307,6 +307,25 @@ def test_the_terminal_shows_one_screen_and_verbose_the_rest() -> None:
         assert text_of("before", sides, verbose=True).count("storage.29") >= 5 * len(sides)
 
 
+def test_a_test_of_latency_is_compared_in_times() -> None:
+    """Its rate is the same figure upside down, in a unit that nobody judges memory by."""
+
+    def at(mean_ns: float) -> Run:
+        point = made.point(1, 1e9, rw="chase")
+        value = Value(1e9 / mean_ns, "operations/s", 0.95e9 / mean_ns, 1.1e9 / mean_ns)
+        point = replace(point, throughput=value, latency_ns=made.latency(mean_ns), repeat_values=())
+        result = replace(made.experiment(point, name="memory.latency"), resource="memory", metric="latency")
+        return made.run(result, run_id=str(mean_ns))
+
+    side = runs_compared(at(90.0), at(100.0), "after")
+    text, page = text_of("before", [side], verbose=True), compared_page.html("before", [side])
+    assert "90.0 ns" in text and "100 ns" in text and "90.0 ns" in page
+    assert "IOPS" not in text and "operations/s" not in text
+    assert "0.900" in text and "above 1 is faster" in text
+    (change,) = [one for one in side.changes if one.points == 1]
+    assert change.before == Value(90.0, "ns", pytest.approx(90 / 1.1), pytest.approx(90 / 0.95))
+
+
 def test_several_sides_stand_in_columns() -> None:
     text = text_of("before", many())
     (head,) = (line for line in text.splitlines() if line.startswith("experiment"))

@@ -12,7 +12,7 @@ from hwdyno.findings.inference import break_even
 from hwdyno.machine import Cpu, Machine
 from hwdyno.resources import with_derived
 from hwdyno.statistics import interval
-from hwdyno.studies import kubernetes_ai_inference
+from hwdyno.studies import kubernetes_ai_inference, kubernetes_ai_storage
 from hwdyno.studies.kubernetes_ai_inference import SIDE_BY_SIDE
 from hwdyno.words import ExperimentResult, Finding, Measurement, Run
 from made_experiment import made_experiment
@@ -242,9 +242,12 @@ def classes(**storages: float) -> Run:
     )
 
 
-def test_the_study_puts_storage_loader_and_first_answer_side_by_side() -> None:
+def test_the_study_puts_storage_loader_and_first_answer_side_by_side_and_first() -> None:
     run = classes(slow=0.25e9, fast=4e9)
-    table = next(one for one in kubernetes_ai_inference.tables(run) if one.title.startswith("Storage, loader"))
+    grid = (measured({"rw": "randread", "bs": 4096, "iodepth": 1}, [1e8] * REPEATS, "bytes/s"),)
+    fio = made_experiment("storage.grid@slow", "storage", "?", "iodepth", "storage_blocks", grid)
+    table, rows, *_ = kubernetes_ai_storage.tables(replace(run, experiments=(fio, *run.experiments)))
+    assert rows.title == "fio's grid by storage"
     slow, fast = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
     assert (slow["storage"], fast["storage"]) == ("slow", "fast")
     assert float(slow["first answer cold s"]) == pytest.approx(4.0, rel=0.02)

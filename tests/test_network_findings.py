@@ -175,6 +175,17 @@ def test_a_virtual_interface_and_a_loopback_have_no_link() -> None:
     assert "network_link" not in rules_of(SimulatedPath(loopback=True))
 
 
+def test_what_moves_at_the_rate_it_was_asked_for_is_limited_by_no_copies() -> None:
+    paced = [{"protocol": "udp", "direction": "up", "streams": 1, "rate": 400_000_000}]
+    path = SimulatedPath(loopback=True, bits_s=50e9, copy_bytes_s=10e9, cpu_ns_per_kib=5.0)
+    run = measured(path, paced)
+    moved = run.experiments[0].points[0].throughput.value
+    assert moved == pytest.approx(50e6, rel=0.03)
+    assert "network_no_link" not in {one.rule for one in run.findings}
+    short = [{**paced[0], "rate": 1_000_000_000_000}]
+    assert "network_no_link" in {one.rule for one in measured(path, short).findings}
+
+
 def test_loss_of_a_control_that_does_not_heed_it_is_no_policer() -> None:
     points: list[dict[str, Any]] = [{**one, "congestion": "bbr"} for one in TCP]
     assert "network_policed" not in rules_of(SimulatedPath(loss=0.02), points)

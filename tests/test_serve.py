@@ -308,3 +308,33 @@ def test_the_fleet_names_its_slow_node_without_names(tmp_path: Path) -> None:
     finally:
         server.shutdown()
         server.server_close()
+
+
+def test_the_fleet_counts_the_machines_that_it_shows(tmp_path: Path) -> None:
+    """Runs that name no host are one machine, and one that cannot be judged is counted apart."""
+    store = Store(tmp_path / "runs")
+    for number in range(1, 7):
+        for run in history.runs_of(2, lambda *_: 1.0, name=f"n{number}"):
+            machine = replace(run.machine, hostname=f"node{number}")
+            store.save(replace(run, machines=(machine,)))
+    for number in range(3):
+        for run in history.runs_of(
+            1, lambda *_: 1.0, survey=lambda _: {"cpu": {"model": "Another"}}, name=f"x{number}"
+        ):
+            store.save(run)
+    body = Pages(store, with_names=True).answer("/fleet", {}).body.replace("\u00a0", " ")
+    assert body.count("<article>") == 7
+    assert "No node of 6 is slow" in body and "1 more is not judged" in body
+    assert "node1, Some CPU" in body and ">Another<" in body and "3 runs" in body
+
+
+def test_trends_begin_with_the_machine_of_the_newest_run(tmp_path: Path) -> None:
+    """By when it started: the id of an imported Run does not say."""
+    store = Store(tmp_path / "runs")
+    for run in history.runs_of(12, lambda *_: 1.0, name="b"):
+        store.save(run)
+    late = history.runs_of(14, lambda *_: 1.0, survey=lambda _: {**history.SURVEY, "hostname": "late"}, name="a")
+    for run in late:
+        store.save(run)
+    body = Pages(store, with_names=True).answer("/trends", {}).body.replace("\u00a0", " ")
+    assert "late, Some CPU" in body.split("<h1>", 1)[1].split("</section>", 1)[0]

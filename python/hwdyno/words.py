@@ -399,6 +399,16 @@ class ExperimentResult:
         """The axis that its curves run along."""
         return self.declaration.axis(self.load)
 
+    def judged(self, point: Measurement) -> Value:
+        """What tells how good a point is: its throughput, or its mean latency in ns where this tests latency."""
+        if self.metric != "latency" or point.latency_ns is None:
+            return point.throughput
+        mean, rate = point.latency_ns.mean, point.throughput
+        if not rate.low or not rate.high:
+            return Value(mean, "ns")
+        # The least rate is of the greatest times.
+        return Value(mean, "ns", mean * rate.value / rate.high, mean * rate.value / rate.low)
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:

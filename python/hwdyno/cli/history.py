@@ -86,7 +86,9 @@ def _trends(args: argparse.Namespace, store: Store) -> int:
     from hwdyno.trends.series import history_of
 
     rows = store.figures()
-    names = [entry.machine for entry, _ in reversed(rows) if args.machine.lower() in entry.machine.lower()]
+    # An imported Run's id does not say when it was.
+    newest = sorted((entry for entry, _ in rows), key=lambda entry: (entry.started, entry.id), reverse=True)
+    names = [entry.machine for entry in newest if args.machine.lower() in entry.machine.lower()]
     if not names:
         machines = sorted({printable(entry.machine) for entry, _ in rows})
         known = f"; there are {', '.join(machines)}" if machines else "; `hwdyno run` makes the first"

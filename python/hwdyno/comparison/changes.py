@@ -32,8 +32,10 @@ class Change:
     """Empty for an experiment as a whole."""
     before: Value | None
     after: Value | None
+    """What both are judged by: throughputs, or mean latencies in ns of a test of latency."""
     ratio: Value
-    """With its own 95% interval, which no number of tests corrects."""
+    """Of their speeds, so that a greater one is better, also of times. With its own 95% interval, which no number of
+    tests corrects."""
     p_value: float | None
     """Chance of at least this change where nothing changed; none where a side has fewer than two repeats."""
     points: int = 1
@@ -147,7 +149,10 @@ def _change_of_point(pair: Pair, difference: _Difference, spread: RunToRun) -> C
     ratio, p_value = _tested(difference, between, spread)
     name, parameters = pair.result.name, pair.new.parameters
     unverified = "unverified" in {pair.old.validity, pair.new.validity}
-    return Change(name, parameters, pair.old.throughput, pair.new.throughput, ratio, p_value, unverified=unverified)
+    before, after = pair.earlier.judged(pair.old), pair.result.judged(pair.new)
+    if before.unit != after.unit:
+        before, after = pair.old.throughput, pair.new.throughput
+    return Change(name, parameters, before, after, ratio, p_value, unverified=unverified)
 
 
 def _tested(difference: _Difference, between: float, spread: RunToRun, runs: int = 2) -> tuple[Value, float | None]:

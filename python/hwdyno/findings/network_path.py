@@ -11,6 +11,8 @@ from hwdyno.findings.rule import Case, Verdict, as_number, percent, quantity
 from hwdyno.units import format_ns, plural
 from hwdyno.words import ExperimentResult, Measurement
 
+PACED = 0.95
+"""Of the rate that was asked for, from which on that rate is the limit."""
 MOST_OF_COPIES = 1.05
 """Nothing can exceed the bound of its own copies by more than the intervals of both allow."""
 BEYOND_CACHES_BYTES = 128 << 20
@@ -47,10 +49,18 @@ def _copy(case: Case, point: Measurement) -> float:
     return figure(point, "copy_bytes_s") or max(found, default=0.0)
 
 
+def _is_paced(case: Case, point: Measurement) -> bool:
+    """Whether a point moved what it was asked to, so that nothing of the path limits it."""
+    given = {**case.result.fixed, **point.parameters}
+    bits_s = (as_number(given.get("rate")) or 0.0) * (as_number(given.get("streams")) or 1.0)
+    ways = 2 if given.get("direction") == "both" else 1
+    return bits_s > 0 and point.throughput.value >= PACED * ways * bits_s / 8
+
+
 def no_link(case: Case) -> Verdict | None:
     """Loopback has no link: memory copies and CPU work are the limit."""
     best = _best(case, loopback=True)
-    if best is None:
+    if best is None or _is_paced(case, best):
         return None
     copy = _copy(case, best)
     bound = bound_for(case.result.ceilings, {**case.result.fixed, **best.parameters}, "reference")

@@ -19,8 +19,8 @@ from hwdyno.findings.commands import (
 )
 from hwdyno.machine import node_of
 from hwdyno.resources import Resource, find, rate_word_of
-from hwdyno.units import as_number as as_number
 from hwdyno.units import (
+    amount_at,
     format_load,
     format_ns,
     format_percent,
@@ -31,6 +31,7 @@ from hwdyno.units import (
     plural,
     printed_error,
 )
+from hwdyno.units import as_number as as_number
 from hwdyno.words import (
     Axis,
     Curve,
@@ -114,7 +115,14 @@ class Case:
         """
         if not self.imported:
             return max(least, 0.01)
-        return least + sum(printed_error(figure) for figure in figures if figure)
+        return least + sum(max(printed_error(figure), self._rounding(figure)) for figure in figures if figure)
+
+    def _rounding(self, figure: float) -> float:
+        """What rounding makes of a table's figure, whose digits are known: 0.8 Mpps has one, 800,000 may have six."""
+        printed, rounding = (self.point.details.get(name) for name in ("printed", "rounding"))
+        if not isinstance(printed, dict) or not isinstance(rounding, dict):
+            return 0.0
+        return max((amount_at(rounding, name) for name, value in printed.items() if value == figure), default=0.0)
 
     def parameter(self, name: str, default: Scalar = None) -> Scalar:
         """A parameter of the point, or of the whole experiment if the point has none."""

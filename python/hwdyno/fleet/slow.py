@@ -117,15 +117,20 @@ class Fleet:
     """The loss of a single figure that would have been named, of half of the figures; none where none was compared."""
 
 
+def node_name(machine: str) -> str:
+    """What tells a machine from others, of "host, processor": its host, or all of its description without one."""
+    host, _, kind = machine.partition(", ")
+    return host if kind else machine
+
+
 def nodes_of(rows: Iterable[tuple[Entry, Sequence[Figure]]], metric: str = "") -> list[Node]:
-    """The newest Run of each machine; a Run that names no host is a machine of its own.
+    """The newest Run of each machine, by its host; Runs that name none are one machine for each description.
 
     ``metric`` is a part of the names of the figures to look at.
     """
     newest: dict[str, tuple[Entry, Sequence[Figure]]] = {}
     for entry, figures in rows:
-        host, _, kind = entry.machine.partition(", ")
-        name = host if kind else entry.id
+        name = node_name(entry.machine)
         if name not in newest or (entry.started, entry.id) > (newest[name][0].started, newest[name][0].id):
             newest[name] = entry, figures
     found = []

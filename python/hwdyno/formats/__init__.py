@@ -15,10 +15,10 @@ LARGEST_BYTES = 512 << 20
 """A larger result file is refused rather than read into memory."""
 
 FORMATS = (
-    "fio", "dlio", "mlc", "stream", "linpack", "iperf3", "fio_text", "iperf3_text", "iozone", "lmbench", "sysbench",
-    "stress_ng", "sockperf", "netperf", "ping", "mdtest", "ior", "elbencho", "nvbandwidth", "clpeak", "cuda_bandwidth",
-    "phoronix", "geekbench", "crystaldiskmark", "vllm_bench", "aiperf", "guidellm", "llama_bench",
-    "nccl_tests", "kbench", "published",
+    "fio", "dlio", "mlc", "stream", "babelstream", "linpack", "iperf3", "fio_text", "iperf3_text", "iozone",
+    "lmbench", "sysbench", "stress_ng", "sockperf", "perftest", "netperf", "ping", "mdtest", "ior", "elbencho",
+    "nvbandwidth", "clpeak", "cuda_bandwidth", "phoronix", "geekbench", "crystaldiskmark", "vllm_bench", "aiperf",
+    "guidellm", "llama_bench", "nccl_tests", "kbench", "published",
 )  # fmt: skip
 """Each name is a file ``formats/<name>.py`` that implements ``Format``."""
 

@@ -48,9 +48,9 @@ class Meaning:
 
 
 FIGURES: dict[str, str] = {
-    "bw": "bytes/s", "iops": "operations/s", "lat": "s", "flops": "FLOP/s", "au": "1", "loss": "1", "jitter": "s",
-    "retransmits": "", "time": "s", "data": "bytes", "share": "1", "ceiling": "", "speedup": "", "cpu": "1",
-    "value": "",
+    "bw": "bytes/s", "busbw": "bytes/s", "iops": "operations/s", "lat": "s", "flops": "FLOP/s", "au": "1", "loss": "1",
+    "jitter": "s", "retransmits": "", "time": "s", "data": "bytes", "share": "1", "ceiling": "", "speedup": "",
+    "cpu": "1", "value": "",
 }  # fmt: skip
 """Each figure with the kind of its unit; empty where it has none, or any."""
 SIZES = ("bs", "size", "working_set")
@@ -69,7 +69,7 @@ _WORDS: tuple[tuple[str, str], ...] = (
     ("write_percent", r"(?:rwmix ?)?writes? ?(?:percent(?:age)?|share|ratio|mix)|rwmixwrite"),
     (
         "bs",
-        r"bs|block|(?:i/?o|access|data access|request|req|xfer|transfer|message|msg|packet|"
+        r"bs|block|#bytes|(?:i/?o|frame|access|data access|request|req|xfer|transfer|message|msg|packet|"
         r"payload|chunk|record|rec|buffer|block) ?(?:size|len|length)|blocksize|blksize|reclen|"
         r"datagram(?: size)?",
     ),
@@ -88,7 +88,7 @@ _WORDS: tuple[tuple[str, str], ...] = (
     ("accelerators", _ACCELERATORS),
     ("samples", r"(?:num |number of |# ?)?samples"),
     ("epochs", r"(?:number of )?epochs"),
-    ("nodes", r"(?:(?:#|num(?:ber of)?) ?)?(?:client |compute )?(?:nodes|hosts)"),
+    ("nodes", r"(?:(?:#|num(?:ber of)?) ?)?(?:client |compute |host )?(?:nodes|hosts)"),
     ("direct", r"direct(?: i/?o)?|o_direct|buffered"),
     ("protocol", r"protocol|proto|transport"),
     (
@@ -107,6 +107,7 @@ r"(?:limit|peak)|spec(?:ification)?(?: max)?|hw peak|limit|roofline|peak (?=flop
     ("share", r"efficiency|eff|utili[sz]ation|util|share(?: of (?:peak|ceiling|link|line rate))?|"
 r"of (?:peak|ceiling|theoretical|link|line rate|max)|(?:hit|cache hit) ?(?:rate|ratio)"
 r"|busy|percentage of (?:peak|ceiling)|fraction"),
+    ("busbw", r"bus ?(?:bw|band ?width)"),
     ("cpu", r"(?:cpu|usr|sys|system|user)(?: ?(?:usage|util(?:i[sz]ation)?|load|time))?"),
     ("loss", r"(?:packet |datagram )?loss(?: rate)?|(?:lost|dropped|drops?) ?(?:percent|%|share|rate)"),
     ("jitter", r"jitter"),
@@ -117,7 +118,8 @@ r"completion time|access time|time/op"),
     ("iops", r"iops|i/?os|ops|operations|op rate|tps|transactions|requests|queries|messages|msgs?|"
 r"packets|datagrams|rand (?:read|write) 4k iops|samples per second|message rate"),
     ("flops", r"g?flops?|t?flops?|rmax|performance|perf|gflop/s"),
-    ("bw", r"bw|band ?width|through ?put|(?:transfer|data|bit) ?rate|bitrate|speed|good ?put|rate|transfer speed"),
+    ("bw", r"(?:alg(?:o(?:rithm)?)? ?)?(?:bw|band ?width)|"
+r"through ?put|(?:transfer|data|bit) ?rate|bitrate|speed|good ?put|rate|transfer speed"),
     ("time", r"(?:elapsed|run|wall|total|execution|solve|copy)? ?time|duration|runtime|elapsed|seconds"),
     ("data", r"data|transferred|transfer|(?:total )?(?:bytes|volume|amount)(?: (?:moved|transferred|"
 r"read|written))?|size copied|data (?:size|volume|moved|transferred|read|written)|"
@@ -134,11 +136,11 @@ _LABELS = re.compile(
     r"capacity|category|type|network|nic|adapter|unit|claim|resource|correct|status|pass(?:ed)?|verdict|result|check"
 )
 _STATISTICS: tuple[tuple[str, str], ...] = (
-    ("stdev", r"std ?dev|st ?dev|std|standard deviation|sd|bw dev|mdev|±"),
+    ("stdev", r"std ?dev|st ?dev|std|standard deviation|sd|bw dev|mdev|var(?:iance)?|±"),
     ("min", r"min(?:imum)?|lowest|best case"),
     ("max", r"max(?:imum|imal)?|highest|worst(?: case)?|best|peak"),
+    ("p50", r"median|med|t typical"),
     ("mean", r"avg|average|mean|typical"),
-    ("p50", r"median|med"),
 )
 _AS_STATISTIC = [(name, re.compile(rf"(?<![\w])(?:{pattern})(?![\w])")) for name, pattern in _STATISTICS]
 _PERCENTILE = re.compile(
@@ -153,8 +155,8 @@ _RATE = re.compile(
 )
 _FLOP = re.compile(r"(?<![A-Za-z0-9])([kKMGTPmgtp]?)(?:I?OP|(?i:flop))(?i:s?)(?:/s(?:ec)?|ps)?(?![A-Za-z])")
 _OPS = re.compile(
-    rf"(?<![A-Za-z0-9])([kKMm]?)\s?(?:(?i:iops)|(?i:i/?os?|ops?|operations?|req(?:uests)"
-    rf"?|transactions?|messages?|msgs?|packets?|datagrams?|events?|samples?|files?|creates?|"
+    rf"(?<![A-Za-z0-9])([kKMmG]?)\s?(?:(?i:iops)|(?i:i/?os?|ops?|operations?|req(?:uests)"
+    rf"?|transactions?|messages?|msgs?|packets?|datagrams?|events?|samples?|images?|imgs?|frames?|tokens?|steps?|iterations?|records?|rows?|objects?|files?|creates?|"
     rf"queries|accesses)(?:\s?/\s?|\s?per\s?){_SECONDS}|(?i:tps|pps|qps))(?![A-Za-z])"
 )
 _TIME = re.compile(
@@ -165,6 +167,9 @@ _TIME = re.compile(
 _SIZE_UNIT = re.compile(
     r"(?<![A-Za-z0-9])([kKMGTmgt]?)(i?)(B|b|Bytes?|bytes?)(?![A-Za-z/])|(?<![A-Za-z0-9])([kKMG])(?![A-Za-z0-9/])"
 )
+_ANY_RATE = re.compile(r"([A-Za-z][A-Za-z ]{1,30}s)\s?(?:/|per)\s?(?:s|sec|second)", re.I)
+"""``Epochs/s``: a count of whatever the table counts; ``Latency/s`` is a time in seconds."""
+_OF_TIMES = re.compile(r"times|latenc|seconds|durations|bytes|bits")
 _SHARE = re.compile(r"%|(?<![a-z])(?:percent|pct)(?![a-z])", re.I)
 _SNAKE = re.compile(
     r"(?i)(?<![a-z])([kmgt]?i?b(?:ytes?|its?)?|[kmgt]?ops|i?ops|[kmgt]bit|samples?)[_ ](?:per[_ ])?"
@@ -178,6 +183,10 @@ _CHANGE = re.compile(
     r"(?i)\b(?:improvement|increase|decrease|regression|change|delta|gain)(?: percentage| in %| ?\(%\))?$"
 )
 """Ends the head of what is a result's change, and no result."""
+_OF_ANOTHER = re.compile(
+    r"\b(?:vs|versus|against|relative to|over)\b.*\b(?:baseline|base|\d|stock|default|single)|\bbaseline\b"
+)
+"""Of a share: it is one of another result, and may be above 1."""
 _UNIT_COLUMN = re.compile(r"(?i)(?:.*[ _])?units?")
 
 
@@ -190,6 +199,8 @@ def unit_readings(text: str) -> tuple[tuple[Unit, ...], tuple[int, int]]:
     tail = re.search(r"(?:[,/:]\s*|\bin\s+|[_ ])(?P<u>[A-Za-z-]{1,12}|%)$", text)
     places = [(inner[1], inner.start(1))] if inner else []
     places += [(tail["u"], tail.start("u"))] if tail and not tail["u"].lower().startswith("min") else []
+    if (match := _ANY_RATE.fullmatch(text)) and not _OF_TIMES.search(match[1].lower()):
+        return (Unit("operations/s", 1.0, text.strip()),), (0, len(text))
     for part, start in (*places, (text if text.lower() != "min" else "", 0)):
         if (match := _TIME.search(part) if inner and part == inner[1] else _TIME.fullmatch(part)) is not None:
             word = match[1].lower().replace("-", "")
@@ -249,6 +260,8 @@ def meaning_of(head: str) -> Meaning:
     """What a column with this head holds."""
     if _UNIT_COLUMN.fullmatch(head.strip()) or _CHANGE.search(head):
         return Meaning("label")
+    # What perftest calls MB is of 2^20 bytes.
+    head = head.replace("[MB/sec]", "[MiB/s]")
     text = _SNAKE.sub(lambda m: f"{m[1]}/s", in_english(head).replace("µ", "u").replace("μ", "u"))
     units, (start, end) = unit_readings(text)
     if units and text[start:end].lower() == "min" and not _OF_TIME.search(text.lower()):
@@ -281,6 +294,10 @@ def meaning_of(head: str) -> Meaning:
         }.get(units[0].kind)
         if figure is None:
             return Meaning("label" if units[0].kind != "1" else "percent", units, statistic, given, rest)
+    if figure == "ceiling" and units and units[0].kind == "1":
+        figure = "share"
+    if figure == "share" and _OF_ANOTHER.search(rest):
+        figure = "speedup"
     kind = FIGURES[figure]
     if units and kind and units[0].kind != kind:
         by_unit = {
@@ -364,11 +381,13 @@ _GIVEN: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         "iodepth",
     ),
-    (re.compile(r"(?:\b|(?<=\d))t(\d{1,4})\b|\b(\d{1,4}) ?threads?\b|\bthreads? ?=? ?(\d{1,4})\b"), "threads"),
+    (re.compile(r"\b(\d{1,4}) ?threads?\b|\bthreads? ?=? ?(\d{1,4})\b"), "threads"),
     (re.compile(r"\b(\d{1,4}) ?jobs?\b|\bnumjobs ?=? ?(\d{1,4})\b"), "numjobs"),
     (re.compile(r"\b(\d{1,4}) ?(?:streams?|connections?)\b|\b-?p ?(\d{1,4}) streams?\b"), "streams"),
     (re.compile(r"\b(\d{1,4}) ?gpus?\b"), "accelerators"),
 )
+_THREADS_OF_QUEUE = re.compile(r"(?:\b|(?<=\d))t(\d{1,4})\b")
+"""``T8`` of ``Q32T8``; alone it is a GPU's name, or anything else."""
 _BLOCK = re.compile(
     r"(?:\b|(?<=rnd)|(?<=seq)|(?<=rand))(?<![\d.,])(\d{1,7}(?:\.\d)?) ?([kmg])(i?)b?\b(?! ?(?:/ ?s|per s))"
     r"|(?<![\d.,])\b(\d{1,7}) ?(?:b|bytes)\b(?! ?(?:/ ?s|per s))"
@@ -400,7 +419,7 @@ _COPIES: tuple[tuple[re.Pattern[str], str], ...] = (
         re.compile(r"\bd2d\b|\bdtod\b|\bdevice[ -]?(?:to|->|→)[ -]?device\b|\bgpu ?(?:to|->|→) ?gpu\b|\bp2p\b"),
         "device-to-device",
     ),
-    (re.compile(r"\bcopy\b"), "copy"),
+    (re.compile(r"(?<!zero-)(?<!zero )\bcopy\b"), "copy"),
     (re.compile(r"\bscale\b"), "scale"),
     (re.compile(r"\badd\b"), "add"),
     (re.compile(r"\btriad\b"), "triad"),
@@ -419,6 +438,9 @@ def given_in(text: str) -> tuple[Parameters, str]:
         if (match := pattern.search(text)) and (number := next(filter(None, match.groups()), None)):
             found[name] = int(number)
             text = f"{text[: match.start()]} {text[match.end() :]}"
+    if "iodepth" in found and (match := _THREADS_OF_QUEUE.search(text)):
+        found["threads"] = int(match[1])
+        text = f"{text[: match.start()]} {text[match.end() :]}"
     if match := _BLOCK.search(text):
         factor = _BINARY[match[2]] if match[2] else 1.0
         found["bs"] = int(float(match[1] or match[4]) * factor)
@@ -560,6 +582,12 @@ def parameter_value(quantity: str, cell: str, unit: Unit | None) -> Scalar:
     if quantity == "direct":
         return flag_of(cell)
     number = number_in(cell)
+    if (
+        quantity == "operation"
+        and (copied := given_in(cell.strip().lower())) == (copied[0], "")
+        and len(copied[0]) == 1
+    ):
+        return copied[0].get("operation") or cell.strip().lower()
     if quantity in {"operation", "protocol"} or number is None:
         return cell.strip().lower()[:60] or None
     if quantity in SIZES:

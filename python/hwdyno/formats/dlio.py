@@ -15,13 +15,16 @@ from hwdyno.words import ExperimentResult, Measurement, Parameters, Run, UserErr
 
 NAME = "dlio-summary"
 _MIB = 2**20
+_REPORT = re.compile(r'"train_throughput_mean_MB_per_second"\s*:')
+"""In ``mlperf_storage_report.json``."""
 _METRIC = re.compile(r"\[METRIC\] ([A-Z][^\n:]{3,60}?|train_au_meet_expectation)(?: \([^()\n]*\))?: (\w[\w.]{0,20})")
 """A line such as "[METRIC] Training Throughput (samples/second): 18.64 (0.85)"."""
 
 
 def recognizes(text: str) -> bool:
     """Whether this looks like DLIO's summary."""
-    return (bool(re.search(r'"num_accelerators"\s*:', text)) and '"metric"' in text) or bool(_logged(text))
+    summary = re.search(r'"num_accelerators"\s*:', text) is not None and '"metric"' in text
+    return summary or _REPORT.search(text) is not None or bool(_logged(text))
 
 
 def read(text: str, name: str) -> Run:
@@ -33,9 +36,23 @@ def read(text: str, name: str) -> Run:
             points = tuple(run.experiments[0].points[0] for run in runs)
             result = replace(runs[0].experiments[0], points=points, planned=len(points), fixed={})
             return replace(runs[0], experiments=(result,))
-        return _run(Table.of(foreign.json_of(text, "it"), "it"))
+        document = Table.of(foreign.json_of(text, "it"), "it")
+        return _run(_of_report(document) if _REPORT.search(text) else document)
     except UserError as error:
         raise UserError(f"{name} is not a readable DLIO summary: {error}") from None
+
+
+def _of_report(report: Table) -> Table:
+    """The report of a submission to MLPerf Storage as one summary, whose repeats are the runs; it has no AU."""
+    overall, runs = report.table("overall"), list(report.table("runs").tables().values())
+    accelerators = printed_number(str(overall.values.get("train_num_accelerators"))) or 0.0
+    metric = {
+        "train_throughput_samples_per_second": [one.number("train_throughput_samples_per_second") for one in runs],
+        "train_au_percentage": [],
+        "train_io_mean_MB_per_second": overall.number("train_throughput_mean_MB_per_second"),
+    }
+    kept = {key: overall.values[key] for key in ("num_files_train", "num_samples_per_file") if key in overall}
+    return Table({"num_accelerators": int(accelerators), "metric": metric, **kept}, report.name)
 
 
 def _logged(text: str) -> list[dict[str, Any]]:
@@ -74,7 +91,7 @@ def _run(summary: Table) -> Run:
         "samples_s_dlio": mean_samples_s,
         "samples_s_dlio_by_epoch": samples_s,
         "record_bytes": record,
-        "passes": metric.values.get("train_au_meet_expectation") == "success",
+        **({"passes": passes == "success"} if (passes := metric.values.get("train_au_meet_expectation")) else {}),
     }
     parameters: Parameters = {"accelerators": summary.count("num_accelerators", 1)}
     names = {"files": "num_files_train", "samples_per_file": "num_samples_per_file", "epochs": "epochs"}

@@ -24,6 +24,8 @@ MOST_SPAN = 64
 """Cells that one cell of HTML may stand for."""
 _RULE = re.compile(r"\s*[|+]?\s*:?[-=]+:?\s*(?:[|+]\s*:?[-=]+:?\s*)+[|+]?\s*|\s*[|+]?\s*:?[-=]{2,}:?\s*[|+]?\s*")
 _HEADING = re.compile(r"\s*(?:#{1,6}\s+|\*\*|=+\s+)(.{1,200}?)\s*(?:\*\*|#*|=+)?:?\s*|\s*(.{1,100}):\s*")
+_CAPTION = re.compile(r"(?:\*\*|__|\*|_)?(?:table|tab\.|figure|fig\.)\s*[\dIVXLA-Z.-]{1,8}\s*[:.|–—-]?\s*(.*)", re.I)
+"""Begins the line that a paper's caption is, also with an empty line below it."""
 _NUMBER = re.compile(r"[~≈<>]?\s*[-+]?\d")
 _UNIT_LINE = re.compile(r"\(.{1,12}\)|[kKMG]?i?B/s(?:ec)?|[nmu]s|%|IOPS", re.I)
 _HTML = re.compile(r"<(?:table|tr)\b", re.I)
@@ -92,7 +94,30 @@ def _grid(title: str, rows: Sequence[Sequence[str]]) -> Iterator[Grid]:
         ]
         rest = rest[1:]
     if rest and any(heads):
-        yield Grid(title, tuple(heads), tuple(map(tuple, rest)))
+        for section, some in _sections(rest):
+            yield Grid(" ".join(filter(None, (title, section))), tuple(heads), tuple(map(tuple, some)))
+
+
+def _sections(rows: Sequence[Sequence[str]]) -> Iterator[tuple[str, list[Sequence[str]]]]:
+    """The rows below each heading in the table: a row of one text, alone or in all its cells.
+
+    A row whose figures are merely missing is no heading: headings do not follow each other, and have no number alone.
+    """
+    section, found = "", list[Sequence[str]]()
+    for row, following in zip(rows, [*rows[1:], ()], strict=True):
+        if _is_section(row) and following and not _is_section(following):
+            if found:
+                yield section, found
+            section, found = row[0], []
+        else:
+            found.append(row)
+    if found:
+        yield section, found
+
+
+def _is_section(row: Sequence[str]) -> bool:
+    alone = len(row) > 2 and not any(row[1:])
+    return bool(row[0]) and not is_number(row[0]) and (alone or (len(row) > 1 and len(set(row)) == 1))
 
 
 def _plain(cell: str) -> str:
@@ -124,6 +149,8 @@ def _piped(text: str) -> Iterator[tuple[str, list[list[str]]]]:
                 title = match[1] or match[2]
             elif 0 < len(line) <= LONGEST_CAPTION:
                 above = line.strip()
+                if match := _CAPTION.fullmatch(above):
+                    title = _plain(match[1])
         else:
             above = ""
 

@@ -1,9 +1,11 @@
-"""Reads IOR's text into a Run: a point for each write and read of its results table. Its MiB are of 2^20 bytes."""
+"""Reads IOR's text or JSON into a Run: a point for each write and read of its results. Its MiB are of 2^20 bytes."""
 
 from __future__ import annotations
 
 import re
 
+from hwdyno import foreign
+from hwdyno.foreign import Table
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, number, point_of
 from hwdyno.units import parse_size
@@ -24,11 +26,13 @@ _MIB = 2.0**20
 
 def recognizes(text: str) -> bool:
     """Whether this looks like IOR's output."""
-    return _HEADS.search(text) is not None or _MAX.search(text) is not None
+    return _HEADS.search(text) is not None or _MAX.search(text) is not None or _is_json(text)
 
 
 def read(text: str, name: str) -> Run:
     """Make a Run of it. Raises ``UserError`` in one line."""
+    if _is_json(text):
+        return _of_json(text, name)
     parameters: Parameters = {}
     for key, pattern in _OPTIONS.items():
         if match := pattern.search(text):
@@ -56,3 +60,37 @@ def read(text: str, name: str) -> Run:
     version = _VERSION.search(text)
     table = printed.experiment("storage.ior", "IOR results", "storage_blocks", "ranks", points)
     return printed.run(NAME, "IOR", text, name, [table], version[1] if version else "")
+
+
+def _is_json(text: str) -> bool:
+    return text.lstrip().startswith("{") and '"bwMiB"' in text and '"tests"' in text
+
+
+def _of_json(text: str, name: str) -> Run:
+    """A Run of what ``-O summaryFormat=JSON`` writes, with a point for each repetition."""
+    document = Table.of(foreign.json_of(text, name), name)
+    points: list[Measurement] = []
+    tests = document.values.get("tests")
+    for one in tests if isinstance(tests, list) else ():
+        test = Table.of(one, name)
+        options, given = (test.table(key) if key in test else Table({}, name) for key in ("Options", "Parameters"))
+        parameters: Parameters = {"ranks": options.count("tasks")} if "tasks" in options else {}
+        if "transferSize" in given:
+            parameters["bs"] = given.count("transferSize")
+        random = options.values.get("ordering in a file") == "random"
+        for row in _rows(test.values.get("Results")):
+            result = Table.of(row, name)
+            way = result.text("access")
+            # Its "iops" leave out the time of opening and closing, which its bandwidth has.
+            found = figures(bw=number(f"{result.number('bwMiB'):f}", _MIB))
+            made = point_of({**parameters, "rw": ("rand" if random else "") + way}, found)
+            points += [made] if made and way in {"read", "write"} else []
+    version = document.values.get("Version")
+    table = printed.experiment("storage.ior", "IOR results", "storage_blocks", "ranks", points)
+    return printed.run(NAME, "IOR", text, name, [table], version if isinstance(version, str) else "")
+
+
+def _rows(results: object) -> list[object]:
+    """The results of a test, which some versions nest in a list for each repetition."""
+    found = results if isinstance(results, list) else []
+    return [row for one in found for row in (one if isinstance(one, list) else [one])]

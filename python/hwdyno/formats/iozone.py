@@ -23,6 +23,14 @@ _HEADS = re.compile(r"^\s*[kK]B\s+reclen\s+write\s+rewrite", re.M)
 _ROW = re.compile(r"^\s*(\d{1,12})\s+(\d{1,9})((?:\s+\d{1,12}){2,13})\s*$", re.M)
 _SUM = re.compile(r"(Children|Parent) sees? throughput for\s+(\d{1,5}) ([\w -]{1,40}?)\s*=\s*([\d.]+) [kK]B/sec")
 _FILE = re.compile(r"Each process writes a (\d{1,12}) [kK][bB]yte file in (\d{1,9}) [kK][bB]yte records")
+_REPORT = re.compile(
+    r'^"([A-Z][\w -]{2,30}?) report"\s*\n((?:[ \t]*"\d{1,9}")+)[ \t]*\n'
+    r'((?:"\d{1,12}"(?:[ \t]+\d{1,12})+[ \t]*(?:\n|$))+)',
+    re.M,
+)
+"""What ``-R`` prints for a spreadsheet: a row for each size of file, a column for each size of record, in KiB."""
+_REPORTS = {"writer": "write", "re-writer": "rewrite", "reader": "read", "re-reader": "reread"}
+"""What it calls tests there that have another name in its table."""
 _COMMAND = re.compile(r"Command line used: ([^\n]{1,400}?)(?=\s+(?:Output|Time)\b|\n|$)")
 _KIB = 1024.0
 _OFF = 3
@@ -31,13 +39,15 @@ _OFF = 3
 
 def recognizes(text: str) -> bool:
     """Whether this looks like IOzone's output."""
-    return "ozone" in text and (_HEADS.search(text) is not None or _SUM.search(text) is not None)
+    patterns = (_SUM, _REPORT, _HEADS) if "ozone" in text else (_SUM, _REPORT)
+    return any(pattern.search(text) is not None for pattern in patterns)
 
 
 def read(text: str, name: str) -> Run:
     """Make a Run of it. Raises ``UserError`` in one line."""
+    automatic = list(_automatic(text)) or list(_reports(text))
     tables = [
-        printed.experiment("storage.iozone", "IOzone results", "storage_blocks", "bs", list(_automatic(text))),
+        printed.experiment("storage.iozone", "IOzone results", "storage_blocks", "bs", automatic),
         printed.experiment(
             "storage.iozone-throughput", "IOzone throughput", "storage_blocks", "numjobs", list(_sums(text))
         ),
@@ -68,6 +78,26 @@ def _automatic(text: str) -> Iterator[Measurement]:
             }
             if (made := point_of(parameters, figures(bw=number(rate, _KIB)))) is not None:
                 yield made
+
+
+def _reports(text: str) -> Iterator[Measurement]:
+    command = _COMMAND.search(text)
+    for title, heads, rows in _REPORT.findall(text):
+        test = _REPORTS.get(title.lower(), title.lower())
+        blocks = [int(word.strip('"')) for word in heads.split()]
+        for row in rows.splitlines():
+            size, *rates = row.replace('"', "").split()
+            # The largest records of small files are not tested: what is missing stands last.
+            for block, rate in zip(blocks, rates, strict=False):
+                parameters: Parameters = {
+                    "rw": _PATTERNS.get(test, "read" if "read" in test else "write"),
+                    "test": test,
+                    "bs": block * 1024,
+                    "size": int(size) * 1024,
+                    **({"direct": is_direct(command[1])} if command else {}),
+                }
+                if (made := point_of(parameters, figures(bw=number(rate, _KIB)))) is not None:
+                    yield made
 
 
 def _ends(text: str, at: int) -> list[int]:

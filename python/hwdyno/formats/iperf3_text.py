@@ -28,6 +28,8 @@ _START = re.compile(
     r"^(?:.*\biperf3?\s+-|Connecting to host|Server listening on|Accepted connection|-{10,}\s*$\n(?:Client|Server))",
     re.M,
 )
+_SERVERS = re.compile(r"^Server output:[^\S\n]*$.*?(?=^Connecting to host|^iperf Done|\Z)", re.M | re.S)
+"""What ``--get-server-output`` adds: the same test again, as its other end saw it."""
 _VERSION = re.compile(r"iperf (3\.[\d.]+)")
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
@@ -39,6 +41,7 @@ def recognizes(text: str) -> bool:
 
 def read(text: str, name: str) -> Run:
     """Make a Run of it. Raises ``UserError`` in one line."""
+    text = _SERVERS.sub("", text)
     lines = list(_LINE.finditer(text))
     tests: list[list[re.Match[str]]] = []
     for at, line in enumerate(lines):

@@ -8,6 +8,8 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "block size": ("块大小", "ブロックサイズ", "블록 크기", "Blockgröße", "размер блока"),
     "queue depth": ("队列深度", "キュー深度", "큐 깊이", "Warteschlangentiefe", "глубина очереди"),
     "standard deviation": ("标准差", "標準偏差", "표준편차", "Standardabweichung", "écart type"),
+    "message": ("消息",),
+    "size": ("大小",),
     "latency": (
         "延迟", "时延", "延时", "レイテンシ", "遅延", "지연 시간", "지연", "Latenz", "latence", "latencia", "задержка",
     ),

@@ -15,15 +15,14 @@ from hwdyno.formats.column import (
     PARAMETERS,
     SIZES,
     Number,
-    Unit,
     meaning_of,
-    number_in,
     pattern_of,
-    size_of,
 )
 from hwdyno.formats.grid import Grid, grids_of
+from hwdyno.formats.named_cells import parted_by_name
 from hwdyno.formats.pairs import parted
 from hwdyno.formats.row import point_of
+from hwdyno.formats.table_laws import COLLECTIVE
 from hwdyno.formats.table_rows import (
     BY_KIND,
     BY_ROW,
@@ -37,12 +36,12 @@ from hwdyno.formats.table_rows import (
     resource_of,
     with_row_units,
 )
+from hwdyno.formats.table_units import Resolver
 from hwdyno.printable import escaped
 from hwdyno.units import LARGEST, SMALLEST, plural
 from hwdyno.words import ExperimentResult, Measurement, Parameters, Run, UserError
 
 NAME = "table"
-MOST_SHARE = 1.5
 CLAIM = "claim"
 """The kernel of rows that state what the hardware could deliver."""
 KERNELS = {
@@ -72,7 +71,7 @@ class Published:
 def recognizes(text: str, *, marked: bool = False) -> bool:
     """Whether this looks like a table with at least one result; of HTML or Markdown if ``marked``."""
     try:
-        found = grids_of(text[:LONGEST_CONTEXT], marked=marked)
+        found = _grids(text[:LONGEST_CONTEXT], {}, marked=marked)
     except UserError:
         return True
     heads = [[*grid.heads, grid.title] for grid in found]
@@ -95,7 +94,7 @@ def read_mapped(text: str, name: str, maps: Mapping[str, str], *, marked: bool =
     """
     experiments: list[ExperimentResult] = []
     readings: list[str] = []
-    for number, grid in enumerate(grids_of(text, marked=marked), start=1):
+    for number, grid in enumerate(_grids(text, maps, marked=marked), start=1):
         table = _Table.of(grid, maps, name, text[:LONGEST_CONTEXT])
         if table is None:
             continue
@@ -106,9 +105,13 @@ def read_mapped(text: str, name: str, maps: Mapping[str, str], *, marked: bool =
     return Published(printed.run(NAME, "a table", text, name, _numbered(experiments)), tuple(readings))
 
 
+def _grids(text: str, maps: Mapping[str, str], *, marked: bool) -> list[Grid]:
+    return [parted_by_name(grid, maps) for grid in grids_of(text, marked=marked)]
+
+
 def heads_of(text: str) -> list[str]:
     """The heads of every table in a text, as a map may name them."""
-    grids = grids_of(text)
+    grids = [one for grid in grids_of(text) for one in (grid, parted_by_name(grid, {}))]
     return [head for grid in grids for head in (*grid.heads, *(row[0] for row in grid.rows)) if head]
 
 
@@ -153,13 +156,27 @@ class _Table:
             return None
         bare = _TITLE_ONLY.sub(" ", context)
         table = cls(grid, whole, rows, resource_of(whole, rows, bare, grid.title), bare, text)
-        return table._defaults()._units()._jobs()
+        return table._messages()._defaults()._units()._jobs()
+
+    def _messages(self) -> _Table:
+        """A column called "size" of a network's or a GPU's table as the size of what is sent at once."""
+        names = {column.meaning.quantity for column in self.columns}
+        if self.resource not in {"network", "gpu"} or "size" not in names or "bs" in names:
+            return self
+        columns = [
+            replace(one, meaning=replace(one.meaning, quantity="bs")) if one.meaning.quantity == "size" else one
+            for one in self.columns
+        ]
+        rows = [replace(row, parameters=_renamed(row.parameters)) for row in self.rows]
+        return replace(self, columns=tuple(columns), rows=tuple(rows))
 
     # --- what the table does not say
 
     def _defaults(self) -> _Table:
         """Parameters that only the title states."""
         stated = _titled(self.grid)
+        if any(column.meaning.quantity == "busbw" for column in self.columns):
+            stated |= {"operation": match[0].lower()} if (match := COLLECTIVE.search(self.grid.title)) else {}
         known = {name for row in self.rows for name in row.parameters}
         known |= {name for column in self.columns for name in column.meaning.given}
         if self.resource not in {"storage", "gpu"}:
@@ -170,11 +187,25 @@ class _Table:
     def _units(self) -> _Table:
         """A unit for each column that needs one; by a law where the head leaves it open."""
         table = self
-        for quantity in ("bs", "iops", "bw", "lat", "flops", "time", "data", "size", "ceiling", "au", "share", "loss"):
+        for quantity in (
+            "bs",
+            "iops",
+            "bw",
+            "busbw",
+            "lat",
+            "flops",
+            "time",
+            "data",
+            "size",
+            "ceiling",
+            "au",
+            "share",
+            "loss",
+        ):
             for at, column in enumerate(table.columns):
                 holds = quantity in SIZES or any(column.at in row.numbers for row in table.rows)
                 if column.meaning.quantity == quantity and column.unit is None and holds:
-                    unit, why = _Resolver(table, column).unit()
+                    unit, why = Resolver(table, column).unit()
                     table = table._with(at, replace(column, unit=unit, inferred=why))
         return table
 
@@ -213,12 +244,14 @@ class _Table:
         unit = number.unit if number.unit is not None and number.unit.kind != "short" else None
         if unit is not None and unit.kind == "bits or bytes":
             bits = self.resource == "network"
-            unit = replace(unit, factor=unit.factor / 8) if bits else unit
+            unit = replace(unit, kind="bytes/s", factor=unit.factor / 8 if bits else unit.factor)
         kind = FIGURES.get(column.meaning.quantity, "")
         by_row = column.inferred == BY_ROW
         if unit is not None and kind and not by_row and unit.kind not in {kind, "bits or bytes"}:
             unit = None
         chosen = unit or column.unit
+        if chosen is None and number.unit is not None and kind and number.unit.kind not in {kind, "short"}:
+            return None  # Its cell names a unit of something else, and nothing names one of this.
         value = number.value * (chosen.factor if chosen else 1.0)
         if not abs(value) <= LARGEST or (value and abs(value) < SMALLEST):
             raise UserError(f"'{column.head}' has a number out of range: {number.value:g}")
@@ -297,6 +330,8 @@ class _Table:
                 shared[f"{key}_again"] = number
                 continue
             if _collides(column, figures):
+                if quantity == "ceiling":
+                    continue  # Which of them bounds the row's figures is not known.
                 given["series"] = column.meaning.rest or column.head
             if not given:
                 shared[key] = number
@@ -309,9 +344,11 @@ class _Table:
             return [made for made in (self._point(row, {}, {**_summed(list(groups.values())), **shared}),) if made]
         made = [self._point(row, dict(given), {**shared, **numbers}) for given, numbers in groups.items()]
         if shared and len(groups) > 1:
-            # What stands for the whole row belongs to none of its parts.
-            made = [self._point(row, dict(given), numbers) for given, numbers in groups.items()]
-            made.append(self._point(row, {}, shared))
+            # What stands for the whole row belongs to none of its parts, but bounds each of them.
+            ceiling = {name: number for name, number in shared.items() if name == "ceiling"}
+            made = [self._point(row, dict(given), {**ceiling, **numbers}) for given, numbers in groups.items()]
+            rest = {name: number for name, number in shared.items() if name != "ceiling"}
+            made.append(self._point(row, {}, rest))
         return [one for one in made if one]
 
     def _need(self, parameters: Parameters) -> dict[str, Any]:
@@ -378,6 +415,13 @@ def _titled(grid: Grid) -> Parameters:
     return {**stated, **first}
 
 
+def _renamed(parameters: Parameters) -> Parameters:
+    """With the size as that of a block, in whole bytes."""
+    size = parameters.get("size")
+    rest = {name: value for name, value in parameters.items() if name != "size"}
+    return {"bs": round(size) if isinstance(size, float) else size, **rest} if size is not None else rest
+
+
 _TITLE_ONLY = re.compile(r"\S*/")
 
 
@@ -440,150 +484,4 @@ def _joined(row: Parameters, given: Parameters) -> Parameters:
     return found
 
 
-# --- units that a head leaves open
-
-
-@dataclass(frozen=True)
-class _Resolver:
-    """Finds the unit of a column by a law that it must obey with others, by its magnitude, or asks."""
-
-    table: _Table
-    column: Column
-
-    def unit(self) -> tuple[Unit | None, str]:
-        """The unit and why; raises ``UserError`` that names two readings."""
-        quantity, head_units = self.column.meaning.quantity, self.column.meaning.units
-        cells = [row.numbers[self.column.at] for row in self.table.rows if self.column.at in row.numbers]
-        if quantity in SIZES:
-            return self._size()
-        if quantity in {"au", "share", "loss"}:
-            # A share in percent, unless no value is above 1 by more than a slip.
-            most = max((number.value for number in cells if number.unit is None), default=0.0)
-            return (Unit("1", 0.01, "%"), "by magnitude") if most > MOST_SHARE else (Unit("1", 1.0, ""), "")
-        in_cells = [number.unit for number in cells if number.unit is not None and number.unit.kind != "short"]
-        if cells and len(in_cells) == len(cells):
-            sure = [unit for unit in in_cells if unit.kind != "bits or bytes"]
-            if sure or self.table.resource == "network":
-                return None, "unit in each cell"
-            bytes_ = replace(in_cells[0], kind="bytes/s")
-            head_units = (Unit("bytes/s", bytes_.factor / 8, bytes_.name.replace("B/s", "bit/s")), bytes_)
-        if quantity == "iops" or (quantity in {"flops"} and not head_units):
-            return (Unit("operations/s", 1.0, ""), "") if quantity == "iops" else self._ambiguous(_FLOPS)
-        if quantity in {"time", "data", "ceiling"} and not head_units:
-            return (Unit("s", 1.0, "s"), "") if quantity == "time" else (None, "")
-        if len(head_units) > 1:
-            if self.table.resource == "network":
-                return head_units[0], "bits, as in networks"
-            return self._by_law(head_units) or self._ambiguous(head_units)
-        if quantity == "bw":
-            return self._by_law(_BANDWIDTHS) or self._ambiguous(self._likely())
-        if quantity == "lat":
-            return self._by_little() or self._ambiguous(_LATENCIES)
-        return None, ""
-
-    def _by_law(self, units: Sequence[Unit]) -> tuple[Unit, str] | None:
-        """The unit with which IOPS × block size is the bandwidth in most rows."""
-        votes: Counter[str] = Counter()
-        rows = 0
-        for row in self.table.rows:
-            rate, number = self.table.number(row, "iops"), row.numbers.get(self.column.at)
-            size = row.parameters.get("bs", self.table.common.get("bs"))
-            if rate is None or number is None or not isinstance(size, int | float) or not rate.value or not size:
-                continue
-            rows += 1
-            for unit in units:
-                if abs(number.value * unit.factor / (rate.value * size) - 1) <= 0.1 + number.rounding + rate.rounding:
-                    votes[unit.name] += 1
-        best = votes.most_common(1)
-        if not best or best[0][1] * 2 <= rows:
-            return None
-        return next(unit for unit in units if unit.name == best[0][0]), "by IOPS × block size"
-
-    def _by_little(self) -> tuple[Unit, str] | None:
-        """The unit with which rate × latency is at most the queue depth, and nearest to it."""
-        votes: Counter[str] = Counter()
-        for row in self.table.rows:
-            rate, number = self.table.number(row, "iops"), row.numbers.get(self.column.at)
-            depth = row.parameters.get("iodepth", self.table.common.get("iodepth"))
-            if rate is None or number is None or not isinstance(depth, int | float) or not depth:
-                continue
-            flights = {unit.name: rate.value * number.value * unit.factor / depth for unit in _LATENCIES}
-            near = [name for name, flight in flights.items() if 0.1 < flight < 30]
-            if len(near) == 1:
-                votes[near[0]] += 1
-        best = votes.most_common(1)
-        return (next(u for u in _LATENCIES if u.name == best[0][0]), "by Little's law") if best else None
-
-    def _likely(self) -> tuple[Unit, Unit]:
-        """The two most likely units of a bandwidth, by its magnitude."""
-        numbers = [row.numbers[self.column.at].value for row in self.table.rows if self.column.at in row.numbers]
-        middle = sorted(numbers)[len(numbers) // 2] if numbers else 0.0
-        by_name = {unit.name: unit for unit in (*_BANDWIDTHS, *_BITS)}
-        if self.table.resource == "network":
-            names = ("Gbit/s", "Mbit/s") if middle < 500 else ("Mbit/s", "MB/s")
-        else:
-            names = ("GB/s", "MB/s") if middle < 100 else ("MB/s", "KiB/s") if middle > 20000 else ("MB/s", "MiB/s")
-        return by_name[names[0]], by_name[names[1]]
-
-    def _size(self) -> tuple[Unit | None, str]:
-        """Bytes or KiB, where neither head nor cells say."""
-        column, rows = self.column, self.table.rows
-        cells = [self.table.grid.rows[row.at - 1][column.at] for row in rows]
-        numbers = [number for cell in cells if (number := number_in(cell)) is not None]
-        if not numbers or all(number.unit is not None for number in numbers) or column.meaning.quantity != "bs":
-            return None, ""
-        values = [number.value for number in numbers if number.unit is None]
-        byte, kib = Unit("bytes", 1.0, "B"), Unit("bytes", 1024.0, "KiB")
-        chosen, why = None, "by magnitude"
-        if votes := self._size_by_law((byte, kib)):
-            chosen, why = votes, "by IOPS × block size"
-        elif self.table.resource != "storage" or max(values) > 16384 or (max(values) >= 2048 and min(values) >= 512):
-            chosen = byte
-        elif min(values) < 512:
-            chosen = kib
-        if chosen is None:
-            return self._ambiguous((kib, byte))
-        if chosen is kib:
-            for row in rows:
-                value = row.parameters.get("bs")
-                number = number_in(self.table.grid.rows[row.at - 1][column.at])
-                if isinstance(value, int | float) and number is not None and number.unit is None:
-                    row.parameters["bs"] = round(size_of(number, None) * 1024)
-        return chosen, why
-
-    def _size_by_law(self, units: Sequence[Unit]) -> Unit | None:
-        bandwidths = [c for c in self.table.columns if c.meaning.quantity == "bw" and c.unit is not None]
-        votes: Counter[str] = Counter()
-        for row in self.table.rows:
-            rate = self.table.number(row, "iops")
-            size = row.parameters.get("bs")
-            if rate is None or not isinstance(size, int | float) or not rate.value or not size:
-                continue
-            for column in bandwidths:
-                found = self.table.figure(row, column)
-                for unit in units:
-                    if found and abs(found.value / (rate.value * size * unit.factor) - 1) <= 0.2:
-                        votes[unit.name] += 1
-        best = votes.most_common(1)
-        return next((unit for unit in units if best and unit.name == best[0][0]), None)
-
-    def _ambiguous(self, units: Sequence[Unit]) -> tuple[Unit, str]:
-        first, second = units[0].name, units[1].name
-        short = re.sub(r"\s*[(\[].*", "", self.column.head).strip() or self.column.head
-        raise UserError(
-            f"column '{escaped(self.column.head)}' can be read as {first} or as {second}; "
-            f'say which: --map "{escaped(short)}={first}"'
-        )
-
-
-_BANDWIDTHS = (
-    Unit("bytes/s", 1e6, "MB/s"),
-    Unit("bytes/s", 1e9, "GB/s"),
-    Unit("bytes/s", 1024.0, "KiB/s"),
-    Unit("bytes/s", 2.0**20, "MiB/s"),
-    Unit("bytes/s", 1.0, "B/s"),
-)
-_BITS = (Unit("bytes/s", 1.25e8, "Gbit/s"), Unit("bytes/s", 1.25e5, "Mbit/s"))
-_LATENCIES = (Unit("s", 1e-6, "us"), Unit("s", 1e-3, "ms"), Unit("s", 1e-9, "ns"))
-_FLOPS = (Unit("FLOP/s", 1e9, "GFLOP/s"), Unit("FLOP/s", 1e12, "TFLOP/s"))
 assert set(COUNTS) <= set(PARAMETERS)

@@ -13,7 +13,7 @@ from hwdyno.formats.table_laws import claims_of
 from hwdyno.units import LARGEST
 from hwdyno.words import Latency, Measurement, Parameters, UserError, Value
 
-_STATISTICS = ("", "_mean", "_max", "_p50", "_min", "_p99", "_p95", "_p90", "_p999", "_p9999")
+_STATISTICS = ("", "_mean", "_p50", "_max", "_min", "_p99", "_p95", "_p90", "_p999", "_p9999")
 RATE_OF_TIME = "1/s"
 
 
@@ -35,7 +35,13 @@ def figures(**found: Number | None) -> dict[str, Number]:
 
 def main_of(numbers: Mapping[str, Number]) -> tuple[str, str] | None:
     """The figure that is a point's throughput, with its unit; ``1/s`` for a time of one operation."""
-    for name, unit in (("bw", "bytes/s"), ("flops", "FLOP/s"), ("iops", "operations/s"), ("lat", RATE_OF_TIME)):
+    for name, unit in (
+        ("bw", "bytes/s"),
+        ("busbw", "bytes/s"),
+        ("flops", "FLOP/s"),
+        ("iops", "operations/s"),
+        ("lat", RATE_OF_TIME),
+    ):
         for statistic in _STATISTICS:
             found = numbers.get(name + statistic)
             if found is not None and found.value > 0:

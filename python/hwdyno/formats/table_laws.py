@@ -10,8 +10,15 @@ from hwdyno.formats.column import Number, statistics_in_order
 from hwdyno.units import as_number
 from hwdyno.words import Claim, Parameters
 
-_TITLES = {"bw": "bandwidth", "iops": "rate", "lat": "latency", "flops": "rate of arithmetic"}
-_UNITS = {"bw": "bytes/s", "iops": "operations/s", "lat": "s", "flops": "FLOP/s"}
+COLLECTIVE = re.compile(r"\ball[ _-]?(?:reduce|gather|to[ _-]?all)\b|\breduce[ _-]?scatter\b", re.I)
+_TITLES = {
+    "bw": "bandwidth",
+    "busbw": "bandwidth of the bus",
+    "iops": "rate",
+    "lat": "latency",
+    "flops": "rate of arithmetic",
+}
+_UNITS = {"busbw": "bytes/s", "bw": "bytes/s", "iops": "operations/s", "lat": "s", "flops": "FLOP/s"}
 _STATISTICS = {"min": "least", "max": "greatest", "mean": "mean", "": "stated"}
 _SHARES = {"au": "accelerator utilisation", "share": "share of a whole", "loss": "loss"}
 WORK_ERROR = 0.01
@@ -31,6 +38,7 @@ def claims_of(numbers: Mapping[str, Number], parameters: Parameters) -> Iterator
                 yield Claim(words, number.value, 1.0, "1", "at most", number.rounding, at_most=True)
     yield from _work_over_time(numbers, parameters)
     yield from _moved_over_time(numbers)
+    yield from _of_collective(numbers, parameters)
     yield from _of_ceiling(numbers)
 
 
@@ -93,6 +101,34 @@ def _moved_over_time(numbers: Mapping[str, Number]) -> Iterator[Claim]:
     follows = min(readings, key=lambda one: abs(one / rate.value - 1))
     error = moved.rounding + time.rounding + rate.rounding + MOVED_ERROR
     yield Claim("bandwidth", rate.value, follows, "bytes/s", "bytes / time", error)
+
+
+def _of_collective(numbers: Mapping[str, Number], parameters: Parameters) -> Iterator[Claim]:
+    """A collective's bandwidth is its bytes over its time, and that of the bus is it times a factor of what N ranks do
+    (NVIDIA, nccl-tests, PERFORMANCE.md): 2 (N-1)/N for an all-reduce, (N-1)/N for all-gather, reduce-scatter and
+    all-to-all, at most 2 where operation or ranks are not stated.
+    """
+    bus, rate = numbers.get("busbw"), numbers.get("bw")
+    time = next((numbers[name] for name in ("lat", "lat_mean", "time") if name in numbers), None)
+    size = as_number(parameters.get("bs"))
+    if bus is not None and rate is not None and time is not None and size and min(rate.value, time.value) > 0:
+        # A table's MB may be 10^6 bytes or 2^20.
+        readings = [size / 1.024**power / time.value for power in range(4)]
+        follows = min(readings, key=lambda one: abs(one / rate.value - 1))
+        error = rate.rounding + time.rounding + MOVED_ERROR
+        yield Claim("bandwidth", rate.value, follows, "bytes/s", "bytes / time", error)
+    if bus is None or rate is None or min(bus.value, rate.value) <= 0:
+        return
+    error = bus.rounding + rate.rounding + MOVED_ERROR
+    words, ranks = str(parameters.get("operation") or ""), as_number(parameters.get("accelerators"))
+    if COLLECTIVE.search(words) and ranks and ranks >= 2:
+        twice = re.search(r"all[ _-]?reduce", words, re.I) is not None
+        formula = f"{'2 ' if twice else ''}(N-1)/N of the algorithm's, N = {ranks:.0f}"
+        follows = rate.value * (2 if twice else 1) * (ranks - 1) / ranks
+        yield Claim("bandwidth of the bus", bus.value, follows, "bytes/s", formula, error)
+    else:
+        formula = "twice the algorithm's at most"
+        yield Claim("bandwidth of the bus", bus.value, 2 * rate.value, "bytes/s", formula, error, at_most=True)
 
 
 def _of_ceiling(numbers: Mapping[str, Number]) -> Iterator[Claim]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hwdyno.formats.column import (
@@ -43,10 +43,16 @@ _KEYS = (
 _COMMENTS = re.compile(r"source|why|notes?|comments?|explanation|remarks?|url|correct|date|capacity")
 _RESOURCE_WORDS = (
     ("training", r"mlperf|dlio|unet3d|resnet|cosmoflow|accelerator utili|training"),
-    ("gpu", r"\bgpus?\b|cuda|nvlink|nvbandwidth|host[ -]to[ -]device|\bh2d\b|\bhbm"),
+    (
+        "gpu",
+        r"\bgpus?\b|cuda|\b(?:nccl|rccl|oneccl)\b|"
+        r"\ball[ -_]?(?:reduce|gather|to[ -_]?all)\b|\breduce[ -_]?scatter\b|nvlink|"
+        r"nvbandwidth|host[ -]to[ -]device|\bh2d\b|\bhbm",
+    ),
     (
         "network",
-        r"network|iperf|netperf|\btcp\b|\budp\b|ethernet|\bgbe\b|rdma|infiniband|\bnic\b|loopback|\brtt\b|\bping\b",
+        r"network|iperf|netperf|\btcp\b|\budp\b|ethernet|\bgbe\b|rdma|infiniband|\bib_(?:write|read|send|atomic)_|\broce\b|\b[km]?pps\b|"
+        r"(?:packet|message) (?:size|rate)|\bnic\b|loopback|\brtt\b|\bping\b",
     ),
     ("memory", r"memory|\bdram\b|\bddr\d?|stream (?:triad|copy|bench)|\bmlc\b|\bnuma\b|\bdimm"),
     ("compute", r"linpack|\bhpl\b|flop|\bcpu\b|\bgemm\b"),
@@ -60,6 +66,10 @@ _STATISTIC_ALONE = re.compile(
 )
 
 
+_OF_SAMPLES = re.compile(r"\b(?:samples?|images?|imgs?|tokens?) ?(?:/|per) ?s", re.I)
+_OF_TRAINING = re.compile(
+    r"\b(?:epochs?|accuracy|perplexity|(?:global |train(?:ing)? )?batch|(?:samples?|images?|tokens?)/s)", re.I
+)
 _COUNT = re.compile(r"\s*[~≈]?\d[\d.,' ]*(?:[kKMx]|[a-z]+(?:\(s\))?)?\s*")
 _SEQUENTIAL = re.compile(r"\bseq(?:uential(?:ly)?)?\b", re.I)
 _TESTS = {"job", "jobs", "job_name", "test", "test_name", "name", "workload", "case"}
@@ -97,7 +107,8 @@ class Column:
 
 
 TITLES = {
-    "bw": "bandwidth", "iops": "operations/s", "lat": "latency", "flops": "FLOP/s", "au": "accelerator utilisation",
+    "bw": "bandwidth", "busbw": "bandwidth of the bus",
+    "iops": "operations/s", "lat": "latency", "flops": "FLOP/s", "au": "accelerator utilisation",
     "bs": "block size", "iodepth": "queue depth", "numjobs": "jobs", "rw": "access pattern", "n": "equations",
     "read_percent": "share of reads", "write_percent": "share of writes", "size": "file size",
     "lda": "leading dimension", "share": "share of a whole", "cpu": "CPU use",
@@ -116,8 +127,20 @@ def has_figures(heads: Iterable[str]) -> bool:
 
 def has_values(grid: Grid) -> bool:
     """Whether a column of results ("Result", "Value") has units in its cells, as no unit stands in its head."""
-    at = [number for number, head in enumerate(grid.heads) if meaning_of(head).quantity == "value"]
-    return any(_kind_of_cells(grid, number) in BY_KIND for number in at)
+    meanings = [meaning_of(head).quantity for head in grid.heads]
+    return any(
+        (quantity == "value" and _kind_of_cells(grid, at) in BY_KIND) or (quantity == "label" and _rate_of(grid, at))
+        for at, quantity in enumerate(meanings)
+    )
+
+
+def _rate_of(grid: Grid, at: int) -> str:
+    """The quantity of a column whose every cell is a number with a unit of a rate; empty for others."""
+    cells = [number_in(row[at]) for row in grid.rows if row[at].strip()]
+    kinds = {number.unit.kind if number and number.unit else "" for number in cells}
+    return (
+        {"bytes/s": "bw", "bits or bytes": "bw", "FLOP/s": "flops"}.get("".join(kinds), "") if len(kinds) == 1 else ""
+    )
 
 
 def _kind_of_cells(grid: Grid, at: int) -> str:
@@ -151,7 +174,7 @@ def read_columns(grid: Grid, maps: Mapping[str, str]) -> list[Column]:
         meaning = meaning_of(head) if text is None else _mapped(head, text)
         if meaning.quantity == "value" and meaning.unit is not None:
             meaning = replace(meaning_of(meaning.unit.name), given=meaning.given, statistic=meaning.statistic)
-        elif meaning.quantity == "value" and _kind_of_cells(grid, at) in {*BY_KIND} - {"1"}:
+        elif _by_cells(meaning) and _kind_of_cells(grid, at) in {*BY_KIND} - {"1"}:
             meaning = replace(meaning, quantity=BY_KIND[_kind_of_cells(grid, at)])
         key = ""
         if meaning.quantity in {"label", "percent"}:
@@ -164,11 +187,31 @@ def read_columns(grid: Grid, maps: Mapping[str, str]) -> list[Column]:
             # A word may also be a label: a column called "disk" or "block" that holds names.
             cells = [row[at] for row in grid.rows if row[at].strip()]
             is_value = _COUNT.fullmatch if meaning.quantity in COUNTS else number_in
-            if cells and not any(map(is_value, cells)) and meaning.quantity not in {"rw", "operation"}:
+            says_none = meaning.quantity == "rw" and not any(map(pattern_of, cells))
+            if cells and (says_none or (not any(map(is_value, cells)) and meaning.quantity not in {"rw", "operation"})):
                 key, meaning = "_".join(re.findall(r"[a-z0-9]+", head.lower())), Meaning("label")
         found.append(Column(at, head, meaning, key, meaning.unit))
-    found = _without_ratios(grid, _with_statistics(grid, found))
-    return found if any(column.is_figure for column in found) else _by_title(grid, found)
+    found = _without_training_loss(grid, _without_ratios(grid, _with_statistics(grid, found)))
+    if any(column.is_figure for column in found):
+        return found
+    found = _by_title(grid, found)
+    return found if any(column.is_figure for column in found) else _by_unit_of_cells(grid, found)
+
+
+def _by_unit_of_cells(grid: Grid, columns: Sequence[Column]) -> list[Column]:
+    """Of a table whose heads and title name no figure, the columns of rates by the unit in each of their cells."""
+    found = []
+    for column in columns:
+        quantity = _rate_of(grid, column.at) if column.meaning.quantity == "label" else ""
+        stated = meaning_of(f"{quantity} {column.head}") if quantity else column.meaning
+        whole = replace(stated, quantity=quantity, units=()) if quantity else stated
+        found.append(replace(column, meaning=whole, key="" if quantity else column.key))
+    return found
+
+
+def _by_cells(meaning: Meaning) -> bool:
+    """Whether the units in its cells say what a column holds: a value, or a figure of another kind than they name."""
+    return meaning.quantity == "value" or (meaning.quantity in {"bw", "iops", "flops"} and not meaning.units)
 
 
 def _by_title(grid: Grid, columns: Sequence[Column]) -> list[Column]:
@@ -243,6 +286,17 @@ def _without_ratios(grid: Grid, columns: Sequence[Column]) -> list[Column]:
     return found
 
 
+def _without_training_loss(grid: Grid, columns: Sequence[Column]) -> list[Column]:
+    """Without the loss of a model beside what it trains on; a network's is a share."""
+    if not any(_OF_TRAINING.search(head) for head in grid.heads):
+        return list(columns)
+    of_model = [one.meaning.quantity == "loss" and one.unit is None and "%" not in one.head for one in columns]
+    return [
+        replace(column, meaning=Meaning("label"), key="") if no_share else column
+        for column, no_share in zip(columns, of_model, strict=True)
+    ]
+
+
 def _mapped(head: str, text: str) -> Meaning:
     """What the user says that a column is."""
     words = " ".join(text.split())
@@ -275,7 +329,7 @@ def read_rows(grid: Grid, columns: Sequence[Column]) -> list[Row]:
     """The rows that have a number in a column of results."""
     found = []
     direct = next((c for c in columns if c.meaning.quantity == "direct"), None)
-    for at, cells in enumerate(grid.rows, start=1):
+    for at, cells in enumerate(_carried_down(grid.rows, columns), start=1):
         if [cell.lower() for cell in cells] == [head.lower() for head in grid.heads]:
             continue
         parameters: Parameters = {}
@@ -311,6 +365,18 @@ def read_rows(grid: Grid, columns: Sequence[Column]) -> list[Row]:
     return [row for row in found if row.numbers]
 
 
+def _carried_down(rows: Sequence[Sequence[str]], columns: Sequence[Column]) -> Iterator[Sequence[str]]:
+    """The rows with the labels of those above them where only the first of their labels are left empty."""
+    labels = next((at for at, column in enumerate(columns) if column.is_figure), len(columns))
+    above: Sequence[str] = ()
+    for row in rows:
+        first = next((at for at, cell in enumerate(row) if cell.strip()), len(row))
+        if above and 0 < first < labels and not columns[first].is_figure:
+            row = (*above[:first], *row[first:])
+        above = row
+        yield row
+
+
 def _with_pattern(parameters: Parameters) -> Parameters:
     """A pattern that a label states where no column does, such as ``4k randread qd32``."""
     if "rw" in parameters or "rwmixread" in parameters:
@@ -335,17 +401,24 @@ def with_row_units(columns: Sequence[Column], rows: Sequence[Row]) -> tuple[tupl
     if unit_column is None:
         return tuple(columns), tuple(rows)
     stem = re.sub(r"[ _]?units?$", "", unit_column.head.strip().lower())
+    values = {column.at for column in columns if column.meaning.quantity == "value"}
     made = []
     wanted: set[int] = set()
     for row in rows:
-        readings, _ = unit_readings(row.texts[unit_column.at].strip())
+        stated = row.texts[unit_column.at].strip()
+        readings, _ = unit_readings(stated)
         numbers = dict(row.numbers)
+        if stated and not readings:
+            # Of an unknown unit nothing can be said; a result of another row's unit it is not.
+            numbers = {at: one for at, one in numbers.items() if one.unit or at not in values}
         for column in columns:
             fits = column.meaning.quantity == "value" or (column.is_figure and stem and column.meaning.quantity in stem)
             if column.at in numbers and readings and column.unit is None and fits:
                 unit = readings[0] if len(readings) == 1 else replace(readings[1], kind="bits or bytes")
                 numbers[column.at] = replace(numbers[column.at], unit=numbers[column.at].unit or unit)
                 wanted.add(column.at)
+        if not numbers:
+            continue
         made.append(replace(row, numbers=numbers, parameters={k: v for k, v in row.parameters.items() if k != "unit"}))
     found = []
     for column in columns:
@@ -364,7 +437,7 @@ def resource_of(columns: Sequence[Column], rows: Sequence[Row], context: str, ti
     """Which resource a table measures: by its columns, and where they leave it open by its words."""
     names = {column.meaning.quantity for column in columns}
     given = {name for column in columns for name in column.meaning.given}
-    words = " ".join([title, *(column.head for column in columns)])
+    words = in_english(" ".join([title, *(column.head for column in columns)]))
     values = " ".join(str(value) for row in rows[:50] for value in row.parameters.values() if isinstance(value, str))
     bits = any(
         unit.name.endswith("bit/s")
@@ -377,6 +450,8 @@ def resource_of(columns: Sequence[Column], rows: Sequence[Row], context: str, ti
     }
     if "au" in names:
         return "training"
+    if "busbw" in names:
+        return "gpu"
     if any(one.startswith(("host-to", "device-to")) for one in operations):
         return "gpu"
     if "delay" in names or "working_set" in names or operations & {"triad", "scale"}:
@@ -387,17 +462,25 @@ def resource_of(columns: Sequence[Column], rows: Sequence[Row], context: str, ti
         return "network"
     if "iops" in names and re.search(r"(?i)iops", words) and names & {"bs", "bw"}:
         return "storage"
-    texts = [" ".join([title, *(column.head for column in columns)]), values, context]
+    if "iops" in names and _OF_SAMPLES.search(words) and re.search(r"(?i)\b(?:loss|epochs?|training)\b", words):
+        return "training"
+    texts = [words, values, context]
     for text in texts[:1]:
         for name, pattern in _RESOURCES:
             if pattern.search(text):
                 return name
     if "flops" in names:
         return "compute"
+    if "iops" in names and _OF_SAMPLES.search(words):
+        return "training"
     if "iops" in names or "rw" in names or "rw" in given:
         return "storage"
     for text in texts[1:]:
         for name, pattern in _RESOURCES:
             if pattern.search(text):
                 return name
+    if any(
+        unit.name == "ns" for column in columns for unit in column.meaning.units if column.meaning.quantity == "lat"
+    ):
+        return "memory"
     return "storage" if "bs" in names else "table"

@@ -183,7 +183,7 @@ def reading_of(text: str, parameters: Mapping[str, Any], file_bytes: float, watc
         "au": point.details["au_dlio"],
         "au_by_epoch": point.details["au_dlio_by_epoch"],
         "samples_s": point.details["samples_s_dlio"],
-        "passes": point.details["passes"],
+        "passes": point.details.get("passes"),
         "start_cpu_s": watch.start_s if watch else None,
         "cpu_s_per_gb": epoch_s * epochs / (operations / each * file_bytes / 1e9) if epoch_s and operations else None,
     }

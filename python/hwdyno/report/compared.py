@@ -222,7 +222,9 @@ def sides_of(side: Compared, change: Change) -> tuple[str, str]:
         return "", ""
     result = _key(side.after, change.experiment).result
     word = rate_word_of(result) if result is not None else ""
-    scale = figures.scale_for([value.value for value in both], both[0].unit, word)
+    values = [value.value for value in both]
+    timed = both[0].unit == "ns"
+    scale = figures.latency_scale(values) if timed else figures.scale_for(values, both[0].unit, word)
     before, after = (scale.quantity(value.value) if value else "" for value in (change.before, change.after))
     return before, after
 
@@ -320,6 +322,8 @@ def _summary(base: str, side: Compared, limit: float | None, *, named: bool) -> 
     start = f"{side.name}: " if named else ""
     common = plural(len(points), "common point") if side.before is not None else plural(len(points), "figure")
     yield f"{start}{common}: {tally}; geometric mean {mean:.3f}" if mean is not None else f"{start}{common}: {tally}"
+    if any(one.before is not None and one.before.unit == "ns" for one in points):
+        yield "A ratio is of speeds: above 1 is faster, also where times are shown."
     if doubted := sum(one.unverified for one in points):
         yield f"{doubted} of them are unverified on a side: one reading there, without repeats, counters or a ceiling."
     spread = assumed(side.before, side.after) if side.before is not None else None

@@ -31,11 +31,17 @@ def heading(fleet: Fleet) -> str:
             "measured the same points."
         )
     seen = f" ({plural(fleet.figures, 'figure')} compared)"
+    few = (
+        f"fewer than {LEAST_NODES} nodes with {'its' if len(fleet.alone) == 1 else 'their'} processor measured the same"
+    )
+    left = (
+        f" {len(fleet.alone)} more {'is' if len(fleet.alone) == 1 else 'are'} not judged: {few}." if fleet.alone else ""
+    )
     if fleet.slow:
         verb = "is" if len(fleet.slow) == 1 else "are"
-        return f"{len(fleet.slow)} of {plural(judged, 'node')} {verb} slow{seen}."
+        return f"{len(fleet.slow)} of {plural(judged, 'node')} {verb} slow{seen}.{left}"
     least = "" if fleet.seen_from is None else f"; a loss of {format_percent(fleet.seen_from)} in one would be named"
-    return f"No node of {judged} is slow{seen}{least}."
+    return f"No node of {judged} is slow{seen}{least}.{left}"
 
 
 def text_of(fleet: Fleet, labels: Labels) -> str:
@@ -53,10 +59,7 @@ def text_of(fleet: Fleet, labels: Labels) -> str:
     if fleet.alone and fleet.figures:
         names = ", ".join(node.name for node in fleet.alone[:MOST_ALONE])
         more = ", …" if len(fleet.alone) > MOST_ALONE else ""
-        lines += [
-            "",
-            f"Not judged, for fewer than {LEAST_NODES} nodes with their processor measured the same: {names}{more}",
-        ]
+        lines += ["", f"Not judged: {names}{more}"]
     return "\n".join(map(printable, lines)) + "\n"
 
 

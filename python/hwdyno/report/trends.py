@@ -18,7 +18,7 @@ from hwdyno.trends.account import CONDITIONS, Account, Shift
 from hwdyno.trends.changes import LEAST_RUNS, Change, Trend
 from hwdyno.trends.series import Event, History, Key, Metric, key_of
 from hwdyno.units import format_ns, format_percent, format_value, plural
-from hwdyno.words import ExperimentResult, Run, Value
+from hwdyno.words import Run, Value
 
 NOTHING_KNOWN = "nothing that a Run records"
 FIRST_EXPERIMENTS = 6
@@ -37,15 +37,10 @@ def when(started: str) -> str:
 def labels_of(run: Run) -> dict[Key, str]:
     """The names of a Run's points as its report has them, by the key of their series."""
     return {
-        key_of(one.name, one.kernel, {**one.fixed, **point.parameters}, _unit(one, at)): point_label(one, at)
+        key_of(one.name, one.kernel, {**one.fixed, **point.parameters}, one.judged(point).unit): point_label(one, at)
         for one in run.experiments
         for at, point in enumerate(one.points)
     }
-
-
-def _unit(experiment: ExperimentResult, at: int) -> str:
-    point = experiment.points[at]
-    return "ns" if experiment.metric == "latency" and point.latency_ns else point.throughput.unit
 
 
 def name_of(metric: Metric | Loss, labels: Mapping[Key, str]) -> str:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from http import HTTPStatus
 
 from hwdyno.comparison import runs_compared
-from hwdyno.fleet.slow import fleet_of, nodes_of
+from hwdyno.fleet.slow import fleet_of, node_name, nodes_of
 from hwdyno.names import without_names
 from hwdyno.printable import printable
 from hwdyno.report import compared_page, page, served
@@ -99,8 +99,8 @@ class Pages:
 
     def _trends(self, query: dict[str, str]) -> str:
         rows = self._store.figures()
-        entries = [entry for entry, _ in reversed(rows)]
-        machines = self._machines(self._entries())
+        entries = self._entries()
+        machines = self._machines(entries)
         chosen = next((name for name, word in machines.items() if word == query.get("machine")), None)
         if chosen is None:
             chosen = entries[0].machine if entries else ""
@@ -128,17 +128,21 @@ class Pages:
 
     def _fleet(self, query: dict[str, str]) -> str:
         entries = self._entries()
-        machines = dict(list(self._machines(entries).items())[:MOST_MACHINES])
+        words = self._machines(entries)
         newest: dict[str, Entry] = {}
         counts: dict[str, int] = {}
         for entry in entries:
-            newest.setdefault(entry.machine, entry)
-            counts[entry.machine] = counts.get(entry.machine, 0) + 1
+            name = node_name(entry.machine)
+            newest.setdefault(name, entry)
+            counts[name] = counts.get(name, 0) + 1
+        order = list(words)
+        shown = sorted(list(newest)[:MOST_MACHINES], key=lambda name: order.index(newest[name].machine))
+        machines = {name: words[newest[name].machine] for name in shown}
         runs = {name: self._load(newest[name].path) for name in machines}
         found = fleet_of(nodes_of(self._store.figures()), self._load)
-        words = self._machines(entries)
-        slow = [(newest[one.node.entry.machine], words[one.node.entry.machine], one) for one in found.slow]
-        return served.fleet(machines, newest, counts, runs, (fleet_heading(found), slow))
+        slow = [(newest[one.node.name], words[one.node.entry.machine], one) for one in found.slow]
+        more = f" The {len(machines)} with the newest runs are shown." if len(newest) > len(machines) else ""
+        return served.fleet(machines, newest, counts, runs, (fleet_heading(found) + more, slow))
 
 
 def _framed(body: str, status: HTTPStatus = HTTPStatus.OK) -> Answer:

@@ -102,10 +102,8 @@ def figures_text(run: Run) -> str:
         for point in one.points:
             if point.validity == "invalid":
                 continue
-            if one.metric == "latency" and point.latency_ns:
-                points.append([point.parameters, point.latency_ns.mean, "ns"])
-            else:
-                points.append([point.parameters, point.throughput.value, point.throughput.unit])
+            figure = one.judged(point)
+            points.append([point.parameters, figure.value, figure.unit])
         experiments.append([one.name, one.resource, one.kernel, one.fixed, points])
     return json.dumps(experiments, default=str)
 

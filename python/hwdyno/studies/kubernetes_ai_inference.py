@@ -18,7 +18,7 @@ def tables(run: Run) -> list[Table]:
     """What users of a KV cache get of each storage, and what a vector index on it answers."""
     cache = [_of_users(result, point) for result, _, point, _ in run.points_of("training_kv_cache")]
     search = [_of_queries(result, point) for result, _, point, _ in run.points_of("training_vector_search")]
-    made: list[Table] = _side_by_side(run)
+    made: list[Table] = []
     if cache:
         heads = ("storage", "users", "tokens/s", "read MB/s", "read P95 ms", "write MB/s", "write P95 ms")
         made.append(Table(f"KV cache of {_models(run)}", heads, tuple(cache)))
@@ -58,7 +58,7 @@ STILL_HELPS = 0.1
 """The share of the time to ready that a faster storage must be able to save to matter."""
 
 
-def _side_by_side(run: Run) -> list[Table]:
+def side_by_side(run: Run) -> list[Table]:
     """Raw storage, loader and first answer of each storage in one row."""
     rows = []
     for result in _cold_starts(run):

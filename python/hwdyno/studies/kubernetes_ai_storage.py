@@ -89,6 +89,7 @@ def tables(run: Run) -> list[Table]:
     made = [Table("unet3d: accelerator utilisation by storage", columns, tuple(rows))] if rows else []
     inference = kubernetes_ai_inference.tables(run)
     return [
+        *kubernetes_ai_inference.side_by_side(run),
         *made,
         *_grid(run),
         *_plain(run),
