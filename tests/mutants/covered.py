@@ -27,56 +27,21 @@ from mutants.trial import Finder, warm
 
 KEPT = ROOT / "target/mutants/covered"
 SCRATCH = ROOT / "target/mutants/scratch"
-TESTS = (
-    *("advice", "audit", "audit_public", "audit_unseen", "axes", "caches", "ceilings", "clean_direct", "compare"),
-    *(
-        "calibration",
-        "comparison",
-        "contention",
-        "curves",
-        "exact_figures",
-        "findings",
-        "findings_caches",
-        "findings_coverage",
-    ),
-    *("findings_curves", "findings_hosts", "findings_memory", "findings_published", "findings_serving"),
-    *("findings_settings", "findings_why", "fleet", "formats_fio", "formats_memory", "formats_real", "formats_serving"),
-    *(
-        "formats_tools",
-        "gpu_findings",
-        "imports",
-        "inference_findings",
-        "inference_images",
-        "kv_cache",
-        "limits",
-        "peers_loaders",
-    ),
-    *("measurement", "named_by", "network_findings", "never_fooled", "open_loop", "power", "projection"),
-    *("repeatability", "report", "resources", "roofline", "rules_apply", "samples", "scorecard", "simulated"),
-    *(
-        "simulated_core",
-        "single_lines",
-        "site",
-        "smbios",
-        "snia",
-        "statistics",
-        "studies",
-        "studies_memory",
-        "study_network",
-        "style",
-    ),
-    *(
-        "thresholds",
-        "thresholds_edges",
-        "thresholds_more",
-        "thresholds_rules",
-        "training_findings",
-        "trends",
-        "units",
-        "users_wait",
-    ),
-    *("vector_search",),
-)
+NAMES = """
+advice api audit audit_public audit_tools audit_unseen axes bend caches calibration ceilings
+clean_direct compare comparison contention curves elsewhere exact_figures export faults_environment
+faults_network findings findings_caches findings_coverage findings_curves findings_hosts
+findings_in_process findings_memory findings_published findings_serving findings_settings findings_why
+fleet formats_fio formats_memory formats_real formats_serving formats_tools gpu gpu_findings help
+imports inference inference_findings inference_images inference_models kv_cache limits
+linpack measurement measuring named_by network network_findings network_wrong_input never_fooled
+open_loop peers_loaders power projection projection_events ranks ranks_between repeatability report
+report_page resources roofline rules_apply runner samples scaling scorecard serving_in_process simulated
+simulated_core single_lines site smbios snia statistics store studies studies_memory study_network style
+survey sweep thresholds thresholds_edges thresholds_more thresholds_rules training_bad_luck
+training_findings training_workloads trends units users_wait vector_search
+"""
+TESTS = tuple(NAMES.split())
 """The test files of what is changed."""
 LONG = (
     "test_what_every_rule_advises_is_taken_by_the_command_line",
