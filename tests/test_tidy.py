@@ -47,7 +47,10 @@ ALLOWED: dict[str, set[str]] = {
     # models that are made: their tensors and their files
     "models": {"extras", "foreign", "spelling", "words"},
     # requests to a server of a language model, and what they tell
-    "serving": {"words", "units", "statistics", "signals", "formats"},
+    "serving": {
+        *("words", "units", "statistics", "signals", "formats"),
+        "engine",  # its receiver of answers, which measures nothing by itself
+    },
     "workloads": {
         *("words", "units", "signals", "formats", "serving", "statistics", "models", "door", "processes"),
     },
@@ -269,7 +272,11 @@ def test_every_permission_is_used() -> None:
 
 def test_only_hosts_open_the_engine_and_the_workloads() -> None:
     doors = {room for room, needs in ALLOWED.items() if needs & {"engine", "_engine", "workloads"}}
-    assert doors == {"hosts", "engine", "cli"}
+    assert doors == {"hosts", "engine", "cli", "serving"}
+    with_engine = [
+        name for name, one in HOUSE.modules.items() if name.startswith("hwdyno.serving") and "engine.R" in one.text
+    ]
+    assert with_engine == ["hwdyno.serving.client"], "for its receiver alone"
 
 
 def test_nothing_right_of_the_wall_imports_anything_left_of_it() -> None:

@@ -39,5 +39,5 @@ pub fn receive(fd: RawFd, buffer: &mut [u8]) -> io::Result<(usize, Option<i64>)>
             && (*first).cmsg_len as usize >= libc::CMSG_LEN(size_of::<libc::timespec>() as u32) as usize;
         is_stamp.then(|| std::ptr::read_unaligned(libc::CMSG_DATA(first).cast::<libc::timespec>()))
     };
-    Ok((bytes, stamp.map(|time| time.tv_sec as i64 * 1_000_000_000 + time.tv_nsec as i64)))
+    Ok((bytes, stamp.map(|time| time.tv_sec * 1_000_000_000 + time.tv_nsec)))
 }
