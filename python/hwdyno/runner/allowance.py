@@ -109,7 +109,7 @@ class Allowance:
         needed = 0.0
         for planned in experiments:
             points = self.points[planned.experiment.name]
-            if not any(point.done or point.readings for point in points):
+            if points and not any(point.done or point.readings for point in points):
                 needed += self.turn_s(planned, points[0])
             bends = self.may_add[planned.experiment.name]
             if bends:
