@@ -42,8 +42,9 @@ class Allowance:
 
     def pace_of_all(self, plan: Plan) -> float:
         """The pace of a plan's experiments, each weighted with the time of its shortest readings."""
-        least = [budget.least_s(one, plan) for one in plan.experiments]
-        slowed = (self.pace(one) * seconds for one, seconds in zip(plan.experiments, least, strict=True))
+        planned = [one for one in plan.experiments if one.points]
+        least = [budget.least_s(one, plan) for one in planned]
+        slowed = (self.pace(one) * seconds for one, seconds in zip(planned, least, strict=True))
         return sum(slowed) / sum(least) if sum(least) else 1.0
 
     @property
