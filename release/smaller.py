@@ -6,14 +6,16 @@ import ast
 import base64
 import hashlib
 import io
+import itertools
 import json
 import struct
 import time
 import tokenize
 import zipfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 import zopfli.zlib
 
@@ -37,7 +39,7 @@ def pack(path: Path, epoch: int) -> None:
     with zipfile.ZipFile(path) as wheel:
         files = joined([File(entry.filename, entry.external_attr, wheel.read(entry)) for entry in wheel.infolist()])
     for file in files:
-        _write(out, central, file, zopfli.zlib.compress(file.data, blocksplittingmax=0)[2:-4], stamp)
+        _write(out, central, file, zopfli.zlib.compress(file.data, numiterations=30, blocksplittingmax=0)[2:-4], stamp)
     start, size = out.tell(), central.tell()
     out.write(central.getvalue())
     out.write(struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, len(files), len(files), size, start, 0))
@@ -51,17 +53,23 @@ def joined(files: list[File]) -> list[File]:
     `findings/lessons.py` reads them from one as well. Comments, and what is said of private
     names, stay in the source distribution.
     """
-    files = [file._replace(data=uncommented(file.data)) if file.name.endswith(".py") else file for file in files]
+    smaller = {".py": uncommented, ".json": compact}
+    files = [file._replace(data=smaller.get(Path(file.name).suffix, bytes)(file.data)) for file in files]
     apart = [file for file in files if file.name.startswith(f"{LESSONS}/")]
     if apart:
         texts = {Path(file.name).stem: file.data.decode() for file in apart}
-        whole = File(f"{LESSONS}.json", apart[0].attributes, json.dumps(texts, ensure_ascii=False).encode())
+        whole = File(f"{LESSONS}.json", apart[0].attributes, compact(json.dumps(texts).encode()))
         files = [whole if file is apart[0] else file for file in files if file is apart[0] or file not in apart]
     return [_recorded(file, files) if file.name.endswith(".dist-info/RECORD") else file for file in files]
 
 
+def compact(document: bytes) -> bytes:
+    """The same JSON without spaces."""
+    return json.dumps(json.loads(document), ensure_ascii=False, separators=(",", ":")).encode()
+
+
 def uncommented(source: bytes) -> bytes:
-    """A Python file without comments and without docstrings of private names: the same program on the same lines.
+    """A Python file without comments and without what is said of private names: the same program on the same lines.
 
     So tracebacks name them rightly. A docstring that is all of a body stays.
     """
@@ -71,12 +79,30 @@ def uncommented(source: bytes) -> bytes:
         if token.type == tokenize.COMMENT:
             row, column = token.start
             lines[row - 1] = lines[row - 1][:column].rstrip()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and is_private(node.name):
-            first, *rest = node.body
-            if rest and ast.get_docstring(node) is not None and first.end_lineno is not None:
-                lines[first.lineno - 1 : first.end_lineno] = [""] * (first.end_lineno - first.lineno + 1)
+    for said in private_texts(ast.parse(text).body):
+        last = said.end_lineno or said.lineno
+        lines[said.lineno - 1 : last] = [""] * (last - said.lineno + 1)
     return "\n".join(lines).encode()
+
+
+def private_texts(body: list[ast.stmt], *, is_inside: bool = False) -> Iterator[ast.stmt]:
+    """What is said of private names in a body, and of all names inside of them; never a last statement."""
+    for one, after in itertools.pairwise([*body, None]):
+        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            of_private = is_inside or is_private(one.name)
+            if of_private and len(one.body) > 1 and is_text(one.body[0]):
+                yield one.body[0]
+            yield from private_texts(one.body, is_inside=of_private or not isinstance(one, ast.ClassDef))
+        elif isinstance(one, ast.Assign | ast.AnnAssign) and is_text(after) and after is not body[-1]:
+            targets = one.targets if isinstance(one, ast.Assign) else [one.target]
+            if all(isinstance(target, ast.Name) and (is_inside or is_private(target.id)) for target in targets):
+                yield after
+
+
+def is_text(statement: ast.stmt | None) -> TypeGuard[ast.Expr]:
+    """Whether a statement is nothing but a string, which does nothing when the program runs."""
+    constant = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(constant, ast.Constant) and isinstance(constant.value, str)
 
 
 def is_private(name: str) -> bool:

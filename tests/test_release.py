@@ -118,6 +118,14 @@ def test_a_packed_wheel_has_the_same_program_on_the_same_lines(monkeypatch: pyte
     private = b'def _a():\n    """One\n    two."""\n    return 1\n\ndef b():\n    """Three."""\n'
     private += b'def _c():\n    """Four."""\n'
     assert smaller.uncommented(private) == private.replace(b'    """One\n    two."""', b"\n")
+    assert smaller.compact(b'{\n "b": [1, 2.5],\n "a": "x: \\u00e9"\n}') == '{"b":[1,2.5],"a":"x: é"}'.encode()
+    values = b'_A = 1\n"""One\ntwo."""\nB = 2\n"""Three."""\n_C: int = 3\n"""Four."""\n'
+    assert smaller.uncommented(values) == b'_A = 1\n\n\nB = 2\n"""Three."""\n_C: int = 3\n"""Four."""\n'
+    inside = b'class _A:\n    def b(self):\n        """One."""\n        return 1\n'
+    assert smaller.uncommented(inside) == inside.replace(b'        """One."""', b"")
+    public = b'class A:\n    """One."""\n    b: int\n    """Two."""\n    def c(self):\n        """Three."""\n'
+    public += b"        return 1\n"
+    assert smaller.uncommented(public) == public
     for path in sorted((ROOT / "python" / "hwdyno").rglob("*.py")):
         source = path.read_bytes()
         assert shape(smaller.uncommented(source)) == shape(source), path
@@ -125,15 +133,13 @@ def test_a_packed_wheel_has_the_same_program_on_the_same_lines(monkeypatch: pyte
 
 def shape(source: bytes) -> str:
     """A program with its lines, but for docstrings."""
+    from release import smaller
+
     tree = ast.parse(source)
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name.startswith("_"):
-            node.body = [one for one in node.body if not is_text(one)]
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            node.body = [one for one in node.body if not smaller.is_text(one) or one is node.body[-1]]
     return ast.dump(tree, include_attributes=True)
-
-
-def is_text(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 def test_the_versions_of_all_parts_are_one() -> None:
