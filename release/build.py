@@ -52,6 +52,9 @@ def reproducible(target: str) -> dict[str, str]:
     sysroot = run("rustc", "--print", "sysroot").strip()
     renamed = {str(cargo): "/cargo", sysroot: "/rust", str(ROOT): "/hwdyno"}
     flags = [f"--remap-path-prefix={old}={new}" for old, new in renamed.items()]
+    if target.endswith("-gnu"):
+        # One table of symbols: glibc reads GNU's since 2.5.
+        flags.append("-Clink-arg=-Wl,--hash-style=gnu")
     if target.endswith("-musl"):
         # rustup brings a linker and musl's own objects, so that no cross compiler is needed.
         flags += ["-Clinker=rust-lld", "-Clink-self-contained=yes", "-Ctarget-feature=+crt-static"]

@@ -140,7 +140,7 @@ impl Program {
         let limit: f64 = field(request, "timeout_s")?;
         let files: std::collections::BTreeMap<PathBuf, u64> = field(request, "files")?;
         let path = located(tool).ok_or_else(|| {
-            let hint = format!("install it, or name it by HWDYNO_{} for the agent", tool.name.to_uppercase());
+            let hint = format!("install it, or name it by HWDYNO_{} for the agent", tool.name.to_ascii_uppercase());
             Error::Machine(format!("{} is not on this host: {hint}", tool.name), Some(libc::ENOENT))
         })?;
         Ok(Self {
@@ -268,7 +268,7 @@ fn field<T: serde::de::DeserializeOwned>(request: &Map<String, Value>, name: &st
 }
 
 fn located(tool: &Tool) -> Option<PathBuf> {
-    let chosen = std::env::var_os(format!("HWDYNO_{}", tool.name.to_uppercase())).filter(|name| !name.is_empty());
+    let chosen = std::env::var_os(format!("HWDYNO_{}", tool.name.to_ascii_uppercase())).filter(|name| !name.is_empty());
     let names = chosen.map_or_else(|| tool.files.iter().map(OsString::from).collect(), |name| vec![name]);
     let folders: Vec<PathBuf> =
         std::env::var_os("PATH").map(|all| std::env::split_paths(&all).collect()).unwrap_or_default();

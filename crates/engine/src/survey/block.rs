@@ -152,7 +152,9 @@ fn model(tree: &Tree, path: &str, kind: &str) -> Option<String> {
         .or_else(|| file("name"))
         .map(words)
         .filter(|text| !text.is_empty())?;
-    let vendor = file("vendor").map(words).filter(|vendor| !model.to_lowercase().starts_with(&vendor.to_lowercase()));
+    let vendor = file("vendor")
+        .map(words)
+        .filter(|vendor| !model.to_ascii_lowercase().starts_with(&vendor.to_ascii_lowercase()));
     match vendor {
         Some(vendor) if matches!(kind, "usb" | "sas" | "scsi") => Some(format!("{vendor} {model}")),
         _ => Some(model),

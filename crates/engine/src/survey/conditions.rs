@@ -160,7 +160,7 @@ fn temperature_c(tree: &Tree) -> Option<f64> {
     });
     let zones = tree.list("/sys/class/thermal").into_iter().filter_map(|zone| {
         let directory = format!("/sys/class/thermal/{zone}");
-        let kind = tree.text(&format!("{directory}/type"))?.to_lowercase();
+        let kind = tree.text(&format!("{directory}/type"))?.to_ascii_lowercase();
         (kind.contains("cpu") || kind.contains("x86_pkg") || kind.contains("soc"))
             .then(|| tree.number::<f64>(&format!("{directory}/temp")))?
     });

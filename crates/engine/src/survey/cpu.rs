@@ -258,7 +258,7 @@ fn caches(survey: &Survey, online: &[u64]) -> Value {
             else {
                 continue;
             };
-            let kind = file("type").unwrap_or_default().to_lowercase();
+            let kind = file("type").unwrap_or_default().to_ascii_lowercase();
             let name = format!("{directory}/{index}/shared_cpu_list");
             let list = tree.text(&name).unwrap_or_else(|| cpu.to_string());
             let Some(shared) = survey.listed("cpu.caches", &name, &list) else { continue };

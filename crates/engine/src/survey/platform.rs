@@ -81,7 +81,7 @@ pub fn hypervisor(survey: &Survey) -> Value {
             _ => return None,
         })
     });
-    let kernel = tree.text("/proc/sys/kernel/osrelease").unwrap_or_default().to_lowercase();
+    let kernel = tree.text("/proc/sys/kernel/osrelease").unwrap_or_default().to_ascii_lowercase();
     let product = format!(
         "{} {}",
         tree.text("/sys/class/dmi/id/sys_vendor").unwrap_or_default(),

@@ -231,20 +231,33 @@ impl Paced {
                     }
                 }
             }
-            while self.updates.len() > ahead {
-                let place = self.updates.pop();
-                updated += 1;
-                for number in 0..in_block {
-                    // SAFETY: as of `batch`: these are places like the others.
-                    unsafe { lane::update(job, (place + number * LINE) as usize, &mut sum) };
-                    // A line that is read and written is two.
-                    chain = pause.wait(chain);
-                }
+            if self.updates.len() > ahead {
+                // SAFETY: as of `batch`: these are places like the others.
+                (chain, updated) = unsafe { self.update(job, ahead, (chain, updated)) };
             }
         }
         (self.chain, self.lines) = (chain, moved);
         job.sum = job.sum.wrapping_add(sum.total());
         (read, updated)
+    }
+
+    /// Updates the places that are due, one pause a line; the same code for all kinds that go along with it.
+    #[inline(never)]
+    unsafe fn update(&mut self, job: &mut Job, ahead: usize, (mut chain, mut updated): (u64, u64)) -> (u64, u64) {
+        // Its own, so that the caller's stays in registers.
+        let mut sum = lane::Sum::zero();
+        while self.updates.len() > ahead {
+            let place = self.updates.pop();
+            updated += 1;
+            for number in 0..job.bytes / LINE {
+                // SAFETY: the caller vouches for the places.
+                unsafe { lane::update(job, (place + number * LINE) as usize, &mut sum) };
+                // A line that is read and written is two.
+                chain = self.pause.wait(chain);
+            }
+        }
+        job.sum = job.sum.wrapping_add(sum.total());
+        (chain, updated)
     }
 
     /// Goes through blocks that are parts of a line, up to two at a time.
