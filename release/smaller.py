@@ -19,9 +19,13 @@ from typing import NamedTuple, TypeGuard
 
 import zopfli.zlib
 
+from release.build import ROOT
+
 FIRST = 315532800
 """1980-01-01, the earliest time of a zip file."""
 LESSONS = "hwdyno/data/lessons"
+BILL = ".cyclonedx.json"
+"""End of the name of the crates' bill, which says where each crate of hwdyno was built."""
 
 
 class File(NamedTuple):
@@ -51,9 +55,13 @@ def joined(files: list[File]) -> list[File]:
 
     As many small files the lessons would share no words for the compression, and have a name each in three places;
     `findings/lessons.py` reads them from one as well. Comments, and what is said of private
-    names, stay in the source distribution.
+    names, stay in the source distribution. The bill of crates names no folder of the machine that built the wheel.
     """
     smaller = {".py": uncommented, ".json": compact}
+    here, anywhere = f"path+{ROOT.as_uri()}/".encode(), b"path+file:///hwdyno/"
+    files = [
+        file._replace(data=file.data.replace(here, anywhere)) if file.name.endswith(BILL) else file for file in files
+    ]
     files = [file._replace(data=smaller.get(Path(file.name).suffix, bytes)(file.data)) for file in files]
     apart = [file for file in files if file.name.startswith(f"{LESSONS}/")]
     if apart:

@@ -108,6 +108,30 @@ def test_a_packed_wheel_has_the_lessons_in_one_file_that_is_read_and_recorded(
     lessons._joined.cache_clear()
 
 
+def test_a_packed_wheel_names_no_folder_of_the_machine_that_built_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deflate = types.SimpleNamespace(compress=lambda data, **_: zlib.compress(data, 9))
+    monkeypatch.setitem(sys.modules, "zopfli", types.SimpleNamespace(zlib=deflate))
+    monkeypatch.setitem(sys.modules, "zopfli.zlib", deflate)
+    from release import smaller
+
+    packed = []
+    for place in ("/home/ann/a copy", "/srv/ci"):
+        crate = f"path+{Path(place).as_uri()}/crates/bridge#hwdyno-bridge@0.1.0"
+        bill = {"bom-ref": crate, "dependsOn": ["registry+https://github.com/rust-lang/crates.io-index#pyo3@0.29.3"]}
+        record = "hwdyno-0.1.0.dist-info/RECORD"
+        sbom = "hwdyno-0.1.0.dist-info/sboms/hwdyno-bridge.cyclonedx.json"
+        path = made(tmp_path, {sbom: json.dumps(bill).encode(), record: b""})
+        monkeypatch.setattr(smaller, "ROOT", Path(place))
+        smaller.pack(path, 1_700_000_000)
+        packed.append(path.read_bytes())
+        with zipfile.ZipFile(path) as wheel:
+            named = json.loads(wheel.read(sbom))
+        assert named == {**bill, "bom-ref": "path+file:///hwdyno/crates/bridge#hwdyno-bridge@0.1.0"}
+    assert packed[0] == packed[1]
+
+
 def test_a_packed_wheel_has_the_same_program_on_the_same_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "zopfli", types.SimpleNamespace())
     monkeypatch.setitem(sys.modules, "zopfli.zlib", types.SimpleNamespace())
