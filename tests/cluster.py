@@ -42,6 +42,8 @@ class State:
     """Why its pods' images do not come; empty if they do."""
     refuses: str = ""
     """The plural of what the server forbids."""
+    lacks: str = ""
+    """The group and version that the server does not know."""
 
 
 def _pod(job: Document, number: int, state: State) -> Document:
@@ -120,7 +122,7 @@ class _Handler(BaseHTTPRequestHandler):
         if path == "/api":
             return self._send({"kind": "APIVersions", "versions": ["v1"]})
         if path == "/apis":
-            groups = [version.split("/") for version in _RESOURCES if "/" in version]
+            groups = [one.split("/") for one in _RESOURCES if "/" in one and one != self.state.lacks]
             listed = [
                 {"name": name, "versions": [one], "preferredVersion": one}
                 for name, version in groups

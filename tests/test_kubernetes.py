@@ -299,6 +299,19 @@ def test_what_was_made_before_a_refusal_is_removed_and_the_servers_words_are_sai
 
 
 @pytest.mark.machine
+def test_a_kind_that_the_cluster_lacks_is_named_with_the_way_out(
+    api: cluster.State, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api.lacks = "kubeflow.org/v2beta1"
+    words = ("kubernetes", "run", *FORMS["mpi"], "--store", str(tmp_path / "store"))
+    assert main([*words, *MEASURES]) == 2
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("hwdyno:")]
+    says = "the cluster has no MPIJob (kubeflow.org/v2beta1): install its operator, or use another --form"
+    assert lines == [f"hwdyno: {says}"]
+    assert not api.objects
+
+
+@pytest.mark.machine
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_removes_all_that_was_made(api: cluster.State, tmp_path: Path, how: signal.Signals) -> None:
     api.ends_after = 10**6

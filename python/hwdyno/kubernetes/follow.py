@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -27,6 +28,8 @@ _STUCK = {
     *("CreateContainerConfigError", "CreateContainerError", "RunContainerError"),
 }
 """Why a container waits, where waiting does not help."""
+_NO_KIND = re.compile(r'no matches for kind "([^"]*)" in version "([^"]*)"')
+"""What kubectl says of a kind that the server lacks, in the first of several lines."""
 
 
 class Cluster:
@@ -83,6 +86,10 @@ class Cluster:
         except OSError as error:
             raise UserError(f"kubectl cannot be started: {error.strerror}; set {KUBECTL} to its path") from None
         if done.returncode:
+            if lacks := _NO_KIND.search(done.stderr):
+                raise UserError(
+                    f"the cluster has no {lacks[1]} ({lacks[2]}): install its operator, or use another --form"
+                )
             why = done.stderr.strip().splitlines() or ["no message"]
             raise UserError(f"kubectl {words[0]}: {why[-1]}")
         return done.stdout
