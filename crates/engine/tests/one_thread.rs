@@ -90,7 +90,7 @@ const NEED_THREADS: &[&str] = &["network_latency", "network_ping", "network_serv
 
 /// Kernels that need an `OpenCL` driver, which makes threads; the tests beside them run them where there is one.
 const NEED_DRIVER: &[&str] =
-    &["gpu_bandwidth", "gpu_flops", "gpu_latency", "gpu_launch", "gpu_load", "gpu_matrix", "gpu_transfer"];
+    &["gpu_bandwidth", "gpu_flops", "gpu_latency", "gpu_launch", "gpu_load", "gpu_matrix", "gpu_roofline", "gpu_transfer"];
 
 fn bandwidth(operation: &str, mix: &str, pattern: &str) -> Value {
     json!({"operation": operation, "mix": mix, "pattern": pattern, "working_set": 300_000, "runtime": 0.01})
