@@ -43,7 +43,7 @@ class Real:
     """Whether pods come to their end."""
     exit_code: int = 0
 
-    def ask(self, path: str, method: str = "GET", body: Document | None = None, kind: str = "") -> Document:
+    def call(self, path: str, method: str = "GET", body: Document | None = None, kind: str = "") -> Document:
         """One call by the administrator; raises ``urllib.error.HTTPError`` where the server refuses."""
         request = urllib.request.Request(
             self.place + path,
@@ -58,14 +58,14 @@ class Real:
     def change(self, path: str, body: Document) -> None:
         """Merge a part into an object that may be gone by now."""
         with contextlib.suppress(urllib.error.HTTPError):
-            self.ask(path, "PATCH", body, "application/merge-patch+json")
+            self.call(path, "PATCH", body, "application/merge-patch+json")
 
     def left(self) -> list[str]:
         """What is there of measurements, as ``plural/name``."""
         return sorted(
             f"{path.rsplit('/', 1)[1]}/{one['metadata']['name']}"
             for path in (PODS, JOBS, *(PODS.replace("pods", kind) for kind in ("services", "secrets", CLAIMS)))
-            for one in self.ask(f"{path}?labelSelector=app.kubernetes.io/name=hwdyno")["items"]
+            for one in self.call(f"{path}?labelSelector=app.kubernetes.io/name=hwdyno")["items"]
         )
 
 
@@ -89,15 +89,15 @@ def _controlled(cluster: Real, kubelet: int, done: threading.Event) -> None:
     """What the controllers of jobs and claims, the scheduler, the kubelet and the collector of garbage do."""
     while not done.wait(STEP_S):
         with contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError):
-            jobs = {one["metadata"]["name"]: one for one in cluster.ask(JOBS)["items"]}
-            pods = {one["metadata"]["name"]: one for one in cluster.ask(PODS)["items"]}
+            jobs = {one["metadata"]["name"]: one for one in cluster.call(JOBS)["items"]}
+            pods = {one["metadata"]["name"]: one for one in cluster.call(PODS)["items"]}
             for name, pod in pods.items():
                 if pod["metadata"]["ownerReferences"][0]["name"] not in jobs:
-                    cluster.ask(f"{PODS}/{name}?gracePeriodSeconds=0", "DELETE")
+                    cluster.call(f"{PODS}/{name}?gracePeriodSeconds=0", "DELETE")
             for name, job in jobs.items():
                 _stepped(cluster, job, [pod for one, pod in pods.items() if one.startswith(f"{name}-")])
             claims = PODS.replace("pods", CLAIMS)
-            for one in cluster.ask(claims)["items"]:
+            for one in cluster.call(claims)["items"]:
                 if "deletionTimestamp" in one["metadata"]:
                     cluster.change(f"{claims}/{one['metadata']['name']}", {"metadata": {"finalizers": None}})
 
@@ -112,11 +112,11 @@ def _stepped(cluster: Real, job: Document, pods: list[Document]) -> None:
             labels = {**template["metadata"]["labels"], "job-name": name}
             made = {"name": f"{name}-{number}-x7k2p", "labels": labels, "ownerReferences": [owner]}
             spec = {**template["spec"], "nodeName": "n0"}
-            cluster.ask(PODS, "POST", {"apiVersion": "v1", "kind": "Pod", "metadata": made, "spec": spec})
+            cluster.call(PODS, "POST", {"apiVersion": "v1", "kind": "Pod", "metadata": made, "spec": spec})
         return
     phases = {pod.get("status", {}).get("phase") for pod in pods}
     if phases == {"Pending"}:
-        _say(cluster, pods, "Running", {"running": {}})
+        _set_status(cluster, pods, "Running", {"running": {}})
     elif phases == {"Running"} and cluster.ends:
         _end(cluster, job, pods)
 
@@ -125,7 +125,7 @@ def _end(cluster: Real, job: Document, pods: list[Document]) -> None:
     """The pods' end, and then the job's, which says first that it will end (KEP 3998)."""
     count, bad = job["spec"].get("completions", 1), cluster.exit_code != 0
     ended = {"exitCode": cluster.exit_code, "reason": "Error" if bad else "Completed"}
-    _say(cluster, pods, "Failed" if bad else "Succeeded", {"terminated": ended})
+    _set_status(cluster, pods, "Failed" if bad else "Succeeded", {"terminated": ended})
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     why = {"reason": "BackoffLimitExceeded", "message": "Job has reached the specified backoff limit"} if bad else {}
     status: Document = {"startTime": now, "active": 0, "ready": 0, "terminating": 0, "uncountedTerminatedPods": {}}
@@ -135,10 +135,10 @@ def _end(cluster: Real, job: Document, pods: list[Document]) -> None:
         conditions.append({"type": kind, "status": "True", "lastTransitionTime": now, **why})
         body = {"status": {**status, "conditions": conditions}}
         body["status"] |= {"completionTime": now} if kind == "Complete" else {}
-        cluster.ask(f"{JOBS}/{job['metadata']['name']}/status", "PATCH", body, "application/merge-patch+json")
+        cluster.call(f"{JOBS}/{job['metadata']['name']}/status", "PATCH", body, "application/merge-patch+json")
 
 
-def _say(cluster: Real, pods: list[Document], phase: str, state: Document) -> None:
+def _set_status(cluster: Real, pods: list[Document], phase: str, state: Document) -> None:
     for pod in pods:
         container = {"name": "hwdyno", "state": state, "ready": phase == "Running", "restartCount": 0,
                      "image": "hwdyno", "imageID": ""}  # fmt: skip
@@ -187,8 +187,8 @@ def _kubelet(folder: Path, cluster: Real) -> Iterator[int]:
 
 @contextlib.contextmanager
 def _process(folder: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
-    with (folder / f"{Path(words[0]).name}.txt").open("wb") as said:
-        process = subprocess.Popen(words, stdout=said, stderr=subprocess.STDOUT, start_new_session=True)
+    with (folder / f"{Path(words[0]).name}.txt").open("wb") as output:
+        process = subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
     try:
         yield process
     finally:
@@ -229,15 +229,15 @@ def served(folder: Path) -> Iterator[Real]:
         until = time.monotonic() + START_S
         while True:
             with contextlib.suppress(OSError):
-                cluster.ask("/api/v1/namespaces/default")
+                cluster.call("/api/v1/namespaces/default")
                 break
             assert process.poll() is None and time.monotonic() < until, (folder / "kube-apiserver.txt").read_text()
             time.sleep(STEP_S)
         kubelet = stack.enter_context(_kubelet(folder, cluster))
-        cluster.ask("/api/v1/nodes", "POST", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n0"}})
+        cluster.call("/api/v1/nodes", "POST", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n0"}})
         address = {"addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
                    "daemonEndpoints": {"kubeletEndpoint": {"Port": kubelet}}}  # fmt: skip
-        cluster.ask("/api/v1/nodes/n0/status", "PATCH", {"status": address}, "application/merge-patch+json")
+        cluster.call("/api/v1/nodes/n0/status", "PATCH", {"status": address}, "application/merge-patch+json")
         for user, token in (("admin", ADMIN), ("ci", CI)):
             (folder / f"{user}.json").write_text(json.dumps(_configuration(cluster.place, token)))
         done = threading.Event()

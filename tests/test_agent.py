@@ -310,6 +310,7 @@ def shortest(folder: Path) -> list[tuple[str, dict[str, Any]]]:
         ("gpu_bandwidth", {**ON_CPU, "array": 1 << 20}),
         ("gpu_transfer", {**ON_CPU, "block": 1 << 16}),
         ("gpu_latency", {**ON_CPU, "working_set": 1 << 16}),
+        ("gpu_roofline", {**ON_CPU, "intensity": 0.5, "array": 1 << 16}),
         ("gpu_launch", ON_CPU),
         ("gpu_load", {**ON_CPU, "path": data, "size": 1 << 20, "block": 1 << 16, "access": "read"}),
         ("gpu_load", {**ON_CPU, "path": data, "size": 1 << 20, "block": 1 << 16, "access": "read", "part": "copy"}),

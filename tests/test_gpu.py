@@ -221,6 +221,7 @@ def test_bandwidth_copies_launches_and_latency_are_measured(capsys: pytest.Captu
     for words, unit in (
         (("--operation", "triad", "--array", "1M,4M", "--width", "16"), "bytes/s"),
         (("--memory", "pinned,pageable", "--block", "1M"), "bytes/s"),
+        (("--intensity", "0.125,8,64", "--array", "1M"), "FLOP/s"),
         (("--working-set", "64k,1M"), ""),
         (("launch",), ""),
     ):
@@ -319,6 +320,7 @@ def by_cuda(driver: Path, tmp_path: Path, *words: str, **planted: str) -> tuple[
             ),
             {"bytes/s"},
         ),
+        (("--intensity", "0.125,1,16.5", "--array", "1M"), {"FLOP/s"}),
         (("--working-set", "64k"), {"operations/s"}),
         (("launch",), {"operations/s"}),
     ],

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hwdyno.ceilings import bound_for
 from hwdyno.findings import explain
-from hwdyno.words import Run
+from hwdyno.report.charts import charts_of
+from hwdyno.report.picture import Dot, Line
+from hwdyno.resources import ceilings_of
+from hwdyno.words import ExperimentResult, Run
 from simulated_runs import rules_of, the
-from simulation.gpu import Gpu
+from simulation.gpu import INTENSITIES, MEMORY_BYTES_S, Gpu
 
 SEEDS = range(40_000, 40_200)
 RULES = {"gpu_clock_fell", "gpu_link_narrow", "gpu_pageable", "gpu_one_way"}
@@ -128,3 +132,55 @@ def test_a_threshold_is_where_it_is(rule: str, under: dict[str, Any], over: dict
 def test_the_advice_is_a_command_of_these_copies() -> None:
     run = explained(Gpu.random(3, pageable=0.4))
     assert "hwdyno gpu --memory pinned,pageable --operation host-to-device --block" in str(the(run, "gpu_pageable"))
+
+
+def roofed(gpu: Gpu, made: ExperimentResult) -> Run:
+    made = replace(made, ceilings=ceilings_of(gpu.machine(), "gpu"))
+    return explain(Run("r", "2026-01-01T00:00:00Z", None, (gpu.machine(),), "quick", "hwdyno gpu", (made,)))
+
+
+def test_the_ridge_is_where_both_roofs_meet() -> None:
+    for seed in SEEDS:
+        gpu = Gpu.random(seed)
+        found = the(roofed(gpu, gpu.roofline()), "gpu_roofline")
+        ridge = 0.98 * gpu.units * 128 * gpu.clock_hz / (0.92 * MEMORY_BYTES_S)
+        assert found.evidence["ridge"] == pytest.approx(ridge, rel=0.03), seed
+        assert found.says.startswith("Memory limits below") and "Furthest" not in found.says
+        assert "hwdyno gpu --precision single --array 256M --on gpu --intensity " in str(found.advice)
+
+
+def test_the_point_that_is_furthest_below_its_roof_is_named() -> None:
+    for seed in SEEDS:
+        gpu = Gpu.random(seed)
+        says = the(roofed(gpu, gpu.roofline(at=0.5, share=0.6)), "gpu_roofline").says
+        assert "Furthest below: " in says and "of the roof at 0.5 FLOP/B" in says, says
+
+
+def test_a_sweep_on_one_side_of_the_ridge_says_which() -> None:
+    gpu = Gpu.random(1, units=60, boost_hz=1.5e9, clock_hz=1.5e9)
+    ridge = 60 * 128 * 1.5e9 / MEMORY_BYTES_S
+    low = [one for one in INTENSITIES if one < ridge / 2]
+    high = [one for one in INTENSITIES if one > ridge * 2]
+    under = the(roofed(gpu, gpu.roofline(intensities=tuple(low))), "gpu_roofline")
+    assert "Memory limits up to" in under.says and "higher intensities" in str(under.advice)
+    over = the(roofed(gpu, gpu.roofline(intensities=tuple(high))), "gpu_roofline")
+    assert "Arithmetic limits from" in over.says and "lower intensities" in str(over.advice)
+
+
+def test_the_roof_at_an_intensity_is_the_lower_ceiling() -> None:
+    ceilings = ceilings_of(Gpu.random(1, units=60, boost_hz=1.5e9).machine(), "gpu")
+    given = {"precision": "single", "array": 256 << 20}
+    below, above = (bound_for(ceilings, {**given, "intensity": one}) for one in (0.5, 128.0))
+    assert below is not None and below.unit == "FLOP/s" and below.value == pytest.approx(MEMORY_BYTES_S / 2)
+    assert "× 0.5 FLOP/B = " in below.formula
+    assert above is not None and above.value == pytest.approx(60 * 128 * 1.5e9)
+
+
+def test_the_roofline_is_drawn_with_both_roofs_of_measurement_and_theory() -> None:
+    gpu = Gpu.random(1)
+    (chart,) = [one for one in charts_of(roofed(gpu, gpu.roofline())) if one.name.endswith("roofline")]
+    marks = chart.picture.marks
+    assert len([one for one in marks if isinstance(one, Dot)]) == len(INTENSITIES)
+    assert len([one for one in marks if isinstance(one, Line)]) == 2
+    texts = " ".join(chart.picture.texts)
+    assert "measured peak" in texts and "FP32 peak of the vector units" in texts

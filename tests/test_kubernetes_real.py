@@ -129,10 +129,10 @@ def test_what_a_role_does_not_allow_is_said_in_the_servers_words_and_what_was_ma
     rbac = "rbac.authorization.k8s.io"
     place = f"/apis/{rbac}/v1/namespaces/default"
     named = {"apiVersion": f"{rbac}/v1", "metadata": {"name": "ci"}}
-    api.ask(f"{place}/roles", "POST", {**named, "kind": "Role", "rules": rules})
+    api.call(f"{place}/roles", "POST", {**named, "kind": "Role", "rules": rules})
     refers = {"roleRef": {"apiGroup": rbac, "kind": "Role", "name": "ci"}}
     subjects = [{"kind": "User", "name": "ci", "apiGroup": rbac}]
-    api.ask(f"{place}/rolebindings", "POST", {**named, "kind": "RoleBinding", **refers, "subjects": subjects})
+    api.call(f"{place}/rolebindings", "POST", {**named, "kind": "RoleBinding", **refers, "subjects": subjects})
     monkeypatch.setenv("KUBECONFIG", str(served[1] / "ci.json"))
     assert main([*RUN, "--store", str(tmp_path / "store"), *MEASURES]) == 2
     (line,) = lines_of(capsys)

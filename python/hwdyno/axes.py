@@ -11,6 +11,8 @@ from hwdyno.words import Axis, Declaration, ExperimentResult, Parameters, Run, S
 
 LARGEST_INTEGER = 1 << 62
 """A bound from here on is the machine's, and limits nothing."""
+INTENSITY = "intensity"
+"""The axis of the roofline: operations for each byte that memory carries."""
 
 _READS: tuple[Trait, ...] = ("reads",)
 _WRITES: tuple[Trait, ...] = ("writes",)

@@ -16,6 +16,8 @@ NOISE = 0.01
 USABLE = 0.87
 """Of a link's rate, after the headers of its packets."""
 PROCESSORS = 8
+MEMORY_BYTES_S = 1.2e9 * 2 * 5120 / 8
+INTENSITIES = tuple(2.0**power for power in range(-3, 8))
 BLOCKS = (64 << 10, 1 << 20, 64 << 20)
 
 
@@ -92,6 +94,18 @@ class Gpu:
             for name, each in rates.items()
         ]
         return made_experiment("gpu.peaks", "gpu", "?", "precision", "gpu_flops", tuple(points), fixed={"on": "gpu"})
+
+    def roofline(
+        self, at: float = 1.0, share: float = 1.0, intensities: tuple[float, ...] = INTENSITIES
+    ) -> ExperimentResult:
+        """Arithmetic by intensity under both roofs, and at one intensity a share of them."""
+        peak, memory = 0.98 * self.units * 128 * self.clock_hz, 0.92 * MEMORY_BYTES_S
+        points = [
+            self._point(min(peak, memory * one) * (share if one == at else 1.0), "FLOP/s", intensity=one)
+            for one in intensities
+        ]
+        fixed: Parameters = {"on": "gpu", "precision": "single", "array": 256 << 20}
+        return made_experiment("gpu.roofline", "gpu", "?", "intensity", "gpu_roofline", tuple(points), fixed=fixed)
 
     def copies(self) -> ExperimentResult:
         """Copies by way, memory and block."""

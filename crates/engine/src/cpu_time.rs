@@ -13,6 +13,12 @@ pub fn of_this_thread() -> CpuTime {
     CpuTime { run_delay_s: run_delay_s(), stalls: stalls::so_far(), ..crate::sys::time::thread_cpu_time() }
 }
 
+/// What all threads of the process have spent so far, also those of a driver, and what kept the calling one from more.
+#[must_use]
+pub fn of_this_process() -> CpuTime {
+    CpuTime { run_delay_s: run_delay_s(), stalls: stalls::so_far(), ..crate::sys::time::process_cpu_time() }
+}
+
 /// How long the calling thread was ready to run and waited for a processor (`/proc/PID/schedstat`, second field).
 fn run_delay_s() -> Option<f64> {
     let mut text = [0; 80];
@@ -47,6 +53,12 @@ fn sum(one: Option<f64>, other: Option<f64>) -> Option<f64> {
 }
 
 impl CpuTime {
+    /// Adds what kept another thread from more, whose spending is counted already.
+    pub fn add_waits(&mut self, other: Self) {
+        self.run_delay_s = sum(self.run_delay_s, other.run_delay_s);
+        self.stalls = Stalls::sum(self.stalls, other.stalls);
+    }
+
     /// What was spent since `earlier`.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
@@ -67,8 +79,7 @@ impl std::ops::AddAssign for CpuTime {
         self.system_s += other.system_s;
         self.voluntary_switches += other.voluntary_switches;
         self.involuntary_switches += other.involuntary_switches;
-        self.run_delay_s = sum(self.run_delay_s, other.run_delay_s);
-        self.stalls = Stalls::sum(self.stalls, other.stalls);
+        self.add_waits(other);
     }
 }
 

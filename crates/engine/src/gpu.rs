@@ -93,7 +93,7 @@ pub struct Passes {
     /// The shortest on the device, ns.
     pub best_ns: u64,
     interrupted: bool,
-    /// Of the thread that made them; other threads of the work are added to it.
+    /// Of all threads of the process: a driver has its own, which for a processor do all the work.
     pub cpu: CpuTime,
     samples: Samples,
     watched: Vec<Moment>,
@@ -120,7 +120,7 @@ impl Passes {
         mut pass: impl FnMut() -> Result<Option<u64>, String>,
     ) -> Result<Self, Error> {
         start::hold_once();
-        let cpu = cpu_time::of_this_thread();
+        let cpu = cpu_time::of_this_process();
         let begun = now_ns();
         let (mut spent_ns, mut count, mut best_ns, mut rows) = (Some(0), 0_u64, u64::MAX, Vec::<u64>::new());
         let mut now = begun;
@@ -148,7 +148,7 @@ impl Passes {
             count,
             best_ns,
             interrupted: stop.is_set() && host_s < runtime_s,
-            cpu: cpu_time::of_this_thread().since(cpu),
+            cpu: cpu_time::of_this_process().since(cpu),
             samples: Samples { interval_s, operations: vec![rows], bytes: vec![] },
             watched: vec![],
         })
@@ -202,4 +202,26 @@ impl Passes {
 pub fn waited(event: &Event<'_>) -> Result<Option<u64>, String> {
     event.wait()?;
     Ok(event.ns())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_drivers_threads_spend_is_counted() {
+        let mut spent_s = 0.0;
+        let passes = Passes::timed((0.05, 0.01), &Stop::new(), || {
+            let busy = std::thread::spawn(|| {
+                let begun = cpu_time::of_this_thread();
+                let until = now_ns() + 2_000_000;
+                while now_ns() < until {}
+                cpu_time::of_this_thread().since(begun).user_s
+            });
+            spent_s += busy.join().unwrap();
+            Ok(None)
+        })
+        .unwrap();
+        assert!(spent_s > 0.0 && passes.cpu.user_s >= 0.9 * spent_s, "{} of {spent_s} s", passes.cpu.user_s);
+    }
 }

@@ -10,6 +10,7 @@ mod gpu_latency;
 mod gpu_launch;
 mod gpu_load;
 mod gpu_matrix;
+mod gpu_roofline;
 mod gpu_transfer;
 mod idle;
 mod memory_bandwidth;
@@ -44,6 +45,7 @@ pub static TABLE: &[&dyn Entry] = &[
     &gpu_launch::GpuLaunch,
     &gpu_load::GpuLoad,
     &gpu_matrix::GpuMatrix,
+    &gpu_roofline::GpuRoofline,
     &gpu_transfer::GpuTransfer,
     &idle::Idle,
     &memory_bandwidth::MemoryBandwidth,

@@ -89,8 +89,16 @@ const NEED_TWO: &[&str] = &["memory_core_to_core"];
 const NEED_THREADS: &[&str] = &["network_latency", "network_ping", "network_server", "network_throughput"];
 
 /// Kernels that need an `OpenCL` driver, which makes threads; the tests beside them run them where there is one.
-const NEED_DRIVER: &[&str] =
-    &["gpu_bandwidth", "gpu_flops", "gpu_latency", "gpu_launch", "gpu_load", "gpu_matrix", "gpu_transfer"];
+const NEED_DRIVER: &[&str] = &[
+    "gpu_bandwidth",
+    "gpu_flops",
+    "gpu_latency",
+    "gpu_launch",
+    "gpu_load",
+    "gpu_matrix",
+    "gpu_roofline",
+    "gpu_transfer",
+];
 
 fn bandwidth(operation: &str, mix: &str, pattern: &str) -> Value {
     json!({"operation": operation, "mix": mix, "pattern": pattern, "working_set": 300_000, "runtime": 0.01})

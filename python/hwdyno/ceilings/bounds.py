@@ -61,7 +61,8 @@ def bound_of(ceiling: Ceiling, parameters: Mapping[str, Scalar], axes: Sequence[
     """
     keyed = applies_by_key(ceiling, parameters)
     if keyed is not None:
-        return Bound(ceiling, ceiling.value, ceiling.unit, ceiling.formula) if keyed else None
+        here = gpu.sloped(ceiling, parameters)
+        return Bound(ceiling, here.value, here.unit, here.formula) if keyed else None
     share = read_share(axes, parameters)
     metric, value, formula = ceiling.metric, ceiling.value, ceiling.formula
     if share is None:

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from hwdyno.axes import INTENSITY
 from hwdyno.ceilings.links import PCIE_GT_S, pcie
 from hwdyno.ceilings.named import HOST_COPY
 from hwdyno.machine import CudaDevice, Machine
@@ -39,6 +40,7 @@ _TENSOR = {
 }
 _TENSOR_COLUMN = {"bf16": "fp16"}
 _ARRAYS = {"copy": 2, "mul": 2, "dot": 2, "add": 3, "triad": 3}
+_READ_AND_WRITTEN = 2
 _ON_VECTORS = "the vector units"
 
 
@@ -98,10 +100,23 @@ def applies(metric: str, parameters: Mapping[str, Any]) -> bool:
         given = parameters.get("precision")
         if engine == "tensor":
             return "n" in parameters and _TENSOR_COLUMN.get(str(given), given) == precision
-        return given == precision and "array" not in parameters
-    arrays = _ARRAYS.get(str(parameters.get("operation")), 0)
+        return given == precision and (INTENSITY in parameters or "array" not in parameters)
+    arrays = _READ_AND_WRITTEN if INTENSITY in parameters else _ARRAYS.get(str(parameters.get("operation")), 0)
     beyond = BEYOND_CACHE * float(metric.removeprefix(MEMORY))
     return arrays * number_at(parameters, "array") >= max(beyond, 1)
+
+
+def sloped(ceiling: Ceiling, parameters: Mapping[str, Any]) -> Ceiling:
+    """The memory's bandwidth as the operations that it feeds at the intensity of these parameters; others as they are.
+
+    Williams, Waterman and Patterson, "Roofline", CACM 52(4), 2009: intensity × bandwidth, FLOP/s.
+    """
+    intensity = number_at(parameters, INTENSITY)
+    if not intensity or not ceiling.metric.startswith(MEMORY):
+        return ceiling
+    value = ceiling.value * intensity
+    formula = f"{ceiling.formula}; × {intensity:g} FLOP/B = {format_value(value, 'FLOP/s')}"
+    return replace(ceiling, value=value, unit="FLOP/s", formula=formula)
 
 
 def _clock(gpu: CudaDevice) -> float:

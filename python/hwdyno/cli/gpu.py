@@ -15,7 +15,16 @@ if TYPE_CHECKING:
     from hwdyno.hosts import Host
     from hwdyno.plan import Plan
 
-KERNELS = ("gpu_flops", "gpu_bandwidth", "gpu_transfer", "gpu_latency", "gpu_launch", "gpu_load", "gpu_matrix")
+KERNELS = (
+    "gpu_flops",
+    "gpu_bandwidth",
+    "gpu_roofline",
+    "gpu_transfer",
+    "gpu_latency",
+    "gpu_launch",
+    "gpu_load",
+    "gpu_matrix",
+)
 DEVICE = "axis_on"
 UNSEEN = "No figure of hwdyno gpu has been checked on a real GPU yet, neither through CUDA nor through OpenCL"
 """Is said before a GPU is measured, until a record of one is in the documentation."""
@@ -24,7 +33,7 @@ HELP = Help(
     usage="[EXPERIMENT ...]",
     title="experiments (default: the usual ones)",
     rows=lambda: experiments_of("gpu"),
-    options=("on", "precision", "operation", "array", "memory", "block", "runtime", "profile", "dry-run"),
+    options=("on", "precision", "operation", "array", "intensity", "memory", "block", "runtime", "profile", "dry-run"),
     examples=(
         "hwdyno gpu",
         "hwdyno gpu --operation triad,copy --array 1M..1G",

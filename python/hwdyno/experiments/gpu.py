@@ -1,4 +1,4 @@
-"""GPU experiments: peaks by precision, bandwidth by array size, copies by block size, loading from storage, latency."""
+"""GPU experiments: peaks by precision, bandwidth by array size, roofline, copies, loading from storage, latency."""
 
 from __future__ import annotations
 
@@ -106,6 +106,20 @@ MATRIX = Experiment(
     setup_s=_COMPILE_S,
     # It needs a library that no driver brings along.
     default=False,
+)
+
+ROOFLINE = Experiment(
+    name="gpu.roofline",
+    asks="GPU roofline by arithmetic intensity",
+    kernel="gpu_roofline",
+    load="intensity",
+    sweep=Sweep(intensity=tuple(2.0**power for power in range(-3, 8))),
+    quick=Sweep(intensity=tuple(2.0**power for power in range(-3, 8, 2))),
+    base=Sweep(intensity=1.0),
+    fixed={"on": "gpu", "precision": "single", "array": "256MiB"},
+    ceilings=_CEILINGS,
+    needs=("instructions", "gpu"),
+    setup_s=_COMPILE_S,
 )
 
 LAUNCH = Experiment(

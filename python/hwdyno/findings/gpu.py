@@ -1,11 +1,13 @@
-"""Why a GPU stays below its ceilings, by what was sampled and measured: its clock, link, host memory and storage."""
+"""Why a GPU stays below its ceilings, by what was sampled: clock, link, host memory, storage, intensity."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import log2
 
 from hwdyno.ceilings.gpu import Load, loads_of, the_gpu
 from hwdyno.ceilings.links import PCIE_GT_S, pcie
+from hwdyno.curves.roofline import GPU_ROOFLINE, roofs_of
 from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, apart, as_number, percent, quantity
 from hwdyno.units import format_ratio, format_size, format_value
@@ -15,6 +17,10 @@ FALLEN = 0.95
 """Below this share of the highest clock it is worth a word; GPUs move their clock in steps of 1 to 2%."""
 NARROW = 0.9
 """A link at less than this share of what it can carry is narrowed; below is nothing but a lower generation or width."""
+LEAST_INTENSITY = 0.125
+"""FLOP/B: an operation on a number of 8 B, read or written in all."""
+MOST_INTENSITY = 1024.0
+"""FLOP/B: what the kernel takes at most."""
 SLOWER = 0.9
 """Pageable memory below this share of pinned memory's rate."""
 BOTH = 1.2
@@ -29,6 +35,8 @@ WORTH = 1.2
 """In turn, a load must take so many times the slower part's time at least: with less nothing could be seen."""
 BUSY = 0.9
 """Share of the processors' time from which they are the limit."""
+ON_ROOF = 0.9
+"""A point at this share of a measured roof lies on it."""
 LEAST_BYTES = 1 << 20
 """Smaller copies take the time of a call, whatever they go through."""
 
@@ -202,6 +210,49 @@ def _processors(case: Case, load: Load) -> float | None:
     return sum(known) / (load.whole.elapsed_s * case.threads)
 
 
+def gpu_roofline(case: Case) -> Verdict | None:
+    """Where the measured roofs of memory and arithmetic meet, and how far below them the worst point is."""
+    roofs = roofs_of(case.result)
+    if roofs is None:
+        return None
+    first, last = roofs.spots[0], roofs.spots[-1]
+    slope, top = format_value(roofs.bytes_s, "bytes/s"), format_value(roofs.flop_s, "FLOP/s")
+    data = {"bytes_s": roofs.bytes_s, "flop_s": roofs.flop_s}
+    if last.flop_s >= ON_ROOF * last.intensity * roofs.bytes_s:
+        return Verdict(
+            "info",
+            f"Memory limits up to {last.intensity:g} FLOP/B, the highest that was measured: {slope}. "
+            "The peak of arithmetic was not reached.",
+            data,
+            f"Measure higher intensities: {_at_intensities(case, last.intensity, 2, 4, 8)}",
+        )
+    if first.flop_s >= ON_ROOF * roofs.flop_s:
+        return Verdict(
+            "info",
+            f"Arithmetic limits from {first.intensity:g} FLOP/B on, the lowest that was measured: {top}. "
+            "The bandwidth of the memory was not reached.",
+            data,
+            f"Measure lower intensities: {_at_intensities(case, first.intensity, 1 / 8, 1 / 4, 1 / 2)}",
+        )
+    lowest = min(roofs.spots, key=lambda spot: spot.flop_s / roofs.over(spot.intensity))
+    share = lowest.flop_s / roofs.over(lowest.intensity)
+    gap = f" Furthest below: {percent(share)} of the roof at {lowest.intensity:g} FLOP/B." if share < ON_ROOF else ""
+    return Verdict(
+        "info",
+        f"Memory limits below {roofs.ridge:.3g} FLOP/B ({slope}), arithmetic above ({top}).{gap}",
+        {**data, "ridge": roofs.ridge, "share": share, "intensity": lowest.intensity},
+        "Kernels below the ridge gain from fewer bytes, those above from fewer operations. "
+        f"Measure around it: {_at_intensities(case, 2.0 ** round(log2(roofs.ridge)), 1 / 2, 1, 2)}",
+        weight=1 / share,
+    )
+
+
+def _at_intensities(case: Case, around: float, *times: float) -> str:
+    """The command that measures at multiples of an intensity, within what the kernel takes."""
+    wanted = sorted({min(max(around * one, LEAST_INTENSITY), MOST_INTENSITY) for one in times})
+    return case.command(intensity=",".join(f"{one:g}" for one in wanted))
+
+
 def _copies(case: Case) -> Iterator[tuple[str, float, str, Measurement]]:
     """Way, block, memory and point of each valid copy between host and GPU that is large enough to count."""
     for point in case.result.points:
@@ -223,6 +274,12 @@ RULES = (
         "experiment",
         gpu_link_narrow,
         Applies(kernels=("gpu_transfer",), needs=("details.link_lanes",), machine=("gpu_drivers.cuda",)),
+    ),
+    Rule(
+        "gpu_roofline",
+        "experiment",
+        gpu_roofline,
+        Applies(kernels=(GPU_ROOFLINE,), needs=("parameters.intensity",)),
     ),
     Rule("gpu_pageable", "experiment", gpu_pageable, Applies(kernels=("gpu_transfer",), needs=("parameters.memory",))),
     Rule("gpu_load_waits", "experiment", gpu_load_waits, Applies(kernels=("gpu_load",), needs=("parameters.part",))),

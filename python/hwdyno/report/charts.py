@@ -42,9 +42,9 @@ def charts_of(run: Run) -> list[Chart]:
 
 
 def _roofline(run: Run, at: int) -> Iterator[Chart]:
-    drawn = roofline.drawn(run)
-    if drawn is not None and drawn[0] == at:
-        yield Chart(f"{at + 1}-roofline", at, drawn[1])
+    for drawn in (roofline.drawn(run), roofline.drawn_of_gpu(run)):
+        if drawn is not None and drawn[0] == at:
+            yield Chart(f"{at + 1}-roofline", at, drawn[1])
 
 
 def _of_experiment(run: Run, at: int) -> Iterator[Chart]:

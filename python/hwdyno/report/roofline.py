@@ -8,6 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from hwdyno.axes import INTENSITY
+from hwdyno.ceilings import bounds_for, gpu
+from hwdyno.curves.roofline import GPU_ROOFLINE, roofs_of
 from hwdyno.report import figures
 from hwdyno.report.picture import NEUTRAL, Dot, Line, Mark, Picture, Rule, Side, Words, decades
 from hwdyno.units import as_number, format_size
@@ -109,6 +112,58 @@ def spots(run: Run) -> list[Spot]:
             )
         )
     return list(found.values())
+
+
+def drawn_of_gpu(run: Run) -> tuple[int, Picture] | None:
+    """The experiment of a GPU's roofline and its picture: measured roofs, those of theory, and what was reached."""
+    sweeps = ((at, one, roofs_of(one)) for at, one in enumerate(run.experiments) if one.kernel == GPU_ROOFLINE)
+    found = next(((at, one, roofs) for at, one, roofs in sweeps if roofs), None)
+    if found is None:
+        return None
+    at, result, roofs = found
+    unit = figures.Scale(1e9, "GFLOP/s")
+    xs = [spot.intensity for spot in roofs.spots]
+    low, high = xs[0], xs[-1]
+    given: Parameters = {**result.fixed, **result.points[0].parameters, INTENSITY: 1.0}
+    slope = f"memory: {figures.scale_for([roofs.bytes_s], 'bytes/s').quantity(roofs.bytes_s)}"
+    end = min(high, roofs.ridge)
+    marks: list[Mark] = [
+        Line(0, tuple((x, x * roofs.bytes_s / unit.divisor) for x in (low, end)), width=2.0, tip=(("slope", slope),))
+    ]
+    tops = [("measured peak", roofs.flop_s)]
+    names = [slope]
+    bounds = bounds_for(result.ceilings, given)
+    peaks_known = [one.value for one in bounds if one.ceiling.metric.startswith(gpu.PEAK)]
+    for bound in bounds:
+        if bound.unit != "FLOP/s":
+            continue
+        if bound.ceiling.metric.startswith(gpu.PEAK):
+            tops.append((bound.ceiling.label, bound.value))
+            continue
+        rate = bound.ceiling.value
+        label = f"{bound.ceiling.label}: {figures.scale_for([rate], 'bytes/s').quantity(rate)}"
+        far = min([high, *(peak / rate for peak in peaks_known)])
+        places = tuple((x, x * rate / unit.divisor) for x in (low, far))
+        marks.append(Line(len(names), places, dash="5 3", tip=(("theory", label),)))
+        names.append(label)
+    for label, value in tops:
+        text = f"{label}: {figures.scale_for([value], 'FLOP/s').quantity(value)}"
+        start = max(low, value / roofs.bytes_s)
+        marks.append(Rule(NEUTRAL, value / unit.divisor, min(start, high), high, text, (("peak", text),), "5 3"))
+    for spot in roofs.spots:
+        reached = figures.scale_for([spot.flop_s], "FLOP/s").quantity(spot.flop_s)
+        tip = (("intensity", f"{spot.intensity:g} FLOP/B"), ("reaches", reached))
+        marks.append(Dot(NEUTRAL, spot.intensity, spot.flop_s / unit.divisor, tip=tip))
+    ticks = tuple((x, f"{x:g}" if x >= 1 else f"1/{1 / x:g}") for x in xs)
+    side = Side("arithmetic intensity, FLOP/B", low, high, "log", ticks)
+    heights = [low * roofs.bytes_s, *(value for _, value in tops), *(spot.flop_s for spot in roofs.spots)]
+    heights += [mark.places[0][1] * unit.divisor for mark in marks if isinstance(mark, Line)]
+    caption = (
+        f"Measured roofs meet at {roofs.ridge:.3g} FLOP/B: memory limits below it, arithmetic above. "
+        "Dashed slope: the memory's bandwidth by its formula."
+    )
+    y = decades(unit.unit, [value / unit.divisor for value in heights])
+    return at, Picture("Roofline of this GPU", caption, side, y, tuple(names), tuple(marks), 250.0)
 
 
 def drawn(run: Run) -> tuple[int, Picture] | None:

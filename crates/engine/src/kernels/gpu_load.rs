@@ -106,7 +106,7 @@ impl Kernel for GpuLoad {
         };
         let mut passes = passes?;
         let counters = Snapshot::take(disk.as_ref()).since(&before);
-        passes.cpu += read.cpu;
+        passes.cpu.add_waits(read.cpu);
         let elapsed_s = passes.elapsed_s;
         let mut stream = Stream { bytes: passes.count * block, ..Stream::new("load", passes.count) };
         if part != Part::Copy {
