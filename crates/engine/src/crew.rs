@@ -1,6 +1,7 @@
 //! A team that measures until its time is over: what every such kernel does alike around its set-up and its pass,
 //! from the gate at which all threads start to the counts, samples and CPU time in the reading.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use crate::clock::now_ns;
@@ -320,10 +321,9 @@ fn places(cpus: &[u64]) -> usize {
 
 /// How many different processors there are.
 fn distinct(cpus: &[u64]) -> usize {
-    let mut sorted = cpus.to_vec();
-    sorted.sort_unstable();
-    sorted.dedup();
-    sorted.len()
+    let mut different = BTreeSet::new();
+    different.extend(cpus.iter().copied());
+    different.len()
 }
 
 #[cfg(test)]

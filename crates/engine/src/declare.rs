@@ -76,7 +76,8 @@ impl Facts {
     fn choice(&self, name: &'static str, words: Vec<(&'static str, &'static [Trait])>, default: usize) -> Parameter {
         let choices: Vec<_> = words.iter().map(|word| word.0).collect();
         let default = json!(choices[default]);
-        let traits = words.into_iter().filter(|word| !word.1.is_empty()).collect();
+        let mut traits = BTreeMap::new();
+        traits.extend(words.into_iter().filter(|word| !word.1.is_empty()));
         Parameter { traits, ..self.parameter(name, Kind::Choice { choices }, default) }
     }
 }

@@ -71,7 +71,9 @@ fn waited(elapsed: Duration, before: Option<&Thread>, now: &Thread) -> Duration 
 fn threads() -> Threads {
     let Ok(entries) = fs::read_dir("/proc/self/task") else { return Threads::new() };
     let ids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    ids.filter_map(|id| Some((id, thread(id)?))).collect()
+    let mut found = Threads::new();
+    found.extend(ids.filter_map(|id| Some((id, thread(id)?))));
+    found
 }
 
 fn thread(id: u32) -> Option<Thread> {

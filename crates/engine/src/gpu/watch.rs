@@ -1,5 +1,6 @@
 //! What a GPU does while it is timed: clock, power, link and why it is slowed, as NVML states them.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -61,10 +62,9 @@ pub fn describe(seen: &[Moment], reading: &mut Reading) {
     if let Some(lanes) = seen.iter().filter_map(|moment| moment.link_lanes).max() {
         reading.detail("link_lanes", lanes);
     }
-    let mut slowed: Vec<&str> = seen.iter().flat_map(|moment| moment.slowed_by.iter().copied()).collect();
-    slowed.sort_unstable();
-    slowed.dedup();
+    let mut slowed: BTreeSet<&str> = BTreeSet::new();
+    slowed.extend(seen.iter().flat_map(|moment| moment.slowed_by.iter().copied()));
     if !slowed.is_empty() {
-        reading.detail("slowed_by", slowed.join(", "));
+        reading.detail("slowed_by", slowed.into_iter().collect::<Vec<_>>().join(", "));
     }
 }

@@ -1,5 +1,6 @@
 //! The conditions right now: load, governor, turbo, steal, swapping, free memory, temperature, congestion control.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -129,15 +130,11 @@ impl Counters {
 
 /// The governor; all of them where they differ.
 fn governor(tree: &Tree) -> Option<String> {
-    let mut governors: Vec<String> = tree
-        .list(CPUS)
-        .iter()
-        .filter(|name| super::link::is_numbered(name, "cpu"))
-        .filter_map(|cpu| tree.text(&format!("{CPUS}/{cpu}/cpufreq/scaling_governor")))
-        .collect();
-    governors.sort();
-    governors.dedup();
-    (!governors.is_empty()).then(|| governors.join(", "))
+    let names = tree.list(CPUS);
+    let numbered = names.iter().filter(|name| super::link::is_numbered(name, "cpu"));
+    let mut governors = BTreeSet::new();
+    governors.extend(numbered.filter_map(|cpu| tree.text(&format!("{CPUS}/{cpu}/cpufreq/scaling_governor"))));
+    (!governors.is_empty()).then(|| governors.into_iter().collect::<Vec<_>>().join(", "))
 }
 
 fn turbo(tree: &Tree) -> Option<bool> {

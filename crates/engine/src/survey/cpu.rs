@@ -48,11 +48,9 @@ impl CpuInfo {
         let mut info = Self { processors: Vec::new(), common: BTreeMap::new() };
         let text = tree.text("/proc/cpuinfo").unwrap_or_default();
         for block in text.split("\n\n") {
-            let pairs: BTreeMap<String, String> = block
-                .lines()
-                .filter_map(|line| line.split_once(':'))
-                .map(|(key, value)| (key.trim().to_string(), value.trim().to_string()))
-                .collect();
+            let lines = block.lines().filter_map(|line| line.split_once(':'));
+            let mut pairs = BTreeMap::new();
+            pairs.extend(lines.map(|(key, value)| (key.trim().to_string(), value.trim().to_string())));
             if pairs.contains_key("processor") {
                 info.processors.push(pairs);
             } else {
@@ -178,7 +176,9 @@ fn online(survey: &Survey, info: &CpuInfo) -> Ranges {
 /// Those of the processors that have a directory: a list may name many more, and each is asked for a dozen files.
 fn listed(tree: &Tree, online: &Ranges) -> Vec<u64> {
     let names = tree.list(CPUS);
-    let present: BTreeSet<u64> = names.iter().filter_map(|name| name.strip_prefix("cpu")?.parse().ok()).collect();
+    // Inserted one by one, here and elsewhere: what sorts the few of a `collect` is 4 kB of code for each type.
+    let mut present: BTreeSet<u64> = BTreeSet::new();
+    present.extend(names.iter().filter_map(|name| name.strip_prefix("cpu")?.parse::<u64>().ok()));
     present.into_iter().filter(|cpu| online.contains(*cpu)).collect()
 }
 
@@ -208,7 +208,8 @@ impl Layout {
         }
         // older arm64 kernels number clusters of cores as packages; boards with a device tree have one socket
         if info.is_arm() && tree.exists("/proc/device-tree/model") && !sockets.is_empty() {
-            sockets = BTreeSet::from(["0".to_string()]);
+            sockets.clear();
+            sockets.insert("0".to_string());
         }
         let count = |n: usize| (n > 0).then_some(n);
         Self { sockets: count(sockets.len()), cores: count(cores.len().max(of_info.len())) }
