@@ -241,8 +241,8 @@ def test_only_some_resources_of_a_study(tmp_path: Path) -> None:
     plan = command.plan_of(studies.find("cloud-vm-suite"), request, Local())
     assert {one.experiment.resource for one in plan.experiments} == {"memory", "compute"}
     assert not plan.needs_data_file
-    with pytest.raises(UserError, match="does not measure 'gpu'"):
-        command.plan_of(studies.find("cloud-vm-suite"), replace(request, options={"only": "gpu"}), Local())
+    with pytest.raises(UserError, match="does not measure 'training'"):
+        command.plan_of(studies.find("cloud-vm-suite"), replace(request, options={"only": "training"}), Local())
 
 
 def test_the_drive_stands_beside_makers_figures_and_a_curve_of_two_points_has_no_compromise() -> None:

@@ -61,6 +61,17 @@ def gpus_in(drivers: GpuDrivers) -> int:
     return by_cuda or sum(one.kind != "cpu" for one in drivers.opencl)
 
 
+def why_no_gpu(drivers: GpuDrivers, on_processor: str) -> str:
+    """Why no GPU can be measured and what mends it, with the command that measures the processor instead."""
+    found = "; ".join(f"{one.name}: {one.says}" for one in drivers.looked_for)
+    remedy = "install the GPU's OpenCL driver"
+    if drivers.cuda:
+        remedy = "install CUDA's compiler: pip install nvidia-cuda-nvrtc"
+    elif any(one.kind == "cpu" for one in drivers.opencl):
+        remedy += f", or measure the processor through OpenCL: {on_processor}"
+    return f"no GPU can be measured here ({found or 'nothing was looked for'}); {remedy}"
+
+
 @dataclass(frozen=True, slots=True)
 class FromSite:
     """Values of an axis that are known only when a plan is made for a site."""

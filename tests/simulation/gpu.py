@@ -107,6 +107,12 @@ class Gpu:
         fixed: Parameters = {"on": "gpu", "precision": "single", "array": 256 << 20}
         return made_experiment("gpu.roofline", "gpu", "?", "intensity", "gpu_roofline", tuple(points), fixed=fixed)
 
+    def bandwidth(self, share: float) -> ExperimentResult:
+        """A triad that reaches a share of the memory's bandwidth."""
+        point = self._point(share * MEMORY_BYTES_S, "bytes/s", operation="triad", array=256 << 20)
+        fixed: Parameters = {"on": "gpu", "precision": "single"}
+        return made_experiment("gpu.bandwidth", "gpu", "?", "operation", "gpu_bandwidth", (point,), fixed=fixed)
+
     def copies(self) -> ExperimentResult:
         """Copies by way, memory and block."""
         most = pcie(*self.link).bytes_s * USABLE

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hwdyno.cli import common, elsewhere
 from hwdyno.cli.help import Help, experiments_of
 from hwdyno.cli.resource import add_axes, plan_of
-from hwdyno.topology import gpus_in
+from hwdyno.topology import gpus_in, why_no_gpu
 from hwdyno.words import UserError
 
 if TYPE_CHECKING:
@@ -70,15 +70,8 @@ def planned(args: argparse.Namespace, host: Host) -> Plan:
 
 def _expect_gpu(host: Host) -> None:
     drivers = host.survey().gpu_drivers
-    if gpus_in(drivers):
-        return
-    found = "; ".join(f"{one.name}: {one.says}" for one in drivers.looked_for)
-    remedy = "install the GPU's OpenCL driver"
-    if drivers.cuda:
-        remedy = "install CUDA's compiler: pip install nvidia-cuda-nvrtc"
-    elif any(one.kind == "cpu" for one in drivers.opencl):
-        remedy += ", or measure the processor through OpenCL: hwdyno gpu --on cpu"
-    raise UserError(f"no GPU can be measured here ({found or 'nothing was looked for'}); {remedy}")
+    if not gpus_in(drivers):
+        raise UserError(why_no_gpu(drivers, "hwdyno gpu --on cpu"))
 
 
 def run(args: argparse.Namespace) -> int:

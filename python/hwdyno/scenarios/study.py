@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from hwdyno.scenarios import Kind, Option, storage_classes, two_nodes
 from hwdyno.scenarios.request import Request
 from hwdyno.scenarios.scenario import Scenario
+from hwdyno.topology import why_no_gpu
 from hwdyno.words import Declaration, Parameters, UserError
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def plan_of(study: Study, request: Request, host: Host, second: tuple[str, int] 
     from hwdyno import plan as plans
 
     is_full, largest = request.profile == "full", _largest_buffers(host)
-    chosen = _chosen(study, request.options.get("only"))
+    chosen = _on_device(_chosen(study, request.options.get("only")), request, host)
     questions = [*chosen, *(_on_two_nodes(chosen, second, host) if second else ())]
     budget_s = plans.budget_of(request.profile, request.peers)
     # A study has more points than a first look at a machine, so the profile quick takes all of its five minutes.
@@ -124,6 +125,24 @@ def _chosen(study: Study, only: str | None) -> list[Question]:
         unknown = ", ".join(sorted(wanted - resources))
         raise UserError(f"{study.name} does not measure '{unknown}'; it measures: {', '.join(sorted(resources))}")
     return [question for question in study.questions if question.name.partition(".")[0] in wanted]
+
+
+def _on_device(questions: list[Question], request: Request, host: Host) -> list[Question]:
+    """The questions with those about a GPU on the device that the request names, or without them where none is here.
+
+    Raises ``UserError`` where they were asked for by name and no GPU is here.
+    """
+    asks_gpu = [question for question in questions if question.name.startswith("gpu.")]
+    if not asks_gpu:
+        return questions
+    if device := request.options.get("on"):
+        return [replace(one, fixed={**one.fixed, "on": device}) if one in asks_gpu else one for one in questions]
+    if host.topology().gpus():
+        return questions
+    if request.options.get("only"):
+        drivers = host.survey(None).gpu_drivers
+        raise UserError(why_no_gpu(drivers, f"hwdyno study {request.study} --only gpu --on cpu"))
+    return [question for question in questions if question not in asks_gpu]
 
 
 def _on_two_nodes(questions: list[Question], second: tuple[str, int], host: Host) -> list[Question]:
@@ -194,6 +213,7 @@ KIND = Kind(
     options=(
         Option("--stream", "STREAM to compare with: its program, or its source to build", "FILE"),
         Option("--only", "only these resources of the study, e.g. memory,cpu,disk", "NAMES"),
+        Option("--on", "device of the GPU's part: gpu, cuda, opencl, or cpu by OpenCL", "DEVICE"),
         Option(
             "--server",
             "address of a second node that runs `hwdyno network server`",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hwdyno.studies import Question, Study, Table, cloud_vm_network, published
+from hwdyno.studies import Question, Study, Table, cloud_vm_gpu, cloud_vm_network, published
 from hwdyno.studies.common import NONE, experiment, mb_s, number, sound, tightest, whole
 from hwdyno.units import (
     as_number,
@@ -34,6 +34,7 @@ STDIO_BLOCKS = (8, 8 << 10, 8 << 20, 80 << 20)
 STDIO = "storage.stdio"
 _RULES = (
     *cloud_vm_network.RULES,
+    *cloud_vm_gpu.RULES,
     "linpack_share",
     "peak_share",
     "practical_bandwidth",
@@ -61,7 +62,7 @@ def tables(run: Run) -> list[Table]:
         made.append(_stream(loops))
     if efficiency := _efficiency(run):
         made.append(efficiency)
-    return [*made, *cloud_vm_network.tables(run)]
+    return [*made, *cloud_vm_gpu.tables(run), *cloud_vm_network.tables(run)]
 
 
 def _in_one_unit(value: float, unit: str) -> str:
@@ -250,6 +251,7 @@ def observations(run: Run) -> list[str]:
     rated = any(one.kind == "rated" for result in run.experiments for one in result.ceilings)
     if experiment(run, DISK) and not rated:
         sentences.append("The disk's maker's figures are unknown: name it by --device, or give --ceiling 'rated …'.")
+    sentences += cloud_vm_gpu.observations(run)
     if any(run.points_of("network_throughput")):
         sentences += cloud_vm_network.observations(run)
     sentences += [finding.says for finding in run.findings if finding.rule in _RULES]
@@ -387,6 +389,7 @@ STUDY = Study(
             brief={"rw": ("read", "write", "randread", "randwrite"), "bs": STDIO_BLOCKS[:2], "numjobs": (1,)},
             runtime_s=10.0,
         ),
+        *cloud_vm_gpu.QUESTIONS,
         *cloud_vm_network.QUESTIONS,
     ),
     tables=tables,

@@ -1,0 +1,90 @@
+"""The GPU part of the cloud VM study: arithmetic by precision and memory bandwidth, against theory by its formula."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hwdyno.studies import Question, Table
+from hwdyno.studies.common import NONE, experiment, sound, whole
+from hwdyno.units import format_number, format_percent
+from hwdyno.words import Ceiling, ExperimentResult, Measurement, Run
+
+PEAKS, BANDWIDTH = "gpu.peaks", "gpu.bandwidth"
+ARRAY_BYTES = 256 << 20
+"""Beyond the last cache of any GPU in the catalogue."""
+TESLA_M40_FLOP_S = 3072 * 2 * 1.114e9
+"""3072 CUDA cores, a multiply-add a cycle, 1.114 GHz: what the study's GPU computes in single precision at most."""
+CLAIMED_GFLOP_S = "56,524.8"
+RULES = ("gpu_clock_fell", "gpu_link_narrow")
+_NAMES = {"single": "FP32", "double": "FP64", "int32": "INT32"}
+
+QUESTIONS = (
+    Question(
+        name=PEAKS,
+        asks="GFLOP/s and GIOP/s of a GPU by precision",
+        kernel="gpu_flops",
+        load="precision",
+        blocks=({"precision": ("single", "double", "int32")},),
+        fixed={"on": "gpu"},
+        runtime_s=5.0,
+    ),
+    Question(
+        name=BANDWIDTH,
+        asks="Memory bandwidth of a GPU by loop",
+        kernel="gpu_bandwidth",
+        load="operation",
+        blocks=({"operation": ("copy", "mul", "add", "triad", "dot"), "array": ARRAY_BYTES},),
+        fixed={"on": "gpu", "precision": "single"},
+        brief={"operation": ("copy", "triad")},
+        runtime_s=5.0,
+    ),
+)
+
+
+def tables(run: Run) -> list[Table]:
+    """What the GPU reaches, its theory and both beside each other, and the study's GPU; none without a GPU's points."""
+    rows = []
+    for name, axis in ((PEAKS, "precision"), (BANDWIDTH, "operation")):
+        if (result := experiment(run, name)) is not None:
+            rows += [_row(result, point, str(whole(result, point).get(axis))) for point in sound(result.points)]
+    if not rows:
+        return []
+    theirs = ("FP32, the study's Tesla M40", NONE, f"{TESLA_M40_FLOP_S / 1e9:,.0f} GFLOP/s", NONE)
+    formula = f"3072 cores x 2 FLOP x 1.114 GHz; the study says {CLAIMED_GFLOP_S}"
+    heads = ("figure", "measured", "theory", "of theory", "formula")
+    return [Table("GPU: arithmetic and memory against theory", heads, (*rows, (*theirs, formula)))]
+
+
+def _row(result: ExperimentResult, point: Measurement, what: str) -> tuple[str, ...]:
+    value, unit = point.throughput.value, point.throughput.unit
+    title = _NAMES.get(what, f"memory, {what}")
+    bound = min(_bounds(result, point, what), key=lambda one: one.value, default=None)
+    if bound is None:
+        return (title, _giga(value, unit), "unknown", NONE, NONE)
+    share = format_percent(value / bound.value, precise=True)
+    return (title, _giga(value, unit), _giga(bound.value, unit), share, bound.formula or bound.source)
+
+
+def _bounds(result: ExperimentResult, point: Measurement, precision: str) -> Iterator[Ceiling]:
+    """The ceilings of vector arithmetic in this precision, or those of the memory."""
+    for one in result.ceilings:
+        is_memory = one.unit == "bytes/s" and one.metric.startswith("gpu_memory/")
+        if one.unit == point.throughput.unit and (is_memory or one.metric == f"gpu_peak/vector/{precision}"):
+            yield one
+
+
+def _giga(value: float, unit: str) -> str:
+    word = {"bytes/s": "GB/s"}.get(unit, f"G{unit}")
+    return f"{format_number(value / 1e9)} {word}"
+
+
+def observations(run: Run) -> list[str]:
+    """What was measured in place of a GPU; empty for a GPU."""
+    names = [
+        str(point.details.get("device_name", "the processor"))
+        for question in QUESTIONS
+        if (result := experiment(run, question.name)) is not None
+        for point in sound(result.points)
+        if point.details.get("device_kind") == "cpu"
+    ]
+    return [f"The GPU's part was measured on the processor by OpenCL ({names[0]})."] if names else []
