@@ -238,6 +238,30 @@ def test_the_figures_at_the_end_of_dlios_log_are_read(tmp_path: Path) -> None:
     assert (two.details["passes"], four.details["passes"]) == (True, False)
 
 
+def test_a_dlio_summary_of_checkpoints_alone_is_read(tmp_path: Path) -> None:
+    checkpoints = {
+        "save_checkpoint_io_mean_GB_per_second": 2.0,
+        "save_checkpoint_io_stdev_GB_per_second": 0.25,
+        "save_checkpoint_duration_mean_seconds": 6.0,
+        "load_checkpoint_io_mean_GB_per_second": 4.0,
+        "load_checkpoint_duration_mean_seconds": 3.0,
+        "checkpoint_size_GB": 12.0,
+    }
+    summary = {"num_accelerators": 8, "num_hosts": 1, "start": "2025-01-01T00:00:00", "metric": checkpoints}
+    save, load = points(json.dumps(summary), tmp_path)
+    assert save.parameters == {"accelerators": 8, "operation": "save checkpoint"}
+    assert (save.throughput.value, load.throughput.value) == (2 * 2**30, 4 * 2**30)
+    assert (save.details["checkpoint_bytes"], save.details["deviation_bytes_s"]) == (12 * 2**30, 2**28)
+    assert (save.details["duration_mean_s"], load.details["duration_mean_s"]) == (6, 3)
+    assert "deviation_bytes_s" not in load.details
+
+    trained = {"train_throughput_samples_per_second": [10.0], "train_au_percentage": [95.0]}
+    summary["metric"] = checkpoints | trained | {"train_io_mean_MB_per_second": 1000.0}
+    training, save, load = points(json.dumps(summary), tmp_path)
+    assert training.throughput.value == pytest.approx(1000 * 2**20)
+    assert save.throughput.value < load.throughput.value
+
+
 def test_a_range_of_block_sizes_is_no_block_size(tmp_path: Path) -> None:
     (point,) = points(FIO_RANGE, tmp_path)
     assert "bs" not in point.parameters
