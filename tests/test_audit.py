@@ -253,6 +253,7 @@ def test_two_readings_are_asked_for_in_one_line(text: str, says: str, tmp_path: 
     ("text", "depths", "rates"),
     [
         ("depth IOPS\n1 12000\n8 80000\n", [1, 8], [12e3, 80e3]),
+        ("depth IOPS\n\n1 12000\n\n8 80000\n", [1, 8], [12e3, 80e3]),
         ("QD BW (MB/s)\n1 500\n2 900\n", [1, 2], [500e6, 900e6]),
         ("operation QD IOPS\nrandread 1 12000\nrandwrite 4 20000\n", [1, 4], [12e3, 20e3]),
     ],
@@ -276,7 +277,9 @@ def test_a_readable_table_is_read_whatever_stands_below_it(tmp_path: Path) -> No
     assert [point.throughput.value for point in table.points] == [12e3, 80e3]
 
 
-@pytest.mark.parametrize("text", ["See page\nof 3\nand 4 5\n", "The end\nchapter 1\n", "a b\nc d\ne f\n"])
+@pytest.mark.parametrize(
+    "text", ["See page\nof 3\nand 4 5\n", "The end\nchapter 1\n", "a b\nc d\ne f\n", "\n", "--\n--\n"]
+)
 def test_words_in_lines_are_no_table(text: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no table with results"):
         audited(text, folder=tmp_path)

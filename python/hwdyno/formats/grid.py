@@ -63,12 +63,13 @@ def grids_of(text: str, *, marked: bool = False) -> list[Grid]:
     if marked:
         return []
     found = [grid for title, rows in _separated(text) for grid in _grid(title, rows)]
-    if not found and (rows := _single_spaced([line for line in text.splitlines() if line.strip()])):
+    rows = [] if found else _single_spaced([line for line in text.splitlines() if line.strip()])
+    if rows and len(rows[0]) > len(rows[1]):
         raise UserError(
             f"{len(rows[1])} columns have the {len(rows[0])} words '{' '.join(rows[0])[:60]}' as heads, and a word "
             "may belong to the column before or after; separate the cells by commas or tabs"
         )
-    return found
+    return found or list(_grid("", rows))
 
 
 def is_number(cell: str) -> bool:
@@ -244,7 +245,8 @@ def _single_spaced(lines: list[str]) -> list[list[str]]:
 
     A unit in brackets belongs to the head before it.
     """
-    heads, *rows = [re.split(_BETWEEN_WORDS, line.strip()) for line in lines if not _is_rule(line)]
+    cells = [re.split(_BETWEEN_WORDS, line.strip()) for line in lines if not _is_rule(line)]
+    heads, rows = cells[0] if cells else [], cells[1:]
     widths = {len(row) for row in rows}
     if len(rows) < 2 or len(widths) > 1 or len(rows[0]) < 2 or len(heads) < 2 or any(map(is_number, heads)):
         return []
