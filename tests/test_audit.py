@@ -266,6 +266,19 @@ def test_cells_that_single_spaces_part_are_read(
     assert [point.throughput.value for point in points] == rates
 
 
+def test_series_beside_two_axes_are_a_point_each(tmp_path: Path) -> None:
+    """Threads and block sizes are axes; Copy, Scale, Add and Triad are results of each row."""
+    text = (
+        "threads,block size,Copy (MB/s),Triad (MB/s)\n1,64 MiB,5221,6587\n2,64 MiB,10643,13109\n2,128 MiB,10500,13000\n"
+    )
+    (table,) = audited(text, folder=tmp_path).experiments
+    assert table.resource == "memory"
+    found = {(p.parameters["threads"], p.parameters["bs"], p.parameters["operation"]): p for p in table.points}
+    assert len(found) == 6
+    assert found[1, 64 << 20, "copy"].throughput.value == 5221e6
+    assert found[2, 128 << 20, "triad"].throughput.value == 13e9
+
+
 def test_heads_with_more_words_than_columns_are_asked_about(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"2 columns have the 3 words 'queue depth IOPS' as heads.*commas or tabs"):
         audited("queue depth IOPS\n1 12000\n8 80000\n", folder=tmp_path)
