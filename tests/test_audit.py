@@ -249,6 +249,55 @@ def test_two_readings_are_asked_for_in_one_line(text: str, says: str, tmp_path: 
     assert says in str(refused.value) and "--map" in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "depths", "rates"),
+    [
+        ("depth IOPS\n1 12000\n8 80000\n", [1, 8], [12e3, 80e3]),
+        ("depth IOPS\n\n1 12000\n\n8 80000\n", [1, 8], [12e3, 80e3]),
+        ("QD BW (MB/s)\n1 500\n2 900\n", [1, 2], [500e6, 900e6]),
+        ("operation QD IOPS\nrandread 1 12000\nrandwrite 4 20000\n", [1, 4], [12e3, 20e3]),
+    ],
+)
+def test_cells_that_single_spaces_part_are_read(
+    text: str, depths: list[int], rates: list[float], tmp_path: Path
+) -> None:
+    points = audited(text, folder=tmp_path).experiments[0].points
+    assert [point.parameters["iodepth"] for point in points] == depths
+    assert [point.throughput.value for point in points] == rates
+
+
+def test_series_beside_two_axes_are_a_point_each(tmp_path: Path) -> None:
+    """Threads and block sizes are axes; Copy, Scale, Add and Triad are results of each row."""
+    text = (
+        "threads,block size,Copy (MB/s),Triad (MB/s)\n1,64 MiB,5221,6587\n2,64 MiB,10643,13109\n2,128 MiB,10500,13000\n"
+    )
+    (table,) = audited(text, folder=tmp_path).experiments
+    assert table.resource == "memory"
+    found = {(p.parameters["threads"], p.parameters["bs"], p.parameters["operation"]): p for p in table.points}
+    assert len(found) == 6
+    assert found[1, 64 << 20, "copy"].throughput.value == 5221e6
+    assert found[2, 128 << 20, "triad"].throughput.value == 13e9
+
+
+def test_heads_with_more_words_than_columns_are_asked_about(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"2 columns have the 3 words 'queue depth IOPS' as heads.*commas or tabs"):
+        audited("queue depth IOPS\n1 12000\n8 80000\n", folder=tmp_path)
+
+
+def test_a_readable_table_is_read_whatever_stands_below_it(tmp_path: Path) -> None:
+    text = "depth,IOPS\n1,12000\n8,80000\n\nqueue depth IOPS\n1 12000\n8 80000\n"
+    (table,) = audited(text, folder=tmp_path).experiments
+    assert [point.throughput.value for point in table.points] == [12e3, 80e3]
+
+
+@pytest.mark.parametrize(
+    "text", ["See page\nof 3\nand 4 5\n", "The end\nchapter 1\n", "a b\nc d\ne f\n", "\n", "--\n--\n"]
+)
+def test_words_in_lines_are_no_table(text: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no table with results"):
+        audited(text, folder=tmp_path)
+
+
 def test_a_map_answers_and_an_unknown_column_is_named(tmp_path: Path) -> None:
     text = "bs,BW\n4k,500\n8k,600\n"
     run = audited(text, folder=tmp_path, map=["bw=MB/s"])

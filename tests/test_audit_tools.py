@@ -12,6 +12,7 @@ import pytest
 from hwdyno.cli import sources
 from hwdyno.cli.main import main
 from hwdyno.findings import explain
+from hwdyno.formats import iozone
 from hwdyno.words import Measurement, Run
 
 FIO_2 = {
@@ -238,6 +239,30 @@ def test_the_figures_at_the_end_of_dlios_log_are_read(tmp_path: Path) -> None:
     assert (two.details["passes"], four.details["passes"]) == (True, False)
 
 
+def test_a_dlio_summary_of_checkpoints_alone_is_read(tmp_path: Path) -> None:
+    checkpoints = {
+        "save_checkpoint_io_mean_GB_per_second": 2.0,
+        "save_checkpoint_io_stdev_GB_per_second": 0.25,
+        "save_checkpoint_duration_mean_seconds": 6.0,
+        "load_checkpoint_io_mean_GB_per_second": 4.0,
+        "load_checkpoint_duration_mean_seconds": 3.0,
+        "checkpoint_size_GB": 12.0,
+    }
+    summary = {"num_accelerators": 8, "num_hosts": 1, "start": "2025-01-01T00:00:00", "metric": checkpoints}
+    save, load = points(json.dumps(summary), tmp_path)
+    assert save.parameters == {"accelerators": 8, "operation": "save checkpoint"}
+    assert (save.throughput.value, load.throughput.value) == (2 * 2**30, 4 * 2**30)
+    assert (save.details["checkpoint_bytes"], save.details["deviation_bytes_s"]) == (12 * 2**30, 2**28)
+    assert (save.details["duration_mean_s"], load.details["duration_mean_s"]) == (6, 3)
+    assert "deviation_bytes_s" not in load.details
+
+    trained = {"train_throughput_samples_per_second": [10.0], "train_au_percentage": [95.0]}
+    summary["metric"] = checkpoints | trained | {"train_io_mean_MB_per_second": 1000.0}
+    training, save, load = points(json.dumps(summary), tmp_path)
+    assert training.throughput.value == pytest.approx(1000 * 2**20)
+    assert save.throughput.value < load.throughput.value
+
+
 def test_a_range_of_block_sizes_is_no_block_size(tmp_path: Path) -> None:
     (point,) = points(FIO_RANGE, tmp_path)
     assert "bs" not in point.parameters
@@ -315,6 +340,43 @@ def test_iozones_sums_alone_and_its_spreadsheet(tmp_path: Path) -> None:
         ("write", 4096), ("read", 65536), ("randread", 1 << 20)
     ]  # fmt: skip
     assert points[8].throughput.value == pytest.approx(412000 * 1024) and points[8].parameters["size"] == 102400 * 1024
+
+
+IOZONE_HEADS = """      kB  reclen   write rewrite    read  reread    read   write    read rewrite \
+   read  fwrite frewrite   fread freread
+"""
+IOZONE_TWICE = f"""Iozone: Performance Test of File I/O
+Command line used: ./iozone -e -I -a -s 100M -r 1024k -i 0 -i 2
+{IOZONE_HEADS}  102400    1024  300000  310000                  320000  330000
+
+Command line used: ./iozone -a -r 4k -s 4m
+{IOZONE_HEADS}    4096       4   42154   99119   51080   77531   33467   37211   55090   51222  \
+ 56382   78027    78473   51076   46822
+    4096       8   42000   99000   51[   83.194629] a kernel's line
+   55090   51222   56382   78027   78473   51076   46822
+"""
+
+
+def test_each_of_several_iozones_has_its_own_options_and_a_cut_row_is_left_out(tmp_path: Path) -> None:
+    points = audited(IOZONE_TWICE, tmp_path).experiments[0].points
+    assert [(p.parameters["test"], p.parameters["bs"], p.parameters["direct"]) for p in points] == [
+        *((test, 1 << 20, True) for test in ("write", "rewrite", "random read", "random write")),
+        *((test, 4096, False) for test in iozone.TESTS),
+    ]
+
+
+PHORONIX_OF_OTHERS = """<PhoronixTestSuite>
+<Result><Identifier>local/openclaw-1.0</Identifier><Title>OpenClaw</Title><Description>Prior streaming</Description>
+<Scale>Seconds</Scale><Data><Entry><Value>12</Value><RawString></RawString></Entry></Data></Result>
+<Result><Identifier>pts/stream-1.3</Identifier><Title>Stream</Title><Description>Type: Triad</Description>
+<Scale>MB/s</Scale><Data><Entry><Identifier>a</Identifier><Value>24000</Value></Entry></Data></Result>
+</PhoronixTestSuite>
+"""
+
+
+def test_a_test_of_phoronix_is_of_the_resource_that_its_whole_words_name(tmp_path: Path) -> None:
+    tables = audited(PHORONIX_OF_OTHERS, tmp_path).experiments
+    assert [one.resource for one in tables] == ["compute", "memory"]
 
 
 def test_iors_json(tmp_path: Path) -> None:

@@ -243,6 +243,18 @@ def test_linpack_is_held_against_the_measured_peak_and_theory() -> None:
     assert finding.evidence["average_flop_s"] == pytest.approx(115e9)
 
 
+def test_linpack_is_held_against_what_fewer_threads_reached_where_others_were_disturbed() -> None:
+    """Other work took the processors while two threads ran; one thread alone reached four times as much."""
+    loops = result("compute_flops", "threads", flops(57e9, "avx512", threads=1), flops(14e9, "avx512", threads=2))
+    solved = point(19e9, "FLOP/s", operation="lu", n=5000, threads=2, details={"library": "openblas"})
+    finding = found(run_of(loops, result("linpack", "n", solved)), "linpack_share")
+    assert finding is not None and "of the measured FMA peak" in finding.says and "disturbed" not in finding.says
+    assert finding.evidence["measured_peak_share"] == pytest.approx(19 / 57)
+    alone = result("compute_flops", "threads", flops(10e9, "avx512", threads=1))
+    unlike = found(run_of(alone, result("linpack", "n", solved)), "linpack_share")
+    assert unlike is not None and unlike.evidence["measured_peak_share"] is None
+
+
 def test_wrong_results_make_a_point_invalid() -> None:
     run = run_of(result("compute_flops", "threads", flops(100e9, "avx512", verification="failed")))
     assert run.experiments[0].points[0].validity == "invalid"

@@ -13,6 +13,7 @@ from hwdyno.fleet.slow import LEAST_NODES, Fleet, fleet_of, nodes_of
 from hwdyno.machine import Machine
 from hwdyno.report.fleet import text_of
 from hwdyno.store import Store
+from hwdyno.store.document import to_json
 from made_fleet import CPU, Fault, fleet
 
 FAULTS = {
@@ -135,6 +136,28 @@ def test_the_command_names_the_slow_node(tmp_path: Path, capsys: pytest.CaptureF
     paths = [str(path) for path in sorted(store.runs.glob("*.json")) if "07-abcd" not in path.name]
     assert main(["fleet", *paths]) == OK
     assert capsys.readouterr().out.startswith("No node of 9 is slow (27 figures compared); a loss of ")
+
+
+def test_runs_without_a_host_name_are_a_machine_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store, folder = stored(tmp_path / "store", 7), tmp_path / "given"
+    folder.mkdir()
+
+    def give(path: Path, hostname: str | None) -> Path:
+        run = store.load(path)
+        given = folder / path.name
+        given.write_text(to_json(replace(run, machines=(replace(run.machine, hostname=hostname),))))
+        return given
+
+    stored_paths = sorted(store.runs.glob("*.json"))
+    paths = [give(path, None) for path in stored_paths]
+    assert main(["fleet", str(folder)]) == BELOW
+    printed = capsys.readouterr()
+    assert printed.out.startswith("1 of 10 nodes is slow (30 figures compared).")
+    assert f"{paths[7]}: Storage 50% slower, 3 of 3 figures" in printed.out
+    assert printed.err == "10 runs without a host name: each file counts as one machine\n"
+    give(stored_paths[0], "bench-0")
+    assert main(["fleet", str(folder)]) == BELOW
+    assert capsys.readouterr().err.startswith("9 runs without a host name")
 
 
 def test_wrong_input_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

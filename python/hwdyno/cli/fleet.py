@@ -6,12 +6,14 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hwdyno.cli.help import Help
 from hwdyno.cli.main import BELOW, OK
 from hwdyno.cli.sources import add_store, runs_in
+from hwdyno.units import plural
 from hwdyno.words import UserError
 
 if TYPE_CHECKING:
@@ -63,9 +65,21 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _given(names: Sequence[str], where: str | None) -> tuple[list[Row], Callable[[str], Run]]:
-    """The figures of the Runs that are named, and what reads one again by its entry's path. Raises ``UserError``."""
+    """The figures of the Runs that are named, and what reads one again by its entry's path. Raises ``UserError``.
+
+    A Run without a host's name is a machine of its own, named by its file: nothing else tells like machines apart.
+    """
     from hwdyno.store import entry_of, figures_of
 
     runs = dict(runs_in(names, where))
-    rows: list[Row] = [(entry_of(run, Path(path)), figures_of(run)) for path, run in runs.items()]
+    rows: list[Row] = []
+    nameless = 0
+    for path, run in runs.items():
+        entry = entry_of(run, Path(path))
+        if run.machine.hostname in {None, "", "unknown"}:
+            nameless += 1
+            entry = replace(entry, machine=f"{path.replace(', ', ',')}, {run.machine.cpu.model or 'unknown'}")
+        rows.append((entry, figures_of(run)))
+    if nameless:
+        sys.stderr.write(f"{plural(nameless, 'run')} without a host name: each file counts as one machine\n")
     return rows, runs.__getitem__

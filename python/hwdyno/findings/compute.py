@@ -162,12 +162,15 @@ def linpack_share(case: Case) -> Verdict | None:
     if not solved:
         return None
     point, parameters = max(solved, key=lambda one: one[0].throughput.value)
-    threads, value = parameters.get("threads"), point.throughput.value
-    peaks = [
-        p.throughput.value
+    value = point.throughput.value
+    count = number_at(parameters, "threads") or 1
+    measured = [
+        (number_at(w, "threads") or 1, p.throughput.value)
         for w, p in _points(case, LOOPS)
-        if (w.get("operation"), w.get("precision"), w.get("threads")) == ("fma", "double", threads) and not _on_zeros(w)
+        if (w.get("operation"), w.get("precision")) == ("fma", "double") and not _on_zeros(w)
     ]
+    # What fewer threads reach, these reach too: less on more threads is other work's doing.
+    peaks = [peak for at, peak in measured if at <= count] if count in dict(measured) else []
     products = [p.throughput for w, p in _points(case, LINPACK) if w.get("operation") == "gemm"]
     average = sum(p.throughput.value for p, _ in solved) / len(solved)
     ceilings = [one for result, *_ in case.run.points_of(LINPACK) for one in result.ceilings]
@@ -175,14 +178,14 @@ def linpack_share(case: Case) -> Verdict | None:
     theory = bound.value if bound is not None else None
     disturbed = bool(peaks) and value > max(peaks) * (1 + MEASURED_PEAK)
     parts = [f"{format_percent(value / max(peaks), precise=True)} of the measured FMA peak"] if peaks else []
-    parts = ["more than the measured FMA peak, which other work must have disturbed"] if disturbed else parts
+    parts = ["more than the measured FMA peak, which other work must have disturbed,"] if disturbed else parts
     parts += [f"{format_percent(value / theory, precise=True)} of the theoretical peak"] if theory else []
     product = f" A matrix product reaches {quantity(max(products, key=lambda v: v.value))}." if products else ""
     library = str(point.details.get("library") or "LAPACK")
     return Verdict(
         "info",
         f"LINPACK by {library} reaches {quantity(point.throughput)} at n = {parameters.get('n')} on "
-        f"{plural(number_at(parameters, 'threads') or 1, 'thread')}."
+        f"{plural(count, 'thread')}."
         + (f" That is {' and '.join(parts)}." if parts else "")
         + (f" Mean over {len(solved)} sizes: {quantity(average, 'FLOP/s')}." if len(solved) > 1 else "")
         + product,

@@ -8,6 +8,7 @@ from typing import Any
 
 from hwdyno import foreign
 from hwdyno.foreign import Table
+from hwdyno.formats import printed
 from hwdyno.machine import Machine, Memory
 from hwdyno.statistics import interval
 from hwdyno.units import printed_number
@@ -15,6 +16,9 @@ from hwdyno.words import ExperimentResult, Measurement, Parameters, Run, UserErr
 
 NAME = "dlio-summary"
 _MIB = 2**20
+_GIB = 2**30
+_CHECKPOINT_RATE = "{}_checkpoint_io_mean_GB_per_second"
+"""Of "save" or "load", in GiB/s: the arithmetic mean over the checkpoints of the size of all ranks / the duration."""
 _REPORT = re.compile(r'"train_throughput_mean_MB_per_second"\s*:')
 """In ``mlperf_storage_report.json``."""
 _METRIC = re.compile(r"\[METRIC\] ([A-Z][^\n:]{3,60}?|train_au_meet_expectation)(?: \([^()\n]*\))?: (\w[\w.]{0,20})")
@@ -80,6 +84,45 @@ def _logged(text: str) -> list[dict[str, Any]]:
 
 def _run(summary: Table) -> Run:
     metric = summary.table("metric")
+    tables = [_checkpoints(metric, summary.count("num_accelerators", 1))]
+    if not tables[0].points or "train_throughput_samples_per_second" in metric:
+        tables.insert(0, _training(summary, metric))
+    started, finished, hostname = (
+        summary.text(key) if key in summary else None for key in ("start", "end", "hostname")
+    )
+    memory = summary.numbers("host_memory_GB") if "host_memory_GB" in summary else []
+    machine = Machine(
+        hostname=hostname or "unknown",
+        memory=Memory(total_bytes=round(memory[0] * 2**30) if memory else None),
+    )
+    return Run(
+        id=f"dlio-{re.sub(r'[^0-9A-Za-z]+', '-', started or '')[:40] or 'summary'}",
+        started=started or "", finished=finished, machines=(machine,), profile="", command="dlio_benchmark",
+        experiments=tuple(one for one in tables if one.points), version="", imported_from=NAME,
+    )  # fmt: skip
+
+
+def _checkpoints(metric: Table, accelerators: int) -> ExperimentResult:
+    """A point each for checkpoints saved and loaded: bytes/s of all ranks, as DLIO's GB are of 2^30 bytes."""
+    points = []
+    for operation in ("save", "load"):
+        if (key := _CHECKPOINT_RATE.format(operation)) not in metric:
+            continue
+        details = {
+            name: metric.number(theirs) * factor
+            for name, theirs, factor in (
+                ("checkpoint_bytes", "checkpoint_size_GB", _GIB),
+                ("deviation_bytes_s", f"{operation}_checkpoint_io_stdev_GB_per_second", _GIB),
+                ("duration_mean_s", f"{operation}_checkpoint_duration_mean_seconds", 1),
+            )
+            if theirs in metric
+        }
+        parameters: Parameters = {"accelerators": accelerators, "operation": f"{operation} checkpoint"}
+        points.append(printed.point(parameters, metric.number(key) * _GIB, "bytes/s", **details))
+    return printed.experiment("training.dlio_checkpoint", "DLIO checkpoints", "dlio", "operation", points)
+
+
+def _training(summary: Table, metric: Table) -> ExperimentResult:
     samples_s = metric.numbers("train_throughput_samples_per_second")
     au = [percent / 100 for percent in metric.numbers("train_au_percentage")]
     io_mib_s = metric.number("train_io_mean_MB_per_second")
@@ -106,7 +149,7 @@ def _run(summary: Table) -> Run:
         repeat_values=tuple(value * record for value in samples_s),
         details=details,
     )  # fmt: skip
-    result = ExperimentResult(
+    return ExperimentResult(
         name="training.summary",
         resource="training",
         asks="DLIO results",
@@ -116,19 +159,6 @@ def _run(summary: Table) -> Run:
         planned=1,
         fixed=fixed,
     )
-    started, finished, hostname = (
-        summary.text(key) if key in summary else None for key in ("start", "end", "hostname")
-    )
-    memory = summary.numbers("host_memory_GB") if "host_memory_GB" in summary else []
-    machine = Machine(
-        hostname=hostname or "unknown",
-        memory=Memory(total_bytes=round(memory[0] * 2**30) if memory else None),
-    )
-    return Run(
-        id=f"dlio-{re.sub(r'[^0-9A-Za-z]+', '-', started or '')[:40] or 'summary'}",
-        started=started or "", finished=finished, machines=(machine,), profile="", command="dlio_benchmark",
-        experiments=(result,), version="", imported_from=NAME,
-    )  # fmt: skip
 
 
 def write(run: Run, result: ExperimentResult, point: Measurement) -> dict[str, Any]:

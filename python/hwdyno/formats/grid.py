@@ -60,7 +60,16 @@ def grids_of(text: str, *, marked: bool = False) -> list[Grid]:
         found = [grid for title, rows in _piped(text) for grid in _grid(title, rows)]
         if found:
             return found
-    return [] if marked else [grid for title, rows in _separated(text) for grid in _grid(title, rows)]
+    if marked:
+        return []
+    found = [grid for title, rows in _separated(text) for grid in _grid(title, rows)]
+    rows = [] if found else _single_spaced([line for line in text.splitlines() if line.strip()])
+    if rows and len(rows[0]) > len(rows[1]):
+        raise UserError(
+            f"{len(rows[1])} columns have the {len(rows[0])} words '{' '.join(rows[0])[:60]}' as heads, and a word "
+            "may belong to the column before or after; separate the cells by commas or tabs"
+        )
+    return found or list(_grid("", rows))
 
 
 def is_number(cell: str) -> bool:
@@ -205,6 +214,9 @@ _BETWEEN_CELLS = re.compile(r",(?!\d{3}(?!\d))|(?<!\d),")
 """A comma that cannot stand between the thousands of a number."""
 
 
+_BETWEEN_WORDS = re.compile(r"\s+(?![(\[])")
+
+
 def _block(title: str, lines: list[str]) -> Iterator[tuple[str, list[list[str]]]]:
     for mark in ("\t", ",", ";"):
         if mark == "," and not _BETWEEN_CELLS.search("\n".join(lines)):
@@ -222,6 +234,26 @@ def _block(title: str, lines: list[str]) -> Iterator[tuple[str, list[list[str]]]
     rows = [re.split(r"\s{2,}|\t", line.strip()) for line in lines if not _is_rule(line)]
     if rows and len({len(row) for row in rows}) == 1 and len(rows[0]) > 1:
         yield title, rows
+        return
+    rows = _single_spaced(lines)
+    if rows and len(rows[0]) == len(rows[1]):
+        yield title, rows
+
+
+def _single_spaced(lines: list[str]) -> list[list[str]]:
+    """Words above rows of figures that single spaces part: more words than columns may be; empty for other lines.
+
+    A unit in brackets belongs to the head before it.
+    """
+    cells = [re.split(_BETWEEN_WORDS, line.strip()) for line in lines if not _is_rule(line)]
+    heads, rows = cells[0] if cells else [], cells[1:]
+    widths = {len(row) for row in rows}
+    if len(rows) < 2 or len(widths) > 1 or len(rows[0]) < 2 or len(heads) < 2 or any(map(is_number, heads)):
+        return []
+    if not all(is_number(cell) for row in rows for cell in row[1:]) or len({is_number(row[0]) for row in rows}) > 1:
+        return []
+    fits = len(heads) == len(rows[0]) or (len(heads) > len(rows[0]) and is_number(rows[0][0]))
+    return [heads, *rows] if fits else []
 
 
 def _split(lines: list[str], mark: str) -> list[list[str]]:

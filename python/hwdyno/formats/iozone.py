@@ -64,10 +64,13 @@ def _automatic(text: str) -> Iterator[Measurement]:
     heads = _HEADS.search(text)
     if heads is None:
         return
-    command = _COMMAND.search(text[: heads.start()])
+    commands = list(_COMMAND.finditer(text))
     ends = _ends(text, heads.end())
     for row in _ROW.finditer(text, heads.end()):
         size, block = int(row[1]), int(row[2])
+        if block == 0 or size % block:
+            continue  # The rest of a row that another program's output cut: a file is whole records.
+        command = next((one for one in reversed(commands) if one.start() < row.start()), None)
         for test, rate in _cells(row[3].split(), _ends(text, row.start(1)), ends):
             parameters: Parameters = {
                 "rw": _PATTERNS.get(test, "read" if "read" in test else "write"),

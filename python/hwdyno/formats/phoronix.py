@@ -18,10 +18,10 @@ NAME = "phoronix"
 MOST_TESTS = 2000
 _KINDS = {"bytes/s": "bw", "operations/s": "iops", "FLOP/s": "flops", "s": "time"}
 _RESOURCES = (
-    ("storage", r"fio|disk|iozone|sqlite|dbench|compilebench|ior|postmark|fs-mark|flexible io"),
-    ("memory", r"stream|ramspeed|tinymembench|mbw|memory|cachebench"),
+    ("storage", r"fio|disk|iozone|sqlite|dbench|compilebench|ior\b|postmark|fs-mark|flexible io"),
+    ("memory", r"stream\b|ramspeed|tinymembench|mbw|memory|cachebench"),
     ("network", r"network|iperf|netperf|sockperf|ethr"),
-    ("gpu", r"opencl|cuda|clpeak|gpu|vulkan"),
+    ("gpu", r"opencl\b|cuda|clpeak|gpu|vulkan"),
 )
 
 
@@ -64,7 +64,7 @@ def _plain(parameters: Parameters, value: str, scale: str) -> Measurement | None
 
 
 def _resource(words: str) -> str:
-    return next((name for name, pattern in _RESOURCES if re.search(pattern, words.lower())), "compute")
+    return next((name for name, pattern in _RESOURCES if re.search(rf"\b(?:{pattern})", words.lower())), "compute")
 
 
 _Test = tuple[str, str, str, str, str, list[float]]
