@@ -43,6 +43,7 @@ LABELS_AS_LOADS = {
     "n": "names the size of a problem",
     "on": "names a device: each is a point of its own",
     "precision": "names a type of numbers: each is a point of its own",
+    "intensity": "names a point under both roofs: more operations a byte are another kernel, not more load",
     "tokens": "names the length of a context: a longer one is another question, not more load",
 }
 

@@ -56,10 +56,10 @@ def test_the_gpus_part_is_measured_where_one_is_or_on_what_is_named(
 
     def resources(**options: str) -> dict[str, set[object]]:
         plan = command.plan_of(studies.find(STUDY), replace(request, options=options), Local())
-        asked: dict[str, set[object]] = {}
+        devices: dict[str, set[object]] = {}
         for one in plan.experiments:
-            asked.setdefault(one.experiment.resource, set()).add(one.fixed.get("on"))
-        return asked
+            devices.setdefault(one.experiment.resource, set()).add(one.fixed.get("on"))
+        return devices
 
     assert isinstance(topology, Topology) and "gpu" not in resources()
     with pytest.raises(

@@ -77,6 +77,7 @@ ALLOWED: dict[str, set[str]] = {
         # what is driven beside what: a resource names its knee
         *("axes", "resources"),
         "kubernetes",  # the volumes of a study's pods
+        "topology",  # why a study has no GPU to measure
     },
     # documents for a cluster, and the Runs that come back
     "kubernetes": {"words", "units", "signals", "store"},

@@ -349,7 +349,7 @@ def _iozone_files(text: str, rw: str) -> PeerReading:
 
 
 _JSON_FIO = ("fio/depths.json", "fio/randrw-json-plus.json")
-_SEEDS = {"fio": _JSON_FIO, "dlio": ("dlio", "fuzz/dlio")}
+_SEEDS: dict[str, tuple[str, ...]] = {"fio": _JSON_FIO, "dlio": ("dlio", "fuzz/dlio")}
 # A peer of the same name reads another output of the same tool.
 _SEEDS |= {name: (f"fuzz/format_{name}",) for name in ("sysbench", "sockperf", "netperf", "ping")}
 _TABLE_WORDS = (

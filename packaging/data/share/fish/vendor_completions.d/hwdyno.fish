@@ -518,6 +518,7 @@ complete -c hwdyno -f -n __fish_use_subcommand -a study -d 'reproduce a publishe
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -f -a 'cloud-vm-suite jetson-sequential-read kubernetes-ai-storage laptop-memory-and-flash sata-ssd-queue'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l stream -d 'STREAM to compare with: its program, or its source to build' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l only -d 'only these resources of the study, e.g. memory,cpu,disk' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l on -d 'device of the GPU’s part: gpu, cuda, opencl, or cpu by OpenCL' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l server -d 'address of a second node that runs `hwdyno network server`' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l samples -d 'samples of the data sets' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l no-grid -d 'skip fio’s grid of each storage'
