@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from hwdyno import formats
 from hwdyno.findings import explain
-from hwdyno.formats import published
+from hwdyno.formats import geekbench, ior, published
 from hwdyno.words import Measurement, Run, UserError
 
 SEEDS = Path(__file__).parent / "data" / "fuzz"
@@ -123,6 +124,53 @@ def test_parallel_file_systems() -> None:
     assert write.throughput.value == near(999 * 2**20) and write.latency_ns is not None
 
 
+IOR_OLD = """IOR-3.0.1: MPI Coordinated Test of Parallel I/O
+
+Summary:
+        api                = POSIX
+        access             = single-shared-file
+        clients            = 24 (12 per node)
+        repetitions        = 1
+        xfersize           = 262144 bytes
+        blocksize          = 2 MiB
+        aggregate filesize = 48 MiB
+access    bw(MiB/s)  block(KiB) xfer(KiB)  open(s)    wr/rd(s)   close(s)   total(s)   iter
+------    ---------  ---------- ---------  --------   --------   --------   --------   ----
+Commencing write performance test: Tue Dec 16 11:34:22 2014
+write     31.25      2048.00    256.00     0.004612   1.52       0.01       1.54       0
+remove    -          -          -          -          -          -          0.002008   0
+Max Write: 31.25 MiB/sec (32.77 MB/sec)
+"""
+IOR_SUMMARY = """
+Max Write: 4100.00 MiB/sec (4299.16 MB/sec)
+Max Read:  5500.00 MiB/sec (5767.17 MB/sec)
+
+Summary of all tests:
+Operation   Max(MiB)   Min(MiB)  Mean(MiB)     StdDev    Mean(s) Test# #Tasks tPN reps fPP reord reordoff reordrand seed segcnt blksiz xsize aggsize API RefNum
+write        4100.00    3700.00    3900.00     164.00   84.02 0 32 4 4 1 0 1 0 0 1 10737418240 8388608 343597383680 POSIX 0
+read         5500.00    4700.00    5100.00     300.00   64.25 0 32 4 4 1 0 1 0 0 1 10737418240 8388608 343597383680 POSIX 0
+
+Finished: Tue Oct  8 16:59:51 2019
+"""  # noqa: E501 - as the tool prints it
+
+
+def test_iors_older_texts_state_their_ranks_and_a_summary_alone_its_mean() -> None:
+    (old,) = points(ior.read(IOR_OLD, "old.txt"))
+    assert old.parameters == {"ranks": 24, "bs": 256 << 10, "size": 48 << 20, "rw": "write"}
+    assert old.throughput.value == near(31.25 * 2**20)
+    write, reads = points(ior.read(IOR_SUMMARY, "summary.txt"))
+    assert write.parameters == {"ranks": 32, "bs": 8 << 20, "size": 320 << 30, "rw": "write"}
+    assert (write.throughput.value, reads.throughput.value) == (near(3900 * 2**20), near(5100 * 2**20))
+    assert reads.details["repetitions"] == 4
+    assert reads.details["printed"]["bw_min"] == near(4700 * 2**20)
+    assert reads.details["printed"]["bw_max"] == near(5500 * 2**20)
+    newer = IOR_SUMMARY.replace("StdDev    Mean(s)", "StdDev   Max(OPs)   Min(OPs)  Mean(OPs)     StdDev    Mean(s)")
+    newer = newer.replace("aggsize", "aggs(MiB)").replace("343597383680", "327680.0")
+    newer = newer.replace("84.02", "512.5 462.5 487.5 20.5 84.02").replace("64.25", "687.5 587.5 637.5 37.5 64.25")
+    write, _ = points(ior.read(newer, "newer.txt"))
+    assert write.parameters["size"] == 320 << 30 and write.throughput.value == near(3900 * 2**20)
+
+
 def test_gpus() -> None:
     run = read("nvbandwidth", "nvbandwidth.txt")
     assert run.experiments[0].fixed["device"] == "NVIDIA A100-SXM4-80GB"
@@ -142,6 +190,20 @@ def test_suites() -> None:
     first = read("geekbench", "result.json").experiments[0].points[0]
     assert first.throughput.value == near(21.3e9) and first.details["score"] == 2100
     assert points(read("geekbench", "result.xml"))[0].parameters["threads"] == 8
+
+
+def test_what_geekbench_counts_keeps_the_prefix_of_its_unit() -> None:
+    """The shape of a ``.gb6`` file; one of its units is a thousand lines, another a million pixels."""
+    rates = {"Clang": ("4.24 Klines/sec", 4240), "HDR": ("31.5 Mpixels/sec", 31.5e6), "Maps": ("12.5 routes/sec", 12.5)}
+    workloads = [{"name": name, "score": 860, "rate_string": text} for name, (text, _) in rates.items()]
+    workloads.append({"name": "File Compression", "score": 650, "rate_string": "93.4 MB/sec"})
+    sections = [{"name": "Single-Core", "score": 700, "workloads": workloads}]
+    document = {"version": "Geekbench 6.7.1", "score": 700, "multicore_score": 2100, "sections": sections}
+    found = points(geekbench.read(json.dumps(document), "one.gb6"))
+    assert [(one.throughput.value, one.throughput.unit) for one in found] == [
+        *((near(value), "operations/s") for _, value in rates.values()),
+        (near(93.4e6), "bytes/s"),
+    ]
 
 
 def test_xml_with_entities_is_refused_in_one_line() -> None:

@@ -16,10 +16,12 @@ _HEADS = re.compile(r"^access\s+bw\(MiB/s\)(?P<rest>[^\n]*)$", re.M)
 _ROW = re.compile(r"^(write|read)\s+([\d.]+)((?:\s+[\d.eE+-]+){3,9})\s*$", re.M)
 _MAX = re.compile(r"^Max (Write|Read):\s+([\d.]+) MiB/sec \(([\d.]+) MB/sec\)", re.M)
 _OPTIONS = {
-    "ranks": re.compile(r"^(?:tasks|clients)\s*[:=]\s*(\d{1,7})", re.M),
-    "bs": re.compile(r"^(?:xfersize|transfer size)\s*[:=]\s*([\d.]+ ?[KMGTi]*(?:bytes?|B)?)", re.M | re.I),
-    "size": re.compile(r"^aggregate filesize\s*[:=]\s*([\d.]+ ?[KMGTi]*(?:bytes?|B)?)", re.M | re.I),
+    "ranks": re.compile(r"^\s*(?:tasks|clients)\s*[:=]\s*(\d{1,7})", re.M),
+    "bs": re.compile(r"^\s*(?:xfersize|transfer size)\s*[:=]\s*([\d.]+ ?[KMGTi]*(?:bytes?|B)?)", re.M | re.I),
+    "size": re.compile(r"^\s*aggregate filesize\s*[:=]\s*([\d.]+ ?[KMGTi]*(?:bytes?|B)?)", re.M | re.I),
 }
+_SUMMARY = re.compile(r"^(Operation +Max\(MiB\)[^\n]*)\n((?:(?:write|read) [^\n]*(?:\n|$))+)", re.M)
+"""Statistics over the repetitions of a test, a line for each way."""
 _VERSION = re.compile(r"IOR-([\w.+]+)")
 _MIB = 2.0**20
 
@@ -52,6 +54,7 @@ def read(text: str, name: str) -> Run:
         given: Parameters = {**parameters, "rw": ("rand" if random else "") + match[1]}
         made = point_of(given, figures(bw=number(match[2], _MIB), iops=number(rate)))
         points += [made] if made else []
+    points = points or _summarized(text, parameters, "rand" if random else "")
     if not points:
         for way, binary, decimal in _MAX.findall(text):
             found = figures(bw=number(binary, _MIB, "MiB/s"), bw_again=number(decimal, 1e6, "MB/s"))
@@ -60,6 +63,37 @@ def read(text: str, name: str) -> Run:
     version = _VERSION.search(text)
     table = printed.experiment("storage.ior", "IOR results", "storage_blocks", "ranks", points)
     return printed.run(NAME, "IOR", text, name, [table], version[1] if version else "")
+
+
+def _summarized(text: str, parameters: Parameters, order: str) -> list[Measurement]:
+    """The mean of each test's repetitions, of a text without their rows; what the options lack stands beside it."""
+    points: list[Measurement] = []
+    for heads, rows in _SUMMARY.findall(text):
+        names = heads.split()
+        for line in rows.splitlines():
+            cells = line.split()
+            if len(cells) != len(names):
+                continue
+            # Two columns are called StdDev; none that is read here is.
+            row = dict(zip(names, cells, strict=True))
+            stated = {
+                "ranks": number(row.get("#Tasks")),
+                "bs": number(row.get("xsize")),
+                "size": number(row.get("aggsize")) or number(row.get("aggs(MiB)"), _MIB),
+            }
+            given = {name: round(found.value) for name, found in stated.items() if found is not None and found.value}
+            repetitions = number(row.get("reps"))
+            made = point_of(
+                {**given, **parameters, "rw": order + row["Operation"]},
+                figures(
+                    bw_mean=number(row.get("Mean(MiB)"), _MIB),
+                    bw_min=number(row.get("Min(MiB)"), _MIB),
+                    bw_max=number(row.get("Max(MiB)"), _MIB),
+                ),
+                **({"repetitions": round(repetitions.value)} if repetitions else {}),
+            )
+            points += [made] if made else []
+    return points
 
 
 def _is_json(text: str) -> bool:

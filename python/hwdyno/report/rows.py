@@ -97,7 +97,7 @@ def grid_label(parameters: Parameters, axes: Sequence[Axis]) -> str:
     if not isinstance(rw, str) or not isinstance(block, (int, float)):
         return ""
     pattern = "RND" if "random" in traits_of(axes, parameters) else "SEQ"
-    depth, jobs = parameters.get("iodepth", 1), parameters.get("numjobs", 1)
+    depth, jobs = parameters.get("iodepth", 1), parameters.get("numjobs", parameters.get("ranks", 1))
     return f"{pattern}{figures.size(block, short=True)} Q{depth}T{jobs}"
 
 
