@@ -10,7 +10,7 @@ from hwdyno.ceilings import bound_for
 from hwdyno.findings import explain
 from hwdyno.report.charts import charts_of
 from hwdyno.report.picture import Dot, Line
-from hwdyno.resources import ceilings_of
+from hwdyno.resources import ceilings_of, why_no_ceiling
 from hwdyno.words import ExperimentResult, Run
 from simulated_runs import rules_of, the
 from simulation.gpu import INTENSITIES, MEMORY_BYTES_S, Gpu
@@ -184,3 +184,13 @@ def test_the_roofline_is_drawn_with_both_roofs_of_measurement_and_theory() -> No
     assert len([one for one in marks if isinstance(one, Line)]) == 2
     texts = " ".join(chart.picture.texts)
     assert "measured peak" in texts and "FP32 peak of the vector units" in texts
+
+
+def test_an_instance_of_mig_has_no_ceiling_of_the_whole_memory() -> None:
+    whole = Gpu.random(3).machine()
+    (stated,) = whole.gpu_drivers.cuda
+    part = replace(whole, gpu_drivers=replace(whole.gpu_drivers, cuda=(replace(stated, mig=True),)))
+    of_whole, of_part = ({found.metric for found in ceilings_of(one, "gpu")} for one in (whole, part))
+    assert of_whole - of_part == {f"gpu_memory/{stated.l2_bytes}"}
+    assert why_no_ceiling(whole, "gpu") == ()
+    assert "an instance of MIG has a share of it" in why_no_ceiling(part, "gpu")[0]

@@ -65,9 +65,14 @@ def per_clock() -> Mapping[str, PerClock]:
 
 
 def of_machine(machine: Machine) -> tuple[Ceiling, ...]:
-    """The peaks, memory bandwidth and link of the machine's GPU; none where it has several kinds."""
+    """The peaks, memory bandwidth and link of the machine's GPU; none where it has several kinds.
+
+    An instance of MIG has the multiprocessors that the driver states, and of the memory a share that it does not.
+    """
     gpu = the_gpu(machine)
-    return () if gpu is None else (*_peaks(gpu), *_memory(gpu), *_link(gpu))
+    if gpu is None:
+        return ()
+    return (*_peaks(gpu), *(() if gpu.mig else _memory(gpu)), *_link(gpu))
 
 
 def the_gpu(machine: Machine) -> CudaDevice | None:
@@ -83,7 +88,11 @@ def why_none(machine: Machine) -> tuple[str, ...]:
     if gpu is not None:
         known = gpu.compute_capability in per_clock()
         why = f"compute capability {gpu.compute_capability} is not in the table of peaks"
-        return () if known else (f"peaks of {gpu.name}: {why}; give them with --ceiling",)
+        split = "bandwidth of its memory: an instance of MIG has a share of it; give it with --ceiling"
+        return (
+            *(() if known else (f"peaks of {gpu.name}: {why}; give them with --ceiling",)),
+            *([split] if gpu.mig else ()),
+        )
     if drivers.cuda:
         return ("peaks: this machine has GPUs of several kinds; give them with --ceiling",)
     if any(one.kind == "gpu" for one in drivers.opencl):

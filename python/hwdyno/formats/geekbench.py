@@ -16,7 +16,7 @@ from hwdyno.words import Measurement, Parameters, Run, UserError
 NAME = "geekbench"
 _KINDS = {"bytes/s": "bw", "operations/s": "iops", "FLOP/s": "flops", "s": "time"}
 _RATE = re.compile(r"\s*([\d.,]+)\s*(.{1,40})")
-_THINGS = re.compile(r"([KMG])(?:lines|pixels|pairs|rows|keys|words|pages|images|functions|samples|particles)/s(?:ec)?")
+_PREFIXED = re.compile(r"([KMG])(?:lines|pixels|pairs|rows|keys|words|pages|images|functions|samples)/s(?:ec)?")
 """Units of a prefix and what is counted; in general a first letter is no prefix (messages)."""
 _PREFIX = {"K": 1e3, "M": 1e6, "G": 1e9}
 MOST_DEEP = 12
@@ -60,8 +60,8 @@ def _measured(parameters: Parameters, workload: dict[str, Any]) -> Measurement |
     details = {"score": score} if score else {}
     if match is not None and units and units[0].kind in _KINDS:
         unit = units[-1] if len(units) > 1 else units[0]
-        things = _THINGS.fullmatch(match[2].strip())
-        factor = unit.factor * (_PREFIX[things[1]] if things else 1)
+        prefixed = _PREFIXED.fullmatch(match[2].strip())
+        factor = unit.factor * (_PREFIX[prefixed[1]] if prefixed else 1)
         return point_of(parameters, figures(**{_KINDS[unit.kind]: number(match[1], factor)}), **details)
     return printed.point(parameters, score, "score") if score else None
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from hwdyno import statistics
+from hwdyno.ceilings.gpu import the_gpu
 from hwdyno.ceilings.rated import catalogue
 from hwdyno.machine import Disk, Machine
 from hwdyno.report.figures import Scale
 
 CATALOGUE = Path(__file__).parent.parent / "data" / "typical.csv"
+GPU = "gpu_"
+"""Begins the figures of GPUs, whose rows name a device (a pattern of its name) or the link, as ``PCIe 4.0 x16``."""
 LEAST_DRIVES = 3
 """Drives of one interface whose makers' figures have a median worth the name."""
 
@@ -41,11 +45,23 @@ def of(figure: str, machine: Machine, scale: Scale) -> Typical | None:
     if len(drives) >= LEAST_DRIVES:
         source = f"median of {len(drives)} drives with this interface, by their makers' figures"
         return Typical(scale.quantity(statistics.median(drives)), _kind(interface), source)
-    row = next((one for one in rows() if one["figure"] == figure and one["interface"] in {"", interface}), None)
+    named = (one for one in rows() if one["figure"] == figure)
+    row = next((one for one in named if _fits(one["interface"], figure, interface, machine)), None)
     if row is None:
         return None
     value = row["value"] if "%" in row["value"] else scale.quantity(float(row["value"]))
     return Typical(value, row["what"], row["source"])
+
+
+def _fits(wanted: str, figure: str, interface: str, machine: Machine) -> bool:
+    """Whether a row is of the machine's storage or, by its name or its link, of its GPU."""
+    if not figure.startswith(GPU):
+        return wanted in {"", interface}
+    gpu = the_gpu(machine)
+    if gpu is None or gpu.mig:
+        return False
+    link = f"PCIe {gpu.link_generation_max}.0 x{gpu.link_lanes_max}"
+    return wanted == link or re.search(rf"\b{wanted}\b(?! ?(?:Ti|Super)\b)", gpu.name or "", re.I) is not None
 
 
 def interface_of(disk: Disk) -> str:
