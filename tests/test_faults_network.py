@@ -41,6 +41,20 @@ def free_port() -> int:
         return port
 
 
+def both_fronts() -> tuple[socket.socket, socket.socket]:
+    """A listening socket and one of datagrams at the same port, bound at once: a port that is only known may be taken."""
+    while True:
+        front = socket.create_server(("127.0.0.1", 0))
+        datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            datagrams.bind(front.getsockname())
+        except OSError:
+            front.close()
+            datagrams.close()
+        else:
+            return front, datagrams
+
+
 @contextlib.contextmanager
 def dying_server(control_bytes: int) -> Iterator[int]:
     """The port of a server that sends so much by the control connection, moves data, and dies with all connections."""
@@ -175,16 +189,14 @@ class DyingProcess:
         self.death = death
         self.answers = answers
         self.after_s = after_s
-        self.port = free_port()
+        self.front, self.datagrams = both_fronts()
+        self.port: int = self.front.getsockname()[1]
         self.dead = threading.Event()
         self.over = threading.Event()
         self.served = 0
 
     def __enter__(self) -> DyingProcess:
         self.process = subprocess.Popen([sys.executable, "-c", SERVING, str(self.port)])
-        self.front = socket.create_server(("127.0.0.1", self.port))
-        self.datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.datagrams.bind(("127.0.0.1", self.port))
         self.relay = threading.Thread(target=self.carry)
         self.relay.start()
         return self
