@@ -42,7 +42,7 @@ def free_port() -> int:
 
 
 def both_fronts() -> tuple[socket.socket, socket.socket]:
-    """A listening socket and one of datagrams at the same port, bound at once: a port that is only known may be taken."""
+    """A listening socket and one of datagrams at one port, bound at once: a port that is only known may be taken."""
     while True:
         front = socket.create_server(("127.0.0.1", 0))
         datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
