@@ -13,8 +13,8 @@ ENGINE := $(VENV)/.engine
 run: setup
 	$(BIN)/hwdyno run || test $$? -eq 3
 
-# As many at once as there are processors, and three on two: some tests wait, and some take all of them.
-WORKERS ?= $(shell n=$$(nproc); echo $$((n < 3 ? 3 : n > 4 ? 4 : n)))
+# As many at once as there are processors, from two to four: some tests take all of them.
+WORKERS ?= $(shell n=$$(nproc); echo $$((n < 2 ? 2 : n > 4 ? 4 : n)))
 # Many at once make each other late: what failed among others is named, and must pass alone.
 test: setup lint
 	cargo test --locked --quiet || { echo "== again, one test at a time" && cargo test --locked --quiet -- --test-threads=1; }
