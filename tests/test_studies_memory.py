@@ -64,6 +64,7 @@ def test_the_laptops_tables_and_its_compromise() -> None:
     assert "mix 1:0, block 64 B: the best compromise is a delay of 50 cycles" in sentences
     assert "mix 1:0, block 256 B: the best compromise is a delay of 200 cycles" in sentences
     assert "times the latency without load" in sentences and "of that at full load" in sentences
+    assert "of what moves at full load, at " in sentences, "another delay may move more"
     assert "1473" in sentences and "6 of 19 values of delay" in sentences
 
 

@@ -180,9 +180,9 @@ def _compromise(loaded: ExperimentResult, points: list[Measurement]) -> str:
             f"{ns['full'].mean / ns['idle'].mean:.2f} times that without load."
         )
     return (
-        f"{name}: the best compromise is a delay of {number(parameters, 'delay', 0)} cycles. It keeps "
-        f"{format_percent(best.throughput.value / full.throughput.value)} of the highest bandwidth "
-        f"({format_bytes_s(best.throughput.value)}) at {format_ns(best.latency_ns.mean)}, "
+        f"{name}: the best compromise is a delay of {number(parameters, 'delay', 0)} cycles. It moves "
+        f"{format_bytes_s(best.throughput.value)}, {format_percent(best.throughput.value / full.throughput.value)} "
+        f"of what moves at full load, at {format_ns(best.latency_ns.mean)}, "
         f"{best.latency_ns.mean / ns['idle'].mean:.2f} times the latency without load and "
         f"{format_percent(best.latency_ns.mean / ns['full'].mean)} of that at full load."
     )
