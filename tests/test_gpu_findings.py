@@ -184,6 +184,12 @@ def test_the_roofline_is_drawn_with_both_roofs_of_measurement_and_theory() -> No
     assert len([one for one in marks if isinstance(one, Line)]) == 2
     texts = " ".join(chart.picture.texts)
     assert "measured peak" in texts and "FP32 peak of the vector units" in texts
+    assert "Dashed slope" in chart.picture.caption
+    run = roofed(gpu, gpu.roofline())
+    bare = replace(run, experiments=tuple(replace(one, ceilings=()) for one in run.experiments))
+    (alone,) = [one for one in charts_of(bare) if one.name.endswith("roofline")]
+    assert "Dashed slope" not in alone.picture.caption, "a slope that is not drawn is not explained"
+    assert len([one for one in alone.picture.marks if isinstance(one, Line)]) == 1
 
 
 def test_an_instance_of_mig_has_no_ceiling_of_the_whole_memory() -> None:

@@ -158,10 +158,9 @@ def drawn_of_gpu(run: Run) -> tuple[int, Picture] | None:
     side = Side("arithmetic intensity, FLOP/B", low, high, "log", ticks)
     heights = [low * roofs.bytes_s, *(value for _, value in tops), *(spot.flop_s for spot in roofs.spots)]
     heights += [mark.places[0][1] * unit.divisor for mark in marks if isinstance(mark, Line)]
-    caption = (
-        f"Measured roofs meet at {roofs.ridge:.3g} FLOP/B: memory limits below it, arithmetic above. "
-        "Dashed slope: the memory's bandwidth by its formula."
-    )
+    caption = f"Measured roofs meet at {roofs.ridge:.3g} FLOP/B: memory limits below it, arithmetic above."
+    if len(names) > 1:
+        caption += " Dashed slope: the memory's bandwidth by its formula."
     y = decades(unit.unit, [value / unit.divisor for value in heights])
     return at, Picture("Roofline of this GPU", caption, side, y, tuple(names), tuple(marks), 250.0)
 
