@@ -192,6 +192,32 @@ def test_suites() -> None:
     assert points(read("geekbench", "result.xml"))[0].parameters["threads"] == 8
 
 
+PHORONIX_RESULT = {"value": "2195.02", "all_results": "2190.11:2195.02:2199.93"}
+PHORONIX_JSON = {
+    "as it was until 2018, by the test": {"pts/ramspeed-1.4.0": {"arguments": "Type: Copy", "units": "MB/s",
+                                          "results": {"a": PHORONIX_RESULT}}},
+    "as it was until 2021, a list": [{"test": "pts/ramspeed-1.4.0", "arguments": "Type: Copy", "units": "MB/s",
+                                      "results": {"a": PHORONIX_RESULT}}],
+    "as it is, by a hash": {"0f3a": {"identifier": "pts/ramspeed-1.4.0", "title": "RAMspeed SMP",
+                                     "description": "Type: Copy", "scale": "MB/s", "proportion": "HIB",
+                                     "display_format": "BAR_GRAPH",
+                                     "results": {"a": {"value": 2195.02, "raw_values": [2190.11, 2195.02, 2199.93],
+                                                       "test_run_times": [87, 85.5, 87.2]}}}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("results", PHORONIX_JSON.values(), ids=PHORONIX_JSON)
+def test_each_json_that_phoronix_has_written(results: object) -> None:
+    text = json.dumps({"title": "a", "results": results})
+    ((run,), _) = formats.read_every(text, "a.json")
+    (table,) = run.experiments
+    (point,) = table.points
+    assert table.resource == "memory"
+    assert point.parameters["operation"] in {"ramspeed Type: Copy", "RAMspeed SMP Type: Copy"}
+    assert point.throughput.value == near(2195.02e6) and point.repeats == 3
+    assert point.throughput.low is not None and point.throughput.low < 2195.02e6
+
+
 def test_what_geekbench_counts_keeps_the_prefix_of_its_unit() -> None:
     """The shape of a ``.gb6`` file; one of its units is a thousand lines, another a million pixels."""
     rates = {"Clang": ("4.24 Klines/sec", 4240), "HDR": ("31.5 Mpixels/sec", 31.5e6), "Maps": ("12.5 routes/sec", 12.5)}

@@ -28,9 +28,10 @@ _RESOURCES = (
 def recognizes(text: str) -> bool:
     """Whether this looks like a result of the Phoronix Test Suite."""
     head = text[:65536]
-    return "<PhoronixTestSuite" in head or (
-        '"results"' in head and '"scale"' in head and ('"title"' in head or '"identifier"' in head)
-    )
+    if "<PhoronixTestSuite" in head:
+        return True
+    is_now = '"scale"' in head and ('"title"' in head or '"identifier"' in head)
+    return '"results"' in head and (is_now or ('"all_results"' in head and '"units"' in head))
 
 
 def read(text: str, name: str) -> Run:
@@ -87,25 +88,33 @@ def _of_xml(text: str, name: str) -> Iterator[_Test]:
 
 
 def _of_json(text: str, name: str) -> Iterator[_Test]:
+    """Each figure of the three layouts it has had: by a hash (since 10.8), as a list, and by the test's identifier."""
     document = foreign.json_of(text, name)
     results = document.get("results") if isinstance(document, dict) else None
-    rows = list(results.values()) if isinstance(results, dict) else results if isinstance(results, list) else []
-    for row in rows[:MOST_TESTS]:
+    rows = list(results.items()) if isinstance(results, dict) else list(enumerate(results if isinstance(results, list) else ()))
+    for key, row in rows[:MOST_TESTS]:
         if not isinstance(row, dict):
             continue
-        title = " ".join(str(row[key]) for key in ("title", "description") if row.get(key))
+        identifier = str(row.get("identifier") or row.get("test") or (key if "units" in row else ""))
+        words = [row.get("title") or _short(identifier), row.get("description") or row.get("arguments")]
+        title = " ".join(str(one) for one in words if one)
         systems = row.get("results")
         for system, entry in systems.items() if isinstance(systems, dict) else ():
             value = entry.get("value") if isinstance(entry, dict) else entry
-            raw = entry.get("all_results") or entry.get("raw_values") if isinstance(entry, dict) else None
-            repeats = [one for one in (as_number(each) for each in raw) if one] if isinstance(raw, list) else []
-            number_ = as_number(value)
-            if number_ is not None:
-                yield (
-                    str(row.get("identifier") or ""),
-                    title,
-                    str(row.get("scale") or ""),
-                    str(system),
-                    json.dumps(number_),
-                    repeats,
-                )
+            raw = entry.get("raw_values") or entry.get("all_results") if isinstance(entry, dict) else None
+            # Until 10.8 the readings were one text, as in the XML.
+            raw = raw.split(":") if isinstance(raw, str) else raw if isinstance(raw, list) else ()
+            repeats = [one for one in map(_figure, raw) if one]
+            found = _figure(value)
+            if found is not None:
+                scale = str(row.get("scale") or row.get("units") or "")
+                yield identifier, title, scale, str(system), json.dumps(found), repeats
+
+
+def _short(identifier: str) -> str:
+    """``fio`` of ``pts/fio-1.9.0``, as a title."""
+    return re.sub(r"-\d+(\.\d+)*$", "", identifier.rpartition("/")[2])
+
+
+def _figure(value: object) -> float | None:
+    return printed_number(value) if isinstance(value, str) else as_number(value)
