@@ -578,6 +578,82 @@ def test_noise_in_what_is_read_first_takes_no_point_from_what_is_read_last(
     assert host.clock_s <= 1.1 * 90.0
 
 
+class Lengthy:
+    """A peer of the memory kernel whose readings take their time by the machine's clock, and say so or do not."""
+
+    name, kernels = "stream", frozenset({"memory_bandwidth"})
+
+    def __init__(self, host: Slow, seconds: float) -> None:
+        self.host, self.seconds, self.runs = host, seconds, 0
+
+    def version(self) -> str:
+        return "5.10"
+
+    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+        return None if parameters.get("operation") == "triad" else "only its triad"
+
+    def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
+        return ["stream"]
+
+    def run(self, kernel: str, parameters: Mapping[str, Any]) -> Any:
+        self.host.clock_s += self.seconds
+        self.runs += 1
+        return SimpleNamespace(throughput=2e10, unit="bytes/s", rate=None, latency_ns_mean=None, cpu_s=None,
+                               operations=0, details={})  # fmt: skip
+
+
+class Announced(Lengthy):
+    """One that knows how long it takes."""
+
+    def takes_s(self, kernel: str, parameters: Mapping[str, Any]) -> float:
+        return self.seconds
+
+
+class Told(runner.Silent):
+    """Keeps what the runner says."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def says(self, text: str) -> None:
+        self.said.append(text)
+
+
+def beside_a_peer(path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Lengthy], seconds: float) -> Any:
+    """Memory beside the peer, then storage, in 100 s: the Run, the peer and what was said."""
+    from hwdyno.runner import allowance, session
+
+    host, told = Slow(0.01), Told()
+    for module in (allowance, session):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: host.clock_s))
+    memory, storage = (experiments.find(name)[0] for name in ("memory.threads", "storage.iodepth"))
+    chosen = [
+        (memory, {"operation": "read,triad", "threads": "1,2"}),
+        (storage, {"iodepth": "1,2,4,8,16,32", "numjobs": "1,2,4", "bs": "4k,64k"}),
+    ]
+    made = plan.build(chosen, host, path=path, seed=5, budget_s=100.0, peers=True)
+    peer = kind(host, seconds)
+    return runner.run(made, host, Memory(), "run-1", progress=told, peers=[peer]), peer, told.said
+
+
+def test_a_slow_peer_takes_no_point_from_what_it_does_not_measure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, peer, _ = beside_a_peer(tmp_path, monkeypatch, Lengthy, 12.0)
+    assert peer.runs >= 2
+    assert not run.degraded and all(len(one.points) == one.planned for one in run.experiments)
+
+
+@pytest.mark.parametrize(("seconds", "runs"), [(3.9, True), (4.1, False)])
+def test_a_peer_whose_reading_takes_over_a_25th_of_the_budget_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, runs: bool
+) -> None:
+    run, peer, said = beside_a_peer(tmp_path, monkeypatch, Announced, seconds)
+    assert bool(peer.runs) == runs and not run.degraded
+    sentence = "stream is left out where a reading takes it over 4 s, 4.0% of the budget: it takes up to 4.1 s"
+    assert (sentence in said) != runs
+
+
 def test_thinning_keeps_the_ends_of_an_axis_and_every_word() -> None:
     points = Sweep(rw=("read", "randread"), bs="4k,8k,16k,32k,64k", iodepth=(1, 2, 4, 8, 16, 32)).points()
     kept = runner.budget.thinned(points, "iodepth", 20)

@@ -115,7 +115,7 @@ def test_the_time_that_preparing_took_is_not_the_points(tmp_path: Path) -> None:
     made = Scenario(plan=planned(tmp_path, budget_s=100.0), preparations=(Slow(where=tmp_path),))
     with made.ready(HOST, silent) as ready:
         assert ready.budget_s == 100.0 and 0.05 <= ready.prepared_s < 5
-        left_s = Allowance(replace(ready, prepared_s=30.0), {}, ()).left_s
+        left_s = Allowance(replace(ready, prepared_s=30.0), {}).left_s
         assert left_s == pytest.approx(70.0, abs=1.0)
 
 

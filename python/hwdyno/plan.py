@@ -31,7 +31,7 @@ OVERHEAD_S = 0.06
 # Buffers are touched and filled before the timed region, and the last blocks end after it: at 80 MiB a block and
 # eight threads that is longer than the region itself.
 BUFFER_BYTES_S = 0.5e9
-PEER_OVERHEAD_S = 0.8
+PEER_OVERHEAD_S = 0.5
 PEERS_FACTOR = 2.5
 """How much longer a budget is where each reading is paired with a peer's."""
 SHORTEST_S = 0.25
@@ -92,6 +92,20 @@ class Planned:
     load: str
     declaration: Declaration = field(default_factory=Declaration)
     """The declaration of its kernel."""
+    pairs: float | None = None
+    """The peers' readings beside each of its own, on average over its points; none where no peer was looked for yet."""
+    peer_overhead_s: float = PEER_OVERHEAD_S
+    """Of a peer's reading, beyond what our own takes."""
+
+    def pairs_of(self, plan: Plan) -> float:
+        """The peers' readings beside each of its own; one where it has peers and none was looked for yet."""
+        if not plan.peers:
+            return 0.0
+        return float(bool(self.experiment.peers)) if self.pairs is None else self.pairs
+
+    def with_peers_s(self, plan: Plan, once_s: float) -> float:
+        """How long a reading of ``once_s`` takes with its peers'."""
+        return once_s + self.pairs_of(plan) * (once_s + self.peer_overhead_s)
 
     @property
     def writes(self) -> bool:
@@ -221,12 +235,14 @@ def timing(plan: Plan, left_s: float | None, more: int = 0) -> Timing:
         turns = shares = float(more * repeats)
         overhead_s = 0.0
         for planned in plan.experiments:
-            count = len(planned.points) * repeats * (2 if plan.peers and planned.experiment.peers else 1) + 1
+            paired = len(planned.points) * repeats * planned.pairs_of(plan)
+            count = len(planned.points) * repeats + paired + 1
             turns += count
+            overhead_s += paired * planned.peer_overhead_s
             shares += count * planned.experiment.runtime_share
             setups = sum(setup_s(planned, point) for point in planned.points)
             overhead_s += count * setups / max(1, len(planned.points))
-        spare = left_s - overhead_s - turns * (OVERHEAD_S + (PEER_OVERHEAD_S / 2 if plan.peers else 0))
+        spare = left_s - overhead_s - turns * OVERHEAD_S
         share = spare / shares / (profile.runtime_s + profile.ramp_s)
         runtime, ramp = profile.runtime_s * min(1.0, share), profile.ramp_s * min(1.0, share)
         if runtime >= SHORTEST_S or repeats == 1:
@@ -297,18 +313,17 @@ def listing(plan: Plan, write_bytes_s: float = WRITE_BYTES_S) -> list[Line]:
         for point in planned.points:
             parameters = {**planned.fixed, **point}
             once = reading_s(planned, point, chosen, plan.given)
-            tools = 2 if plan.peers and planned.experiment.peers else 1
             repeats = chosen.repeats_min
             shown = max(repeats, showing(planned, point, chosen, plan.given)) if repeats > 1 else repeats
             if plan.budget_s is None:
                 repeats = shown
-            takes = repeats * (once + (once + PEER_OVERHEAD_S if tools == 2 else 0.0))
+            takes = repeats * planned.with_peers_s(plan, once)
             each, counted = written(planned, parameters, write_bytes_s, once)
             warm = 0.0
             if point is planned.points[0]:
                 warm, counted_too = written(planned, _warm(parameters), write_bytes_s, WARM_UP_S)
                 counted = counted and (counted_too or not each)
-            most = warm + each * max(chosen.repeats_max, shown) * tools
+            most = warm + each * max(chosen.repeats_max, shown) * (1 + planned.pairs_of(plan))
             least = warm + each * repeats if counted else 0.0
             lines.append(Line(planned.experiment.name, point, most, least, takes, planned.declaration.axes))
     return lines

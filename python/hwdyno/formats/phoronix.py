@@ -91,7 +91,11 @@ def _of_json(text: str, name: str) -> Iterator[_Test]:
     """Each figure of the three layouts it has had: by a hash (since 10.8), as a list, and by the test's identifier."""
     document = foreign.json_of(text, name)
     results = document.get("results") if isinstance(document, dict) else None
-    rows = list(results.items()) if isinstance(results, dict) else list(enumerate(results if isinstance(results, list) else ()))
+    rows = (
+        list(results.items())
+        if isinstance(results, dict)
+        else list(enumerate(results if isinstance(results, list) else ()))
+    )
     for key, row in rows[:MOST_TESTS]:
         if not isinstance(row, dict):
             continue

@@ -22,6 +22,8 @@ MOST_S = 60.0
 """The time limit of a point: hpcc always runs all of its parts."""
 SLOWEST_FLOPS = 2e9
 """The slowest rate of a rank, with the reference BLAS that Debian links hpcc with."""
+PARTS, START_S = 2.0, 0.7
+"""All parts take about twice HPL's time at that rate: 1.0, 2.2, 30.3 s for n of 1000, 2000, 5000 by 2 ranks."""
 STREAM_N = 4096
 """HPL's n when only STREAM counts: its three arrays have n^2 / 3 doubles each, 128 MiB in all."""
 BLOCK = 80
@@ -87,11 +89,14 @@ class Hpcc:
                 return "hpcc's STREAM has only sequential copy, scale, add and triad"
         elif kernel != "linpack" or operation not in {None, "lu"}:
             return "hpcc is compared with LINPACK's LU only; the size of its matrix multiplication follows from HPL's n"
-        n, ranks = _n(kernel, parameters), _ranks(parameters)
-        takes_s = 2 / 3 * n**3 / (SLOWEST_FLOPS * ranks)
+        takes_s = _hpl_s(kernel, parameters)
         if "reference" in (self.version() or "") and takes_s > MOST_S:
-            return f"hpcc's reference BLAS takes {takes_s:.0f} s for n = {n}"
+            return f"hpcc's reference BLAS takes {takes_s:.0f} s for n = {_n(kernel, parameters)}"
         return None
+
+    def takes_s(self, kernel: str, parameters: Mapping[str, Any]) -> float:
+        """About how long a run takes: it does all of its parts for one figure, whatever time a point has."""
+        return PARTS * _hpl_s(kernel, parameters) + START_S
 
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
         """The command line, in a folder with the ``hpccinf.txt`` of ``input_of``."""
@@ -156,6 +161,10 @@ def reading_of(text: str, kernel: str, parameters: Mapping[str, Any], cpu_s: flo
 
 def _ranks(parameters: Mapping[str, Any]) -> int:
     return max(1, int(parameters.get("threads") or 1))
+
+
+def _hpl_s(kernel: str, parameters: Mapping[str, Any]) -> float:
+    return 2 / 3 * _n(kernel, parameters) ** 3 / (SLOWEST_FLOPS * _ranks(parameters))
 
 
 def _n(kernel: str, parameters: Mapping[str, Any]) -> int:

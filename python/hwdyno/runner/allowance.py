@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from hwdyno.plan import PEER_OVERHEAD_S, SHORTEST_S, Plan, Planned, reading_s, timing
+from hwdyno.plan import SHORTEST_S, Plan, Planned, reading_s, timing
 from hwdyno.runner import budget
 from hwdyno.runner.bend import may_add
 from hwdyno.runner.point import PointInWork
@@ -15,8 +15,8 @@ from hwdyno.runner.point import PointInWork
 class Allowance:
     """The time of one run; it reads the plan's points and changes none of them."""
 
-    def __init__(self, plan: Plan, points: Mapping[str, Sequence[PointInWork]], peers: Sequence[str]) -> None:
-        self.points, self.peers = points, peers
+    def __init__(self, plan: Plan, points: Mapping[str, Sequence[PointInWork]]) -> None:
+        self.points, self.plan = points, plan
         self.budget_s, self.given = plan.budget_s, plan.given
         self.may_add = {one.experiment.name: may_add(one) for one in plan.experiments}
         """By experiment: the number of points near its bends for which time is reserved."""
@@ -25,7 +25,9 @@ class Allowance:
         """When the current experiments have used their part of the budget."""
         self.taken_s: dict[str, float] = {}
         self.expected_s: dict[str, float] = {}
-        """By kernel: the time of the readings so far, and in ``expected_s`` their estimate."""
+        """By kernel: the time of the readings so far without their peers', and in ``expected_s`` their estimate."""
+        self.peers_s: dict[str, list[float]] = {}
+        """By kernel: how much longer than the reading beside it each reading of a peer took."""
         self.timing = timing(plan, None)
 
     @property
@@ -34,11 +36,13 @@ class Allowance:
         return None if self.budget_s is None else self.budget_s - (time.monotonic() - self.started)
 
     def pace(self, planned: Planned) -> float:
-        """Actual over estimated time of this kernel's readings so far, or of all; what is left should take as long."""
+        """Actual over estimated time of this kernel's readings so far; what is left of it should take as long.
+
+        Before its first reading it is the least of any kernel: a machine that is slow in all is slow in this one.
+        """
         kernel = planned.experiment.kernel
         kernels = [kernel] if kernel in self.expected_s else list(self.expected_s)
-        expected_s = sum(self.expected_s[one] for one in kernels)
-        return max(1.0, sum(self.taken_s[one] for one in kernels) / expected_s) if expected_s else 1.0
+        return max(1.0, min((self.taken_s[one] / self.expected_s[one] for one in kernels), default=1.0))
 
     def pace_of_all(self, plan: Plan) -> float:
         """The pace of a plan's experiments, each weighted with the time of its shortest readings."""
@@ -58,20 +62,32 @@ class Allowance:
         left = self.left_s
         return left is not None and left < -budget.GRACE * (self.budget_s or 0.0) / 2 and bool(self.deadline)
 
-    def took(self, planned: Planned, point: PointInWork, seconds: float) -> None:
-        """Record the time of one reading of a point, with its peers'."""
-        point.spent_s += seconds
+    def took(self, planned: Planned, point: PointInWork, own_s: float, peers_s: float, peers: int) -> None:
+        """Record the time of one reading of a point, and of those of its peers."""
+        point.spent_s += own_s + peers_s
         kernel = planned.experiment.kernel
-        self.taken_s[kernel] = self.taken_s.get(kernel, 0.0) + seconds
-        self.expected_s[kernel] = self.expected_s.get(kernel, 0.0) + self._expected_s(planned, point)
+        self.taken_s[kernel] = self.taken_s.get(kernel, 0.0) + own_s
+        self.expected_s[kernel] = self.expected_s.get(kernel, 0.0) + self._once_s(planned, point)
+        if peers:
+            self.peers_s.setdefault(kernel, []).append(max(0.0, peers_s / peers - own_s))
+
+    def _learned(self, plan: Plan) -> Plan:
+        """The plan with the overhead of its peers as it was so far: a slow peer says nothing of other kernels."""
+        return replace(plan, experiments=tuple(map(self._with_overhead, plan.experiments)))
+
+    def _with_overhead(self, planned: Planned) -> Planned:
+        known = self.peers_s.get(planned.experiment.kernel)
+        return replace(planned, peer_overhead_s=sum(known) / len(known)) if known else planned
 
     def share_out(self, plan: Plan) -> None:
         """How long and how often a point of the experiments is read, so that all fit into the time left."""
+        plan = self._learned(plan)
         left, bends = self.left_s, sum(self.may_add[one.experiment.name] for one in plan.experiments)
         self.timing = timing(plan, None if left is None else left / self.pace_of_all(plan), bends)
 
     def fitted(self, rest: Plan) -> Plan:
         """The remaining experiments, with as many points as fit into the time left."""
+        rest = self._learned(rest)
         return budget.fitted(rest, self.left_s, self.pace_of_all(rest))
 
     def set_deadline(self, rest: Plan, first: int = 1) -> None:
@@ -79,6 +95,7 @@ class Allowance:
         left = self.left_s
         if left is None or "runtime" in self.given:
             return
+        rest = self._learned(rest)
         needs = [self.pace(one) * budget.needs_s(one, rest, self.timing) for one in rest.experiments]
         part = sum(needs[:first]) / sum(needs) if sum(needs) else 1.0
         others = sum(needs[first:])
@@ -124,12 +141,11 @@ class Allowance:
         """Seconds that one more reading of a point will take, with its peers': as those before, if there were any."""
         if point.readings:
             return point.spent_s / len(point.readings)
-        return self.pace(planned) * self._expected_s(planned, point)
+        once_s = self._once_s(planned, point)
+        return self.pace(planned) * self._with_overhead(planned).with_peers_s(self.plan, once_s)
 
-    def _expected_s(self, planned: Planned, point: PointInWork) -> float:
-        once = reading_s(planned, point.parameters, self.timing, self.given)
-        peers = sum(name in planned.experiment.peers for name in self.peers)
-        return once + peers * (once + PEER_OVERHEAD_S)
+    def _once_s(self, planned: Planned, point: PointInWork) -> float:
+        return reading_s(planned, point.parameters, self.timing, self.given)
 
     def ends(self, point: PointInWork, target: float, experiments: Sequence[Planned]) -> str:
         """What ends a point: ``sure`` (within ``target``), ``repeats`` or ``time``; empty if it goes on."""

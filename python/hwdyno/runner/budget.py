@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hwdyno.plan import PEER_OVERHEAD_S, SHORTEST_S, Plan, Planned, Timing, reading_s
+from hwdyno.plan import SHORTEST_S, Plan, Planned, Timing, reading_s
 from hwdyno.words import Parameters, Scalar
 
 LEAST_VALUES = 2
@@ -17,16 +17,14 @@ GRACE = 0.1
 def least_s(planned: Planned, plan: Plan) -> float:
     """Seconds that one shortest reading of every point takes, with its peers' and the warm-up."""
     shortest = Timing(min(SHORTEST_S, plan.profile.runtime_s), 0.05, 1, 1)
-    has_peers = bool(plan.peers and planned.experiment.peers)
     every = (reading_s(planned, point, shortest, plan.given) for point in (planned.points[0], *planned.points))
-    return sum(once + has_peers * (once + PEER_OVERHEAD_S) for once in every)
+    return sum(planned.with_peers_s(plan, once) for once in every)
 
 
 def needs_s(planned: Planned, plan: Plan, chosen: Timing) -> float:
     """Seconds that the least repeats of every point take, as they were chosen, with the peers' and the warm-up."""
-    has_peers = bool(plan.peers and planned.experiment.peers)
     every = (reading_s(planned, point, chosen, plan.given) for point in planned.points)
-    repeated = chosen.repeats_min * sum(once + has_peers * (once + PEER_OVERHEAD_S) for once in every)
+    repeated = chosen.repeats_min * sum(planned.with_peers_s(plan, once) for once in every)
     return repeated + reading_s(planned, planned.points[0], chosen, plan.given)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from hwdyno import signals
@@ -11,8 +13,11 @@ from hwdyno.peers import Peer, on_site
 from hwdyno.plan import Planned
 from hwdyno.runner.faults import message_of
 from hwdyno.runner.point import PointInWork
+from hwdyno.units import format_duration, format_percent
 from hwdyno.words import PeerResult
 
+LONGEST_SHARE = 0.04
+"""Of a run's budget, for one reading of a peer."""
 PEER_FAILURES = 3
 """Consecutive failures after which a peer is left out."""
 
@@ -20,8 +25,9 @@ PEER_FAILURES = 3
 class PeerReadings:
     """The readings that reference tools take of a run's points."""
 
-    def __init__(self, peers: Sequence[Peer], site: Site) -> None:
+    def __init__(self, peers: Sequence[Peer], site: Site, budget_s: float | None = None) -> None:
         self.peers, self.site = peers, site
+        self.longest_s = math.inf if budget_s is None else LONGEST_SHARE * budget_s
         self.versions = {peer.name: on_site.version(peer, site) for peer in peers}
         self.failures: dict[str, int] = {}
         """Consecutive failures by peer."""
@@ -32,7 +38,29 @@ class PeerReadings:
         """The peers that can measure a point with these parameters."""
         kernel = planned.experiment.kernel
         known = [peer for peer in self.peers if kernel in peer.kernels and peer.name in planned.experiment.peers]
-        return [peer for peer in known if peer.unsupported(kernel, dict(parameters)) is None]
+        able = [peer for peer in known if peer.unsupported(kernel, dict(parameters)) is None]
+        return [peer for peer in able if _takes_s(peer, kernel, parameters) <= self.longest_s]
+
+    def counted(self, planned: Planned) -> Planned:
+        """An experiment with the number of its peers' readings beside each of its own."""
+        fit = sum(len(self.fit(planned, {**planned.fixed, **point})) for point in planned.points)
+        return replace(planned, pairs=fit / max(1, len(planned.points)))
+
+    def left_out(self, experiments: Sequence[Planned]) -> Iterator[str]:
+        """A sentence on each peer that takes too much of the budget at some point."""
+        longest: dict[str, float] = {}
+        every = PeerReadings(self.peers, self.site)
+        for one in experiments:
+            for parameters in ({**one.fixed, **point} for point in one.points):
+                for peer in every.fit(one, parameters):
+                    takes_s = _takes_s(peer, one.experiment.kernel, parameters)
+                    longest[peer.name] = max(takes_s, longest.get(peer.name, 0.0))
+        for name, takes_s in longest.items():
+            if takes_s > self.longest_s:
+                yield (
+                    f"{name} is left out where a reading takes it over {format_duration(self.longest_s)}, "
+                    f"{format_percent(LONGEST_SHARE)} of the budget: it takes up to {format_duration(takes_s)}"
+                )
 
     def in_turn(self, planned: Planned, point: PointInWork, parameters: dict[str, Any]) -> Iterator[str]:
         """Let each peer repeat the last reading of a point; yields the reason where one fails."""
@@ -65,3 +93,9 @@ class PeerReadings:
             for peer in self.fit(planned, parameters)
         ]
         return [result for result in made if result is not None]
+
+
+def _takes_s(peer: Peer, kernel: str, parameters: Mapping[str, Any]) -> float:
+    """How long a reading takes a peer that does more than the point asks for; 0 of any other."""
+    takes_s = getattr(peer, "takes_s", None)
+    return float(takes_s(kernel, parameters)) if takes_s else 0.0

@@ -37,6 +37,11 @@ class PointInWork:
     measurement: Measurement | None = None
     peers: list[PeerResult] = field(default_factory=list)
 
+    @property
+    def pairs_taken(self) -> int:
+        """How many readings its peers have."""
+        return sum(map(len, self.pairs.values()))
+
     def half_width(self) -> float | None:
         """Half of the interval as a share of the throughput; none from fewer than two readings."""
         counted, unit = unit_of(self.declaration, self.readings)

@@ -77,7 +77,8 @@ class Session:
             peers = [peer for peer in peers if not reasons[peer.name]]
             self.plan = replace(plan, peers=bool(peers))
         self.watch = Watch(site, progress)
-        self.peer_readings = PeerReadings(peers, site)
+        self.peer_readings = PeerReadings(peers, site, plan.budget_s)
+        self.plan = replace(self.plan, experiments=tuple(map(self.peer_readings.counted, self.plan.experiments)))
         self.random = random.Random(plan.seed)
         self.degraded: list[str] = []
         self.unreported: list[str] = []
@@ -99,7 +100,7 @@ class Session:
             ]
             for one in plan.experiments
         }
-        self.allowance = Allowance(self.plan, self.points, [peer.name for peer in peers])
+        self.allowance = Allowance(self.plan, self.points)
         self.kept: dict[str, list[int]] = {}
         """By experiment: which points the journal holds, in its order."""
         self.absent: Counter[str] = Counter()
@@ -216,6 +217,8 @@ class Session:
     def _measure_all(self, journal: Journal) -> None:
         """Read the plan's experiments, block by block, within the budget."""
         self.allowance.share_out(self.plan)
+        for why in self.peer_readings.left_out(self.plan.experiments):
+            self.progress.says(why)
         if self.allowance.timing.says:
             self.progress.says(self.allowance.timing.says)
         begun = 0
@@ -374,11 +377,12 @@ class Session:
         self.readings += 1
         point.readings.append(reading)
         point.snapshots.append((before, self.watch.snapshot()))
-        gone = faults.gone(reading)
+        gone, own_s, paired = faults.gone(reading), time.monotonic() - begun, point.pairs_taken
         if not self.interrupted and not gone:
             for why in self.peer_readings.in_turn(planned, point, parameters):
                 self._degrade(why)
-        self.allowance.took(planned, point, time.monotonic() - begun)
+        peers_s = time.monotonic() - begun - own_s
+        self.allowance.took(planned, point, own_s, peers_s, point.pairs_taken - paired)
         ended_by = self.allowance.ends(point, self.plan.profile.target, self.plan.experiments)
         if gone or self.interrupted or ended_by:
             self._settle(planned, point, journal, ended_by)
