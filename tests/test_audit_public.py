@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from hwdyno.cli import audit, sources
 from hwdyno.findings import explain
+from hwdyno.formats.column import counted_in
+from hwdyno.resources import rate_word_of
 from hwdyno.words import Finding, Measurement, Run, UserError
 
 
@@ -387,3 +389,110 @@ def test_a_model_that_is_not_in_the_catalogue_gets_no_others_need(tmp_path: Path
     run = audited(table.replace("| ResNet-50 |", "| Mixtral |"), tmp_path)
     assert sorted(str(one.details.get("workload")) for one in points(run)) == ["None"] * 4 + ["cosmoflow"]
     assert not faults(run)
+
+
+BACKENDS = """
+| Backend | Sequential Read | Sequential Write | Random Read (4K) | Random Write (4K) |
+|---|---|---|---|---|
+| one (3 replicas, NVMe) | 1.2 GB/s | 800 MB/s | 95K IOPS | 60 k IOPS |
+| another (SAN) | 800 MB/s | 500 MB/s | 60K IOPS | 35 k IOPS |
+"""
+
+
+def test_thousands_of_operations_in_the_cells_are_rates_beside_bandwidths(tmp_path: Path) -> None:
+    (table,) = audited(BACKENDS, tmp_path).experiments
+    rates = [one for one in table.points if one.throughput.unit == "operations/s"]
+    assert [one.throughput.value for one in rates] == [95e3, 60e3, 60e3, 35e3]
+    assert {(one.parameters["rw"], one.parameters["bs"]) for one in rates} == {("randread", 4096), ("randwrite", 4096)}
+    assert len(table.points) == 8
+
+
+MODELS = """
+| Model | Hardware | Throughput | Config |
+|---|---|---|---|
+| Llama 3.1 8B (BF16) | 1x H100 80GB | ~12,500 tok/s | 0.8 GPU util |
+| Llama 3.1 70B (FP8) | 1x H100 80GB | 460 tok/s | Batch size 64 |
+"""
+
+
+def test_tokens_by_the_second_are_a_rate_of_inference_and_no_time(tmp_path: Path) -> None:
+    run = audited(MODELS, tmp_path)
+    assert {(one.resource, rate_word_of(one)) for one in run.experiments} == {("inference", "tokens/s")}
+    assert [(one.throughput.value, one.throughput.unit) for one in points(run)] == [
+        (12500, "operations/s"), (460, "operations/s"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("unit", "noun"),
+    [("tok/s", "token"), ("Tokens per second", "token"), ("req/s", "request"), ("images/s", "image"), ("qps", "query"),
+     ("k messages/s", "message"), ("IOPS", ""), ("ops/s", ""), ("MB/s", "")],
+)  # fmt: skip
+def test_what_a_rate_counts_is_in_its_unit(unit: str, noun: str) -> None:
+    assert counted_in(unit) == noun
+
+
+BY_METRIC = """
+| Target QPS | Metric | A: one plugin | B: another |
+|---|---|---|---|
+| 1,000 | Actual QPS | 999.6 | 999.7 |
+| 1,000 | p50 (ms) | 4.39 | 4.36 |
+| 1,000 | p99 (ms) | 10.92 | 9.87 |
+| max | Actual QPS | 4103.9 | 4044.7 |
+| max | p99 (ms) | 28.07 | 25.25 |
+"""
+
+
+def test_rows_of_one_figure_each_become_points_with_all_of_theirs(tmp_path: Path) -> None:
+    (table,) = audited(BY_METRIC, tmp_path).experiments
+    assert table.resource == "network" and rate_word_of(table) == "queries/s"
+    found = [
+        (one.parameters.get("rate"), one.throughput.value, one.latency_ns.p99 if one.latency_ns else None)
+        for one in table.points
+    ]
+    assert [(rate, value) for rate, value, _ in found] == [
+        (1000, 999.6), (1000, 999.7), ("max", 4103.9), ("max", 4044.7),
+    ]  # fmt: skip
+    assert all(one.details["printed"]["lat_p99"] > 0 for one in table.points)
+
+
+PAIRED_UNITS = """
+| Disk | fio 4K Random Write (IOPS/KiB/s) | fio 4K Random Read (IOPS/KiB/s) |
+|---|---|---|
+| SD card | 755/3023 | 2550/10203 |
+| SSD | 21.9k/87.7MiB/s | 12.6k/50.3MiB/s |
+"""
+
+
+def test_one_figure_in_two_units_is_one_result_and_held_against_itself(tmp_path: Path) -> None:
+    """755 × 4 KiB are 3,020 KiB/s; of 21.9 k they are 85.5 MiB/s and not 87.7."""
+    run = audited(PAIRED_UNITS, tmp_path)
+    assert [one.throughput.value for one in points(run)] == pytest.approx(
+        [3023 * 1024, 10203 * 1024, 87.7 * 2**20, 50.3 * 2**20]
+    )
+    assert all(one.rate is not None for one in points(run))
+    wrong = [one for one in run.findings if one.severity == "warning" and "disagree" in one.says]
+    assert len(wrong) == 1 and "randwrite" in wrong[0].says
+
+
+BELOW_A_UNIT = """
+# Table for benchmark result
+
+By a library
+
+TFLOPS
+
+| machine | fp32 | fp64 | fp16 |
+|---|---|---|---|
+| 2080Ti | 11.4 | 0.52 | 44.9 |
+| A100(40G) | 14.1 | 13.7 | 153 |
+"""
+
+
+def test_a_line_that_is_a_unit_is_that_of_the_table_below_it(tmp_path: Path) -> None:
+    """Rates of arithmetic without a number of equations are no LINPACK's."""
+    run = audited(BELOW_A_UNIT, tmp_path)
+    assert [one.throughput.value for one in points(run)] == pytest.approx(
+        [11.4e12, 0.52e12, 44.9e12, 14.1e12, 13.7e12, 153e12]
+    )
+    assert not any("LINPACK" in one.says for one in run.findings)

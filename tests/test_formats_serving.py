@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hwdyno import formats
 from hwdyno.findings import explain
+from hwdyno.resources import rate_word_of
 from hwdyno.words import Measurement, Run, UserError
 
 SEEDS = Path(__file__).parent / "data" / "fuzz"
@@ -43,6 +44,87 @@ def test_the_same_load_reads_alike_from_each_tool(name: str, file: str, kinds: s
     assert _times(point)["per_token"] == pytest.approx(21e6)
     assert _times(point)["total"] == pytest.approx(771.5e6)
     assert point.operations == 40 and not any("first_token" in one.latency_ns for one in point.streams)
+
+
+VLLM_PRINTED = """
+INFO 11-20 warming up
+============ Serving Benchmark Result ============
+Successful requests:                     40
+Failed requests:                         2
+Maximum request concurrency:             4
+Benchmark duration (s):                  8.00
+Total input tokens:                      1280
+Total generated tokens:                  1280
+Request throughput (req/s):              5.00
+Output token throughput (tok/s):         160.00
+Peak concurrent requests:                6.00
+Total Token throughput (tok/s):          320.00
+---------------Time to First Token----------------
+Mean TTFT (ms):                          120.50
+Median TTFT (ms):                        118.00
+P99 TTFT (ms):                           190.00
+-----Time per Output Token (excl. 1st token)------
+Mean TPOT (ms):                          21.00
+Median TPOT (ms):                        20.90
+P99 TPOT (ms):                           25.00
+---------------Inter-token Latency----------------
+Mean ITL (ms):                           21.00
+Median ITL (ms):                         20.50
+P99 ITL (ms):                            31.00
+----------------End-to-end Latency----------------
+Mean E2EL (ms):                          771.50
+Median E2EL (ms):                        770.00
+P99 E2EL (ms):                           900.00
+==================================================
+"""
+SGLANG_PRINTED = """
+============ Serving Benchmark Result ============
+Backend:                                 sglang
+Traffic request rate:                    inf
+Max request concurrency:                 4
+Successful requests:                     40
+Benchmark duration (s):                  8.00
+Total generated tokens:                  1280
+Total generated tokens (retokenized):    1279
+Request throughput (req/s):              5.00
+Output token throughput (tok/s):         160.00
+Concurrency:                             3.86
+----------------End-to-End Latency----------------
+Mean E2E Latency (ms):                   771.50
+Median E2E Latency (ms):                 770.00
+---------------Time to First Token----------------
+Mean TTFT (ms):                          120.50
+Median TTFT (ms):                        118.00
+-----Time per Output Token (excl. 1st token)------
+Mean TPOT (ms):                          21.00
+Median TPOT (ms):                        20.90
+==================================================
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "failed", "kinds"),
+    [
+        (VLLM_PRINTED, 2 / 42, {"first_token_sent", "per_token", "chunk_gap", "total"}),
+        (SGLANG_PRINTED, 0, {"first_token_sent", "per_token", "total"}),
+    ],
+    ids=["vllm bench serve", "sglang.bench_serving"],
+)
+def test_what_a_load_generator_prints_reads_as_its_file_does(text: str, failed: float, kinds: set[str]) -> None:
+    ((run,), _) = formats.read_every(text, "printed.txt")
+    (result,) = run.experiments
+    (point,) = result.points
+    assert point.parameters == {"concurrency": 4} and rate_word_of(result) == "requests/s"
+    assert point.throughput.value == 5.0 and point.details["output_tokens_s"] == 160.0
+    assert point.operations == 40 and point.details["failed_share"] == pytest.approx(failed)
+    assert set(_times(point)) == kinds and _times(point)["first_token_sent"] == pytest.approx(120.5e6)
+    assert not [one for one in explain(run).findings if one.severity == "error"]
+
+
+def test_several_printed_results_are_a_curve() -> None:
+    second = VLLM_PRINTED.replace("concurrency:             4", "concurrency:             8")
+    ((run,), _) = formats.read_every(VLLM_PRINTED + second, "printed.txt")
+    assert [one.parameters["concurrency"] for one in run.experiments[0].points] == [4, 8]
 
 
 def test_rates_are_another_experiment() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hwdyno import experiments, plan
 from hwdyno.hosts.local import Local
+from hwdyno.listing import listing
 from hwdyno.topology import Topology
 from hwdyno.words import UserError
 from simulation.host import SimulatedHost
@@ -120,11 +121,11 @@ def test_a_default_run_fits_into_its_three_minutes() -> None:
     made = plan.build(
         [(one, given) for one, given in plan.select(None, HOST) if one.kernel in KERNELS], HOST, budget_s=budget
     )
-    assert sum(line.takes_s for line in plan.listing(made)) < budget < 180
+    assert sum(line.takes_s for line in listing(made)) < budget < 180
 
 
 def test_the_listing_counts_only_what_writes() -> None:
-    lines = plan.listing(built("storage.mix"))
+    lines = listing(built("storage.mix"))
     by_rw = {(line.parameters["rw"], line.parameters.get("rwmixread")): line.writes_bytes for line in lines}
     assert by_rw["randread", None] == 0
     assert 0 < by_rw["randrw", 70] < by_rw["randrw", 50] < by_rw["randwrite", None]

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from calibration.repeats import reading
 from hwdyno import experiments, plan, runner, signals
+from hwdyno.listing import listing
 from hwdyno.runner.point import PointInWork
 from hwdyno.sweep import Sweep
 from hwdyno.words import Measurement, PeerResult, Run, UserError
@@ -176,10 +177,10 @@ def test_repeats_that_show_a_rare_level_take_no_longer_than_that_is_worth(
 def test_a_listing_counts_the_repeats_of_a_point_alone(tmp_path: Path) -> None:
     alone, many = (planned(tmp_path, SimulatedHost(QUIET), {"iodepth": depths}) for depths in ("8", "1,2,4,8,16,32,64"))
     each = plan.reading_s(alone.experiments[0], alone.experiments[0].points[0], plan.timing(alone, None), frozenset())
-    assert plan.listing(alone)[0].takes_s == pytest.approx(12 * each)
-    assert plan.listing(many)[3].takes_s == pytest.approx(3 * each)
+    assert listing(alone)[0].takes_s == pytest.approx(12 * each)
+    assert listing(many)[3].takes_s == pytest.approx(3 * each)
     hurried = replace(alone, budget_s=100.0)
-    assert plan.listing(hurried)[0].takes_s == pytest.approx(3 * each), "at least"
+    assert listing(hurried)[0].takes_s == pytest.approx(3 * each), "at least"
 
 
 def test_a_point_is_kept_at_its_first_reading_and_at_its_end(tmp_path: Path) -> None:
@@ -378,41 +379,6 @@ def test_a_full_filesystem_is_refused_before_anything_is_measured(tmp_path: Path
     assert not list(tmp_path.iterdir())
 
 
-def test_a_peer_runs_in_turn_and_its_ratio_comes_from_pairs(tmp_path: Path) -> None:
-    class Half:
-        name, kernels = "fio", frozenset({"storage_blocks"})
-
-        def version(self) -> str:
-            return "3.42"
-
-        def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
-            return None
-
-        def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
-            return ["fio", f"--iodepth={parameters['iodepth']}"]
-
-        def run(self, kernel: str, parameters: Mapping[str, Any]) -> Any:
-            rate = QUIET.operations_per_s("randread", 100, 4096, parameters["iodepth"]) / 2
-            return SimpleNamespace(
-                throughput=rate * 4096,
-                unit="bytes/s",
-                rate=rate,
-                latency_ns_mean=1e5,
-                cpu_s=4e-6 * 1000,
-                operations=1000,
-                details={"version": "3.42"},
-            )
-
-    host, store = SimulatedHost(QUIET), Memory()
-    run = runner.run(planned(tmp_path, host, peers=True), host, store, "run-1", peers=[Half()])
-    results = run.experiments[0].peers
-    assert [result.point for result in results] == [0, 1, 2]
-    assert all(result.ratio is not None and result.ratio.value == pytest.approx(2, rel=0.03) for result in results)
-    assert all(result.pairs == point.repeats for result, point in zip(results, run.experiments[0].points, strict=True))
-    assert results[2].command == "fio --iodepth=64"
-    assert len(store.peers) == 3
-
-
 def test_a_data_file_that_somebody_removed_ends_the_experiment_in_one_plain_sentence(tmp_path: Path) -> None:
     def removed(count: int, reading: dict[str, Any]) -> None:
         if count == 3:
@@ -427,39 +393,6 @@ def test_a_data_file_that_somebody_removed_ends_the_experiment_in_one_plain_sent
     assert len(host.calls) == 3
     assert run.experiments[0].points
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(
-    ("error", "calls_made"), [(OSError(errno.EPIPE, "fio ended with status 1"), 3), (TimeoutError("fio was killed"), 1)]
-)
-def test_a_peer_that_fails_is_asked_no_more_and_costs_nothing_else(
-    tmp_path: Path, error: OSError, calls_made: int
-) -> None:
-    calls = []
-
-    class Dead:
-        name, kernels = "fio", frozenset({"storage_blocks"})
-
-        def version(self) -> str:
-            return "3.42"
-
-        def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
-            return None
-
-        def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
-            return ["fio"]
-
-        def run(self, kernel: str, parameters: Mapping[str, Any]) -> Any:
-            calls.append(parameters)
-            raise error
-
-    host = SimulatedHost(QUIET)
-    run = runner.run(planned(tmp_path, host, peers=True), host, Memory(), "run-1", peers=[Dead()])
-    assert len(calls) == calls_made
-    assert run.degraded[-1].endswith("; fio was skipped from there")
-    assert len(run.degraded) == min(2, calls_made)
-    assert len(run.experiments[0].points) == 3
-    assert run.experiments[0].peers == ()
 
 
 def test_conditions_stand_beside_each_point(tmp_path: Path) -> None:
@@ -576,82 +509,6 @@ def test_noise_in_what_is_read_first_takes_no_point_from_what_is_read_last(
     assert not run.degraded
     assert min(point.repeats for result in run.experiments for point in result.points) >= 2
     assert host.clock_s <= 1.1 * 90.0
-
-
-class Lengthy:
-    """A peer of the memory kernel whose readings take their time by the machine's clock, and say so or do not."""
-
-    name, kernels = "stream", frozenset({"memory_bandwidth"})
-
-    def __init__(self, host: Slow, seconds: float) -> None:
-        self.host, self.seconds, self.runs = host, seconds, 0
-
-    def version(self) -> str:
-        return "5.10"
-
-    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
-        return None if parameters.get("operation") == "triad" else "only its triad"
-
-    def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
-        return ["stream"]
-
-    def run(self, kernel: str, parameters: Mapping[str, Any]) -> Any:
-        self.host.clock_s += self.seconds
-        self.runs += 1
-        return SimpleNamespace(throughput=2e10, unit="bytes/s", rate=None, latency_ns_mean=None, cpu_s=None,
-                               operations=0, details={})  # fmt: skip
-
-
-class Announced(Lengthy):
-    """One that knows how long it takes."""
-
-    def takes_s(self, kernel: str, parameters: Mapping[str, Any]) -> float:
-        return self.seconds
-
-
-class Told(runner.Silent):
-    """Keeps what the runner says."""
-
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def says(self, text: str) -> None:
-        self.said.append(text)
-
-
-def beside_a_peer(path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Lengthy], seconds: float) -> Any:
-    """Memory beside the peer, then storage, in 100 s: the Run, the peer and what was said."""
-    from hwdyno.runner import allowance, session
-
-    host, told = Slow(0.01), Told()
-    for module in (allowance, session):
-        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: host.clock_s))
-    memory, storage = (experiments.find(name)[0] for name in ("memory.threads", "storage.iodepth"))
-    chosen = [
-        (memory, {"operation": "read,triad", "threads": "1,2"}),
-        (storage, {"iodepth": "1,2,4,8,16,32", "numjobs": "1,2,4", "bs": "4k,64k"}),
-    ]
-    made = plan.build(chosen, host, path=path, seed=5, budget_s=100.0, peers=True)
-    peer = kind(host, seconds)
-    return runner.run(made, host, Memory(), "run-1", progress=told, peers=[peer]), peer, told.said
-
-
-def test_a_slow_peer_takes_no_point_from_what_it_does_not_measure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run, peer, _ = beside_a_peer(tmp_path, monkeypatch, Lengthy, 12.0)
-    assert peer.runs >= 2
-    assert not run.degraded and all(len(one.points) == one.planned for one in run.experiments)
-
-
-@pytest.mark.parametrize(("seconds", "runs"), [(3.9, True), (4.1, False)])
-def test_a_peer_whose_reading_takes_over_a_25th_of_the_budget_is_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, runs: bool
-) -> None:
-    run, peer, said = beside_a_peer(tmp_path, monkeypatch, Announced, seconds)
-    assert bool(peer.runs) == runs and not run.degraded
-    sentence = "stream is left out where a reading takes it over 4 s, 4.0% of the budget: it takes up to 4.1 s"
-    assert (sentence in said) != runs
 
 
 def test_thinning_keeps_the_ends_of_an_axis_and_every_word() -> None:

@@ -44,6 +44,7 @@ ALLOWED: dict[str, set[str]] = {
     "sweep": {"spelling", "words", "axes", "units", "topology"},
     "experiments": {"spelling", "words", "axes", "units", "sweep", "topology", "resources"},
     "plan": {"spelling", "foreign", "words", "axes", "units", "sweep", "topology", "experiments", "samples"},
+    "listing": {"words", "plan"},
     # models that are made: their tensors and their files
     "models": {"extras", "foreign", "spelling", "words"},
     # requests to a server of a language model, and what they tell
@@ -72,7 +73,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "scenarios": {
         *("spelling", "words", "units", "foreign", "statistics", "sweep", "plan", "experiments", "formats", "studies"),
-        *("hosts", "runner", "workspace", "signals", "processes", "door", "serving", "models"),
+        *("listing", "hosts", "runner", "workspace", "signals", "processes", "door", "serving", "models"),
         "peers",  # as a type
         # what is driven beside what: a resource names its knee
         *("axes", "resources"),
@@ -134,7 +135,19 @@ ALLOWED: dict[str, set[str]] = {
     # the command line puts all of it together; a curve is fitted by the runner and read by the report
     "cli": {
         "foreign",  # files that audit reads
-        *("words", "axes", "machine", "units", "topology", "experiments", "plan", "workloads", "hosts", "peers"),
+        *(
+            "words",
+            "axes",
+            "machine",
+            "units",
+            "topology",
+            "experiments",
+            "plan",
+            "listing",
+            "workloads",
+            "hosts",
+            "peers",
+        ),
         *("runner", "scenarios", "store", "ceilings", "formats", "comparison", "repeatability", "findings", "report"),
         *("studies", "resources", "printable", "spelling", "signals", "door", "names", "trends", "fleet", "serve"),
         "kubernetes",
@@ -144,7 +157,19 @@ ALLOWED: dict[str, set[str]] = {
     },
 }
 LEFT_OF_THE_WALL = {
-    *("engine", "_engine", "topology", "sweep", "experiments", "plan", "workloads", "hosts", "peers", "measurement"),
+    *(
+        "engine",
+        "_engine",
+        "topology",
+        "sweep",
+        "experiments",
+        "plan",
+        "listing",
+        "workloads",
+        "hosts",
+        "peers",
+        "measurement",
+    ),
     *("workspace", "runner", "scenarios", "serving"),
 }
 RIGHT_OF_THE_WALL = {

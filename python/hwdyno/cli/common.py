@@ -20,9 +20,10 @@ from hwdyno.words import Run, UserError
 
 if TYPE_CHECKING:
     from hwdyno.hosts import Host
+    from hwdyno.listing import Line
     from hwdyno.machine import Machine
     from hwdyno.peers import Peer
-    from hwdyno.plan import Limits, Line, Plan
+    from hwdyno.plan import Limits, Plan
     from hwdyno.scenarios import Kind, Preparation, Request, Scenario
     from hwdyno.store import Store
 

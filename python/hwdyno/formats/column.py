@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from hwdyno.formats.languages import in_english
-from hwdyno.units import printed_number
-from hwdyno.words import Parameters, Scalar
+from hwdyno.words import Parameters
 
-_DECIMAL = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}
-_BINARY = {"": 1.0, "k": 2.0**10, "m": 2.0**20, "g": 2.0**30, "t": 2.0**40, "p": 2.0**50}
+DECIMAL = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}
+BINARY = {"": 1.0, "k": 2.0**10, "m": 2.0**20, "g": 2.0**30, "t": 2.0**40, "p": 2.0**50}
 _TIMES = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
 
 
@@ -54,7 +52,20 @@ FIGURES: dict[str, str] = {
 }  # fmt: skip
 """Each figure with the kind of its unit; empty where it has none, or any."""
 SIZES = ("bs", "size", "working_set")
-COUNTS = ("iodepth", "numjobs", "threads", "streams", "n", "accelerators", "samples", "nodes", "delay", "lda", "epochs")
+COUNTS = (
+    "iodepth",
+    "numjobs",
+    "threads",
+    "streams",
+    "n",
+    "accelerators",
+    "samples",
+    "nodes",
+    "delay",
+    "lda",
+    "epochs",
+    "rate",
+)
 PARAMETERS = ("rw", "read_percent", "write_percent", "direct", "operation", "protocol", *SIZES, *COUNTS)
 
 _ACCELERATORS = (
@@ -67,6 +78,10 @@ _WORDS: tuple[tuple[str, str], ...] = (
         r"(?:rwmix ?)?reads? ?(?:percent(?:age)?|share|ratio|mix|intensity)|rwmixread|(?:percent|share of) reads?",
     ),
     ("write_percent", r"(?:rwmix ?)?writes? ?(?:percent(?:age)?|share|ratio|mix)|rwmixwrite"),
+    (
+        "rate",
+        r"(?:target|offered|requested|configured|nominal)(?: request)?(?: rate| load)?",
+    ),
     (
         "bs",
         r"bs|block|#bytes|(?:i/?o|frame|access|data access|request|req|xfer|transfer|message|msg|packet|"
@@ -156,7 +171,7 @@ _RATE = re.compile(
 _FLOP = re.compile(r"(?<![A-Za-z0-9])([kKMGTPmgtp]?)(?:I?OP|(?i:flop))(?i:s?)(?:/s(?:ec)?|ps)?(?![A-Za-z])")
 _OPS = re.compile(
     rf"(?<![A-Za-z0-9])([kKMmG]?)\s?(?:(?i:iops)|(?i:i/?os?|ops?|operations?|req(?:uests)"
-    rf"?|transactions?|messages?|msgs?|packets?|datagrams?|events?|samples?|images?|imgs?|frames?|tokens?|steps?|iterations?|records?|rows?|objects?|files?|creates?|"
+    rf"?|transactions?|messages?|msgs?|packets?|datagrams?|events?|samples?|images?|imgs?|frames?|tok(?:ens?)?|steps?|iterations?|records?|rows?|objects?|files?|creates?|"
     rf"queries|accesses)(?:\s?/\s?|\s?per\s?){_SECONDS}|(?i:tps|pps|qps))(?![A-Za-z])"
 )
 _TIME = re.compile(
@@ -210,7 +225,7 @@ def unit_readings(text: str) -> tuple[tuple[Unit, ...], tuple[int, int]]:
             return (Unit("1", 0.01, "%"),), (start + match.start(), start + match.end())
         if (match := _SIZE_UNIT.fullmatch(part.strip())) is not None:
             prefix, binary = (match[1] or match[4] or "").lower(), match[2] or ""
-            factor = (_BINARY if binary or prefix == "k" else _DECIMAL)[prefix]
+            factor = (BINARY if binary or prefix == "k" else DECIMAL)[prefix]
             return (Unit("bytes", factor, part.strip()),), (start, start + len(part))
         if re.fullmatch(r"(?i)(?:clock )?cycles|clocks|clk", part.strip()):
             return (Unit("cycles", 1.0, "cycles"),), (start, start + len(part))
@@ -227,7 +242,7 @@ def _time_of(word: str) -> str:
 
 def _rate(match: re.Match[str]) -> tuple[Unit, ...]:
     prefix, binary, what = match[1].lower(), match[2], match[3]
-    factor = (_BINARY if binary else _DECIMAL)[prefix]
+    factor = (BINARY if binary else DECIMAL)[prefix]
     shown = prefix if prefix == "k" and not binary else prefix.upper()
     bytes_ = Unit("bytes/s", factor, f"{shown}{binary}B/s")
     bits = Unit("bytes/s", factor / 8, f"{shown}{binary}bit/s")
@@ -247,12 +262,31 @@ def _flop(match: re.Match[str]) -> tuple[Unit, ...]:
         return ()
     if "flop" not in match[0].lower():
         return ()
-    factor = _DECIMAL[match[1].lower()]
+    factor = DECIMAL[match[1].lower()]
     return (Unit("FLOP/s", factor, f"{match[1].upper()}FLOP/s"),)
 
 
 def _operations(match: re.Match[str]) -> tuple[Unit, ...]:
-    return (Unit("operations/s", _DECIMAL[match[1].lower()], match[0].strip()),)
+    return (Unit("operations/s", DECIMAL[match[1].lower()], match[0].strip()),)
+
+
+_COUNTED = re.compile(r"(?i)[kmg]?\s?([a-z]+?)s?(?:\s?/\s?|\s?per\s?)s(?:ec(?:ond)?)?|([tpq])ps")
+_NOUNS = {
+    **dict.fromkeys(("tok", "token"), "token"),
+    **dict.fromkeys(("req", "request"), "request"),
+    **dict.fromkeys(("img", "image"), "image"),
+    **dict.fromkeys(("msg", "message"), "message"),
+    **dict.fromkeys(("packet", "p"), "packet"),
+    **dict.fromkeys(("transaction", "t"), "transaction"),
+    **dict.fromkeys(("querie", "query", "q"), "query"),
+    **{word: word for word in ("sample", "frame", "step", "iteration", "record", "row", "event", "datagram")},
+}
+
+
+def counted_in(unit: str) -> str:
+    """What a rate in this unit counts, in the field's word: ``token`` of ``tok/s``; empty where it is any operation."""
+    match = _COUNTED.fullmatch(unit.strip())
+    return _NOUNS.get((match[1] or match[2]).lower(), "") if match else ""
 
 
 @lru_cache(4096)
@@ -268,13 +302,15 @@ def meaning_of(head: str) -> Meaning:
         units, start, end = (), 0, 0  # The least, beside (max) and (avg).
     thousands = _THOUSANDS_OF.search(text)
     if thousands is not None and re.search(r"(?i)iops|ops\b|operations", text):
-        factor = _DECIMAL["m" if thousands[1][:1].lower() == "m" else "k"]
+        factor = DECIMAL["m" if thousands[1][:1].lower() == "m" else "k"]
         units, (start, end) = (Unit("operations/s", factor, f"{thousands[1]} IOPS"),), thousands.span()
     rest = f"{text[:start]} {text[end:]}".replace("_", " ").lower() if units else text.replace("_", " ").lower()
     rest = " ".join(re.sub(r"[()\[\]{}:,;=]|(?<![\w])/|/(?![\w])", " ", rest).split())
     for name, pattern in _AS_WORD.items():
         of_share = name in {"read_percent", "write_percent"} and units and units[0].kind == "1"
-        if pattern.fullmatch(rest) and (not units or of_share or units[0].kind in {"bytes", "cycles"}):
+        of_rate = name == "rate" and bool(units) and units[0].kind == "operations/s"
+        plain = name != "rate" and (not units or units[0].kind in {"bytes", "cycles"})
+        if (of_share or of_rate or plain) and pattern.fullmatch(rest):
             return Meaning(name, units)
     if units and units[0].kind == "1" and re.fullmatch(r"reads?|read mix|r", rest):
         return Meaning("read_percent", units)
@@ -442,7 +478,7 @@ def given_in(text: str) -> tuple[Parameters, str]:
         found["threads"] = int(match[1])
         text = f"{text[: match.start()]} {text[match.end() :]}"
     if match := _BLOCK.search(text):
-        factor = _BINARY[match[2]] if match[2] else 1.0
+        factor = BINARY[match[2]] if match[2] else 1.0
         found["bs"] = int(float(match[1] or match[4]) * factor)
         text = f"{text[: match.start()]} {text[match.end() :]}"
     text = " ".join(text.split())
@@ -479,121 +515,3 @@ def pattern_of(cell: str) -> Parameters:
     if "rwmixread" in found and named.get("rw") not in {None, "rw", "randrw"}:
         found.pop("rwmixread")
     return {**found, **named}
-
-
-# --- cells
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """A number as a table prints it. A range and a bound (``1-2 ms``, ``< 5``) are no numbers."""
-
-    value: float
-    rounding: float
-    """Half a unit in its last printed digit, as a share of it; 0 for an exact zero."""
-    unit: Unit | None = None
-    """The unit in the cell itself."""
-
-
-_CELL = re.compile(r"\s*[~≈]?\s*([-+]?\d[\d.,' ]*(?:[eE][-+]?\d+)?)\+?\s*(.*)", re.DOTALL)
-_RANGE = re.compile(r"(?:[A-Za-z%]{1,6}(?:/s)?\s+)?(?:[-–…]|to\b|\.\.)\s*\d")
-_THOUSANDS = re.compile(r"\d{1,3}(?:([,' ])\d{3})(?:\1\d{3})*(?:\.\d+)?")
-
-
-def number_in(cell: str) -> Number | None:
-    """The number that a cell begins with; none for words, empty cells and what is out of range."""
-    match = _CELL.match(cell.replace("µ", "u").replace("μ", "u").replace("\u202f", " "))
-    if match is None:
-        return None
-    digits, after = match[1].strip(), match[2].strip()
-    plain = _plain_number(digits)
-    value = printed_number(plain)
-    if value is None or _RANGE.match(after):
-        return None
-    mantissa, _, exponent = plain.lower().partition("e")
-    decimals = len(mantissa.partition(".")[2])
-    unit_last = 10.0 ** (-decimals + int(exponent or 0)) if abs(int(exponent or 0)) < 30 else 0.0
-    if not decimals and not exponent:
-        # From three zeros on, an integer was probably rounded there: 138000 is 138 k.
-        zeros = len(mantissa) - len(mantissa.rstrip("0"))
-        figures = len(mantissa.lstrip("+-")) - zeros
-        unit_last = 10.0 ** (zeros if zeros >= 3 and figures >= 2 else 0)
-    scale, unit = 1.0, None
-    if word := re.match(r"[A-Za-z%/]+(?: ?/ ?s(?:ec)?)?", after):
-        short = re.fullmatch(r"([kKMG])", word[0])
-        if short:
-            scale = _DECIMAL[short[1].lower()]
-            unit = Unit("short", _BINARY[short[1].lower()], short[1])
-        else:
-            readings, _ = unit_readings(word[0])
-            unit = readings[0] if readings else None
-            if len(readings) > 1:
-                unit = replace(readings[1], kind="bits or bytes")
-    rounding = 0.5 * unit_last / abs(value) if value else 0.0
-    return Number(value * scale, rounding, unit)
-
-
-def _plain_number(digits: str) -> str:
-    digits = digits.strip(" '.,") if digits[-1:] in " '.," else digits
-    if "," in digits and "." in digits:
-        last = max(digits.rfind(","), digits.rfind("."))
-        return digits[:last].replace(",", "").replace(".", "").replace(" ", "") + "." + digits[last + 1 :]
-    if _THOUSANDS.fullmatch(digits) and not digits.startswith("0"):
-        return digits.replace(",", "").replace("'", "").replace(" ", "")
-    if digits.count(",") == 1:
-        return digits.replace(",", ".")
-    return digits.replace("'", "").split(" ")[0].replace(",", "")
-
-
-def flag_of(cell: str) -> bool | None:
-    """A yes or a no; none for anything else."""
-    word = cell.strip().lower()
-    if word in {"1", "true", "yes", "on", "direct"}:
-        return True
-    return False if word in {"0", "false", "no", "off", "buffered"} else None
-
-
-def size_of(number: Number, unit: Unit | None) -> float:
-    """The bytes of a block, whose prefixes are powers of 1024 whatever their letters' case."""
-    in_cell = number.unit
-    if in_cell is not None and in_cell.kind == "short":
-        return number.value / _DECIMAL[in_cell.name.lower()] * in_cell.factor
-    chosen = in_cell or unit
-    if chosen is None or chosen.kind not in {"bytes", "bits or bytes"}:
-        return number.value
-    prefix = chosen.name.strip().lower()[:1]
-    return number.value * (_BINARY[prefix] if prefix in "kmgt" else 1.0)
-
-
-def statistics_in_order(names: Iterator[str]) -> list[str]:
-    """Names of statistics in the order that their values must have: least, percentiles, greatest."""
-
-    def place(name: str) -> float:
-        if name in {"min", "max"}:
-            return -1.0 if name == "min" else 200.0
-        digits = name[1:]
-        return float(f"{digits[:2]}.{digits[2:] or 0}")
-
-    return sorted((name for name in names if name in {"min", "max"} or name[:1] == "p"), key=place)
-
-
-def parameter_value(quantity: str, cell: str, unit: Unit | None) -> Scalar:
-    """A parameter as its cell states it; none where the cell says nothing of the kind."""
-    if quantity == "direct":
-        return flag_of(cell)
-    number = number_in(cell)
-    if (
-        quantity == "operation"
-        and (copied := given_in(cell.strip().lower())) == (copied[0], "")
-        and len(copied[0]) == 1
-    ):
-        return copied[0].get("operation") or cell.strip().lower()
-    if quantity in {"operation", "protocol"} or number is None:
-        return cell.strip().lower()[:60] or None
-    if quantity in SIZES:
-        value = size_of(number, unit)
-    elif quantity == "write_percent":
-        value = 100 - number.value
-    else:
-        value = number.value
-    return int(value) if value == int(value) else value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from hwdyno.formats import printed
-from hwdyno.formats.column import number_in, size_of
+from hwdyno.formats.cell import number_in, size_of
 from hwdyno.formats.row import figures, number, point_of
 from hwdyno.words import Measurement, Parameters, Run
 

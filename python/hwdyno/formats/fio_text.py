@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from hwdyno.formats import printed
-from hwdyno.formats.column import Number
+from hwdyno.formats.cell import Number
 from hwdyno.formats.row import figures, number, point_of
 from hwdyno.units import parse_size
 from hwdyno.words import Measurement, Parameters, Run, UserError

@@ -27,7 +27,7 @@ _HEADING = re.compile(r"\s*(?:#{1,6}\s+|\*\*|=+\s+)(.{1,200}?)\s*(?:\*\*|#*|=+)?
 _CAPTION = re.compile(r"(?:\*\*|__|\*|_)?(?:table|tab\.|figure|fig\.)\s*[\dIVXLA-Z.-]{1,8}\s*[:.|–—-]?\s*(.*)", re.I)
 """Begins the line that a paper's caption is, also with an empty line below it."""
 _NUMBER = re.compile(r"[~≈<>]?\s*[-+]?\d")
-_UNIT_LINE = re.compile(r"\(.{1,12}\)|[kKMG]?i?B/s(?:ec)?|[nmu]s|%|IOPS", re.I)
+_UNIT_LINE = re.compile(r"\(.{1,12}\)|[kKMG]?i?B/s(?:ec)?|[nmu]s|%|IOPS|[GTP]FLOPS?(?:/s)?", re.I)
 _HTML = re.compile(r"<(?:table|tr)\b", re.I)
 _EMPHASIS = re.compile(r"(\*\*|__|`|\*(?=\S))|(?<=\S)\*")
 _BREAK = re.compile(r"<br\s{0,4}/?>", re.I)
@@ -47,6 +47,19 @@ class Grid:
         lines = [self.heads, *self.rows]
         turned = list(zip(*lines, strict=True))
         return Grid(self.title, tuple(turned[0]), tuple(turned[1:]))
+
+    def pivoted(self, at: int) -> Grid:
+        """The same table with the cells of a column as heads: a row for each column after it and each start of a row.
+
+        ``| 1 job | p50 | 3 | 4 |`` and ``| 1 job | p99 | 5 | 6 |`` become ``| 1 job | first | 3 | 5 |`` and the second.
+        """
+        names = tuple(dict.fromkeys(row[at] for row in self.rows))
+        cells: dict[tuple[tuple[str, ...], str], dict[str, str]] = {}
+        for row in self.rows:
+            for head, cell in zip(self.heads[at + 1 :], row[at + 1 :], strict=True):
+                cells.setdefault((row[:at], head), {}).setdefault(row[at], cell)
+        rows = ((*start, head, *(found.get(one, "") for one in names)) for (start, head), found in cells.items())
+        return Grid(self.title, (*self.heads[:at], self.heads[at], *names), tuple(rows))
 
 
 def grids_of(text: str, *, marked: bool = False) -> list[Grid]:
@@ -156,6 +169,8 @@ def _piped(text: str) -> Iterator[tuple[str, list[list[str]]]]:
             block, ruled, above = [], False, ""
             if match := _HEADING.fullmatch(line[:LONGEST_RULE]):
                 title = match[1] or match[2]
+            elif _UNIT_LINE.fullmatch(line.strip()):
+                title = f"{title.partition(' in ')[0]} in {line.strip()}".strip()
             elif 0 < len(line) <= LONGEST_CAPTION:
                 above = line.strip()
                 if match := _CAPTION.fullmatch(above):

@@ -46,7 +46,9 @@ def run_of(form: str, tool: str, text: str, name: str, loads: list[Reported], ve
     for one in loads:
         groups["rate" if one.rate else "concurrency"].append(_point(one))
     tables = [
-        printed.experiment(f"inference.{axis}", f"{tool} results by {axis}", KERNEL, axis, points)
+        printed.counting(
+            printed.experiment(f"inference.{axis}", f"{tool} results by {axis}", KERNEL, axis, points), "request"
+        )
         for axis, points in groups.items()
     ]
     return printed.run(form, tool, text, name, tables, version)

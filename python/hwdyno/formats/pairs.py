@@ -19,10 +19,13 @@ _WORDS = {
 """What the parts of a cell may be, as a head or ``--map`` names them."""
 _WORD = rf"(?:{'|'.join(sorted(_WORDS, key=len, reverse=True))}|p\d{{2,5}}(?:\.\d+)?)"
 _NAMED = re.compile(rf"(?<![\w/])({_WORD}(?:\s*/\s*{_WORD}){{1,3}})(?![\w/])", re.I)
+_UNIT = r"[kKM]?(?:IOPS|ops/s)|[kKMG]?i?B/s(?:ec)?|[numµμ]s"
+_OF_UNITS = re.compile(rf"[(\[]\s*({_UNIT})\s*/\s*({_UNIT})\s*[)\]]")
+"""``4K write (IOPS/KiB/s)``: the parts are the same in two units."""
 _FIGURE = r"[~≈]?\d[\d.,']*\s*(?:[A-Za-zµμ%]+(?:/s(?:ec)?)?)?"
 _CELL = re.compile(rf"\s*{_FIGURE}(?:\s*/\s*{_FIGURE}){{1,3}}\s*")
 _BETWEEN = re.compile(r"\s*/\s*(?=[~≈]?\d)")
-_UNIT = re.compile(r"[\d.,']\s*([A-Za-zµμ%]+(?:/s(?:ec)?)?)\s*$")
+_UNIT_OF = re.compile(r"[\d.,']\s*([A-Za-zµμ%]+(?:/s(?:ec)?)?)\s*$")
 _BOTH = re.compile(r"R(?:ead)?\s*[:=]\s*(\S+?)\s*[,;/]?\s+W(?:rite)?\s*[:=]\s*(\S+)", re.I)
 """One cell for both directions: ``R:21,405 W:9,177``."""
 
@@ -76,6 +79,8 @@ def _map_of(head: str, maps: Mapping[str, str]) -> str:
 
 def _words_of(text: str) -> list[str]:
     """``read`` and ``write`` of ``BW r/w (MB/s)``; none where a text names no parts."""
+    if units := _OF_UNITS.search(text):
+        return [f"({units[1]})", f"({units[2]})"]
     match = _NAMED.search(text)
     return [_WORDS.get(word.strip().lower(), word.strip().lower()) for word in match[1].split("/")] if match else []
 
@@ -86,7 +91,7 @@ def _bare(head: str) -> str:
 
 def _with(head: str, name: str) -> str:
     """The head of one part: the words for all of them give way to its own."""
-    plain = _NAMED.sub(name, head, count=1)
+    plain = (_OF_UNITS if name.startswith("(") else _NAMED).sub(name, head, count=1)
     return plain if plain != head or not name else f"{head} {name}"
 
 
@@ -100,6 +105,6 @@ def _parts(cell: str, names: Sequence[str]) -> list[str]:
     else:
         # One figure stands for the whole, or nothing does.
         return [cell, *[""] * (len(names) - 1)]
-    unit = _UNIT.search(parts[-1])
-    found = [part if unit is None or _UNIT.search(part) else f"{part} {unit[1]}" for part in parts]
+    unit = None if names[-1].startswith("(") else _UNIT_OF.search(parts[-1])
+    found = [part if unit is None or _UNIT_OF.search(part) else f"{part} {unit[1]}" for part in parts]
     return ([""] if names[0] == "" else []) + found

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from hwdyno.machine import Machine
 from hwdyno.units import printed_number
-from hwdyno.words import ExperimentResult, Latency, Measurement, Parameters, Run, UserError, Value
+from hwdyno.words import Declaration, ExperimentResult, Latency, Measurement, Parameters, Run, UserError, Value
 
 MOST_POINTS = 10_000
 WHY = "not in the printed result"
@@ -53,6 +54,11 @@ def experiment(
     """An experiment with these points."""
     resource = name.partition(".")[0]
     return ExperimentResult(name, resource, asks, load, kernel, tuple(points), planned=len(points), fixed=fixed)
+
+
+def counting(result: ExperimentResult, noun: str) -> ExperimentResult:
+    """With what its rates count, where that is not what its resource usually does."""
+    return replace(result, declaration=Declaration(operation=noun)) if noun else result
 
 
 def run(form: str, tool: str, text: str, name: str, experiments: Sequence[ExperimentResult], version: str = "") -> Run:

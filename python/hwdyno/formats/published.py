@@ -9,16 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hwdyno.formats import printed, workload
-from hwdyno.formats.column import (
-    COUNTS,
-    FIGURES,
-    PARAMETERS,
-    SIZES,
-    Number,
-    meaning_of,
-    pattern_of,
-)
-from hwdyno.formats.grid import Grid, grids_of
+from hwdyno.formats.cell import Number
+from hwdyno.formats.column import COUNTS, FIGURES, PARAMETERS, SIZES, counted_in, meaning_of, pattern_of
+from hwdyno.formats.grid import Grid, grids_of, is_number
 from hwdyno.formats.named_cells import parted_by_name
 from hwdyno.formats.pairs import parted
 from hwdyno.formats.row import point_of
@@ -106,7 +99,13 @@ def read_mapped(text: str, name: str, maps: Mapping[str, str], *, marked: bool =
 
 
 def _grids(text: str, maps: Mapping[str, str], *, marked: bool) -> list[Grid]:
-    return [parted_by_name(grid, maps) for grid in grids_of(text, marked=marked)]
+    return [parted_by_name(grid if maps else _by_figure(grid), maps) for grid in grids_of(text, marked=marked)]
+
+
+def _by_figure(grid: Grid) -> Grid:
+    """The table with a column a figure, where each row is of one that a cell in its middle names."""
+    at = next((at for at in range(1, len(grid.heads) - 1) if _names_figures(grid, at)), None)
+    return grid if at is None else grid.pivoted(at)
 
 
 def heads_of(text: str) -> list[str]:
@@ -292,11 +291,28 @@ class _Table:
         load = next((name for name in LOADS if len(values.get(name, ())) > 1), None)
         load = load or next((name for name in LOADS if name in values), "row")
         kernel = KERNELS.get(resource, "table")
+        if resource == "compute" and "n" not in values and not _LINPACK.search(f"{title} {self.context}"):
+            kernel = "table"
         if resource == "memory" and "delay" in values:
             kernel = "memory_loaded_latency"
         words = ", ".join(value for _, value in subject)
         where, title = (f"@{words}", f"{title}: {words}") if words else ("", title)
-        return printed.experiment(f"{resource}.table{where}", title[:120], kernel, load, points, **dict(subject))
+        name = f"{resource}.table{where}"
+        made = printed.experiment(name, title[:120], kernel, load, points, **dict(subject))
+        return printed.counting(made, self._counted())
+
+    def _counted(self) -> str:
+        """What the table's rates count, where their units agree on a word."""
+        columns = [column for column in self.columns if column.meaning.quantity == "iops"]
+        units = {column.unit.name for column in columns if column.unit is not None}
+        units |= {
+            number.unit.name
+            for column in columns
+            for row in self.rows
+            if (number := row.numbers.get(column.at)) is not None and number.unit is not None
+        }
+        words = set(map(counted_in, units))
+        return words.pop() if len(words) == 1 else ""
 
     def _claim(self, row: Row) -> Measurement | None:
         """A row that states a ceiling; none for a result."""
@@ -398,6 +414,18 @@ class _Table:
         return escaped(where + "; ".join([*parts, *stated, *self.notes]))
 
 
+def _names_figures(grid: Grid, at: int) -> bool:
+    """Whether a column's cells are the names of figures with their units, those of a few that come again and again."""
+    cells = [row[at] for row in grid.rows]
+    named = [meaning for meaning in map(meaning_of, set(cells)) if meaning.quantity in FIGURES or meaning.units]
+    numbers = [row[at + 1] for row in grid.rows]
+    return (
+        1 < len(named) == len(set(cells)) < len(cells)
+        and all(map(is_number, numbers))
+        and len({meaning.units[0].kind for meaning in named if meaning.units}) > 1
+    )
+
+
 _SIZES = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT])i?B? ?[/x×] ?(\d+(?:\.\d+)?) ?([KMGT])i?B\b", re.I)
 _DIRECTIONS = re.compile(r"(?:rand(?:om)?|seq(?:uential)?)?[ _-]?(?:read|write)s?\b")
 
@@ -422,6 +450,7 @@ def _renamed(parameters: Parameters) -> Parameters:
     return {"bs": round(size) if isinstance(size, float) else size, **rest} if size is not None else rest
 
 
+_LINPACK = re.compile(r"(?i)linpack|\bhpl\b|\bxhpl|top ?500|rmax")
 _TITLE_ONLY = re.compile(r"\S*/")
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from hwdyno.axes import is_loopback
 from hwdyno.formats import printed
-from hwdyno.formats.column import FIGURES, Number, Unit, number_in
+from hwdyno.formats.cell import Number, number_in
+from hwdyno.formats.column import FIGURES, Unit
 from hwdyno.formats.table_laws import claims_of
 from hwdyno.units import LARGEST
 from hwdyno.words import Latency, Measurement, Parameters, UserError, Value

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from hwdyno.formats import printed
-from hwdyno.formats.column import Number
+from hwdyno.formats.cell import Number
 from hwdyno.formats.row import figures, number, point_of
 from hwdyno.words import Measurement, Parameters, Run
 

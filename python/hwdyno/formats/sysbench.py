@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from hwdyno.formats import printed
-from hwdyno.formats.column import Number
+from hwdyno.formats.cell import Number
 from hwdyno.formats.row import figures, number, point_of
 from hwdyno.units import parse_size
 from hwdyno.words import ExperimentResult, Parameters, Run, UserError

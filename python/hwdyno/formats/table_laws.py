@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from hwdyno.formats.column import Number, statistics_in_order
+from hwdyno.formats.cell import Number, statistics_in_order
 from hwdyno.units import as_number
 from hwdyno.words import Claim, Parameters
 

@@ -6,19 +6,17 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from hwdyno.formats.cell import Number, flag_of, number_in, parameter_value
 from hwdyno.formats.column import (
     COUNTS,
     FIGURES,
     PARAMETERS,
     SIZES,
     Meaning,
-    Number,
     Unit,
-    flag_of,
+    counted_in,
     given_in,
     meaning_of,
-    number_in,
-    parameter_value,
     pattern_of,
     unit_readings,
 )
@@ -70,6 +68,7 @@ _OF_SAMPLES = re.compile(r"\b(?:samples?|images?|imgs?|tokens?) ?(?:/|per) ?s", 
 _OF_TRAINING = re.compile(
     r"\b(?:epochs?|accuracy|perplexity|(?:global |train(?:ing)? )?batch|(?:samples?|images?|tokens?)/s)", re.I
 )
+_OF_TRAINING_ALONE = re.compile(r"(?i)\b(?:epochs?|accuracy|perplexity|loss|(?:pre-?)?train(?:ing|ed)?|fine-?tun\w+)\b")
 _COUNT = re.compile(r"\s*[~≈]?\d[\d.,' ]*(?:[kKMx]|[a-z]+(?:\(s\))?)?\s*")
 _SEQUENTIAL = re.compile(r"\bseq(?:uential(?:ly)?)?\b", re.I)
 _TESTS = {"job", "jobs", "job_name", "test", "test_name", "name", "workload", "case"}
@@ -139,7 +138,9 @@ def _rate_of(grid: Grid, at: int) -> str:
     cells = [number_in(row[at]) for row in grid.rows if row[at].strip()]
     kinds = {number.unit.kind if number and number.unit else "" for number in cells}
     return (
-        {"bytes/s": "bw", "bits or bytes": "bw", "FLOP/s": "flops"}.get("".join(kinds), "") if len(kinds) == 1 else ""
+        {"bytes/s": "bw", "bits or bytes": "bw", "FLOP/s": "flops", "operations/s": "iops"}.get("".join(kinds), "")
+        if len(kinds) == 1
+        else ""
     )
 
 
@@ -433,6 +434,14 @@ def with_row_units(columns: Sequence[Column], rows: Sequence[Row]) -> tuple[tupl
     return tuple(found), tuple(made)
 
 
+def _counted(columns: Sequence[Column], rows: Sequence[Row]) -> set[str]:
+    """What its rates count, by their heads and by the units of their cells; an empty word for any operation."""
+    rates = [column for column in columns if column.meaning.quantity == "iops"]
+    units = [unit for column in rates for unit in column.meaning.units]
+    units += [number.unit for column in rates for row in rows if (number := row.numbers.get(column.at)) and number.unit]
+    return {counted_in(unit.name) for unit in units}
+
+
 def resource_of(columns: Sequence[Column], rows: Sequence[Row], context: str, title: str) -> str:
     """Which resource a table measures: by its columns, and where they leave it open by its words."""
     names = {column.meaning.quantity for column in columns}
@@ -452,6 +461,11 @@ def resource_of(columns: Sequence[Column], rows: Sequence[Row], context: str, ti
         return "training"
     if "busbw" in names:
         return "gpu"
+    counted = _counted(columns, rows) if "iops" in names else set()
+    if counted == {"token"} and not _OF_TRAINING_ALONE.search(words):
+        return "inference"
+    if counted and counted <= {"query", "request"} and not names & {"bs", "bw", "iodepth", "rw"}:
+        return "network"
     if any(one.startswith(("host-to", "device-to")) for one in operations):
         return "gpu"
     if "delay" in names or "working_set" in names or operations & {"triad", "scale"}:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from hwdyno.formats.column import FIGURES, SIZES, Number, Unit, number_in, size_of, unit_readings
+from hwdyno.formats.cell import Number, number_in, size_of
+from hwdyno.formats.column import FIGURES, SIZES, Unit, unit_readings
 from hwdyno.formats.grid import Grid
 from hwdyno.formats.table_rows import Column, Row
 from hwdyno.printable import escaped

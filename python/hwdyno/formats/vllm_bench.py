@@ -1,15 +1,17 @@
-"""Reads what ``vllm bench serve --save-result`` writes: one JSON object a load, or a list of them.
+"""Reads what ``vllm bench serve`` prints, or writes with ``--save-result``: one JSON object a load, or a list of them.
 
 Its TTFT and E2EL count from the sent time, after its own semaphore, and its ITL is the gap between chunks.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from hwdyno import foreign
 from hwdyno.foreign import Table
 from hwdyno.formats.load_generator import Reported, latency_of, run_of
+from hwdyno.units import printed_number
 from hwdyno.words import Run, UserError
 
 NAME = "vllm-bench-serve"
@@ -17,9 +19,28 @@ _KINDS = {"ttft": "first_token_sent", "tpot": "per_token", "itl": "chunk_gap", "
 _MARKS = ('"request_throughput"', '"total_output_tokens"', '"mean_ttft_ms"')
 
 
+_PRINTED = re.compile(r"^=+ Serving Benchmark Result =+$", re.M)
+_LINE = re.compile(r"^([A-Za-z][\w .]*?)(?: \((\S+)\))?:\s+([\d.]+|inf)\s*$", re.M)
+_NAMES = {
+    "Successful requests": "completed",
+    "Failed requests": "failed",
+    "Maximum request concurrency": "max_concurrency",
+    "Max request concurrency": "max_concurrency",
+    "Request rate configured": "request_rate",
+    "Traffic request rate": "request_rate",
+    "Benchmark duration": "duration",
+    "Total generated tokens": "total_output_tokens",
+    "Request throughput": "request_throughput",
+    "Output token throughput": "output_throughput",
+}
+"""The lines that it prints, and those of SGLang's descendant of it, by their names in the JSON."""
+_COUNTS = {"completed", "failed", "max_concurrency", "total_output_tokens"}
+_TIMES = re.compile(r"(Mean|Median|P[\d.]+) (TTFT|TPOT|ITL|E2EL|E2E Latency)")
+
+
 def recognizes(text: str) -> bool:
     """Whether this looks like a result of ``vllm bench serve``."""
-    return all(mark in text for mark in _MARKS)
+    return all(mark in text for mark in _MARKS) or _PRINTED.search(text) is not None
 
 
 def read(text: str, name: str) -> Run:
@@ -29,11 +50,27 @@ def read(text: str, name: str) -> Run:
 
 def loads_of(text: str, name: str) -> list[Reported]:
     """Its loads. Raises ``UserError`` in one line."""
-    document = foreign.json_of(text, name)
+    document = _printed(text) if _PRINTED.search(text) else foreign.json_of(text, name)
     found = [_load(Table.of(one, name)) for one in (document if isinstance(document, list) else [document])]
     if not found:
         raise UserError(f"{name} has no result of vllm bench serve")
     return found
+
+
+def _printed(text: str) -> list[dict[str, Any]]:
+    """Each result that was printed, under the names of the JSON."""
+    results = []
+    for part in _PRINTED.split(text)[1:]:
+        found: dict[str, Any] = {}
+        for line, _, value in _LINE.findall(part):
+            key = _NAMES.get(line, "")
+            if match := _TIMES.fullmatch(line):
+                key = f"{match[1].lower()}_{match[2].split()[0].lower().replace('e2e', 'e2el').replace('ell', 'el')}_ms"
+            number = printed_number(value)
+            if key and number is not None:
+                found.setdefault(key, int(number) if key in _COUNTS else number)
+        results.append(found)
+    return results
 
 
 def _load(one: Table) -> Reported:

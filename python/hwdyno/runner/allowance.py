@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -29,6 +30,8 @@ class Allowance:
         self.peers_s: dict[str, list[float]] = {}
         """By kernel: how much longer than the reading beside it each reading of a peer took."""
         self.timing = timing(plan, None)
+        self.left_to_peers_s = math.inf
+        """What readings of points without any leave to their peers, of the current experiments' time."""
 
     @property
     def left_s(self) -> float | None:
@@ -62,14 +65,14 @@ class Allowance:
         left = self.left_s
         return left is not None and left < -budget.GRACE * (self.budget_s or 0.0) / 2 and bool(self.deadline)
 
-    def took(self, planned: Planned, point: PointInWork, own_s: float, peers_s: float, peers: int) -> None:
+    def took(self, planned: Planned, point: PointInWork, alone_s: float, peers_s: float, peers: int) -> None:
         """Record the time of one reading of a point, and of those of its peers."""
-        point.spent_s += own_s + peers_s
+        point.spent_s += alone_s + peers_s
         kernel = planned.experiment.kernel
-        self.taken_s[kernel] = self.taken_s.get(kernel, 0.0) + own_s
+        self.taken_s[kernel] = self.taken_s.get(kernel, 0.0) + alone_s
         self.expected_s[kernel] = self.expected_s.get(kernel, 0.0) + self._once_s(planned, point)
         if peers:
-            self.peers_s.setdefault(kernel, []).append(max(0.0, peers_s / peers - own_s))
+            self.peers_s.setdefault(kernel, []).append(max(0.0, peers_s / peers - alone_s))
 
     def _learned(self, plan: Plan) -> Plan:
         """The plan with the overhead of its peers as it was so far: a slow peer says nothing of other kernels."""
@@ -105,8 +108,12 @@ class Allowance:
         self.deadline = time.monotonic() + max(0.0, most) + grace * part
 
     def keep_up(self, points: Sequence[tuple[Planned, PointInWork]]) -> None:
-        """Shorten what is to come where no time is left for points that nothing was read of: each has a reading."""
+        """Shorten what is to come where no time is left for points that nothing was read of: each has a reading.
+
+        Where the shortest readings with their peers' still take too long, it is the peers that go without.
+        """
         unread = [(planned, point) for planned, point in points if not point.readings and not point.done]
+        self.left_to_peers_s = math.inf
         if self.deadline is None or not unread:
             return
         left = self.deadline - time.monotonic()
@@ -121,6 +128,14 @@ class Allowance:
         runtime_s = max(min(SHORTEST_S, now.runtime_s), now.runtime_s * share)
         ramp_s = min(now.ramp_s, max(0.05, now.ramp_s * share))
         self.timing = replace(now, runtime_s=runtime_s, ramp_s=ramp_s, repeats_min=1)
+        self.left_to_peers_s = left - sum(
+            self.pace(planned) * self._once_s(planned, point) for planned, point in unread
+        )
+
+    def peers_fit(self, planned: Planned, point: PointInWork) -> bool:
+        """Whether the peers of a point can be read without taking the time of points that nothing was read of."""
+        once_s = self._once_s(planned, point)
+        return self._with_overhead(planned).with_peers_s(self.plan, once_s) - once_s <= self.left_to_peers_s
 
     def needed_s(self, experiments: Sequence[Planned]) -> float:
         """Seconds for the least repeats of every point that still lacks them, those near the bends, and warm-ups."""

@@ -15,10 +15,10 @@ GRACE = 0.1
 
 
 def least_s(planned: Planned, plan: Plan) -> float:
-    """Seconds that one shortest reading of every point takes, with its peers' and the warm-up."""
+    """Seconds that one shortest reading of every point takes, with the warm-up; peers use what time is left then."""
     shortest = Timing(min(SHORTEST_S, plan.profile.runtime_s), 0.05, 1, 1)
     every = (reading_s(planned, point, shortest, plan.given) for point in (planned.points[0], *planned.points))
-    return sum(planned.with_peers_s(plan, once) for once in every)
+    return sum(every)
 
 
 def needs_s(planned: Planned, plan: Plan, chosen: Timing) -> float:

@@ -377,12 +377,12 @@ class Session:
         self.readings += 1
         point.readings.append(reading)
         point.snapshots.append((before, self.watch.snapshot()))
-        gone, own_s, paired = faults.gone(reading), time.monotonic() - begun, point.pairs_taken
-        if not self.interrupted and not gone:
+        gone, alone_s, paired = faults.gone(reading), time.monotonic() - begun, point.pairs_taken
+        if not self.interrupted and not gone and self.allowance.peers_fit(planned, point):
             for why in self.peer_readings.in_turn(planned, point, parameters):
                 self._degrade(why)
-        peers_s = time.monotonic() - begun - own_s
-        self.allowance.took(planned, point, own_s, peers_s, point.pairs_taken - paired)
+        peers_s = time.monotonic() - begun - alone_s
+        self.allowance.took(planned, point, alone_s, peers_s, point.pairs_taken - paired)
         ended_by = self.allowance.ends(point, self.plan.profile.target, self.plan.experiments)
         if gone or self.interrupted or ended_by:
             self._settle(planned, point, journal, ended_by)

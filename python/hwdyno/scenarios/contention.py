@@ -17,7 +17,8 @@ from hwdyno.words import Run, Scalar, UserError
 if TYPE_CHECKING:
     from hwdyno.experiments import Experiment
     from hwdyno.hosts import Host
-    from hwdyno.plan import Line, Plan, Planned
+    from hwdyno.listing import Line
+    from hwdyno.plan import Plan, Planned
 
 COMMAND = "together"
 LEAST_SET = 64 << 20
@@ -34,6 +35,7 @@ class ContentionScenario(Scenario):
     def points(self, write_bytes_s: float) -> list[Line]:
         """Every point with the time that its readings take."""
         from hwdyno import plan as plans
+        from hwdyno.listing import Line
         from hwdyno.runner import contention as runner
 
         plan, lines = self.plan, []
@@ -50,7 +52,7 @@ class ContentionScenario(Scenario):
                     takes_s = rounds * len(planned.points) * (runtime_s + once_s)
                 else:
                     takes_s = rounds * (runtime_s + 2 * once_s + runner.SETTLE_S)
-                lines.append(plans.Line(planned.experiment.name, point, 0.0, 0.0, takes_s, planned.declaration.axes))
+                lines.append(Line(planned.experiment.name, point, 0.0, 0.0, takes_s, planned.declaration.axes))
         return lines
 
     def measure(self, plan: Plan, bench: Bench) -> Run:

@@ -20,7 +20,7 @@ from hwdyno.words import Axis, Note, Parameters, Run, UserError
 if TYPE_CHECKING:
     from hwdyno.formats.fio_job import Job, JobFile
     from hwdyno.hosts import Host
-    from hwdyno.plan import Line
+    from hwdyno.listing import Line
     from hwdyno.runner.jobs import Work
 
 _SILENT: dict[str, list[int]] = {"operations": []}
@@ -43,7 +43,7 @@ class JobScenario(Scenario):
     def points(self, write_bytes_s: float) -> list[Line]:
         """Every job with the bytes that it writes: exactly where it ends by its size, at most where by time."""
         from hwdyno.axes import write_share
-        from hwdyno.plan import Line, written_blocks
+        from hwdyno.listing import Line, written_blocks
 
         lines = []
         for work in (work for group in self.groups for work in group):

@@ -10,7 +10,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from hwdyno import signals
-from hwdyno.plan import WRITE_BYTES_S, Line, Plan, listing
+from hwdyno.listing import Line, listing
+from hwdyno.plan import WRITE_BYTES_S, Plan
 from hwdyno.processes import end_orphans
 from hwdyno.scenarios import data_file
 from hwdyno.scenarios.preparation import Preparation, Says

@@ -14,7 +14,8 @@ from hwdyno.words import Run, UserError
 if TYPE_CHECKING:
     from hwdyno.experiments.storage_snia import SniaTest
     from hwdyno.hosts import Host
-    from hwdyno.plan import Line, Plan
+    from hwdyno.listing import Line
+    from hwdyno.plan import Plan
 
 # Axes that may differ from the specification: the place, the I/O engine, and the size.
 MAY_GIVE = {"size", "ioengine", "direct", "offset"}
@@ -38,7 +39,7 @@ class SniaScenario(Scenario):
     def points(self, write_bytes_s: float) -> list[Line]:
         """Every workload with what its rounds write at most: time decides how many there are, and how long."""
         from hwdyno.experiments.storage_snia import CELL_S, ROUNDS, matches
-        from hwdyno.plan import Line, written
+        from hwdyno.listing import Line, written
         from hwdyno.runner.snia import LONGEST_S, SHORTEST_S
         from hwdyno.statistics import SNIA_ROUNDS
 
