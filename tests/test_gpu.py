@@ -42,7 +42,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("driver")
     library = folder / "libcuda.so.1"
     subprocess.run([compiler, "-shared", "-fPIC", "-o", library, FAKE, "-ldl"], check=True)
-    for name in ("libnvidia-ml.so.1", "libnvrtc.so.13", "libcublasLt.so.13", "libcufile.so.0"):
+    for name in ("libnvidia-ml.so.1", "libnvrtc.so.13", "libcublasLt.so.13", "libcublas.so.13", "libcufile.so.0"):
         shutil.copy(library, folder / name)
     return folder
 
@@ -107,7 +107,8 @@ def test_without_its_management_library_a_gpu_is_still_found(driver: Path) -> No
 def test_without_any_driver_all_that_was_looked_for_is_named() -> None:
     found = surveyed(Path("/nonexistent"))
     assert [one["name"] for one in found["looked_for"]][1:] == [
-        "libcuda.so.1", "libnvidia-ml.so.1", "libnvrtc.so.13", "libcublasLt.so.13", "libcufile.so.0",
+        "libcuda.so.1", "libnvidia-ml.so.1", "libnvrtc.so.13", "libcublasLt.so.13", "libcublas.so.13",
+        "libcufile.so.0",
     ]  # fmt: skip
     assert found["cuda"] == [] and found["opencl"] == []
 
@@ -407,6 +408,19 @@ def test_matrix_products_are_measured_verified_and_released(driver: Path, tmp_pa
     assert left == ""
 
 
+def test_cublas_multiplies_the_same_with_one_call(driver: Path, tmp_path: Path) -> None:
+    """It has no products of 8-bit floating point, and is not short of them."""
+    words = ("--library", "cublas")
+    done, left = by_cuda(driver, tmp_path, *PRODUCTS, *words, HWDYNO_FAKE_CAPABILITY="90")
+    assert done.returncode in {0, 3}, done.stderr
+    (result,) = from_json(done.stdout).experiments
+    assert [one.parameters["precision"] for one in result.points] == ["fp16", "bf16", "tf32", "fp64", "int8"]
+    assert {one.details["library"] for one in result.points} == {"cuBLAS 12.8.4"}
+    assert {one.details["verification"] for one in result.points} == {"passed"} and left == ""
+    done, _ = by_cuda(driver, tmp_path, "--precision", "fp8", "--n", "64", *words, HWDYNO_FAKE_CAPABILITY="90")
+    assert "cuBLAS has no fp8 products; --library cublaslt has" in done.stderr
+
+
 def test_a_wrong_product_is_seen(driver: Path, tmp_path: Path) -> None:
     words = ("--precision", "fp16", "--n", "64")
     done, _ = by_cuda(driver, tmp_path, *words, HWDYNO_FAKE_CAPABILITY="90", HWDYNO_FAKE_WRONG="1")
@@ -431,11 +445,14 @@ def test_tensor_cores_without_a_precision_are_not_short_of_it(driver: Path, tmp_
         ("cublasLtMatrixLayoutCreate@2:3", "out of memory (CUBLAS_STATUS_ALLOC_FAILED)"),
         ("cublasLtMatmul@1:15", "does not support it (CUBLAS_STATUS_NOT_SUPPORTED)"),
         ("cublasLtMatmul@3:13", "the GPU failed"),
+        ("cublasCreate_v2@1:3", "cuBLAS: out of memory (CUBLAS_STATUS_ALLOC_FAILED)"),
+        ("cublasSetStream_v2@1:1", "cuBLAS: it could not be started"),
+        ("cublasGemmEx@2:13", "cuBLAS: the GPU failed"),
         ("cuMemAlloc_v2@4:2", "B of its memory: a GPU is out of memory"),
     ],
 )
 def test_what_cublas_refuses_is_one_line_and_leaves_nothing(driver: Path, tmp_path: Path, plan: str, why: str) -> None:
-    words = ("--precision", "fp16", "--n", "64")
+    words = ("--precision", "fp16", "--n", "64", "--library", "cublas" if "Lt" not in plan else "cublaslt")
     done, left = by_cuda(driver, tmp_path, *words, HWDYNO_FAKE_CAPABILITY="90", HWDYNO_FAKE_FAIL=plan)
     assert why in done.stderr, done.stderr
     assert "Traceback" not in done.stderr and left == ""

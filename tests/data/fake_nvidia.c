@@ -316,12 +316,8 @@ int cublasLtMatrixLayoutCreate(void **layout, int type, uint64_t rows, uint64_t 
     return 0;
 }
 int cublasLtMatrixLayoutDestroy(void *layout) { free(layout); made(PRODUCTS, -1); return 0; }
-int cublasLtMatmul(void *library, void *what, const void *alpha, const void *a, void *of_a, const void *b, void *of_b,
-                   const void *beta, const void *c, void *of_c, void *d, void *of_d, const void *algorithm, void *room,
-                   size_t bytes, void *stream) {
-    FAILS;
-    (void)library, (void)what, (void)alpha, (void)beta, (void)c, (void)of_c, (void)algorithm, (void)room, (void)bytes, (void)stream;
-    const struct layout *first = of_a, *second = of_b, *result = of_d;
+static void multiply(const struct layout *first, const void *a, const struct layout *second, const void *b,
+                     const struct layout *result, void *d) {
     for (uint64_t column = 0; column < result->columns; column++)
         for (uint64_t row = 0; row < result->rows; row++) {
             double sum = 0;
@@ -330,5 +326,29 @@ int cublasLtMatmul(void *library, void *what, const void *alpha, const void *a, 
             if (fact("HWDYNO_FAKE_WRONG", 0)) sum += 1;
             store(result->type, d, column * result->stride + row, sum);
         }
+}
+int cublasLtMatmul(void *library, void *what, const void *alpha, const void *a, void *of_a, const void *b, void *of_b,
+                   const void *beta, const void *c, void *of_c, void *d, void *of_d, const void *algorithm, void *room,
+                   size_t bytes, void *stream) {
+    FAILS;
+    (void)library, (void)what, (void)alpha, (void)beta, (void)c, (void)of_c, (void)algorithm, (void)room, (void)bytes, (void)stream;
+    multiply(of_a, a, of_b, b, of_d, d);
+    return 0;
+}
+
+/* libcublas: the same with one call */
+int cublasCreate_v2(void **library) { FAILS; *library = malloc(1); made(PRODUCTS, 1); return 0; }
+int cublasDestroy_v2(void *library) { free(library); made(PRODUCTS, -1); return 0; }
+int cublasGetVersion_v2(void *library, int *version) { (void)library; *version = 120804; return 0; }
+int cublasSetStream_v2(void *library, void *stream) { FAILS; (void)library; return stream ? 0 : 7; }
+int cublasGemmEx(void *library, int of_first, int of_second, int m, int n, int k, const void *alpha, const void *a, int type_a,
+                 int stride_a, const void *b, int type_b, int stride_b, const void *beta, void *c, int type_c, int stride_c,
+                 int sums, int algorithm) {
+    FAILS;
+    (void)library, (void)alpha, (void)beta;
+    if (of_first != 1 || of_second != 0 || algorithm != -1 || type_a == 28) return 15;
+    if (sums != (type_a == 1 ? 70 : type_a == 3 ? 72 : type_a == 0 ? 77 : 68)) return 7;
+    struct layout first = {type_a, k, m, stride_a}, second = {type_b, k, n, stride_b}, result = {type_c, m, n, stride_c};
+    multiply(&first, a, &second, b, &result, c);
     return 0;
 }

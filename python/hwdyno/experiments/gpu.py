@@ -97,8 +97,9 @@ MATRIX = Experiment(
     kernel="gpu_matrix",
     load="precision",
     # The first one is what every tensor core has.
-    sweep=Sweep(precision=("fp16", "bf16", "tf32", "fp64", "fp8", "int8"), n=8192),
-    base=Sweep(precision="fp16", n=8192),
+    sweep=Sweep(precision=("fp16", "bf16", "tf32", "fp64", "fp8", "int8"), n=8192, library=("cublaslt", "cublas")),
+    quick=Sweep(precision=("fp16", "bf16", "tf32", "fp64", "fp8", "int8"), n=8192, library="cublaslt"),
+    base=Sweep(precision="fp16", n=8192, library="cublaslt"),
     fixed={"on": "gpu"},
     ceilings=_CEILINGS,
     # Tensor cores without a precision are not short of it.

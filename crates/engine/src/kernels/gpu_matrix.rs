@@ -1,4 +1,4 @@
-//! How fast a GPU's tensor cores multiply matrices, through cuBLASLt.
+//! How fast a GPU's tensor cores multiply matrices, through cuBLASLt or cuBLAS.
 
 use std::ffi::c_int;
 
@@ -34,11 +34,22 @@ words! {
     }
 }
 
+words! {
+    /// What multiplies them.
+    pub enum Library {
+        /// cuBLASLt's `cublasLtMatmul`.
+        Lt = "cublaslt",
+        /// cuBLAS's `cublasGemmEx`.
+        Plain = "cublas",
+    }
+}
+
 parameters! {
     /// What `gpu_matrix` takes.
     pub struct Parameters {
         precision: Factors = choice("numbers that are multiplied"),
         n: u64 = integer("rows and columns of the matrices, a multiple of 16", "", (16, 1 << 16), 8192),
+        library: Library = choice("library that multiplies"),
         on: String = DEVICE,
         runtime: f64 = RUNTIME.default(0.3),
         interval_s: f64 = INTERVAL_S,
@@ -60,13 +71,16 @@ impl Kernel for GpuMatrix {
         Declaration::new("gpu_matrix", "products of square matrices on a GPU's tensor cores", "product");
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
-        let Parameters { precision, n, runtime, interval_s, .. } = *parameters;
+        let Parameters { precision, n, library, runtime, interval_s, .. } = *parameters;
         if n % 16 != 0 {
             return Err(Error::usage(format!("n = {n}: tensor cores need a multiple of 16")));
         }
+        if library == Library::Plain && precision == Factors::Fp8 {
+            return Err(Error::usage("cuBLAS has no fp8 products; --library cublaslt has"));
+        }
         let device = device(&parameters.on)?;
         let Device::Cuda(gpu) = &device else {
-            return Err(Error::usage("matrix products need an NVIDIA GPU by CUDA: cuBLASLt computes them"));
+            return Err(Error::usage("matrix products need an NVIDIA GPU by CUDA: cuBLAS computes them"));
         };
         let (capability, least) = (gpu.capability(), precision.least_capability());
         if !precision.is_of(capability) {
@@ -89,7 +103,11 @@ impl Kernel for GpuMatrix {
         let work = Work { precision, n, queue: &queue, factors, result, room: room(ROOM)? };
         // The context of the buffers is this thread's from here on.
         work.result.address().map_err(refused)?;
-        let product = Product::of(types, n).map_err(refused)?;
+        let product = match library {
+            Library::Lt => Product::by_lt(types, n),
+            Library::Plain => Product::by_plain(types, n),
+        }
+        .map_err(refused)?;
         let verdict = work.proved(&product).map_err(refused)?;
         let mut rng = Rng::new(3);
         for factor in &work.factors {
@@ -103,7 +121,7 @@ impl Kernel for GpuMatrix {
         let mut reading = passes.reading(&device, stream, 1);
         reading.detail("flops_s_best_launch", best);
         reading.detail("engine", "tensor");
-        reading.detail("library", format!("cuBLASLt {}", product.version()));
+        reading.detail("library", product.version());
         reading.verified(std::iter::once(verdict));
         Ok(reading)
     }

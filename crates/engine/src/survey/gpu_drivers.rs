@@ -47,9 +47,10 @@ fn toolkit_libraries() -> Vec<Value> {
     } else {
         "nvidia-fs is not loaded: it reads storage through the host's memory"
     };
-    let known: [(&[&str], &str, &str); 3] = [
+    let known: [(&[&str], &str, &str); 4] = [
         (&nvrtc::NAMES, "compiles kernels for CUDA", "not installed; pip install nvidia-cuda-nvrtc"),
         (&cublas::NAMES, "multiplies matrices on tensor cores", "not installed; pip install nvidia-cublas"),
+        (&cublas::PLAIN_NAMES, "multiplies matrices, too", "not installed; pip install nvidia-cublas"),
         (&cufile::NAMES, loads, "not installed (GPUDirect Storage)"),
     ];
     let look = |(names, does, without): (&[&str], &str, &str)| {
@@ -126,12 +127,13 @@ mod tests {
     fn every_library_is_named_found_or_not() {
         let found = look();
         let names: Vec<_> = found["looked_for"].as_array().unwrap().iter().map(|one| one["name"].clone()).collect();
-        assert_eq!(names.len(), 6, "{found}");
+        assert_eq!(names.len(), 7, "{found}");
         assert!(names[0].as_str().unwrap().starts_with("libOpenCL.so"));
         assert_eq!(&names[1..3], [nvidia::CUDA, nvidia::NVML]);
         assert!(names[3].as_str().unwrap().starts_with("libnvrtc.so"));
         assert!(names[4].as_str().unwrap().starts_with("libcublasLt.so"));
-        assert!(names[5].as_str().unwrap().starts_with("libcufile.so"));
+        assert!(names[5].as_str().unwrap().starts_with("libcublas.so"));
+        assert!(names[6].as_str().unwrap().starts_with("libcufile.so"));
         assert!(found["looked_for"].as_array().unwrap().iter().all(|one| !one["says"].as_str().unwrap().is_empty()));
     }
 }
