@@ -421,6 +421,20 @@ def test_cublas_multiplies_the_same_with_one_call(driver: Path, tmp_path: Path) 
     assert "cuBLAS has no fp8 products; --library cublaslt has" in done.stderr
 
 
+def test_an_instance_of_mig_is_named_and_has_no_ceiling_of_the_whole_memory(driver: Path, tmp_path: Path) -> None:
+    (one,) = Machine.of_survey({"gpu_drivers": surveyed(driver, HWDYNO_FAKE_MIG="1")}).gpu_drivers.cuda
+    assert one.mig is True
+    words = ("--operation", "triad", "--array", "16M", "--width", "4")
+    bounds = {}
+    for planted in ({}, {"HWDYNO_FAKE_MIG": "1"}):
+        done, left = by_cuda(driver, tmp_path, *words, **planted)
+        assert done.returncode in {0, 3} and left == "", done.stderr
+        (result,) = from_json(done.stdout).experiments
+        bounds[len(planted)] = {ceiling.metric for ceiling in result.ceilings}
+    whole, part = ([one for one in bounds[at] if one.startswith("gpu_memory/")] for at in (0, 1))
+    assert whole and not part, bounds
+
+
 def test_a_wrong_product_is_seen(driver: Path, tmp_path: Path) -> None:
     words = ("--precision", "fp16", "--n", "64")
     done, _ = by_cuda(driver, tmp_path, *words, HWDYNO_FAKE_CAPABILITY="90", HWDYNO_FAKE_WRONG="1")

@@ -200,3 +200,63 @@ def test_an_instance_of_mig_has_no_ceiling_of_the_whole_memory() -> None:
     assert of_whole - of_part == {f"gpu_memory/{stated.l2_bytes}"}
     assert why_no_ceiling(whole, "gpu") == ()
     assert "an instance of MIG has a share of it" in why_no_ceiling(part, "gpu")[0]
+
+
+MEBI = float(1 << 20)
+SIZES = {"octaves": tuple(8 << 10 << k for k in range(18)), "quick": tuple(16 << 10 << 2 * k for k in range(8))}
+
+
+def chased(seed: int, levels: tuple[tuple[float, float], ...], sizes: tuple[int, ...]) -> Run:
+    gpu = Gpu.random(seed)
+    parts = (gpu.chase(levels, sizes),)
+    return explain(Run("r", "2026-01-01T00:00:00Z", None, (gpu.machine(),), "quick", "hwdyno gpu latency", parts))
+
+
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
+@pytest.mark.parametrize("l1", [64 << 10, 128 << 10, 256 << 10], ids=["64 KiB of L1", "128 KiB of L1", "256 KiB of L1"])
+def test_the_levels_of_a_gpus_memory_are_named(sizes: tuple[int, ...], l1: int) -> None:
+    """L1 of 32 ns, 32 MiB of L2 (of which 40 are stated) of 210 ns, and memory of 480 ns: on every simulated GPU."""
+    for seed in range(40):
+        found = the(chased(seed, ((l1, 32.0), (32 * MEBI, 210.0), (1e15, 480.0)), sizes), "gpu_levels")
+        levels = found.evidence["levels"]
+        assert list(levels) == ["L1", "L2"] and found.evidence["reach_bytes"] is None, found.says
+        assert l1 / 2 <= levels["L1"]["ends_bytes"] <= 4 * l1 and levels["L1"]["latency_ns"] == pytest.approx(
+            32, rel=0.1
+        )
+        assert 8 * MEBI <= levels["L2"]["ends_bytes"] <= 128 * MEBI
+        assert levels["L2"]["latency_ns"] == pytest.approx(210, rel=0.15)
+
+
+def test_a_tlbs_reach_is_named_beyond_the_memory() -> None:
+    levels = ((128 << 10, 32.0), (32 * MEBI, 200.0), (256 * MEBI, 450.0), (1e15, 900.0))
+    sizes = tuple(8 << 10 << k for k in range(20))
+    for seed in range(40):
+        found = the(chased(seed, levels, sizes), "gpu_levels")
+        assert list(found.evidence["levels"]) == ["L1", "L2"], found.says
+        assert 128 * MEBI <= found.evidence["reach_bytes"] <= 1024 * MEBI and "past a TLB's reach" in found.says
+
+
+def test_the_sentence_of_the_levels() -> None:
+    found = the(chased(1, ((128 << 10, 32.0), (16 * MEBI, 200.0), (1e15, 500.0)), SIZES["octaves"]), "gpu_levels")
+    assert found.severity == "info"
+    assert found.says.startswith("A load on the GPU takes 32.") and "from L1 (up to about " in found.says
+    assert " from L2 (up to about " in found.says and " ns from memory." in found.says
+
+
+@pytest.mark.parametrize(
+    ("levels", "sizes"),
+    [
+        (((1e15, 400.0),), SIZES["octaves"]),  # one level
+        (((128 << 10, 32.0), (1e15, 400.0)), SIZES["octaves"][:5]),  # few points
+        (((128 << 10, 32.0), (40 * MEBI, 200.0), (1e15, 400.0)), (*SIZES["octaves"][:5], 64 << 20)),
+    ],
+    ids=["one level", "few points", "its end is not seen"],
+)
+def test_no_level_is_invented(levels: tuple[tuple[float, float], ...], sizes: tuple[int, ...]) -> None:
+    for seed in range(40):
+        assert "gpu_levels" not in rules_of(chased(seed, levels, sizes).findings)
+
+
+def test_a_last_cache_in_parts_is_named_by_what_the_driver_states() -> None:
+    found = the(chased(3, ((128 << 10, 32.0), (14 * MEBI, 200.0), (1e15, 500.0)), SIZES["octaves"]), "gpu_levels")
+    assert found.says.endswith("The driver states 40 MiB of L2; a load reaches a part of it this fast.")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hwdyno.experiments.gpu import in_parts
 from hwdyno.report import roofline
 from hwdyno.report.charts import charts_of
 from hwdyno.report.picture import Line
-from hwdyno.words import Run
+from hwdyno.words import Declaration, Run
 from test_findings_memory import SET, flops, moved, point, result, run_of
 
 
@@ -62,3 +63,15 @@ def test_stores_past_the_caches_raise_the_roof_of_the_memory() -> None:
 def test_without_levels_there_is_none() -> None:
     run = run_of(result("compute_flops", "threads", flops(116e9, "avx512")))
     assert roofline.drawn(run) is None
+
+
+@pytest.mark.parametrize(
+    ("intensity", "precision", "near"),
+    [(0.3, "single", "0.25"), (0.0625, "single", "0.125"), (0.03, "double", "0.0625"), (16.55, "half", "16.5")],
+)
+def test_parts_of_an_operation_are_refused_before_anything_is_measured(
+    intensity: float, precision: str, near: str
+) -> None:
+    why = in_parts(Declaration(), {"intensity": intensity, "precision": precision})
+    assert why is not None and why.endswith(f"the nearest is {near}")
+    assert in_parts(Declaration(), {"intensity": float(near), "precision": precision}) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,6 +14,19 @@ from hwdyno.words import ExperimentResult, Measurement, Parameters
 from made_experiment import made_experiment
 
 NOISE = 0.01
+
+
+def _hits(size: float) -> float:
+    """The share of loads that hit a cache of random replacement, on a ring of so many times its size.
+
+    A line stays for the misses of one turn with the chance exp(-size × share of misses), and that is the share of hits.
+    """
+    hits = 1.0 if size <= 1 else 0.0
+    for _ in range(100 if size > 1 else 0):
+        hits = math.exp(-size * (1 - hits))
+    return hits
+
+
 USABLE = 0.87
 """Of a link's rate, after the headers of its packets."""
 PROCESSORS = 8
@@ -112,6 +126,19 @@ class Gpu:
         point = self._point(share * MEMORY_BYTES_S, "bytes/s", operation="triad", array=256 << 20)
         fixed: Parameters = {"on": "gpu", "precision": "single"}
         return made_experiment("gpu.bandwidth", "gpu", "?", "operation", "gpu_bandwidth", (point,), fixed=fixed)
+
+    def chase(self, levels: tuple[tuple[float, float], ...], sizes: tuple[int, ...]) -> ExperimentResult:
+        """A pointer chase: each level's size and latency, the last one's without an end."""
+        points = []
+        for size in sizes:
+            ns, missed = 0.0, 1.0
+            for end, latency in levels:
+                hits = _hits(size / end)
+                ns, missed = ns + missed * hits * latency, missed * (1 - hits)
+            points.append(self._point(1e9 / ns, "operations/s", working_set=size))
+        return made_experiment(
+            "gpu.latency", "gpu", "?", "working_set", "gpu_latency", tuple(points), fixed={"on": "gpu"}
+        )
 
     def copies(self) -> ExperimentResult:
         """Copies by way, memory and block."""

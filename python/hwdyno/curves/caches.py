@@ -34,8 +34,11 @@ def settled_ns(latency: Latency) -> float:
     return max(latency.p50 - 1, min(latency.mean, latency.p50 + 1))
 
 
-def edges_of(sizes: Sequence[float], latencies_ns: Sequence[float]) -> tuple[Edge, ...]:
-    """The edges of a chase by working set: peaks of the derivative of the median-filtered log latency."""
+def edges_of(sizes: Sequence[float], latencies_ns: Sequence[float], prominence: float = PROMINENCE) -> tuple[Edge, ...]:
+    """The edges of a chase by working set: peaks of the derivative of the median-filtered log latency.
+
+    ``prominence`` is that of a peak, in the logarithm an octave.
+    """
     pairs = sorted((size, latency) for size, latency in zip(sizes, latencies_ns, strict=True) if size > 0 < latency)
     if len(pairs) < LEAST_POINTS:
         return ()
@@ -44,7 +47,7 @@ def edges_of(sizes: Sequence[float], latencies_ns: Sequence[float]) -> tuple[Edg
     places = [math.log2(size) for size, _ in pairs]
     heights = _median([math.log(latency) for _, latency in pairs])
     slopes = [_slope(places, heights, at) for at in range(len(places))]
-    peaks, _ = find_peaks([0.0, *slopes, 0.0], prominence=PROMINENCE, plateau_size=(None, None))
+    peaks, _ = find_peaks([0.0, *slopes, 0.0], prominence=prominence, plateau_size=(None, None))
     tops = [int(peak) - 1 for peak in peaks]
     found = []
     for at in tops:

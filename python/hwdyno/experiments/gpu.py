@@ -109,6 +109,21 @@ MATRIX = Experiment(
     default=False,
 )
 
+_BYTES = {"single": 4, "double": 8, "half": 2, "bfloat16": 2, "int32": 4, "int8": 1}
+
+
+def in_parts(kernel: Declaration, point: Parameters) -> str | None:
+    """An intensity that would take a part of an operation on each element, which is read and written."""
+    intensity, each = point.get("intensity"), _BYTES.get(str(point.get("precision")))
+    if not isinstance(intensity, int | float) or each is None:
+        return None
+    operations = intensity * 2 * each
+    if operations >= 1 and operations == int(operations):
+        return None
+    near = max(1, round(operations)) / (2 * each)
+    return f"intensity {intensity:g}: an element of {2 * each} B takes whole operations; the nearest is {near:g}"
+
+
 ROOFLINE = Experiment(
     name="gpu.roofline",
     asks="GPU roofline by arithmetic intensity",
@@ -121,6 +136,7 @@ ROOFLINE = Experiment(
     ceilings=_CEILINGS,
     needs=("instructions", "gpu"),
     setup_s=_COMPILE_S,
+    check=in_parts,
 )
 
 LAUNCH = Experiment(
@@ -142,7 +158,8 @@ LATENCY = Experiment(
     load="working_set",
     metric="latency",
     sweep=Sweep(working_set=powers(8 << 10, 1 << 30)),
-    quick=Sweep(working_set=(16 << 10, 1 << 20, 16 << 20, 256 << 20)),
+    # Enough of them to see where a level ends.
+    quick=Sweep(working_set=tuple(16 << 10 << 2 * k for k in range(8))),
     base=Sweep(working_set="256MiB"),
     fixed={"on": "gpu"},
     needs=("instructions", "gpu"),

@@ -22,26 +22,29 @@ pub fn survey(survey: &Survey) -> Option<Value> {
 
 fn look() -> Value {
     // Most machines have none of the libraries: they are asked nothing, and no process is made.
-    let loader = opencl::LIBRARIES.iter().find(|name| is_there(name)).copied();
+    let loader = Loader::look();
     let mut found = json!({"looked_for": [], "opencl": [], "cuda": []});
     let mut libraries = vec![];
-    match loader {
-        Some(name) => query_driver(&mut found, &mut libraries, name, "opencl", || Ok((opencl_devices()?, None))),
+    match opencl::LIBRARIES.iter().find(|name| loader.finds(name)) {
+        Some(name) => {
+            query_driver(&mut found, &mut libraries, name, ("opencl", false), || Ok((opencl_devices()?, None)));
+        }
         None => libraries.push(library(opencl::LIBRARIES[0], false, "not installed")),
     }
-    if is_there(nvidia::CUDA) {
-        query_driver(&mut found, &mut libraries, nvidia::CUDA, "cuda", nvidia::gpus);
+    let has_nvml = loader.finds(nvidia::NVML);
+    if loader.finds(nvidia::CUDA) {
+        query_driver(&mut found, &mut libraries, nvidia::CUDA, ("cuda", has_nvml), nvidia::gpus);
     } else {
         libraries.push(library(nvidia::CUDA, false, "not installed"));
-        libraries.push(library(nvidia::NVML, is_there(nvidia::NVML), "not asked without the driver's interface"));
+        libraries.push(library(nvidia::NVML, has_nvml, "not asked without the driver's interface"));
     }
-    libraries.extend(toolkit_libraries());
+    libraries.extend(toolkit_libraries(&loader));
     found["looked_for"] = json!(libraries);
     found
 }
 
 /// NVIDIA's libraries beside the driver: by its files' names, what each does, and what to do where it is missing.
-fn toolkit_libraries() -> Vec<Value> {
+fn toolkit_libraries(loader: &Loader) -> Vec<Value> {
     let loads = if cufile::has_module() {
         "reads storage to a GPU's memory directly (nvidia-fs is loaded)"
     } else {
@@ -55,7 +58,7 @@ fn toolkit_libraries() -> Vec<Value> {
     ];
     let look = |(names, does, without): (&[&str], &str, &str)| {
         let candidates = candidates(names);
-        let here = candidates.iter().find(|path| path.is_absolute() || is_there(&path.to_string_lossy()));
+        let here = candidates.iter().find(|path| path.is_absolute() || loader.finds(&path.to_string_lossy()));
         let name = here.or(candidates.first()).and_then(|path| path.file_name()).unwrap_or_default();
         library(&name.to_string_lossy(), here.is_some(), if here.is_some() { does } else { without })
     };
@@ -66,16 +69,29 @@ fn library(name: &str, found: bool, says: &str) -> Value {
     json!({"name": name, "found": found, "says": says})
 }
 
-/// Whether the loader finds a file of this name, in its folders alone: nothing of it runs in this process.
-fn is_there(name: &str) -> bool {
-    let searched = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
-    let folders = searched.split(':').filter(|folder| !folder.is_empty());
-    if folders.chain(FOLDERS).any(|folder| std::path::Path::new(folder).join(name).exists()) {
-        return true;
+/// What the loader finds, in its folders alone: nothing of a library runs in this process.
+struct Loader {
+    searched: String,
+    /// Its cache: paths, whose ends are the names, each with a zero after it.
+    cache: Vec<u8>,
+}
+
+impl Loader {
+    fn look() -> Self {
+        let searched = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
+        Self { searched, cache: std::fs::read("/etc/ld.so.cache").unwrap_or_default() }
     }
-    std::fs::read("/etc/ld.so.cache").is_ok_and(|cache| {
-        cache.windows(name.len() + 1).any(|at| at.starts_with(name.as_bytes()) && at[name.len()] == 0)
-    })
+
+    fn finds(&self, name: &str) -> bool {
+        let folders = self.searched.split(':').filter(|folder| !folder.is_empty()).chain(FOLDERS);
+        self.cache.split(|&byte| byte == 0).any(|text| is_of(text, name.as_bytes()))
+            || folders.into_iter().any(|folder| std::path::Path::new(folder).join(name).exists())
+    }
+}
+
+/// Whether a text is a name, or a path that ends with it.
+fn is_of(text: &[u8], name: &[u8]) -> bool {
+    text.strip_suffix(name).is_some_and(|folder| folder.is_empty() || folder.ends_with(b"/"))
 }
 
 /// Where libraries lie that the loader's cache need not list.
@@ -83,7 +99,14 @@ const FOLDERS: [&str; 4] = ["/usr/lib", "/usr/lib64", "/lib", "/usr/lib/wsl/lib"
 
 type Answer = Result<(Vec<Value>, Option<String>), String>;
 
-fn query_driver(found: &mut Value, libraries: &mut Vec<Value>, name: &str, key: &str, query: fn() -> Answer) {
+/// ``key`` is where its devices stand, with whether NVML is there, which is asked beside CUDA.
+fn query_driver(
+    found: &mut Value,
+    libraries: &mut Vec<Value>,
+    name: &str,
+    (key, has_nvml): (&str, bool),
+    query: fn() -> Answer,
+) {
     let answer = apart::answer_of(LIMIT, || match query() {
         Ok((devices, without)) => json!({"devices": devices, "without": without}).to_string(),
         Err(why) => json!({ "why": why }).to_string(),
@@ -100,10 +123,9 @@ fn query_driver(found: &mut Value, libraries: &mut Vec<Value>, name: &str, key: 
     libraries.push(library(name, true, why.unwrap_or(&count)));
     if key == "cuda" {
         let without = answer.get("without").and_then(Value::as_str);
-        let is_found = is_there(nvidia::NVML);
         let says = if why.is_some() { "not asked without the driver's interface" } else { "answers" };
-        let says = without.unwrap_or(if is_found { says } else { "not installed" });
-        libraries.push(library(nvidia::NVML, is_found, says));
+        let says = without.unwrap_or(if has_nvml { says } else { "not installed" });
+        libraries.push(library(nvidia::NVML, has_nvml, says));
     }
     found[key] = json!(devices);
 }
@@ -121,6 +143,14 @@ mod tests {
         let recorded =
             Survey { tree: super::super::tree::Tree::of_record(""), unknown: super::super::scan::Unknown::default() };
         assert!(survey(&recorded).is_none());
+    }
+
+    #[test]
+    fn the_loaders_cache_lists_whole_names() {
+        let loader =
+            Loader { searched: String::new(), cache: b"\x01\0/opt/libhwdyno-made.so.1\0libhwdyno.so.2\0".to_vec() };
+        assert!(loader.finds("libhwdyno.so.2") && loader.finds("libhwdyno-made.so.1"));
+        assert!(!loader.finds("libhwdyno.so") && !loader.finds("hwdyno-made.so.1"), "{:?}", loader.cache);
     }
 
     #[test]
