@@ -260,3 +260,40 @@ def test_no_level_is_invented(levels: tuple[tuple[float, float], ...], sizes: tu
 def test_a_last_cache_in_parts_is_named_by_what_the_driver_states() -> None:
     found = the(chased(3, ((128 << 10, 32.0), (14 * MEBI, 200.0), (1e15, 500.0)), SIZES["octaves"]), "gpu_levels")
     assert found.says.endswith("The driver states 40 MiB of L2; a load reaches a part of it this fast.")
+
+
+ARRAYS = tuple(16 << 10 << k for k in range(15))
+SMALL = {"gpu_fits_cache", "gpu_launch_bound"}
+
+
+def by_array(seed: int, **planted: Any) -> Run:
+    gpu = Gpu.random(seed)
+    parts = (gpu.arrays(ARRAYS, **planted),)
+    return explain(Run("r", "2026-01-01T00:00:00Z", None, (gpu.machine(),), "quick", "hwdyno gpu bandwidth", parts))
+
+
+def test_a_bandwidth_above_the_memorys_is_that_of_l2() -> None:
+    """A triad of 24 MiB fits 40 MiB of L2, which is 2.5 times as fast as the memory."""
+    for seed in range(40):
+        run = by_array(seed, cache=(40 * MEBI, 2.5))
+        assert rules_of(run.findings) & SMALL == {"gpu_fits_cache"}, seed
+        found = the(run, "gpu_fits_cache")
+        assert (
+            found.evidence["ratio"] == pytest.approx(0.92 * 2.5, rel=0.03) and "It fits the 40 MiB of L2" in found.says
+        )
+
+
+def test_passes_that_take_the_same_time_are_bound_by_their_start() -> None:
+    """A start of 8 us is 12 MB of the memory's time: a pass over half of it takes hardly longer than the smallest."""
+    for seed in range(40):
+        run = by_array(seed, start_s=8e-6)
+        assert rules_of(run.findings) & SMALL == {"gpu_launch_bound"}, seed
+        found = the(run, "gpu_launch_bound")
+        assert 1.5e6 <= found.evidence["bytes"] <= 12.6e6, found.says
+        assert found.evidence["pass_ns"] == pytest.approx(8000, rel=0.05)
+
+
+@pytest.mark.parametrize("planted", [{}, {"cache": (40 * MEBI, 1.1)}], ids=["no cache", "a cache hardly faster"])
+def test_a_bandwidth_of_the_memory_alone_is_explained_by_nothing_else(planted: dict[str, Any]) -> None:
+    for seed in range(40):
+        assert not rules_of(by_array(seed, **planted).findings) & SMALL, seed

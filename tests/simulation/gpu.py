@@ -9,6 +9,7 @@ from typing import Any
 
 from hwdyno.ceilings.links import pcie
 from hwdyno.machine import Cpu, CudaDevice, GpuDrivers, Machine
+from hwdyno.resources import ceilings_of
 from hwdyno.statistics import interval
 from hwdyno.words import ExperimentResult, Measurement, Parameters
 from made_experiment import made_experiment
@@ -126,6 +127,19 @@ class Gpu:
         point = self._point(share * MEMORY_BYTES_S, "bytes/s", operation="triad", array=256 << 20)
         fixed: Parameters = {"on": "gpu", "precision": "single"}
         return made_experiment("gpu.bandwidth", "gpu", "?", "operation", "gpu_bandwidth", (point,), fixed=fixed)
+
+    def arrays(
+        self, sizes: tuple[int, ...], cache: tuple[float, float] = (0.0, 1.0), start_s: float = 0.0
+    ) -> ExperimentResult:
+        """A triad by array: a cache of so many bytes is so many times as fast as the memory; a pass has a start."""
+        points = []
+        for array in sizes:
+            size = 3 * array
+            rate = 0.92 * MEMORY_BYTES_S * (cache[1] if size <= cache[0] else 1.0)
+            points.append(self._point(size / (size / rate + start_s), "bytes/s", operation="triad", array=array))
+        fixed: Parameters = {"on": "gpu", "precision": "single"}
+        made = made_experiment("gpu.bandwidth", "gpu", "?", "array", "gpu_bandwidth", tuple(points), fixed=fixed)
+        return replace(made, ceilings=ceilings_of(self.machine(), "gpu"))
 
     def chase(self, levels: tuple[tuple[float, float], ...], sizes: tuple[int, ...]) -> ExperimentResult:
         """A pointer chase: each level's size and latency, the last one's without an end."""

@@ -39,7 +39,7 @@ _TENSOR = {
     "tensor_int8": "INT8",
 }
 _TENSOR_COLUMN = {"bf16": "fp16"}
-_ARRAYS = {"copy": 2, "mul": 2, "dot": 2, "add": 3, "triad": 3}
+ARRAYS = {"copy": 2, "mul": 2, "dot": 2, "add": 3, "triad": 3}
 _READ_AND_WRITTEN = 2
 _ON_VECTORS = "the vector units"
 
@@ -110,7 +110,7 @@ def applies(metric: str, parameters: Mapping[str, Any]) -> bool:
         if engine == "tensor":
             return "n" in parameters and _TENSOR_COLUMN.get(str(given), given) == precision
         return given == precision and (INTENSITY in parameters or "array" not in parameters)
-    arrays = _READ_AND_WRITTEN if INTENSITY in parameters else _ARRAYS.get(str(parameters.get("operation")), 0)
+    arrays = _READ_AND_WRITTEN if INTENSITY in parameters else ARRAYS.get(str(parameters.get("operation")), 0)
     beyond = BEYOND_CACHE * float(metric.removeprefix(MEMORY))
     return arrays * number_at(parameters, "array") >= max(beyond, 1)
 
