@@ -60,11 +60,11 @@ def gpu_launch_bound(case: Case) -> Verdict | None:
         for _, _, point, _ in case.run.points_of("gpu_launch")
         if point.validity != "invalid" and point.throughput.value > 0
     ]
-    beside = f" A launch alone takes {format_ns(min(launches))}." if launches else ""
+    launch = f" A launch alone takes {format_ns(min(launches))}." if launches else ""
     return Verdict(
         "info",
         f"Passes up to {format_size(size)} are bound by their start: the {operation} of {format_size(small)} takes "
-        f"{format_ns(small_ns)}, that of {format_size(size)} {format_ns(large_ns)}.{beside}",
+        f"{format_ns(small_ns)}, that of {format_size(size)} {format_ns(large_ns)}.{launch}",
         {"operation": operation, "bytes": size, "pass_ns": small_ns, "launch_ns": min(launches, default=None)},
         "Give a kernel more work, or put several into one launch (a graph); larger arrays show the memory: "
         + case.command(array="256M"),
