@@ -12,6 +12,7 @@ import test_training_findings as training
 from hwdyno.axes import with_field_axes
 from hwdyno.ceilings.gpu import applies as bounds_gpu
 from hwdyno.ceilings.inference import CACHED_IMAGES, applies_to_load, of_images, raw_of
+from hwdyno.ceilings.links import pcie
 from hwdyno.ceilings.named import link_rate
 from hwdyno.curves import _tight
 from hwdyno.curves.knee import Knee
@@ -25,7 +26,9 @@ from hwdyno.findings.gpu import gpu_one_way
 from hwdyno.findings.inference import break_even, loads_of
 from hwdyno.findings.kv_cache import kv_no_room, kv_too_few
 from hwdyno.findings.laws import physical_ceiling
+from hwdyno.findings.memory import huge_pages
 from hwdyno.findings.open_loop import rate_not_reached, users_wait
+from hwdyno.findings.repeats import two_modes
 from hwdyno.findings.rule import Case
 from hwdyno.findings.serving import serving_client_bound
 from hwdyno.findings.training_loaders import loaders_compared
@@ -363,3 +366,70 @@ def test_one_cell_is_as_certain_as_its_own_interval_and_two_are_less() -> None:
     first, second = found(3)
     assert first.sure == second.sure == ratio_interval(rounds["loaded"], rounds["alone"], 0.975)
     assert first.sure.low < first.kept.low  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("name", "generation", "lanes"),
+    [
+        ("PCIe 3 x4", 3, 4),
+        ("PCIe 4.0 x16", 4, 16),
+        ("PCIe Gen5 x8", 5, 8),
+        ("PCI Express 3.0 x1", 3, 1),
+        ("x8 PCIe 4.0", 4, 8),
+        ("PCIe x4 Gen 3", 3, 4),
+        ("M.2 PCIe 4.0 x4 NVMe", 4, 4),
+    ],
+)
+def test_generation_and_lanes_stand_in_any_order(name: str, generation: int, lanes: int) -> None:
+    rate = link_rate(name)
+    assert rate is not None and rate.bytes_s == pytest.approx(pcie(generation, lanes).bytes_s)
+
+
+def test_two_levels_are_said_as_they_were_noted() -> None:
+    text = "two levels were seen, 1.0 and 2.0 GB/s"
+    point = replace(base(), parameters={"rw": "randread", "bs": 4096}, notes=(Note("two_modes", text),))
+    result = with_field_axes(ExperimentResult("storage.rate", "storage", "?", "rate", "storage_blocks", (point,)))
+    found = two_modes(case_of(result))
+    assert found is not None and found.says.startswith("Two levels were seen, 1.0 and 2.0 GB/s (")
+    assert found.evidence == {"note": text}
+    assert two_modes(case_of(replace(result, points=(replace(point, notes=()),)))) is None
+
+
+@pytest.mark.parametrize("noted", [True, False])
+def test_a_rate_is_missed_where_the_measurement_noted_it(noted: bool) -> None:
+    notes = (Note("rate_not_reached", "70% was reached"),) if noted else ()
+    point = replace(base(), parameters={"rw": "randread", "bs": 4096, "rate": 1e4}, operations=10**6,
+                    rate=Value(7e3, "operations/s"), notes=notes)  # fmt: skip
+    result = with_field_axes(ExperimentResult("storage.rate", "storage", "?", "rate", "storage_blocks", (point,)))
+    assert (rate_not_reached(case_of(result)) is not None) == noted
+    closed = replace(point, parameters={"rw": "randread", "bs": 4096})
+    assert rate_not_reached(case_of(replace(result, points=(closed,)))) is None
+
+
+@pytest.mark.parametrize(
+    ("restore", "says", "more"),
+    [
+        ({64: 0.01, 256: 0.02}, "at all 2 measured sizes, from 64 tokens on", "16,64"),
+        ({64: 0.5, 256: 0.9}, "is slower than computing it again, up to 256 tokens", "256,512"),
+        ({64: 0.2, 256: 0.25}, "beats computing it again from", "256,512"),
+        ({4: 0.001, 256: 0.02}, "from 4 tokens on", "2,4"),
+        ({64: 5.0, 1500: 9.0}, "up to 1,500 tokens", "1500,2000"),
+    ],
+)
+def test_a_restore_is_advised_where_the_answer_lies(restore: dict[int, float], says: str, more: str) -> None:
+    """Smaller prompts where it wins at all, larger ones where it wins at none, up to what the model takes."""
+    found = inference.explained(inference.contexts({one: one / 640 for one in restore}, restore))["kv_restore"][0]
+    assert says in found.says and f"--tokens {more}" in found.advice
+
+
+def test_huge_pages_are_said_in_the_figures_unit() -> None:
+    """A bandwidth has a latency of its accesses, too, and stays a bandwidth."""
+    points = [
+        replace(base(), parameters={"pages": pages, "operation": "read", "threads": 1, "working_set": 1 << 30},
+                throughput=Value(rate, "bytes/s", 0.99 * rate, 1.01 * rate))
+        for pages, rate in (("4k", 8e9), ("2m", 12e9))
+    ]  # fmt: skip
+    result = made_experiment("memory.pages", "memory", "?", "pages", "memory_bandwidth", tuple(points), fixed={})
+    found = huge_pages(case_of(result))
+    assert found is not None and "8,000 MB/s ±1.0% on 4 KiB pages, 12.0 GB/s ±1.0% on 2 MiB pages" in found.says
+    assert found.evidence["gain"] == pytest.approx(0.5)

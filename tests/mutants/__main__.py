@@ -18,7 +18,7 @@ from contextlib import suppress
 
 from mutants import resident
 from mutants.changes import Change, changes, files, thresholds
-from mutants.covered import SCRATCH, Covered, kept, record
+from mutants.covered import SCRATCH, Covered, kept, left_out, record
 from mutants.equal import why_equal
 from mutants.trial import killed, warm
 
@@ -123,6 +123,8 @@ def _outcomes(chosen: Sequence[Change], jobs: int, budget_s: float) -> dict[int,
         _, child = _apart(lambda report: record(jobs))
         if os.waitpid(child, 0)[1]:
             raise SystemExit("the tests could not be recorded")
+        for name in left_out():
+            print(f"left out, as it fails without any change: {name}", flush=True)
         pipe, child = _apart(lambda report: resident.run(chosen, jobs, budget_s, report))
         for number, word in _words(pipe):
             if word == "elsewhere":

@@ -32,6 +32,8 @@ _PCIE = re.compile(
     rf"pci(?:-?e| ?express)\s*(?:gen(?:eration)?\s*)?v?([1-6])(?:\.\d)?(?:{_WIDTH})?|gen "
     rf"?([1-6])\s*[x×]\s*(\d{{1,2}})|pci-?e\s*[x×](\d{{1,2}})"
 )
+_GENERATION, _LANES = re.compile(r"\bgen(?:eration)? ?([1-6])\b"), re.compile(r"\b[x×] ?(\d{1,2})\b")
+"""Where they do not follow the name: ``x8 PCIe 4.0``, ``PCIe x4 Gen 3``."""
 _SATA = re.compile(
     r"\bsata(?:\s*(?:rev(?:ision)?\.?\s*)?(iii|ii|i|[123])(?:\.\d)?\b)?(?:[^\d]{0,12}(1\.5|3|6)(?:\.0)?\s*g)?"
 )
@@ -122,12 +124,13 @@ def _pcie_of(words: str, text: str, most: bool) -> Rate | None:
     match = _PCIE.search(words)
     if match is None:
         return None
-    generation = int(match[1] or match[5] or 0)
-    lanes = int(match[2] or match[3] or match[4] or match[6] or match[7] or 0)
+    apart = [found[1] if (found := one.search(words)) else 0 for one in (_GENERATION, _LANES)]
+    generation = int(match[1] or match[5] or apart[0])
+    lanes = int(match[2] or match[3] or match[4] or match[6] or match[7] or apart[1])
     if generation not in PCIE_GT_S or not 1 <= lanes <= 32:
         if most:
             return None
-        what = "lanes" if generation in PCIE_GT_S else "a generation"
+        what = "lanes" if generation in PCIE_GT_S else "generation"
         raise UserError(
             f"the link '{text}' has no {what}; write 'PCIe {generation or 4} x4' or 'PCIe {generation or 4} x16'"
         )
