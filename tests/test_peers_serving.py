@@ -87,6 +87,34 @@ def test_without_a_tokenizer_none_asks_a_registry(tool: str, monkeypatch: pytest
     assert "HWDYNO_TOKENIZER" in (peers.find(tool).unsupported(KERNEL, POINT) or "")
 
 
+@pytest.mark.parametrize(
+    ("load", "profile"), [({}, "kind=concurrent,streams=4"), ({"rate": 3.5}, "kind=poisson,rate=3.5")]
+)
+def test_guidellm_is_run_as_its_version_wants(
+    load: dict[str, float], profile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Since 0.7 each option is a kind with its values; 0.8.1 was run so on a server of known delays."""
+    program = tmp_path / "guidellm"
+    program.write_text(
+        "#!/bin/sh\n"
+        '[ "$1" = --version ] && echo "guidellm version: 0.8.1" && exit 0\n'
+        f"printf '%s\\n' \"$@\" > {tmp_path}/arguments\n"
+        'for one in "$@"; do case $one in kind=json,path=*) place=${one#kind=json,path=};; esac; done\n'
+        f'cp {SEEDS}/guidellm/benchmarks.json "$place"\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("HWDYNO_GUIDELLM", str(program))
+    monkeypatch.setenv("HWDYNO_TOKENIZER", "/models/made")
+    monkeypatch.chdir(tmp_path)
+    assert peers.find("guidellm").run(KERNEL, {**POINT, **load, "endpoint": "completions"}).operations == 40
+    assert (tmp_path / "arguments").read_text().splitlines()[:-4] == [
+        "run", "--backend", "kind=openai_http,target=http://127.0.0.1:8000,request_format=/v1/completions,"
+        "validate_backend=false", "--profile", profile, "--constraint", "kind=max_duration,seconds=2",
+        "--tokenizer", "kind=hf_auto,model=/models/made",
+        "--data", "kind=synthetic_text,prompt_tokens=128,output_tokens=32", "--seed",
+    ]  # fmt: skip
+
+
 def test_aiperf_takes_the_servers_count_of_tokens() -> None:
     """Its own is of the text by another tokenizer: 64 instead of 16 tokens, measured with one of single bytes."""
     assert "--use-server-token-count" in peers.find("aiperf").command(KERNEL, POINT)
