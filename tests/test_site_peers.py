@@ -161,7 +161,7 @@ def test_a_host_that_is_lost_while_the_peer_runs_is_named_and_the_run_goes_on(tm
     run = measured(on, tmp_path)
     assert time.monotonic() - began < 20 and versions == "fio-3.33"
     assert any(why.startswith("host b was lost; the others continued: ") for why in run.degraded)
-    assert any(why.startswith("fio beside storage.iodepth: host b: ") for why in run.degraded)
+    assert any(why.startswith("fio beside storage.iodepth: host b: ") for why in run.degraded), run.degraded
     assert len(run.experiments[0].points) == 2 and set(on.lost) == {"b"}
 
 

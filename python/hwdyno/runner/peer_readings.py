@@ -35,11 +35,15 @@ class PeerReadings:
         """Peers that are left out from here on."""
 
     def fit(self, planned: Planned, parameters: Mapping[str, Any]) -> list[Peer]:
-        """The peers that can measure a point with these parameters."""
+        """The peers that measure a point with these parameters: those that can, in a part of the run's time."""
+        kernel = planned.experiment.kernel
+        able = self._able(planned, parameters)
+        return [peer for peer in able if _takes_s(peer, kernel, parameters) <= self.longest_s]
+
+    def _able(self, planned: Planned, parameters: Mapping[str, Any]) -> list[Peer]:
         kernel = planned.experiment.kernel
         known = [peer for peer in self.peers if kernel in peer.kernels and peer.name in planned.experiment.peers]
-        able = [peer for peer in known if peer.unsupported(kernel, dict(parameters)) is None]
-        return [peer for peer in able if _takes_s(peer, kernel, parameters) <= self.longest_s]
+        return [peer for peer in known if peer.unsupported(kernel, dict(parameters)) is None]
 
     def counted(self, planned: Planned) -> Planned:
         """An experiment with the number of its peers' readings beside each of its own."""
@@ -49,10 +53,9 @@ class PeerReadings:
     def left_out(self, experiments: Sequence[Planned]) -> Iterator[str]:
         """A sentence on each peer that takes too much of the budget at some point."""
         longest: dict[str, float] = {}
-        every = PeerReadings(self.peers, self.site)
         for one in experiments:
             for parameters in ({**one.fixed, **point} for point in one.points):
-                for peer in every.fit(one, parameters):
+                for peer in self._able(one, parameters):
                     takes_s = _takes_s(peer, one.experiment.kernel, parameters)
                     longest[peer.name] = max(takes_s, longest.get(peer.name, 0.0))
         for name, takes_s in longest.items():
