@@ -14,19 +14,23 @@ from simulation.host import SimulatedHost
 from test_runner import QUIET, Memory, Slow, planned
 
 
+class Made:
+    """A peer of the storage kernel that measures any point of it."""
+
+    name, kernels = "fio", frozenset({"storage_blocks"})
+
+    def version(self) -> str:
+        return "3.42"
+
+    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+        return None
+
+    def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
+        return [self.name, f"--iodepth={parameters.get('iodepth')}"]
+
+
 def test_a_peer_runs_in_turn_and_its_ratio_comes_from_pairs(tmp_path: Path) -> None:
-    class Half:
-        name, kernels = "fio", frozenset({"storage_blocks"})
-
-        def version(self) -> str:
-            return "3.42"
-
-        def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
-            return None
-
-        def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
-            return ["fio", f"--iodepth={parameters['iodepth']}"]
-
+    class Half(Made):
         def run(self, kernel: str, parameters: Mapping[str, Any]) -> Any:
             rate = QUIET.operations_per_s("randread", 100, 4096, parameters["iodepth"]) / 2
             return SimpleNamespace(
@@ -57,18 +61,7 @@ def test_a_peer_that_fails_is_asked_no_more_and_costs_nothing_else(
 ) -> None:
     calls = []
 
-    class Dead:
-        name, kernels = "fio", frozenset({"storage_blocks"})
-
-        def version(self) -> str:
-            return "3.42"
-
-        def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
-            return None
-
-        def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
-            return ["fio"]
-
+    class Dead(Made):
         def run(self, kernel: str, parameters: Mapping[str, Any]) -> Any:
             calls.append(parameters)
             raise error
@@ -82,7 +75,7 @@ def test_a_peer_that_fails_is_asked_no_more_and_costs_nothing_else(
     assert run.experiments[0].peers == ()
 
 
-class Lengthy:
+class Lengthy(Made):
     """A peer of the memory kernel whose readings take their time by the machine's clock, and say so or do not."""
 
     name, kernels = "stream", frozenset({"memory_bandwidth"})
@@ -90,14 +83,8 @@ class Lengthy:
     def __init__(self, host: Slow, seconds: float) -> None:
         self.host, self.seconds, self.runs = host, seconds, 0
 
-    def version(self) -> str:
-        return "5.10"
-
     def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         return None if parameters.get("operation") == "triad" else "only its triad"
-
-    def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
-        return ["stream"]
 
     def run(self, kernel: str, parameters: Mapping[str, Any]) -> Any:
         self.host.clock_s += self.seconds
