@@ -16,6 +16,7 @@ from hwdyno.findings import summary
 from hypothesis import settings
 from real_cluster import IS_HERE
 from style import faults_of
+from verdicts import caught, expected, line_of
 
 # A shell without job control starts its background jobs with SIGINT ignored, nohup with SIGHUP, and the programs that
 # tests interrupt would inherit that.
@@ -94,3 +95,16 @@ def plain_findings(
             if why:
                 wrong[line] = (why,)
     assert not wrong
+
+
+@pytest.fixture(autouse=True)
+def verdicts_written_out(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fails a test whose rules no longer find, in every word and figure, what is written out for it."""
+    lines = expected().get(request.node.nodeid)
+    if lines is None:
+        yield
+        return
+    with caught(monkeypatch) as made:
+        yield
+    found = {line_of(one) for one in made}
+    assert not [line for line in lines if line not in found], "PYTHONPATH=tests:python python -m verdicts --write"
