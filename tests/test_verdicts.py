@@ -1,4 +1,4 @@
-"""The Verdicts that are written out are of tests that exist, one of a kind, and any changed figure shows."""
+"""What is written out is of tests that exist, one of a kind, and any changed figure shows."""
 
 from __future__ import annotations
 
