@@ -14,10 +14,12 @@ from hwdyno.ceilings.gpu import applies as bounds_gpu
 from hwdyno.ceilings.inference import CACHED_IMAGES, applies_to_load, of_images, raw_of
 from hwdyno.ceilings.links import pcie
 from hwdyno.ceilings.named import link_rate
-from hwdyno.curves import _tight
+from hwdyno.ceilings.network import of_path
+from hwdyno.curves import _between, _tight
 from hwdyno.curves.knee import Knee
 from hwdyno.curves.loaded import loaded_curve
 from hwdyno.curves.models import Interval
+from hwdyno.curves.projection import _next_load
 from hwdyno.findings.between_runs import _within
 from hwdyno.findings.claims import CLAIM, memory_by_clock
 from hwdyno.findings.commands import aligned, place_of
@@ -28,13 +30,15 @@ from hwdyno.findings.kv_cache import kv_no_room, kv_too_few
 from hwdyno.findings.laws import physical_ceiling
 from hwdyno.findings.memory import huge_pages
 from hwdyno.findings.open_loop import rate_not_reached, users_wait
+from hwdyno.findings.peers import _off
 from hwdyno.findings.repeats import two_modes
 from hwdyno.findings.rule import Case
 from hwdyno.findings.serving import serving_client_bound
 from hwdyno.findings.training_loaders import loaders_compared
 from hwdyno.findings.truth import _device_depth
 from hwdyno.findings.vector_search import vector_recall
-from hwdyno.statistics import interval_of_repeats, quantile_of, ratio_interval
+from hwdyno.machine import Machine
+from hwdyno.statistics import interval_of_repeats, quantile_of, ratio_interval, steady_snia
 from hwdyno.units import format_ns
 from hwdyno.words import (
     Ceiling,
@@ -433,3 +437,62 @@ def test_huge_pages_are_said_in_the_figures_unit() -> None:
     found = huge_pages(case_of(result))
     assert found is not None and "8,000 MB/s ±1.0% on 4 KiB pages, 12.0 GB/s ±1.0% on 2 MiB pages" in found.says
     assert found.evidence["gain"] == pytest.approx(0.5)
+
+
+def test_a_links_formula_has_the_result_that_it_has() -> None:
+    for name, shown in (("USB4 40 Gbps", "4,848 MB/s"), ("USB4 80 Gbps", "9,697 MB/s")):
+        rate = link_rate(name)
+        assert rate is not None and rate.formula.endswith(f"Gbit/s × 128/132 / 8 = {shown}")
+
+
+def test_several_hosts_send_through_an_interface_each() -> None:
+    details = {
+        "interface": "eth0",
+        "interface_bits_s": 10e9,
+        "interface_virtual": False,
+        "interface_driver": "mlx5_core",
+    }
+    point = replace(base(), parameters={"protocol": "tcp", "direction": "up"}, details=details)
+    machines = tuple(replace(Machine(), hostname=name) for name in ("a", "b", "c"))
+    made = run_of(point, "network")
+    alone, each = (of_path(replace(made, machines=some), made.experiments[0]) for some in (machines[:1], machines))
+    assert alone and [one.value / other.value for one, other in zip(each, alone, strict=True)] == [3.0]
+    assert each[0].label.startswith("3 hosts, each like ")
+
+
+@pytest.mark.parametrize(
+    ("load", "latency"),
+    [(0.5, 10.0), (1.0, 10.0), (2.0, 20.0), (4.0, 40.0), (8.0, 40.0), (100.0, 40.0)],
+)
+def test_a_latency_between_loads_lies_on_their_line(load: float, latency: float) -> None:
+    known = [(1.0, 10.0), (4.0, 40.0), (8.0, 40.0)]
+    assert _between(known, load) == pytest.approx(latency)
+    assert _between([], load) is None
+
+
+@pytest.mark.parametrize(("load", "following"), [(0.5, 2), (1, 2), (3, 8), (4, 8), (5, 16), (64, 128), (65, 256)])
+def test_the_next_load_is_a_power_of_two_from_twice_on(load: float, following: int) -> None:
+    assert _next_load(load) == following
+
+
+@pytest.mark.parametrize(("ratio", "off"), [(0.5, 2.0), (0.8, 1.25), (1.0, 1.0), (1.25, 1.25), (4.0, 4.0)])
+def test_a_peer_is_as_far_off_above_as_below(ratio: float, off: float) -> None:
+    assert _off(Value(ratio, "1")) == pytest.approx(off)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "steady"),
+    [
+        ([0.0] * 5, None),
+        ([1.0] * 5, True),
+        ([1.0] * 4, None),
+        ([0.91, 1.09, 1.0, 0.91, 1.09], True),
+        ([0.89, 1.11, 1.0, 0.89, 1.11], False),
+        ([0.95, 0.98, 1.0, 1.02, 1.05], True),
+        ([0.93, 0.97, 1.0, 1.03, 1.07], False),
+        ([9.0, 1.0, 1.0, 1.0, 1.0, 1.0], True),
+    ],
+)
+def test_five_rounds_are_steady_as_snia_has_it(rounds: list[float], steady: bool | None) -> None:
+    """At most 20% between the least and the most, and 10% along the line through them."""
+    assert steady_snia(rounds) is steady
