@@ -34,6 +34,29 @@ settings.load_profile("house")
 HOSTILE = {"test_hostile", "test_fuzz", "test_resources"}
 
 
+FILES = """
+audit audit_advice audit_published audit_tools axes bend calibration ceilings comparison curves exact_figures
+findings findings_caches findings_coverage findings_curves findings_hosts findings_in_process findings_memory
+findings_published findings_serving findings_why fleet formats_fio formats_real formats_serving formats_tools fuzz
+gpu_findings imports inference_findings limits linpack mutants network_findings open_loop pictures power projection
+projection_events repeatability report_page resources roofline rules_apply samples scorecard simulated
+simulated_core single_lines statistics studies studies_gpu studies_memory style sweep thresholds thresholds_edges
+thresholds_more thresholds_rules tidy tidy_rules training_findings training_workloads trends units users_wait
+verdicts
+"""
+COMPUTING = frozenset(FILES.split())
+"""The test files that only compute: they run at a low priority while others wait for kernels, peers and servers."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what only computes."""
+    for item in items:
+        needs = any(item.get_closest_marker(name) for name in ("machine", "peer", "browser"))
+        if item.path.stem.removeprefix("test_") in COMPUTING and not needs:
+            item.add_marker("computes")
+
+
 @lru_cache(maxsize=4096)
 def _faults(text: str) -> tuple[str, ...]:
     return tuple(faults_of(text))
