@@ -9,7 +9,9 @@ import subprocess
 import sys
 
 import pytest
+from mutants import covered
 from mutants.changes import ROOT, _edits, _of_thresholds, changes, files, thresholds
+from mutants.covered import Covered
 from mutants.equal import EQUAL, why_equal
 
 SAMPLE = 10
@@ -74,3 +76,15 @@ def test_a_threshold_is_moved_a_tenth_up_and_down() -> None:
                      "128 to 141", "128 to 115"]  # fmt: skip
     (first, *_) = thresholds("python/hwdyno/findings/laws.py")
     assert first.of_threshold and first.code() is not None
+
+
+@pytest.mark.parametrize(("seconds", "first"), [(0.1, "whole"), (1.0, "quick")])
+def test_a_change_is_tried_by_what_runs_its_function_unless_that_takes_long(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, first: str
+) -> None:
+    made = ast.parse("def f(x):\n    if x:\n        return 1\n    return 2\n")
+    monkeypatch.setattr(covered, "_tree", lambda _path: made)
+    known = Covered({"f.py": {2: ["quick", "whole"], 3: ["whole"], 4: ["whole"]}}, {"quick": 0.01, "whole": seconds})
+    assert known.of("f.py", 2)[0] == first
+    assert known.of("f.py", 3) == ["whole"]
+    assert known.of("f.py", 1) == []

@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -62,6 +62,8 @@ OF_TABLES = (
     "tests/test_thresholds.py::test_these_rules_come_first_because_they_explain_others",
 )
 """Tests that read the rules' table and run no line of a rule."""
+SHARE_POWER = 3
+"""A test that runs half of a line's function is tried as if it took so many times twice as long."""
 CACHE = type(_any_cache(len))
 RAN = "__hwdyno_ran__"
 """What the product calls while it is recorded, before each statement."""
@@ -79,13 +81,30 @@ class Covered:
     """By test."""
 
     def of(self, path: str, line: int) -> list[str]:
-        """The tests of a line, the quickest first; of a line outside of functions, those of what uses its names."""
+        """The tests of a line; of a line outside of functions, those of what uses its names.
+
+        The quickest come first that run most of its function: whatever is explained runs the first lines of each rule.
+        """
         lines = self.lines.get(path, {})
         tests: Iterable[str] = lines.get(line, [])
+        around: Iterable[int] = _function(path, line)
         if not tests:
-            used = _users(path, line)
-            tests = {*OF_TABLES, *(one for at in used for one in lines.get(at, []))} if used else []
-        return sorted((one for one in tests if one in self.seconds), key=self.seconds.__getitem__)
+            around = _users(path, line)
+            tests = {*OF_TABLES, *(one for at in around for one in lines.get(at, []))} if around else []
+        ran = Counter(one for at in around for one in set(lines.get(at, [])))
+        most = max(ran.values(), default=1)
+        known = [one for one in tests if one in self.seconds]
+        return sorted(known, key=lambda one: (self.seconds[one] / (max(1, ran[one]) / most) ** SHARE_POWER, one))
+
+
+def _function(path: str, line: int) -> range:
+    """The lines of the innermost function around a line; none outside of functions."""
+    found = [
+        range(one.lineno, (one.end_lineno or one.lineno) + 1)
+        for one in ast.walk(_tree(path))
+        if isinstance(one, ast.FunctionDef) and one.lineno <= line <= (one.end_lineno or one.lineno)
+    ]
+    return min(found, key=len, default=range(0))
 
 
 @cache
