@@ -432,10 +432,12 @@ def _best(series: _Series, knee: Knee, state: State, top: float) -> tuple[Operat
 def _trade(series: _Series, at: int, odd: int) -> list[str]:
     """What the measured load below the best one gives away in throughput, and gains in p99."""
     below = next((one for one in range(at - 1, -1, -1) if one != odd and series.loads[one] < series.loads[at]), None)
-    tail = series.tails[at]
-    if below is None or not tail or not series.tails[below]:
+    if below is None:
         return []
-    share, gain = series.amounts[below] / series.amounts[at], (series.tails[below] or 0.0) / tail
+    tail, less = series.tails[at], series.tails[below]
+    if not tail or not less:
+        return []
+    share, gain = series.amounts[below] / series.amounts[at], less / tail
     load = format_load(series.as_given(series.loads[below]))
     return [f"{load} has {share:.0%} of its throughput at {gain:.0%} of its p99"]
 
