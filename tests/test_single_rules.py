@@ -6,14 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import test_training_findings as training
 from hwdyno.axes import SHARED_FILE, with_field_axes
 from hwdyno.ceilings.compute import _units
 from hwdyno.ceilings.gpu import why_none
 from hwdyno.ceilings.inference import bandwidths, of_served
 from hwdyno.ceilings.links import of_link
 from hwdyno.ceilings.named import link_rate
-from hwdyno.curves import _levelled, _Series
 from hwdyno.findings.claims import CLAIM, memory_by_clock
 from hwdyno.findings.commands import takable
 from hwdyno.findings.compute import LOOPS, peak_share
@@ -29,16 +27,16 @@ from hwdyno.findings.queue import _knee_words, best_combination
 from hwdyno.findings.ranks import shared_file
 from hwdyno.findings.rule import Case, _as_time
 from hwdyno.findings.serving import _next_step
-from hwdyno.findings.steadiness import alike, step_in_each
+from hwdyno.findings.steadiness import alike
 from hwdyno.findings.tlb import _chases
 from hwdyno.findings.training import Fed, fed
-from hwdyno.findings.training_capacity import Plain, training_capacity
+from hwdyno.findings.training_capacity import Plain
 from hwdyno.findings.training_data import training_other_data
 from hwdyno.machine import GpuDrivers, Link, Machine, OpenClDevice
-from hwdyno.words import Axis, Ceiling, Curve, ExperimentResult, HostShare, Latency, Measurement, Note, Value
+from hwdyno.words import Ceiling, Curve, ExperimentResult, HostShare, Latency, Measurement, Note, Value
 from made_experiment import made_experiment
 from test_single_lines import case_of
-from test_thresholds import base, course, run_of
+from test_thresholds import base, run_of
 
 
 def sure(value: float, unit: str = "bytes/s") -> Value:
@@ -184,11 +182,11 @@ def test_several_lines_are_counted_in_the_formula(name: str, begins: str) -> Non
     assert rate is not None and rate.formula.startswith(begins)
 
 
-@pytest.mark.parametrize(("kind", "said"), [("gpu", True), ("cpu", False)])
-def test_peaks_are_missed_of_a_gpu_and_not_of_a_processor(kind: str, said: bool) -> None:
+@pytest.mark.parametrize(("kind", "is_missed"), [("gpu", True), ("cpu", False)])
+def test_peaks_are_missed_of_a_gpu_and_not_of_a_processor(kind: str, is_missed: bool) -> None:
     device = OpenClDevice(platform="p", name="d", kind=kind)
     found = why_none(replace(Machine(), gpu_drivers=GpuDrivers(opencl=(device,))))
-    assert bool(found) == said
+    assert bool(found) == is_missed
 
 
 # --- memory
@@ -438,8 +436,8 @@ def test_memory_is_full_where_both_move_nearly_what_it_carries(moved: float, cap
     cell = Cell(result, 0, "storage", Value(0.7, "1", 0.68, 0.72), Value(0.7, "1", 0.66, 0.74))
     found = cause_of(cell, run_of(base()))
     assert (found.name if found else "") == cause
-    beside = Cell(replace(result, resource="storage"), 0, "network", Value(0.7, "1"), Value(0.7, "1"))
-    assert cause_of(beside, run_of(base())) is None
+    other = Cell(replace(result, resource="storage"), 0, "network", Value(0.7, "1"), Value(0.7, "1"))
+    assert cause_of(other, run_of(base())) is None
 
 
 # --- TLB, knees and paths
@@ -498,114 +496,3 @@ def test_a_path_is_policed_where_all_streams_lose_without_a_queue(
     )  # fmt: skip
     result = made_experiment("network.x", "network", "?", "streams", "network_throughput", points, fixed={})
     assert (policed(case_of(result)) is not None) == found
-
-
-# --- curves of delays and of rates
-
-
-def series(role: str, unit: str, loads: tuple[float, ...], amounts: tuple[float, ...], operation: float) -> _Series:
-    count = len(loads)
-    axis = Axis(name="x", unit=unit, role=role, default=None, means="", kind="number")  # type: ignore[arg-type]
-    values = tuple(Value(one, "bytes/s") for one in amounts)
-    return _Series(tuple(range(count)), loads, values, (None,) * count, (None,) * count, axis, (None,) * count, None,
-                   operation)  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("role", "amounts", "levelled"),
-    [
-        ("delay", (1.0, 2.0, 4.0, 4.1), True),
-        ("delay", (1.0, 2.0, 4.0, 4.3), False),
-        ("delay", (1.0, 4.0, 2.0, 4.1), False),
-        ("concurrency", (1.0, 2.0, 4.0, 4.1), False),
-    ],
-)
-def test_a_rate_is_levelled_where_half_the_delay_adds_little(
-    role: str, amounts: tuple[float, ...], levelled: bool
-) -> None:
-    """By the last load of at most half: the third of four that double."""
-    assert _levelled(series(role, "", (0.125, 0.25, 0.5, 1.0), amounts, 1.0)) is levelled
-
-
-@pytest.mark.parametrize(
-    ("unit", "operations_s"), [("B", 250.0), ("bytes/s", 250.0), ("bit/s", 31.25), ("operations/s", 1e6)]
-)
-def test_an_offered_rate_is_counted_in_operations(unit: str, operations_s: float) -> None:
-    assert series("rate", unit, (1.0,), (1.0,), 4000.0).offered(1e6) == operations_s
-
-
-# --- courses of repeats
-
-
-def test_a_step_in_each_repeat_is_found_at_its_moment_and_none_in_steady_ones() -> None:
-    def repeats(*steps: int, kept: float) -> Measurement:
-        levels = [[100.0 + (at * 7 + step) % 5 if at < step else kept * (100.0 + (at * 3) % 5) for at in range(40)]
-                  for step in steps]  # fmt: skip
-        return replace(base(), samples=course([one for level in levels for one in level], 1), repeats=len(steps))
-
-    found = step_in_each(repeats(10, 20, 28, kept=0.8))
-    assert found is not None and found[0] == [10, 20, 28] and found[1] == pytest.approx(0.2, abs=0.01)
-    assert step_in_each(repeats(10, 20, 28, kept=1.0)) is None
-    assert step_in_each(repeats(10, 20, 28, kept=1.2)) is None
-    assert step_in_each(repeats(10, kept=0.8)) is None
-
-
-# --- who was at work
-
-
-@pytest.mark.parametrize(
-    ("ours", "measured", "share"),
-    [
-        ((0.3, 0.3), ("cpu_busy", "cpu_user"), 0.475),
-        ((0.3, 0.0), ("cpu_busy", "cpu_user"), 0.4875),
-        ((0.0, 0.3), ("cpu_busy", "cpu_user"), 0.4875),
-        ((0.0, 0.0), ("cpu_busy", "cpu_user"), None),
-        ((0.3, 0.3), ("cpu_busy",), None),
-        ((0.3, 0.3), ("cpu_user",), None),
-    ],
-)
-def test_others_share_is_what_is_neither_ours_nor_idle(
-    ours: tuple[float, float], measured: tuple[str, ...], share: float | None
-) -> None:
-    """Of 8 processors for 3 s: 0.3 s are 1.25%; half of all is in use."""
-    conditions = dict.fromkeys(measured, 0.5)
-    point = replace(base(), cpu_user_s=ours[0], cpu_system_s=ours[1], conditions=conditions)
-    found = Case(run_of(point), run_of(point).experiments[0], 0).others_share
-    assert found == (None if share is None else pytest.approx(share))
-
-
-def test_threads_of_all_hosts_count_together() -> None:
-    point = replace(base(), parameters={**base().parameters, "numjobs": 4})
-    made = run_of(point)
-    three = replace(made, machines=tuple(replace(Machine(), hostname=name) for name in "abc"))
-    share = HostShare(
-        host="a", throughput=sure(1.0), operations=1, bytes=1, elapsed_s=1.0, start_offset_s=0.0, repeats=1
-    )
-    part = replace(point, hosts=(share, replace(share, host="b")))
-    assert Case(made, made.experiments[0], 0).jobs == 4
-    assert Case(three, three.experiments[0], 0).jobs == 12
-    assert Case(three, replace(three.experiments[0], points=(part,)), 0).jobs == 8
-
-
-# --- accelerators that need more
-
-
-@pytest.mark.parametrize(
-    ("workload", "need", "files", "named"),
-    [("unet3d", 2e9, 7, True), ("unet3d", 1e9, 7, False), ("unet3d", 0.5e9, 7, False), ("resnet50", 2e9, 7, False),
-     ("unet3d", 2e9, 8, False)],
-)  # fmt: skip
-def test_a_kind_that_needs_more_and_was_fed_clears_the_storage(
-    workload: str, need: float, files: int, named: bool
-) -> None:
-    def kind(name: str, workload: str, need: float, au: float, files: int) -> ExperimentResult:
-        point = training.point(1, au, need_bytes_s=need)
-        fixed = {**training.FIXED, "accelerator": name, "workload": workload, "files": files}
-        return made_experiment(
-            f"training.{workload}.{name}", "training", "?", "accelerators", "training_loader", (point,), fixed=fixed
-        )
-
-    slow = kind("a100", "unet3d", 1e9, 0.5, 7)
-    run = replace(run_of(base()), experiments=(slow, kind("h100", workload, need, 0.95, files)))
-    found = training_capacity(Case(run, slow, 0))
-    assert found is not None and ("this storage fed 1 h100, which need more" in found.says) == named

@@ -37,7 +37,8 @@ imports inference inference_findings inference_images inference_models kv_cache 
 linpack measurement measuring named_by network network_findings network_wrong_input never_fooled
 open_loop peers_loaders power projection projection_events ranks ranks_between repeatability report
 report_page resources roofline rules_apply runner samples scaling scorecard serving_in_process simulated
-simulated_core single_lines single_rules site smbios snia statistics store studies studies_memory study_network style
+simulated_core single_courses single_lines single_rules site
+smbios snia statistics store studies studies_memory study_network style
 survey sweep thresholds thresholds_edges thresholds_more thresholds_rules training_bad_luck
 training_findings training_workloads trends units users_wait vector_search
 """
