@@ -105,7 +105,6 @@ MAY_CONNECT = {
     "hwdyno.serving.server": "takes the address of the server that the user named apart and connects to it",
     "hwdyno.serving.client": "sends requests to the server that the user named",
     "hwdyno.serving.models": "asks that server which models it has",
-    "hwdyno.serving.stamps": "has the kernel stamp what the connection of the client receives",
     "hwdyno.serving.llama": "finds a free port of the loopback for llama.cpp's server, which the user asked for",
 }
 """Python modules that may open a socket, each with its reason."""

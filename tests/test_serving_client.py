@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from hwdyno import signals
-from hwdyno.serving import client, lengths, metrics, stamps
+from hwdyno.serving import client, lengths, metrics
 from hwdyno.serving.prompts import Wording
 from hwdyno.serving.schedule import Load
 from hwdyno.serving.server import KEY, server_of
@@ -245,15 +245,8 @@ def test_a_client_without_a_processor_is_not_in_the_times(monkeypatch: pytest.Mo
     assert within and all(moment < end for moment, end in within)
 
 
-@pytest.mark.parametrize("what", ["an hour early", "an hour late", "a step at each look", "no stamps"])
-def test_a_systems_clock_that_lies_moves_no_moment(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
-    hour, turns, real = 3_600_000_000_000, itertools.count(), stamps._offset
-    if what == "no stamps":
-        monkeypatch.setattr(stamps, "OPTION", 1 << 20)
-    else:
-        wrong = {"an hour early": lambda: -hour, "an hour late": lambda: hour}
-        by = wrong.get(what, lambda: (-1) ** next(turns) * hour)
-        monkeypatch.setattr(stamps, "_offset", lambda: real() + by())
+def test_without_the_kernels_stamps_moments_are_the_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "STAMPS", 1 << 20)
     before = time.perf_counter_ns()
     with ModelServer(prompt_s=0.01).running() as url:
         found = _moments(url, 0.3)

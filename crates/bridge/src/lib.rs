@@ -134,11 +134,6 @@ impl Receiver {
         Ok(Self(hwdyno_engine::receiver::Receiver::new(poll)?))
     }
 
-    /// The system's clock is `offset_ns` ahead of the monotonic one; stamps from before `since_ns` are not of it.
-    fn set_clock(&mut self, offset_ns: i64, since_ns: u64) {
-        self.0.set_clock(offset_ns, since_ns);
-    }
-
     /// Reads a connection once: a piece, empty at the end, and when it came, not before `least_ns`.
     fn receive<'py>(&mut self, py: Python<'py>, fd: i32, least_ns: u64) -> PyResult<(Bound<'py, PyBytes>, u64)> {
         let (piece, came_ns) = self.0.receive(fd, least_ns)?;

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::event::{epoll, poll, PollFd, PollFlags, Timespec};
 
@@ -33,6 +33,22 @@ const PART_OF_GAP: u64 = 16;
 const GAP_NS: u64 = 100_000_000;
 /// A pause that saves less than it costs.
 const SHORT_NS: u64 = 100_000;
+/// How often the system's clock is looked at.
+const LOOK_NS: u64 = 50_000_000;
+/// A change of it against the monotonic one that is a step: slewing moves it by 25 µs meanwhile.
+const STEP_NS: u64 = 100_000;
+
+/// By how much the system's clock is ahead of the monotonic one, by the quickest of three looks, and when that was.
+fn offset() -> (i64, u64) {
+    let look = || {
+        let before = now_ns();
+        let system = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+        let after = now_ns();
+        (after - before, (system as i64).wrapping_sub((before + (after - before) / 2) as i64), after)
+    };
+    let (_, offset_ns, looked_ns) = [look(), look(), look()].into_iter().min().unwrap_or_default();
+    (offset_ns, looked_ns)
+}
 
 fn of(event: &epoll::Event) -> RawFd {
     { event.data }.u64() as u32 as RawFd
@@ -55,14 +71,28 @@ struct Answer {
     room: usize,
 }
 
-/// From the system's clock, which stamps are of, to the monotonic one.
-#[derive(Debug, Clone, Copy, Default)]
+/// From the monotonic clock to the system's, which stamps are of.
+#[derive(Debug, Clone, Copy)]
+#[allow(clippy::struct_field_names, reason = "each has its unit")]
 struct Stamped {
     offset_ns: i64,
+    /// Stamps from before are of another time, because the system's clock was set.
     since_ns: u64,
+    looked_ns: u64,
 }
 
 impl Stamped {
+    fn now() -> Self {
+        let (offset_ns, looked_ns) = offset();
+        Self { offset_ns, since_ns: 0, looked_ns }
+    }
+
+    /// The same by a later look.
+    fn followed(self, (offset_ns, looked_ns): (i64, u64)) -> Self {
+        let is_step = offset_ns.abs_diff(self.offset_ns) > STEP_NS;
+        Self { offset_ns, since_ns: if is_step { looked_ns } else { self.since_ns }, looked_ns }
+    }
+
     /// The moment of the kernel's stamp, where it can be right.
     fn moment(self, stamp: Option<i64>, least_ns: u64, now: u64) -> Option<u64> {
         let came = u64::try_from(stamp?.wrapping_sub(self.offset_ns)).ok()?;
@@ -87,7 +117,7 @@ impl Receiver {
     pub fn new(poll: RawFd) -> io::Result<Self> {
         Ok(Self {
             poll: copy_of(poll)?,
-            stamped: Stamped::default(),
+            stamped: Stamped::now(),
             followed: HashMap::new(),
             buffer: vec![0; PIECE].into_boxed_slice(),
             is_stamped: false,
@@ -95,13 +125,9 @@ impl Receiver {
         })
     }
 
-    /// The system's clock is `offset_ns` ahead of the monotonic one; stamps from before `since_ns` are not of it.
-    pub fn set_clock(&mut self, offset_ns: i64, since_ns: u64) {
-        self.stamped = Stamped { offset_ns, since_ns };
-    }
-
     /// Reads a connection once: a piece, empty at the end, and when it came, not before `least_ns`.
     pub fn receive(&mut self, fd: RawFd, least_ns: u64) -> io::Result<(&[u8], u64)> {
+        self.follow_clock();
         let (bytes, stamp) = receive(fd, &mut self.buffer)?;
         let now = now_ns();
         Ok((&self.buffer[..bytes], self.stamped.moment(stamp, least_ns, now).unwrap_or(now)))
@@ -136,6 +162,7 @@ impl Receiver {
                 events.clear();
                 self.ready(0, false, &mut events)?;
             }
+            self.follow_clock();
             for event in &events {
                 let fd = of(event);
                 if self.keep(fd) {
@@ -145,6 +172,13 @@ impl Receiver {
             if !found.is_empty() || left == 0 {
                 return Ok(found);
             }
+        }
+    }
+
+    /// Looks at the system's clock where the last look is long ago.
+    fn follow_clock(&mut self) {
+        if now_ns().saturating_sub(self.stamped.looked_ns) > LOOK_NS {
+            self.stamped = self.stamped.followed(offset());
         }
     }
 
@@ -265,13 +299,44 @@ mod tests {
     #[test]
     fn a_stamp_counts_where_it_can_be_right() {
         let now = now_ns();
-        let clock = Stamped { offset_ns: 7_000, since_ns: now - 1_000_000 };
+        let clock = Stamped { offset_ns: 7_000, since_ns: now - 1_000_000, looked_ns: now };
         let stamp = |came: u64| Some(came as i64 + 7_000);
         let moment = |stamp| clock.moment(stamp, now - 600_000, now);
         assert_eq!(moment(stamp(now - 500_000)), Some(now - 500_000));
         for wrong in [None, stamp(now - 700_000), stamp(now - 2_000_000), stamp(now), Some(i64::MIN), Some(0)] {
             assert_eq!(moment(wrong), None);
         }
+    }
+
+    #[test]
+    fn a_clock_that_is_set_makes_earlier_stamps_wrong() {
+        let hour = 3_600_000_000_000;
+        let before = Stamped { offset_ns: 7_000, since_ns: 0, looked_ns: 1_000_000 };
+        let slewed = before.followed((7_000 + STEP_NS as i64, 2_000_000));
+        assert_eq!((slewed.offset_ns, slewed.since_ns, slewed.looked_ns), (107_000, 0, 2_000_000));
+        assert_eq!(slewed.moment(Some(1_500_000 + 107_000), 1_200_000, 2_000_000), Some(1_500_000));
+        for step in [STEP_NS as i64 + 1, -(STEP_NS as i64) - 1, hour, -hour] {
+            let set = slewed.followed((107_000 + step, 3_000_000));
+            assert_eq!((set.offset_ns, set.since_ns), (107_000 + step, 3_000_000), "{step}");
+            let stamp = |came: i64| Some(came + 107_000 + step);
+            assert_eq!(set.moment(stamp(2_900_000), 2_000_000, 4_000_000), None, "{step}");
+            assert_eq!(set.moment(stamp(3_500_000), 2_000_000, 4_000_000), Some(3_500_000), "{step}");
+            assert_eq!(set.followed((107_000 + step, 5_000_000)).since_ns, 3_000_000, "{step}");
+        }
+    }
+
+    #[test]
+    fn the_systems_clock_is_followed() {
+        let Pair { mut far, near, poll } = pair();
+        let (mut receiver, fd) = (Receiver::new(poll.as_raw_fd()).unwrap(), near.as_raw_fd());
+        // As after an hour's step that nobody has looked at yet.
+        receiver.stamped.offset_ns += 3_600_000_000_000;
+        receiver.stamped.looked_ns = now_ns() - LOOK_NS - 1;
+        let before = now_ns();
+        far.write_all(b"data: one\n\n").unwrap();
+        receiver.receive(fd, before).unwrap();
+        assert!(receiver.stamped.since_ns > before);
+        assert!(receiver.stamped.offset_ns.abs_diff(offset().0) < STEP_NS);
     }
 
     #[test]
