@@ -35,14 +35,14 @@ HOSTILE = {"test_hostile", "test_fuzz", "test_resources"}
 
 
 FILES = """
-audit audit_advice audit_published audit_tools axes bend calibration ceilings comparison curves exact_figures findings
-findings_caches findings_coverage findings_curves findings_hosts findings_in_process findings_memory
+audit audit_advice audit_published audit_tools axes bend calibration calls ceilings comparison curves exact_figures
+findings findings_caches findings_coverage findings_curves findings_hosts findings_in_process findings_memory
 findings_published findings_serving findings_why fleet formats_fio formats_real formats_serving formats_tools fuzz
-gpu_findings help hostile imports inference_findings limits linpack mutants network_findings open_loop pictures power
-projection projection_events repeatability report report_page resources roofline rules_apply samples scorecard
-simulated simulated_core single_courses single_lines single_rules statistics studies studies_gpu studies_memory style
-sweep thresholds thresholds_edges thresholds_more thresholds_rules tidy tidy_rules training_findings
-training_workloads trends units users_wait verdicts
+gpu_findings help hostile imports inference_findings limits linpack mutants named_rates network_findings open_loop
+pictures power projection projection_events repeatability report report_page resources roofline rules_apply samples
+scorecard simulated simulated_core single_courses single_lines single_rules statistics studies studies_gpu
+studies_memory style sweep thresholds thresholds_edges thresholds_more thresholds_rules tidy tidy_rules
+training_findings training_workloads trends units users_wait verdicts
 """
 COMPUTING = frozenset(FILES.split())
 """The test files that only compute: they run at a low priority while others wait for kernels, peers and servers."""

@@ -361,6 +361,8 @@ def test_no_helper_of_the_tests_is_dead() -> None:
             "soak.__main__",
             "soak.worker",
             "calibration.__main__",
+            "calls.__main__",
+            "calls.chosen",
             "mutants.__main__",
         }
     }

@@ -28,19 +28,19 @@ from mutants.trial import Finder, warm
 KEPT = ROOT / "target/mutants/covered"
 SCRATCH = ROOT / "target/mutants/scratch"
 NAMES = """
-advice api audit audit_public audit_tools audit_unseen axes bend caches calibration ceilings
+advice api audit audit_public audit_tools audit_unseen axes bend caches calibration calls ceilings
 clean_direct compare comparison contention curves elsewhere exact_figures export faults_environment
 faults_network findings findings_caches findings_coverage findings_curves findings_hosts
 findings_in_process findings_memory findings_published findings_serving findings_settings findings_why
 fleet formats_fio formats_memory formats_real formats_serving formats_tools gpu gpu_findings help
-imports inference inference_findings inference_images inference_models kv_cache limits
-linpack measurement measuring named_by network network_findings network_wrong_input never_fooled
+imports inference inference_findings inference_images inference_models kv_cache limits linpack
+measurement measuring named_by named_rates network network_findings network_wrong_input never_fooled
 open_loop peers_loaders power projection projection_events ranks ranks_between repeatability report
-report_page resources roofline rules_apply runner samples scaling scorecard serving_in_process simulated
-simulated_core single_courses single_lines single_rules site
-smbios snia statistics store studies studies_memory study_network style
-survey sweep thresholds thresholds_edges thresholds_more thresholds_rules training_bad_luck
-training_findings training_workloads trends units users_wait vector_search
+report_page resources roofline rules_apply runner samples scaling scorecard serving_in_process
+simulated simulated_core single_courses single_lines single_rules site smbios snia statistics store
+studies studies_memory study_network style survey sweep thresholds thresholds_edges thresholds_more
+thresholds_rules training_bad_luck training_findings training_workloads trends units users_wait
+vector_search
 """
 TESTS = tuple(NAMES.split())
 """The test files of what is changed."""
@@ -61,8 +61,10 @@ CHOSEN = ("-m", "not machine and not browser and not peer", "-k", " and ".join(f
 OF_TABLES = (
     "tests/test_thresholds.py::test_just_these_rules_degrade_their_points",
     "tests/test_thresholds.py::test_these_rules_come_first_because_they_explain_others",
+    "tests/test_named_rates.py::test_memory_has_the_transfer_rates_of_jedec",
+    "tests/test_named_rates.py::test_lines_have_the_rates_of_ieee_802_3",
 )
-"""Tests that read the rules' table and run no line of a rule."""
+"""Tests that read tables and run no line of a function: they are tried first on a change of what modules name."""
 SHARE_POWER = 3
 """A test that runs half of a line's function is tried as if it took so many times twice as long."""
 CACHE = type(_any_cache(len))
@@ -90,12 +92,13 @@ class Covered:
         tests: Iterable[str] = lines.get(line, [])
         around: Iterable[int] = _function(path, line)
         if not tests:
-            around = _users(path, line)
+            around = users(path, line)
             tests = {*OF_TABLES, *(one for at in around for one in lines.get(at, []))} if around else []
         ran = Counter(one for at in around for one in set(lines.get(at, [])))
         most = max(ran.values(), default=1)
         known = [one for one in tests if one in self.seconds]
-        return sorted(known, key=lambda one: (self.seconds[one] / (max(1, ran[one]) / most) ** SHARE_POWER, one))
+        seconds = {one: self.seconds[one] / (max(1, ran[one]) / most) ** SHARE_POWER for one in known}
+        return sorted(known, key=lambda one: (one not in OF_TABLES, seconds[one], one))
 
 
 def _function(path: str, line: int) -> range:
@@ -113,7 +116,7 @@ def _tree(path: str) -> ast.Module:
     return ast.parse((ROOT / path).read_text())
 
 
-def _users(path: str, line: int) -> set[int]:
+def users(path: str, line: int) -> set[int]:
     """The lines of functions that use what a statement outside of them defines or names; all where nothing does."""
     tree = _tree(path)
     whole = [one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)]
@@ -282,14 +285,17 @@ def _shared_key() -> str:
     found = hashlib.sha256()
     helpers = [one for one in sorted((ROOT / "tests").rglob("*.py")) if not one.name.startswith("test_")]
     for one in chain(map(ROOT.__truediv__, files()), helpers):
-        if "mutants" not in one.parts:
+        if not {"mutants", "calls"} & set(one.parts):
             found.update(one.read_bytes())
     return found.hexdigest()
 
 
 def key(path: str) -> str:
     """What changes with a test file, and with every file that its map depends on."""
-    return hashlib.sha256(_shared_key().encode() + (ROOT / path).read_bytes()).hexdigest()
+    data = ROOT / "tests/data" / f"{Path(path).stem.removeprefix('test_')}.jsonl"
+    found = hashlib.sha256(_shared_key().encode() + (ROOT / path).read_bytes())
+    found.update(data.read_bytes() if data.exists() else b"")
+    return found.hexdigest()
 
 
 def _read(path: str) -> dict[str, Any] | None:

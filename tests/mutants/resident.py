@@ -32,7 +32,7 @@ KILLED, ALIVE, ELSEWHERE = 1, 0, 77
 """What a fork ends with; ``ELSEWHERE`` is a change that only a new import shows."""
 
 
-class _Known:
+class Known:
     """What is looked for in every fork, found once."""
 
     functions: dict[str, list[FunctionType]]
@@ -90,7 +90,7 @@ class _Resident:
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         items = {item.nodeid: item for item in session.items}
-        _Known.find()
+        Known.find()
         gc.freeze()
         self._try_all(items, kept())
         return True
@@ -174,10 +174,10 @@ def _folder_at(item: pytest.Item, path: Path) -> None:
 
 def _try(change: Change, items: Sequence[pytest.Item]) -> int:
     """Whether one of these tests fails under the change, in the fork."""
-    how = patched(change, _Known.functions[str(ROOT / change.path)])
+    how = patched(change, Known.functions[str(ROOT / change.path)])
     if not how:
         return ELSEWHERE
-    for one in _Known.caches:
+    for one in Known.caches:
         one.cache_clear()
     _folder_at(items[0], SCRATCH / str(os.getpid()))
     # What is advised is parsed by each test; performed as a dry run it is by the tests of advice.

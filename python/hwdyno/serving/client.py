@@ -25,7 +25,7 @@ from hwdyno.serving.server import Server
 from hwdyno.serving.wire import MOST_BYTES, Exchange, WireError
 
 LOOK_S = 0.2
-"""How often the loop looks whether a signal asks it to end, and what took too long. A look after a wait costs 0.1 ms."""
+"""How often the loop looks whether a signal asks it to end, and what took too long; a look costs up to 0.1 ms."""
 STAMPS = 35
 """Linux's ``SO_TIMESTAMPNS``, by which the kernel stamps what it receives; elsewhere the client's moments stand."""
 PIECE = 16 << 10
