@@ -352,7 +352,7 @@ def rated_named(text: str, *, asks: bool = False) -> Rated | None:
     first = best[0][3]
     if len(best) == 1:
         return first
-    metrics = {metric for *_, one in best for metric in one.figures}
+    metrics = dict.fromkeys(metric for *_, one in best for metric in one.figures)  # In the order of the catalogue.
     figures = {metric: max(one.figures.get(metric, 0.0) for *_, one in best) for metric in metrics}
     stem = re.sub(r"\s[\d.]+ [GT]B$", "", first.name)
     return replace(first, name=f"{stem}, its fastest capacity", capacity_bytes=None, figures=figures)
