@@ -61,26 +61,6 @@ def case_of(result: ExperimentResult, at: int = 0) -> Case:
 
 
 @pytest.mark.parametrize(
-    ("name", "bytes_s"),
-    [
-        ("USB4 40 Gbps", 40e9 * 128 / 132 / 8),
-        ("USB4 80 Gbps", 80e9 * 128 / 132 / 8),
-        ("USB 3.2 Gen 2x2", 20e9 * 128 / 132 / 8),
-        ("USB 3.2 20Gbps", 20e9 * 128 / 132 / 8),
-        ("USB 3.2 10Gbps", 10e9 * 128 / 132 / 8),
-        ("USB 3.2 5Gbps", 5e9 * 8 / 10 / 8),
-        ("USB 2.0", 13 * 512 * 8000.0),
-        ("SATA 2", 3e9 * 8 / 10 / 8),
-        ("SATA", 6e9 * 8 / 10 / 8),
-        ("SATA 1.5Gbps", 1.5e9 * 8 / 10 / 8),
-    ],
-)
-def test_a_link_is_what_its_standard_carries(name: str, bytes_s: float) -> None:
-    rate = link_rate(name)
-    assert rate is not None and rate.bytes_s == pytest.approx(bytes_s)
-
-
-@pytest.mark.parametrize(
     ("metric", "parameters", "bounds"),
     [
         ("gpu_peak/vector/single", {"precision": "single"}, True),

@@ -167,15 +167,6 @@ def test_repeats_of_one_course_are_alike_and_a_flat_one_differs_from_none() -> N
 # --- links and drivers by name
 
 
-@pytest.mark.parametrize(
-    ("name", "giga"),
-    [("SATA I", 1.5), ("SATA II", 3.0), ("SATA III", 6.0), ("SATA 1", 1.5), ("SATA 3", 6.0)],
-)
-def test_a_generation_of_sata_has_its_rate(name: str, giga: float) -> None:
-    rate = link_rate(name)
-    assert rate is not None and rate.bytes_s == pytest.approx(giga * 1e9 * 8 / 10 / 8)
-
-
 @pytest.mark.parametrize(("name", "begins"), [("2x 25GbE", "2 × 25 Gbit/s"), ("25GbE", "25 Gbit/s")])
 def test_several_lines_are_counted_in_the_formula(name: str, begins: str) -> None:
     rate = link_rate(name)

@@ -15,6 +15,7 @@ import pickle
 import random
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,6 +33,8 @@ from calls.written import Tree
 SCRATCH = ROOT / "target/calls"
 SMALLEST, OTHERS = 80, 40
 """Of a function's calls, those that are tried: small ones, and some of the rest."""
+LARGEST, LARGEST_TEXT = 12_000, 6_000
+"""Characters of a kept call's arguments, and of what it comes to."""
 STEPS = ("take", "gather", "pick", "search", "pick")
 
 
@@ -53,7 +56,7 @@ def main() -> None:
         for step in args.choose or STEPS:
             _in_parts(step, args.jobs)
         calls, alive = _picked()
-        write(calls)
+        write(_small(calls))
         print(*alive, sep="\n")
 
 
@@ -122,6 +125,18 @@ def _picked() -> tuple[list[Call], list[str]]:
     first, again = _stored("picked-first"), _stored("picked-again")
     calls = [one for found, _ in (*first, *again) for one in found]
     return calls, [one for _, alive in again or first for one in alive]
+
+
+def _small(calls: Sequence[Call]) -> list[Call]:
+    """Each call once, with as few arguments as show the same; those that are large all the same are left out."""
+    from calls.chosen import Caches, shrunk
+
+    Caches.find()
+    of_base: dict[tuple[str, str], dict[str, Call]] = defaultdict(dict)
+    for one in calls:
+        of_base[one.function, json.dumps(one.arguments)][json.dumps(one.nudges)] = one
+    found = [one for key in sorted(of_base) for one in shrunk(list(of_base[key].values()))]
+    return [one for one in found if len(json.dumps(one.arguments)) <= LARGEST and len(one.text) <= LARGEST_TEXT]
 
 
 def _alive() -> list[Change]:
