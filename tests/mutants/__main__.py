@@ -15,10 +15,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from mutants import resident
 from mutants.changes import Change, changes, files, thresholds
-from mutants.covered import SCRATCH, Covered, kept, left_out, record
+from mutants.covered import SCRATCH, TESTS, Covered, kept, left_out, record, test_files
 from mutants.equal import why_equal
 from mutants.trial import killed, warm
 
@@ -90,14 +91,19 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=BUDGET_S, help="seconds of tests that are tried on a change")
     parser.add_argument("--least", type=float, default=0.0, help="fail where a smaller share is killed")
     parser.add_argument("--thresholds", action="store_true", help="move named numbers by a tenth instead")
+    parser.add_argument("--again", type=Path, help="try those changes alone that such a run printed into this file")
+    parser.add_argument("--tests", nargs="+", metavar="NAME", help="try with tests/test_NAME.py alone")
     parser.add_argument("files", nargs="*", help="parts of names of files; all where none is given")
     args = parser.parse_args()
     paths = [path for path in files() if not args.files or any(one in path for one in args.files)]
     of_file = thresholds if args.thresholds else changes
     every = [one for path in paths for one in of_file(path) if not why_equal(one)]
-    chosen = random.Random(args.seed).sample(every, min(args.sample or len(every), len(every)))
+    if args.again:
+        printed = {line.partition(": ")[2] for line in args.again.read_text().splitlines()}
+        every = [one for one in every if str(one) in printed]
+    chosen = random.Random(args.seed).sample(every, min(args.sample, len(every))) if args.sample else every
     started = time.monotonic()
-    outcome = _outcomes(chosen, args.jobs, args.budget)
+    outcome = _outcomes(chosen, test_files(args.tests or TESTS), args.jobs, args.budget)
     print("\n| file | changes | killed |\n| --- | --- | --- |")
     for path in sorted({chosen[number].path for number in outcome}):
         words = Counter(word for number, word in outcome.items() if chosen[number].path == path)
@@ -115,17 +121,17 @@ def main() -> None:
     sys.exit(0 if total and share >= args.least else 2)
 
 
-def _outcomes(chosen: Sequence[Change], jobs: int, budget_s: float) -> dict[int, str]:
+def _outcomes(chosen: Sequence[Change], tests: Sequence[str], jobs: int, budget_s: float) -> dict[int, str]:
     """What became of each change; Ctrl-C ends it early."""
     outcome: dict[int, str] = {}
     again = []
     with suppress(KeyboardInterrupt):
-        _, child = _apart(lambda report: record(jobs))
+        _, child = _apart(lambda report: record(jobs, tests))
         if os.waitpid(child, 0)[1]:
             raise SystemExit("the tests could not be recorded")
-        for name in left_out():
+        for name in left_out(tests):
             print(f"left out, as it fails without any change: {name}", flush=True)
-        pipe, child = _apart(lambda report: resident.run(chosen, jobs, budget_s, report))
+        pipe, child = _apart(lambda report: resident.run(chosen, tests, jobs, budget_s, report))
         for number, word in _words(pipe):
             if word == "elsewhere":
                 again.append(number)
@@ -135,7 +141,7 @@ def _outcomes(chosen: Sequence[Change], jobs: int, budget_s: float) -> dict[int,
         os.waitpid(child, 0)
         shutil.rmtree(SCRATCH, ignore_errors=True)
         print(f"{len(outcome)} changes were decided without a new import, {len(again)} were not", flush=True)
-        known = kept()
+        known = kept(tests)
         warm()
         parts = [
             _apart(lambda report, job=job: _anew(chosen, again[job::jobs], known, budget_s, report))  # type: ignore[misc]

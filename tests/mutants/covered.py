@@ -26,7 +26,8 @@ from mutants.changes import ROOT, files
 from mutants.trial import Finder, warm
 
 KEPT = ROOT / "target/mutants/covered"
-SCRATCH = ROOT / "target/mutants/scratch"
+SCRATCH = ROOT / f"target/mutants/scratch-{os.getpid()}"
+"""Of this process and its forks."""
 NAMES = """
 advice api audit audit_public audit_tools audit_unseen axes bend caches calibration calls ceilings
 clean_direct compare comparison contention curves elsewhere exact_figures export faults_environment
@@ -232,9 +233,9 @@ class Recorder:
         return {"lines": by_path, "seconds": seconds, "left_out": sorted(self.failed)}
 
 
-def record(jobs: int) -> None:
-    """Run the test files whose map is not kept, each in a fork of its own."""
-    waiting = [path for path in test_files() if _read(path) is None]
+def record(jobs: int, tests: Sequence[str]) -> None:
+    """Run those of the test files whose map is not kept, each in a fork of its own."""
+    waiting = [path for path in tests if _read(path) is None]
     if not waiting:
         return
     KEPT.mkdir(parents=True, exist_ok=True)
@@ -306,11 +307,11 @@ def _read(path: str) -> dict[str, Any] | None:
     return found if found["key"] == key(path) else None
 
 
-def kept() -> Covered:
-    """The maps of all test files."""
+def kept(tests: Sequence[str]) -> Covered:
+    """The maps of test files."""
     lines: dict[str, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
     seconds: dict[str, float] = {}
-    for part in _parts():
+    for part in _parts(tests):
         seconds |= part["seconds"]
         for path, places in part["lines"].items():
             for at, tests in places.items():
@@ -318,13 +319,13 @@ def kept() -> Covered:
     return Covered(lines, seconds)
 
 
-def left_out() -> list[str]:
+def left_out(tests: Sequence[str]) -> list[str]:
     """The tests that fail without any change: none of them tries one."""
-    return [name for part in _parts() for name in part["left_out"]]
+    return [name for part in _parts(tests) for name in part["left_out"]]
 
 
-def _parts() -> Iterator[dict[str, Any]]:
-    for path in test_files():
+def _parts(tests: Sequence[str]) -> Iterator[dict[str, Any]]:
+    for path in tests:
         part = _read(path)
         if part is None:
             raise SystemExit(f"{path} changed while changes were tried")

@@ -22,7 +22,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 from mutants.changes import ROOT, Change
-from mutants.covered import CHOSEN, SCRATCH, Covered, is_cache, kept, test_files
+from mutants.covered import CHOSEN, SCRATCH, Covered, is_cache, kept
 
 SLOWER, LEAST_S = 5.0, 15.0
 """A change under which the tests take so many times longer, and so many seconds more, of processor time, hangs."""
@@ -57,8 +57,14 @@ class Trial:
     deadline: float
 
 
-def run(chosen: Sequence[Change], jobs: int, budget_s: float, report: Callable[[int, str], None]) -> None:
-    """Try changes; ``report`` learns of each one's number and what became of it.
+def run(
+    chosen: Sequence[Change],
+    tests: Sequence[str],
+    jobs: int,
+    budget_s: float,
+    report: Callable[[int, str], None],
+) -> None:
+    """Try changes with these test files; ``report`` learns of each one's number and what became of it.
 
     A change is ``killed`` or ``hangs``, is ``alive`` or ``untested``, or shows ``elsewhere``, after a new import; one
     outside of functions that is alive may show there, too.
@@ -77,25 +83,32 @@ def run(chosen: Sequence[Change], jobs: int, budget_s: float, report: Callable[[
     ]
     options += ["-o", "addopts=", *CHOSEN]
     os.chdir(ROOT)
-    pytest.main([*options, *test_files()], plugins=[_Resident(chosen, jobs, budget_s, report)])
+    pytest.main([*options, *tests], plugins=[_Resident(chosen, kept(tests), jobs, budget_s, report)])
 
 
 class _Resident:
     """A plugin of pytest that tries changes instead of running the tests once."""
 
     def __init__(
-        self, chosen: Sequence[Change], jobs: int, budget_s: float, report: Callable[[int, str], None]
+        self,
+        chosen: Sequence[Change],
+        known: Covered,
+        jobs: int,
+        budget_s: float,
+        report: Callable[[int, str], None],
     ) -> None:
-        self.chosen, self.jobs, self.budget_s, self.report = chosen, jobs, budget_s, report
+        self.chosen, self.known = chosen, known
+        self.jobs, self.budget_s, self.report = jobs, budget_s, report
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         items = {item.nodeid: item for item in session.items}
         Known.find()
         gc.freeze()
-        self._try_all(items, kept())
+        self._try_all(items)
         return True
 
-    def _try_all(self, items: dict[str, pytest.Item], known: Covered) -> None:
+    def _try_all(self, items: dict[str, pytest.Item]) -> None:
+        known = self.known
         waiting = list(range(len(self.chosen)))
         running: dict[int, Trial] = {}
         while waiting or running:
