@@ -106,6 +106,7 @@ def test_guidellm_is_run_as_its_version_wants(
     monkeypatch.setenv("HWDYNO_GUIDELLM", str(program))
     monkeypatch.setenv("HWDYNO_TOKENIZER", "/models/made")
     monkeypatch.chdir(tmp_path)
+    assert peers.find("guidellm").version() == "0.8.1"
     assert peers.find("guidellm").run(KERNEL, {**POINT, **load, "endpoint": "completions"}).operations == 40
     assert (tmp_path / "arguments").read_text().splitlines()[:-4] == [
         "run", "--backend", "kind=openai_http,target=http://127.0.0.1:8000,request_format=/v1/completions,"

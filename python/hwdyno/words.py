@@ -225,6 +225,10 @@ class Ceiling:
     """A few words for charts, such as ``PCIe 4.0 x4``."""
 
 
+UNNUMBERED = "here"
+"""The version of a reference tool that is installed and tells none."""
+
+
 @dataclass(frozen=True, slots=True)
 class PeerResult:
     """What a reference tool reached on one Point, run in turn with ours."""
@@ -246,7 +250,9 @@ class PeerResult:
 
     @property
     def named(self) -> str:
-        """The tool with its version, once: ``fio-3.33``, ``iperf3 3.16``."""
+        """The tool with its version, once: ``fio-3.33``, ``iperf3 3.16``; the tool alone where it tells none."""
+        if self.version == UNNUMBERED:
+            return self.tool
         return self.version if self.version.startswith(self.tool) else f"{self.tool} {self.version}".strip()
 
 

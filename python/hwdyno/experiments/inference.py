@@ -28,6 +28,7 @@ DECODE = Experiment(
     quick=Sweep(stack="onnxruntime", threads=ONE_AND_ALL),
     base=Sweep(stack="onnxruntime", threads=1),
     named_as={"stack": "decode", "model": "model"},
+    peers=("llama_bench",),
     setup_s=1.2,
 )
 

@@ -11,7 +11,7 @@ from typing import Any
 from hwdyno.hosts import programs
 from hwdyno.peers import PeerReading, program
 from hwdyno.units import positive, printed_number
-from hwdyno.words import UserError
+from hwdyno.words import UNNUMBERED, UserError
 
 # cpufp runs every loop that it was built with, about a second each, and prints all of them at the end.
 TIMEOUT_S = 600.0
@@ -41,7 +41,7 @@ class Cpufp:
 
     def version(self) -> str | None:
         """``here`` if it is installed: cpufp has no version."""
-        return "here" if _program() else None
+        return UNNUMBERED if _program() else None
 
     def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why cpufp cannot measure this point; none if it can."""

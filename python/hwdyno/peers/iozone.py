@@ -17,7 +17,7 @@ from hwdyno.hosts import Outcome, Program, programs
 from hwdyno.peers import PeerReading
 from hwdyno.peers.program import checked_output
 from hwdyno.units import as_number
-from hwdyno.words import UserError
+from hwdyno.words import UNNUMBERED, UserError
 
 TIMEOUT_S = 300.0
 MOST_BYTES = 256 << 20
@@ -49,7 +49,7 @@ class Iozone:
         except OSError:
             return None
         match = re.search(r"\$Revision:\s*([\d.]+)|Version\s+([\d.]+)", out + err)
-        return (match[1] or match[2]) if match else "here"
+        return (match[1] or match[2]) if match else UNNUMBERED
 
     def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why IOzone cannot measure this point; none if it can."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -18,7 +19,7 @@ from hwdyno import door
 from hwdyno.formats.load_generator import KERNEL, Reported
 from hwdyno.peers import PeerReading
 from hwdyno.peers import program as programs
-from hwdyno.words import UserError
+from hwdyno.words import UNNUMBERED, UserError
 
 TOKENIZER = "HWDYNO_TOKENIZER"
 START_S = 120.0
@@ -146,6 +147,8 @@ class Load:
 @cache
 def _version(path: str) -> str:
     try:
-        return programs.output([path, "--version"], 60.0).strip().splitlines()[-1][:80]
+        printed = programs.output([path, "--version"], 60.0).strip().splitlines()[-1]
     except (OSError, IndexError):
-        return "here"
+        return UNNUMBERED
+    found = re.search(r"\d+(?:\.\w+)+", printed)
+    return found[0] if found else printed[:80]

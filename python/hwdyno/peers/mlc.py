@@ -14,7 +14,7 @@ from hwdyno.hosts import Outcome, Program, programs
 from hwdyno.peers import PeerReading
 from hwdyno.peers.program import checked_output
 from hwdyno.units import as_number
-from hwdyno.words import UserError
+from hwdyno.words import UNNUMBERED, UserError
 
 GRACE_S = 60.0
 LEAST_S = 1
@@ -43,7 +43,7 @@ class Mlc:
         except OSError:
             return None
         match = re.search(r"Memory Latency Checker - (v?[\w.]+)", out + err)
-        return match[1] if match else "here"
+        return match[1] if match else UNNUMBERED
 
     def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why MLC cannot measure this point; none if it can."""

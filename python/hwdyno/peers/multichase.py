@@ -11,7 +11,7 @@ from typing import Any
 from hwdyno.hosts import programs
 from hwdyno.peers import PeerReading, program
 from hwdyno.units import printed_number
-from hwdyno.words import UserError
+from hwdyno.words import UNNUMBERED, UserError
 
 TIMEOUT_S = 120.0
 SAMPLE_S = 0.5
@@ -27,7 +27,7 @@ class Multichase:
 
     def version(self) -> str | None:
         """``here`` if it is installed: multichase has no version."""
-        return "here" if _program() else None
+        return UNNUMBERED if _program() else None
 
     def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why multichase cannot measure this point; none if it can."""

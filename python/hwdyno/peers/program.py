@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from hwdyno.hosts import Outcome, Program, programs
 from hwdyno.peers import PeerReading
-from hwdyno.words import UserError
+from hwdyno.words import UNNUMBERED, UserError
 
 
 class ProgramPeer(ABC):
@@ -51,7 +51,7 @@ class ProgramPeer(ABC):
         """The version on this machine, or ``here`` where it has none; none if it is not installed."""
         found = programs.located(self.asking_version)
         if found is None or not self.asks_version:
-            return "here" if found else None
+            return UNNUMBERED if found else None
         printed = _printed(found, self.asks_version)
         return None if printed is None else self.version_of(printed)
 
