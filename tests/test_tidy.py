@@ -61,7 +61,10 @@ ALLOWED: dict[str, set[str]] = {
         # mpi4py, which names itself where it is missing; the agent of a rank is the engine's
         *("extras", "_engine"),
     },
-    "peers": {"door", "spelling", "foreign", "words", "axes", "units", "formats", "hosts", "signals", "processes"},
+    "peers": {
+        *("door", "spelling", "foreign", "words", "axes", "units", "formats", "hosts", "signals", "processes"),
+        "models",  # the file of a made model that llama.cpp reads
+    },
     "samples": {"words", "statistics"},
     "measurement": {"words", "units", "statistics", "samples"},
     "workspace": {"door", "words", "units", "signals"},

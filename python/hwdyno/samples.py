@@ -282,5 +282,5 @@ def disagreement(repeats: Sequence[Sequence[float]]) -> Disagreement | None:
     within = math.fsum(statistics.standard_deviation(one) ** 2 for one in repeats) / len(repeats) * inflation / each
     between = statistics.standard_deviation(means) ** 2
     ratio = between / within if within > 0 else math.inf if between > 0 else 0.0
-    chance = float(fdtrc(len(means) - 1, max(1.0, len(means) * (each - 1) / inflation), min(ratio, 1e12)))
+    chance = float(fdtrc(len(means) - 1, len(means) * (each - 1) / inflation, ratio))
     return Disagreement(chance, (max(means) - min(means)) / centre)

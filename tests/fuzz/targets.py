@@ -37,6 +37,7 @@ from hwdyno.peers import (
     iozone,
     iperf3,
     likwid,
+    llama_bench,
     loaders,
     mlc,
     mlperf_kv,
@@ -426,6 +427,7 @@ TARGETS = (
             ("vllm_bench", vllm_bench.reading_of, (), ()),
             ("aiperf", aiperf.reading_of, (), ()),
             ("guidellm", guidellm.reading_of, (), ()),
+            ("llama_bench", llama_bench.reading_of, (), ()),
             ("loaders", loaders.reading_of, ({"batch_size": 4, "samples_per_file": 2}, 1e6), ()),
         )
     ),

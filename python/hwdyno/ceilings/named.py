@@ -55,6 +55,8 @@ _DDR = re.compile(
     r"(?:(\d{1,2})\s*(?:channels?|ch|[x×])\s*(?:of\s*)?)?(lp)?ddr(\d)x?[- ]?(\d{3,5})(?:\s*(?:mt/s|"
     r"mhz))?(?:,?\s*[x×]?\s*(\d{1,2})\s*(?:channels?|ch)?)?"
 )
+_COMPARED = re.compile(r"\bvs\b|\bversus\b|\band\b|(?<!bit)(?<!b)/")
+"""Parts the things that a title compares; ``Gbit/s`` and ``Gb/s`` stay whole."""
 _NVLINK = re.compile(r"\bnvlink\s*([1-5])?")
 _NVLINK_GB = {1: 80.0, 2: 150.0, 3: 300.0, 4: 450.0, 5: 900.0}
 
@@ -77,8 +79,8 @@ def only_link(title: str) -> Rate | None:
     """The link that a table's title names; none where it names none, or several to compare."""
     words = " ".join(title.lower().replace("_", " ").split())
     found = [rate for find in _FINDERS if (rate := find(words, title, True)) is not None]
-    many = re.search(r"\bvs\b|\bversus\b|\band\b|/", words) is not None and len(found) != 1
-    return found[0] if len({rate.label for rate in found}) == 1 and not many else None
+    apart = [rate for part in _COMPARED.split(words) if (rate := link_rate(part, most=True)) is not None]
+    return found[0] if found and len({rate.label for rate in (*found, *apart)}) == 1 else None
 
 
 def parse_link(text: str) -> Rate:
@@ -168,7 +170,7 @@ def _usb_of(words: str, text: str, most: bool) -> Rate | None:
     if version in {"2", "2.0"}:
         return of_link(Link(type="usb", bits_s=480e6))
     if giga:
-        return of_link(Link(type="usb", bits_s=float(giga) * 1e9, lanes=2 if giga == "20" else 1))
+        return of_link(Link(type="usb", bits_s=float(giga) * 1e9, lanes=1))
     if version == "3.0":
         generation = generation or "1"
     if generation is None:
@@ -358,9 +360,9 @@ def rated_named(text: str, *, asks: bool = False) -> Rated | None:
     return replace(first, name=f"{stem}, its fastest capacity", capacity_bytes=None, figures=figures)
 
 
-def device_ceilings(text: str, resource: str, *, asks: bool = False) -> tuple[Ceiling, ...]:
+def device_ceilings(text: str, resource: str) -> tuple[Ceiling, ...]:
     """The ceilings of a drive or an accelerator by its name: its maker's figures and its link; none for others."""
-    drive = rated_named(text, asks=asks) if resource in {"storage", "training", "inference", "table"} else None
+    drive = rated_named(text) if resource in {"storage", "training", "inference", "table"} else None
     if drive is not None:
         rate = link_rate(drive.interface, most=True)
         return (*drive.ceilings(), *(rate.ceilings() if rate else ()))
@@ -378,4 +380,4 @@ def parse_device(text: str) -> Callable[[str], tuple[Ceiling, ...]]:
         raise UserError(
             f"the device '{text}' is not in the catalogue{similar}; give its figures: --ceiling 'rated read 7450 MB/s'"
         )
-    return lambda resource: device_ceilings(text, resource, asks=True)
+    return lambda resource: device_ceilings(text, resource)

@@ -79,8 +79,5 @@ def _rated(row: Mapping[str, str]) -> Rated:
 
 def of_disk(disk: Disk) -> Rated | None:
     """The catalogue's row of a disk as the survey describes it; none where there is not exactly one."""
-    model = disk.model or ""
-    if not model.strip():
-        return None
-    found = [rated for rated in catalogue() if rated.is_it(model, disk.size_bytes)]
+    found = [rated for rated in catalogue() if rated.is_it(disk.model or "", disk.size_bytes)]
     return found[0] if len(found) == 1 else None

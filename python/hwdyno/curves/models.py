@@ -7,9 +7,9 @@ optimum. scipy is imported where it is used.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hwdyno.statistics import t_quantile
 
@@ -53,7 +53,9 @@ class Scalability:
 
     @property
     def ceiling(self) -> float | None:
-        """The most that it reaches: at the peak, or c/a in the limit; none if it grows for ever."""
+        """The most from a load of 1 on: there, at the peak, or c/a in the limit; none if it grows for ever."""
+        if self.a.value >= 1:
+            return self.c.value
         if self.peak_load is not None:
             return self.at(self.peak_load)
         return self.c.value / self.a.value if self.a.value > 1e-3 else None
@@ -63,17 +65,6 @@ class Scalability:
         b = self.b.value if self.b else 0.0
         return self.c.value * load / (1 + self.a.value * (load - 1) + b * load * (load - 1))
 
-    def load_for(self, share: float) -> float | None:
-        """The least load that reaches a share (below 1) of the ceiling."""
-        top = self.ceiling
-        if top is None:
-            return None
-        low, high = 1e-6, self.peak_load or 1e9
-        for _ in range(200):
-            middle = math.sqrt(low * high)
-            low, high = (middle, high) if self.at(middle) < share * top else (low, middle)
-        return high
-
 
 def fit_scalability(
     loads: Sequence[float], throughputs: Sequence[float], errors: Sequence[float] = ()
@@ -82,6 +73,7 @@ def fit_scalability(
     if len(loads) < USL_LEAST_POINTS:
         return None
     import numpy as np
+    from scipy.optimize import least_squares
 
     n, x = np.asarray(loads, float), np.log(np.asarray(throughputs, float))
 
@@ -93,9 +85,15 @@ def fit_scalability(
             return theta[0] + np.log(n) - np.log(below), np.column_stack(columns)
 
         start = np.array([float((x - np.log(n)).max()), 0.05] + ([1e-4] if with_b else []))
-        lower = [start[0] - 5, 0.0] + ([0.0] if with_b else [])
-        upper = [start[0] + 5, 2.0] + ([1.0] if with_b else [])
-        theta = _best(lambda t: parts(t)[0] - x, lambda t: parts(t)[1], [start], (lower, upper))
+        lower = [-np.inf, 0.0] + ([0.0] if with_b else [])
+        theta: Array = least_squares(
+            lambda t: parts(t)[0] - x,
+            start,
+            jac=lambda t: parts(t)[1],
+            bounds=(lower, np.inf),
+            loss="soft_l1",
+            f_scale=NOISE,
+        ).x
         fitted, slopes = parts(theta)
         return theta, _half_widths(fitted - x, slopes, errors)
 
@@ -107,28 +105,6 @@ def fit_scalability(
         b = Interval(float(theta[2]), float(theta[2]) - half[2], float(theta[2]) + half[2])
     a_low, a_high = (None, None) if half[1] is None else (max(0.0, theta[1] - half[1]), theta[1] + half[1])
     return Scalability(c=interval_of_log(theta[0], half[0]), a=Interval(float(theta[1]), a_low, a_high), b=b)
-
-
-def _best(
-    residuals: Callable[[Array], Array],
-    jacobian: Callable[[Array], Array],
-    starts: Sequence[Array],
-    bounds: tuple[Sequence[float], Sequence[float]],
-) -> Array:
-    """The optimum of the least cost over all starts."""
-    import numpy as np
-    from scipy.optimize import least_squares
-
-    found: Any = None
-    for start in starts:
-        inside = np.clip(start, np.asarray(bounds[0]) + 1e-9, np.asarray(bounds[1]) - 1e-9)
-        one: Any = least_squares(
-            residuals, inside, jac=jacobian, bounds=bounds, loss="soft_l1", f_scale=NOISE, max_nfev=60
-        )
-        if found is None or one.cost < found.cost:
-            found = one
-    solution: Array = found.x
-    return solution
 
 
 def _half_widths(residuals: Array, slopes: Array, errors: Sequence[float]) -> list[float | None]:

@@ -88,7 +88,7 @@ class OpenLoop:
         """Mean latency at a rate, operations/s; infinite from the capacity on."""
         plain = mean_latency(rate, self.service_ns, self.servers, self.variability)
         share = rate / self.capacity_s
-        if self.arrivals is None or not 0 < share < 1:
+        if self.arrivals is None or share <= 0:
             return plain
         return self.service_ns + (plain - self.service_ns) * float(evenness(share, self.arrivals, self.variability))
 
@@ -206,7 +206,7 @@ def fit_open_loop(
     rms = math.sqrt(best[0] / len(points))
     if rms > NO_MODEL:
         return None
-    noise = max(best[0] / max(1, len(points) - 3), LEAST_ERROR**2)
+    noise = max(best[0] / (len(points) - 3), LEAST_ERROR**2)
     fits = np.flatnonzero(np.min(errors, axis=0) <= best[0] + LIKELY * noise)
     # Between two capacities of the grid lies the edge of what fits.
     low, high = busiest[min(fits[-1] + 1, len(busiest) - 1)], busiest[max(fits[0] - 1, 0)]
@@ -220,8 +220,6 @@ def _spread_off(m: int, shares: Array, wait: Array, v: Array, least: Spread, spr
     import numpy as np
 
     known = [at for at, one in enumerate(spreads) if one is not None and one is not least]
-    if not known:
-        return np.zeros(len(shares))
     # All waits over those that wait: v / (m (1 - r)), in service times.
     mean = v * wait
     each = v / (m * (1 - shares))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -115,7 +116,7 @@ def cause_of(cell: Cell, run: Run) -> Cause | None:
     ran_less = 1 - cores / cores_alone >= EXPLAINS * cell.cost
 
     def rise(name: str) -> float:
-        return known.get(name, 0.0) - known.get(f"{name}_alone", 0.0)
+        return known[name] - known[f"{name}_alone"] if {name, f"{name}_alone"} <= set(known) else 0.0
 
     for name, words, counts in (
         ("steal_share", "Steal", True),
@@ -136,8 +137,9 @@ def cause_of(cell: Cell, run: Run) -> Cause | None:
             less = percent(1 - cores / cores_alone)
             return Cause("CPU", f"CPU time is short: its threads ran {less} less, with {percent(busy)} of it in use.")
     capacity = max((known.get(f"{side}bytes_s_alone", 0.0) for side in _memory_sides(cell)), default=0.0)
-    moved = known.get("bytes_s", 0.0) + known.get("load_bytes_s", 0.0)
-    if not ran_less and {"bytes_s", "load_bytes_s"} <= set(known) and 0 < FULL * capacity <= moved:
+    both = {"bytes_s", "load_bytes_s"}
+    moved = math.fsum(known[name] for name in both) if both <= set(known) else 0.0
+    if not ran_less and 0 < FULL * capacity <= moved:
         return Cause(
             "memory bandwidth",
             f"Memory bandwidth is full: both moved {format_bytes_s(moved)}, and memory alone moves "

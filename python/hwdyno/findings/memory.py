@@ -248,7 +248,7 @@ def wrong_node(case: Case) -> Verdict | None:
         others = {name: value for name, value in point.parameters.items() if name != "node"}
         if node is not None and node >= 0 and point.validity != "invalid":
             groups[repr(sorted(others.items()))].append((node, at, point))
-    slow = [_apart(group) for group in groups.values() if len(group) > 1]
+    slow = [_apart(group) for group in groups.values()]
     # A matrix over nodes has the distance on purpose, and its thread is where it should be if its own node is nearest.
     slow = [one for one in slow if one[2] is None or one[2][2].parameters.get("cpu_node") != one[2][0]]
     loss, far, near = max(slow, key=lambda one: one[0], default=(0.0, None, None))

@@ -263,7 +263,7 @@ def _combination(case: Case, others: dict[str, Scalar], axes: list[Axis], group:
     enough = [at for at in group if points[at].throughput.value >= BEST_SHARE * points[top].throughput.value]
 
     def cost(at: int) -> tuple[float, float, float]:
-        in_flight, size = 1.0, 0.0
+        in_flight, size = 1.0, 1.0
         for axis in axes:
             value = as_number(points[at].parameters.get(axis.name)) or 1.0
             if axis.role == "concurrency":
@@ -271,7 +271,7 @@ def _combination(case: Case, others: dict[str, Scalar], axes: list[Axis], group:
             else:
                 size = value
         # Bytes in flight first: they cost memory and latency.
-        return in_flight * max(size, 1.0), in_flight, size
+        return in_flight * size, in_flight, size
 
     best = min(enough, key=cost)
 

@@ -295,7 +295,9 @@ class Case:
         if not self.resource.page_cache:
             changes.pop("size", None)
         if "size" in changes and (room := self._room) is not None:
-            changes["size"] = min(parse_size(str(changes["size"])), max(room, int(self.number("size") or 0)))
+            most = max(room, int(self.number("size") or 0))
+            wanted = parse_size(str(changes.pop("size")))
+            changes |= {"size": min(wanted, most)} if most else {}
         return command_of(self.run, self.result, named, changes)
 
     @property

@@ -66,8 +66,10 @@ def step_down(values: Sequence[float]) -> tuple[int, float] | None:
     at = min(range(edge, count - edge + 1), key=lambda k: scatter(0, k) + scatter(k, count))
     left = scatter(0, at) + scatter(at, count)
     before, after = sums[at] / at, (sums[count] - sums[at]) / (count - at)
-    drop = 1 - after / before if before > 0 else 0.0
-    error = math.sqrt(left / (count - 2) * (1 / at + 1 / (count - at))) / before if before > 0 else 1.0
+    if before <= 0:
+        return None
+    drop = 1 - after / before
+    error = math.sqrt(left / (count - 2) * (1 / at + 1 / (count - at))) / before
     if drop <= THROTTLE_DROP or drop <= SURE * error or left > 0.5 * line:
         return None
     return at, drop
@@ -98,9 +100,9 @@ def step_in_each(point: Measurement) -> tuple[list[int], float] | None:
     from scipy.special import chdtrc, stdtr
 
     repeats = each_over_time(point)
-    count = len(repeats[0]) if repeats else 0
     if len(repeats) < 2 or min(map(mean, repeats)) <= 0:
         return None
+    count = len(repeats[0])
     steps = [_best_step(one) for one in repeats]
     parts = [part for one, at in zip(repeats, steps, strict=True) for part in (one[:at], one[at:])]
     ratio = persistence(parts)

@@ -32,11 +32,7 @@ def tlb_reach(case: Case) -> Verdict | None:
     # Both chases show the caches' steps, at the same number of lines; their ratio shows only the TLB's.
     pairs = [(size, ns, _at(dense, _footprint(size, stride))) for size, ns in sorted(chase)]
     known = [(size, ns, alone) for size, ns, alone in pairs if alone is not None]
-    if len(known) < LEAST_POINTS:
-        return None
     edges = edges_of([size for size, _, _ in known], [max(1.0, ns / alone) for _, ns, alone in known])
-    if not edges:
-        return None
     each = max(stride, PAGE_BYTES)
     every = _apart([edge.size_bytes / each for edge in edges])
     pages = [count for count in every if count <= MOST_ENTRIES]
@@ -101,7 +97,7 @@ def _poor(case: Case) -> bool:
 
 
 def _round(size: float) -> int:
-    """Rounds to a sixteenth of the power of two: the edge is not known better."""
+    """Rounds to an eighth of the power of two below: the edge is not known better."""
     step = max(1, 1 << (int(size).bit_length() - 4))
     return round(size / step) * step
 

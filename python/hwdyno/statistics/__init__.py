@@ -501,7 +501,7 @@ class Histogram:
             _put(out, at - before)
             _put(out, count)
             before = at
-        return base64.b64encode(zlib.compress(bytes(out), 6)).decode()
+        return base64.b64encode(zlib.compress(bytes(out))).decode()
 
     @classmethod
     def unpack(cls, text: str) -> Histogram:

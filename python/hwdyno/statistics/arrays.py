@@ -59,6 +59,8 @@ def unpack_reading(reading: Mapping[str, Any]) -> None:
         for histogram in stream.get("latency_ns", {}).values():
             if "packed" in histogram:
                 histogram[ARRAYS] = _unpacked(histogram.pop("packed"))
+                if int(histogram[ARRAYS][1].sum()) != histogram.get("count"):
+                    raise ValueError("a packed histogram whose count is not that of its buckets")
 
 
 def _arrays_of(reading: Mapping[str, Any]) -> tuple[Any, Any]:
