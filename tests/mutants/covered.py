@@ -32,16 +32,18 @@ NAMES = """
 advice api audit audit_public audit_tools audit_unseen axes bend caches calibration calls ceilings
 clean_direct compare comparison contention curves elsewhere exact_figures export faults_environment
 faults_network findings findings_caches findings_coverage findings_curves findings_hosts
-findings_in_process findings_memory findings_published findings_serving findings_settings findings_why
-fleet formats_fio formats_memory formats_real formats_serving formats_tools gpu gpu_findings help
-imports inference inference_findings inference_images inference_models kv_cache limits linpack
-measurement measuring named_by named_rates network network_findings network_wrong_input never_fooled
-open_loop peers_loaders power projection projection_events ranks ranks_between repeatability report
-report_page resources roofline rules_apply runner samples scaling scorecard serving_in_process
-simulated simulated_core single_courses single_lines single_rules site smbios snia statistics store
-studies studies_memory study_network style survey sweep thresholds thresholds_edges thresholds_more
-thresholds_rules training_bad_luck training_findings training_workloads trends units users_wait
-vector_search
+findings_in_process findings_memory findings_published findings_serving findings_settings
+findings_why fleet formats_fio formats_memory formats_real formats_serving formats_tools gpu
+gpu_findings help imports inference inference_findings inference_images inference_models kv_cache
+limits linpack measurement measuring named_by named_rates network network_findings
+network_wrong_input never_fooled open_loop peers_loaders power projection projection_events ranks
+ranks_between repeatability report report_page resources roofline rules_apply runner samples scaling
+scorecard serving_in_process simulated simulated_core single_caches single_ceilings single_claims
+single_commands single_courses single_curves single_gpu single_knee single_limits single_lines
+single_network single_paths single_published single_rules single_serving single_statistics
+single_steadiness site smbios snia statistics store studies studies_memory study_network style
+survey sweep thresholds thresholds_edges thresholds_more thresholds_rules training_bad_luck
+training_findings training_workloads trends units users_wait vector_search
 """
 TESTS = tuple(NAMES.split())
 """The test files of what is changed."""
@@ -128,11 +130,16 @@ def users(path: str, line: int) -> set[int]:
     if isinstance(top, ast.Assign | ast.AnnAssign) and getattr(top.value, "elts", None):
         # Of a table, the row.
         row = next((one for one in top.value.elts if one.lineno <= line <= (one.end_lineno or line)), None)  # type: ignore[union-attr]
-        names = {one.id for one in ast.walk(row) if isinstance(one, ast.Name)} if row is not None else names
+        if row is not None:
+            names = {one.id for part in (row, *_targets(top)) for one in ast.walk(part) if isinstance(one, ast.Name)}
     users = [
         one for one in whole if one.name in names or names & {n.id for n in ast.walk(one) if isinstance(n, ast.Name)}
     ]
     return {at for one in users or whole for at in range(one.lineno, (one.end_lineno or one.lineno) + 1)}
+
+
+def _targets(one: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
+    return one.targets if isinstance(one, ast.Assign) else [one.target]
 
 
 def is_cache(one: object) -> bool:

@@ -44,7 +44,7 @@ def formula_yields_other(case: Case) -> Verdict | None:
     text, value, unit = _claim(case)
     factors = _factors(text)
     product = math.prod(factor for factor, _ in factors) if factors else 0.0
-    if not product or value <= 0:
+    if not 0 < product < math.inf or value <= 0:
         return None
     ratio = value / product
     power = round(math.log10(ratio) / 3) if ratio > 0 else 0
@@ -64,13 +64,12 @@ def formula_yields_other(case: Case) -> Verdict | None:
 def memory_by_clock(case: Case) -> Verdict | None:
     """Memory's bandwidth is transfers x channels x 8 B; the processor's clock is no factor of it."""
     text, value, unit = _claim(case)
-    factors = _factors(text)
-    rates = [factor for factor, words in factors if factor != round(factor) or "ghz" in words]
+    rates = [(factor, words) for factor, words in _factors(text) if factor != round(factor) or "ghz" in words]
     if case.result.resource != "memory" or unit != "bytes/s" or not rates:
         return None
-    rate = rates[0]
+    rate, words = rates[0]
     known = rate / 1000 if rate > 100 else rate
-    if min(abs(known / one - 1) for one in TRANSFERS_GT_S) <= NEAR / 4 and "ghz" not in dict(factors)[rate]:
+    if min(abs(known / one - 1) for one in TRANSFERS_GT_S) <= NEAR / 4 and "ghz" not in words:
         return None
     clocks = set(_clocks(case.run, str(case.point.parameters.get("study") or "")))
     same = any(abs(rate / clock - 1) <= NEAR / 4 for clock in clocks)

@@ -28,6 +28,8 @@ def rolls_over(case: Case) -> Verdict | None:
     }
     off = curve.parameters.get(ODD_LOAD)
     values = {load: value for load, value in values.items() if off is None or load != off.value}
+    if not values:
+        return None
     most, last = max(values, key=lambda load: values[load].value), max(values)
     if loss < LEAST_LOSS or most == last or values[last].value > (1 - LEAST_LOSS / 2) * values[most].value:
         return None

@@ -64,8 +64,6 @@ def _penalties(case: Case, by_share: dict[float, int]) -> Iterator[Verdict]:
     points = case.result.points
     reads, writes = points[by_share[1.0]], points[by_share[0.0]]
     for share, at in by_share.items():
-        if share in {0.0, 1.0}:
-            continue
         mixed = points[at]
         expected = 1 / (share / reads.throughput.value + (1 - share) / writes.throughput.value)
         penalty = 1 - mixed.throughput.value / expected

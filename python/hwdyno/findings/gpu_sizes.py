@@ -28,7 +28,7 @@ def gpu_fits_cache(case: Case) -> Verdict | None:
     ratio = point.throughput.value / bound.value
     gpu = the_gpu(case.run.machine)
     cache = float(gpu.l2_bytes or 0) if gpu is not None else 0.0
-    if ratio < ABOVE or not 0 < size <= cache:
+    if ratio < ABOVE or size > cache:
         return None
     operation = point.parameters.get("operation") or case.result.fixed.get("operation")
     return Verdict(

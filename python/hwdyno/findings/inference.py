@@ -262,7 +262,7 @@ def break_even(points: Mapping[str, list[tuple[float, float]]]) -> float | None:
     if not gains or gains[-1][1] <= 0:
         return None
     for (tokens, gain), (after, later) in zip(reversed(gains[:-1]), reversed(gains[1:]), strict=True):
-        if gain <= 0 < later:
+        if gain <= 0:
             return tokens + (after - tokens) * -gain / (later - gain)
     return 0.0
 

@@ -68,7 +68,7 @@ def window_limited(case: Case) -> Verdict | None:
         f"Each stream had {format_bytes(product)} in flight per round trip of {format_ns(rtt_s * 1e9)} "
         "(bandwidth-delay product).",
         {"share": share, "limit": name, "rtt_s": rtt_s, "bandwidth_delay_bytes": product},
-        f"Enlarge the window: {case.command(window=1 << max(16, math.ceil(math.log2(max(2.0, 4 * product)))))}",
+        f"Enlarge the window: {case.command(window=1 << math.ceil(math.log2(max(1 << 16, 4 * product))))}",
         weight=share,
     )
 

@@ -154,7 +154,7 @@ def _expected(case: Case, rows: list[tuple[int, float]], at: int, label: str, sc
 
 def _rounding(point: Measurement, *names: str) -> float:
     printed = point.details.get("rounding") or {}
-    return sum(number_at(printed, name) for name in printed if name.partition("_")[0] in names)
+    return sum(number_at(printed, name) for name in printed if name.removesuffix("_mean") in names)
 
 
 def unit_slip(case: Case) -> Verdict | None:
@@ -170,18 +170,15 @@ def unit_slip(case: Case) -> Verdict | None:
             and point.throughput.value > 0
             and rounding <= MOST_SLIP_ROUNDING
         ):
-            ratios.append((at, rate * size / point.throughput.value, rounding))
-    if not ratios:
-        return None
+            ratios.append((at, rate, size, rate * size / point.throughput.value, rounding))
     for factor, (digits, unit, other) in SLIPS.items():
         for wanted in (factor, 1 / factor):
-            hits = [one for one in ratios if abs(one[1] / wanted - 1) <= SLIP + one[2]]
+            hits = [one for one in ratios if abs(one[3] / wanted - 1) <= SLIP + one[4]]
             # One row may be off by chance, where rate and bandwidth are means of other samples.
             if len(hits) < max(1, 0.8 * len(ratios)) or (factor < 1.1 and len(hits) < 2):
                 continue
-            at, ratio, _ = hits[0]
+            at, rate, size, ratio, _ = hits[0]
             point = case.result.points[at]
-            rate, size = operations_per_s(point) or 0.0, as_number(point.parameters.get("bs")) or 0.0
             return Verdict(
                 "warning",
                 f"The bandwidth is off by a factor of {digits} in {plural(len(hits), 'row')} (x{ratio:.4g})"
@@ -191,7 +188,7 @@ def unit_slip(case: Case) -> Verdict | None:
                 {"factor": wanted, "rows": len(hits), "ratio": ratio},
                 _mapping(case, point, wanted),
                 weight=abs(wanted - 1),
-                points=tuple(at for at, _, _ in hits),
+                points=tuple(at for at, *_ in hits),
             )
     return None
 

@@ -18,8 +18,6 @@ from hwdyno.words import Curve, ExperimentResult, HostShare, Latency, Measuremen
 
 FAIR = 0.9
 """Below this index clients are not served alike: one of ten gets nothing, or half of them get half of the others'."""
-LINEAR = 0.9
-"""Clients that reach this share of as many times the first load's throughput scale."""
 NOT_KNOWN = "not identified"
 
 
@@ -117,7 +115,6 @@ def scaling(case: Case) -> Verdict | None:
     if curve is None:
         return None
     steps = steps_of(case.run, result, curve)
-    last = steps[-1]
     most = max(steps, key=lambda one: one.throughput.value)
     best = _best(steps, curve)
     verdict, to = _in_words(case, curve, steps)
@@ -133,7 +130,7 @@ def scaling(case: Case) -> Verdict | None:
             "knee_clients": curve.knee.load if curve.knee else None,
             "limit": most.limit,
             "limit_says": most.says,
-            "unit": last.throughput.unit,
+            "unit": curve.unit,
             "steps": [plain_of(one) for one in steps],
         },
         to,

@@ -425,7 +425,7 @@ class _Queue:
     @property
     def is_kv_full(self) -> bool:
         """Whether its KV cache has no room for the requests that wait."""
-        return self.evidence.get("server_kv_cache_share", 0.0) >= KV_FULL
+        return bool(self.waits) and self.evidence.get("server_kv_cache_share", 0.0) >= KV_FULL
 
     @property
     def waits(self) -> bool | None:
@@ -492,7 +492,7 @@ def _reason(spent: _Spent, steps: _Steps, queue: _Queue, busy: float | None, cli
         cause = {None: "for a slot or for others' prompts", True: "for a slot", False: "for others' prompts"}[
             queue.waits
         ]
-        if queue.waits and queue.is_kv_full:
+        if queue.is_kv_full:
             cause = "for room in the KV cache"
         counted = f" By its own count, {queue}." if str(queue) else ""
         return (

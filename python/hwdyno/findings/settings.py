@@ -229,8 +229,9 @@ def _client_bound(one: Case) -> str:
 
 def _all_busy(one: Case) -> str:
     """Every processor issues operations, and more of them would issue more."""
-    full = one.threads is not None and one.jobs >= one.threads and (one.cpu_share or 0.0) > BUSY
-    return f"All {plural(one.threads or 0, 'processor')} are busy ({one.label})." if full else ""
+    if one.threads is None or one.jobs < one.threads or (one.cpu_share or 0.0) <= BUSY:
+        return ""
+    return f"All {plural(one.threads, 'processor')} are busy ({one.label})."
 
 
 def _small_pages(one: Case) -> str:

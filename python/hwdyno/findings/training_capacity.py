@@ -102,7 +102,7 @@ def training_capacity(case: Case) -> Verdict | None:
         return None
     most = _fed_by(found)
     needier = _needier(case, found, most)
-    first, best = found[0][0], max((what.nominal_bytes_s for what, _ in found), default=0.0)
+    first, best = found[0][0], max(what.nominal_bytes_s for what, _ in found)
     name = f"{first.name or 'accelerators'} for {first.workload}" if first.workload else first.name or "accelerators"
     by_rate = best / (first.need_bytes_s * first.au_pass)
     fails = next((what for what, _ in found if what.number > most), None)
@@ -186,8 +186,9 @@ def training_plain(case: Case) -> Verdict | None:
             continue
         off = loaded / reached - 1
         # Accelerators that get enough read no more: only a loader that falls short shows a loss.
-        if off > APART or (off < -APART and not what.passes):
-            worst = max(worst or (0.0, what, 0.0, 0.0, at), (abs(off), what, reached, loaded, at), key=lambda o: o[0])
+        counts = off > APART or (off < -APART and not what.passes)
+        if counts and (worst is None or abs(off) > worst[0]):
+            worst = (abs(off), what, reached, loaded, at)
     if worst is None:
         return None
     off, what, reached, loaded, at = worst
