@@ -121,7 +121,7 @@ def error_of(value: Value, repeats: int) -> float | None:
     if value.low is None or value.high is None or value.value <= 0:
         return None
     # Of two repeats the interval comes from other points' repeats too.
-    degrees = POOLED_FREEDOM + 1 if repeats == 2 else repeats - 1 if repeats > 1 else 30
+    degrees = 30 if repeats < 2 else POOLED_FREEDOM + 1 if repeats == 2 else repeats - 1
     return (value.high - value.low) / 2 / t_quantile(degrees) / value.value
 
 
@@ -182,7 +182,7 @@ def _between(known: Sequence[tuple[float, float]], load: float) -> float | None:
         return known[0][1]
     for (low, a), (high, b) in pairwise(known):
         if low <= load <= high:
-            share = 0.0 if high == low else math.log(load / low) / math.log(high / low)
+            share = math.log(load / low) / math.log(high / low)
             return math.exp(math.log(a) * (1 - share) + math.log(b) * share)
     return known[-1][1]
 
@@ -337,9 +337,9 @@ def _read_off(plain: Curve, series: _Series, knee: Knee, usl: Scalability | None
     least, most = series.loads[0], series.loads[-1]
     state = _state(series, knee)
     top = knee.ceiling
-    if usl is not None and usl.b is not None and usl.peak_load is not None and usl.peak_load < most:
+    if usl is not None and usl.peak_load is not None and usl.peak_load < most:
         # It turns down: the ceiling is the peak, and it was passed.
-        reached = max(usl.ceiling or 0.0, top.value)
+        reached = max(usl.at(usl.peak_load), top.value)
         share = reached / top.value
         top = Interval(reached, top.low and top.low * share, top.high and top.high * share)
         state = "knee" if state == "still rising" else state
@@ -402,7 +402,7 @@ def _best(series: _Series, knee: Knee, state: State, top: float) -> tuple[Operat
     It is the least measured load with at least 90% of the ceiling found, or of the most measured where no point has
     that, unless a greater one of these has half its p99. Of a curve that falls again, none past its peak is it.
     """
-    odd = -1 if knee.odd is None else knee.odd.at
+    odd = None if knee.odd is None else knee.odd.at
     most = max(amount for at, amount in enumerate(series.amounts) if at != odd)
     found = most if state == "still rising" or most < BEST_SHARE * top else top
 
@@ -429,9 +429,9 @@ def _best(series: _Series, knee: Knee, state: State, top: float) -> tuple[Operat
     return best, reached_90, reached_95
 
 
-def _trade(series: _Series, at: int, odd: int) -> list[str]:
+def _trade(series: _Series, at: int, odd: int | None) -> list[str]:
     """What the measured load below the best one gives away in throughput, and gains in p99."""
-    below = next((one for one in range(at - 1, -1, -1) if one != odd and series.loads[one] < series.loads[at]), None)
+    below = next((one for one in reversed(range(at)) if one != odd and series.loads[one] < series.loads[at]), None)
     if below is None:
         return []
     tail, less = series.tails[at], series.tails[below]

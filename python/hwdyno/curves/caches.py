@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hwdyno.words import Latency
@@ -34,12 +34,21 @@ def settled_ns(latency: Latency) -> float:
     return max(latency.p50 - 1, min(latency.mean, latency.p50 + 1))
 
 
+def quickest(pairs: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The least latency of each size, in their order: a size may be measured on several nodes or with several strides."""
+    found: dict[float, float] = {}
+    for size, latency in pairs:
+        if size > 0 < latency:
+            found[size] = min(latency, found.get(size, latency))
+    return sorted(found.items())
+
+
 def edges_of(sizes: Sequence[float], latencies_ns: Sequence[float], prominence: float = PROMINENCE) -> tuple[Edge, ...]:
     """The edges of a chase by working set: peaks of the derivative of the median-filtered log latency.
 
     ``prominence`` is that of a peak, in the logarithm an octave.
     """
-    pairs = sorted((size, latency) for size, latency in zip(sizes, latencies_ns, strict=True) if size > 0 < latency)
+    pairs = quickest(zip(sizes, latencies_ns, strict=True))
     if len(pairs) < LEAST_POINTS:
         return ()
     from scipy.signal import find_peaks
@@ -60,9 +69,8 @@ def edges_of(sizes: Sequence[float], latencies_ns: Sequence[float], prominence: 
 
 def _slope(places: Sequence[float], heights: Sequence[float], at: int) -> float:
     """Rise of the log latency an octave, over ``SPAN`` around a place or over its two neighbours."""
-    low = min((k for k in range(at + 1) if places[at] - places[k] <= SPAN / 2 + 1e-9), default=at)
-    high = max((k for k in range(at, len(places)) if places[k] - places[at] <= SPAN / 2 + 1e-9), default=at)
-    low, high = min(low, max(0, at - 1)), max(high, min(len(places) - 1, at + 1))
+    near = [k for k, place in enumerate(places) if abs(place - places[at]) <= SPAN / 2 + 1e-9]
+    low, high = min(near[0], max(0, at - 1)), max(near[-1], min(len(places) - 1, at + 1))
     return (heights[high] - heights[low]) / (places[high] - places[low])
 
 

@@ -187,9 +187,9 @@ def _model(theta: Array, n: Array, requests: bool) -> tuple[Array, Array]:
     slopes = np.stack(
         (
             np.ones_like(soft),
-            -slope * stretch * np.ones_like(soft),
+            -slope * stretch,
             soft - slope * (crossing * stretch - n),
-            -past * np.ones_like(soft),
+            -past,
             fall * (_logistic(y) - _logistic(beyond)),
             np.zeros_like(soft),
         ),
@@ -247,7 +247,7 @@ class _Fit:
         import numpy as np
 
         _, slopes = self.points.model(self.theta[None])
-        free = slice(0, 5 if self.free == 5 else 3)
+        free = slice(0, self.free)
         columns = slopes[0][:, free] * self.used[:, None]
         precision = columns.T @ columns / self.noise**2
         precision[2, 2] += (_PULL / NOISE) ** 2
@@ -267,7 +267,7 @@ class _Fit:
         columns = self.points.model(self.theta[None])[1][0] * self.used[:, None]
         # How far what is asked moves with each point.
         influence = slopes @ covariance @ columns.T / self.noise**2
-        spare = max(1, self.spare) / max(1.0, float(self.used.sum()))
+        spare = max(1, self.spare) / float(self.used.sum())
         squares = np.maximum(self.residuals**2 / spare, self.points.errors**2)
         return max(0.0, float(slopes @ covariance @ slopes), float(influence**2 @ squares))
 
@@ -315,9 +315,7 @@ def _fits(points: _Points, used: Array, *, falling: bool = True) -> tuple[_Fit, 
     n, x = points.n, points.x
     kept = used > 0
     top, least, most = float(x[kept].max()), float(n.min()), float(n.max())
-    crossing = float(
-        np.clip(top - (x - n)[kept].max(), max(least - 2, 0.05) if points.requests else least - 2, most + 2)
-    )
+    crossing = max(top - float((x - n)[kept].max()), 0.05 if points.requests else least)
     low = [top - 0.5, 1e-3 if points.requests else least - 3, math.log(LEAST_P), 0.0, 0.0, STEP]
     high = [top + 4, most + 4.5, math.log(MOST_P), 0.0, 0.0, STEP]
     starts = [[top + 0.02, crossing, math.log(p), 0.0, 0.0, STEP] for p in (1.3, 6.0)]
@@ -336,7 +334,7 @@ def _fits(points: _Points, used: Array, *, falling: bool = True) -> tuple[_Fit, 
         (np.array(lows), np.array(highs)),
         np.tile(used, (len(starts), 1)),
         NOISE,
-        np.array([[0, 0, math.log(2), 0, 0, 0], [0, 0, _PULL**2, 0, 0, 0]], float),
+        np.array([[math.log(2)], [_PULL**2]]) * (np.arange(6) == 2),
     )
 
     made = [
@@ -360,14 +358,11 @@ def _odd_of(plain: _Fit, falls: list[_Fit]) -> Odd | None:
         used = np.ones(count)
         used[at] = 0.0
         without, _ = _fits(plain.points, used, falling=False)
-        noise = max(without.noise, 1e-4)
         slopes = without.at(plain.points.n[at : at + 1])[1][0]
         off = -float(without.residuals[at])
-        spread = math.sqrt(noise**2 + max(0.0, float(slopes @ without.covariance() @ slopes)))
+        spread = math.sqrt(without.noise**2 + max(0.0, float(slopes @ without.covariance() @ slopes)))
         # A fall explains the points past it as well; one point off explains only itself.
-        explained = falling is None or without.squares <= falling.squares * max(1, without.spare) / max(
-            1, falling.spare
-        )
+        explained = falling is None or without.scatter <= falling.scatter
         if abs(off) > max(ODD_SIGMAS * spread, -math.log1p(-ODD_SHARE)) and explained:
             found.append((without.squares, Odd(at, math.exp(off))))
     return min(found, key=lambda one: one[0])[1] if found else None
@@ -382,7 +377,7 @@ def _knee_of(plain: _Fit, falls: list[_Fit], odd: Odd | None) -> Knee:
     chosen = falls[0] if weight >= 0.5 else plain
     theta = chosen.theta
     top, top_slopes = _top_of(chosen, n)
-    models = [(1 - weight, plain), *zip(_shares(falls, weight), falls, strict=True)] if weight > 0 else [(1.0, plain)]
+    models = [(1 - weight, plain), *(zip(_shares(falls, weight), falls, strict=True) if weight > 0 else ())]
     tops = [(share, one, *_top_of(one, n)) for share, one in models if share > LEAST_SHARE]
     known = math.fsum(share for share, *_ in tops)
     ceiling = math.fsum(share * value for share, _, value, _ in tops) / known
@@ -394,7 +389,8 @@ def _knee_of(plain: _Fit, falls: list[_Fit], odd: Odd | None) -> Knee:
             for share, one, value, slopes in tops
         ]
         covariance = chosen.covariance()
-        first, wide = top_slopes - chosen.at(n[:1])[1][0], top_slopes + np.array([-1.0, 1.0, 0, 0, 0, 0])
+        first = top_slopes - chosen.at(n[:1])[1][0]
+        wide = top_slopes + np.eye(6)[1] - np.eye(6)[0]
         spread = [math.sqrt(max(0.0, float(one @ covariance @ one))) for one in (first, wide)]
         apart = math.fsum(share * (value - ceiling) ** 2 for share, _, value, _ in tops) / known
         # Where R1 is read, a misfit of the model is no noise: the request alone was measured.
@@ -442,7 +438,7 @@ def _shares(falls: list[_Fit], weight: float) -> list[float]:
 
 def _weight(plain: _Fit, falling: _Fit | None) -> float:
     """The Akaike weight of the model with a fall against that without, by QAICc."""
-    if falling is None or falling.theta[3] <= 0 or falling.spare < 2:
+    if falling is None:
         return 0.0
     noise = max(falling.noise, 1e-4)
     falls = _top_of(falling, falling.points.n)[0] - float(falling.at(falling.points.n[-1:])[0][0])

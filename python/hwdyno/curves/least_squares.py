@@ -54,12 +54,11 @@ def fit(
         then, then_slopes = model(tried)
         new = _cost(then - data, tried, weights, scale, pull)
         better = new < cost
-        gained = np.where(better, cost - new, 0.0)
         damping = np.clip(np.where(better, damping / 5, damping * 4), 1e-9, 1e9)
         here = np.where(better[:, None], tried, here)
         fitted = np.where(better[:, None], then, fitted)
         slopes = np.where(better[:, None, None], then_slopes, slopes)
-        done |= (better & (gained <= CONVERGED * (cost + 1e-12))) | (damping >= 1e6)
+        done |= (better & (cost - new <= CONVERGED * (cost + 1e-12))) | (damping >= 1e6)
         cost = np.where(better, new, cost)
         if done.all():
             break

@@ -102,7 +102,7 @@ def more_delays(delays: Sequence[float], rates: Sequence[float]) -> list[int]:
         gaps = []
         for (slow, low), (fast, high) in pairwise(known):
             between = round(2 / (1 / (slow + BASE_CYCLES) + 1 / (fast + BASE_CYCLES)) - BASE_CYCLES)
-            middle = (max(low, 0.0) + high) / 2
+            middle = (low + high) / 2
             if fast < between < slow and middle >= INSIDE_SHARE * peak:
                 gaps.append((high - low, between, middle))
         if not gaps:

@@ -84,15 +84,17 @@ def fit_scalability(
             columns = [np.ones_like(n), -(n - 1) / below] + ([-n * (n - 1) / below] if with_b else [])
             return theta[0] + np.log(n) - np.log(below), np.column_stack(columns)
 
+        def residuals(theta: Array) -> Array:
+            off: Array = parts(theta)[0] - x
+            return off
+
+        def jacobian(theta: Array) -> Array:
+            return parts(theta)[1]
+
         start = np.array([float((x - np.log(n)).max()), 0.05] + ([1e-4] if with_b else []))
         lower = [-np.inf, 0.0] + ([0.0] if with_b else [])
         theta: Array = least_squares(
-            lambda t: parts(t)[0] - x,
-            start,
-            jac=lambda t: parts(t)[1],
-            bounds=(lower, np.inf),
-            loss="soft_l1",
-            f_scale=NOISE,
+            residuals, start, jac=jacobian, bounds=(lower, np.inf), loss="soft_l1", f_scale=NOISE
         ).x
         fitted, slopes = parts(theta)
         return theta, _half_widths(fitted - x, slopes, errors)
@@ -103,7 +105,9 @@ def fit_scalability(
         b = None
     else:
         b = Interval(float(theta[2]), float(theta[2]) - half[2], float(theta[2]) + half[2])
-    a_low, a_high = (None, None) if half[1] is None else (max(0.0, theta[1] - half[1]), theta[1] + half[1])
+    a_low, a_high = (
+        (None, None) if half[1] is None else (max(0.0, float(theta[1]) - half[1]), float(theta[1]) + half[1])
+    )
     return Scalability(c=interval_of_log(theta[0], half[0]), a=Interval(float(theta[1]), a_low, a_high), b=b)
 
 

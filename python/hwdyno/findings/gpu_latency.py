@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from hwdyno.ceilings.gpu import the_gpu
-from hwdyno.curves.caches import LEAST_POINTS, Edge, edges_of, settled_ns
+from hwdyno.curves.caches import LEAST_POINTS, Edge, edges_of, quickest, settled_ns
 from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, as_number
 from hwdyno.machine import Machine
@@ -24,7 +24,7 @@ SPLIT = 2.0
 
 def gpu_levels(case: Case) -> Verdict | None:
     """Where the latency of a load rises with the working set, and which level ends there."""
-    chase = sorted((size, _ns(point)) for point in case.result.points if (size := _size(case, point)) and _ns(point))
+    chase = quickest((_size(case, point), _ns(point)) for point in case.result.points)
     if len(chase) < LEAST_POINTS:
         return None
     sizes, latencies_ns = zip(*chase, strict=True)
