@@ -35,7 +35,7 @@ def settled_ns(latency: Latency) -> float:
 
 
 def quickest(pairs: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The least latency of each size, in their order: a size may be measured on several nodes or with several strides."""
+    """The least latency of each size, in their order: a size may be measured on two nodes, or with two strides."""
     found: dict[float, float] = {}
     for size, latency in pairs:
         if size > 0 < latency:
