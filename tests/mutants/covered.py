@@ -87,7 +87,7 @@ class Covered:
     """By test."""
 
     def of(self, path: str, line: int) -> list[str]:
-        """The tests of a line; of a line outside of functions, those of what uses its names.
+        """The tests of a line; of a default, of its function; of a line outside of functions, of what uses its names.
 
         The quickest come first that run most of its function: whatever is explained runs the first lines of each rule.
         """
@@ -95,7 +95,7 @@ class Covered:
         tests: Iterable[str] = lines.get(line, [])
         around: Iterable[int] = _function(path, line)
         if not tests:
-            around = users(path, line)
+            around = around if _is_default(path, line) else users(path, line)
             tests = {*OF_TABLES, *(one for at in around for one in lines.get(at, []))} if around else []
         ran = Counter(one for at in around for one in set(lines.get(at, [])))
         most = max(ran.values(), default=1)
@@ -112,6 +112,13 @@ def _function(path: str, line: int) -> range:
         if isinstance(one, ast.FunctionDef) and one.lineno <= line <= (one.end_lineno or one.lineno)
     ]
     return min(found, key=len, default=range(0))
+
+
+def _is_default(path: str, line: int) -> bool:
+    """Whether a line is of a function's signature, which runs at import alone."""
+    return any(
+        isinstance(one, ast.FunctionDef) and one.lineno <= line < one.body[0].lineno for one in ast.walk(_tree(path))
+    )
 
 
 @cache
