@@ -270,6 +270,16 @@ def test_arrays_of_four_times_the_cache_come_from_a_gpus_memory(operation: str, 
         assert not bounds_gpu("gpu_memory/3000", {"operation": operation, "array": 1 << 40})
 
 
+@pytest.mark.parametrize(("array", "from_memory"), [(6000, True), (5999, False)])
+def test_an_array_that_is_read_and_written_counts_twice(array: int, from_memory: bool) -> None:
+    """Four times the cache of 3000 B, by two passes over an array of 6000 B."""
+    assert bounds_gpu("gpu_memory/3000", {"intensity": 1.0, "array": array}) == from_memory
+
+
+def test_a_ceiling_of_one_byte_a_second_is_one() -> None:
+    assert parse_given("physical read 1 B/s").value == 1.0
+
+
 # --- paths
 
 

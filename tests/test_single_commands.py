@@ -313,6 +313,8 @@ def test_a_delay_is_said_in_a_sentence() -> None:
         (BACKGROUND.name, "storage.x", {}, False),
         (BACKGROUND.name, "storage.x", {"under_load": True}, True),
         ("iodepth", "storage.x", {"under_load": True}, False),
+        ("iodepth", "storage.x", {"loads": ("bs", "iodepth")}, True),
+        ("iodepth", "storage.x", {"loads": ("bs",)}, False),
         ("iodepth", "storage.x", {"needs": ("run_to_run",)}, False),
         ("iodepth", "storage.x", {"needs": ("parameters.shared",)}, True),
         ("iodepth", "storage.x", {"needs": ("parameters.own",)}, True),

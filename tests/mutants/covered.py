@@ -66,6 +66,7 @@ OF_TABLES = (
     "tests/test_thresholds.py::test_these_rules_come_first_because_they_explain_others",
     "tests/test_named_rates.py::test_memory_has_the_transfer_rates_of_jedec",
     "tests/test_named_rates.py::test_lines_have_the_rates_of_ieee_802_3",
+    "tests/test_named_rates.py::test_a_command_takes_what_is_in_its_range",
 )
 """Tests that read tables and run no line of a function: they are tried first on a change of what modules name."""
 SHARE_POWER = 3
@@ -96,12 +97,13 @@ class Covered:
         around: Iterable[int] = _function(path, line)
         if not tests:
             around = around if _is_default(path, line) else users(path, line)
-            tests = {*OF_TABLES, *(one for at in around for one in lines.get(at, []))} if around else []
+            every = {one for at in around for one in lines.get(at, [])}
+            tests = every | {one for one in self.seconds if _is_of_tables(one)} if around else []
         ran = Counter(one for at in around for one in set(lines.get(at, [])))
         most = max(ran.values(), default=1)
         known = [one for one in tests if one in self.seconds]
         seconds = {one: self.seconds[one] / (max(1, ran[one]) / most) ** SHARE_POWER for one in known}
-        return sorted(known, key=lambda one: (one not in OF_TABLES, seconds[one], one))
+        return sorted(known, key=lambda one: (not _is_of_tables(one), seconds[one], one))
 
 
 def _function(path: str, line: int) -> range:
@@ -112,6 +114,11 @@ def _function(path: str, line: int) -> range:
         if isinstance(one, ast.FunctionDef) and one.lineno <= line <= (one.end_lineno or one.lineno)
     ]
     return min(found, key=len, default=range(0))
+
+
+def _is_of_tables(test: str) -> bool:
+    """Whether a test, for whichever parameters, reads tables."""
+    return test.partition("[")[0] in OF_TABLES
 
 
 def _is_default(path: str, line: int) -> bool:
