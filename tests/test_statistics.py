@@ -187,6 +187,13 @@ def test_a_readings_histogram_survives_its_json() -> None:
         Histogram.from_reading({**histogram.to_reading(), "sub_bits": 7})
 
 
+def test_a_histogram_counted_three_times_is_as_if_each_value_was_recorded_three_times() -> None:
+    values = [10, 20, 5000]
+    histogram = Histogram.from_values(values)
+    assert histogram.times(3) == Histogram.from_values(values * 3)
+    assert (histogram.count, histogram.sum, histogram.times(3).sum) == (3, 5030, 15090)
+
+
 def test_the_engines_histogram_decodes_to_the_same_quantiles() -> None:
     """The engine's own test (crates/engine/tests/golden_histogram.rs) writes the same file."""
     golden = json.loads((Path(__file__).parent / "data" / "golden_histogram.json").read_text())

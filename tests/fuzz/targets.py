@@ -427,7 +427,7 @@ TARGETS = (
             ("vllm_bench", vllm_bench.reading_of, (), ()),
             ("aiperf", aiperf.reading_of, (), ()),
             ("guidellm", guidellm.reading_of, (), ()),
-            ("llama_bench", llama_bench.reading_of, (), ()),
+            ("llama_bench", llama_bench.reading_of, (), ("fuzz/llama_bench/decode.json",)),
             ("loaders", loaders.reading_of, ({"batch_size": 4, "samples_per_file": 2}, 1e6), ()),
         )
     ),
