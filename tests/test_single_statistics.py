@@ -378,3 +378,9 @@ def test_spreads_are_held_against_those_of_the_queue(
 def test_a_law_that_falls_from_the_first_thread_reaches_most_there(b: Fitted | None) -> None:
     law = Scalability(Fitted(100.0), Fitted(1.5), b)
     assert law.ceiling == law.at(1.0) == 100.0
+
+
+@pytest.mark.parametrize(("least", "fits"), [(1.0, True), (0.99, False)])
+def test_the_law_counts_workers_from_one_on(least: float, fits: bool) -> None:
+    """Below one worker its divisor turns negative where contention is high."""
+    assert (fit_scalability([least, *THREADS[1:]], [100.0] * 7) is not None) == fits

@@ -69,8 +69,8 @@ class Scalability:
 def fit_scalability(
     loads: Sequence[float], throughputs: Sequence[float], errors: Sequence[float] = ()
 ) -> Scalability | None:
-    """Fits the Universal Scalability Law to at least six points; none for fewer."""
-    if len(loads) < USL_LEAST_POINTS:
+    """Fits the Universal Scalability Law to at least six points; none for fewer, or for loads below 1."""
+    if len(loads) < USL_LEAST_POINTS or min(loads) < 1:
         return None
     import numpy as np
     from scipy.optimize import least_squares
