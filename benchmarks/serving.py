@@ -1,14 +1,16 @@
 """The client of served language models against a server of known delays: CPU time a token, and the error of its times.
 
-The server is a process of its own that batches as real ones do: every step, each answer gets a token with the moment at
-which it was sent, by the clock that both processes share. "theirs" is what this machine's kernel takes alone: a loop of
-``epoll`` and ``recv`` that keeps nothing, and a thread that only waits for the moments at which requests are due.
+The server is a process of its own on a processor of its own, and batches as real ones do: every step, each answer
+gets a token with the moment at which it was sent, by the clock that both processes share. "theirs" is what this
+machine's kernel takes alone: a loop of ``epoll`` and ``recv`` that keeps nothing, and a thread that only waits for the
+moments at which requests are due.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 import select
 import socket
 import statistics
@@ -96,9 +98,27 @@ def _server(step_s: float) -> Iterator[Server]:
             port = (process.stdout.readline() if process.stdout else "").strip()
             if not port:
                 raise BenchError("the server of known delays did not start")
-            yield server_of(f"http://127.0.0.1:{port}", allow_remote=False)
+            with _apart(process.pid):
+                yield server_of(f"http://127.0.0.1:{port}", allow_remote=False)
         finally:
             process.kill()
+
+
+@contextlib.contextmanager
+def _apart(server: int) -> Iterator[None]:
+    """This thread on one processor and the server's process on the others, where there are two.
+
+    Linux moves a server of one thread to the processor of the client that wakes it, and each then waits for the other
+    for up to a tick, while the other processors are idle.
+    """
+    allowed = os.sched_getaffinity(0)
+    if len(allowed) > 1:
+        os.sched_setaffinity(0, {min(allowed)})
+        os.sched_setaffinity(server, allowed - {min(allowed)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
 
 
 def _drive(server: Server, load: Load, runtime_s: float) -> client.Session:

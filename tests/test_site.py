@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from hwdyno import experiments, plan, runner
 from hwdyno.findings import explain
 from hwdyno.hosts import HostLostError
+from hwdyno.hosts.launch import boot_id
 from hwdyno.hosts.site import SingleHost, site_of
 from hwdyno.hosts.together import Together, clock_offset_ns
 from hwdyno.measurement import measurement_of
@@ -46,6 +48,28 @@ def test_clocks_that_are_a_day_apart_start_at_one_moment() -> None:
     site.run("idle", IDLE)
     assert abs(clock_offset_ns(b) + 86_400 * 10**9) < 5e6
     assert abs((a.starts[0] - a.clock_offset_ns) - (b.starts[0] - b.clock_offset_ns)) < 5e6
+
+
+def test_who_measures_on_this_processor_learns_of_the_start_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its threads spin until then, and would keep this process from sending the others theirs."""
+    members = [SimulatedMember(name) for name in "abcd"]
+    for number, (member, boot) in enumerate(zip(members, (boot_id(), boot_id(), "", boot_id()), strict=True)):
+        member.boot, member.processors = boot, frozenset({1} if number == 2 else {number, 8 + number})
+    order: list[str] = []
+    for member in members:
+        start = member.start
+
+        def noted(at_ns: int, name: str = member.name, start: Callable[[int], None] = start) -> None:
+            order.append(name)
+            start(at_ns)
+
+        monkeypatch.setattr(member, "start", noted)
+    site = Together(members)
+    for here, expected in ((1, "acdb"), (8, "bcda"), (5, "abcd")):
+        monkeypatch.setattr("hwdyno.engine.processor", lambda here=here: here)
+        order.clear()
+        site.run("idle", IDLE)
+        assert "".join(order) == expected
 
 
 def test_counts_add_up_and_histograms_are_merged_whole() -> None:

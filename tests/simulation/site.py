@@ -44,6 +44,7 @@ class SimulatedMember(SimulatedHost):
         self._reading: dict[str, Any] = {}
 
     boot = ""
+    processors: frozenset[int] = frozenset()
     server: tuple[str, int] | None = None
     sees = ""
     """How the name of another host's file ends that it has before it, too."""

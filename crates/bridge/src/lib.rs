@@ -202,6 +202,12 @@ fn run(py: Python<'_>, kernel: String, parameters: &str, stop: Option<Stop>) -> 
     }
 }
 
+/// The number of the processor that the caller is on now.
+#[pyfunction]
+fn processor() -> usize {
+    hwdyno_engine::processor()
+}
+
 /// Serves the process's standard input as one host of a site until its end; see the engine's `agent`.
 #[pyfunction]
 fn serve(py: Python<'_>) {
@@ -219,5 +225,6 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(survey, module)?)?;
     module.add_function(wrap_pyfunction!(kernels, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
+    module.add_function(wrap_pyfunction!(processor, module)?)?;
     module.add_function(wrap_pyfunction!(serve, module)?)
 }

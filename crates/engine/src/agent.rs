@@ -250,8 +250,10 @@ impl Agent {
 
 /// A reader that is gone is no fault: the input ends too, then.
 fn send(output: &Output, document: &Value) {
+    // In one piece: whoever waits for it wakes for each.
+    let line = format!("{document}\n");
     let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
-    let _ = writeln!(output, "{document}").and_then(|()| output.flush());
+    let _ = output.write_all(line.as_bytes()).and_then(|()| output.flush());
 }
 
 fn refusal(id: &Value, error: &Error) -> Value {

@@ -74,6 +74,12 @@ pub fn survey(root: &Path, path: Option<&Path>) -> serde_json::Value {
     survey::survey(root, path)
 }
 
+/// The number of the processor that the calling thread is on; it may be another one by the next instruction.
+#[must_use]
+pub fn processor() -> usize {
+    rustix::thread::sched_getcpu()
+}
+
 /// Begins to watch what others do on this machine, so that a survey soon after need not wait for it.
 pub fn watch() {
     survey::conditions::watch();

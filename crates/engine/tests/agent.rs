@@ -4,7 +4,7 @@
 
 use std::io::{self, BufReader, Read, Write};
 use std::sync::mpsc::{channel, Receiver, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hwdyno_engine::agent::{serve, LONGEST_LINE};
@@ -33,17 +33,13 @@ impl Read for Fed {
     }
 }
 
-/// An output whose lines arrive one by one.
-struct Lines(Sender<Value>, Arc<Mutex<Vec<u8>>>);
+/// An output whose lines arrive one by one, each in one piece: whoever waits for it wakes for each.
+struct Lines(Sender<Value>);
 
 impl Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut line = self.1.lock().unwrap();
-        line.extend_from_slice(bytes);
-        while let Some(end) = line.iter().position(|byte| *byte == b'\n') {
-            let _ = self.0.send(serde_json::from_slice(&line[..end]).expect("a line is a document"));
-            line.drain(..=end);
-        }
+        assert_eq!(bytes.last(), Some(&b'\n'), "a piece of a line");
+        let _ = self.0.send(serde_json::from_slice(bytes).expect("a line is a document"));
         Ok(bytes.len())
     }
 
@@ -61,8 +57,7 @@ struct Conversation {
 impl Conversation {
     fn begin() -> Self {
         let ((input, fed), (lines, output)) = (channel(), channel());
-        let thread =
-            std::thread::spawn(move || serve(BufReader::new(Fed(fed, Vec::new())), Lines(lines, Arc::default())));
+        let thread = std::thread::spawn(move || serve(BufReader::new(Fed(fed, Vec::new())), Lines(lines)));
         let conversation = Self { input: Some(input), output, thread: Some(thread) };
         assert_eq!(conversation.next()["agent"], "hwdyno-engine");
         conversation

@@ -190,6 +190,11 @@ class Member(Host, Programs, Protocol):
         ...
 
     @property
+    def processors(self) -> frozenset[int]:
+        """The numbers of those that it measures with, as far as they are known here."""
+        ...
+
+    @property
     def server(self) -> tuple[str, int] | None:
         """Address and port where it serves network measurements of the others; none where it does not."""
         ...

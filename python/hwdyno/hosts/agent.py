@@ -73,6 +73,11 @@ class Speaker(ABC):
         return ""
 
     @property
+    def processors(self) -> frozenset[int]:
+        """Not known of an agent behind a command."""
+        return frozenset()
+
+    @property
     def server(self) -> tuple[str, int] | None:
         """None: an agent measures only what it is sent."""
         return None

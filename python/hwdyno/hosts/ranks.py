@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -50,8 +50,9 @@ class Rank(Speaker):
 
     survey_s = 15.0
 
-    def __init__(self, arrival: _Arrival) -> None:
+    def __init__(self, arrival: _Arrival, processors: Iterable[int]) -> None:
         super().__init__(PATIENCE_S)
+        self._processors = frozenset(processors)
         connection = arrival.connection
         self.number, self.name, self._boot = arrival.number, arrival.name, arrival.boot
         self._server = arrival.server
@@ -72,6 +73,11 @@ class Rank(Speaker):
     def boot(self) -> str:
         """As the rank reads it."""
         return self._boot
+
+    @property
+    def processors(self) -> frozenset[int]:
+        """Those that it was given."""
+        return self._processors
 
     @property
     def server(self) -> tuple[str, int] | None:
@@ -333,7 +339,7 @@ def _rank_of(arrival: _Arrival, processors: tuple[int, ...], secret: bytes) -> R
     """Give a rank its processors; its agent speaks next."""
     arrival.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     _send(arrival.connection, {"proof": _proof(secret, f"site {arrival.nonce}"), "processors": processors})
-    return Rank(arrival)
+    return Rank(arrival, processors)
 
 
 def _shares(arrivals: list[_Arrival]) -> list[tuple[_Arrival, tuple[int, ...]]]:

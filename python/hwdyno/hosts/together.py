@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
-from hwdyno import signals
+from hwdyno import engine, signals
 from hwdyno.axes import BETWEEN, CLIENTS, SHARED_FILE, with_clients
 from hwdyno.hosts import Done, Ended, Event, HostLostError, Member, Outcome, Program, Ready, Refused, Scratch
 from hwdyno.hosts.agent import Agent
@@ -38,7 +38,7 @@ PINGS = 8
 POLL_S = 0.05
 MESSAGE_NS = 50_000
 """To send one host the moment of the start."""
-NEAR_LEAD_NS = 200_000
+NEAR_LEAD_NS = 250_000
 """That delay where all hosts are processes of this machine, which a message reaches sooner."""
 _OF_A_SITE = {CLIENTS.name, SHARED_FILE.name, BETWEEN.name}
 """Axes that say what each host gets, and that no kernel knows."""
@@ -236,7 +236,7 @@ class Together(Site):
             # Each message of the moment takes its time, and the last host needs the same lead as the first.
             lead_ns = (NEAR_LEAD_NS if is_near else LEAD_NS) + len(ready) * MESSAGE_NS
             at_ns = time.monotonic_ns() + lead_ns
-            for name, part in ready.items():
+            for name, part in _last_here(ready):
                 part.ready = False
                 with self._losing(name, part):
                     part.member.start(at_ns + part.offset_ns)
@@ -517,6 +517,15 @@ def partners_of(between: str, hosts: int) -> dict[int, int]:
 def _is_here(member: Member) -> bool:
     """Whether its monotonic clock is ours, because one kernel runs both."""
     return member.boot != "" and member.boot == boot_id()
+
+
+def _last_here(parts: Mapping[str, _Part]) -> list[tuple[str, _Part]]:
+    """The parts with those last that measure on the processor that this process is on.
+
+    Their threads spin until the start, and take the processor from whoever has the others' start still to send.
+    """
+    here = engine.processor()
+    return sorted(parts.items(), key=lambda item: _is_here(item[1].member) and here in item[1].member.processors)
 
 
 def _await(members: Sequence[Member]) -> bool:
