@@ -63,6 +63,26 @@ def test_a_foreign_figure_is_taken_up_to_its_most(
     assert takable(result, {name: above}) == {}
 
 
+@pytest.mark.parametrize(
+    ("resource", "name", "value", "is_taken"),
+    [
+        ("storage", "iodepth", 1.5, False),
+        ("storage", "iodepth", 2.0, True),
+        ("storage", "rwmixread", 70.5, False),
+        ("storage", "runtime", 1.5, True),
+        ("memory", "threads", 1.5, False),
+        ("compute", "n", 1000.5, False),
+        ("network", "streams", 1.5, False),
+        ("network", "rate", 1000.5, True),
+        ("training", "accelerators", 1.5, False),
+    ],
+)
+def test_a_count_is_whole_and_a_time_need_not_be(resource: str, name: str, value: float, is_taken: bool) -> None:
+    """A table's mean of a depth would be refused by the command that the advice prints."""
+    result = ExperimentResult("one", resource, "?", name, "foreign", ())
+    assert takable(result, {name: value}) == ({name: value} if is_taken else {})
+
+
 def test_a_foreign_round_trip_has_no_streams() -> None:
     result = ExperimentResult("one", "network", "?", "message", "foreign", ())
     streams: dict[str, Any] = {"streams": 4, "block": 65536, "rate": 1e6}

@@ -232,13 +232,15 @@ def test_memory_is_what_lies_below_a_tlbs_reach_where_no_cache_was_found() -> No
     [
         ((20.0, 36.0), {"L2": 36.0}),  # the nearer of two
         ((32 / 3.5,), {}),  # neither near nor far below
-        ((32 / 4.5,), {"L1": 32 / 4.5}),
+        ((32 / 4.5,), {}),  # far below, and more than any first level has
+        ((2.1,), {}),
+        ((1.9,), {"L1": 1.9}),
         ((1.0, 32.0), {"L1": 1.0, "L2": 32.0}),
         ((32.0, 200.0), {"L2": 32.0, "TLB": 200.0}),
     ],
 )
 def test_an_edge_has_the_name_of_the_cache_it_lies_near(edges_mebi: tuple[float, ...], names: dict[str, float]) -> None:
-    """Of L2 32 MiB are stated; near is within a factor of 3, and L1 is less than a quarter."""
+    """Of L2 32 MiB are stated; near is within a factor of 3, and L1 less than a quarter and than 2 MiB."""
     found = _named([Edge(one * MEBI, 1.0, 2.0) for one in edges_mebi], [("L2", 32.0 * MEBI)])
     assert {name: edge.size_bytes / MEBI for name, edge in found} == names
 

@@ -53,6 +53,11 @@ def one(throughput: float = 1e6, resource: str = "storage", **more: Any) -> Case
     return table(row(throughput, **more), resource=resource, at=0)
 
 
+def one_of(point: Measurement) -> Case:
+    """A table of one row."""
+    return table(point, at=0)
+
+
 # --- accelerators
 
 
@@ -149,6 +154,16 @@ def test_more_delay_may_add_a_tenth_of_bandwidth_and_a_quarter_of_latency(
     rows = (row(rate, ns=ns, delay=delay) for rate, ns, delay in zip(rates, times, (0, 100), strict=True))
     found = runs_backwards(table(*rows, resource="memory", kernel="memory_loaded_latency"))
     assert (found.evidence["what"] if found else "") == what
+
+
+def test_rows_of_one_delay_are_repeats_and_run_nowhere() -> None:
+    """Without a delay it read 100 and 120 GB/s; the second and third delay are neighbours of one row each."""
+    rows = [row(gb_s * 1e9, ns=50.0, delay=delay) for delay, gb_s in ((0, 100.0), (0, 120.0), (100, 80.0), (200, 60.0))]
+    measured = {"resource": "memory", "kernel": "memory_loaded_latency"}
+    assert runs_backwards(table(*rows, **measured)) is None
+    found = runs_backwards(table(*rows, row(90e9, ns=50.0, delay=300), **measured))
+    assert found is not None and found.points == (3, 4)
+    assert found.says.startswith("The bandwidth runs backwards: it rises by 50% (60.0 GB/s to 90.0 GB/s)")
 
 
 @pytest.mark.parametrize(("against", "pairs", "swapped"), [(1, 9, True), (2, 4, False), (4, 7, True), (2, 9, False)])
@@ -253,6 +268,31 @@ def test_a_small_file_or_a_parent_that_waits_shows_the_page_cache(
     details = {} if parent is None else {"parent_bytes_s": parent}
     found = through_page_cache(one(throughput, rw="write", size=size, direct=False, details=details))
     assert (found is not None) == named
+
+
+@pytest.mark.parametrize(
+    ("throughput", "device", "says"),
+    [
+        (3e9, None, "3,000 MB/s may be the page cache's speed, not the disk's"),
+        (3e9, "sata", "3,000 MB/s may be the page cache's speed, not the disk's"),
+        (3e9, "nvme", ""),
+        (3e9, "raid of 4", ""),
+        (15.7e9, "nvme", ""),
+        (15.9e9, "nvme", "15.9 GB/s is the page cache's speed, not the disk's"),
+        (15.9e9, None, "15.9 GB/s is the page cache's speed, not the disk's"),
+    ],
+)
+def test_a_file_that_may_lie_on_the_disk_alone_may_be_read_that_fast(
+    throughput: float, device: str | None, says: str
+) -> None:
+    """An NVMe drive reads at up to what PCIe 5.0 x4 carries, 15.75 GB/s, also through the page cache."""
+    case = one(throughput, rw="read", size=16 * GIB, direct=False, **({"device": device} if device else {}))
+    found = through_page_cache(case)
+    assert (found.says[: len(says)] if found else "") == says
+    of_iozone = through_page_cache(replace(case, run=replace(case.run, imported_from="iozone-text")))
+    assert of_iozone is not None and " is the page cache's speed" in of_iozone.says
+    waits = replace(case.point, details={"parent_bytes_s": 1e8})
+    assert (found := through_page_cache(one_of(waits))) is not None and " is the page cache's speed" in found.says
 
 
 # --- faster than its class

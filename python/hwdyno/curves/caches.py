@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from hwdyno.words import Latency
 
-WINDOW = 3
-"""Points of the running median: one outlier leaves no trace."""
+REACH = 1
+"""Points on each side that the running median takes: one outlier leaves no trace."""
 SPAN = 0.5
 """Octaves over which the slope is taken."""
 PROMINENCE = 0.4
@@ -75,8 +75,7 @@ def _slope(places: Sequence[float], heights: Sequence[float], at: int) -> float:
 
 
 def _median(values: list[float]) -> list[float]:
-    half = WINDOW // 2
     kept = values[:]
-    for at in range(half, len(values) - half):
-        kept[at] = sorted(values[at - half : at + half + 1])[half]
+    for at in range(REACH, len(values) - REACH):
+        kept[at] = sorted(values[at - REACH : at + REACH + 1])[REACH]
     return kept

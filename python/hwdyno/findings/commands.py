@@ -42,28 +42,29 @@ _SECTOR = 512
 _PAGE = 4096
 
 
-_COUNT = (1.0, 1024.0)
+_COUNT = (1, 1024)
 _OF_IMPORTED: dict[str, dict[str, tuple[str, ...] | tuple[float, float]]] = {
     "storage": {
         "rw": ("read", "write", "rw", "randread", "randwrite", "randrw", "trim", "randtrim"),
-        "rwmixread": (0.0, 100.0), "bs": (512.0, 1e12), "iodepth": _COUNT, "numjobs": _COUNT, "direct": (0.0, 1.0),
-        "size": (1.0, 1e18), "runtime": (1e-3, 1e6), "ioengine": ("io_uring", "libaio", "psync", "mmap", "stdio"),
-        "drop_cache": (0.0, 1.0), "sync": ("none", "sync", "dsync"),
+        "rwmixread": (0, 100), "bs": (512, 10**12), "iodepth": _COUNT, "numjobs": _COUNT, "direct": (0, 1),
+        "size": (1, 10**18), "runtime": (1e-3, 1e6), "ioengine": ("io_uring", "libaio", "psync", "mmap", "stdio"),
+        "drop_cache": (0, 1), "sync": ("none", "sync", "dsync"),
     },
     "memory": {
         "operation": ("read", "write", "copy", "nt_write", "nt_copy", "scale", "add", "triad", "nt_triad"),
-        "threads": _COUNT, "working_set": (4096.0, 1e14), "stride": (8.0, 1e9), "delay": (0.0, 1e9),
+        "threads": _COUNT, "working_set": (4096, 10**14), "stride": (8, 10**9), "delay": (0, 10**9),
         "runtime": (1e-3, 1e6),
     },
-    "compute": {"threads": _COUNT, "n": (2.0, 1e6), "runtime": (1e-3, 1e6)},
+    "compute": {"threads": _COUNT, "n": (2, 10**6), "runtime": (1e-3, 1e6)},
     "network": {
-        "protocol": ("tcp", "udp"), "streams": (1.0, 128.0), "message": (1.0, 1e6), "block": (1.0, 1e9),
+        "protocol": ("tcp", "udp"), "streams": (1, 128), "message": (1, 10**6), "block": (1, 10**9),
         "direction": ("up", "down", "both"), "runtime": (1e-3, 1e6), "rate": (0.0, 1e14),
     },
-    "training": {"accelerators": (1.0, 4096.0)},
+    "training": {"accelerators": (1, 4096)},
 }  # fmt: skip
-"""By resource: what of a foreign result's axes its command takes, by choice or by range. Other tools have other words
-for their tests, and a resource without a command is measured by ``hwdyno run``."""
+"""By resource: what of a foreign result's axes its command takes, by choice or by range, of whole numbers where its
+ends are. Other tools have other words for their tests, and a resource without a command is measured by
+``hwdyno run``."""
 
 
 def takable(result: ExperimentResult, parameters: Parameters) -> Parameters:
@@ -87,7 +88,8 @@ def _fits(value: Scalar, allowed: tuple[str, ...] | tuple[float, float]) -> bool
     try:
         return all(low <= float(parse_size(part)) <= high for part in str(value).lower().split(","))
     except (UserError, ValueError):
-        return isinstance(value, bool | int | float) and low <= float(value) <= high
+        is_fit = isinstance(value, bool | int | float) and low <= float(value) <= high
+        return is_fit and (isinstance(allowed[0], float) or float(value).is_integer())
 
 
 @dataclass(frozen=True, slots=True)

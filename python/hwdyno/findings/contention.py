@@ -200,7 +200,7 @@ def no_contention(case: Case) -> Verdict | None:
     return Verdict(
         "info",
         f"No contention found: together, no resource loses more than {percent(max(most, 0.001))}. "
-        f"This holds for all {plural(len(cells), 'pair')} at once, with 95% confidence.",
+        f"This holds {f'for all {len(cells)} pairs at once, ' if len(cells) > 1 else ''}with 95% confidence.",
         evidence,
         f"Measure longer for a tighter bound: {command(cells)} --profile standard",
         resource=cells[0].resource,

@@ -18,6 +18,8 @@ NEAR_OCTAVES = 1.6
 """How far from a cache's stated size its edge may lie: a chase uses a part of it, and sizes are steps of up to 4."""
 LEAST_RISE = 1.4
 """From one level to the next; a GPU's memory takes about twice as long as its last cache."""
+MOST_L1_BYTES = 2 << 20
+"""A first level ends below: NVIDIA's H100 has 256 KiB of it (its whitepaper), and sizes are steps of up to 4."""
 SPLIT = 2.0
 """A stated last cache so many times larger than the one that was found is worth a word: large GPUs have it in parts."""
 
@@ -75,7 +77,7 @@ def _named(edges: Sequence[Edge], known: Sequence[tuple[str, float]]) -> list[tu
         if near:
             found[name] = min(near, key=lambda edge: abs(math.log2(edge.size_bytes / size)))
     placed = [edge.size_bytes for edge in found.values()]
-    below = [edge for edge in edges if edge.size_bytes < min([*placed, known[0][1] / 4])]
+    below = [edge for edge in edges if edge.size_bytes < min([*placed, known[0][1] / 4, MOST_L1_BYTES])]
     above = [edge for edge in edges if edge.size_bytes > max([*placed, known[-1][1]])]
     if below and "L1" not in found:
         found["L1"] = below[-1]

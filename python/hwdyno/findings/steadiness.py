@@ -8,7 +8,7 @@ from itertools import accumulate, pairwise
 
 from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, contrast, percent
-from hwdyno.samples import each_over_time, persistence
+from hwdyno.samples import LEAST_EACH, each_over_time, persistence
 from hwdyno.statistics import fold, line_moves, mean, median
 from hwdyno.units import format_duration, format_ns
 from hwdyno.words import Measurement, Samples
@@ -18,7 +18,6 @@ DRIFT = 0.10
 """SNIA PTS: in steady state the fitted line moves by at most 10% of the mean."""
 RANGE = 0.20
 """SNIA PTS: in steady state the rounds are within 20% of their mean."""
-LEAST_SAMPLES = 8
 SURE = 5.0
 """Standard errors by which a step or a drift must stand out: one false alarm in thousands of points."""
 LEAST_EACH_SIDE = 3
@@ -51,7 +50,7 @@ def over_time(point: Measurement) -> list[float]:
 def step_down(values: Sequence[float]) -> tuple[int, float] | None:
     """Where throughput steps down for good, and by what share; none unless a step fits better than a line."""
     count = len(values)
-    if count < LEAST_SAMPLES or mean(values) <= 0:
+    if count < LEAST_EACH or mean(values) <= 0:
         return None
     line = _about_line(values)
     sums, squares = [0.0], [0.0]
@@ -146,7 +145,7 @@ def _about_line(values: Sequence[float]) -> float:
 def unsteady(values: Sequence[float]) -> str | None:
     """What exceeds SNIA's window, beyond the scatter of the samples; none if steady."""
     count = len(values)
-    if count < LEAST_SAMPLES or mean(values) <= 0:
+    if count < LEAST_EACH or mean(values) <= 0:
         return None
     moves, centre = line_moves(values), mean(values)
     error = math.sqrt(12 * _about_line(values) / (count - 2) / count) / centre

@@ -191,8 +191,8 @@ def skewness(values: Sequence[float]) -> float | None:
 def interval_of_repeats(values: Sequence[float], unit: str) -> tuple[Value, str]:
     """A rate from its repeats, and the reason if it is their median instead of the harmonic mean.
 
-    A stalled repeat would pull the mean to a value that no repeat has. The median with a bootstrap interval is
-    used if a repeat is an outlier, if mean and median are far apart, or if the times (which the harmonic mean
+    A stalled repeat would pull the mean to a value that no repeat has. The median with an interval of order statistics
+    is used if a repeat is an outlier, if mean and median are far apart, or if the times (which the harmonic mean
     averages) are clearly skewed.
     """
     why = "" if len(values) < 3 or min(values) < 0 else _not_the_mean(values)
