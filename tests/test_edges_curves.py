@@ -96,9 +96,9 @@ SHARES = (0.1, 0.3, 0.6, 0.8, 0.9, 0.95, 0.98, 0.99)
 """Of the capacity, whose last is the greatest that is tried."""
 
 
-@pytest.mark.parametrize(("servers", "found_servers"), [(234, 234), (258, 258), (284, 258)])
-def test_up_to_258_servers_are_tried(servers: int, found_servers: int) -> None:
-    """The counts go by a tenth from 16 on: 234, 258 and 284 are three of them, and 258 is the first of at least 256."""
+@pytest.mark.parametrize(("servers", "found_servers"), [(994, 994), (1094, 1094), (1204, 1094)])
+def test_up_to_1094_servers_are_tried(servers: int, found_servers: int) -> None:
+    """The counts go by a tenth from 16 on, and 1094 is the first of at least 1024."""
     rates = [servers * 1e4 * share for share in SHARES]
     found = fit_open_loop(rates, [mean_latency(rate, 1e5, servers) for rate in rates])
     assert found is not None and found.servers == found_servers

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 OF_OPERATIONS = {"", "operations/s", "1/s"}
 """Units of a rate that counts requests."""
 LEAST_POINTS = 4
-MOST_SERVERS = 256
+MOST_SERVERS = 1024
+"""As many as a model server answers at once (vLLM's max_num_seqs is up to 1024); a drive or a pool has fewer."""
 NO_MODEL = 0.25
 """Above this rms error of the latency's logarithm the model does not fit."""
 LEAST_VARIABILITY, MOST_VARIABILITY = 0.02, 16.0
