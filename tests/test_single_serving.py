@@ -23,6 +23,7 @@ from hwdyno.findings.serving import (
     _Steps,
     percentile,
     serving_capacity,
+    serving_client_bound,
     serving_faults,
     serving_late,
     serving_limit,
@@ -30,6 +31,7 @@ from hwdyno.findings.serving import (
 )
 from hwdyno.machine import Cache, Cpu, Machine
 from hwdyno.words import Ceiling, Curve, ExperimentResult, Fault, Latency, Measurement, Note, Stream, Value
+from hwdyno.workloads.inference_in_process import DECLARATION
 from made_experiment import made_experiment
 from test_single_lines import case_of
 from test_single_rules import memory_reads, sure
@@ -96,13 +98,50 @@ def test_half_a_load_is_half_of_its_rate_or_of_its_requests_in_flight(point: Mea
     assert half in _half(case_of(served(point, load=load))) + " "
 
 
+@pytest.mark.parametrize(("users", "half"), [(1, ""), (2, "--concurrency 1"), (3, "--concurrency 1")])
+def test_one_request_at_a_time_has_no_half(users: int, half: str) -> None:
+    """What would be tried at a lower load is repeated."""
+    point = answered(medians={"send_lag": 2e7, "first_token_sent": 1e8}, concurrency=users)
+    point = replace(point, cpu_user_s=point.elapsed_s, faults=(Fault("request", 500, "refused", 10),))
+    case = case_of(served(point))
+    advice = [one.advice for one in (serving_faults(case), serving_late(case), serving_client_bound(case)) if one]
+    lower = f"try a lower load: hwdyno inference {half}" if half else "repeat: hwdyno inference --concurrency 1"
+    assert [one.partition(" --allow-remote")[0] for one in advice] == [
+        f"Read the server's log, and {lower}",
+        f"Use a client on another machine, or {lower}",
+        f"Split the load over two clients, each with half: hwdyno inference {half}" if half else lower.capitalize(),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "words", "option"),
+    [
+        ("queue", {"batch": 512}, "Answer more requests in a step", "--batch 1024"),
+        ("queue", {"batch": 600}, "Answer more requests in a step", "--batch 1024"),
+        ("queue", {"batch": 1024}, "Divide the load over two models, each with half", "--concurrency 50"),
+        ("processors", {"threads": 2}, "Give the engine more threads", "--threads 4"),
+        ("processors", {"threads": 5}, "Give the engine more threads", "--threads 8"),
+        ("processors", {"threads": 8}, "All 8 processors work for it: take a smaller model, and repeat", "--threads 8"),
+    ],
+)
+def test_a_model_in_this_process_is_given_no_more_than_there_is(
+    kind: str, given: dict[str, int], words: str, option: str
+) -> None:
+    """A step takes 1024 requests at most, and the machine has 8 processors."""
+    result = replace(served(answered(concurrency=100, **given), kernel=IN_PROCESS), declaration=DECLARATION)
+    case = case_of(result)
+    case = replace(case, run=replace(case.run, machines=(Machine(cpu=Cpu(threads=8)),)))
+    advice = _next_step(case, kind, 100.0)
+    assert advice.startswith(f"{words}: hwdyno inference ") and f"{option} " in f"{advice} "
+
+
 @pytest.mark.parametrize(
     ("lag_ns", "waited", "advice"),
     [
         (0.99e7, 3, None),
         (1e7, 3, None),
         (1.01e7, 3, "Allow more connections: hwdyno inference --connections 32 "),
-        (1.01e7, 0, "Try a lower load, or a client on another machine: "),
+        (1.01e7, 0, "Use a client on another machine, or repeat: "),
     ],
 )
 def test_requests_are_late_from_a_tenth_of_the_first_tokens_time_on(

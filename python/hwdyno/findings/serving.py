@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -70,18 +71,25 @@ def serving_faults(case: Case) -> Verdict | None:
         "warning",
         f"{percent(share)} of the requests failed ({case.label}): {kinds}. They are in no percentile.",
         {"failed": failed, "share": share},
-        f"Read the server's log, and try a lower load: {_half(case)}",
+        f"Read the server's log, and {_lower(case)}",
         weight=share,
     )
 
 
+def _lower(case: Case) -> str:
+    """What to try at less load, or again where there is none: one request at a time."""
+    half = _half(case)
+    return f"try a lower load: {half}" if half else f"repeat: {case.command()}"
+
+
 def _half(case: Case) -> str:
-    """The command at half of the load."""
+    """The command at half of the load; none of one request at a time."""
     if case.result.load_axis.role == "rate":
         # A trace at its own times has a rate of 0.
         rate = case.number("rate") or case.point.throughput.value or 1.0
         return case.command(rate=float(f"{rate / 2:.3g}"))
-    return case.command(concurrency=max(1, int((case.number("concurrency") or 1.0) / 2)))
+    half = int((case.number("concurrency") or 1.0) / 2)
+    return case.command(concurrency=half) if half else ""
 
 
 def serving_late(case: Case) -> Verdict | None:
@@ -96,14 +104,17 @@ def serving_late(case: Case) -> Verdict | None:
         if waited
         else " The client's processor was busy or taken by others."
     )
-    advice = f"Allow more connections: {case.command(connections=int(4 * connections))}" if waited else _half(case)
+    if waited:
+        advice = f"Allow more connections: {case.command(connections=int(4 * connections))}"
+    else:
+        advice = f"Use a client on another machine, or {_lower(case)}"
     return Verdict(
         "warning",
         f"Requests were sent late ({case.label}): the send lag has p99 {format_ns(lag.p99)}, against a median TTFT of "
         f"{format_ns(first.p50)} from the sent time.{why} "
         "Times count from the schedule, so they include it.",
         {"send_lag_ns_p99": lag.p99, "first_token_ns_p50": first.p50, "waited_for_connection": waited},
-        advice if waited else f"Try a lower load, or a client on another machine: {advice}",
+        advice,
         weight=lag.p99 / first.p50,
         # What the client keeps back, the server cannot answer.
         explains=("serving_rate",) if waited else (),
@@ -115,13 +126,13 @@ def serving_client_bound(case: Case) -> Verdict | None:
     share = case.cpu_share
     if share is None or share <= BUSY:
         return None
-    each = _detail(case.point, "client_cpu_s_a_chunk") * 1e9
+    each, half = _detail(case.point, "client_cpu_s_a_chunk") * 1e9, _half(case)
     return Verdict(
         "warning",
         f"Client-bound ({case.label}): the load generator used {percent(share)} of its core, {format_ns(each)} a "
         "chunk. This is what the client can read, not the server's limit.",
         {"cpu_share": share, "limit": BUSY, "client_cpu_ns_a_chunk": each},
-        f"Split the load over two clients, each with half: {_half(case)}",
+        f"Split the load over two clients, each with half: {half}" if half else f"Repeat: {case.command()}",
         weight=share,
     )
 
@@ -533,12 +544,17 @@ def _next_step(case: Case, kind: str, most: float) -> str:
 def _next_in_process(case: Case, kind: str, most: float) -> str:
     if kind == "queue":
         batch = int(case.number("batch") or 1)
-        return f"Answer more requests in a step: {case.command(batch=min(1024, max(2 * batch, int(most))))}"
+        limit = case.result.declaration.axis("batch").most or math.inf
+        if batch >= limit:
+            return f"Divide the load over two models, each with half: {case.command(concurrency=int(most / 2))}"
+        return f"Answer more requests in a step: {case.command(batch=int(min(limit, max(2 * batch, int(most)))))}"
     if kind == "client":
         return f"Repeat with half of the users: {case.command(concurrency=max(1, int(most / 2)))}"
     if kind == "processors":
-        threads = int(case.number("threads") or 1)
-        return f"Give the engine more threads: {case.command(threads=2 * threads)}"
+        threads, known = int(case.number("threads") or 1), case.threads or 0
+        if known and threads >= known:
+            return f"All {known} processors work for it: take a smaller model, and repeat: {case.command()}"
+        return f"Give the engine more threads: {case.command(threads=min(2 * threads, known or 2 * threads))}"
     return f"Compare with this machine's memory bandwidth: {case.named('memory')}"
 
 
