@@ -288,7 +288,7 @@ def test_a_file_that_may_lie_on_the_disk_alone_may_be_read_that_fast(
     """An NVMe drive reads at up to what PCIe 5.0 x4 carries, 15.75 GB/s, also through the page cache."""
     case = one(throughput, rw="read", size=16 * GIB, direct=False, **({"device": device} if device else {}))
     found = through_page_cache(case)
-    assert (found.says[: len(says)] if found else "") == says
+    assert found is None if not says else found is not None and found.says.startswith(says)
     of_iozone = through_page_cache(replace(case, run=replace(case.run, imported_from="iozone-text")))
     assert of_iozone is not None and " is the page cache's speed" in of_iozone.says
     waits = replace(case.point, details={"parent_bytes_s": 1e8})

@@ -30,21 +30,21 @@ SCRATCH = ROOT / f"target/mutants/scratch-{os.getpid()}"
 """Of this process and its forks."""
 NAMES = """
 advice api audit audit_public audit_tools audit_unseen axes bend caches calibration calls ceilings
-clean_direct compare comparison contention curves edges_conditions edges_curves edges_published
-edges_rules edges_statistics elsewhere exact_figures export faults_environment faults_network
-findings findings_caches findings_coverage findings_curves findings_hosts findings_in_process
-findings_memory findings_published findings_serving findings_settings findings_why fleet formats_fio
-formats_memory formats_real formats_serving formats_tools gpu gpu_findings help imports inference
-inference_findings inference_images inference_models kv_cache limits linpack measurement measuring
-named_by named_rates network network_findings network_wrong_input never_fooled open_loop
-peers_loaders power projection projection_events ranks ranks_between repeatability report
-report_page resources roofline rules_apply runner samples scaling scorecard serving_in_process
-simulated simulated_core single_caches single_ceilings single_claims single_commands single_courses
-single_curves single_gpu single_knee single_limits single_lines single_network single_paths
-single_published single_rules single_serving single_statistics single_steadiness site smbios snia
-statistics store studies studies_memory study_network style survey sweep thresholds thresholds_edges
-thresholds_more thresholds_rules training_bad_luck training_findings training_workloads trends units
-users_wait vector_search
+clean_direct compare comparison contention curves edges_conditions edges_curves edges_more
+edges_published edges_rules edges_statistics elsewhere exact_figures export faults_environment
+faults_network findings findings_caches findings_coverage findings_curves findings_hosts
+findings_in_process findings_memory findings_published findings_serving findings_settings
+findings_why fleet formats_fio formats_memory formats_real formats_serving formats_tools gpu
+gpu_findings help imports inference inference_findings inference_images inference_models kv_cache
+limits linpack measurement measuring named_by named_rates network network_findings
+network_wrong_input never_fooled open_loop peers_loaders power projection projection_events ranks
+ranks_between repeatability report report_page resources roofline rules_apply runner samples scaling
+scorecard serving_in_process simulated simulated_core single_caches single_ceilings single_claims
+single_commands single_courses single_curves single_gpu single_knee single_limits single_lines
+single_network single_paths single_published single_rules single_serving single_statistics
+single_steadiness site smbios snia statistics store studies studies_memory study_network style
+survey sweep thresholds thresholds_edges thresholds_more thresholds_rules training_bad_luck
+training_findings training_workloads trends units users_wait vector_search
 """
 TESTS = tuple(NAMES.split())
 """The test files of what is changed."""

@@ -50,6 +50,9 @@ _MANY = re.compile(
 """Words for storage of several devices, or with memory of its own."""
 FASTEST_MEMORY, FASTEST_HOST_LINK = 8e12, 450e9
 """Bytes/s of HBM3E on one device (NVIDIA B200: 8 TB/s), and of NVLink-C2C each way (NVIDIA GH200: 450 GB/s)."""
+_HBM4 = re.compile(r"hbm4|rubin|\bmi4\d\d")
+HBM4_MEMORY, HBM4_HOST_LINK = 22e12, 900e9
+"""The same of devices with HBM4 (NVIDIA Vera Rubin: 22 TB/s, and 900 GB/s each way)."""
 ABOVE_MEMORY = 1.5
 """A cache of the device may answer a copy's reads."""
 SMALL_FILE, FAST_DISK, MOSTLY = 16 << 30, 600e6, 0.5
@@ -414,9 +417,15 @@ def more_than_memory(case: Case) -> Verdict | None:
         return None
     moves = operation.startswith(("host", "device-to-host", "buffer map"))
     memory = _device_memory(case) if moves else 0.0
-    most, what = (memory, "this device's memory") if memory else (FASTEST_MEMORY, "the fastest memory of any device")
-    if moves and not memory:
-        most, what = FASTEST_HOST_LINK, "the fastest link between host and device"
+    is_newest = _HBM4.search(" ".join([_words(case), *map(str, case.parameters.values())]).lower())
+    known = "of any device" if is_newest else "of devices without HBM4"
+    if memory:
+        most, what = memory, "this device's memory"
+    elif moves:
+        most = HBM4_HOST_LINK if is_newest else FASTEST_HOST_LINK
+        what = f"the fastest link to the host {known}"
+    else:
+        most, what = HBM4_MEMORY if is_newest else FASTEST_MEMORY, f"the fastest memory {known}"
     value = point.throughput.value
     if value <= most * ABOVE_MEMORY:
         return None
@@ -427,7 +436,7 @@ def more_than_memory(case: Case) -> Verdict | None:
     )
     return Verdict(
         "warning",
-        f"{format_bytes_s(value)} is no copy ({case.label}): {what} has {most / 1e9:.3g} GB/s. {cause}",
+        f"{format_bytes_s(value)} is no copy ({case.label}): {what} has {format_bytes_s(most)}. {cause}",
         {"measured": value, "most": most},
         "Take the copies of the same output instead, and check the unit: hwdyno audit --help",
         weight=value / most,
