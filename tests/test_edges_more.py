@@ -28,10 +28,10 @@ from test_thresholds import base, run_of
 def test_contention_is_looked_for_in_a_matrix_and_nowhere_else(kept: tuple[float, float], found: str) -> None:
     """A sweep has no load beside it: neither what it costs nor that it costs nothing is asked."""
     (rule,) = (one for one in RULES if one.name == found)
-    beside, sweep = matrix(("compute", kept)).run, run_of(base())
-    assert rule.applies.to_run(beside) and found in {one.rule for one in explain(beside).findings}
+    pairs, sweep = matrix(("compute", kept)).run, run_of(base())
+    assert rule.applies.to_run(pairs) and found in {one.rule for one in explain(pairs).findings}
     assert not rule.applies.to_run(sweep)
-    both = replace(sweep, experiments=(*sweep.experiments, *beside.experiments))
+    both = replace(sweep, experiments=(*sweep.experiments, *pairs.experiments))
     assert rule.applies.to_run(both), "one experiment of several is enough"
 
 

@@ -63,7 +63,8 @@ def test_what_nobody_could_see_is_no_change() -> None:
 
 
 def test_each_excuse_is_of_a_change_that_exists() -> None:
-    known = {(one.path.removeprefix("python/hwdyno/"), one.text, one.what) for path in files() for one in changes(path)}
+    every = [one for path in files() for one in (*changes(path), *thresholds(path))]
+    known = {(one.path.removeprefix("python/hwdyno/"), one.text, one.what) for one in every}
     assert not set(EQUAL) - known
     assert all(len(why) > 10 for why in EQUAL.values())
 
