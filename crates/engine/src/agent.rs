@@ -2,9 +2,10 @@
 //!
 //! A request is `{"id": 1, "do": VERB, …}`; its answer `{"id": 1, "answer": …}` or
 //! `{"id": 1, "error": {"kind": "usage" | "machine", "says": …, "errno": …}}`. While a run goes on the other verbs
-//! are answered too; `program` is a run of a reference tool. A run with `"hold": true` sends `{"id": 1, "ready": true}` each time that a team of threads is
-//! complete, and waits for `start`. One with `"packed": true` gets its histograms as digits (`packed`). Whatever bytes come, an error document is the worst answer; at the end of the
-//! input a run is stopped and scratch directories are removed.
+//! are answered too; `program` is a run of a reference tool. A run with `"hold": true` sends
+//! `{"id": 1, "ready": true}` each time that a team of threads is complete, and waits for `start`, which has no answer
+//! of its own. One with `"packed": true` gets its histograms as digits (`packed`). Whatever bytes come, an error document
+//! is the worst answer; at the end of the input a run is stopped and scratch directories are removed.
 
 pub(crate) mod counters;
 mod minder;
@@ -27,7 +28,7 @@ use crate::{start, Error, Stop};
 pub use minder::{mind, VERB as MIND};
 
 /// Raised when a request or an answer changes its meaning.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 /// Longest request; longer ones are read to their end and refused.
 pub const LONGEST_LINE: usize = 1 << 20;
 /// How long a run may take to end once the input has.
@@ -127,9 +128,10 @@ impl Agent {
             "kernels" => Ok(Some(json!(crate::kernels()))),
             "snapshot" => Ok(Some(counters::read(Path::new("/")))),
             "clock" => Ok(Some(json!({"ns": now_ns()}))),
+            // No answer: whoever reads it would take the processor from the threads that wait for this moment.
             "start" => whole(&request, "at_ns").map(|at_ns| {
                 start::release(at_ns);
-                Some(json!({}))
+                None
             }),
             "stop" => {
                 self.stop();

@@ -92,8 +92,8 @@ fn a_held_run_is_ready_and_starts_when_it_is_told_to() {
     assert!(agent.next()["answer"]["ns"].as_u64().unwrap() <= now_ns(), "it answers while it waits");
     let at_ns = now_ns() + 50_000_000;
     agent.say(&json!({"id": 3, "do": "start", "at_ns": at_ns}));
-    assert_eq!(agent.next()["id"], 3);
     let done = agent.next();
+    assert_eq!(done["id"], 1, "a start has no answer");
     assert!(done["answer"]["started_ns"].as_u64().unwrap() >= at_ns);
     assert_eq!(done["answer"]["reading"]["interrupted"], false);
     assert!(agent.end().is_empty());
@@ -131,7 +131,6 @@ fn a_start_that_never_comes_is_ended_by_a_stop() {
         if request.get("hold").is_some() {
             assert_eq!(agent.next()["ready"], true);
             agent.say(&json!({"id": 2, "do": "start", "at_ns": u64::MAX}));
-            assert_eq!(agent.next()["id"], 2);
         }
         agent.say(&json!({"id": 3, "do": "stop"}));
         let answers = [agent.next(), agent.next()];

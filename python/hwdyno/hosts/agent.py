@@ -34,7 +34,7 @@ from hwdyno.statistics.arrays import unpack_reading
 from hwdyno.topology import Topology
 from hwdyno.words import Declaration, UserError
 
-PROTOCOL = 2
+PROTOCOL = 3
 """The protocol version of ``crates/engine/src/agent.rs``."""
 PATIENCE_S = 5.0
 """Timeout of a request that needs no work."""
