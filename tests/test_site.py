@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,27 @@ def test_who_measures_on_this_processor_learns_of_the_start_last(monkeypatch: py
         order.clear()
         site.run("idle", IDLE)
         assert "".join(order) == expected
+
+
+@pytest.mark.parametrize(("here", "awaited"), [(0, "a"), (1, "b"), (5, "ab")])
+def test_what_others_have_is_read_when_this_processors_host_has_something(
+    monkeypatch: pytest.MonkeyPatch, here: int, awaited: str
+) -> None:
+    """It comes last, because to read would take the processor from it; on a processor of its own all are awaited."""
+    members = [SimulatedMember(name) for name in "ab"]
+    for number, member in enumerate(members):
+        member.boot, member.processors = boot_id(), frozenset({number})
+    calls: list[str] = []
+
+    def noted(waiting: Sequence[SimulatedMember]) -> bool:
+        calls.append("".join(one.name for one in waiting))
+        return False
+
+    monkeypatch.setattr("hwdyno.hosts.together._await", noted)
+    monkeypatch.setattr("hwdyno.engine.processor", lambda: here)
+    site = Together(members)
+    site.run("idle", IDLE)
+    assert set(calls) == {awaited}
 
 
 def test_counts_add_up_and_histograms_are_merged_whole() -> None:

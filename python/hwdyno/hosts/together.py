@@ -38,7 +38,7 @@ PINGS = 8
 POLL_S = 0.05
 MESSAGE_NS = 50_000
 """To send one host the moment of the start."""
-NEAR_LEAD_NS = 250_000
+NEAR_LEAD_NS = 150_000
 """That delay where all hosts are processes of this machine, which a message reaches sooner."""
 _OF_A_SITE = {CLIENTS.name, SHARED_FILE.name, BETWEEN.name}
 """Axes that say what each host gets, and that no kernel knows."""
@@ -249,7 +249,7 @@ class Together(Site):
             now = time.monotonic()
             if not self._interrupted:
                 signals.check()
-            waits_s = 0.0 if _await([part.member for part in awaited.values()]) else POLL_S / len(awaited)
+            waits_s = 0.0 if _await([part.member for part in _ends_last(awaited)]) else POLL_S / len(awaited)
             for name, part in awaited.items():
                 with self._losing(name, part):
                     if now - pulsed >= self._patience.pulse_s:
@@ -525,7 +525,21 @@ def _last_here(parts: Mapping[str, _Part]) -> list[tuple[str, _Part]]:
     Their threads spin until the start, and take the processor from whoever has the others' start still to send.
     """
     here = engine.processor()
-    return sorted(parts.items(), key=lambda item: _is_here(item[1].member) and here in item[1].member.processors)
+    return sorted(parts.items(), key=lambda item: _is_at(item[1], here))
+
+
+def _is_at(part: _Part, processor: int) -> bool:
+    """Whether it measures on that processor of this machine."""
+    return _is_here(part.member) and processor in part.member.processors
+
+
+def _ends_last(parts: Mapping[str, _Part]) -> list[_Part]:
+    """Those of the parts that come last to their next step: on this process's own processor, where there are any.
+
+    A wait for one of the others would only take the processor from them.
+    """
+    *_, (_, last) = _last_here(parts)
+    return [last] if _is_at(last, engine.processor()) else list(parts.values())
 
 
 def _await(members: Sequence[Member]) -> bool:
