@@ -534,12 +534,12 @@ def _is_at(part: _Part, processor: int) -> bool:
 
 
 def _ends_last(parts: Mapping[str, _Part]) -> list[_Part]:
-    """Those of the parts that come last to their next step: on this process's own processor, where there are any.
+    """The last part that measures on this process's own processor; all parts where none does.
 
-    A wait for one of the others would only take the processor from them.
+    A wait for one of the others would only take the processor from it.
     """
-    *_, (_, last) = _last_here(parts)
-    return [last] if _is_at(last, engine.processor()) else list(parts.values())
+    here = engine.processor()
+    return [part for part in parts.values() if _is_at(part, here)][-1:] or list(parts.values())
 
 
 def _await(members: Sequence[Member]) -> bool:
