@@ -48,16 +48,16 @@ _MANY = re.compile(
     r"gpfs|weka|cluster|pool|stripe|lvm|distributed|dram|optane|ram ?disk"
 )
 """Words for storage of several devices, or with memory of its own."""
-FASTEST_MEMORY, FASTEST_HOST_LINK = 8e12, 450e9
-"""Bytes/s of HBM3E on one device (NVIDIA B200: 8 TB/s), and of NVLink-C2C each way (NVIDIA GH200: 450 GB/s)."""
+FASTEST_MEMORY_BYTES_S, FASTEST_HOST_LINK_BYTES_S = 8e12, 450e9
+"""HBM3E of one device (NVIDIA B200: 8 TB/s), and NVLink-C2C each way (NVIDIA GH200: 450 GB/s)."""
 _HBM4 = re.compile(r"hbm4|rubin|\bmi4\d\d")
-HBM4_MEMORY, HBM4_HOST_LINK = 22e12, 900e9
+HBM4_MEMORY_BYTES_S, HBM4_HOST_LINK_BYTES_S = 22e12, 900e9
 """The same of devices with HBM4 (NVIDIA Vera Rubin: 22 TB/s, and 900 GB/s each way)."""
 ABOVE_MEMORY = 1.5
 """A cache of the device may answer a copy's reads."""
 SMALL_FILE, FAST_DISK, MOSTLY = 16 << 30, 600e6, 0.5
-FASTEST_DRIVE = 15.8e9
-"""Bytes/s: PCIe 5.0 x4 carries 4 lanes x 32 GT/s x 128/130 / 8 = 15.75 GB/s (PCI Express Base 5.0)."""
+FASTEST_DRIVE_BYTES_S = 15.8e9
+"""PCIe 5.0 x4 carries 4 lanes x 32 GT/s x 128/130 / 8 = 15.75 GB/s (PCI Express Base 5.0)."""
 _NVME = _FLOORS[3][1]
 _NETWORK_FLOOR_NS, _MEMORY_FLOOR_NS = 500.0, 30.0
 _RUN_LABELS = ("device", "link", "storage", "storage_type", "interface", "study")
@@ -349,8 +349,8 @@ def through_page_cache(case: Case) -> Verdict | None:
     waits = 0 < parent < MOSTLY * point.throughput.value
     small = size is not None and size <= SMALL_FILE and point.throughput.value > FAST_DISK
     # IOzone reads the file that it has just written; others may read one that lies on the disk alone.
-    is_cold = case.read_share == 1 and not (case.run.imported_from or "").startswith("iozone")
-    is_possible = is_cold and not waits and point.throughput.value <= FASTEST_DRIVE
+    is_cold = case.read_share == 1 and not case.run.imported_from.startswith("iozone")
+    is_possible = is_cold and not waits and point.throughput.value <= FASTEST_DRIVE_BYTES_S
     if not (waits or small) or (is_possible and (re.search(_NVME, _words(case)) or _MANY.search(_words(case)))):
         return None
     verb = "may be" if is_possible else "is"
@@ -422,10 +422,10 @@ def more_than_memory(case: Case) -> Verdict | None:
     if memory:
         most, what = memory, "this device's memory"
     elif moves:
-        most = HBM4_HOST_LINK if is_newest else FASTEST_HOST_LINK
+        most = HBM4_HOST_LINK_BYTES_S if is_newest else FASTEST_HOST_LINK_BYTES_S
         what = f"the fastest link to the host {known}"
     else:
-        most, what = HBM4_MEMORY if is_newest else FASTEST_MEMORY, f"the fastest memory {known}"
+        most, what = HBM4_MEMORY_BYTES_S if is_newest else FASTEST_MEMORY_BYTES_S, f"the fastest memory {known}"
     value = point.throughput.value
     if value <= most * ABOVE_MEMORY:
         return None
