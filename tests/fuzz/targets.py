@@ -252,7 +252,8 @@ def _response(data: bytes) -> None:
     exchange, step, failure = wire.Exchange(), 1 + (data[0] if data else 0), "cut"
     try:
         for at in range(1, len(data), step):
-            if exchange.add(data[at : at + step], at):
+            piece = data[at : at + step]
+            if exchange.add(piece, [len(piece)], [at]):
                 failure = ""
                 break
     except wire.WireError as error:

@@ -122,6 +122,37 @@ impl Guard {
     }
 }
 
+/// The chunks of an HTTP body; see the engine's `chunks`.
+#[pyclass]
+struct Chunks(hwdyno_engine::chunks::Chunks);
+
+#[pymethods]
+impl Chunks {
+    /// Those of a body that begins at byte `at` of its answer.
+    #[new]
+    fn new(at: u64) -> Self {
+        Self(hwdyno_engine::chunks::Chunks::new(at))
+    }
+
+    /// Takes the next bytes: whether the last chunk came; none where these are no chunks.
+    fn take(&mut self, bytes: &[u8]) -> Option<bool> {
+        use hwdyno_engine::chunks::Progress;
+        match self.0.take(bytes) {
+            Progress::More => Some(false),
+            Progress::Over => Some(true),
+            Progress::Wrong => None,
+        }
+    }
+
+    /// Where data lie, in bytes of the answer: first, and one behind the last.
+    fn spans(&self) -> Vec<(u64, u64)> {
+        self.0.spans().to_vec()
+    }
+}
+
+/// What was received: bytes, sizes of its pieces, their moments, an error's number.
+type Taken<'py> = (Bound<'py, PyBytes>, Vec<usize>, Vec<u64>, i32);
+
 /// Receives the answers of a server's connections; see the engine's `receiver`.
 #[pyclass]
 struct Receiver(hwdyno_engine::receiver::Receiver);
@@ -134,21 +165,15 @@ impl Receiver {
         Ok(Self(hwdyno_engine::receiver::Receiver::new(poll)?))
     }
 
-    /// Reads a connection once: a piece, empty at the end, and when it came, not before `least_ns`.
-    fn receive<'py>(&mut self, py: Python<'py>, fd: i32, least_ns: u64) -> PyResult<(Bound<'py, PyBytes>, u64)> {
-        let (piece, came_ns) = self.0.receive(fd, least_ns)?;
-        Ok((PyBytes::new(py, piece), came_ns))
-    }
-
     /// Keeps the pieces of a connection from now on, up to `room` bytes; the last one before came at `last_ns`.
-    fn follow(&mut self, fd: i32, last_ns: u64, room: usize) {
-        self.0.follow(fd, last_ns, room);
+    fn follow(&mut self, fd: i32, last_ns: u64, room: usize, goes_on: bool) {
+        self.0.follow(fd, last_ns, room, goes_on);
     }
 
-    /// The pieces of a followed connection: bytes, sizes, and moments; from now on it is not followed.
-    fn take<'py>(&mut self, py: Python<'py>, fd: i32) -> (Bound<'py, PyBytes>, Vec<usize>, Vec<u64>) {
+    /// The pieces of a followed connection: bytes, sizes, moments, and the error that ended it; it is followed no more.
+    fn take<'py>(&mut self, py: Python<'py>, fd: i32) -> Taken<'py> {
         let found = self.0.take(fd).unwrap_or_default();
-        (PyBytes::new(py, &found.bytes), found.sizes, found.times_ns)
+        (PyBytes::new(py, &found.bytes), found.sizes, found.times_ns, found.errno)
     }
 
     /// Waits, without the interpreter's lock, until `until_ns` or until there are connections to serve: theirs.
@@ -219,6 +244,7 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     hwdyno_engine::watch();
     module.add("UsageError", module.py().get_type::<UsageError>())?;
     module.add("MachineError", module.py().get_type::<MachineError>())?;
+    module.add_class::<Chunks>()?;
     module.add_class::<Guard>()?;
     module.add_class::<Receiver>()?;
     module.add_class::<Stop>()?;

@@ -4,6 +4,7 @@
 //! measuring loops with their parameters, [`run`] runs one of them and returns a [`Reading`].
 
 pub mod agent;
+pub mod chunks;
 mod clock;
 mod compute;
 mod cpu_time;

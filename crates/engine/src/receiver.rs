@@ -1,7 +1,8 @@
 //! Receives the answers of many connections: keeps their pieces, each with its moment, until one asks for a decision.
 //!
 //! A server that streams sends a piece a token. What costs an interpreter microseconds a token costs this loop little more than
-//! the two system calls; it comes back where an answer may be complete, where another connection is ready, and in time.
+//! the two system calls; it comes back where an answer is complete or has no chunks, where another connection is ready, and in
+//! time.
 
 use std::collections::HashMap;
 use std::io;
@@ -11,13 +12,18 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::event::{epoll, poll, PollFd, PollFlags, Timespec};
 
+use crate::chunks::{Chunks, Progress};
 use crate::clock::now_ns;
 use crate::sys::receive::{copy_of, receive};
 
 /// Bytes read at once.
 const PIECE: usize = 16 << 10;
-/// How the last chunk of a body ends, and a head.
+/// How a head begins.
+const FIRST: &[u8] = b"HTTP/1.";
+/// And how it ends.
 const LAST: &[u8] = b"\r\n\r\n";
+/// Bytes of a head without an end that need a look.
+const LONG: usize = 64 << 10;
 /// The last part of a wait, which is not left to `epoll`: it counts in whole ms.
 const FINE_NS: u64 = 2_000_000;
 const MS: u64 = 1_000_000;
@@ -65,12 +71,67 @@ pub struct Pieces {
     pub sizes: Vec<usize>,
     /// When each came, ns of the monotonic clock.
     pub times_ns: Vec<u64>,
+    /// Why nothing more can be read; 0 where it can.
+    pub errno: i32,
 }
 
 struct Answer {
     pieces: Pieces,
     last_ns: u64,
     room: usize,
+    body: Body,
+}
+
+impl Answer {
+    /// Takes the last piece, of so many bytes; whether the caller has to look at it.
+    fn needs_look(&mut self, length: usize) -> bool {
+        let bytes = &self.pieces.bytes;
+        let before = bytes.len() - length;
+        let progress = match &mut self.body {
+            Body::Chunks(chunks) => chunks.take(&bytes[before..]),
+            Body::Any => Progress::Wrong,
+            Body::Unknown => {
+                // The end may have begun in the piece before.
+                let from = before.saturating_sub(LAST.len() - 1);
+                match bytes[from..].windows(LAST.len()).position(|four| four == LAST) {
+                    Some(at) => match chunks_after(&bytes[..from + at]) {
+                        Some(mut chunks) => {
+                            let progress = chunks.take(&bytes[from + at + LAST.len()..]);
+                            self.body = Body::Chunks(chunks);
+                            progress
+                        }
+                        None => Progress::Wrong,
+                    },
+                    None if is_begun(bytes) && bytes.len() < LONG => Progress::More,
+                    None => Progress::Wrong,
+                }
+            }
+        };
+        length == 0 || progress != Progress::More || bytes.len() >= self.room
+    }
+}
+
+/// What is known of an answer's body.
+enum Body {
+    /// Nothing, because the head is not whole.
+    Unknown,
+    Chunks(Chunks),
+    /// It is another's to read.
+    Any,
+}
+
+fn is_begun(bytes: &[u8]) -> bool {
+    bytes.iter().zip(FIRST).all(|(byte, known)| byte == known)
+}
+
+/// The chunks that follow a head, where it says that such follow (RFC 9112, 6.1).
+fn chunks_after(head: &[u8]) -> Option<Chunks> {
+    let is_chunked = head.split(|byte| *byte == b'\n').any(|line| {
+        let (name, value) = line.split_at(line.iter().position(|byte| *byte == b':').unwrap_or(0));
+        name.trim_ascii().eq_ignore_ascii_case(b"transfer-encoding")
+            && value[1..].trim_ascii().eq_ignore_ascii_case(b"chunked")
+    });
+    (is_chunked && is_begun(head)).then(|| Chunks::new((head.len() + LAST.len()) as u64))
 }
 
 /// From the monotonic clock to the system's, which stamps are of.
@@ -127,17 +188,11 @@ impl Receiver {
         })
     }
 
-    /// Reads a connection once: a piece, empty at the end, and when it came, not before `least_ns`.
-    pub fn receive(&mut self, fd: RawFd, least_ns: u64) -> io::Result<(&[u8], u64)> {
-        self.follow_clock();
-        let (bytes, stamp) = receive(fd, &mut self.buffer)?;
-        let now = now_ns();
-        Ok((&self.buffer[..bytes], self.stamped.moment(stamp, least_ns, now).unwrap_or(now)))
-    }
-
-    /// Keeps the pieces of a connection from now on, up to `room` bytes; the last one before came at `last_ns`.
-    pub fn follow(&mut self, fd: RawFd, last_ns: u64, room: usize) {
-        self.followed.insert(fd, Answer { pieces: Pieces::default(), last_ns, room });
+    /// Keeps the pieces of a connection from now on, up to `room` bytes. The last one before came at `last_ns`; the next
+    /// one is an answer's first or, where it `goes_on`, needs a look in any case.
+    pub fn follow(&mut self, fd: RawFd, last_ns: u64, room: usize, goes_on: bool) {
+        let body = if goes_on { Body::Any } else { Body::Unknown };
+        self.followed.insert(fd, Answer { pieces: Pieces::default(), last_ns, room, body });
     }
 
     /// What a followed connection brought; from now on it is not followed.
@@ -146,7 +201,7 @@ impl Receiver {
     }
 
     /// Waits until `until_ns`, or until there are connections to serve: those that are not followed, and those whose
-    /// last piece may complete an answer, is empty, or leaves no room. A signal ends the wait as well. The end of a `fine`
+    /// last piece completes an answer, is of one without chunks, is empty, or leaves no room. A signal ends the wait as well. The end of a `fine`
     /// wait is met within tens of microseconds.
     pub fn wait(&mut self, until_ns: u64, fine: bool) -> io::Result<Vec<RawFd>> {
         let (mut found, mut events) = (Vec::new(), Vec::with_capacity(MOST_AT_ONCE));
@@ -223,18 +278,22 @@ impl Receiver {
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
                 return false
             }
-            Err(_) => (0, None),
+            Err(error) => {
+                answer.pieces.errno = error.raw_os_error().unwrap_or(libc::EIO);
+                return true;
+            }
         };
         let (piece, pieces) = (&self.buffer[..bytes], &mut answer.pieces);
         let (now, least_ns) = (now_ns(), answer.last_ns);
         let came = self.stamped.moment(stamp, least_ns, now);
         (self.is_stamped, answer.last_ns) = (came.is_some(), came.unwrap_or(now));
-        self.gap_ns = (15 * self.gap_ns + (answer.last_ns - least_ns).min(GAP_NS)) / 16;
         pieces.bytes.extend_from_slice(piece);
         pieces.sizes.push(bytes);
         pieces.times_ns.push(answer.last_ns);
-        // Of fewer bytes than the last chunk's end has, the ones before would have to be known.
-        bytes < LAST.len() || piece.ends_with(LAST) || pieces.bytes.len() >= answer.room
+        if matches!(answer.body, Body::Chunks(_)) {
+            self.gap_ns = (15 * self.gap_ns + (answer.last_ns - least_ns).min(GAP_NS)) / 16;
+        }
+        answer.needs_look(bytes)
     }
 }
 
@@ -263,26 +322,38 @@ mod tests {
         Pair { far, near, poll }
     }
 
+    const HEAD: &str = "HTTP/1.1 200 OK\r\nDate: x\r\ntransfer-Encoding : Chunked\r\n\r\n";
+
+    /// Follows the near end, whose head came.
+    fn follow(receiver: &mut Receiver, Pair { far, near, .. }: &mut Pair, room: usize) {
+        receiver.follow(near.as_raw_fd(), now_ns(), HEAD.len() + room, false);
+        far.write_all(HEAD.as_bytes()).unwrap();
+        assert!(receiver.wait(soon(), true).unwrap().is_empty());
+    }
+
     fn soon() -> u64 {
         now_ns() + 20 * MS
     }
 
     #[test]
-    fn a_followed_answer_comes_back_whole_when_it_may_be_complete() {
-        let Pair { mut far, near, poll } = pair();
-        let (mut receiver, fd) = (Receiver::new(poll.as_raw_fd()).unwrap(), near.as_raw_fd());
+    fn a_followed_answer_comes_back_whole_when_it_is_complete() {
+        let mut pair = pair();
+        let (mut receiver, fd) = (Receiver::new(pair.poll.as_raw_fd()).unwrap(), pair.near.as_raw_fd());
         let begun = now_ns();
-        receiver.follow(fd, begun, 1 << 20);
-        for piece in [b"data: one\n\n".as_slice(), b"data: two\n\n"] {
-            far.write_all(piece).unwrap();
+        follow(&mut receiver, &mut pair, 1 << 20);
+        assert_eq!(receiver.gap_ns, 0, "the time to a first piece is no gap");
+        // Servers end events with one empty line or with two.
+        for piece in [b"b\r\ndata: one\n\n\r\n".as_slice(), b"d\r\ndata: two\r\n\r\n\r\n", b"0\r"] {
+            pair.far.write_all(piece).unwrap();
             assert!(receiver.wait(soon(), true).unwrap().is_empty());
         }
-        far.write_all(b"0\r\n\r\n").unwrap();
+        assert!(receiver.gap_ns > 0);
+        pair.far.write_all(b"\n\r\n").unwrap();
         assert_eq!(receiver.wait(now_ns() + 10_000 * MS, false).unwrap(), [fd]);
         let pieces = receiver.take(fd).unwrap();
-        assert_eq!(pieces.bytes, b"data: one\n\ndata: two\n\n0\r\n\r\n");
-        assert_eq!(pieces.sizes, [11, 11, 5]);
-        assert!(pieces.times_ns.is_sorted() && pieces.times_ns[0] > begun && pieces.times_ns[2] < now_ns());
+        assert_eq!(&pieces.bytes[HEAD.len()..], b"b\r\ndata: one\n\n\r\nd\r\ndata: two\r\n\r\n\r\n0\r\n\r\n");
+        assert_eq!(pieces.sizes, [HEAD.len(), 16, 18, 2, 3]);
+        assert!(pieces.times_ns.is_sorted() && pieces.times_ns[0] > begun && pieces.times_ns[4] < now_ns());
         assert_eq!(receiver.take(fd), None);
     }
 
@@ -293,12 +364,12 @@ mod tests {
             let mut one = pair();
             let data = epoll::EventData::new_u64(one.near.as_raw_fd() as u64);
             epoll::add(&poll, &one.near, data, epoll::EventFlags::IN).unwrap();
-            one.far.write_all(b"data: one\n\n").unwrap();
+            one.far.write_all(HEAD.as_bytes()).unwrap();
             pairs.push(one);
         }
         let mut receiver = Receiver::new(poll.as_raw_fd()).unwrap();
         for one in &pairs {
-            receiver.follow(one.near.as_raw_fd(), 0, 1 << 20);
+            receiver.follow(one.near.as_raw_fd(), 0, 1 << 20, false);
         }
         let read = |receiver: &Receiver| receiver.followed.values().filter(|one| !one.pieces.sizes.is_empty()).count();
         for turn in 1..=3 {
@@ -306,7 +377,7 @@ mod tests {
             assert_eq!(read(&receiver), turn * LEAST_AT_ONCE);
         }
         for one in &mut pairs {
-            one.far.write_all(b"data: two\n\n").unwrap();
+            one.far.write_all(b"3\r\ntwo\r\n").unwrap();
         }
         assert!(receiver.wait(now_ns(), false).unwrap().is_empty());
         let twice = receiver.followed.values().filter(|one| one.pieces.sizes.len() == 2).count();
@@ -315,18 +386,73 @@ mod tests {
 
     #[test]
     fn an_end_and_a_lack_of_room_are_the_callers() {
+        let mut pair = pair();
+        let (mut receiver, fd) = (Receiver::new(pair.poll.as_raw_fd()).unwrap(), pair.near.as_raw_fd());
+        follow(&mut receiver, &mut pair, 8);
+        pair.far.write_all(b"f\r\no").unwrap();
+        assert!(receiver.wait(soon(), true).unwrap().is_empty());
+        pair.far.write_all(b"more").unwrap();
+        assert_eq!(receiver.wait(now_ns() + 10_000 * MS, false).unwrap(), [fd]);
+        drop(pair.far);
+        assert_eq!(receiver.wait(now_ns() + 10_000 * MS, false).unwrap(), [fd]);
+        assert_eq!(receiver.take(fd).unwrap().sizes, [HEAD.len(), 4, 4, 0]);
+        assert_eq!(receiver.wait(soon(), true).unwrap(), [fd], "what is not followed is not read");
+    }
+
+    #[test]
+    fn a_head_that_says_chunks_is_kept_with_them_and_what_is_none_is_the_callers() {
+        let long = format!("HTTP/1.1 200 OK\r\nX: {}", "x".repeat(LONG));
+        for (pieces, is_kept) in [
+            (&[HEAD][..], true),
+            (&[HEAD, "5\r\ndata:"], true),
+            (&[HEAD, "0\r\n\r\n"], false),
+            (&[HEAD, "data:\r\n"], false),
+            (&["H", "TTP/1.1 2", &HEAD[10..HEAD.len() - 1]], true),
+            (&[&HEAD[..HEAD.len() - 3], "\n\r", "\n5\r\n"], true),
+            (&["HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n"], false),
+            (&["HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n"], false),
+            (&["HTTP/1.1 200 OK\r\nX: Transfer-Encoding: chunked\r\n\r\n"], false),
+            (&["HTTP/1.1 200 OK\r\n\r\nTransfer-Encoding: chunked\r\n\r\n"], false),
+            (&["SSH-2.0\r\nTransfer-Encoding: chunked\r\n\r\n"], false),
+            (&["x"], false),
+            (&[&long], false),
+        ] {
+            let Pair { mut far, near, poll } = pair();
+            let (mut receiver, fd) = (Receiver::new(poll.as_raw_fd()).unwrap(), near.as_raw_fd());
+            receiver.follow(fd, now_ns(), 1 << 20, false);
+            let mut found = Vec::new();
+            for piece in pieces {
+                assert!(found.is_empty(), "{pieces:?}");
+                far.write_all(piece.as_bytes()).unwrap();
+                found = receiver.wait(soon(), true).unwrap();
+            }
+            assert_eq!(found.is_empty(), is_kept, "{pieces:?}");
+        }
+    }
+
+    #[test]
+    fn what_goes_on_needs_a_look_at_each_piece() {
         let Pair { mut far, near, poll } = pair();
         let (mut receiver, fd) = (Receiver::new(poll.as_raw_fd()).unwrap(), near.as_raw_fd());
-        receiver.follow(fd, 0, 8);
-        far.write_all(b"four").unwrap();
-        assert!(receiver.wait(soon(), true).unwrap().is_empty());
-        far.write_all(b"more").unwrap();
+        receiver.follow(fd, now_ns(), 1 << 20, true);
+        for turn in 1..=2 {
+            far.write_all(HEAD.as_bytes()).unwrap();
+            assert_eq!(receiver.wait(now_ns() + 10_000 * MS, false).unwrap(), [fd]);
+            assert_eq!(receiver.followed[&fd].pieces.sizes.len(), turn);
+        }
+    }
+
+    #[test]
+    fn an_error_is_the_callers_with_its_number() {
+        let mut pair = pair();
+        let (mut receiver, fd) = (Receiver::new(pair.poll.as_raw_fd()).unwrap(), pair.near.as_raw_fd());
+        follow(&mut receiver, &mut pair, 1 << 20);
+        // What is closed with something unread resets the connection.
+        (&pair.near).write_all(b"unread").unwrap();
+        drop(pair.far);
         assert_eq!(receiver.wait(now_ns() + 10_000 * MS, false).unwrap(), [fd]);
-        drop(far);
-        assert_eq!(receiver.wait(now_ns() + 10_000 * MS, false).unwrap(), [fd]);
-        assert_eq!(receiver.take(fd).unwrap().sizes, [4, 4, 0]);
-        assert_eq!(receiver.wait(soon(), true).unwrap(), [fd], "what is not followed is not read");
-        assert_eq!(receiver.receive(fd, 0).unwrap().0, b"");
+        let pieces = receiver.take(fd).unwrap();
+        assert_eq!((pieces.sizes, pieces.errno), (vec![HEAD.len()], libc::ECONNRESET));
     }
 
     #[test]
@@ -366,8 +492,9 @@ mod tests {
         receiver.stamped.offset_ns += 3_600_000_000_000;
         receiver.stamped.looked_ns = now_ns() - LOOK_NS - 1;
         let before = now_ns();
-        far.write_all(b"data: one\n\n").unwrap();
-        receiver.receive(fd, before).unwrap();
+        far.write_all(HEAD.as_bytes()).unwrap();
+        receiver.follow(fd, before, 1 << 20, false);
+        assert!(receiver.wait(soon(), true).unwrap().is_empty());
         assert!(receiver.stamped.since_ns > before);
         assert!(receiver.stamped.offset_ns.abs_diff(offset().0) < STEP_NS);
     }

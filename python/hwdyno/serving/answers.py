@@ -47,14 +47,11 @@ class Answer:
 def answer_of(exchange: wire.Exchange, failure: str = "") -> Answer:
     """Read a response; ``failure`` is what the client saw of it, such as a connection that broke."""
     head = exchange.head
-    try:
-        if head is not None and head.status != 200:
-            complaint = _complaint(wire.body_of(exchange))
-            return Answer(f"status {head.status}", complaint, _pause_s(head.headers.get("retry-after", "")))
-        if failure in {"cut", "timeout", "reset"} or not failure:
-            return _streamed(exchange, failure)
-    except wire.WireError as error:
-        return Answer(str(error))
+    if head is not None and head.status != 200:
+        complaint = _complaint(wire.body_of(exchange))
+        return Answer(f"status {head.status}", complaint, _pause_s(head.headers.get("retry-after", "")))
+    if failure in {"cut", "timeout", "reset"} or not failure:
+        return _streamed(exchange, failure)
     return Answer(failure)
 
 

@@ -1,8 +1,8 @@
 """Sends requests to a server and notes when each piece of an answer comes: one thread, one loop, no reading of JSON.
 
 One thread because of the interpreter's lock: a second one would wait up to 5 ms for it. Over plain TCP the engine
-receives what lies between the first piece of an answer and its last, and the kernel says when each came, so that
-a client that has no processor for a moment is in no time.
+receives an answer up to its last piece, and the kernel says when each came, so that a client that has no processor
+for a moment is in no time.
 """
 
 from __future__ import annotations
@@ -24,8 +24,12 @@ from hwdyno.serving.schedule import Due, Load
 from hwdyno.serving.server import Server
 from hwdyno.serving.wire import MOST_BYTES, Exchange, WireError
 
-LOOK_S = 0.2
+LOOK_S = 1.0
 """How often the loop looks whether a signal asks it to end, and what took too long; a look costs up to 0.1 ms."""
+LOOKS = 50
+"""And so many times in the time that one answer has, at least."""
+SOON_S = 0.01
+"""After a wait that ended early, as a signal's handler does it: its request is known a moment later."""
 STAMPS = 35
 """Linux's ``SO_TIMESTAMPNS``, by which the kernel stamps what it receives; elsewhere the client's moments stand."""
 PIECE = 16 << 10
@@ -155,7 +159,7 @@ class _Loop:
                 self._loop()
             finally:
                 for link in (*self.links.values(), *self.idle):
-                    self._taken(link, is_over=True)
+                    self._keep(link)
                     link.sock.close()
         after_user, after_system = _cpu_s()
         return Session(
@@ -172,7 +176,7 @@ class _Loop:
         )
 
     def _loop(self) -> None:
-        clock, look_ns, next_look = time.perf_counter_ns, round(LOOK_S * 1e9), 0
+        clock, look_ns, next_look = time.perf_counter_ns, round(min(LOOK_S, self.settings.timeout_s / LOOKS) * 1e9), 0
         next_ns: int | None = 0
         while True:
             now = clock()
@@ -190,7 +194,9 @@ class _Loop:
                 if next_ns is None and not self.links and not self.queue:
                     return
             fine = next_ns is not None and next_ns <= next_look
-            self._receive(next_ns if next_ns is not None and fine else next_look, fine=fine)
+            until = next_ns if next_ns is not None and fine else next_look
+            if not self._receive(until, fine=fine) and clock() < until:
+                next_look = min(next_look, clock() + round(SOON_S * 1e9))
 
     # --- what is begun
 
@@ -291,8 +297,8 @@ class _Loop:
 
     # --- what comes and goes
 
-    def _receive(self, until_ns: int, *, fine: bool) -> None:
-        """Wait for sockets and serve them."""
+    def _receive(self, until_ns: int, *, fine: bool) -> bool:
+        """Wait for sockets and serve them; whether there were any."""
         found = self.receiver.wait(until_ns, fine)
         if not found:
             self.bodies.fill_one()
@@ -305,6 +311,7 @@ class _Loop:
                 self._write(link)
             else:
                 self._read(link)
+        return bool(found)
 
     def _try_connected(self, link: _Link) -> None:
         error = link.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
@@ -330,40 +337,49 @@ class _Loop:
                 self._finish(link, _kind(error))
             return
         self._watch(link, _READ)
+        if self.server.tls is None and link.sent is not None:
+            self._follow(link, link.sent.sent_ns)
 
     def _watch(self, link: _Link, interest: int) -> None:
         if link.interest != interest:
             self.poll.modify(link.sock.fileno(), interest)
             link.interest = interest
 
-    def _taken(self, link: _Link, *, is_over: bool) -> tuple[bytes, int] | None:
-        """Keep what the engine has received of an answer; unless that is over, give the last piece with its moment."""
-        if not link.is_followed or link.sent is None:
-            return None
-        link.is_followed = False
-        data, sizes, times_ns = self.receiver.take(link.sock.fileno())
-        if is_over or not sizes:
-            link.sent.exchange.keep(data, sizes, times_ns)
-            return None
-        link.sent.exchange.keep(data, sizes[:-1], times_ns[:-1])
-        return data[len(data) - sizes[-1] :], times_ns[-1]
+    def _follow(self, link: _Link, last_ns: int) -> None:
+        """Let the engine receive what comes now, until that needs a look; the last piece came at ``last_ns``."""
+        assert link.sent is not None
+        size, link.is_followed = link.sent.exchange.size, True
+        self.receiver.follow(link.sock.fileno(), last_ns, max(0, MOST_BYTES - size), size > 0)
+
+    def _keep(self, link: _Link) -> None:
+        """Keep what the engine has received of an answer that is over."""
+        if link.is_followed and link.sent is not None:
+            link.is_followed = False
+            data, sizes, times_ns, _ = self.receiver.take(link.sock.fileno())
+            with contextlib.suppress(WireError):
+                link.sent.exchange.add(data, sizes, times_ns)
 
     def _read(self, link: _Link) -> None:
-        """Read what a connection has: the beginning of an answer, its end, or any part of one over TLS."""
-        if (last := self._taken(link, is_over=False)) is not None:
-            self._took(link, *last)
+        """Take what the engine has received of an answer and look how it goes on."""
+        if self.server.tls is not None:
+            self._read_tls(link)
             return
-        tls = self.server.tls is not None
+        link.is_followed = False
+        data, sizes, times_ns, errno = self.receiver.take(link.sock.fileno())
+        if sizes and not self._took(link, data, sizes, times_ns):
+            return
+        if errno:
+            self._failed(link, OSError(errno, ""))
+        else:
+            self._follow(link, times_ns[-1])
+
+    def _read_tls(self, link: _Link) -> None:
         try:
             while link.sent is not None:
-                if tls:
-                    data, now = link.sock.recv(PIECE), time.perf_counter_ns()
-                else:
-                    least_ns = max((link.sent.sent_ns, *link.sent.exchange.times_ns[-1:]))
-                    data, now = self.receiver.receive(link.sock.fileno(), least_ns)
-                self._took(link, data, now)
+                data = link.sock.recv(PIECE)
+                goes_on = self._took(link, data, [len(data)], [time.perf_counter_ns()])
                 # TLS keeps what it has decrypted where no poll sees it.
-                if not tls or not data or link.sent is None or not link.sock.pending():  # type: ignore[attr-defined]
+                if not goes_on or not link.sock.pending():  # type: ignore[attr-defined]
                     return
         except (BlockingIOError, ssl.SSLWantReadError):
             return
@@ -377,24 +393,21 @@ class _Loop:
         if sent is not None:
             self._finish(link, "cut" if sent.exchange.size else _kind(error))
 
-    def _took(self, link: _Link, data: bytes, now: int) -> None:
-        """A piece of an answer; an empty one is the connection's end."""
+    def _took(self, link: _Link, data: bytes, sizes: list[int], times_ns: list[int]) -> bool:
+        """Pieces of an answer, the last of which is empty at the connection's end; whether more is to come."""
         sent = link.sent
         assert sent is not None
-        if not data:
-            self._ended_by_server(link)
-            return
-        exchange = sent.exchange
+        is_end = not sizes[-1]
         try:
-            is_complete = exchange.add(data, now)
+            is_complete = sent.exchange.add(data, sizes[: len(sizes) - is_end], times_ns[: len(sizes) - is_end])
         except WireError as error:
             self._finish(link, str(error))
-            return
+            return False
         if is_complete:
             self._finish(link, "")
-        elif exchange.head is not None and exchange.head.is_chunked and self.server.tls is None:
-            link.is_followed = True
-            self.receiver.follow(link.sock.fileno(), now, max(0, MOST_BYTES - exchange.size))
+        elif is_end:
+            self._ended_by_server(link)
+        return not is_complete and not is_end
 
     def _ended_by_server(self, link: _Link) -> None:
         sent = link.sent
@@ -432,7 +445,7 @@ class _Loop:
         """A request is over; its connection is used again where the server keeps it."""
         sent, now = link.sent, time.perf_counter_ns()
         assert sent is not None
-        self._taken(link, is_over=True)
+        self._keep(link)
         sent.end_ns, sent.failure = now, failure
         self.kept += sent.exchange.size
         self.is_changed = True

@@ -40,7 +40,7 @@ def got(server: Server, path: str, *, most_s: float = MOST_S, most_bytes: int = 
         with contextlib.closing(sock):
             sock.sendall(server.question(path))
             while time.monotonic() < deadline and (data := sock.recv(1 << 16)):
-                if exchange.add(data, 0) or exchange.size > most_bytes:
+                if exchange.add(data, [len(data)], [0]) or exchange.size > most_bytes:
                     break
     is_whole = exchange.head is not None and exchange.head.status == 200 and exchange.size <= most_bytes
     return body_of(exchange) if is_whole else b""

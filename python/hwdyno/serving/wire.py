@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from hwdyno.engine import Chunks
+
 LONGEST_HEAD = 64 << 10
 """Bytes of a response's head."""
 MOST_BYTES = 64 << 20
 """Of one response."""
 _HEAD_END = b"\r\n\r\n"
-"""How a head ends, and the last chunk of a body."""
-_CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,12})[ \t]*(?:;[^\r\n]*)?\r\n")
 _DATA = re.compile(rb"^data:[ ]?([^\r\n]*)", re.MULTILINE)
 
 
@@ -46,7 +46,7 @@ class Head:
         return not framed or self.headers.get("connection", "").lower() == "close"
 
 
-def head_of(data: bytes) -> Head | None:
+def head_of(data: bytes | bytearray) -> Head | None:
     """The head that ``data`` begins with; none while it is incomplete. Raises ``WireError``."""
     end = data.find(_HEAD_END, 0, LONGEST_HEAD)
     if not b"HTTP/1.".startswith(data[:7]) and not data.startswith(b"HTTP/1."):
@@ -69,115 +69,66 @@ def head_of(data: bytes) -> Head | None:
 
 @dataclass(slots=True)
 class Exchange:
-    """The bytes of one response with the moment of each piece, ns of the monotonic clock."""
+    """The bytes of one response with the size and the moment of each piece, ns of the monotonic clock."""
 
-    pieces: list[bytes] = field(default_factory=list)
+    data: bytearray = field(default_factory=bytearray)
+    sizes: list[int] = field(default_factory=list)
     times_ns: list[int] = field(default_factory=list)
-    size: int = 0
     head: Head | None = None
-    walked: int = 0
-    """How far ``is_complete`` has gone through the chunks, from the response's first byte."""
-    joined: bytearray = field(default_factory=bytearray)
-    """The pieces that ``is_complete`` has joined, ``joined_count`` of them."""
-    joined_count: int = 0
+    chunks: Chunks | None = None
+    """Those of the body, where it comes in such."""
 
-    def add(self, data: bytes, now_ns: int) -> bool:
-        """Take a piece; whether the response is complete. Raises ``WireError``.
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        return len(self.data)
 
-        The body's chunks are walked only where a piece ends as a last chunk can, so that a token costs little.
-        """
-        self.pieces.append(data)
-        self.times_ns.append(now_ns)
-        self.size += len(data)
+    def add(self, data: bytes, sizes: Sequence[int], times_ns: Sequence[int]) -> bool:
+        """Take pieces that lie one behind the other; whether the response is complete. Raises ``WireError``."""
+        self.data += data
+        self.sizes += sizes
+        self.times_ns += times_ns
         head = self.head
         if head is None:
-            head = self.head = head_of(b"".join(self.pieces))
+            head = self.head = head_of(self.data)
             if head is None:
                 return False
-            self.walked = head.length
-        elif self.size > MOST_BYTES:
+            if head.is_chunked:
+                self.chunks = Chunks(head.length)
+                data = bytes(self.data[head.length :])
+        if self.size > MOST_BYTES:
             raise WireError("endless answer")
-        if head.is_chunked:
-            tail = data[-4:] if len(data) > 3 else b"".join(self.pieces[-4:])[-4:]
-            return tail == _HEAD_END and self._last_chunk_came()
+        if self.chunks is not None:
+            is_over = self.chunks.take(data)
+            if is_over is None:
+                raise WireError("wrong chunk")
+            return is_over
         wanted = head.body_bytes
         return wanted is not None and self.size >= head.length + wanted
 
-    def keep(self, data: bytes, sizes: Sequence[int], times_ns: Sequence[int]) -> None:
-        """Take pieces that lie one behind the other and are not the response's last."""
-        at = 0
-        for size in sizes:
-            self.pieces.append(data[at : at + size])
-            at += size
-        self.times_ns += times_ns
-        self.size += at
-
-    def _all(self) -> bytearray:
-        for piece in self.pieces[self.joined_count :]:
-            self.joined += piece
-        self.joined_count = len(self.pieces)
-        return self.joined
-
-    def _last_chunk_came(self) -> bool:
-        data = self._all()
-        while True:
-            size = _chunk_at(data, self.walked)
-            if size is None:
-                return False
-            length, start = size
-            if length == 0:
-                return data.find(_HEAD_END, start - 2) >= 0
-            if start + length + 2 > len(data):
-                return False
-            self.walked = start + length + 2
-
-
-def _chunk_at(data: bytes | bytearray, at: int) -> tuple[int, int] | None:
-    """The size of the chunk at a place and where its bytes begin; none while it is incomplete."""
-    found = _CHUNK_SIZE.match(data, at)
-    if found is not None:
-        return int(found[1], 16), found.end()
-    if len(data) - at > 1024 or b"\r\n" in data[at:]:
-        raise WireError("wrong chunk")
-    return None
-
 
 def spans_of(exchange: Exchange) -> list[tuple[int, int]]:
-    """Where the body's bytes lie in the response, as far as they came. Raises ``WireError``."""
+    """Where the body's bytes lie in the response, as far as they came."""
     head = exchange.head
     if head is None:
         return []
-    if not head.is_chunked:
+    if exchange.chunks is None:
         wanted = head.body_bytes
         return [(head.length, exchange.size if wanted is None else min(exchange.size, head.length + wanted))]
-    data = b"".join(exchange.pieces)
-    spans, at = [], head.length
-    while (size := _chunk_at(data, at)) is not None:
-        length, start = size
-        if not length:
-            break
-        spans.append((start, min(start + length, len(data))))
-        at = start + length + 2
-        if at > len(data):
-            break
-    return spans
+    return exchange.chunks.spans()
 
 
 def body_of(exchange: Exchange) -> bytes:
-    """The body as far as it came. Raises ``WireError``."""
-    data = b"".join(exchange.pieces)
-    return b"".join(data[start:end] for start, end in spans_of(exchange))
+    """The body as far as it came."""
+    return b"".join(exchange.data[start:end] for start, end in spans_of(exchange))
 
 
 def events_of(exchange: Exchange) -> Iterator[tuple[int, bytes]]:
-    """The data of each server-sent event with the moment at which its line was complete. Raises ``WireError``.
+    """The data of each server-sent event with the moment at which its line was complete.
 
     An event of several ``data`` lines, which no server of this interface sends, counts as one event a line.
     """
-    data = b"".join(exchange.pieces)
-    spans = spans_of(exchange)
-    body = b"".join(data[start:end] for start, end in spans)
-    moments = _Moments(exchange, spans)
+    body, moments = body_of(exchange), _Moments(exchange)
     for found in _DATA.finditer(body):
         # Without its line's end it was cut off.
         if found.end() < len(body):
@@ -187,10 +138,10 @@ def events_of(exchange: Exchange) -> Iterator[tuple[int, bytes]]:
 class _Moments:
     """When a byte of the body came, asked in order."""
 
-    def __init__(self, exchange: Exchange, spans: Sequence[tuple[int, int]]) -> None:
+    def __init__(self, exchange: Exchange) -> None:
         self._times = exchange.times_ns
-        self._sizes = [len(piece) for piece in exchange.pieces]
-        self._spans = spans
+        self._sizes = exchange.sizes
+        self._spans = spans_of(exchange)
         self._span = self._before = 0
         self._piece, self._came = 0, self._sizes[0] if self._sizes else 0
 
