@@ -162,15 +162,15 @@ def test_runs_without_a_host_name_are_a_machine_a_file(tmp_path: Path, capsys: p
 
 def test_wrong_input_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "empty").mkdir()
+    stored(tmp_path / "store", None)
     for arguments, says in (
         ([str(tmp_path / "empty")], "has no Run documents"),
         (["--store", str(tmp_path / "none")], "no runs are stored"),
-        (["nonesuch"], "nonesuch"),
+        (["--store", str(tmp_path / "store"), "nonesuch"], "nonesuch"),
     ):
         assert main(["fleet", *arguments]) == 2
         error = capsys.readouterr().err
         assert says in error and error.count("\n") == 1
-    stored(tmp_path / "store", None)
     (tmp_path / "store" / "runs" / "other.json").write_text("{}")
     assert main(["fleet", str(tmp_path / "store" / "runs")]) == OK
     assert "other.json" in capsys.readouterr().err

@@ -20,12 +20,13 @@ from typing import Any
 import pytest
 from here import missing
 from hwdyno.hosts import ranks
+from hwdyno.hosts.agent import unpack_reading
 from hwdyno.hosts.launch import ByAddress, ByMpi, Meeting, launch_of
 from hwdyno.hosts.merging import merged
 from hwdyno.measurement import measurement_of
 from hwdyno.processes import family
 from hwdyno.statistics import Histogram
-from hwdyno.statistics.arrays import sum_of, summary_of, unpack_reading
+from hwdyno.statistics.arrays import sum_of, summary_of
 from hwdyno.store import Store, StoreError, from_json
 from hwdyno.words import Run, UserError
 from simulation.site import SimulatedMember

@@ -12,14 +12,26 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno import _engine, door, signals
-from hwdyno._engine import Chunks, MachineError, Receiver, Stop, UsageError, processor
+from hwdyno._engine import Chunks, MachineError, Receiver, Stop, UsageError, document, processor, unpacked
 from hwdyno.axes import declarations_of
 from hwdyno.words import Declaration
 
 ENDS_S = 0.3
 """For a kernel to see that it is stopped and to remove its files, before a process that leaves removes the rest."""
 
-__all__ = ["Chunks", "MachineError", "Receiver", "Stop", "UsageError", "kernels", "processor", "run", "survey"]
+__all__ = [
+    "Chunks",
+    "MachineError",
+    "Receiver",
+    "Stop",
+    "UsageError",
+    "document",
+    "kernels",
+    "processor",
+    "run",
+    "survey",
+    "unpacked",
+]
 
 
 def survey(path: Path | None = None, root: Path = Path("/")) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 //! The engine's three verbs for Python, as JSON text in and out, its agent, and the watch over the process's signals.
 
+mod document;
+
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
@@ -182,6 +184,13 @@ impl Receiver {
     }
 }
 
+/// The buckets of a packed histogram: their indices and their counts, each as the bytes of `i64`, and the sum of the counts.
+#[pyfunction]
+fn unpacked<'py>(py: Python<'py>, packed: &str) -> Option<(Bound<'py, PyBytes>, Bound<'py, PyBytes>, u64)> {
+    let (indices, counts, count) = hwdyno_engine::unpacked(packed)?;
+    Some((PyBytes::new(py, &indices), PyBytes::new(py, &counts), count))
+}
+
 /// Marks a run as ended also where its thread panics.
 struct Running(Stop);
 
@@ -252,5 +261,7 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(kernels, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(processor, module)?)?;
+    module.add_function(wrap_pyfunction!(document::document, module)?)?;
+    module.add_function(wrap_pyfunction!(unpacked, module)?)?;
     module.add_function(wrap_pyfunction!(serve, module)?)
 }

@@ -4,12 +4,11 @@
 //! `{"id": 1, "error": {"kind": "usage" | "machine", "says": …, "errno": …}}`. While a run goes on the other verbs
 //! are answered too; `program` is a run of a reference tool. A run with `"hold": true` sends
 //! `{"id": 1, "ready": true}` each time that a team of threads is complete, and waits for `start`, which has no answer
-//! of its own. One with `"packed": true` gets its histograms as digits (`packed`). Whatever bytes come, an error document
-//! is the worst answer; at the end of the input a run is stopped and scratch directories are removed.
+//! of its own. Whatever bytes come, an error document is the worst answer; at the end of the input a run is stopped and scratch
+//! directories are removed.
 
 pub(crate) mod counters;
 mod minder;
-mod packed;
 mod program;
 pub(crate) mod scratch;
 
@@ -21,6 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use serde_json::{json, Map, Value};
 
 use crate::clock::now_ns;
@@ -28,7 +28,7 @@ use crate::{start, Error, Stop};
 pub use minder::{mind, VERB as MIND};
 
 /// Raised when a request or an answer changes its meaning.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 /// Longest request; longer ones are read to their end and refused.
 pub const LONGEST_LINE: usize = 1 << 20;
 /// How long a run may take to end once the input has.
@@ -91,6 +91,20 @@ fn read_line(input: &mut impl BufRead) -> Line {
     }
 }
 
+/// What a kernel came to, and when, by the monotonic clock.
+#[derive(Serialize)]
+struct Ran {
+    reading: crate::Reading,
+    started_ns: u64,
+    ended_ns: u64,
+}
+
+#[derive(Serialize)]
+struct Answer<'a, T: Serialize> {
+    id: &'a Value,
+    answer: T,
+}
+
 /// A kernel or a program under way on a thread of its own.
 struct Run {
     stop: Stop,
@@ -105,7 +119,7 @@ struct Agent {
 }
 
 impl Agent {
-    fn send(&self, document: &Value) {
+    fn send(&self, document: &impl Serialize) {
         send(&self.output, document);
     }
 
@@ -144,7 +158,7 @@ impl Agent {
             ))),
         };
         match answer {
-            Ok(Some(answer)) => self.send(&json!({"id": id, "answer": answer})),
+            Ok(Some(answer)) => self.send(&Answer { id: &id, answer }),
             Ok(None) => {}
             Err(error) => self.refuse(&id, &error),
         }
@@ -154,16 +168,12 @@ impl Agent {
     fn run_kernel(&mut self, id: &Value, request: &Map<String, Value>) -> Result<(), Error> {
         let kernel = request.get("kernel").and_then(Value::as_str).unwrap_or("").to_string();
         let parameters = request.get("parameters").cloned().unwrap_or_else(|| json!({}));
-        let is_packed = request.get("packed").and_then(Value::as_bool) == Some(true);
         self.begin(id, request, move |stop| {
             let called_ns = now_ns();
-            let mut reading = json!(crate::run(&kernel, &parameters, stop)?);
+            let reading = crate::run(&kernel, &parameters, stop)?;
             let ended_ns = now_ns();
-            if is_packed {
-                packed::pack(&mut reading);
-            }
             let started_ns = start::take_opened_ns().unwrap_or(called_ns);
-            Ok(json!({"reading": reading, "started_ns": started_ns, "ended_ns": ended_ns}))
+            Ok(Ran { reading, started_ns, ended_ns })
         })
     }
 
@@ -174,11 +184,11 @@ impl Agent {
     }
 
     /// Starts `work` on a thread of its own, which sends the answer.
-    fn begin(
+    fn begin<T: Serialize>(
         &mut self,
         id: &Value,
         request: &Map<String, Value>,
-        work: impl FnOnce(&Stop) -> Result<Value, Error> + Send + 'static,
+        work: impl FnOnce(&Stop) -> Result<T, Error> + Send + 'static,
     ) -> Result<(), Error> {
         if let Some(run) = self.run.take_if(|run| run.done.load(Ordering::Acquire)) {
             let _ = run.thread.join();
@@ -201,11 +211,10 @@ impl Agent {
             start::disarm();
             let _ = start::take_opened_ns();
             ended.store(true, Ordering::Release);
-            let document = match outcome {
-                Ok(answer) => json!({"id": id, "answer": answer}),
-                Err(error) => refusal(&id, &error),
-            };
-            send(&output, &document);
+            match outcome {
+                Ok(answer) => send(&output, &Answer { id: &id, answer }),
+                Err(error) => send(&output, &refusal(&id, &error)),
+            }
         };
         let thread = std::thread::Builder::new().name("hwdyno-run".into()).spawn(body).map_err(|error| {
             start::disarm();
@@ -251,9 +260,11 @@ impl Agent {
 }
 
 /// A reader that is gone is no fault: the input ends too, then.
-fn send(output: &Output, document: &Value) {
+fn send(output: &Output, document: &impl Serialize) {
     // In one piece: whoever waits for it wakes for each.
-    let line = format!("{document}\n");
+    let mut line = serde_json::to_string(document)
+        .unwrap_or_else(|error| refusal(&Value::Null, &Error::usage(error.to_string())).to_string());
+    line.push('\n');
     let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
     let _ = output.write_all(line.as_bytes()).and_then(|()| output.flush());
 }

@@ -7,6 +7,7 @@ pub const SUB_BITS: u32 = 10;
 const SUB: u64 = 1 << SUB_BITS;
 /// Values at or above 2^42 ns (73 minutes) fall into the last bucket; `max` stays exact.
 const TOP_BITS: u32 = 42;
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
 const BUCKETS: usize = ((TOP_BITS - SUB_BITS + 1) as usize) << SUB_BITS;
 
 /// Counts of values in buckets whose width grows with the value.
@@ -135,26 +136,54 @@ impl Histogram {
         self.max
     }
 
-    /// As it goes into a reading: `{sub_bits, count, sum, min, max, buckets: [[index, count], …]}`,
-    /// buckets that hold nothing left out.
+    /// As it goes into a reading: `{sub_bits, count, sum, min, max, packed}`. `packed` has two little-endian `u32` a bucket that
+    /// holds something, its index and its count, each byte as two hexadecimal digits: to read numbers one by one takes long.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let buckets: Vec<_> = self
-            .buckets
-            .iter()
-            .enumerate()
-            .filter(|(_, &count)| count > 0)
-            .map(|(at, &count)| json!([at, count]))
-            .collect();
+        let mut packed = String::new();
+        let first = index(self.min.min(self.max));
+        for (at, &count) in
+            self.buckets[..=index(self.max)].iter().enumerate().skip(first).filter(|(_, &count)| count > 0)
+        {
+            for byte in [at as u32, count].into_iter().flat_map(u32::to_le_bytes) {
+                packed.push(char::from(DIGITS[usize::from(byte >> 4)]));
+                packed.push(char::from(DIGITS[usize::from(byte & 15)]));
+            }
+        }
         json!({
             "sub_bits": SUB_BITS,
             "count": self.count,
             "sum": self.sum,
             "min": if self.count == 0 { 0 } else { self.min },
             "max": self.max,
-            "buckets": buckets,
+            "packed": packed,
         })
     }
+}
+
+/// The buckets of `packed`: the bytes of their indices and of their counts, each an `i64` as this machine has it, and the sum of
+/// the counts. None where that is no packed histogram.
+#[must_use]
+pub fn unpacked(packed: &str) -> Option<(Vec<u8>, Vec<u8>, u64)> {
+    let pairs = packed.as_bytes().chunks_exact(16);
+    let is_whole = pairs.remainder().is_empty();
+    let (mut indices, mut counts, mut total) = (Vec::new(), Vec::new(), 0_u64);
+    for pair in pairs {
+        let mut bytes = [0; 8];
+        for (byte, digits) in bytes.iter_mut().zip(pair.chunks(2)) {
+            let digit = |at: usize| char::from(digits[at]).to_digit(16);
+            *byte = (digit(0)? << 4 | digit(1)?) as u8;
+        }
+        let pair = u64::from_le_bytes(bytes);
+        let (index, count) = (pair & 0xffff_ffff, pair >> 32);
+        if index >= BUCKETS as u64 {
+            return None;
+        }
+        indices.extend((index as i64).to_ne_bytes());
+        counts.extend((count as i64).to_ne_bytes());
+        total += count;
+    }
+    is_whole.then_some((indices, counts, total))
 }
 
 /// The middle of some values, the upper one of two; none of none.
@@ -192,6 +221,27 @@ mod tests {
             let found = histogram.quantile(quantile) as f64;
             assert!((found - exact).abs() <= exact / SUB as f64 + 1.0, "{quantile}: {found} against {exact}");
         }
+    }
+
+    #[test]
+    fn what_is_packed_is_unpacked_again_and_nothing_else_is() {
+        let mut histogram = Histogram::new();
+        histogram.record_many(5, 2);
+        histogram.record_many(u64::MAX, 70_000);
+        let whole = histogram.to_json();
+        let (indices, counts, total) = unpacked(whole["packed"].as_str().unwrap()).unwrap();
+        let numbers = |bytes: &[u8]| -> Vec<i64> {
+            bytes.chunks(8).map(|one| i64::from_ne_bytes(one.try_into().unwrap())).collect()
+        };
+        assert_eq!(numbers(&indices), [5, BUCKETS as i64 - 1]);
+        assert_eq!((numbers(&counts), total), (vec![2, 70_000], histogram.count));
+        assert_eq!(unpacked(""), Some((vec![], vec![], 0)));
+        for wrong in
+            ["00", "050000000200000", "g500000002000000", "+500000002000000", "0084000001000000", "ü5000000200000"]
+        {
+            assert_eq!(unpacked(wrong), None, "{wrong}");
+        }
+        assert!(unpacked("ff83000001000000").is_some());
     }
 
     #[test]

@@ -42,6 +42,7 @@ mod training;
 use std::path::Path;
 
 use declare::{parameters, words};
+pub use histogram::unpacked;
 pub use kernel::{Error, KernelInfo, Stop};
 pub use reading::Reading;
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hwdyno import foreign, signals
+from hwdyno import engine, foreign, signals
 from hwdyno.axes import declarations_of
 from hwdyno.hosts import (
     Done,
@@ -30,11 +30,11 @@ from hwdyno.hosts import (
     counters,
 )
 from hwdyno.machine import Machine
-from hwdyno.statistics.arrays import unpack_reading
+from hwdyno.statistics import ARRAYS, PACKED
 from hwdyno.topology import Topology
 from hwdyno.words import Declaration, UserError
 
-PROTOCOL = 3
+PROTOCOL = 4
 """The protocol version of ``crates/engine/src/agent.rs``."""
 PATIENCE_S = 5.0
 """Timeout of a request that needs no work."""
@@ -42,6 +42,8 @@ SURVEY_S = 60.0
 CLOSE_S = 6.0
 """The agent gives a run five seconds to end."""
 MOST_LINE = 1 << 28
+PIECE = 1 << 16
+"""Bytes read at once: room for more is asked of the kernel anew each time."""
 
 
 class Speaker(ABC):
@@ -140,15 +142,17 @@ class Speaker(ABC):
                 raise HostLostError(f"the agent sent {len(self._partial)} bytes without the end of a line")
         line = bytes(self._partial[:at])
         del self._partial[: at + 1]
-        try:
-            document = foreign.json_of(line, "what the agent sent", is_ours=True)
-        except UserError as error:
-            raise HostLostError(f"{error}: {line[:80]!r}") from None
+        document = engine.document(line, foreign.DEEPEST)
+        if document is None:
+            try:
+                document = foreign.json_of(line, "what the agent sent", is_ours=True)
+            except UserError as error:
+                raise HostLostError(f"{error}: {line[:80]!r}") from None
         return document if isinstance(document, dict) else {}
 
     def _read(self) -> bytes:
         try:
-            return os.read(self.descriptor, 1 << 20)
+            return os.read(self.descriptor, PIECE)
         except OSError:  # A connection that was reset.
             raise self._lost() from None
 
@@ -249,7 +253,7 @@ class Speaker(ABC):
         """Begin to set a kernel up; it waits for ``start`` when its threads are ready."""
         self._lines.clear()
         self._owed.clear()
-        self._run_id = self._send("run", kernel=kernel, parameters=parameters, hold=True, packed=True)
+        self._run_id = self._send("run", kernel=kernel, parameters=parameters, hold=True)
 
     def prepare_program(self, program: Program) -> None:
         """Begin to set a program up; it waits for ``start``."""
@@ -376,6 +380,22 @@ class Agent(Speaker):
         if self._process.stdout is not None:
             self._process.stdout.close()
         self._complaints.close()
+
+
+def unpack_reading(reading: Mapping[str, Any]) -> None:
+    """Turn the packed histograms of an agent's reading into arrays, in place; raises ``ValueError``."""
+    import numpy as np
+
+    for stream in reading.get("streams", ()):
+        for histogram in stream.get("latency_ns", {}).values():
+            if PACKED not in histogram:
+                continue
+            if (found := engine.unpacked(histogram.pop(PACKED))) is None:
+                raise ValueError("not a packed histogram")
+            indices, counts, count = found
+            if count != histogram.get("count"):
+                raise ValueError("a packed histogram whose count is not that of its buckets")
+            histogram[ARRAYS] = (np.frombuffer(indices, np.int64), np.frombuffer(counts, np.int64))
 
 
 def _fields(program: Program) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import math
 import re
+import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ P999_LEAST_COUNT = 10_000
 SUMMARIZED = (0.5, 0.9, 0.99, 0.999)
 ARRAYS = "arrays"
 """Of a histogram that an agent sent packed: its indices and its counts, in place of its buckets."""
+PACKED = "packed"
+"""Of the engine's histogram: its buckets as digits, which ``crates/engine/src/histogram.rs`` writes."""
 SNIA_ROUNDS = 5
 SNIA_RANGE = 0.20
 SNIA_SLOPE = 0.10
@@ -366,7 +369,7 @@ class Histogram:
     def from_reading(cls, reading: Mapping[str, Any]) -> Histogram:
         """A histogram from the engine's JSON.
 
-        Raises ``ValueError`` if its buckets have another width.
+        Raises ``ValueError`` if its buckets have another width, or are none.
         """
         if reading["sub_bits"] != cls.SUB_BITS:
             raise ValueError(f"histogram with sub_bits {reading['sub_bits']}; this version reads {cls.SUB_BITS}")
@@ -374,6 +377,11 @@ class Histogram:
         if ARRAYS in reading:
             at, counts = reading[ARRAYS]
             made.buckets = dict(zip(at.tolist(), counts.tolist(), strict=True))
+        elif PACKED in reading:
+            try:
+                made.buckets = dict(struct.iter_unpack("<II", bytes.fromhex(reading[PACKED])))
+            except struct.error:
+                raise ValueError("a packed histogram has half a pair") from None
         else:
             made.buckets = dict(reading["buckets"])
         made.count, made.sum = int(reading["count"]), int(reading["sum"])

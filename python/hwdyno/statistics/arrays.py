@@ -1,4 +1,4 @@
-"""Histograms of many hosts as arrays: as an agent packs them, added up, and summarized."""
+"""Histograms of many hosts as arrays: as the engine packs them, added up, and summarized."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hwdyno.statistics import ARRAYS, P999_LEAST_COUNT, SUMMARIZED, Histogram
+from hwdyno.statistics import ARRAYS, P999_LEAST_COUNT, PACKED, SUMMARIZED, Histogram
 from hwdyno.words import Latency
 
 MOST_BUCKETS = 1 << 16
@@ -44,7 +44,7 @@ def sum_of(readings: Sequence[tuple[Mapping[str, Any], int]]) -> Histogram:
 
 
 def _unpacked(text: str) -> tuple[Any, Any]:
-    """Indices and counts of an agent's packed histogram; raises ``ValueError`` for what is none."""
+    """Indices and counts of the engine's packed histogram; raises ``ValueError`` for what is none."""
     import numpy as np
 
     pairs = np.frombuffer(bytes.fromhex(text), "<u4")
@@ -53,22 +53,14 @@ def _unpacked(text: str) -> tuple[Any, Any]:
     return pairs[::2].astype(np.int64), pairs[1::2].astype(np.int64)
 
 
-def unpack_reading(reading: Mapping[str, Any]) -> None:
-    """Turn the packed histograms of an agent's reading into arrays, in place; raises ``ValueError``."""
-    for stream in reading.get("streams", ()):
-        for histogram in stream.get("latency_ns", {}).values():
-            if "packed" in histogram:
-                histogram[ARRAYS] = _unpacked(histogram.pop("packed"))
-                if int(histogram[ARRAYS][1].sum()) != histogram.get("count"):
-                    raise ValueError("a packed histogram whose count is not that of its buckets")
-
-
 def _arrays_of(reading: Mapping[str, Any]) -> tuple[Any, Any]:
     import numpy as np
 
     if ARRAYS in reading:
         found: tuple[Any, Any] = reading[ARRAYS]
         return found
+    if PACKED in reading:
+        return _unpacked(reading[PACKED])
     pairs = np.array(reading["buckets"], np.int64).reshape(-1, 2)
     return pairs[:, 0], pairs[:, 1]
 
