@@ -40,10 +40,11 @@ def measure(bench: Bench) -> Iterator[Row]:
         bench.says(f"{count} ranks beside threads")
         blocks = {**BLOCKS, "path": path, "runtime": bench.runtime_s}
         with started(count) as (site, _):
+            threads = {**blocks, "numjobs": count, **_placed(site)}
             pairs = []
             for _ in range(bench.pairs):
                 ours = throughput_of(site.run("storage_blocks", {**blocks, "numjobs": 1}), "bytes")
-                theirs = throughput_of(engine.run("storage_blocks", {**blocks, "numjobs": count}), "bytes")
+                theirs = throughput_of(engine.run("storage_blocks", threads), "bytes")
                 pairs.append((ours, theirs))
         yield row_of(f"randread 4 KiB, {count} ranks | {count} threads", "bytes/s", pairs, EQUAL)
     bench.says(f"starts of {few} ranks")
@@ -51,6 +52,12 @@ def measure(bench: Bench) -> Iterator[Row]:
         yield from _starts(site, few)
         yield _merge(site.run("storage_blocks", {**BLOCKS, "path": path, "runtime": 0.2, "numjobs": 1})["hosts"][0])
     yield _death(few)
+
+
+def _placed(site: Together) -> Parameters:
+    """Threads on the ranks' processors, where each rank has one: Linux may put several threads on the same."""
+    given = [sorted(member.processors) for member in site._members.values()]
+    return {"cpus": [one for (one,) in given]} if all(len(one) == 1 for one in given) else {}
 
 
 def _starts(site: Together, count: int) -> Iterator[Row]:
