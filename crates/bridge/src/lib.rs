@@ -136,10 +136,10 @@ impl Chunks {
         Self(hwdyno_engine::chunks::Chunks::new(at))
     }
 
-    /// Takes the next bytes: whether the last chunk came; none where these are no chunks.
-    fn take(&mut self, bytes: &[u8]) -> Option<bool> {
+    /// Takes the next bytes, from `at` on: whether the last chunk came; none where these are no chunks.
+    fn take(&mut self, bytes: &[u8], at: usize) -> Option<bool> {
         use hwdyno_engine::chunks::Progress;
-        match self.0.take(bytes) {
+        match self.0.take(bytes.get(at..).unwrap_or_default()) {
             Progress::More => Some(false),
             Progress::Over => Some(true),
             Progress::Wrong => None,

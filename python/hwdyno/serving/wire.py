@@ -13,6 +13,8 @@ LONGEST_HEAD = 64 << 10
 MOST_BYTES = 64 << 20
 """Of one response."""
 _HEAD_END = b"\r\n\r\n"
+_STATUS = re.compile("[1-9][0-9][0-9]", re.ASCII)
+_LENGTH = re.compile("[0-9]{1,12}", re.ASCII)
 _DATA = re.compile(rb"^data:[ ]?([^\r\n]*)", re.MULTILINE)
 
 
@@ -57,13 +59,13 @@ def head_of(data: bytes | bytearray) -> Head | None:
         return None
     first, *lines = data[:end].decode("latin-1").split("\r\n")
     status = first.split(" ")[1:2]
-    if not status or not re.fullmatch("[1-9][0-9][0-9]", status[0], re.ASCII):
+    if not status or not _STATUS.fullmatch(status[0]):
         raise WireError("not HTTP")
     pairs = (line.partition(":") for line in lines)
     headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
     is_chunked = headers.get("transfer-encoding", "").lower().split(",")[-1].strip() == "chunked"
     announced = headers.get("content-length", "")
-    is_known = bool(re.fullmatch("[0-9]{1,12}", announced, re.ASCII)) and not is_chunked
+    is_known = bool(_LENGTH.fullmatch(announced)) and not is_chunked
     return Head(int(status[0]), headers, end + 4, is_chunked, int(announced) if is_known else None)
 
 
@@ -85,6 +87,7 @@ class Exchange:
 
     def add(self, data: bytes, sizes: Sequence[int], times_ns: Sequence[int]) -> bool:
         """Take pieces that lie one behind the other; whether the response is complete. Raises ``WireError``."""
+        before, body_at = len(self.data), 0
         self.data += data
         self.sizes += sizes
         self.times_ns += times_ns
@@ -94,12 +97,12 @@ class Exchange:
             if head is None:
                 return False
             if head.is_chunked:
-                self.chunks = Chunks(head.length)
-                data = bytes(self.data[head.length :])
+                # Without the last of these bytes the head was not whole.
+                self.chunks, body_at = Chunks(head.length), head.length - before
         if self.size > MOST_BYTES:
             raise WireError("endless answer")
         if self.chunks is not None:
-            is_over = self.chunks.take(data)
+            is_over = self.chunks.take(data, body_at)
             if is_over is None:
                 raise WireError("wrong chunk")
             return is_over
