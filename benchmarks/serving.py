@@ -31,6 +31,8 @@ from benchmarks import Bench, BenchError, Row, Target
 TOKENS = 100
 STEP_S = 0.02
 USERS = (8, 64, 256)
+ANSWERS = 3
+"""Of each user in a reading, so that its connection, made once, weighs little; a reading of the tool takes 10 s."""
 PACED_USERS = 4
 RATE = 200.0
 _SERVER = """
@@ -138,7 +140,7 @@ def _costs(bench: Bench, server: Server, users: int) -> Iterator[Row]:
     bench.says(f"client of {users} answers at once")
     during, after, least = [], [], []
     for seed in range(bench.pairs):
-        session = _drive(server, _load(seed, users), max(2.0, bench.runtime_s))
+        session = _drive(server, _load(seed, users), max(ANSWERS * TOKENS * STEP_S, bench.runtime_s))
         begun = time.thread_time()
         tokens = sum(len(answer_of(one.exchange, one.failure).chunks_ns) for one in session.sent)
         after.append((time.thread_time() - begun) / tokens * 1e6)
