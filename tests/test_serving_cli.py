@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,10 @@ from typing import Any
 import pytest
 import tiny_gguf
 from here import once
-from hwdyno import plan
+from hwdyno import plan, signals
 from hwdyno.cli.main import main
-from hwdyno.serving.server import KEY
+from hwdyno.serving.models import first_model, got
+from hwdyno.serving.server import KEY, server_of
 from model_server import ModelServer
 
 QUIET = ("--no-page", "--quiet", "--runtime", "0.3", "--budget", "6s")
@@ -140,8 +142,6 @@ def test_real_llama_cpp_serves_a_file_and_agrees_with_its_own_times(
         tokens = next(one for one in point["streams"] if one["name"] == "token")["latency_ns"]
         # The details are of one reading, the stream of all.
         assert 0 < details["server_prompt_s"] * 1e9 <= tokens["first_token_sent"]["max"]
-    from hwdyno.serving.models import first_model
-    from hwdyno.serving.server import server_of
 
     assert first_model(server_of(result["fixed"]["server"], allow_remote=False)) == ""
 
@@ -181,3 +181,16 @@ def test_a_file_that_is_no_model_is_one_line(capsys: pytest.CaptureFixture[str],
         (tmp_path / "not.gguf").write_bytes(data)
         status, _, err = _run(capsys, "--serve", "not.gguf", *QUIET)
         assert status == 2 and says in err and len(err.strip().splitlines()) == 1
+
+
+def test_a_signal_ends_the_wait_for_what_a_server_does_not_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        server = server_of(f"http://127.0.0.1:{silent.getsockname()[1]}", allow_remote=False)
+        looks = iter([False, True])
+        monkeypatch.setattr(signals, "requested", lambda: next(looks))
+        with pytest.raises(TimeoutError):
+            got(server, "/metrics", most_s=60.0)
+        assert next(looks, None) is None
+        monkeypatch.setattr(signals, "requested", lambda: False)
+        with pytest.raises(TimeoutError):
+            got(server, "/metrics", most_s=0.15)

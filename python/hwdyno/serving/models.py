@@ -7,12 +7,15 @@ import json
 import socket
 import time
 
+from hwdyno import signals
 from hwdyno.serving.server import Server
 from hwdyno.serving.wire import Exchange, WireError, body_of
 
 PATH = "/v1/models"
 MOST_S = 5.0
 """A server that does not list its models by then may still serve one."""
+LOOK_S = 0.1
+"""How often the wait for it looks whether a signal asks for an early end."""
 MOST_BYTES = 4 << 20
 _LONGEST = 200
 
@@ -29,7 +32,7 @@ def first_model(server: Server) -> str:
 def got(server: Server, path: str, *, most_s: float = MOST_S, most_bytes: int = MOST_BYTES) -> bytes:
     """The body of what a server has at a path; empty where it has nothing, or too much of it.
 
-    Raises ``OSError`` and ``WireError``.
+    Raises ``OSError`` and ``WireError``; ``TimeoutError`` too where a signal asks for an early end.
     """
     deadline = time.monotonic() + most_s
     exchange = Exchange()
@@ -39,8 +42,13 @@ def got(server: Server, path: str, *, most_s: float = MOST_S, most_bytes: int = 
         sock = plain if server.tls is None else server.tls.wrap_socket(plain, server_hostname=server.host)
         with contextlib.closing(sock):
             sock.sendall(server.question(path))
-            while time.monotonic() < deadline and (data := sock.recv(1 << 16)):
-                if exchange.add(data, [len(data)], [0]) or exchange.size > most_bytes:
-                    break
+            sock.settimeout(LOOK_S)
+            is_over = False
+            while not is_over:
+                if time.monotonic() > deadline or signals.requested():
+                    raise TimeoutError
+                with contextlib.suppress(TimeoutError):
+                    data = sock.recv(1 << 16)
+                    is_over = not data or exchange.add(data, [len(data)], [0]) or exchange.size > most_bytes
     is_whole = exchange.head is not None and exchange.head.status == 200 and exchange.size <= most_bytes
     return body_of(exchange) if is_whole else b""
