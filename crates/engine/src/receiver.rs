@@ -201,8 +201,8 @@ impl Receiver {
     }
 
     /// Waits until `until_ns`, or until there are connections to serve: those that are not followed, and those whose
-    /// last piece completes an answer, is of one without chunks, is empty, or leaves no room. A signal ends the wait as well. The end of a `fine`
-    /// wait is met within tens of microseconds.
+    /// last piece completes an answer, is of one without chunks, is empty, or leaves no room. A signal ends the wait as
+    /// well. The end of a `fine` wait is met within tens of microseconds.
     pub fn wait(&mut self, until_ns: u64, fine: bool) -> io::Result<Vec<RawFd>> {
         let (mut found, mut events) = (Vec::new(), Vec::with_capacity(MOST_AT_ONCE));
         loop {

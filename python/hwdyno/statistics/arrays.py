@@ -1,4 +1,4 @@
-"""Histograms of many hosts as arrays: as the engine packs them, added up, and summarized."""
+"""Histograms of many hosts as arrays: added up, and summarized."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hwdyno.statistics import ARRAYS, P999_LEAST_COUNT, PACKED, SUMMARIZED, Histogram
+from hwdyno.statistics import ARRAYS, P999_LEAST_COUNT, SUMMARIZED, Histogram
 from hwdyno.words import Latency
-
-MOST_BUCKETS = 1 << 16
-"""No histogram of the engine has as many."""
 
 
 def sum_of(readings: Sequence[tuple[Mapping[str, Any], int]]) -> Histogram:
@@ -43,26 +40,14 @@ def sum_of(readings: Sequence[tuple[Mapping[str, Any], int]]) -> Histogram:
     return made
 
 
-def _unpacked(text: str) -> tuple[Any, Any]:
-    """Indices and counts of the engine's packed histogram; raises ``ValueError`` for what is none."""
-    import numpy as np
-
-    pairs = np.frombuffer(bytes.fromhex(text), "<u4")
-    if len(pairs) % 2 or (len(pairs) and int(pairs[::2].max()) >= MOST_BUCKETS):
-        raise ValueError("not a packed histogram")
-    return pairs[::2].astype(np.int64), pairs[1::2].astype(np.int64)
-
-
 def _arrays_of(reading: Mapping[str, Any]) -> tuple[Any, Any]:
     import numpy as np
 
     if ARRAYS in reading:
         found: tuple[Any, Any] = reading[ARRAYS]
         return found
-    if PACKED in reading:
-        return _unpacked(reading[PACKED])
-    pairs = np.array(reading["buckets"], np.int64).reshape(-1, 2)
-    return pairs[:, 0], pairs[:, 1]
+    buckets = Histogram.from_reading(reading).buckets
+    return np.fromiter(buckets, np.int64), np.fromiter(buckets.values(), np.int64)
 
 
 def summary_of(readings: Sequence[Mapping[str, Any]]) -> Latency | None:
