@@ -42,10 +42,14 @@ def measure(bench: Bench) -> Iterator[Row]:
         with started(count) as (site, _):
             threads = {**blocks, "numjobs": count, **_placed(site)}
             pairs = []
-            for _ in range(bench.pairs):
-                ours = throughput_of(site.run("storage_blocks", {**blocks, "numjobs": 1}), "bytes")
-                theirs = throughput_of(engine.run("storage_blocks", threads), "bytes")
-                pairs.append((ours, theirs))
+            for number in range(bench.pairs):
+                found = {}
+                # Each goes first in every second pair.
+                for which in ("ranks", "threads")[:: 1 if number % 2 else -1]:
+                    one = site if which == "ranks" else engine
+                    parameters = {**blocks, "numjobs": 1} if which == "ranks" else threads
+                    found[which] = throughput_of(one.run("storage_blocks", parameters), "bytes")
+                pairs.append((found["ranks"], found["threads"]))
         yield row_of(f"randread 4 KiB, {count} ranks | {count} threads", "bytes/s", pairs, EQUAL)
     bench.says(f"starts of {few} ranks")
     with started(few) as (site, _):
