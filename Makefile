@@ -39,14 +39,24 @@ fuzz: setup $(FUZZ)/.atheris
 	PYTHONPATH="$(CURDIR)/tests:$(CURDIR)/python:$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
 		$(FUZZ)/bin/python -m fuzz --seconds $(FUZZ_SECONDS)
 
-# How often curves, capacities and intervals hold on simulated machines; docs/calibration.md keeps the tables.
+# How often curves, capacities and intervals hold on simulated machines; docs/dev/calibration.md keeps the tables.
 calibration: setup
 	PYTHONPATH="$(CURDIR)/tests" $(BIN)/python -m calibration
 
-# Which single-line changes of findings, curves, statistics and ceilings the tests notice: hours for all of them.
-# MUTANTS="--sample 300" tries some.
-mutants: setup
-	PYTHONPATH="$(CURDIR)/tests:$(CURDIR)/python" $(BIN)/python -m mutants $(MUTANTS)
+# Which changes of single lines the tests notice, by mutmut: hours for all. MUTANTS="hwdyno.curves.knee*" tries some.
+# mutmut wants sources under src/, so it works on a copy.
+MUTANTS_ENV := target/mutants-env
+MUTANTS_TREE := target/mutants
+mutants: setup $(MUTANTS_ENV)/.installed
+	rm -rf $(MUTANTS_TREE)/src && mkdir -p $(MUTANTS_TREE)
+	cp -r pyproject.toml tests docs crates $(MUTANTS_TREE)/ && cp -r python $(MUTANTS_TREE)/src
+	cd $(MUTANTS_TREE) && PYTHONPATH="$$($(CURDIR)/$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
+		$(CURDIR)/$(MUTANTS_ENV)/bin/mutmut run $(MUTANTS)
+
+$(MUTANTS_ENV)/.installed: $(VENV)/.python tests/mutmut.lock
+	$(BIN)/python -m venv $(MUTANTS_ENV)
+	$(MUTANTS_ENV)/bin/python -m pip $(LOCKED) tests/mutmut.lock
+	@touch $@
 
 # The fuzzer stands apart from the locked environment: it has no wheel for every Python that hwdyno runs on.
 $(FUZZ)/.atheris: $(VENV)/.python
@@ -119,6 +129,7 @@ COMPILE := uv pip compile --quiet --universal --python-version 3.10 --generate-h
 lock:
 	$(COMPILE) --all-extras --group dev pyproject.toml -o requirements.lock
 	$(COMPILE) --group pyproject.toml:docs -o docs/requirements.lock
+	$(COMPILE) --group pyproject.toml:mutants -o tests/mutmut.lock
 	$(COMPILE) --group pyproject.toml:release -o release/requirements.lock
 
 clean:

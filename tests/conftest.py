@@ -16,7 +16,6 @@ from hwdyno.findings import summary
 from hypothesis import settings
 from real_cluster import IS_HERE
 from style import faults_of
-from verdicts import caught, expected, line_of
 
 # A shell without job control starts its background jobs with SIGINT ignored, nohup with SIGHUP, and the programs that
 # tests interrupt would inherit that.
@@ -35,17 +34,17 @@ HOSTILE = {"test_hostile", "test_fuzz", "test_resources"}
 
 
 FILES = """
-audit audit_advice audit_published audit_tools axes bend calibration calls ceilings comparison curves edges_conditions
+audit audit_advice audit_published audit_tools axes bend calibration ceilings comparison curves edges_conditions
 edges_curves edges_more edges_published edges_rules edges_statistics exact_figures findings findings_caches
 findings_coverage findings_curves findings_hosts findings_in_process findings_memory findings_published findings_serving
 findings_why fleet formats_fio formats_real formats_serving formats_tools fuzz gpu_findings help hostile imports
-inference_findings limits linpack mutants named_rates network_findings open_loop pictures power projection
+inference_findings limits linpack named_rates network_findings open_loop pictures power projection
 projection_events repeatability report report_page resources roofline rules_apply samples scorecard simulated
 simulated_core single_caches single_ceilings single_claims single_commands single_courses single_curves single_gpu
 single_knee single_limits single_lines single_network single_paths single_published single_rules single_serving
 single_statistics single_steadiness statistics studies studies_gpu studies_memory style sweep thresholds
 thresholds_edges thresholds_more thresholds_rules tidy tidy_rules training_findings training_workloads trends units
-users_wait verdicts
+users_wait
 """
 COMPUTING = frozenset(FILES.split())
 """The test files that only compute: they run at a low priority while others wait for kernels, peers and servers."""
@@ -121,16 +120,3 @@ def plain_findings(
             if why:
                 wrong[line] = (why,)
     assert not wrong
-
-
-@pytest.fixture(autouse=True)
-def verdicts_written_out(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Fails a test whose rules no longer find, in every word and figure, what is written out for it."""
-    lines = expected().get(request.node.nodeid)
-    if lines is None:
-        yield
-        return
-    with caught(monkeypatch) as made:
-        yield
-    found = {line_of(one) for one in made}
-    assert not [line for line in lines if line not in found], "PYTHONPATH=tests:python python -m verdicts --write"

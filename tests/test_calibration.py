@@ -1,7 +1,7 @@
 """Curves, capacities and intervals hold as often as they claim, on simulators that share no code with them.
 
 Each limit is a share that must hold, less what chance takes from a sample of this size: a right product fails such a
-test once in a thousand seeds. docs/calibration.md has the whole tables.
+test once in a thousand seeds. docs/dev/calibration.md has the whole tables.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def test_an_interval_holds_the_mean(process: str, share: float, profile: str) ->
     # Of an experiment's points all are covered, whatever each has seen itself. They share what they show, so that the
     # experiments are what is independent.
     assert at_least(found.together // repeats.POINTS, 20, 0.9)
-    # No interval holds a mode that no sample shows: docs/calibration.md says how often that is.
+    # No interval holds a mode that no sample shows: docs/dev/calibration.md says how often that is.
     assert at_least(found.shown_covered, found.shown, share)
     assert found.shown > 0.35 * found.trials
     # A point alone has as many repeats as show a rare level to nine of ten.

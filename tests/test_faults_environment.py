@@ -1,6 +1,6 @@
 """A process or a machine that lacks something: each command leaves a valid Run, or refuses in one line.
 
-``docs/faults.md`` lists them; what it says of a test is checked at the end.
+``docs/dev/faults.md`` lists them; what it says of a test is checked at the end.
 """
 
 from __future__ import annotations
@@ -246,7 +246,7 @@ def test_a_clock_that_is_set_back_changes_no_figure(
 
 def test_the_table_names_tests_that_there_are() -> None:
     here = Path(__file__).parent
-    text = (here.parent / "docs" / "faults.md").read_text()
+    text = (here.parent / "docs" / "dev" / "faults.md").read_text()
     named = re.findall(r"`(test_\w+)\.py::(test_\w+)`", text)
     assert len(named) >= 10
     for file, name in named:

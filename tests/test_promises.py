@@ -1,19 +1,35 @@
-"""The promises of ``docs/promises.md``: each names tests that there are, and its counts are those of their sources."""
+"""The promises of ``docs/dev/promises.md``: each names tests that exist."""
 
 from __future__ import annotations
 
 import ast
 import re
+from pathlib import Path
 
 import pytest
-from fuzz.targets import TARGETS
 from hwdyno import engine
-from promises import CRATE, PAGE, ROOT, RUST_TEST, cases, collected, named_tests, promises, stated
-from test_fuzz import INPUTS
 from tidy import rust
 from tidy.sources import read_tree
 
-PAGE_TEXT = PAGE.read_text()
+ROOT = Path(__file__).parents[1]
+CRATE = ROOT / "crates" / "engine"
+PAGE = ROOT / "docs" / "dev" / "promises.md"
+TEST = re.compile(r"`([\w/]+\.(?:py|rs))(?:::(\w+))?`")
+RUST_TEST = re.compile(r"#\[test\]\s+(?:#\[[^\n]*\]\s+)*fn \$?(\w+)")
+
+
+def promises() -> dict[str, str]:
+    """The text of each promise by its heading."""
+    listed = PAGE.read_text().partition("## What is promised")[2].partition("\n## ")[0]
+    parts = re.split(r"^### (.+)$", listed, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def named_tests(text: str) -> list[tuple[str, str]]:
+    """The files that a promise names, each with a test's name or an empty one for all its tests."""
+    return TEST.findall(text.partition("\n- Tests:")[2])
+
+
 PROMISES = promises()
 
 
@@ -42,48 +58,7 @@ def test_a_promise_names_tests_that_there_are(promise: str) -> None:
     assert not missing, f"docs/promises.md, {promise}: no such test: {', '.join(missing)}"
 
 
-def test_each_promise_has_as_many_cases_as_it_says() -> None:
-    python = collected()
-    says = {promise: stated(text) for promise, text in PROMISES.items()}
-    has = {promise: cases(text, python) for promise, text in PROMISES.items()}
-    assert says == has, "PYTHONPATH=tests:python python -m promises --write counts them"
-
-
-def count(row: str) -> int:
-    """The number in the row of the page's table of counts that begins so."""
-    (line,) = (line for line in PAGE_TEXT.splitlines() if line.startswith(f"| {row} |"))
-    return int(line.split("|")[2].replace(",", ""))
-
-
-def test_the_counts_of_faults_are_those_of_their_table() -> None:
-    table = (ROOT / "docs" / "faults.md").read_text().partition("<!-- counts -->")[2].partition("<!-- end")[0]
-    rows = {cells[1].strip(): cells[2:-1] for line in table.splitlines() if len(cells := line.split("|")) > 9}
-    faults, survived, counted, refused, not_reached, wrong = (int(cell) for cell in rows.pop("all")[2:])
-    assert count("faults of system calls") == faults == survived + counted + refused + not_reached + wrong
-    assert count("of these, not reached") == not_reached
-    assert count("of these, wrong") == wrong
-    assert count("runs in which calls fail") == len(rows) - 2  # the head and the line below it
-
-
-def test_the_counts_of_readers_are_those_of_the_fuzzers() -> None:
-    text = (CRATE / "src" / "fuzzing" / "targets.rs").read_text()
-    listed = text.rpartition("\ntargets! {")[2].partition("\n}")[0]
-    usual = re.search(r"mutants: (\d+)", text)
-    assert usual
-    readers = re.findall(r"^    \w+::\w+.*$", listed, flags=re.MULTILINE)
-    mutants = [int(found[1]) if (found := re.search(r"mutants\((\d+)\)", one)) else int(usual[1]) for one in readers]
-    assert count("readers in Python") == len(TARGETS)
-    assert count("their mutants") == len(TARGETS) * INPUTS
-    assert count("readers of the engine") == len(readers)
-    assert count("the engine's mutants") == sum(mutants)
-
-
-def test_the_count_of_deceptions_is_that_of_their_table() -> None:
-    rows = re.findall(r"^\| .*::test_", (ROOT / "docs" / "never-fooled.md").read_text(), flags=re.MULTILINE)
-    assert count("ways to be fooled") == len(rows)
-
-
-# --- what no other test holds
+# --- what no other test checks
 
 
 NETWORK = {

@@ -366,9 +366,6 @@ def test_no_helper_of_the_tests_is_dead() -> None:
             "soak.__main__",
             "soak.worker",
             "calibration.__main__",
-            "calls.__main__",
-            "calls.chosen",
-            "mutants.__main__",
         }
     }
     assert_none(modules.dead_modules(OUTSIDE, live, Tree(ROOT, {}), {}))

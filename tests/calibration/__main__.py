@@ -1,6 +1,6 @@
 """Prints how often curves, capacities and intervals hold: ``python -m calibration [--machines N] [WHAT …]``.
 
-``make calibration`` runs it whole; docs/calibration.md keeps what it printed last.
+``make calibration`` runs it whole; docs/dev/calibration.md keeps what it printed last.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 //! Makes each system call of a short run of every kernel fail, at its every use, and judges what that leads to.
 //!
 //! `make test` runs a sample, the same each time. `cargo test -p hwdyno-engine --test faults -- --ignored` runs all, and
-//! writes the table of counts in `docs/faults.md`; `HWDYNO_FAULTS_CASE=WORD` chooses cases by a part of their names.
+//! writes the table of counts in `docs/dev/faults.md`; `HWDYNO_FAULTS_CASE=WORD` chooses cases by a part of their names.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(clippy::unwrap_used, reason = "helpers of tests, where a failure is what a panic is for")]
@@ -280,7 +280,7 @@ fn a_sample_of_all_faults_is_survived_counted_or_named() {
 }
 
 #[test]
-#[ignore = "some ten thousand runs: the whole table of docs/faults.md"]
+#[ignore = "some ten thousand runs: the whole table of docs/dev/faults.md"]
 fn every_fault_is_survived_counted_or_named() {
     let rows = explore_all(|_, _, _| true);
     let mut table =
@@ -310,7 +310,7 @@ fn every_fault_is_survived_counted_or_named() {
 
 /// Puts the table where its document has it.
 fn publish(table: &str) {
-    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/faults.md");
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/dev/faults.md");
     let text = std::fs::read_to_string(&document).unwrap();
     let (before, rest) = text.split_once(TABLE[0]).unwrap();
     let (_, after) = rest.split_once(TABLE[1]).unwrap();

@@ -1,1 +1,0 @@
-"""Changes single lines of what judges, and asks whether the tests notice: ``python -m mutants``."""
