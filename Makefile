@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 ENGINE := $(VENV)/.engine
 
-.PHONY: run test bench fuzz fuzz-engine sanitize soak calibration mutants docs session wheel engine release setup lint share lock clean
+.PHONY: run test bench fuzz fuzz-engine sanitize soak calibration mutants docs session wheel engine release setup lint lock clean
 
 # Status 3 is a run that is done, but with degraded points, as its report says.
 run: setup
@@ -119,10 +119,6 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-
-# Rewrites the manual page and the completions that the wheel installs, after a change of an option or its text.
-share: setup
-	$(BIN)/hwdyno man --write packaging/data --overwrite
 
 # Rewrites the lock files from pyproject.toml; needs uv.
 COMPILE := uv pip compile --quiet --universal --python-version 3.10 --generate-hashes

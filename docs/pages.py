@@ -8,12 +8,12 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
 
 SCHEMA = "hwdyno.run-2.schema.json"
+"""The file of the site with the Run's JSON Schema."""
 _PLACE = re.compile(r"<!-- (experiments|api|schema)(?: (\w+))? -->")
 
 
@@ -36,6 +36,7 @@ def on_files(files: Files, config: Any) -> Files:
     pages |= {"findings/index.md": _findings(), "studies/index.md": _list_of_studies()}
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
+    files.append(File.generated(config, SCHEMA, content=json.dumps(_json_schema(), indent=2, ensure_ascii=False)))
     return files
 
 
@@ -133,9 +134,15 @@ def _api() -> str:
     return "\n\n".join(parts)
 
 
+def _json_schema() -> dict[str, Any]:
+    from hwdyno.store import json_schema
+
+    return json_schema()
+
+
 def _schema() -> str:
     """A table of fields for each type of the document."""
-    schema = json.loads((Path(__file__).parent / SCHEMA).read_text(encoding="utf-8"))
+    schema = _json_schema()
     types = {"Run": schema, **schema.get("$defs", {})}
     parts = []
     for name, one in types.items():

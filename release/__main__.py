@@ -34,7 +34,7 @@ def main() -> int:
             shown([build.source(out)])
         if args.what == "wheels":
             for machine in machines:
-                print(check.check_wheel(wheel(machine, out)))
+                print(check.check_wheel(build.wheel(machine, out)))
         if args.what == "engines":
             for machine in machines:
                 print(check.check_engine(build.engine(machine, out)))
@@ -66,15 +66,6 @@ def newest(out: Path, pattern: str) -> Path:
     return found[-1]
 
 
-def wheel(machine: str, out: Path) -> Path:
-    """A wheel, packed as small as it gets."""
-    from release import smaller  # has a library of its own, which the other words need not
-
-    path = build.wheel(machine, out)
-    smaller.pack(path, int(build.commit_time()))
-    return path
-
-
 def shown(paths: list[Path]) -> None:
     """List files with their sizes."""
     for path in paths:
@@ -94,7 +85,7 @@ def everything(out: Path, known: supply.Advisories) -> int:
     out.mkdir(parents=True, exist_ok=True)
     made = [build.source(out)]
     for machine in build.MACHINES:
-        path = wheel(machine, out)
+        path = build.wheel(machine, out)
         print(check.check_wheel(path))
         check_again(machine, path)
         made += [path, build.engine(machine, out)]

@@ -1,11 +1,14 @@
-"""Runs the build tools so that two builds of one commit give the same bytes, and needs no newer glibc than 2.17."""
+"""Runs the build tools so that two builds of one commit give the same bytes, and need no newer glibc than 2.17."""
 
 from __future__ import annotations
 
+import functools
 import os
+import platform
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -83,6 +86,43 @@ def standard_library(target: str) -> dict[str, str]:
 
 
 def wheel(machine: str, out: Path) -> Path:
+    """Build the wheel of a machine with the files that are made from its commands; its path."""
+    path = bare_wheel(machine, out)
+    with tempfile.TemporaryDirectory(prefix="hwdyno-release-") as folder:
+        inside = unpacked(path, Path(folder))
+        for name, data in made_files().items():
+            file = inside / f"{inside.name}.data" / "data" / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(data)
+        for bill in inside.glob("*.dist-info/sboms/*.json"):
+            # maturin writes the folder of the build into the bill of crates.
+            bill.write_text(bill.read_text().replace(ROOT.as_uri(), "file:///hwdyno"))
+        for file in inside.rglob("*"):
+            if file.is_file():
+                file.chmod(0o755 if file.suffix == ".so" else 0o644)
+        run("wheel", "pack", inside, "--dest-dir", out, environment={"SOURCE_DATE_EPOCH": commit_time()})
+    return path
+
+
+def unpacked(wheel: Path, into: Path) -> Path:
+    """Unpack a wheel; the folder of its files."""
+    run("wheel", "unpack", wheel, "--dest", into)
+    return next(path for path in into.iterdir() if path.is_dir())
+
+
+@functools.cache
+def made_files() -> dict[str, bytes]:
+    """The files of a wheel's ``share`` that its commands print (manual page, completions, JSON Schema), by path."""
+    with tempfile.TemporaryDirectory(prefix="hwdyno-release-") as folder:
+        place = Path(folder)
+        inside = unpacked(bare_wheel(platform.machine(), place / "dist"), place / "wheel")
+        words = ("-m", "hwdyno", "man", "--write", place / "data")
+        run(sys.executable, *words, environment={"PYTHONPATH": str(inside)}, folder=place)
+        paths = sorted(path for path in (place / "data").rglob("*") if path.is_file())
+        return {str(path.relative_to(place / "data")): path.read_bytes() for path in paths}
+
+
+def bare_wheel(machine: str, out: Path) -> Path:
     """Build the wheel of a machine for glibc 2.17 and later, stripped; its path."""
     target = f"{machine}-unknown-linux-gnu"
     before = set(out.glob("*.whl")) if out.exists() else set()

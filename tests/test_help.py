@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import shutil
 import subprocess
@@ -15,8 +16,10 @@ from hwdyno import findings
 from hwdyno.cli import completion, help, man
 from hwdyno.cli.main import COMMANDS, main, overview, parser_of
 from hwdyno.findings import lessons
-from hwdyno.store import to_json
+from hwdyno.store import json_schema, to_json
 from made_clients import whole_curve
+
+from release import check
 
 ROOT = Path(__file__).parents[1]
 NAMES = tuple(command.name for command in COMMANDS)
@@ -183,10 +186,12 @@ def test_the_manual_page_has_no_fault_and_every_option() -> None:
     assert options <= set(done.stdout.split())
 
 
-def test_what_the_wheel_installs_is_made_from_the_parsers() -> None:
-    """``make share`` writes these files again."""
-    for path, text in man.installed().items():
-        assert (ROOT / "packaging" / "data" / path).read_text(encoding="utf-8") == text, f"make share: {path}"
+def test_the_wheels_files_are_written_below_a_folder(tmp_path: Path) -> None:
+    assert main(["man", "--write", str(tmp_path)]) == 0
+    written = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert written == {f"share/{name}" for name in check.SHARE}
+    schema = json.loads((tmp_path / "share" / "hwdyno" / "hwdyno.run-2.schema.json").read_text(encoding="utf-8"))
+    assert schema == json_schema()
 
 
 @pytest.mark.parametrize("rule", [rule.name for rule in findings.RULES])

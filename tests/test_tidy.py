@@ -13,7 +13,6 @@ BENCHMARKS = read_tree(ROOT / "benchmarks", "benchmarks")
 TESTS = read_tree(ROOT / "tests")
 OUTSIDE = Tree(ROOT, {**BENCHMARKS.modules, **TESTS.modules})
 ENGINE = rust.read_crate(ROOT / "crates" / "engine" / "src")
-LOOPS = rust.read_crate(ROOT / "crates" / "loops" / "src")
 BRIDGE = rust.read_crate(ROOT / "crates" / "bridge" / "src")
 FUZZ = rust.read_crate(ROOT / "crates" / "engine" / "fuzz" / "src")
 
@@ -229,23 +228,17 @@ UNSAFE = {
     "crate::sys": "system calls, mappings, OpenCL and CUDA",
     "crate::compute": "the loops of SIMD and of matrix tiles, and calls of them",
     "crate::memory::chase": "the chain of pointers that the latency loop follows",
+    "crate::memory::lane": "SIMD accesses of a line",
     "crate::memory::neon": "SIMD loops",
+    "crate::memory::paced": "loops over raw pointers, and calls of the loops",
+    "crate::memory::portable": "loops over raw pointers, so that the compiler may not leave a load out",
+    "crate::memory::primitive": "the type of a loop that takes raw pointers",
+    "crate::memory::route": "calls of the loops",
     "crate::memory::sve": "SIMD loops",
     "crate::memory::traffic": "calls of the loops, on arrays of its own",
     "crate::memory::x86": "SIMD loops",
 }
 """Modules that may say ``unsafe``, each with its reason."""
-
-UNSAFE_LOOPS = {
-    "crate::clock_chain": "chains of instructions in assembly",
-    "crate::memory::lane": "SIMD accesses of a line",
-    "crate::memory::paced": "loops over raw pointers, and calls of the loops",
-    "crate::memory::route": "calls of the loops",
-    "crate::memory::portable": "loops over raw pointers, so that the compiler may not leave a load out",
-    "crate::memory::primitive": "the type of a loop that takes raw pointers",
-    "crate::time": "the system's clock",
-}
-"""Likewise in the crate of inner loops."""
 
 DOORS = ("hwdyno.door", "crate::door", "crate::sys::beneath")
 """Modules that call the system to make, replace and remove files; everybody else calls them."""
@@ -374,32 +367,27 @@ def test_no_helper_of_the_tests_is_dead() -> None:
 def test_a_long_function_says_why() -> None:
     assert_none(definitions.long_functions(HOUSE, {}) + definitions.long_functions(BENCHMARKS, {}))
     assert_none(
-        rust.long_functions(ENGINE, LONG_IN_RUST) + rust.long_functions(LOOPS, {}) + rust.long_functions(BRIDGE, {})
+        rust.long_functions(ENGINE, LONG_IN_RUST) + rust.long_functions(BRIDGE, {})
     )
 
 
 def test_files_of_the_engine_make_no_circle() -> None:
-    found = [
-        circle
-        for crate in (ENGINE, LOOPS)
-        for circle in modules.circles({name: rust.uses_of(source, crate) for name, source in crate.items()})
-    ]
+    found = modules.circles({name: rust.uses_of(source, ENGINE) for name, source in ENGINE.items()})
     assert_none([str(circle) for circle in found if circle not in RUST_CIRCLES])
 
 
 def test_no_public_item_of_the_engine_is_dead() -> None:
-    assert_none([item for item in rust.dead_public([ENGINE, LOOPS, BRIDGE, FUZZ]) if item not in DEAD_IN_RUST])
+    assert_none([item for item in rust.dead_public([ENGINE, BRIDGE, FUZZ]) if item not in DEAD_IN_RUST])
 
 
 def test_unsafe_stands_in_sys_and_in_the_loops_alone() -> None:
     assert_none(rust.unsafe_outside(ENGINE, UNSAFE))
-    assert_none(rust.unsafe_outside(LOOPS, UNSAFE_LOOPS))
     assert_none(rust.unsafe_outside(BRIDGE, {}))
 
 
 def test_files_are_made_and_removed_by_the_door_alone() -> None:
     found = [(name, *call) for name, one in HOUSE.modules.items() for call in files.python_calls(one)]
-    for sources in (ENGINE, LOOPS, BRIDGE):
+    for sources in (ENGINE, BRIDGE):
         found += [(name, *call) for name, one in sources.items() for call in files.rust_calls(one)]
     assert_none(files.outside_of_the_door(found, DOORS, AROUND_THE_DOOR))
 
@@ -410,7 +398,7 @@ def test_names_are_the_fields() -> None:
     for one in trees:
         path = str(one.path.relative_to(ROOT))
         counts[path] = sum((path, name) not in VAGUE_KEYS for name in names.vague(names.python_names(one)))
-    sources = [*ENGINE.values(), *LOOPS.values(), *BRIDGE.values()]
+    sources = [*ENGINE.values(), *BRIDGE.values()]
     counts |= {str(one.path.relative_to(ROOT)): len(names.vague(names.rust_names(one))) for one in sources}
     assert_none(names.over_budget(counts, VAGUE_NAMES))
 

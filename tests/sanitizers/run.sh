@@ -22,22 +22,21 @@ address() {
   echo "== AddressSanitizer"
   RUSTFLAGS="-Zsanitizer=address" ASAN_OPTIONS="detect_stack_use_after_return=1:abort_on_error=0" \
     LSAN_OPTIONS="suppressions=$here/leaks.txt:print_suppressions=0" CARGO_TARGET_DIR="$built/sanitize-address" \
-    cargo "+$toolchain" test --locked --target "$target" -p hwdyno-engine -p hwdyno-loops "${tests[@]}"
+    cargo "+$toolchain" test --locked --target "$target" -p hwdyno-engine "${tests[@]}"
 }
 
 thread() {
   echo "== ThreadSanitizer"
   RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" \
     TSAN_OPTIONS="suppressions=$here/races.txt:halt_on_error=0:exitcode=66" CARGO_TARGET_DIR="$built/sanitize-thread" \
-    cargo "+$toolchain" test --locked -Zbuild-std --target "$target" -p hwdyno-engine -p hwdyno-loops "${tests[@]}"
+    cargo "+$toolchain" test --locked -Zbuild-std --target "$target" -p hwdyno-engine "${tests[@]}"
 }
 
 # What neither asks the system nor waits: Miri interprets it, a thousand times slower.
 pure=(histogram:: parameter:: declare:: survey::tree:: survey::mounts:: survey::routes::)
 pure+=(network::results:: network::settings:: network::watched:: storage::trace::iolog:: training::thrift::)
 pure+=(error:: compute::chain:: crew:: team::)
-# Of the inner loops, which are checked in full but for those in assembly.
-pure_loops=(rng:: noise:: distance:: csv:: graph:: memory::places::)
+pure+=(rng:: memory::places:: training::noise:: training::csv:: training::vectors::distance:: training::vectors::walk::)
 # It sorts so many values that it would take an hour.
 pure+=(--skip quantiles_are_those_of_the_sorted_values)
 # It looks up every name of machines with thousands of processors.
@@ -49,8 +48,6 @@ miri() {
   echo "== Miri"
   MIRIFLAGS="-Zmiri-strict-provenance -Zmiri-disable-isolation" CARGO_TARGET_DIR="$built/sanitize-miri" \
     cargo "+$toolchain" miri test --locked -p hwdyno-engine --lib -- "${pure[@]}"
-  MIRIFLAGS="-Zmiri-strict-provenance" CARGO_TARGET_DIR="$built/sanitize-miri" \
-    cargo "+$toolchain" miri test --locked -p hwdyno-loops --lib -- "${pure_loops[@]}"
 }
 
 for one in "${@:-address thread miri}"; do

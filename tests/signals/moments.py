@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
-from hwdyno.store import Store, from_json
+from hwdyno.store import Store, from_json, json_schema
 
 from signals.commands import HWDYNO, ROOT, Command, Place, environment
 
@@ -242,7 +242,7 @@ def _has_signal(pid: int, mask: str, number: int) -> bool:
 
 @cache
 def _schema() -> Any:
-    schema = json.loads((ROOT / "docs" / "hwdyno.run-2.schema.json").read_text())
+    schema = json_schema()
     return jsonschema.validators.validator_for(schema)(schema)
 
 

@@ -10,7 +10,7 @@ use crate::sys::ticks;
 #[inline]
 #[must_use]
 pub fn now_ns() -> u64 {
-    hwdyno_loops::time::monotonic_ns()
+    crate::sys::time::monotonic_ns()
 }
 
 /// The two clocks may differ by this share before the cheap one is given up.

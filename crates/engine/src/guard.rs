@@ -9,14 +9,14 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::mpsc::{channel, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::pipe::{pipe_with, PipeFlags};
 
 use crate::given::Given;
-use crate::mailbox::Mailbox;
 use crate::sys::exit;
 
 /// A shell's status of a program that a signal ended is this plus the signal's number.
@@ -41,7 +41,9 @@ pub struct Signal {
 pub struct Guard {
     handlers_end: OwnedFd,
     is_keeping: Arc<AtomicBool>,
-    signals: Arc<Mailbox<Signal>>,
+    /// What the watching thread passes on; nothing is the end.
+    signals: Mutex<Receiver<Option<Signal>>>,
+    ending: Sender<Option<Signal>>,
     spent_ns: Arc<AtomicU64>,
 }
 
@@ -54,23 +56,23 @@ impl Guard {
         let (ours, handlers_end) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         rustix::io::ioctl_fionbio(&ours, false)?;
         let is_keeping = Arc::new(AtomicBool::new(false));
-        let signals = Arc::new(Mailbox::default());
+        let (ending, signals) = channel();
         let spent_ns = Arc::new(AtomicU64::new(0));
-        let (keeps, sends, spent) = (is_keeping.clone(), signals.clone(), spent_ns.clone());
+        let (keeps, sends, spent) = (is_keeping.clone(), ending.clone(), spent_ns.clone());
         thread::Builder::new().name("hwdyno-guard".into()).spawn(move || {
             let mut first = None;
             for number in BufReader::new(File::from(ours)).bytes().map_while(Result::ok) {
                 let leaves = first.is_some() || !keeps.load(Ordering::SeqCst);
                 let status = STATUS_OF_SIGNAL + *first.get_or_insert(number);
                 // After the end, its limit is all that counts.
-                sends.put(Signal { number, leaves });
+                let _ = sends.send(Some(Signal { number, leaves }));
                 if leaves {
                     wait(limit, &spent);
                     exit::at_once(status.into());
                 }
             }
         })?;
-        Ok(Self { handlers_end, is_keeping, signals, spent_ns })
+        Ok(Self { handlers_end, is_keeping, signals: Mutex::new(signals), ending, spent_ns })
     }
 
     /// Where signal handlers write the number of their signal as one byte.
@@ -92,13 +94,13 @@ impl Guard {
 
     /// Gives no more signals, because the process ends by itself.
     pub fn end(&self) {
-        self.signals.close();
+        let _ = self.ending.send(None);
     }
 
     /// Waits for the next signal; none after the end.
     #[must_use]
     pub fn next_signal(&self) -> Option<Signal> {
-        self.signals.take_or_end()
+        self.signals.lock().unwrap_or_else(PoisonError::into_inner).recv().ok().flatten()
     }
 }
 

@@ -24,13 +24,13 @@ mod histogram;
 mod kernel;
 mod kernels;
 mod left_behind;
-mod mailbox;
 pub mod measure;
 mod memory;
 mod network;
 mod parameter;
 mod reading;
 pub mod receiver;
+mod rng;
 mod stalls;
 mod start;
 mod storage;
@@ -56,6 +56,7 @@ pub mod parts {
     pub use crate::histogram::Histogram;
     pub use crate::memory::loops::wide;
     pub use crate::network::server::{Server, Serving};
+    pub use crate::rng::mix;
     pub use crate::storage::integrity::journal::Journal;
     pub use crate::storage::integrity::ledger::{Entry, Ledger};
     pub use crate::storage::integrity::verify::seal;
@@ -63,7 +64,6 @@ pub mod parts {
     pub use crate::survey::tree::Tree;
     pub use crate::sys::memory::mark;
     pub use crate::sys::words::Words;
-    pub use hwdyno_loops::rng::mix;
 }
 
 /// Describes the machine as a JSON object (see `survey`), with the storage behind `path`.

@@ -3,10 +3,16 @@
 
 pub mod allocation;
 pub mod chase;
+pub mod lane;
 #[cfg(test)]
 mod law;
 pub mod loops;
 pub mod operation;
+pub mod paced;
+pub mod places;
+pub mod portable;
+pub mod primitive;
+pub mod route;
 #[cfg(target_arch = "aarch64")]
 #[path = "memory/neon.rs"]
 mod simd;

@@ -5,6 +5,7 @@ pub mod aio;
 pub mod apart;
 pub mod beneath;
 pub mod cache_line;
+pub mod clock_chain;
 pub mod cublas;
 pub mod cuda;
 pub mod cufile;

@@ -2,6 +2,7 @@
 
 pub mod batches;
 pub mod check;
+pub mod csv;
 pub mod dataset;
 pub mod hdf5;
 pub mod image;
@@ -9,6 +10,7 @@ pub mod kv_files;
 pub mod kv_tiers;
 pub mod kv_users;
 pub mod ledger;
+pub mod noise;
 pub mod npz;
 pub mod parquet;
 pub mod random;

@@ -49,10 +49,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def installed() -> dict[str, str]:
-    """The files of the wheel's ``share`` that are made from the parsers, by path."""
+    """The files of the wheel's ``share`` that are made from the parsers and from the Run's words, by path."""
+    from hwdyno.cli import schema
     from hwdyno.cli.completion import script
 
     return {
+        "share/hwdyno/hwdyno.run-2.schema.json": schema.text(),
         "share/man/man1/hwdyno.1": page(),
         "share/bash-completion/completions/hwdyno": script("bash"),
         "share/zsh/site-functions/_hwdyno": script("zsh"),

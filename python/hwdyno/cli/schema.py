@@ -17,7 +17,12 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the schema on stdout."""
+    sys.stdout.write(text())
+    return 0
+
+
+def text() -> str:
+    """The JSON Schema of the Run document, as it is published."""
     from hwdyno.store import json_schema
 
-    sys.stdout.write(json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n")
-    return 0
+    return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-import json
 from pathlib import Path
 from typing import NamedTuple
 
 FOLDER = Path(__file__).parents[1] / "data" / "lessons"
-JOINED = FOLDER.with_suffix(".json")
-"""All of them in one file, by their rules: a wheel has it in place of the folder (`release/smaller.py`)."""
 
 
 class Lesson(NamedTuple):
@@ -21,11 +17,5 @@ class Lesson(NamedTuple):
 
 def lesson(rule: str) -> Lesson:
     """The lesson of a rule. Raises ``OSError`` if there is none, which a test rules out."""
-    text = _joined()[rule] if JOINED.exists() else (FOLDER / f"{rule}.md").read_text(encoding="utf-8")
+    text = (FOLDER / f"{rule}.md").read_text(encoding="utf-8")
     return Lesson(text.partition("\n")[0].removeprefix("# "), text)
-
-
-@functools.cache
-def _joined() -> dict[str, str]:
-    texts: dict[str, str] = json.loads(JOINED.read_text(encoding="utf-8"))
-    return texts

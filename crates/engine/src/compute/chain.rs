@@ -1,6 +1,6 @@
 //! The clock of a processor by additions that each wait for the one before.
 
-use hwdyno_loops::clock_chain;
+use crate::sys::clock_chain;
 
 use crate::clock::now_ns;
 use crate::histogram::median;

@@ -1,6 +1,6 @@
 //! One loop of arithmetic: what it does, on what numbers, and what it must leave in its registers.
 
-use hwdyno_loops::clock_chain;
+use crate::sys::clock_chain;
 
 use crate::words;
 
@@ -112,7 +112,7 @@ impl Bank {
 /// The machine has the loop's instructions, and `turns` is at least 1.
 pub type Loop = unsafe fn(&mut Bank, u64);
 
-/// A chain of [`hwdyno_loops::clock_chain::TURN`] dependent additions a turn, with so many of a loop's wide
+/// A chain of [`crate::sys::clock_chain::TURN`] dependent additions a turn, with so many of a loop's wide
 /// instructions between them that the core keeps the clock that it has under that loop; returns the sum. `turns` is even.
 ///
 /// # Safety
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn every_chain_does_each_of_its_additions() {
         for variant in crate::compute::available() {
-            let sum = 78 * hwdyno_loops::clock_chain::TURN * 3;
+            let sum = 78 * crate::sys::clock_chain::TURN * 3;
             assert_eq!(variant.beat(78), sum, "{} {:?} {:?}", variant.isa, variant.operation, variant.precision);
         }
     }

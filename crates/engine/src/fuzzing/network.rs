@@ -244,12 +244,12 @@ pub mod iperf3_datagrams {
 pub mod iperf3_server {
     use std::net::IpAddr;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::sync::mpsc::channel;
     use std::sync::Mutex;
     use std::time::Duration;
 
     use super::{pair, sent, Ipv4Addr, Shutdown, SocketAddr, Write, ONE, TCP};
     use crate::fuzzing::checks::accepted;
-    use crate::mailbox::Mailbox;
     use crate::network::document::{document, Course};
     use crate::network::serve::{serve, Place};
     use crate::Stop;
@@ -259,11 +259,11 @@ pub mod iperf3_server {
         let (near, far) = pair();
         let _ = (&far).write_all(&sent(&input[..input.len().min(1 << 16)]));
         let _ = far.shutdown(Shutdown::Write);
-        let streams = Mailbox::default();
+        let (sender, streams) = channel();
         let (stream, other) = pair();
         let _ = (&other).write_all(&[7; 3000]);
         let _ = other.shutdown(Shutdown::Both);
-        streams.put(stream);
+        let _ = sender.send(stream);
         let memory = AtomicUsize::new(0);
         let host = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let (stop, door, leaving) = (Stop::new(), Mutex::new(()), AtomicBool::new(false));

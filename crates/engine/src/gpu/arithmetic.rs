@@ -1,6 +1,6 @@
 //! Numbers of a device's precisions: as bytes, and as the host computes with them.
 
-use hwdyno_loops::rng::Rng;
+use crate::rng::Rng;
 
 use crate::words;
 

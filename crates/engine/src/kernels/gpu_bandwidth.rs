@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
 
-use hwdyno_loops::rng::Rng;
+use crate::rng::Rng;
 
 use crate::declare::{choice, integer, INTERVAL_S, RUNTIME};
 use crate::gpu::arithmetic::Precision;

@@ -1,6 +1,6 @@
 //! How long a load takes on a GPU that needs the one before, by working set: one work item follows a random ring.
 
-use hwdyno_loops::rng::Rng;
+use crate::rng::Rng;
 
 use crate::declare::{integer, INTERVAL_S, RUNTIME};
 use crate::gpu::{device, refused, waited, Passes, DEVICE, LAUNCH_NS};

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use hwdyno_loops::rng::Rng;
+use crate::rng::Rng;
 
 use crate::declare::{choice, integer, INTERVAL_S, RUNTIME};
 use crate::gpu::arithmetic::Precision;

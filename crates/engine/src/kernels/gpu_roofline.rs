@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use hwdyno_loops::rng::Rng;
+use crate::rng::Rng;
 
 use crate::declare::{choice, integer, number, INTERVAL_S, RUNTIME};
 use crate::gpu::arithmetic::Precision;

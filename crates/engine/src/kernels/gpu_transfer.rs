@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use hwdyno_loops::rng::Rng;
+use crate::rng::Rng;
 
 use crate::declare::{choice, integer, INTERVAL_S, RUNTIME};
 use crate::gpu::{device, refused, Passes, DEVICE};

@@ -1,6 +1,6 @@
 //! How long a load takes that needs the one before: by working set, page size and locality.
 
-use hwdyno_loops::clock_chain;
+use crate::sys::clock_chain;
 
 use crate::clock::now_ns;
 use crate::crew::Crew;

@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
-use hwdyno_loops::noise::Noise;
+use crate::training::noise::Noise;
 
 use crate::clock::now_ns;
 use crate::declare::{flag, integer, number, required, text};

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hwdyno_loops::rng::mix;
+use crate::rng::mix;
 
 use crate::clock::now_ns;
 use crate::declare::{integer, Group};

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use hwdyno_loops::rng::mix;
+use crate::rng::mix;
 use serde_json::Value;
 
 use crate::clock::now_ns;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use hwdyno_loops::graph::{Codes, Graph};
+use crate::training::vectors::walk::{Codes, Graph};
 use serde_json::{json, Map, Value};
 
 use crate::clock::now_ns;

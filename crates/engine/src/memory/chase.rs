@@ -5,7 +5,7 @@
 
 use std::io;
 
-use hwdyno_loops::memory::places::Mix;
+use crate::memory::places::Mix;
 
 use crate::clock::now_ns;
 use crate::histogram::Histogram;

@@ -1,7 +1,7 @@
 //! Whether paced traffic moves what the law of its pauses says.
 
-use hwdyno_loops::clock_chain::hertz;
-use hwdyno_loops::memory::primitive::Primitive;
+use crate::memory::primitive::Primitive;
+use crate::sys::clock_chain::hertz;
 
 use super::operation::Isa;
 use super::traffic::Traffic;

@@ -1,7 +1,7 @@
 //! The loops that this machine has for the primitives.
 
-use hwdyno_loops::memory::portable;
-use hwdyno_loops::memory::primitive::{Loop, Primitive};
+use crate::memory::portable;
+use crate::memory::primitive::{Loop, Primitive};
 
 use super::operation::{Choice, Isa, Way, PAGES};
 use super::simd;

@@ -3,7 +3,7 @@
 
 use std::arch::asm;
 
-use hwdyno_loops::memory::primitive::{Job, Loop, Primitive, CONSTANTS};
+use crate::memory::primitive::{Job, Loop, Primitive, CONSTANTS};
 
 use super::operation::{Choice, Isa, Way};
 use super::sve;

@@ -6,10 +6,10 @@
 
 use std::io;
 
-use hwdyno_loops::memory::paced::Paced;
-use hwdyno_loops::memory::places::Places;
-use hwdyno_loops::memory::primitive::{Job, Loop, Primitive, SCALAR, WRITTEN};
-use hwdyno_loops::memory::route::{Route, Taken, TURNS};
+use crate::memory::paced::Paced;
+use crate::memory::places::Places;
+use crate::memory::primitive::{Job, Loop, Primitive, SCALAR, WRITTEN};
+use crate::memory::route::{Route, Taken, TURNS};
 
 use super::loops::loop_of;
 use super::operation::Choice;

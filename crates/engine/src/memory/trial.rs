@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-use hwdyno_loops::memory::primitive::Primitive;
+use crate::memory::primitive::Primitive;
 
 use super::allocation;
 use super::loops::{self, loop_of};

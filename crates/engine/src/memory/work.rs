@@ -1,6 +1,6 @@
 //! What traffic a thread is to make, as its parameters say it.
 
-use hwdyno_loops::memory::primitive::Primitive;
+use crate::memory::primitive::Primitive;
 
 use super::loops::{loop_of, wide};
 use super::operation::Isa;

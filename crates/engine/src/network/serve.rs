@@ -4,12 +4,12 @@ use std::fmt::Write;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::Receiver;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 use crate::clock::now_ns;
 use crate::kernel::Stop;
-use crate::mailbox::Mailbox;
 use crate::network::carrier::Carrier;
 use crate::network::document::Course;
 use crate::network::lane::{Counts, Lane, Phase, DONE, RUNNING};
@@ -40,7 +40,7 @@ pub struct Place<'a> {
     /// The address that the client reached us by.
     pub local: IpAddr,
     /// Its streams, as they are accepted.
-    pub streams: &'a Mailbox<TcpStream>,
+    pub streams: &'a Receiver<TcpStream>,
     /// Held while datagram streams are opened: they all knock at one port.
     pub door: &'a Mutex<()>,
     /// Ends every wait.
@@ -173,16 +173,16 @@ fn open_streams(control: &mut Control, settings: &Settings, place: &Place<'_>) -
     let until = Instant::now() + PATIENCE;
     let mut opened = Vec::with_capacity(settings.total());
     while opened.len() < settings.total() {
-        match place.streams.take(Duration::from_millis(50)) {
-            Some(stream) => {
+        match place.streams.recv_timeout(Duration::from_millis(50)) {
+            Ok(stream) => {
                 // A congestion control that is not here is no reason to fail: the client records what was used.
                 let _ = settings.socket.apply_tcp(&stream);
                 streams::prepare(&stream)?;
                 opened.push(Carrier::Tcp(stream));
             }
-            None if place.stop.is_set() => return Err(ended("the server is stopping")),
-            None if Instant::now() > until => return Err(io::Error::from_raw_os_error(libc::ETIMEDOUT)),
-            None => still_there(control)?,
+            Err(_) if place.stop.is_set() => return Err(ended("the server is stopping")),
+            Err(_) if Instant::now() > until => return Err(io::Error::from_raw_os_error(libc::ETIMEDOUT)),
+            Err(_) => still_there(control)?,
         }
     }
     Ok(opened)

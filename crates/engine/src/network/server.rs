@@ -6,12 +6,12 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{channel, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::kernel::Stop;
-use crate::mailbox::Mailbox;
 use crate::network::document::{document, Course};
 use crate::network::serve::{serve, Place};
 use crate::network::settings::MOST_STREAMS;
@@ -153,7 +153,7 @@ struct Pending {
 
 struct Running {
     client: IpAddr,
-    streams: Arc<Mailbox<TcpStream>>,
+    streams: Sender<TcpStream>,
     /// Streams that it may still open.
     left: usize,
     /// Its client has all that it came for, so that its place is free in a moment.
@@ -239,7 +239,7 @@ impl Acceptor {
         if let Some(running) = tests.get_mut(&one.cookie) {
             if running.client == one.from && running.left > 0 {
                 running.left -= 1;
-                running.streams.put(one.stream);
+                let _ = running.streams.send(one.stream);
             }
             return;
         }
@@ -255,11 +255,10 @@ impl Acceptor {
             let _ = one.stream.write(&ACCESS_DENIED.to_ne_bytes());
             return;
         }
-        let streams = Arc::new(Mailbox::default());
+        let (sender, streams) = channel();
         let leaving = Arc::new(AtomicBool::new(false));
         let (client, left) = (one.from, 2 * MOST_STREAMS);
-        tests
-            .insert(one.cookie, Running { client, streams: Arc::clone(&streams), left, leaving: Arc::clone(&leaving) });
+        tests.insert(one.cookie, Running { client, streams: sender, left, leaving: Arc::clone(&leaving) });
         drop(tests);
         self.running.fetch_add(1, Ordering::Relaxed);
         let (tests, running, served) = (Arc::clone(&self.tests), Arc::clone(&self.running), Arc::clone(&self.served));
@@ -270,7 +269,7 @@ impl Acceptor {
         let forget = Forget { tests, running, cookie };
         let body = move || {
             let local = one.stream.local_addr().map_or(bound.ip(), |address| address.ip().to_canonical());
-            let (streams, door, stop, memory, leaving) = (&*streams, &*door, &stop, &*memory, &*leaving);
+            let (streams, door, stop, memory, leaving) = (&streams, &*door, &stop, &*memory, &*leaving);
             let place = Place { bound, client, local, streams, door, stop, memory, leaving, silence };
             let mut course = Course::default();
             let ended = serve(one.stream, &place, &mut course);

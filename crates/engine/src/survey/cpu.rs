@@ -230,7 +230,7 @@ fn clock_hz(survey: &Survey, online: &[u64]) -> Value {
         let files = online.iter().map(|cpu| format!("{CPUS}/cpu{cpu}/acpi_cppc/nominal_freq"));
         files.filter_map(|file| tree.number::<u64>(&file)).max().map(|mhz| mhz.saturating_mul(1_000_000))
     };
-    let measured = tree.is_live().then(hwdyno_loops::clock_chain::hertz).flatten();
+    let measured = tree.is_live().then(crate::sys::clock_chain::hertz).flatten();
     let no_cpufreq = "no cpufreq in /sys: the hypervisor or firmware keeps the clock to itself";
     json!({
         "measured": survey.or("cpu.clock_hz.measured", measured, if tree.is_live() {

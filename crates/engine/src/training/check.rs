@@ -1,6 +1,6 @@
 //! Reads a format as it streams by, and says what is wrong with it; keeps no more than a header's bytes.
 
-use hwdyno_loops::csv::Csv;
+use crate::training::csv::Csv;
 
 use super::dataset::Format;
 

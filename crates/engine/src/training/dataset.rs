@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use hwdyno_loops::csv::spell;
+use crate::training::csv::spell;
 
 use super::random::Mersenne;
 use super::sink::{Halt, Sink};

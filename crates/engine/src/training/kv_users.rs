@@ -6,7 +6,7 @@
 //! own (prefill) and reads that once and once more for every 32 tokens generated (decode). Unlike there, a user asks
 //! again only after his answer: the load is the number of users, not a backlog.
 
-use hwdyno_loops::rng::{mix, Rng};
+use crate::rng::{mix, Rng};
 
 use super::kv_files::{Buffers, Ended, Shelf, BLOCK};
 use super::kv_tiers::{Tier, Tiers};

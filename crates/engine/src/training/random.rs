@@ -1,6 +1,6 @@
 //! Random numbers: `NumPy`'s legacy normal ones (so that file sizes are DLIO's), and an order.
 
-use hwdyno_loops::rng::mix;
+use crate::rng::mix;
 
 /// The Mersenne Twister 19937 of Matsumoto and Nishimura, seeded as `numpy.random.seed(n)` seeds it.
 pub struct Mersenne {

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use hwdyno_loops::noise::Noise;
+use crate::training::noise::Noise;
 
 use crate::door::part::Part;
 use crate::door::{Folder, New};

@@ -1,12 +1,15 @@
 //! A vector index on storage: its vectors, a graph or lists over them, the file, and queries that search it.
 
 pub mod data;
+pub mod distance;
 pub mod file;
 pub mod graph;
 pub mod index;
 pub mod layers;
 pub mod lists;
+pub mod nearest;
 pub mod search;
+pub mod walk;
 
 /// Does `work` for each of `0..count` on `threads` threads and gives the results in order.
 pub fn each<T: Send>(

@@ -7,7 +7,7 @@
 
 use std::io;
 
-use hwdyno_loops::rng::mix;
+use crate::rng::mix;
 use serde_json::{json, Map, Value};
 
 use super::ledger::Ledger;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
-use hwdyno_loops::rng::mix;
+use crate::rng::mix;
 
 use super::parameters::{
     JobFileParameters, LoadParameters, MultiFileParameters, RateProcess, RwSequencer, SequenceDirection, Verification,

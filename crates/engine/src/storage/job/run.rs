@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use hwdyno_loops::rng::mix;
+use crate::rng::mix;
 use serde_json::{json, Map, Value};
 
 use super::options::ThreadPart;

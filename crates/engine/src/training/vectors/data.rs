@@ -1,7 +1,7 @@
 //! The vectors and queries that an index is made of, drawn from a seed, and the exact answers to hold it against.
 
-use hwdyno_loops::distance::{distance, nearest_ones};
-use hwdyno_loops::rng::{mix, Rng};
+use crate::rng::{mix, Rng};
+use crate::training::vectors::distance::{distance, nearest_ones};
 
 use super::each;
 use crate::kernel::Error;
@@ -159,7 +159,7 @@ mod tests {
         code.encode(set.row(0), &mut a);
         code.encode(set.row(1), &mut b);
         let exact = distance(set.row(0), set.row(1));
-        let coded = hwdyno_loops::distance::distance_coded(&a, &b) as f32 * code.step * code.step;
+        let coded = crate::training::vectors::distance::distance_coded(&a, &b) as f32 * code.step * code.step;
         assert!((coded / exact - 1.0).abs() < 0.02, "{coded} {exact}");
     }
 }

@@ -6,7 +6,7 @@
 //! graphs", `IEEE` `TPAMI` 2020, algorithms 1, 2 and 4). Vectors are inserted in growing batches, so that a graph does
 //! not depend on the number of threads (Manohar et al., "`ParlayANN`", `PPoPP` 2024).
 
-use hwdyno_loops::graph::{prune, walk, Codes, Graph};
+use crate::training::vectors::walk::{prune, walk, Codes, Graph};
 
 use super::each;
 use crate::kernel::{Error, Stop};

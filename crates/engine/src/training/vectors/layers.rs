@@ -1,8 +1,8 @@
 //! The upper levels of an HNSW index: which vectors reach them, and the greedy way down through them in memory.
 
-use hwdyno_loops::distance::distance;
-use hwdyno_loops::graph::Graph;
-use hwdyno_loops::rng::{mix, Rng};
+use crate::rng::{mix, Rng};
+use crate::training::vectors::distance::distance;
+use crate::training::vectors::walk::Graph;
 
 use super::data::Set;
 use crate::training::random::Order;
@@ -146,7 +146,7 @@ mod tests {
     use super::super::graph::{grow, Shape};
     use super::*;
     use crate::kernel::Stop;
-    use hwdyno_loops::graph::Codes;
+    use crate::training::vectors::walk::Codes;
 
     #[test]
     fn levels_thin_out_by_the_exponential_law() {

@@ -1,6 +1,6 @@
 //! Cuts vectors into the lists of an inverted-file index (IVF), each around its centre.
 
-use hwdyno_loops::distance::nearest;
+use crate::training::vectors::distance::nearest;
 
 use super::data::Set;
 

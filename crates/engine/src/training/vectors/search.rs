@@ -6,8 +6,8 @@ mod layered;
 
 use std::path::Path;
 
-use hwdyno_loops::distance::{decode, distance, rank};
-use hwdyno_loops::nearest::{Candidate, Seen};
+use crate::training::vectors::distance::{decode, distance, rank};
+use crate::training::vectors::nearest::{Candidate, Seen};
 
 use super::data::TRUTH;
 use super::file::inspect;

@@ -1,7 +1,7 @@
 //! How `DiskANN` searches: a walk along its graph by distances in memory, several of whose vectors are read at once.
 
-use hwdyno_loops::distance::distance_coded;
-use hwdyno_loops::nearest::{consider_coded, Candidate};
+use crate::training::vectors::distance::distance_coded;
+use crate::training::vectors::nearest::{consider_coded, Candidate};
 
 use super::super::data::Code;
 use super::{Access, Searcher};

@@ -1,7 +1,7 @@
 //! How an inverted file is searched: the lists whose centres are nearest are read whole.
 
-use hwdyno_loops::distance::{distance, scan};
-use hwdyno_loops::nearest::Candidate;
+use crate::training::vectors::distance::{distance, scan};
+use crate::training::vectors::nearest::Candidate;
 
 use super::super::data::Set;
 use super::super::file::inspect;

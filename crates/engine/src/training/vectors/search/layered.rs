@@ -3,7 +3,7 @@
 //! Unlike `DiskANN`'s, its nodes keep no short form of their neighbours: a vector is read before its distance is known
 //! (Malkov and Yashunin, algorithms 2 and 5). What `DiskANN` reads one block for, this reads all neighbours' for.
 
-use hwdyno_loops::nearest::{consider, Candidate};
+use crate::training::vectors::nearest::{consider, Candidate};
 
 use super::super::layers::Upper;
 use super::{Access, Searcher};

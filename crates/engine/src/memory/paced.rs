@@ -17,8 +17,8 @@ use super::places::Places;
 use super::portable::loop_of;
 use super::primitive::{Job, Primitive};
 use super::route::Route;
-use crate::clock_chain::Pause;
-use crate::time::monotonic_ns;
+use crate::sys::clock_chain::Pause;
+use crate::sys::time::monotonic_ns;
 
 /// Cycles for two lines beyond the pause.
 const BASE_CYCLES: u64 = 15;
@@ -242,7 +242,6 @@ impl Paced {
     }
 
     /// Updates the places that are due, one pause a line; the same code for all kinds that go along with it.
-    #[inline(never)]
     unsafe fn update(&mut self, job: &mut Job, ahead: usize, (mut chain, mut updated): (u64, u64)) -> (u64, u64) {
         // Its own, so that the caller's stays in registers.
         let mut sum = lane::Sum::zero();

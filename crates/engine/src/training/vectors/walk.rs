@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::distance::distance_coded;
+use super::distance::distance_coded;
 
 /// Vectors in 8 bits a dimension, one after the other.
 pub struct Codes {

@@ -137,7 +137,6 @@ impl FileSelector {
 
     /// The next operation: offset in the region of all files, whether it writes (`direction`, or as its order has it),
     /// length. None at the end.
-    #[inline(never)]
     pub fn next_operation(&mut self, block: u64, direction: Option<bool>) -> Option<(u64, bool, u64)> {
         loop {
             if self.window.is_empty() {

@@ -76,7 +76,6 @@ impl Taken {
     ///
     /// # Safety
     /// As [`Loop`] says, for all places of the route.
-    #[inline(never)]
     pub unsafe fn visit(&mut self, job: &mut Job, route: &mut Route<'_>, turns: u64, calls: u64) -> (u64, u64) {
         let (mut read, mut updated) = (0, 0);
         for _ in 0..calls {

@@ -123,7 +123,6 @@ impl Order {
     }
 
     /// The next operation: its offset in the file, and whether it writes. None at the end of the one pass.
-    #[inline(never)]
     pub fn next_operation(&mut self) -> Option<(u64, bool)> {
         let block = loop {
             let block = match &mut self.random {

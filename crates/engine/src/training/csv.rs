@@ -13,7 +13,6 @@ impl Csv {
     ///
     /// # Errors
     /// What is wrong with them.
-    #[inline(never)]
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(), String> {
         // A block without a line's end needs no look at one byte after the other.
         for block in bytes.chunks(64) {
@@ -64,7 +63,6 @@ fn is_of_a_number(byte: u8) -> bool {
 }
 
 /// Fills `line` with the words that stand for each of `values`.
-#[inline(never)]
 pub fn spell(values: &[u8], words: &[String], line: &mut Vec<u8>) {
     line.clear();
     for &value in values {

@@ -1,6 +1,4 @@
 //! How far apart two vectors are.
-//!
-//! What is called once a block or a query is never inlined, since its caller is compiled for size.
 
 /// Squared Euclidean distance.
 #[must_use]
@@ -31,7 +29,6 @@ pub fn distance_coded(a: &[u8], b: &[u8]) -> u32 {
 }
 
 /// A vector out of its little-endian bytes.
-#[inline(never)]
 pub fn decode(bytes: &[u8], values: &mut [f32]) {
     for (value, word) in values.iter_mut().zip(bytes.chunks_exact(4)) {
         *value = f32::from_le_bytes([word[0], word[1], word[2], word[3]]);
@@ -41,7 +38,6 @@ pub fn decode(bytes: &[u8], values: &mut [f32]) {
 /// Adds the distances of entries of `entry` bytes, each a number and its vector, to `found`, by way of `values`.
 ///
 /// Distances are not negative, so that their bits are in their order.
-#[inline(never)]
 pub fn scan(bytes: &[u8], entry: usize, query: &[f32], values: &mut [f32], found: &mut Vec<(u32, u32)>) {
     for one in bytes.chunks_exact(entry) {
         let Some((number, vector)) = one.split_first_chunk() else { break };
@@ -51,7 +47,6 @@ pub fn scan(bytes: &[u8], entry: usize, query: &[f32], values: &mut [f32], found
 }
 
 /// What was found, nearest first, and each vector once.
-#[inline(never)]
 pub fn rank(found: &mut Vec<(u32, u32)>) {
     found.sort_unstable();
     found.dedup_by_key(|one| one.1);
@@ -59,7 +54,6 @@ pub fn rank(found: &mut Vec<(u32, u32)>) {
 
 /// Which of some vectors, one after the other, is nearest to one.
 #[must_use]
-#[inline(never)]
 pub fn nearest(vectors: &[f32], to: &[f32]) -> u32 {
     let mut best = (f32::INFINITY, 0);
     for (at, vector) in vectors.chunks_exact(to.len()).enumerate() {
@@ -73,7 +67,6 @@ pub fn nearest(vectors: &[f32], to: &[f32]) -> u32 {
 
 /// The `most` of some vectors, one after the other, that are nearest to one, nearest first.
 #[must_use]
-#[inline(never)]
 pub fn nearest_ones(vectors: &[f32], to: &[f32], most: usize) -> Vec<u32> {
     let mut best: Vec<(f32, u32)> = Vec::with_capacity(most + 1);
     for (at, vector) in vectors.chunks_exact(to.len()).enumerate() {

@@ -1,6 +1,6 @@
 //! The nearest vectors that a query came across, and which it came across before.
 
-use crate::distance::distance_coded;
+use super::distance::distance_coded;
 
 /// A vector, or a list, that a query came across.
 #[derive(Debug, Clone, Copy)]
@@ -56,7 +56,6 @@ impl Seen {
 }
 
 /// Keeps a candidate if it is among the `list` nearest, which stand in order.
-#[inline(never)]
 pub fn consider(nearest: &mut Vec<Candidate>, list: usize, candidate: Candidate) {
     let far = candidate.far;
     if nearest.len() < list || nearest.last().is_some_and(|last| far < last.far) {
@@ -67,7 +66,6 @@ pub fn consider(nearest: &mut Vec<Candidate>, list: usize, candidate: Candidate)
 }
 
 /// Considers the vectors that the query sees for the first time, by their codes, one after the other in `codes`.
-#[inline(never)]
 pub fn consider_coded(
     nearest: &mut Vec<Candidate>,
     list: usize,

@@ -230,7 +230,6 @@ impl PatternOrder {
     }
 
     /// The next visit: its offset in the file, and its length.
-    #[inline(never)]
     pub fn next_access(&mut self, write: bool) -> (u64, u64) {
         let direction = usize::from(write);
         if let Some(zone) = self.pattern.zone {

@@ -19,7 +19,6 @@ impl Noise {
     }
 
     /// Fills `bytes`.
-    #[inline(never)]
     pub fn fill(&mut self, bytes: &mut [u8]) {
         let mut blocks = bytes.chunks_exact_mut(LANES * 8);
         for block in &mut blocks {
