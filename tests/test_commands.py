@@ -1,0 +1,165 @@
+"""The command that a finding advises: what it takes of the Run's own command line and of other tools' figures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hwdyno.findings.commands import Typed, aligned, command_of, place_of, started, takable, typed_command
+from hwdyno.machine import Machine
+from hwdyno.words import Curve, ExperimentResult, Parameters
+from made_experiment import made_experiment
+from made_point import base, case_of, run_of
+
+
+def result_of(resource: str, kernel: str = "", name: str = "x", fixed: Parameters | None = None) -> ExperimentResult:
+    load = "accelerators" if resource == "training" else "iodepth"
+    made = (f"{resource}.{name}", resource, "?", load, kernel, (base(parameters={load: 2}),))
+    return made_experiment(*made, fixed=fixed or {})
+
+
+@pytest.mark.parametrize(
+    ("line", "read"),
+    [
+        ("hwdyno storage --size=4G=x job", Typed(("hwdyno", "storage", "job"), (("size", "4G=x"),))),
+        ("hwdyno s --json --size 4k --odd", Typed(("hwdyno", "s"), (("json", None), ("size", "4k"), ("odd", None)))),
+        ("hwdyno f --seed 1 x -- fio --rw=read y",
+         Typed(("hwdyno", "f", "x"), (("seed", "1"),), ("fio", "--rw=read", "y"))),
+    ],
+)  # fmt: skip
+def test_command_line_is_read_as_typed(line: str, read: Typed) -> None:
+    assert typed_command(line) == read
+
+
+def test_options_are_chosen_and_quoted() -> None:
+    command = Typed(("hwdyno", "storage"), (("seed", "1"), ("path", "/mnt/größe")))
+    assert command.only({"seed", "1", "/mnt/größe"}).options == (("seed", "1"),)
+    assert command.line == "hwdyno storage --seed 1 --path /mnt/größe"
+    assert Typed(("a b",), ()).line == "'a b'"
+
+
+BLOCKS = result_of("storage", "storage_blocks")
+CHECKPOINT = result_of("training")
+CHECKPOINT = replace(CHECKPOINT, declaration=replace(CHECKPOINT.declaration, command="training checkpoint"))
+LOADER = {"workload": "bert", "accelerator": "h100"}
+AGAIN = "--accelerators 2 --workload bert --accelerator h100"
+
+
+@pytest.mark.parametrize(
+    ("command", "result", "parameters", "again"),
+    [
+        # A job file and SNIA's tests are repeated as a whole.
+        ("hwdyno storage job x.fio --out o", BLOCKS, {"bs": 4096}, "hwdyno storage job x.fio"),
+        ("hwdyno storage snia iops --out o", BLOCKS, {"bs": 4096}, "hwdyno storage snia iops"),
+        ("hwdyno storage x job", BLOCKS, {"bs": 4096}, "hwdyno storage --bs 4k"),
+        ("hwdyno run snia", BLOCKS, {"bs": 4096}, "hwdyno storage --bs 4k"),
+        # A training keeps the options of its own command.
+        ("hwdyno training ++a=1 --keep --out o", result_of("training", "training_loader"), {"accelerators": 2},
+         "hwdyno training ++a=1 --keep --accelerators 2"),
+        ("hwdyno training --workload my.yaml --accelerator v", result_of("training", "training_loader", fixed=LOADER),
+         {"accelerators": 2}, "hwdyno training --workload my.yaml --accelerator v --accelerators 2"),
+        ("hwdyno training --workload unet3d", result_of("training", "training_loader", fixed=LOADER),
+         {"accelerators": 2}, f"hwdyno training {AGAIN}"),
+        ("hwdyno run --keep", result_of("training", "training_loader", fixed=LOADER), {"accelerators": 2},
+         f"hwdyno training {AGAIN}"),
+        ("hwdyno training checkpoint --keep", CHECKPOINT, {"iodepth": 2},
+         "hwdyno training checkpoint --keep --iodepth 2"),
+        ("hwdyno run --keep", CHECKPOINT, {"iodepth": 2},
+         "hwdyno training checkpoint --iodepth 2"),
+        # A scenario names its storage.
+        ("hwdyno training --path fast=/data", result_of("training", name="x@fast", fixed={"path": "/data"}), {},
+         "hwdyno training --path fast=/data"),
+        ("hwdyno storage --path fast=/data", result_of("storage", name="x@fast", fixed={"path": "/data"}), {},
+         "hwdyno storage --path /data"),
+    ],
+)  # fmt: skip
+def test_point_is_repeated_as_it_was_started(
+    command: str, result: ExperimentResult, parameters: Parameters, again: str
+) -> None:
+    run = replace(run_of(base()), command=command, experiments=(result,))
+    assert command_of(run, result, parameters, {}) == again
+    if result.name.endswith("@fast"):
+        named = replace(case_of(result), run=run).named(f"{result.resource} grid")
+        assert typed_command(named).values("path") == ["/data"]
+
+
+@pytest.mark.parametrize(
+    ("files", "each", "samples"), [(4, 6, ["24"]), (None, 6, []), (4, 0, []), (0, 6, []), (4, None, [])]
+)
+def test_generated_data_has_samples_of_all_files(files: int | None, each: int | None, samples: list[str]) -> None:
+    result = result_of("training", "training_loader")
+    result = replace(result, fixed={"files": files, "samples_per_file": each, "path": "/data/hwdyno-set"})
+    found = command_of(replace(run_of(base()), command="hwdyno run"), result, {"accelerators": 2}, {})
+    assert typed_command(found).values("samples") == samples
+
+
+@pytest.mark.parametrize(
+    ("hosts", "command", "clients", "line"),
+    [
+        (1, "hwdyno storage", 4, "hwdyno storage"),
+        (2, "hwdyno storage", None, "mpirun -n 2 hwdyno storage"),
+        (2, "hwdyno storage", 4, "mpirun -n 4 hwdyno storage"),
+        (3, "hwdyno storage", 2, "mpirun -n 3 hwdyno storage"),
+        (2, "fio x", None, "fio x"),
+    ],
+)
+def test_launcher_starts_several_hosts(hosts: int, command: str, clients: int | None, line: str) -> None:
+    run = replace(run_of(base()), machines=(Machine(),) * hosts, job={"launcher": "mpi"})
+    assert started(run, command, clients) == line
+
+
+@pytest.mark.parametrize(
+    ("resource", "path", "place"),
+    [
+        ("storage", "/data/hwdyno.data", "/data/hwdyno.data"),
+        ("training", "/data/hwdyno-set", "/data"),
+        ("storage", "/data/hwdyno-run-1/file", "/data"),
+        ("training", "/data/other", "/data/other"),
+    ],
+)
+def test_path_is_the_folder_around_made_files(resource: str, path: str, place: str) -> None:
+    assert place_of(replace(run_of(base()), command="hwdyno run"), result_of(resource, fixed={"path": path})) == place
+
+
+@pytest.mark.parametrize(
+    ("blocks", "whole"),
+    [("100,5000", "4096,8192"), ("100,200", 4096), ("4k,8k", "4k,8k"), ("100..4k", "100..4k"), (100, 4096), (512, 512)],
+)
+def test_direct_blocks_are_whole_pages(blocks: str | int, whole: str | int) -> None:
+    assert aligned({"direct": True, "bs": blocks})["bs"] == whole
+    assert aligned({"direct": False, "bs": blocks})["bs"] == blocks
+
+
+@pytest.mark.parametrize(
+    ("resource", "foreign", "taken"),
+    [
+        # A count is whole, and a time and a rate need not be.
+        ("storage", {"iodepth": 1.5, "rwmixread": 70.5, "numjobs": 0.95, "runtime": 1.5}, {"runtime": 1.5}),
+        ("storage", {"iodepth": 2.0, "direct": 1.2}, {"iodepth": 2.0}),
+        ("memory", {"threads": 1.5}, {}),
+        ("network", {"streams": 1.5, "rate": 1000.5}, {"rate": 1000.5}),
+        # A round trip has no streams.
+        ("network", {"message": 64, "protocol": "tcp", "streams": 4, "block": 65536, "rate": 1e6},
+         {"message": 64, "protocol": "tcp"}),
+        ("network", {"streams": 4, "block": 65536, "rate": 1e6}, {"streams": 4, "block": 65536, "rate": 1e6}),
+    ],
+)  # fmt: skip
+def test_foreign_figures_are_taken_where_allowed(resource: str, foreign: dict[str, Any], taken: dict[str, Any]) -> None:
+    assert takable(result_of(resource), foreign) == taken
+
+
+@pytest.mark.parametrize(("at", "depths"), [(-1, "1,4"), (0, "1"), (1, "4")])
+def test_curve_is_repeated_at_all_loads(at: int, depths: str) -> None:
+    points = tuple(base(parameters={"rw": "randread", "iodepth": depth}) for depth in (1, 4))
+    curve = Curve(series={"rw": "randread"}, load="iodepth", points=(0, 1), unit="operations/s", model="")
+    case = replace(case_of(replace(result_of("storage", "storage_blocks"), points=points), at), curve=curve)
+    assert typed_command(case.command_alone()).values("iodepth") == [depths]
+
+
+@pytest.mark.parametrize(("free_bytes", "size"), [(1 << 30, []), (None, ["64G"]), (20 << 30, [str(18 << 30)])])
+def test_larger_file_is_advised_where_there_is_room(free_bytes: int | None, size: list[str]) -> None:
+    case = case_of(run_of(base(parameters={"rw": "read"})).experiments[0])
+    storage = replace(case.run.machine.storage, free_bytes=free_bytes)
+    run = replace(case.run, machines=(replace(case.run.machine, storage=storage),))
+    assert typed_command(replace(case, run=run).command_alone(size="64G")).values("size") == size
