@@ -138,6 +138,18 @@ def test_a_host_that_all_slow_pairs_have_in_common_is_named() -> None:
     assert found.says.startswith("Slow host on the network: node-d is in all 6 slow pairs of 12.")
 
 
+@pytest.mark.parametrize(("count", "kept", "slow"), [(5, 0.7, False), (6, 0.79, True), (6, 0.81, False)])
+@pytest.mark.parametrize("moves_bytes", [True, False])
+def test_pair_is_slow_by_fifth_among_six(count: int, kept: float, slow: bool, moves_bytes: bool) -> None:
+    """What moves no bytes is judged by its rate."""
+    run = network(dict.fromkeys(pairs_of(4)[:count], 1e9) | {"0-1": kept * 1e9})
+    if not moves_bytes:
+        level = [replace(one, bytes=0, rate=one.throughput, throughput=Value(1e9, "bytes/s"))
+                 for one in run.experiments[0].points]  # fmt: skip
+        run = explain(replace(run, experiments=(replace(run.experiments[0], points=tuple(level)),), findings=()))
+    assert [one.points for one in run.findings if one.rule == "slow_pair"] == ([(0,)] if slow else [])
+
+
 def test_the_pairs_are_a_matrix_on_terminal_and_page_and_loopback_is_called_so() -> None:
     run = network(even())
     (table,) = scaling.matrices(run)
@@ -189,7 +201,15 @@ def test_a_host_that_does_not_see_the_shared_file_is_named() -> None:
         site.parameters_of_each({**BLOCKS, "path": str(data.data), "shared_file": True})
 
 
-@pytest.mark.parametrize(("kept", "says"), [(0.4, "One shared file costs 60% ("), (0.97, "One shared file is as fast")])
+@pytest.mark.parametrize(
+    ("kept", "says"),
+    [
+        (0.4, "One shared file costs 60% ("),
+        (0.895, "One shared file costs 10% ("),
+        (0.905, "One shared file is as fast as a file for each host"),
+        (1.3, "One shared file is as fast as a file for each host"),
+    ],
+)
 def test_what_a_shared_file_costs_is_said(kept: float, says: str) -> None:
     def measured(value: float, shared: bool) -> Measurement:
         parameters = {"rw": "write", "bs": 1 << 20, "iodepth": 8, "numjobs": 1, "shared_file": shared}
@@ -207,6 +227,8 @@ def test_what_a_shared_file_costs_is_said(kept: float, says: str) -> None:
     run = explain(replace(run_of(machine, result), machines=(machine.survey(),) * 4))
     (found,) = [one for one in run.findings if one.rule == "shared_file"]
     assert found.says.startswith(says) and found.evidence["shared_to_own"] == pytest.approx(kept)
+    nothing = replace(result, points=(replace(result.points[0], throughput=Value(0.0, "bytes/s")), result.points[1]))
+    assert not [one for one in explain(replace(run, experiments=(nothing,))).findings if one.rule == "shared_file"]
 
 
 # --- real ranks

@@ -15,11 +15,12 @@ from hwdyno import experiments, runner
 from hwdyno.findings import explain
 from hwdyno.hosts.local import Local
 from hwdyno.plan import build
-from hwdyno.repeatability import half_width, qn_scale, spread_of, unknown, with_earlier
+from hwdyno.repeatability import half_width, qn_scale, spread_of, unknown, with_earlier, with_pooled_repeats
 from hwdyno.runner import session
 from hwdyno.runner.bend import NOTE
 from hwdyno.runner.in_turn import blocks
-from hwdyno.words import ExperimentResult, Measurement, Run
+from hwdyno.words import ExperimentResult, Measurement, Run, RunToRun, Value
+from made_point import base, run_of
 from simulation.core import Core
 from simulation.host import SimulatedHost, SimulatedMachine
 from test_runner import Memory
@@ -272,6 +273,59 @@ def test_what_differs_between_runs_is_a_finding(tmp_path: Path) -> None:
     assert findings and 0.02 < findings[0].evidence["deviation"] < 0.15 and findings[0].evidence["earlier_runs"] == 4
     clean = in_sequence(Core.random(5), 5, tmp_path, 9)[-1]
     assert not [one for one in explain(clean).findings if one.rule == "between_runs"]
+
+
+@pytest.mark.parametrize(
+    ("deviation", "values", "within"),
+    [
+        (0.0199, (100.0,), None),
+        (0.0201, (100.0,), 0.0),
+        (0.09, (9.0, 11.0), None),
+        (0.11, (9.0, 11.0), 0.1),
+        (1.0, (90.0, 100.0, 110.0, 100.0), math.sqrt(200 / 3) / 100 / 2),
+        (1.0, (0.5, 1.5), 0.5),
+        (1.0, (-1.0, 1.0), 0.0),
+    ],
+)
+def test_runs_differ_by_more_than_repeats(deviation: float, values: tuple[float, ...], within: float | None) -> None:
+    """Within a run: the standard error of the mean, as a share of it."""
+    run = run_of(base(repeat_values=values, repeats=len(values)))
+    result = replace(run.experiments[0], run_to_run=RunToRun(deviation, 0.0, 8))
+    found = [one for one in explain(replace(run, experiments=(result,))).findings if one.rule == "between_runs"]
+    assert [one.evidence["within"] for one in found] == ([] if within is None else [pytest.approx(within)])
+
+
+def repeated(*values: float) -> Measurement:
+    rate = Value(100.0, "operations/s", 90.0, 110.0)
+    return base(throughput=replace(rate, unit="bytes/s"), rate=rate, repeats=len(values), repeat_values=values,
+                samples=None)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("values", "others", "variance"),
+    [
+        # A deviation of 3% that is assumed counts for four degrees of freedom of five.
+        ((100.0, 100.0), [], 4 * 0.03**2 / 5),
+        ((100.0, 100.0), [(90.0, 90.0, 110.0, 110.0)], 4 * 0.03**2 / 5),
+        ((100.0, 100.0), [(90.0, 90.0, 100.0, 110.0, 110.0)], 4 * 0.010085 / 5),
+        # ln(1.01 / 0.99)^2 / 2 = 0.0002 and ln(1.04 / 0.96)^2 / 2 = 0.0032.
+        ((96.0, 104.0), [(99.0, 101.0)] * 5, (4 * 0.000200013 + 0.00320342) / 5),
+    ],
+)
+def test_two_repeats_lean_on_other_points(
+    values: tuple[float, ...], others: list[tuple[float, ...]], variance: float
+) -> None:
+    """Moderated t (Smyth, 2004), with Student's t of five degrees, 2.570582."""
+    run = run_of(repeated(*values))
+    result = replace(run.experiments[0], points=(repeated(*values), *(repeated(*one) for one in others)))
+    found = with_pooled_repeats(replace(run, experiments=(result,)))
+    first = found.experiments[0].points[0]
+    half = 2.570582 * math.sqrt(variance / 2)
+    for value in (first.throughput, first.rate):
+        assert value is not None
+        assert (value.low, value.high) == pytest.approx((100 * math.exp(-half), 100 * math.exp(half)), rel=1e-3)
+    assert with_pooled_repeats(found) == found, "twice changes nothing"
+    assert with_pooled_repeats(run_of(base())) == run_of(base()), "three repeats are enough"
 
 
 def truths(core: Core, path: Path) -> dict[tuple[str, str], tuple[float, float]]:
