@@ -12,33 +12,27 @@ from hwdyno.words import Concurrency, HostShare, Latency, Stream, Value
 from made_point import THREADS, base, case_of_base
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "words"),
-    [
-        ("0.94 µs", "0.25 µs", "0.94 → 0.25 µs"),
-        ("1.04 µs", "9.96 µs", "1.0 → 10.0 µs"),
-        ("10.4 µs", "99.6 µs", "10 → 100 µs"),
-        ("10.4 µs", "10.6 µs", "10.4 → 10.6 µs"),
-        ("940 ns", "1.3 µs", "940 ns → 1.3 µs"),
-        ("1,240 µs", "10.0 µs", "1,240 → 10 µs"),
-    ],
-)
+@pytest.mark.parametrize(("first", "second", "words"), [
+    ("0.94 µs", "0.25 µs", "0.94 → 0.25 µs"),
+    ("1.04 µs", "9.96 µs", "1.0 → 10.0 µs"),
+    ("10.4 µs", "99.6 µs", "10 → 100 µs"),
+    ("10.4 µs", "10.6 µs", "10.4 → 10.6 µs"),
+    ("940 ns", "1.3 µs", "940 ns → 1.3 µs"),
+    ("1,240 µs", "10.0 µs", "1,240 → 10 µs"),
+])  # fmt: skip
 def test_two_quantities_differ_in_their_digits(first: str, second: str, words: str) -> None:
     assert contrast(first, second) == words
 
 
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        (Value(43.3e9, "bytes/s", 22e9, 64.6e9), "43.3 GB/s ±49%"),
-        (Value(43.3e9, "bytes/s", 20e9, 66.6e9), "43.3 GB/s (20 to 67 GB/s)"),
-        (Value(43.3e9, "bytes/s", 12e9, 95e9), "43.3 GB/s (12 to 95 GB/s)"),
-        (Value(43.3e9, "bytes/s", 0.0, 135e9), "43.3 GB/s (few repeats)"),
-        (Value(0.5, "ns", 0.45, 0.55), "0.500 ns ±10%"),
-        (Value(0.0, "ns", 0.0, 0.0), "0 ns"),
-        (Value(5.0, "ns"), "5.00 ns"),
-    ],
-)
+@pytest.mark.parametrize(("value", "words"), [
+    (Value(43.3e9, "bytes/s", 22e9, 64.6e9), "43.3 GB/s ±49%"),
+    (Value(43.3e9, "bytes/s", 20e9, 66.6e9), "43.3 GB/s (20 to 67 GB/s)"),
+    (Value(43.3e9, "bytes/s", 12e9, 95e9), "43.3 GB/s (12 to 95 GB/s)"),
+    (Value(43.3e9, "bytes/s", 0.0, 135e9), "43.3 GB/s (few repeats)"),
+    (Value(0.5, "ns", 0.45, 0.55), "0.500 ns ±10%"),
+    (Value(0.0, "ns", 0.0, 0.0), "0 ns"),
+    (Value(5.0, "ns"), "5.00 ns"),
+])  # fmt: skip
 def test_wide_interval_is_printed_by_its_ends(value: Value, words: str) -> None:
     assert quantity(value) == words
 
@@ -53,35 +47,29 @@ def test_rate_of_latency_test_is_printed_as_time() -> None:
     assert [timed.quantity(rate, "operations/s") for rate in (2e6, 0.0)] == ["500 ns", "0 ns"]
 
 
-@pytest.mark.parametrize(
-    ("changes", "in_flight"),
-    [
-        ({"concurrency": Concurrency(8, 7.5)}, 7.5),
-        ({"concurrency": None}, 8.0),  # By Little's law: 10,000 a second at 0.8 ms.
-        ({"concurrency": None, "latency_ns": Latency(1e6, 1e6, 1e6, 1e6, None, 1e6, 1e6, 9)}, 10.0),
-        ({"concurrency": Concurrency(8, None), "streams": (base().streams[0], Stream("write", 0, 0))}, 8.0),
-        ({"concurrency": None, "streams": (base().streams[0], Stream("write", 100, 409600))}, None),
-        ({"concurrency": None, "streams": (Stream("write", 100, 409600),)}, 8.0),
-    ],
-)
+@pytest.mark.parametrize(("changes", "in_flight"), [
+    ({"concurrency": Concurrency(8, 7.5)}, 7.5),
+    ({"concurrency": None}, 8.0),  # By Little's law: 10,000 a second at 0.8 ms.
+    ({"concurrency": None, "latency_ns": Latency(1e6, 1e6, 1e6, 1e6, None, 1e6, 1e6, 9)}, 10.0),
+    ({"concurrency": Concurrency(8, None), "streams": (base().streams[0], Stream("write", 0, 0))}, 8.0),
+    ({"concurrency": None, "streams": (base().streams[0], Stream("write", 100, 409600))}, None),
+    ({"concurrency": None, "streams": (Stream("write", 100, 409600),)}, 8.0),
+])  # fmt: skip
 def test_in_flight_is_measured_or_by_littles_law(changes: dict[str, Any], in_flight: float | None) -> None:
     assert case_of_base(**changes).effective == (in_flight and pytest.approx(in_flight))
 
 
-@pytest.mark.parametrize(
-    ("user_s", "system_s", "elapsed_s", "known", "share"),
-    [
-        # Half of 8 processors is busy for 3 s: 0.3 s are 1.25%.
-        (0.3, 0.3, 3.0, "cpu_busy cpu_user", 0.475),
-        (0.3, 0.0, 3.0, "cpu_busy cpu_user", 0.4875),
-        (0.0, 0.3, 3.0, "cpu_busy cpu_user", 0.4875),
-        (0.3, 0.3, 0.5, "cpu_busy cpu_user", 0.35),
-        (0.0, 0.0, 3.0, "cpu_busy cpu_user", None),
-        (0.3, 0.3, 0.0, "cpu_busy cpu_user", None),
-        (0.3, 0.3, 3.0, "cpu_busy", None),
-        (0.3, 0.3, 3.0, "cpu_user", None),
-    ],
-)
+@pytest.mark.parametrize(("user_s", "system_s", "elapsed_s", "known", "share"), [
+    # Half of 8 processors is busy for 3 s: 0.3 s are 1.25%.
+    (0.3, 0.3, 3.0, "cpu_busy cpu_user", 0.475),
+    (0.3, 0.0, 3.0, "cpu_busy cpu_user", 0.4875),
+    (0.0, 0.3, 3.0, "cpu_busy cpu_user", 0.4875),
+    (0.3, 0.3, 0.5, "cpu_busy cpu_user", 0.35),
+    (0.0, 0.0, 3.0, "cpu_busy cpu_user", None),
+    (0.3, 0.3, 0.0, "cpu_busy cpu_user", None),
+    (0.3, 0.3, 3.0, "cpu_busy", None),
+    (0.3, 0.3, 3.0, "cpu_user", None),
+])  # fmt: skip
 def test_others_share_is_neither_own_nor_idle(
     user_s: float, system_s: float, elapsed_s: float, known: str, share: float | None
 ) -> None:

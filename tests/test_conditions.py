@@ -180,24 +180,21 @@ def read_twice(half: float) -> Measurement:
     return with_interval(half, repeats=2, repeat_values=(SPEED,) * 2)
 
 
-@pytest.mark.parametrize(
-    ("point", "needed"),
-    [
-        (scattered(3, 0.139), 10),  # 0.10 x sqrt(10) / 2.262157 = 0.1398 after ten repeats.
-        (scattered(3, 0.141), None),
-        (scattered(3, 0.0952), 6),  # 0.10 x sqrt(6) / 2.570582 = 0.0953 after six.
-        (scattered(3, 0.0954), 7),
-        (scattered(4, 0.1), 7),
-        (scattered(3, 0.1, wider=1.19), 8),
-        (scattered(3, 0.1, wider=1.21), None),  # The samples leave more open than the scatter of the repeats.
-        # Two have five degrees of freedom: half x sqrt(2) / 2.570582, which ten hold at 0.1398 and eight at 0.1196.
-        (read_twice(0.254), 10),
-        (read_twice(0.256), None),
-        (read_twice(0.21), 8),
-        (with_interval(0.02, repeats=1, repeat_values=(SPEED,)), None),
-        (with_interval(0.02, repeat_values=()), None),
-    ],
-)
+@pytest.mark.parametrize(("point", "needed"), [
+    (scattered(3, 0.139), 10),  # 0.10 x sqrt(10) / 2.262157 = 0.1398 after ten repeats.
+    (scattered(3, 0.141), None),
+    (scattered(3, 0.0952), 6),  # 0.10 x sqrt(6) / 2.570582 = 0.0953 after six.
+    (scattered(3, 0.0954), 7),
+    (scattered(4, 0.1), 7),
+    (scattered(3, 0.1, wider=1.19), 8),
+    (scattered(3, 0.1, wider=1.21), None),  # The samples leave more open than the scatter of the repeats.
+    # Two have five degrees of freedom: half x sqrt(2) / 2.570582, which ten hold at 0.1398 and eight at 0.1196.
+    (read_twice(0.254), 10),
+    (read_twice(0.256), None),
+    (read_twice(0.21), 8),
+    (with_interval(0.02, repeats=1, repeat_values=(SPEED,)), None),
+    (with_interval(0.02, repeat_values=()), None),
+])  # fmt: skip
 def test_so_many_repeats_reach_target(point: Measurement, needed: int | None) -> None:
     assert repeats_needed(point, 0.1) == needed
 
@@ -245,16 +242,13 @@ def test_latency_test_has_slow_repeats_as_times() -> None:
     assert found.says.startswith("One of 5 repeats was twice the others")
 
 
-@pytest.mark.parametrize(
-    ("slow_s", "slow_repeats", "others_s", "others_repeats", "waits"),
-    [
-        (10.4, 1, 10.0, 1, False),
-        (10.6, 1, 10.0, 1, True),
-        # By what one reading takes.
-        (30.0, 10, 10.0, 10, True),
-        (10.0, 10, 3.0, 1, False),
-    ],
-)
+@pytest.mark.parametrize(("slow_s", "slow_repeats", "others_s", "others_repeats", "waits"), [
+    (10.4, 1, 10.0, 1, False),
+    (10.6, 1, 10.0, 1, True),
+    # By what one reading takes.
+    (30.0, 10, 10.0, 10, True),
+    (10.0, 10, 3.0, 1, False),
+])  # fmt: skip
 def test_site_waits_for_longer_readings(
     slow_s: float, slow_repeats: int, others_s: float, others_repeats: int, waits: bool
 ) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from hwdyno.findings import explain
-from hwdyno.findings.children import unequal_jobs
 from hwdyno.findings.coverage import shared_blocks, small_region, too_short
 from hwdyno.hosts import cgroups
 from hwdyno.machine import Machine
@@ -85,24 +84,13 @@ def test_jobs_on_the_same_blocks_have_their_overlap_told() -> None:
     assert "shared_blocks" not in names(point, {"share": "partition"})
 
 
-@pytest.mark.parametrize(
-    ("region", "passes", "repeats", "named"),
-    [
-        (256 << 20, 4, 1, False),
-        ((256 << 20) - 4096, 4, 1, True),
-        (1 << 20, 1.99, 1, False),
-        (1 << 20, 2, 1, True),
-        (1 << 20, 2, 2, True),
-        (1 << 20, 1.99, 2, False),
-        (1, 4, 1, True),
-        (0, 4, 1, False),
-    ],
-)
+@pytest.mark.parametrize(("region", "passes", "repeats", "named"), [
+    (256 << 20, 4, 1, False), ((256 << 20) - 4096, 4, 1, True), (1, 4, 1, True), (0, 4, 1, False),
+    (1 << 20, 1.99, 1, False), (1 << 20, 2, 1, True), (1 << 20, 1.99, 2, False), (1 << 20, 2, 2, True),
+])  # fmt: skip
 def test_small_region_is_passed_twice_in_each_repeat(region: int, passes: float, repeats: int, named: bool) -> None:
-    moved = round(passes * repeats * region)
-    parameters = {**base().parameters, "size": 0}
-    case = case_of_base(details={"region_bytes": region}, parameters=parameters, repeats=repeats, bytes=moved)
-    assert (small_region(case) is not None) == named
+    point = {"parameters": {**base().parameters, "size": 0}, "details": {"region_bytes": region}, "repeats": repeats}
+    assert (small_region(case_of_base(**point, bytes=round(passes * repeats * region))) is not None) == named
 
 
 @pytest.mark.parametrize(("visited", "again"), [(0, 0.0), (1 << 20, 0.25), (4 << 20, 0.5)])
@@ -119,34 +107,23 @@ def test_short_point_is_repeated_for_200_operations() -> None:
     assert found is not None and "takes at least 100." in found.says and "--runtime 100 " in f"{found.advice} "
 
 
-@pytest.mark.parametrize(
-    ("over", "shortest", "parameters", "says"),
-    [
-        (1.0499, 0.5, {"pattern": "read"}, ""),
-        (1.0501, 0.5, {"pattern": "read"}, "all the time: one ended after 50% of it. The sum"),
-        (1.1, 1.0, {"pattern": "read"}, "all the time. The sum"),
-        (1.1, None, {"pattern": "read"}, "all the time. The sum"),
-        (1.1, 0.5, {"rw": "read"}, ""),
-        (1.1, 0.5, {"rw": "read", "time_based": True}, ""),
-        (1.1, 0.5, {"rw": "read", "time_based": False}, "all the time: one ended after 50% of it. The sum"),
-    ],
-)
-def test_jobs_of_unequal_duration(over: float, shortest: float | None, parameters: Parameters, says: str) -> None:
+@pytest.mark.parametrize(("over", "shortest", "parameters", "says", "advice"), [
+    (1.0499, 0.5, {"pattern": "read"}, "", ""),
+    (1.0501, 0.5, {"pattern": "read"}, "all the time: one ended after 50% of it. The sum", "--rw read "),
+    (1.1, 1.0, {"pattern": "randread"}, "all the time. The sum", "--rw randread "),
+    (1.1, None, {"pattern": "randwrite"}, "all the time. The sum", "--rw randwrite "),
+    (1.1, None, {"pattern": "randrw"}, "all the time. The sum", "--rw randrw "),
+    (1.1, 0.5, {"rw": "read"}, "", ""), (1.1, 0.5, {"rw": "read", "time_based": True}, "", ""),
+    (1.1, 0.5, {"rw": "read", "time_based": False}, "one ended after 50% of it.", "--time-based 1 "),
+])  # fmt: skip
+def test_jobs_of_unequal_duration(
+    over: float, shortest: float | None, parameters: Parameters, says: str, advice: str
+) -> None:
     details = {"children_sum_over_parent": over, "children_shortest_share": shortest}
-    parameters = {"bs": 4096, "numjobs": 3, **parameters}
-    found = explain(run_of(base(parameters=parameters, details=details))).findings
-    (unequal,) = [one for one in found if one.rule == "unequal_jobs"] or [None]
-    assert (unequal is not None) == bool(says)
-    assert unequal is None or (says in unequal.says and "--runtime 10 " in f"{unequal.advice} ")
-
-
-@pytest.mark.parametrize(
-    ("pattern", "rw"), [*((rw, rw) for rw in ("randread", "randwrite", "randrw")), ("rewrite", "write")]
-)
-def test_iozone_pattern_is_repeated_in_fios_words(pattern: str, rw: str) -> None:
-    details = {"children_sum_over_parent": 1.1}
-    found = unequal_jobs(case_of_base(parameters={"pattern": pattern, "bs": 4096, "numjobs": 3}, details=details))
-    assert found is not None and f"--rw {rw} " in found.advice and "--direct 0 " in found.advice
+    point = base(parameters={"bs": 4096, "numjobs": 3, **parameters}, details=details)
+    found = [finding for finding in explain(run_of(point)).findings if finding.rule == "unequal_jobs"]
+    assert len(found) == bool(says)
+    assert all(says in one.says and advice in one.advice and "--runtime 10" in one.advice for one in found)
 
 
 def write(root: Path, files: dict[str, str]) -> None:

@@ -19,20 +19,7 @@ from hwdyno.axes import BACKGROUND, with_field_axes
 from hwdyno.findings import RULES, explain
 from hwdyno.findings.applies import ROUND, Applies, Rule
 from hwdyno.findings.rule import Case
-from hwdyno.findings.summary import hedged
-from hwdyno.words import (
-    Ceiling,
-    Concurrency,
-    Curve,
-    ExperimentResult,
-    Fault,
-    HostShare,
-    Note,
-    Run,
-    Samples,
-    Stream,
-    Value,
-)
+from hwdyno.words import Ceiling, Concurrency, ExperimentResult, Fault, HostShare, Note, Run, Samples, Stream, Value
 from made_point import base, case_of, case_of_base
 from simulated_runs import FIXED, at, experiment, run_of
 from simulation.core import Core
@@ -71,9 +58,9 @@ others_at_work page_cache rate_times_size serving_cached serving_client_bound se
 serving_short steal swapping synchronous_engine throttled through_page_cache too_fast_for_class too_many_lines too_short
 training_cached training_faults training_law training_read_ahead unwritten_file wrong_result
 """
-EXPLAINING = """
-another_run costly_setting cpu_limited hosts_apart io_limit others_at_work pinned_library stalls steal straggler
-"""
+EXPLAINING = (
+    "another_run costly_setting cpu_limited hosts_apart io_limit others_at_work pinned_library stalls steal straggler"
+)
 
 
 def test_these_rules_degrade_or_explain() -> None:
@@ -81,52 +68,28 @@ def test_these_rules_degrade_or_explain() -> None:
     assert sorted(rule.name for rule in RULES if rule.explains) == EXPLAINING.split()
 
 
-@pytest.mark.parametrize(
-    ("load", "limits", "applies"),
-    [
-        ("iodepth", {}, True),
-        (ROUND, {}, False),
-        (ROUND, {"rounds": True}, True),
-        ("iodepth", {"rounds": True}, False),
-        ("iodepth", {"not_named": "storage."}, False),
-        (ROUND, {"rounds": True, "not_named": "storage."}, False),
-        ("iodepth", {"not_named": "memory."}, True),
-        (BACKGROUND.name, {}, False),
-        (BACKGROUND.name, {"under_load": True}, True),
-        ("iodepth", {"under_load": True}, False),
-        ("iodepth", {"loads": ("bs", "iodepth")}, True),
-        ("iodepth", {"loads": ("bs",)}, False),
-        ("iodepth", {"needs": ("run_to_run",)}, False),
-        ("iodepth", {"needs": ("parameters.shared",)}, True),
-        ("iodepth", {"needs": ("parameters.own",)}, True),
-        ("iodepth", {"needs": ("parameters.none",)}, False),
-    ],
-)
+@pytest.mark.parametrize(("load", "limits", "applies"), [
+    ("iodepth", {}, True), (ROUND, {}, False), (BACKGROUND.name, {}, False),
+    (ROUND, {"rounds": True}, True), ("iodepth", {"rounds": True}, False),
+    (BACKGROUND.name, {"under_load": True}, True), ("iodepth", {"under_load": True}, False),
+    ("iodepth", {"not_named": "memory."}, True), ("iodepth", {"not_named": "storage."}, False),
+    (ROUND, {"rounds": True, "not_named": "storage."}, False),
+    ("iodepth", {"loads": ("bs", "iodepth")}, True), ("iodepth", {"loads": ("bs",)}, False),
+    ("iodepth", {"needs": ("parameters.shared", "parameters.own")}, True),
+    ("iodepth", {"needs": ("parameters.none",)}, False), ("iodepth", {"needs": ("run_to_run",)}, False),
+])  # fmt: skip
 def test_rule_applies_within_its_limits(load: str, limits: dict[str, Any], applies: bool) -> None:
-    point = base(parameters={"own": 1})
-    result = with_field_axes(ExperimentResult("storage.x", "storage", "?", load, "", (point,), fixed={"shared": 1}))
-    assert Applies(**limits).to(case_of(result)) == applies
+    made = ExperimentResult("storage.x", "storage", "?", load, "", (base(parameters={"own": 1}),), fixed={"shared": 1})
+    assert Applies(**limits).to(case_of(with_field_axes(made))) == applies
 
 
-def test_rule_needs_its_own_points_figures() -> None:
-    case = case_of_base()
-    result = replace(case.result, points=(base(samples=None), base()))
-    applies = [Applies(needs=("samples",)).to(Case(case.run, result, at)) for at in (0, 1, -1)]
-    assert applies == [False, True, True], "an experiment has what one of its points has"
-
-
-def test_rule_on_machine_needs_no_experiment() -> None:
-    run = replace(case_of_base().run, experiments=())
+def test_rule_needs_figures_of_its_own_point() -> None:
+    """An experiment has what one of its points has; a rule on the machine needs no experiment."""
+    case = case_of(replace(case_of_base().result, points=(base(samples=None), base())))
+    assert [Applies(needs=("samples",)).to(replace(case, at=at)) for at in (0, 1, -1)] == [False, True, True]
+    run = replace(case.run, experiments=())
     assert Applies(machine=("cpu.threads",)).to_run(run) and not Applies(machine=("cpu.cores",)).to_run(run)
     assert not Applies(machine=("cpu.threads",), resources=("storage",)).to_run(run)
-
-
-@pytest.mark.parametrize(("points", "caution"), [(4, ""), (3, " Caution: 2 of 3 points are degraded or invalid.")])
-def test_curve_of_poor_points_has_caution(points: int, caution: str) -> None:
-    poor = (base(validity="degraded"), base(validity="invalid"))
-    result = replace(case_of_base().result, points=(*poor, *(base(),) * (points - 2)))
-    curve = Curve({}, "iodepth", tuple(range(points)), "bytes/s", "none")
-    assert hedged("A curve.", result, curve) == f"A curve.{caution}"
 
 
 def storage_run(seed: int = 1) -> Run:
