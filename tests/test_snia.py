@@ -102,20 +102,18 @@ def test_a_planted_drift_is_over_in_the_planted_round(gain: float, cells: float,
     assert "snia_not_steady" not in {finding.rule for finding in run.findings}
 
 
-def test_round_is_judged_by_latency_or_rate() -> None:
-    rounds = [base(parameters={"round": at}, notes=(Note("snia_tracked", ""),)) for at in range(5)]
-    drifting = [replace(one, rate=Value(1000.0 * (1 + at), "operations/s")) for at, one in enumerate(rounds)]
-    for name, points, named in (
-        ("storage.snia-iops", drifting, True),
-        ("storage.snia-iops", rounds, False),
-        ("storage.snia-latency", drifting, False),
-        ("storage.snia-latency", [replace(one, latency_ns=None) for one in drifting], False),
-    ):
-        result = replace(run_of(base()).experiments[0], name=name, load=ROUND, points=tuple(points))
-        assert is_rounds(result) and not is_rounds(replace(result, load="iodepth"))
-        assert not is_rounds(replace(result, name="storage.blocks"))
-        found = explain(replace(run_of(base()), experiments=(result,))).findings
-        assert ("snia_not_steady" in {one.rule for one in found}) == named
+@pytest.mark.parametrize(("name", "latency_ns", "growth", "named"), [
+    ("iops", base().latency_ns, 1.0, True), ("iops", base().latency_ns, 0.0, False),
+    ("latency", base().latency_ns, 1.0, False), ("latency", None, 1.0, False),
+])  # fmt: skip
+def test_rounds_are_judged_by_latency_or_rate(name: str, latency_ns: Any, growth: float, named: bool) -> None:
+    rates = [Value(1000.0 * (1 + growth * at), "operations/s") for at in range(5)]
+    rounds = [base(rate=rate, latency_ns=latency_ns, notes=(Note("snia_tracked", ""),)) for rate in rates]
+    result = replace(run_of(base()).experiments[0], name=f"storage.snia-{name}", load=ROUND, points=tuple(rounds))
+    others = (replace(result, load="iodepth"), replace(result, name="storage.blocks"))
+    assert is_rounds(result) and not any(map(is_rounds, others))
+    found = explain(replace(run_of(base()), experiments=(result,))).findings
+    assert ("snia_not_steady" in {one.rule for one in found}) == named
 
 
 def test_what_is_never_steady_says_so(tmp_path: Path) -> None:

@@ -96,27 +96,17 @@ def test_steady_by_snias_window() -> None:
     assert st.steady_snia([100, 103, 106, 109, 112]) is False  # moves by 11.3%
 
 
-@pytest.mark.parametrize(
-    ("rounds", "steady"),
-    [
-        # A level line, 19.8% and 20.2% of the mean from the least to the greatest.
-        ((109.9, 90.1, 100, 90.1, 109.9), True),
-        ((110.1, 89.9, 100, 89.9, 110.1), False),
-        # A straight line that moves by 9.9% and 10.1% of the mean.
-        ((95.05, 97.525, 100, 102.475, 104.95), True),
-        ((104.95, 102.475, 100, 97.525, 95.05), True),
-        ((94.95, 97.475, 100, 102.525, 105.05), False),
-        ((105.05, 102.525, 100, 97.475, 94.95), False),
-        ((0.5,) * 5, True),
-        ((0.0,) * 5, None),
-        ((1.0,) * 4, None),
-        ((9.0, 1.0, 1.0, 1.0, 1.0, 1.0), True),
-    ],
-)
+@pytest.mark.parametrize(("rounds", "steady"), [
+    # A level line, 19.8% and 20.2% of the mean from the least to the greatest.
+    ((109.9, 90.1, 100, 90.1, 109.9), True), ((110.1, 89.9, 100, 89.9, 110.1), False),
+    # A straight line that moves by 9.9% and 10.1% of the mean.
+    ((95.05, 97.525, 100, 102.475, 104.95), True), ((94.95, 97.475, 100, 102.525, 105.05), False),
+    ((104.95, 102.475, 100, 97.525, 95.05), True), ((105.05, 102.525, 100, 97.475, 94.95), False),
+    ((0.5,) * 5, True), ((0.0,) * 5, None), ((1.0,) * 4, None), ((9.0, 1.0, 1.0, 1.0, 1.0, 1.0), True),
+])  # fmt: skip
 def test_both_limits_of_snias_window(rounds: tuple[float, ...], steady: bool | None) -> None:
-    assert st.steady_snia(rounds) is steady
     window = st.snia_window(rounds[-5:])
-    assert (window and window.steady) == steady
+    assert st.steady_snia(rounds) is steady and (window and window.steady) == steady
 
 
 def rounds_until_steady(noise: float, seed: int) -> int:
@@ -205,58 +195,50 @@ def packed(*numbers: int) -> str:
 @pytest.mark.parametrize(("times", "written"), [(127, (127,)), (128, (0x80, 1)), (300, (0xAC, 2))])
 def test_packed_number_has_seven_bits_a_byte(times: int, written: tuple[int, ...]) -> None:
     """Version, sub_bits, count, sum, least, most; then the gap to the bucket and its count."""
-    histogram = Histogram()
-    histogram.record(1, times)
+    histogram = Histogram.from_values([1] * times)
     text = packed(1, 10, *written, *written, 1, 1, 1, *written)
     assert zlib.decompress(base64.b64decode(histogram.pack())) == zlib.decompress(base64.b64decode(text))
     assert Histogram.unpack(text) == histogram
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        (packed(1, 7, 1, 5, 5, 5, 5, 1), "of a version"),
-        (packed(2, 10, 1, 5, 5, 5, 5, 1), "of a version"),
-        (packed(1, 10, 1, 5, 5), "of a version"),
-        (packed(), "of a version"),
-        (base64.b64encode(b"no stream").decode(), "incorrect header"),
-        ("é", "ASCII"),
-        (f"{packed(1, 10, 1, 5, 5, 5, 5, 1)[:8]}!{packed(1, 10, 1, 5, 5, 5, 5, 1)[8:]}", ""),
-        (f"{packed(1, 10, 1, 5, 5, 5, 5, 1)[:8]}\n{packed(1, 10, 1, 5, 5, 5, 5, 1)[8:]}", ""),
-    ],
-)
+FIVE = packed(1, 10, 1, 5, 5, 5, 5, 1)
+
+
+@pytest.mark.parametrize(("text", "why"), [
+    (packed(1, 7, 1, 5, 5, 5, 5, 1), "of a version"), (packed(2, 10, 1, 5, 5, 5, 5, 1), "of a version"),
+    (packed(1, 10, 1, 5, 5), "of a version"), (packed(), "of a version"), ("é", "ASCII"),
+    (base64.b64encode(b"no stream").decode(), "incorrect header"),
+    (f"{FIVE[:8]}!{FIVE[8:]}", ""), (f"{FIVE[:8]}\n{FIVE[8:]}", ""),
+])  # fmt: skip
 def test_foreign_packed_histogram_is_refused(text: str, why: str) -> None:
+    assert Histogram.unpack(FIVE) == Histogram.from_values([5])
     with pytest.raises(ValueError, match=f"^not a packed histogram.*{why}"):
         Histogram.unpack(text)
 
 
 def test_value_recorded_no_times_is_not_there() -> None:
     histogram = Histogram()
-    histogram.record(5, 0)
-    histogram.record(5, -1)
+    for times in (0, -1):
+        histogram.record(5, times)
     assert histogram.to_reading() == {"sub_bits": 10, "count": 0, "sum": 0, "min": 0, "max": 0, "buckets": []}
     assert histogram.mean == 0.0 and Histogram.from_values([100]).times(0).quantiles((0.5, 0.99)) == [0, 0]
     histogram.record(5)
-    assert (histogram.count, histogram.min, histogram.buckets) == (1, 5, {5: 1})
-    assert histogram != Histogram.from_values([6]) and histogram != "a histogram"
+    assert histogram == Histogram.from_values([5]) != Histogram.from_values([6]) and histogram != "a histogram"
 
 
 def test_percentiles_are_those_of_ordered_values() -> None:
     """Ten of each value from 1 to 1000, each with a bucket of its own."""
     histogram = Histogram.from_values(at // 10 + 1 for at in range(10_000))
-    whole = histogram.summary(packed=False)
-    assert (whole.p50, whole.p90, whole.p99, whole.p999) == (500, 900, 990, 999)
-    assert summary_of([histogram.to_reading()]) == whole
-    fewer = summary_of([Histogram.from_values(range(1, 10_000)).to_reading()])
-    assert fewer is not None and (fewer.count, fewer.p999) == (9999, None)
+    whole, fewer = (summary_of([one.to_reading()]) for one in (histogram, Histogram.from_values(range(1, 10_000))))
+    assert whole == histogram.summary(packed=False) and fewer is not None and fewer.p999 is None
+    assert whole is not None and (whole.p50, whole.p90, whole.p99, whole.p999) == (500, 900, 990, 999)
 
 
-@pytest.mark.parametrize("weight", [1, 3])
 @pytest.mark.parametrize("hosts", [0, 1, 2])
-def test_values_of_every_host_count_by_weight(weight: int, hosts: int) -> None:
+def test_values_of_every_host_count_by_weight(hosts: int) -> None:
     reading = Histogram.from_values([100, 300]).to_reading()
-    found = sum_of([(reading, weight)] * hosts)
-    assert found == Histogram.from_values([100, 300] * weight * hosts)
+    for weight in (1, 3):
+        assert sum_of([(reading, weight)] * hosts) == Histogram.from_values([100, 300] * weight * hosts)
     with pytest.raises(ValueError, match="sub_bits 7; this version reads 10"):
         sum_of([(reading, 1)] * hosts + [({**reading, "sub_bits": 7}, 1)])
 
@@ -311,28 +293,20 @@ def test_outliers_need_five_values_and_a_distance_that_matters() -> None:
     assert named == 0
 
 
-@pytest.mark.parametrize(
-    ("values", "far"),
-    [
-        # The median distance from 100 is 2: 14.8 times as far is 129.6.
-        ((98.0, 98.0, 100.0, 102.0, 129.0), ()),
-        ((98.0, 98.0, 100.0, 102.0, 130.2), (4,)),
-        # A median distance of 0 counts as 1% of the median.
-        ((100.0, 100.0, 100.0, 100.0, 114.5), ()),
-        ((100.0, 100.0, 100.0, 100.0, 115.1), (4,)),
-        ((100.0, 100.0, 100.0, 100.0, 86.0), ()),
-        ((100.0, 100.0, 100.0, 100.0, 84.9), (4,)),
-    ],
-)
+@pytest.mark.parametrize(("values", "far"), [
+    # The median distance from 100 is 2, and 14.8 times as far is 29.6.
+    ((98.0, 98.0, 100.0, 102.0, 129.0), ()), ((98.0, 98.0, 100.0, 102.0, 130.2), (4,)),
+    # A median distance of 0 counts as 1% of the median.
+    ((100.0, 100.0, 100.0, 100.0, 114.5), ()), ((100.0, 100.0, 100.0, 100.0, 115.1), (4,)),
+    ((100.0, 100.0, 100.0, 100.0, 85.5), ()), ((100.0, 100.0, 100.0, 100.0, 84.9), (4,)),
+])  # fmt: skip
 def test_outlier_is_14_8_median_deviations_off(values: tuple[float, ...], far: tuple[int, ...]) -> None:
     assert st.outliers(values) == far
 
 
-@pytest.mark.parametrize(
-    ("values", "skewed"), [([1.0, 3.0], False), ([1.0, 3.0, 9.0], True), ([-1.0, 1.0, 2.0], False)]
-)
-def test_two_repeats_or_negative_ones_have_a_mean(values: list[float], skewed: bool) -> None:
-    assert bool(st.interval_of_repeats(values, "x")[1]) == skewed
+def test_two_repeats_or_negative_ones_keep_their_mean() -> None:
+    skewed = [bool(st.interval_of_repeats(values, "x")[1]) for values in ([1, 3], [1, 3, 9], [-1, 1, 2])]
+    assert skewed == [False, True, False]
 
 
 def test_one_stalled_repeat_does_not_speak_for_the_others() -> None:
