@@ -7,18 +7,16 @@ from typing import Any
 
 import pytest
 from hwdyno.findings.rule import Case, contrast, quantity
+from hwdyno.findings.summary import hedged
 from hwdyno.machine import Machine
-from hwdyno.words import Concurrency, HostShare, Latency, Stream, Value
-from made_point import THREADS, base, case_of_base
+from hwdyno.words import Concurrency, Curve, HostShare, Latency, Stream, Value
+from made_point import base, case_of_base
 
 
 @pytest.mark.parametrize(("first", "second", "words"), [
-    ("0.94 µs", "0.25 µs", "0.94 → 0.25 µs"),
-    ("1.04 µs", "9.96 µs", "1.0 → 10.0 µs"),
-    ("10.4 µs", "99.6 µs", "10 → 100 µs"),
-    ("10.4 µs", "10.6 µs", "10.4 → 10.6 µs"),
-    ("940 ns", "1.3 µs", "940 ns → 1.3 µs"),
-    ("1,240 µs", "10.0 µs", "1,240 → 10 µs"),
+    ("0.94 µs", "0.25 µs", "0.94 → 0.25 µs"), ("1.04 µs", "9.96 µs", "1.0 → 10.0 µs"),
+    ("10.4 µs", "99.6 µs", "10 → 100 µs"), ("10.4 µs", "10.6 µs", "10.4 → 10.6 µs"),
+    ("940 ns", "1.3 µs", "940 ns → 1.3 µs"), ("1,240 µs", "10.0 µs", "1,240 → 10 µs"),
 ])  # fmt: skip
 def test_two_quantities_differ_in_their_digits(first: str, second: str, words: str) -> None:
     assert contrast(first, second) == words
@@ -29,9 +27,7 @@ def test_two_quantities_differ_in_their_digits(first: str, second: str, words: s
     (Value(43.3e9, "bytes/s", 20e9, 66.6e9), "43.3 GB/s (20 to 67 GB/s)"),
     (Value(43.3e9, "bytes/s", 12e9, 95e9), "43.3 GB/s (12 to 95 GB/s)"),
     (Value(43.3e9, "bytes/s", 0.0, 135e9), "43.3 GB/s (few repeats)"),
-    (Value(0.5, "ns", 0.45, 0.55), "0.500 ns ±10%"),
-    (Value(0.0, "ns", 0.0, 0.0), "0 ns"),
-    (Value(5.0, "ns"), "5.00 ns"),
+    (Value(0.5, "ns", 0.45, 0.55), "0.500 ns ±10%"), (Value(0.0, "ns", 0.0, 0.0), "0 ns"), (Value(5.0, "s"), "5.00 s"),
 ])  # fmt: skip
 def test_wide_interval_is_printed_by_its_ends(value: Value, words: str) -> None:
     assert quantity(value) == words
@@ -47,35 +43,36 @@ def test_rate_of_latency_test_is_printed_as_time() -> None:
     assert [timed.quantity(rate, "operations/s") for rate in (2e6, 0.0)] == ["500 ns", "0 ns"]
 
 
-@pytest.mark.parametrize(("changes", "in_flight"), [
-    ({"concurrency": Concurrency(8, 7.5)}, 7.5),
-    ({"concurrency": None}, 8.0),  # By Little's law: 10,000 a second at 0.8 ms.
-    ({"concurrency": None, "latency_ns": Latency(1e6, 1e6, 1e6, 1e6, None, 1e6, 1e6, 9)}, 10.0),
-    ({"concurrency": Concurrency(8, None), "streams": (base().streams[0], Stream("write", 0, 0))}, 8.0),
-    ({"concurrency": None, "streams": (base().streams[0], Stream("write", 100, 409600))}, None),
-    ({"concurrency": None, "streams": (Stream("write", 100, 409600),)}, 8.0),
+UNTIMED = Stream("write", 100, 409600)
+TAKES_1_MS = Latency(1e6, 1e6, 1e6, 1e6, None, 1e6, 1e6, 9)
+
+
+@pytest.mark.parametrize(("concurrency", "changes", "in_flight"), [
+    (Concurrency(8, 7.5), {}, 7.5),
+    # By Little's law: 10,000 a second at 0.8 ms, where all streams are timed or none.
+    (None, {}, 8.0), (None, {"latency_ns": TAKES_1_MS}, 10.0), (None, {"streams": (UNTIMED,)}, 8.0),
+    (None, {"streams": (base().streams[0], UNTIMED)}, None),
+    (Concurrency(8, None), {"streams": (base().streams[0], replace(UNTIMED, operations=0))}, 8.0),
 ])  # fmt: skip
-def test_in_flight_is_measured_or_by_littles_law(changes: dict[str, Any], in_flight: float | None) -> None:
-    assert case_of_base(**changes).effective == (in_flight and pytest.approx(in_flight))
+def test_in_flight_is_measured_or_by_littles_law(
+    concurrency: Concurrency | None, changes: dict[str, Any], in_flight: float | None
+) -> None:
+    assert case_of_base(concurrency=concurrency, **changes).effective == (in_flight and pytest.approx(in_flight))
 
 
-@pytest.mark.parametrize(("user_s", "system_s", "elapsed_s", "known", "share"), [
+@pytest.mark.parametrize(("cpu_s", "elapsed_s", "known", "share"), [
     # Half of 8 processors is busy for 3 s: 0.3 s are 1.25%.
-    (0.3, 0.3, 3.0, "cpu_busy cpu_user", 0.475),
-    (0.3, 0.0, 3.0, "cpu_busy cpu_user", 0.4875),
-    (0.0, 0.3, 3.0, "cpu_busy cpu_user", 0.4875),
-    (0.3, 0.3, 0.5, "cpu_busy cpu_user", 0.35),
-    (0.0, 0.0, 3.0, "cpu_busy cpu_user", None),
-    (0.3, 0.3, 0.0, "cpu_busy cpu_user", None),
-    (0.3, 0.3, 3.0, "cpu_busy", None),
-    (0.3, 0.3, 3.0, "cpu_user", None),
+    ((0.3, 0.3), 3.0, ("cpu_busy", "cpu_user"), 0.475), ((0.3, 0.0), 3.0, ("cpu_busy", "cpu_user"), 0.4875),
+    ((0.0, 0.3), 3.0, ("cpu_busy", "cpu_user"), 0.4875), ((0.3, 0.3), 0.5, ("cpu_busy", "cpu_user"), 0.35),
+    ((0.0, 0.0), 3.0, ("cpu_busy", "cpu_user"), None), ((0.3, 0.3), 0.0, ("cpu_busy", "cpu_user"), None),
+    ((0.3, 0.3), 3.0, ("cpu_busy",), None), ((0.3, 0.3), 3.0, ("cpu_user",), None),
 ])  # fmt: skip
 def test_others_share_is_neither_own_nor_idle(
-    user_s: float, system_s: float, elapsed_s: float, known: str, share: float | None
+    cpu_s: tuple[float, float], elapsed_s: float, known: tuple[str, ...], share: float | None
 ) -> None:
-    conditions = dict.fromkeys(known.split(), 0.5)
-    case = case_of_base(cpu_user_s=user_s, cpu_system_s=system_s, elapsed_s=elapsed_s, conditions=conditions)
-    assert case.threads == THREADS and case.others_share == (share and pytest.approx(share))
+    point = {"elapsed_s": elapsed_s, "conditions": dict.fromkeys(known, 0.5)}
+    case = case_of_base(cpu_user_s=cpu_s[0], cpu_system_s=cpu_s[1], **point)
+    assert case.others_share == (share and pytest.approx(share))
 
 
 @pytest.mark.parametrize(
@@ -87,21 +84,23 @@ def test_hosts_of_point_are_part_of_site(hosts: str, at: int, part: float, jobs:
     shares = tuple(HostShare(host, Value(1.0, "bytes/s"), 1, 1, 1.0, 0.0, 1) for host in hosts)
     case = case_of_base(hosts=shares, parameters={**base().parameters, "numjobs": 4})
     site = replace(case.run, machines=tuple(replace(Machine(), hostname=name) for name in "abcd"))
-    case = Case(site, case.result, at)
-    assert (case.part_of_site, case.jobs) == (part, jobs)
+    found = Case(site, case.result, at)
+    assert (found.part_of_site, found.jobs) == (part, jobs)
 
 
-@pytest.mark.parametrize(
-    ("details", "tolerance"),
-    [
-        ({}, 0.03),  # Of 50.0 two digits count, so that it is off by 1 in 50.
-        ({"printed": {"x": 50.0}}, 0.03),
-        ({"printed": {"x": 50.0}, "rounding": {"x": 0.2}}, 0.21),
-        ({"printed": {"x": 51.0}, "rounding": {"x": 0.2}}, 0.03),
-        ({"rounding": {"x": 0.2}}, 0.03),
-    ],
-)
-def test_figure_of_table_is_as_exact_as_its_digits(details: dict[str, Any], tolerance: float) -> None:
-    case = case_of_base(details=details)
+@pytest.mark.parametrize(("printed", "rounding", "tolerance"), [
+    # Of 50.0 two digits count, so that it is off by 1 in 50, unless the table says how it was rounded.
+    (None, None, 0.03), ({"x": 50.0}, None, 0.03), (None, {"x": 0.2}, 0.03),
+    ({"x": 50.0}, {"x": 0.2}, 0.21), ({"x": 51.0}, {"x": 0.2}, 0.03),
+])  # fmt: skip
+def test_figure_of_table_is_as_exact_as_its_digits(printed: Any, rounding: Any, tolerance: float) -> None:
+    case = case_of_base(details={"printed": printed, "rounding": rounding})
     assert replace(case, run=replace(case.run, imported_from="x")).tolerance(0.01, 50.0) == pytest.approx(tolerance)
     assert case.tolerance(0.001, 50.0) == 0.01
+
+
+@pytest.mark.parametrize(("points", "caution"), [(4, ""), (3, " Caution: 2 of 3 points are degraded or invalid.")])
+def test_curve_of_poor_points_has_caution(points: int, caution: str) -> None:
+    poor = (base(validity="degraded"), base(validity="invalid"))
+    result = replace(case_of_base().result, points=(*poor, *(base(),) * (points - 2)))
+    assert hedged("It.", result, Curve({}, "iodepth", (*range(points),), "bytes/s", "none")) == f"It.{caution}"

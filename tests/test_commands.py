@@ -36,43 +36,32 @@ def test_options_are_chosen_and_quoted() -> None:
     assert Typed(("a b",), ()).line == "'a b'"
 
 
-BLOCKS = result_of("storage", "storage_blocks")
-CHECKPOINT = result_of("training")
-CHECKPOINT = replace(CHECKPOINT, declaration=replace(CHECKPOINT.declaration, command="training checkpoint"))
-LOADER = {"workload": "bert", "accelerator": "h100"}
-AGAIN = "--accelerators 2 --workload bert --accelerator h100"
+BLOCKS, TRAINING = result_of("storage", "storage_blocks"), result_of("training", "training_loader")
+BERT = result_of("training", "training_loader", fixed={"workload": "bert", "accelerator": "h100"})
+CHECKPOINT = replace(TRAINING, declaration=replace(result_of("training").declaration, command="training checkpoint"))
+AGAIN = "hwdyno training --accelerators 2 --workload bert --accelerator h100"
 
 
-@pytest.mark.parametrize(("command", "result", "parameters", "again"), [
+@pytest.mark.parametrize(("command", "result", "again"), [
     # A job file and SNIA's tests are repeated as a whole.
-    ("hwdyno storage job x.fio --out o", BLOCKS, {"bs": 4096}, "hwdyno storage job x.fio"),
-    ("hwdyno storage snia iops --out o", BLOCKS, {"bs": 4096}, "hwdyno storage snia iops"),
-    ("hwdyno storage x job", BLOCKS, {"bs": 4096}, "hwdyno storage --bs 4k"),
-    ("hwdyno run snia", BLOCKS, {"bs": 4096}, "hwdyno storage --bs 4k"),
+    ("hwdyno storage job x.fio --out o", BLOCKS, "hwdyno storage job x.fio"),
+    ("hwdyno storage snia iops --out o", BLOCKS, "hwdyno storage snia iops"),
+    ("hwdyno storage x job", BLOCKS, "hwdyno storage --iodepth 2"), ("hwdyno run snia", BLOCKS, "hwdyno storage --iodepth 2"),
     # A training keeps the options of its own command.
-    ("hwdyno training ++a=1 --keep --out o", result_of("training", "training_loader"), {"accelerators": 2},
-     "hwdyno training ++a=1 --keep --accelerators 2"),
-    ("hwdyno training --workload my.yaml --accelerator v", result_of("training", "training_loader", fixed=LOADER),
-     {"accelerators": 2}, "hwdyno training --workload my.yaml --accelerator v --accelerators 2"),
-    ("hwdyno training --workload unet3d", result_of("training", "training_loader", fixed=LOADER),
-     {"accelerators": 2}, f"hwdyno training {AGAIN}"),
-    ("hwdyno run --keep", result_of("training", "training_loader", fixed=LOADER), {"accelerators": 2},
-     f"hwdyno training {AGAIN}"),
-    ("hwdyno training checkpoint --keep", CHECKPOINT, {"iodepth": 2},
-     "hwdyno training checkpoint --keep --iodepth 2"),
-    ("hwdyno run --keep", CHECKPOINT, {"iodepth": 2},
-     "hwdyno training checkpoint --iodepth 2"),
+    ("hwdyno training ++a=1 --keep --out o", TRAINING, "hwdyno training ++a=1 --keep --accelerators 2"),
+    ("hwdyno training --workload my.yaml", BERT, "hwdyno training --workload my.yaml --accelerators 2"),
+    ("hwdyno training --workload unet3d", BERT, AGAIN), ("hwdyno run --keep", BERT, AGAIN),
+    ("hwdyno training checkpoint --keep", CHECKPOINT, "hwdyno training checkpoint --keep --accelerators 2"),
+    ("hwdyno run --keep", CHECKPOINT, "hwdyno training checkpoint --accelerators 2"),
     # A scenario names its storage.
-    ("hwdyno training --path fast=/data", result_of("training", name="x@fast", fixed={"path": "/data"}), {},
-     "hwdyno training --path fast=/data"),
-    ("hwdyno storage --path fast=/data", result_of("storage", name="x@fast", fixed={"path": "/data"}), {},
-     "hwdyno storage --path /data"),
+    ("hwdyno training --path fast=/data", result_of("training", name="x@fast", fixed={"path": "/data"}),
+     "hwdyno training --accelerators 2 --path fast=/data"),
+    ("hwdyno storage --path fast=/data", result_of("storage", name="x@fast", fixed={"path": "/data"}),
+     "hwdyno storage --iodepth 2 --path /data"),
 ])  # fmt: skip
-def test_point_is_repeated_as_it_was_started(
-    command: str, result: ExperimentResult, parameters: Parameters, again: str
-) -> None:
+def test_point_is_repeated_as_it_was_started(command: str, result: ExperimentResult, again: str) -> None:
     run = replace(run_of(base()), command=command, experiments=(result,))
-    assert command_of(run, result, parameters, {}) == again
+    assert command_of(run, result, result.points[0].parameters, {}) == again
     if result.name.endswith("@fast"):
         named = replace(case_of(result), run=run).named(f"{result.resource} grid")
         assert typed_command(named).values("path") == ["/data"]
@@ -87,10 +76,8 @@ def test_generated_data_has_samples_of_all_files(files: int | None, each: int | 
 
 
 @pytest.mark.parametrize(("hosts", "command", "clients", "line"), [
-    (1, "hwdyno storage", 4, "hwdyno storage"),
-    (2, "hwdyno storage", None, "mpirun -n 2 hwdyno storage"),
-    (2, "hwdyno storage", 4, "mpirun -n 4 hwdyno storage"),
-    (2, "fio x", None, "fio x"),
+    (1, "hwdyno storage", 4, "hwdyno storage"), (2, "fio x", None, "fio x"),
+    (2, "hwdyno storage", None, "mpirun -n 2 hwdyno storage"), (2, "hwdyno run", 4, "mpirun -n 4 hwdyno run"),
 ])  # fmt: skip
 def test_launcher_starts_several_hosts(hosts: int, command: str, clients: int | None, line: str) -> None:
     run = replace(run_of(base()), machines=(Machine(),) * hosts, job={"launcher": "mpi"})
@@ -98,10 +85,8 @@ def test_launcher_starts_several_hosts(hosts: int, command: str, clients: int | 
 
 
 @pytest.mark.parametrize(("resource", "path", "place"), [
-    ("storage", "/data/hwdyno.data", "/data/hwdyno.data"),
-    ("training", "/data/hwdyno-set", "/data"),
-    ("storage", "/data/hwdyno-run-1/file", "/data"),
-    ("training", "/data/other", "/data/other"),
+    ("storage", "/data/hwdyno.data", "/data/hwdyno.data"), ("training", "/data/hwdyno-set", "/data"),
+    ("storage", "/data/hwdyno-run-1/file", "/data"), ("training", "/data/other", "/data/other"),
 ])  # fmt: skip
 def test_path_is_the_folder_around_made_files(resource: str, path: str, place: str) -> None:
     assert place_of(replace(run_of(base()), command="hwdyno run"), result_of(resource, fixed={"path": path})) == place
@@ -110,8 +95,7 @@ def test_path_is_the_folder_around_made_files(resource: str, path: str, place: s
 @pytest.mark.parametrize(("resource", "foreign", "taken"), [
     # A count is whole, and a time and a rate need not be.
     ("storage", {"iodepth": 1.5, "rwmixread": 70.5, "numjobs": 0.95, "runtime": 1.5}, {"runtime": 1.5}),
-    ("storage", {"iodepth": 2.0, "direct": 1.2}, {"iodepth": 2.0}),
-    ("memory", {"threads": 1.5}, {}),
+    ("storage", {"iodepth": 2.0, "direct": 1.2}, {"iodepth": 2.0}), ("memory", {"threads": 1.5}, {}),
     ("network", {"streams": 1.5, "rate": 1000.5}, {"rate": 1000.5}),
     # A round trip has no streams.
     ("network", {"message": 64, "protocol": "tcp", "streams": 4, "block": 65536, "rate": 1e6},

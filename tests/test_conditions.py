@@ -12,7 +12,6 @@ from hwdyno.findings import explain
 from hwdyno.findings.conditions import outlying_repeats, repeats_needed
 from hwdyno.statistics import t_quantile
 from hwdyno.words import Concurrency, Finding, HostShare, Measurement, Run, Value
-from made_experiment import made_experiment
 from made_point import BLOCK, DEPTH, QUIET, RATE, THREADS, base, case_of_base, found_in, run_of
 
 SPEED = RATE * BLOCK
@@ -26,10 +25,6 @@ def condition(name: str) -> Change:
 
 def with_interval(half: float, **changes: Any) -> Measurement:
     return base(throughput=Value(SPEED, "bytes/s", (1 - half) * SPEED, (1 + half) * SPEED), **changes)
-
-
-def target(profile: str) -> Change:
-    return lambda half: run_of(with_interval(half), profile=profile)
 
 
 def beside_others(share: float, **changes: Any) -> Measurement:
@@ -81,32 +76,32 @@ def without_readings(missing: float) -> Run:
     return on_hosts(share_of_host("a"), share_of_host("b", repeats=3 - round(missing), failure=failure))
 
 
-# Rule, what changes, a number just below and one just above, severity and the point's validity above.
-THRESHOLDS: list[tuple[str, Change, float, float, str, str]] = [
-    ("steal", condition("steal"), 0.0195, 0.0205, "warning", "degraded"),
-    ("cpu_limited", condition("cgroup_throttled"), 0.0195, 0.0205, "warning", "degraded"),
-    ("swapping", condition("swap_in_bytes"), 2.95e6, 3.05e6, "warning", "degraded"),
-    ("swapping", condition("swap_out_bytes"), 2.95e6, 3.05e6, "warning", "degraded"),
-    ("another_run", condition("other_runs"), 0.0, 1.0, "warning", "degraded"),
-    ("others_at_work", lambda share: run_of(beside_others(share)), 0.245, 0.255, "warning", "degraded"),
-    ("others_at_work", noisy_beside_others, 0.098, 0.102, "warning", "degraded"),
-    ("others_at_work", in_user_mode, 0.095, 0.105, "warning", "degraded"),
-    ("others_at_work", computing, THREADS - 1, THREADS, "warning", "degraded"),
-    ("load_before", lambda share: run_of(base(), conditions={"others_cpu_share": share}), 0.099, 0.101, "warning", ""),
-    ("io_limit", at_io_limit, 0.84, 0.86, "warning", "degraded"),
-    ("io_limit", at_io_limit, 1.51, 1.49, "warning", "degraded"),
-    ("io_limit", lambda share: at_io_limit(share, 0.5), 0.84, 0.86, "warning", "degraded"),
-    ("interval_not_reached", target("quick"), 0.099, 0.101, "info", "valid"),
-    ("interval_not_reached", target("standard"), 0.0495, 0.0505, "info", "valid"),
-    ("interval_not_reached", target("full"), 0.0198, 0.0202, "info", "valid"),
-    ("interval_not_reached", target("quick"), 0.198, 0.202, "warning", "degraded"),
-    ("clock_dropped", at_clock, 0.971, 0.969, "info", "valid"),
-    ("clock_dropped", lambda busy: at_clock(0.9, 3 * busy), 0.49, 0.51, "info", "valid"),
-    ("too_short", lambda count: run_of(base(operations=round(count))), 100, 99, "warning", "degraded"),
-    ("host_missing", without_readings, 0, 1, "warning", "degraded"),
-    ("hosts_apart", started_apart, 0.009, 0.011, "warning", "degraded"),
+# Rule, what changes, a number just below and one just above, and its severity above.
+THRESHOLDS: list[tuple[str, Change, float, float, str]] = [
+    ("steal", condition("steal"), 0.0195, 0.0205, "warning"),
+    ("cpu_limited", condition("cgroup_throttled"), 0.0195, 0.0205, "warning"),
+    ("swapping", condition("swap_in_bytes"), 2.95e6, 3.05e6, "warning"),
+    ("swapping", condition("swap_out_bytes"), 2.95e6, 3.05e6, "warning"),
+    ("another_run", condition("other_runs"), 0.0, 1.0, "warning"),
+    ("others_at_work", lambda share: run_of(beside_others(share)), 0.245, 0.255, "warning"),
+    ("others_at_work", noisy_beside_others, 0.098, 0.102, "warning"),
+    ("others_at_work", in_user_mode, 0.095, 0.105, "warning"),
+    ("others_at_work", computing, THREADS - 1, THREADS, "warning"),
+    ("load_before", lambda share: run_of(base(), conditions={"others_cpu_share": share}), 0.099, 0.101, "warning"),
+    ("io_limit", at_io_limit, 0.84, 0.86, "warning"),
+    ("io_limit", at_io_limit, 1.51, 1.49, "warning"),
+    ("io_limit", lambda share: at_io_limit(share, 0.5), 0.84, 0.86, "warning"),
+    ("interval_not_reached", lambda half: run_of(with_interval(half)), 0.099, 0.101, "info"),
+    ("interval_not_reached", lambda half: run_of(with_interval(half), profile="standard"), 0.0495, 0.0505, "info"),
+    ("interval_not_reached", lambda half: run_of(with_interval(half), profile="full"), 0.0198, 0.0202, "info"),
+    ("interval_not_reached", lambda half: run_of(with_interval(half)), 0.198, 0.202, "warning"),
+    ("clock_dropped", at_clock, 0.971, 0.969, "info"),
+    ("clock_dropped", lambda busy: at_clock(0.9, 3 * busy), 0.49, 0.51, "info"),
+    ("too_short", lambda count: run_of(base(operations=round(count))), 100, 99, "warning"),
+    ("host_missing", without_readings, 0, 1, "warning"),
+    ("hosts_apart", started_apart, 0.009, 0.011, "warning"),
     ("straggler", lambda slower: on_hosts(share_of_host("a"), share_of_host("b"),
-                                          share_of_host("c", (1 - slower) * 1e8)), 0.199, 0.201, "warning", "valid"),
+                                          share_of_host("c", (1 - slower) * 1e8)), 0.199, 0.201, "warning"),
 ]  # fmt: skip
 
 
@@ -114,14 +109,15 @@ def severities(run: Run) -> dict[str, str]:
     return {finding.rule: finding.severity for finding in run.findings}
 
 
-@pytest.mark.parametrize(("rule", "change", "below", "above", "severity", "validity"), THRESHOLDS)
-def test_condition_is_named_above_its_limit(
-    rule: str, change: Change, below: float, above: float, severity: str, validity: str
+@pytest.mark.parametrize(("rule", "change", "below", "above", "severity"), THRESHOLDS)
+def test_condition_is_named_beyond_its_limit(
+    rule: str, change: Change, below: float, above: float, severity: str
 ) -> None:
     run = explain(change(above))
     (point,) = run.experiments[0].points
     assert severities(run).get(rule) == severity
-    assert point.validity == (validity or "valid") and (rule in point.why) == (validity == "degraded")
+    is_degraded = severity == "warning" and rule not in {"load_before", "straggler"}
+    assert point.validity == ("degraded" if is_degraded else "valid") and (rule in point.why) == is_degraded
     assert severities(explain(change(below))).get(rule) != severity
 
 
@@ -141,8 +137,8 @@ def test_steal_above_tenth_explains_wide_interval(share: float, explained: bool)
 
 
 def test_noisy_point_has_the_stricter_limit() -> None:
-    for run, limit in ((noisy_beside_others(0.2), 0.1), (noisy_beside_others(0.3), 0.25)):
-        assert the("others_at_work", run).evidence["limit"] == limit
+    limits = [the("others_at_work", noisy_beside_others(share)).evidence["limit"] for share in (0.2, 0.3)]
+    assert limits == [0.1, 0.25]
 
 
 @pytest.mark.parametrize(("before", "named"), [(0.099, False), (0.101, True), (None, False)])
@@ -181,19 +177,14 @@ def read_twice(half: float) -> Measurement:
 
 
 @pytest.mark.parametrize(("point", "needed"), [
-    (scattered(3, 0.139), 10),  # 0.10 x sqrt(10) / 2.262157 = 0.1398 after ten repeats.
-    (scattered(3, 0.141), None),
-    (scattered(3, 0.0952), 6),  # 0.10 x sqrt(6) / 2.570582 = 0.0953 after six.
-    (scattered(3, 0.0954), 7),
+    # 0.10 x sqrt(10) / 2.262157 = 0.1398 after ten repeats, and 0.10 x sqrt(6) / 2.570582 = 0.0953 after six.
+    (scattered(3, 0.139), 10), (scattered(3, 0.141), None), (scattered(3, 0.0952), 6), (scattered(3, 0.0954), 7),
     (scattered(4, 0.1), 7),
-    (scattered(3, 0.1, wider=1.19), 8),
-    (scattered(3, 0.1, wider=1.21), None),  # The samples leave more open than the scatter of the repeats.
+    # The samples leave more open than the scatter of the repeats.
+    (scattered(3, 0.1, wider=1.19), 8), (scattered(3, 0.1, wider=1.21), None),
     # Two have five degrees of freedom: half x sqrt(2) / 2.570582, which ten hold at 0.1398 and eight at 0.1196.
-    (read_twice(0.254), 10),
-    (read_twice(0.256), None),
-    (read_twice(0.21), 8),
-    (with_interval(0.02, repeats=1, repeat_values=(SPEED,)), None),
-    (with_interval(0.02, repeat_values=()), None),
+    (read_twice(0.254), 10), (read_twice(0.256), None), (read_twice(0.21), 8),
+    (with_interval(0.02, repeats=1, repeat_values=(SPEED,)), None), (with_interval(0.02, repeat_values=()), None),
 ])  # fmt: skip
 def test_so_many_repeats_reach_target(point: Measurement, needed: int | None) -> None:
     assert repeats_needed(point, 0.1) == needed
@@ -235,26 +226,20 @@ def test_repeat_far_off_is_named(values: tuple[float, ...], words: str, weight: 
 
 def test_latency_test_has_slow_repeats_as_times() -> None:
     """Half of the rate is twice the time."""
-    values = (10.0, 10.0, 10.0, 10.0, 5.0)
-    point = base(repeat_values=values, repeats=5, concurrency=Concurrency(1.0, 1.0), parameters={"working_set": 4096})
-    result = made_experiment("memory.x", "memory", "?", "working_set", "memory_latency", (point,), fixed={})
-    found = the("outlying_repeats", replace(run_of(point), experiments=(result,)))
-    assert found.says.startswith("One of 5 repeats was twice the others")
+    case = case_of_base(repeat_values=(10.0,) * 4 + (5.0,), repeats=5, concurrency=Concurrency(1.0, 1.0))
+    found = outlying_repeats(replace(case, result=replace(case.result, metric="latency")))
+    assert found is not None and found.says.startswith("One of 5 repeats was twice the others")
 
 
-@pytest.mark.parametrize(("slow_s", "slow_repeats", "others_s", "others_repeats", "waits"), [
-    (10.4, 1, 10.0, 1, False),
-    (10.6, 1, 10.0, 1, True),
-    # By what one reading takes.
-    (30.0, 10, 10.0, 10, True),
-    (10.0, 10, 3.0, 1, False),
+@pytest.mark.parametrize(("slow", "others", "waits"), [
+    # Time and readings of the slow host and of each other one: by what one reading takes.
+    ((10.4, 1), (10.0, 1), False), ((10.6, 1), (10.0, 1), True),
+    ((30.0, 10), (10.0, 10), True), ((10.0, 10), (3.0, 1), False),
 ])  # fmt: skip
-def test_site_waits_for_longer_readings(
-    slow_s: float, slow_repeats: int, others_s: float, others_repeats: int, waits: bool
-) -> None:
-    slow = share_of_host("a", 5e7, elapsed_s=slow_s, repeats=slow_repeats)
-    others = [share_of_host(name, elapsed_s=others_s, repeats=others_repeats) for name in "bc"]
-    run = on_hosts(slow, *others, concurrency=Concurrency(DEPTH, 0.95 * DEPTH))
+def test_site_waits_for_longer_readings(slow: tuple[float, int], others: tuple[float, int], waits: bool) -> None:
+    made = (("a", 5e7, *slow), ("b", 1e8, *others), ("c", 1e8, *others))
+    hosts = [share_of_host(name, value, elapsed_s=time_s, repeats=count) for name, value, time_s, count in made]
+    run = on_hosts(*hosts, concurrency=Concurrency(DEPTH, 0.95 * DEPTH))
     assert (" The site waits for it." in the("straggler", run).says) == waits
     # A wait also explains that fewer operations were in flight.
     assert ("depth_not_reached" not in found_in(run)) == waits

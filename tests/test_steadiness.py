@@ -92,7 +92,10 @@ def test_course_is_named_above_its_limit(rule: str, change: Change, below: float
 # --- one step
 
 
-def is_step(found: tuple[Any, float] | None, expected: tuple[Any, float] | None) -> bool:
+Step = tuple[Any, float] | None
+
+
+def is_step(found: Step, expected: Step) -> bool:
     if found is None or expected is None:
         return found is expected
     return bool(found[0] == expected[0]) and found[1] == pytest.approx(expected[1])
@@ -100,72 +103,59 @@ def is_step(found: tuple[Any, float] | None, expected: tuple[Any, float] | None)
 
 @pytest.mark.parametrize("scale", [1.0, 1e-12])
 @pytest.mark.parametrize(("values", "step"), [
-    ([100] * 10 + [50] * 10, (10, 0.5)),
-    ([100] * 4 + [50] * 4, (4, 0.5)),
-    ([100] * 4 + [50] * 3, None),  # Seven samples show no course.
+    ([100] * 10 + [50] * 10, (10, 0.5)), ([100] * 20, None), ([0] * 10 + [100] * 10, None),
+    # Seven samples show no course.
+    ([100] * 4 + [50] * 4, (4, 0.5)), ([100] * 4 + [50] * 3, None),
     # A tenth of forty samples is four: the fourth is at the lower level already.
-    ([100] * 3 + [50] * 37, (4, 1 - 50 / 87.5)),
+    ([100] * 3 + [50] * 37, (4, 1 - 50 / 87.5)), ([6, 10, 10, 6, 2, 2, 4, 2, 3, 2], (4, 1 - 2.5 / 8)),
     # At least three samples on each side: two may be hiccups.
-    ([100] * 17 + [0] * 3, (17, 1.0)),
-    ([100] * 18 + [0] * 2, None),
-    ([100] * 28 + [0] * 2, (27, 2 / 3)),
-    ([6, 10, 10, 6, 2, 2, 4, 2, 3, 2], (4, 1 - 2.5 / 8)),
-    ([0] * 10 + [100] * 10, None),
-    ([100] * 20, None),
+    ([100] * 17 + [0] * 3, (17, 1.0)), ([100] * 18 + [0] * 2, None), ([100] * 28 + [0] * 2, (27, 2 / 3)),
 ])  # fmt: skip
-def test_step_is_where_both_sides_scatter_least(
-    values: list[float], step: tuple[int, float] | None, scale: float
-) -> None:
+def test_step_has_least_scatter_on_both_sides(values: list[float], step: Step, scale: float) -> None:
     scaled = [scale * value for value in values]
     assert is_step(step_down(scaled), step) and is_step(lasting_step(of_courses([scaled] * 3)), step)
 
 
-@pytest.mark.parametrize(("scatter", "found"), [(702.0, True), (738.0, False)])
-def test_step_exceeds_five_standard_errors(scatter: float, found: bool) -> None:
+@pytest.mark.parametrize(("scatter", "step"), [(702.0, (3, 0.4)), (738.0, None)])
+def test_step_exceeds_five_standard_errors(scatter: float, step: Step) -> None:
     """From 100 to 60 after three of eight: 5 x sqrt(scatter / 6 x (1/3 + 1/5)) is 40 at a scatter of 720."""
     a, b = math.sqrt(scatter / 2 / 6), math.sqrt(scatter / 2 / 4)
-    step = step_down([100 + a, 100 - 2 * a, 100 + a, 60 + b, 60 - b, 60.0, 60 - b, 60 + b])
-    assert is_step(step, (3, 0.4) if found else None)
+    assert is_step(step_down([100 + a, 100 - 2 * a, 100 + a, 60 + b, 60 - b, 60.0, 60 - b, 60 + b]), step)
 
 
-@pytest.mark.parametrize(("last", "found"), [(80.0, True), (86.0, False)])
-def test_every_repeat_has_half_of_lasting_step(last: float, found: bool) -> None:
+def falling(*falls: tuple[int, float]) -> Measurement:
+    """Repeats of twenty samples that fall by a share at a place."""
+    return of_courses([[100.0] * at + [100.0 * (1 - drop)] * (20 - at) for at, drop in falls])
+
+
+def test_every_repeat_has_half_of_lasting_step() -> None:
     """A fall of 14% is less than half of the mean course's 31%, and more than a third."""
-    two = [100.0] * 10 + [60.0] * 10
-    assert (lasting_step(of_courses([two, two, [100.0] * 10 + [last] * 10])) is not None) == found
-    assert lasting_step(of_courses([two, two, [0.0] * 20])) is None
+    assert lasting_step(falling((10, 0.4), (10, 0.4), (10, 0.2))) is not None
+    assert lasting_step(falling((10, 0.4), (10, 0.4), (10, 0.14))) is None
+    assert lasting_step(of_courses([[100.0] * 10 + [60.0] * 10] * 2 + [[0.0] * 20])) is None
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-6, 1e6])
-@pytest.mark.parametrize(("noise", "found"), [(0.0217, True), (0.02175, False)])
-def test_steps_in_all_repeats_exceed_one_in_a_million(noise: float, found: bool, scale: float) -> None:
+@pytest.mark.parametrize(("noise", "step"), [(0.0217, ([8, 16, 24], 0.2)), (0.02175, None)])
+def test_steps_in_all_repeats_exceed_one_in_a_million(noise: float, step: Step, scale: float) -> None:
     """Repeats that fall by a fifth under a slow wave: by Student's t and Fisher's method, p is 0.96e-6 and 1.05e-6."""
     wave = (0, 2, 3, 1, -1, -3, -2, 0)
-    repeats = [
-        [scale * (1 - 0.2 * (at >= place) + noise * wave[(at + 3 * place // 8) % 8]) for at in range(32)]
-        for place in (8, 16, 24)
-    ]
-    assert is_step(step_in_each(of_courses(repeats)), ([8, 16, 24], 0.2) if found else None)
+    waves = [(at, [noise * wave[(k + 3 * at // 8) % 8] for k in range(32)]) for at in (8, 16, 24)]
+    courses = [[scale * (1 - 0.2 * (k >= at) + extra) for k, extra in enumerate(extras)] for at, extras in waves]
+    assert is_step(step_in_each(of_courses(courses)), step)
 
 
-@pytest.mark.parametrize(("courses", "step"), [
+@pytest.mark.parametrize(("point", "step"), [
     # Falls of 30%, 30% and 14% have a mean of 24.7%; with 11% one is below half of the mean.
-    ([(5, 0.3), (12, 0.3), (8, 0.14)], ([5, 12, 8], 0.74 / 3)),
-    ([(5, 0.3), (12, 0.3), (8, 0.11)], None),
+    (falling((5, 0.3), (12, 0.3), (8, 0.14)), ([5, 12, 8], 0.74 / 3)), (falling((5, 0.3), (12, 0.3), (8, 0.11)), None),
     # Of falls of 1 and 1/2 the mean is 3/4; two samples at the end are no side of a step.
-    ([(17, 1.0), (10, 0.5)], ([17, 10], 3 / 4)),
-    ([(18, 1.0), (10, 0.5)], ([17, 10], 7 / 12)),
-    ([(10, 0.0), (12, 0.0)], None),
-    ([(10, -0.2), (12, -0.2)], None),
-    ([(10, 0.5)], None),
+    (falling((17, 1.0), (10, 0.5)), ([17, 10], 3 / 4)), (falling((18, 1.0), (10, 0.5)), ([17, 10], 7 / 12)),
+    (falling((10, 0.0), (12, 0.0)), None), (falling((10, -0.2), (12, -0.2)), None), (falling((10, 0.5)), None),
+    # A rise from nothing is no fall.
+    (of_courses([[100.0] * 5 + [70.0] * 15, [100.0] * 12 + [70.0] * 8, [0.0] * 3 + [10.0] * 17]), None),
 ])  # fmt: skip
-def test_every_repeat_has_half_of_mean_fall(
-    courses: list[tuple[int, float]], step: tuple[list[int], float] | None
-) -> None:
-    values = [[100.0] * at + [100.0 * (1 - drop)] * (20 - at) for at, drop in courses]
-    assert is_step(step_in_each(of_courses(values)), step)
-    two = [[100.0] * 5 + [70.0] * 15, [100.0] * 12 + [70.0] * 8]
-    assert step_in_each(of_courses([*two, [0.0] * 3 + [10.0] * 17])) is None, "a rise from nothing is no fall"
+def test_every_repeat_has_half_of_mean_fall(point: Measurement, step: Step) -> None:
+    assert is_step(step_in_each(point), step)
 
 
 # --- drifts and swings
@@ -181,18 +171,13 @@ def bump(height: float, noise: float = 0.0) -> list[float]:
 
 
 @pytest.mark.parametrize(("values", "words"), [
-    # The error of a drift is sqrt(12 x 8 x noise^2 / 6 / 8), and 5 of it are 0.3 at 0.0424.
-    (line(-0.3, 0.042), "throughput fell by 30% from start to end"),
-    (line(0.3, 0.042), "throughput rose by 30% from start to end"),
-    (line(-0.3, 0.043), None),
-    (line(0.3, 0.043), None),
-    (line(0.3, count=7), None),  # Seven samples show no drift.
+    # The error of a drift is sqrt(12 x 8 x noise^2 / 6 / 8), and 5 of it are 0.3 at 0.0424; seven samples show none.
+    (line(-0.3, 0.042), "throughput fell by 30% from start to end"), (line(-0.3, 0.043), None),
+    (line(0.3, 0.042), "throughput rose by 30% from start to end"), (line(0.3, 0.043), None),
     # Of 40 in the middle fifth the 19 squared steps sum to 76 noise^2 + 2 x 40^2; 8 errors are 40 at 2.81.
-    (bump(40, 2.7), "the fifths of the run differ by 37% of the mean"),
-    (bump(40, 2.9), None),
+    (bump(40, 2.7), "the fifths of the run differ by 37% of the mean"), (bump(40, 2.9), None),
     # 20 and 22 above 100 are 19.2% and 21.1% of the mean.
-    (bump(20), None),
-    (bump(22), "the fifths of the run differ by 21% of the mean"),
+    (bump(22), "the fifths of the run differ by 21% of the mean"), (bump(20), None), (line(0.3, count=7), None),
 ])  # fmt: skip
 def test_unsteady_course_exceeds_its_noise(values: list[float], words: str | None) -> None:
     assert unsteady(values) == words
@@ -236,7 +221,7 @@ def test_stalls_of_processors_are_about_the_run() -> None:
     ([1.0, 0.9], None), ([1.0, 1.0, 0.9], None),  # A single low repeat may be chance.
     ([1.0, 0.9, 1.0], None), ([0.9, 1.0, 1.0], None), ([0.0, 0.0, 0.0], None),
 ])  # fmt: skip
-def test_fall_between_repeats_stays(values: list[float], fall: tuple[int, float] | None) -> None:
+def test_fall_between_repeats_stays(values: list[float], fall: Step) -> None:
     assert is_step(lasting_fall(values), fall)
 
 
