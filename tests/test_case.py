@@ -43,35 +43,30 @@ def test_rate_of_latency_test_is_printed_as_time() -> None:
     assert [timed.quantity(rate, "operations/s") for rate in (2e6, 0.0)] == ["500 ns", "0 ns"]
 
 
-UNTIMED = Stream("write", 100, 409600)
-TAKES_1_MS = Latency(1e6, 1e6, 1e6, 1e6, None, 1e6, 1e6, 9)
+TIMED, UNTIMED = base().streams[0], Stream("write", 100, 409600)
 
 
-@pytest.mark.parametrize(("concurrency", "changes", "in_flight"), [
-    (Concurrency(8, 7.5), {}, 7.5),
+@pytest.mark.parametrize(("changes", "in_flight"), [
+    ({"concurrency": Concurrency(8, 7.5)}, 7.5),
     # By Little's law: 10,000 a second at 0.8 ms, where all streams are timed or none.
-    (None, {}, 8.0), (None, {"latency_ns": TAKES_1_MS}, 10.0), (None, {"streams": (UNTIMED,)}, 8.0),
-    (None, {"streams": (base().streams[0], UNTIMED)}, None),
-    (Concurrency(8, None), {"streams": (base().streams[0], replace(UNTIMED, operations=0))}, 8.0),
+    ({"concurrency": None}, 8.0), ({"concurrency": None, "streams": (UNTIMED,)}, 8.0),
+    ({"concurrency": None, "latency_ns": Latency(1e6, 1e6, 1e6, 1e6, None, 1e6, 1e6, 9)}, 10.0),
+    ({"concurrency": None, "streams": (TIMED, UNTIMED)}, None),
+    ({"concurrency": Concurrency(8, None), "streams": (TIMED, replace(UNTIMED, operations=0))}, 8.0),
 ])  # fmt: skip
-def test_in_flight_is_measured_or_by_littles_law(
-    concurrency: Concurrency | None, changes: dict[str, Any], in_flight: float | None
-) -> None:
-    assert case_of_base(concurrency=concurrency, **changes).effective == (in_flight and pytest.approx(in_flight))
+def test_in_flight_is_measured_or_by_littles_law(changes: dict[str, Any], in_flight: float | None) -> None:
+    assert case_of_base(**changes).effective == (in_flight and pytest.approx(in_flight))
 
 
 @pytest.mark.parametrize(("cpu_s", "elapsed_s", "known", "share"), [
     # Half of 8 processors is busy for 3 s: 0.3 s are 1.25%.
-    ((0.3, 0.3), 3.0, ("cpu_busy", "cpu_user"), 0.475), ((0.3, 0.0), 3.0, ("cpu_busy", "cpu_user"), 0.4875),
-    ((0.0, 0.3), 3.0, ("cpu_busy", "cpu_user"), 0.4875), ((0.3, 0.3), 0.5, ("cpu_busy", "cpu_user"), 0.35),
-    ((0.0, 0.0), 3.0, ("cpu_busy", "cpu_user"), None), ((0.3, 0.3), 0.0, ("cpu_busy", "cpu_user"), None),
-    ((0.3, 0.3), 3.0, ("cpu_busy",), None), ((0.3, 0.3), 3.0, ("cpu_user",), None),
+    ((0.3, 0.3), 3.0, "busy user", 0.475), ((0.3, 0.0), 3.0, "busy user", 0.4875),
+    ((0.0, 0.3), 3.0, "busy user", 0.4875), ((0.3, 0.3), 0.5, "busy user", 0.35), ((0.0, 0.0), 3.0, "busy user", None),
+    ((0.3, 0.3), 0.0, "busy user", None), ((0.3, 0.3), 3.0, "busy", None), ((0.3, 0.3), 3.0, "user", None),
 ])  # fmt: skip
-def test_others_share_is_neither_own_nor_idle(
-    cpu_s: tuple[float, float], elapsed_s: float, known: tuple[str, ...], share: float | None
-) -> None:
-    point = {"elapsed_s": elapsed_s, "conditions": dict.fromkeys(known, 0.5)}
-    case = case_of_base(cpu_user_s=cpu_s[0], cpu_system_s=cpu_s[1], **point)
+def test_others_share_is_neither_own_nor_idle(cpu_s: Any, elapsed_s: float, known: str, share: float | None) -> None:
+    conditions = {f"cpu_{name}": 0.5 for name in known.split()}
+    case = case_of_base(cpu_user_s=cpu_s[0], cpu_system_s=cpu_s[1], elapsed_s=elapsed_s, conditions=conditions)
     assert case.others_share == (share and pytest.approx(share))
 
 

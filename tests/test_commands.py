@@ -46,7 +46,7 @@ AGAIN = "hwdyno training --accelerators 2 --workload bert --accelerator h100"
     # A job file and SNIA's tests are repeated as a whole.
     ("hwdyno storage job x.fio --out o", BLOCKS, "hwdyno storage job x.fio"),
     ("hwdyno storage snia iops --out o", BLOCKS, "hwdyno storage snia iops"),
-    ("hwdyno storage x job", BLOCKS, "hwdyno storage --iodepth 2"), ("hwdyno run snia", BLOCKS, "hwdyno storage --iodepth 2"),
+    *((command, BLOCKS, "hwdyno storage --iodepth 2") for command in ("hwdyno storage x job", "hwdyno run snia")),
     # A training keeps the options of its own command.
     ("hwdyno training ++a=1 --keep --out o", TRAINING, "hwdyno training ++a=1 --keep --accelerators 2"),
     ("hwdyno training --workload my.yaml", BERT, "hwdyno training --workload my.yaml --accelerators 2"),

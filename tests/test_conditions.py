@@ -42,11 +42,6 @@ def in_user_mode(share: float) -> Run:
     return run_of(base(conditions={"cpu_busy": 0.4, "cpu_user": 0.0125 + share, "steal": 0.0}))
 
 
-def computing(threads: float) -> Run:
-    parameters = {"operation": "fma", "threads": round(threads)}
-    return run_of(beside_others(0.12, parameters=parameters), "compute")
-
-
 def at_clock(kept: float, busy: float = 2.0) -> Run:
     conditions = {**QUIET, "clock_hz_before": 3e9, "clock_hz": 3e9 * kept}
     return run_of(base(cpu_user_s=busy, cpu_system_s=0.0, conditions=conditions))
@@ -67,13 +62,8 @@ def on_hosts(*hosts: HostShare, **changes: Any) -> Run:
 
 
 def started_apart(share: float) -> Run:
-    why = ("hosts_apart",) if share > 0.01 else ()
-    return on_hosts(share_of_host("a"), share_of_host("b", start_offset_s=share), why=why)
-
-
-def without_readings(missing: float) -> Run:
-    failure = "it died" if missing else ""
-    return on_hosts(share_of_host("a"), share_of_host("b", repeats=3 - round(missing), failure=failure))
+    hosts = (share_of_host("a"), share_of_host("b", start_offset_s=share))
+    return on_hosts(*hosts, why=("hosts_apart",) if share > 0.01 else ())
 
 
 # Rule, what changes, a number just below and one just above, and its severity above.
@@ -86,7 +76,8 @@ THRESHOLDS: list[tuple[str, Change, float, float, str]] = [
     ("others_at_work", lambda share: run_of(beside_others(share)), 0.245, 0.255, "warning"),
     ("others_at_work", noisy_beside_others, 0.098, 0.102, "warning"),
     ("others_at_work", in_user_mode, 0.095, 0.105, "warning"),
-    ("others_at_work", computing, THREADS - 1, THREADS, "warning"),
+    ("others_at_work", lambda threads: run_of(beside_others(0.12, parameters={"threads": round(threads)}), "compute"),
+     THREADS - 1, THREADS, "warning"),
     ("load_before", lambda share: run_of(base(), conditions={"others_cpu_share": share}), 0.099, 0.101, "warning"),
     ("io_limit", at_io_limit, 0.84, 0.86, "warning"),
     ("io_limit", at_io_limit, 1.51, 1.49, "warning"),
@@ -98,15 +89,16 @@ THRESHOLDS: list[tuple[str, Change, float, float, str]] = [
     ("clock_dropped", at_clock, 0.971, 0.969, "info"),
     ("clock_dropped", lambda busy: at_clock(0.9, 3 * busy), 0.49, 0.51, "info"),
     ("too_short", lambda count: run_of(base(operations=round(count))), 100, 99, "warning"),
-    ("host_missing", without_readings, 0, 1, "warning"),
+    ("host_missing", lambda missing: on_hosts(share_of_host("a"), share_of_host(
+        "b", repeats=3 - round(missing), failure="it died" if missing else "")), 0, 1, "warning"),
     ("hosts_apart", started_apart, 0.009, 0.011, "warning"),
     ("straggler", lambda slower: on_hosts(share_of_host("a"), share_of_host("b"),
                                           share_of_host("c", (1 - slower) * 1e8)), 0.199, 0.201, "warning"),
 ]  # fmt: skip
 
 
-def severities(run: Run) -> dict[str, str]:
-    return {finding.rule: finding.severity for finding in run.findings}
+def severity_of(rule: str, run: Run) -> str | None:
+    return next((finding.severity for finding in run.findings if finding.rule == rule), None)
 
 
 @pytest.mark.parametrize(("rule", "change", "below", "above", "severity"), THRESHOLDS)
@@ -115,10 +107,10 @@ def test_condition_is_named_beyond_its_limit(
 ) -> None:
     run = explain(change(above))
     (point,) = run.experiments[0].points
-    assert severities(run).get(rule) == severity
+    assert severity_of(rule, run) == severity
     is_degraded = severity == "warning" and rule not in {"load_before", "straggler"}
     assert point.validity == ("degraded" if is_degraded else "valid") and (rule in point.why) == is_degraded
-    assert severities(explain(change(below))).get(rule) != severity
+    assert severity_of(rule, explain(change(below))) != severity
 
 
 def test_clean_point_has_no_finding() -> None:
@@ -145,7 +137,7 @@ def test_noisy_point_has_the_stricter_limit() -> None:
 def test_load_before_is_named_beside_others(before: float | None, named: bool) -> None:
     run = run_of(beside_others(0.3), conditions={"others_cpu_share": before})
     assert ("before the first point" in the("others_at_work", run).says) == named
-    assert "load_before" not in severities(explain(run)), "said once"
+    assert severity_of("load_before", explain(run)) is None, "said once"
 
 
 @pytest.mark.parametrize("command", ["hwdyno memory --seed 7", ""])
@@ -158,9 +150,6 @@ def test_fullest_io_limit_is_named() -> None:
     limits = [{"device": "sda", "read_bytes_s": 10 * SPEED, "read_operations_s": RATE / 0.9}]
     found = the("io_limit", run_of(base(), storage={"limits": limits}))
     assert found.evidence["unit"] == "operations_s" and found.evidence["share"] == pytest.approx(0.9)
-
-
-# --- the interval, and the repeats that would narrow it
 
 
 def scattered(count: int, scatter: float, wider: float = 1.0) -> Measurement:
@@ -203,9 +192,6 @@ def test_interval_that_repeats_would_narrow_is_no_warning() -> None:
 def test_interval_to_zero_is_printed_as_range(half: float, values: tuple[float, ...], words: str) -> None:
     point = with_interval(half, repeat_values=values, samples=None)
     assert f", {words}, " in the("interval_not_reached", run_of(point)).says
-
-
-# --- repeats far from the others
 
 
 @pytest.mark.parametrize(

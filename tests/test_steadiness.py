@@ -11,7 +11,7 @@ import pytest
 from hwdyno.findings import about_this_run, explain
 from hwdyno.findings import repeats as of_repeats
 from hwdyno.findings.repeats import lasting_fall, repeats_disagree
-from hwdyno.findings.steadiness import alike, lasting_step, not_steady, step_down, step_in_each, unsteady
+from hwdyno.findings.steadiness import alike, lasting_step, step_down, step_in_each, unsteady
 from hwdyno.samples import Disagreement
 from hwdyno.words import Finding, Measurement, Note, Samples
 from made_point import BLOCK, RATE, base, case_of_base, course, found_in, run_of
@@ -89,9 +89,6 @@ def test_course_is_named_above_its_limit(rule: str, change: Change, below: float
     assert found_in(run_of(change(below))).get(rule) != severity
 
 
-# --- one step
-
-
 Step = tuple[Any, float] | None
 
 
@@ -158,9 +155,6 @@ def test_every_repeat_has_half_of_mean_fall(point: Measurement, step: Step) -> N
     assert is_step(step_in_each(point), step)
 
 
-# --- drifts and swings
-
-
 def line(moves: float, noise: float = 0.0, count: int = 8) -> list[float]:
     pattern = zip(range(count), NO_SLOPE, strict=False)
     return [1 + moves * (at / (count - 1) - 0.5) + noise * sign for at, sign in pattern]
@@ -200,8 +194,6 @@ def test_level_or_single_repeat_differs_from_none() -> None:
 def test_known_course_is_judged_by_itself() -> None:
     """The spread of samples counts only where their course is unknown."""
     assert not found_in(run_of(base(samples=replace(course([SPEED] * 3), cv=0.5))))
-    spread = not_steady(case_of_base(samples=Samples(1e7, 2e7, 4e7, 1.0, 0.3)))
-    assert spread is not None and "--ramp-time 10 " in spread.advice and "--runtime 60" in spread.advice
 
 
 def test_stalls_of_processors_are_about_the_run() -> None:
@@ -209,9 +201,6 @@ def test_stalls_of_processors_are_about_the_run() -> None:
     for resource, about_run in (("memory", True), ("compute", True), ("storage", False), ("", False)):
         assert about_this_run(Finding("stalls", "warning", resource, "", {}, "")) == about_run
     assert not about_this_run(Finding("cache_hidden", "warning", "memory", "", {}, ""))
-
-
-# --- between repeats
 
 
 @pytest.mark.parametrize(("values", "fall"), [
@@ -225,19 +214,17 @@ def test_fall_between_repeats_stays(values: list[float], fall: Step) -> None:
     assert is_step(lasting_fall(values), fall)
 
 
-@pytest.mark.parametrize(("values", "p_value", "says", "fell_after"), [
-    ((1e8, 5e7, 5e7), 0.99e-3, "Throughput fell by 50% after repeat 1 of 3 and stayed there (rand", 1),
-    ((1e8, 5e7, 5e7), 1.01e-3, "", None),
-    ((5e7, 1e8, 5e7), 0.99e-4, "3 repeats disagree by 50%: ", None),
-    ((5e7, 1e8, 5e7), 1.01e-4, "", None),
+@pytest.mark.parametrize(("values", "p_value", "says"), [
+    ((1e8, 5e7, 5e7), 0.99e-3, "Throughput fell by 50% after repeat 1 of 3 and stayed there (randread 4 KiB, iodepth"),
+    ((5e7, 1e8, 5e7), 0.99e-4, "3 repeats disagree by 50%: "),
+    ((1e8, 5e7, 5e7), 1.01e-3, ""), ((5e7, 1e8, 5e7), 1.01e-4, ""),
 ])  # fmt: skip
-def test_repeats_disagree_beyond_chance(
-    monkeypatch: pytest.MonkeyPatch, values: tuple[float, ...], p_value: float, says: str, fell_after: int | None
-) -> None:
+def test_repeats_disagree_beyond_chance(monkeypatch: Any, values: Any, p_value: float, says: str) -> None:
     monkeypatch.setattr(of_repeats, "disagreement", lambda _: Disagreement(p_value, 0.5))
     found = repeats_disagree(case_of_base(repeat_values=values))
     assert (found is not None) == bool(says)
-    assert found is None or (found.says.startswith(says) and found.evidence["fell_after"] == fell_after)
+    assert found is None or found.says.startswith(says)
+    assert found is None or found.evidence["fell_after"] == (1 if "fell" in says else None)
 
 
 def test_two_levels_are_printed_as_noted() -> None:
