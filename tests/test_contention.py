@@ -175,7 +175,7 @@ def test_two_cells_are_less_certain_than_one() -> None:
     (alone,), (first, second) = cells_of(kept_beside(kept)), cells_of(kept_beside(kept, kept, (0.8,)))
     assert alone.sure == alone.kept == first.kept
     assert first.sure == second.sure == ratio_interval(kept, (1.0,) * 4, 0.975)
-    words = [cost_words(Value(*kept)) for kept in ((0.57, "1", 0.53, 0.62), (0.57, "1"), (1.25, "1"))]
+    words = [cost_words(Value(*ends)) for ends in ((0.57, "1", 0.53, 0.62), (0.57, "1"), (1.25, "1"))]
     assert words == ["43% (38 to 47%)", "43%", "-25%"]
 
 

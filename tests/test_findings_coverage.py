@@ -77,9 +77,8 @@ def test_jobs_on_the_same_blocks_have_their_overlap_told() -> None:
     assert "about 25% of the visits" in names(point, {"share": "whole"})["shared_blocks"]
     assert "shared_blocks" not in names(point, {"share": "partition"})
     for visited, again in ((0, "0%"), (4 << 30, "50%")):
-        assert (
-            f"about {again} of the visits" in names(replace(point, bytes=visited), {"share": "whole"})["shared_blocks"]
-        )
+        said = names(replace(point, bytes=visited), {"share": "whole"})["shared_blocks"]
+        assert f"about {again} of the visits" in said
 
 
 @pytest.mark.parametrize(("region", "passes", "repeats", "named"), [
@@ -107,7 +106,8 @@ def test_jobs_of_unequal_duration(
     point = base(parameters={"bs": 4096, "numjobs": 3, **parameters}, details=details)
     found = [finding for finding in explain(run_of(point)).findings if finding.rule == "unequal_jobs"]
     assert len(found) == bool(says)
-    assert all(says in one.says and advice in one.advice and "--runtime 10" in one.advice for one in found)
+    for unequal in found:
+        assert says in unequal.says and advice in unequal.advice and "--runtime 10" in unequal.advice
 
 
 def write(root: Path, files: dict[str, str]) -> None:

@@ -54,7 +54,7 @@ def test_pair_has_ratio_and_point() -> None:
     ratio = Value(1.0, "1", 0.99, 1.01)
     assert not compared(None) and not compared(Value(0.0, "1")) and len(compared(ratio, at=1)) == 1
     assert not compared(ratio, at=2) and not compared(ratio, at=-1)
-    cpu = [compared(ratio, cpu=each)[0].evidence["cpu_ratio"] for each in (0.5, 0.0)]
+    cpu = [compared(ratio, cpu=share)[0].evidence["cpu_ratio"] for share in (0.5, 0.0)]
     assert cpu == [pytest.approx(0.5), None]
 
 

@@ -144,10 +144,11 @@ def test_pair_is_slow_by_fifth_among_six(count: int, kept: float, slow: bool, of
     """What moves no bytes is judged by its rate."""
     points = [pair(name, 1e9 * (kept if name == "0-1" else 1)) for name in pairs_of(4)[:count]]
     if not of_bytes:
-        points = [replace(one, bytes=0, rate=one.throughput, throughput=Value(1e9, "bytes/s")) for one in points]
+        level = Value(1e9, "bytes/s")
+        points = [replace(point, bytes=0, rate=point.throughput, throughput=level) for point in points]
     result = replace(network(even()).experiments[0], points=tuple(points))
     found = explain(replace(network(even()), experiments=(result,))).findings
-    assert [one.points for one in found if one.rule == "slow_pair"] == ([(0,)] if slow else [])
+    assert [finding.points for finding in found if finding.rule == "slow_pair"] == ([(0,)] if slow else [])
 
 
 def test_the_pairs_are_a_matrix_on_terminal_and_page_and_loopback_is_called_so() -> None:
@@ -222,6 +223,8 @@ def test_what_a_shared_file_costs_is_said(kept: float, says: str) -> None:
     run = explain(replace(run_of(machine, result), machines=(machine.survey(),) * 4))
     (found,) = [one for one in run.findings if one.rule == "shared_file"]
     assert found.says.startswith(f"One shared file {says}") and found.evidence["shared_to_own"] == pytest.approx(kept)
+    nothing = replace(result, points=(measured(0.0, shared=False), result.points[1]))
+    assert "shared_file" not in {finding.rule for finding in explain(replace(run, experiments=(nothing,))).findings}
 
 
 # --- real ranks

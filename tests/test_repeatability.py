@@ -283,8 +283,8 @@ def test_runs_differ_by_more_than_repeats(deviation: float, values: tuple[float,
     """Within a run: the standard error of the mean, as a share of it."""
     run = run_of(base(repeat_values=values, repeats=len(values)))
     result = replace(run.experiments[0], run_to_run=RunToRun(deviation, 0.0, 8))
-    found = [one for one in explain(replace(run, experiments=(result,))).findings if one.rule == "between_runs"]
-    assert [one.evidence["within"] for one in found] == pytest.approx(within)
+    found = explain(replace(run, experiments=(result,))).findings
+    assert [finding.evidence["within"] for finding in found if finding.rule == "between_runs"] == pytest.approx(within)
 
 
 def repeated(*values: float) -> Measurement:

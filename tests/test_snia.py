@@ -113,7 +113,7 @@ def test_rounds_are_judged_by_latency_or_rate(name: str, latency_ns: Any, growth
     others = (replace(result, load="iodepth"), replace(result, name="storage.blocks"))
     assert is_rounds(result) and not any(map(is_rounds, others))
     found = explain(replace(run_of(base()), experiments=(result,))).findings
-    assert ("snia_not_steady" in {one.rule for one in found}) == named
+    assert ("snia_not_steady" in {finding.rule for finding in found}) == named
 
 
 def test_what_is_never_steady_says_so(tmp_path: Path) -> None:

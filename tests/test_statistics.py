@@ -87,15 +87,6 @@ def test_outliers_are_named_by_index() -> None:
     assert st.outliers([7.0] * 5) == ()
 
 
-def test_steady_by_snias_window() -> None:
-    assert st.steady_snia([100.0] * 4) is None
-    assert st.steady_snia(st.fold([100 - at for at in range(40)], 5)) is False  # a drift of 48% of the mean
-    assert st.steady_snia(st.fold([100, 112, 90] * 20, 5)) is True  # noisy, and goes nowhere
-    assert st.steady_snia([100, 100, 100, 100, 125]) is False
-    assert st.steady_snia([100, 102, 104, 106, 108]) is True
-    assert st.steady_snia([100, 103, 106, 109, 112]) is False  # moves by 11.3%
-
-
 @pytest.mark.parametrize(("rounds", "steady"), [
     # A level line, 19.8% and 20.2% of the mean from the least to the greatest.
     ((109.9, 90.1, 100, 90.1, 109.9), True), ((110.1, 89.9, 100, 89.9, 110.1), False),
