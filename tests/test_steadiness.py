@@ -89,9 +89,9 @@ def test_course_is_named_above_its_limit(rule: str, change: Change, below: float
 
 
 @pytest.mark.parametrize(("point", "says"), [
-    (stepping([10], 0.4), "Throughput fell by 40% after 0.5 s and stayed there (randread 4 KiB, iodepth=8: 41 → 25 MB"),
-    (stepping([4, 10, 16], 0.4), "Throughput fell by 40% in each of 3 repeats, after 0.2 to 0.8 s (randread 4 KiB, iode"),
-    (standing_still(6), "Throughput stalls (randread 4 KiB, iodepth=8): 10% of the samples of 50.0 ms are below 10% of "),
+    (stepping([10], 0.4), "Throughput fell by 40% after 0.5 s and stayed there (randread 4 KiB, iodepth=8: 41 → 25"),
+    (stepping([4, 10, 16], 0.4), "Throughput fell by 40% in each of 3 repeats, after 0.2 to 0.8 s (randread 4 KiB, "),
+    (standing_still(6), "Throughput stalls (randread 4 KiB, iodepth=8): 10% of the samples of 50.0 ms are below 10%"),
 ])  # fmt: skip
 def test_step_or_stall_is_printed(point: Measurement, says: str) -> None:
     assert any(finding.says.startswith(says) for finding in explain(run_of(point)).findings)
