@@ -280,6 +280,8 @@ def test_a_curve_of_blocks_below_a_sector_is_advised_in_whole_pages() -> None:
     assert aligned({"bs": "8,512,6000,8k", "direct": "1"}) == {"bs": "4096,512,8192,8k", "direct": "1"}
     assert aligned({"bs": "8,64", "direct": True}) == {"bs": 4096, "direct": True}
     assert aligned({"bs": "8,8k", "direct": "0"}) == {"bs": "8,8k", "direct": "0"}
+    whole = [aligned({"bs": block, "direct": True})["bs"] for block in (100, 512, "100..4k", "4k,8k", "100,200")]
+    assert whole == [4096, 512, "100..4k", "4k,8k", 4096]
 
 
 @pytest.mark.machine

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 from hwdyno.findings import explain
+from hwdyno.findings.coverage import small_region, too_short
 from hwdyno.hosts import cgroups
 from hwdyno.machine import Machine
 from hwdyno.words import Measurement, Parameters, Run
 from made_experiment import made_experiment
+from made_point import base, case_of_base, run_of
 from simulated_runs import measured
 from simulation.host import SimulatedHost, SimulatedMachine
 
@@ -53,14 +55,6 @@ def test_a_spent_quota_is_told_by_its_share() -> None:
     assert "cpu_limited" not in names(one(conditions={"cgroup_throttled": 0.01}))
 
 
-@pytest.mark.parametrize(("share", "limited"), [(0.5, False), (0.97, True), (1.05, True), (3.0, False)])
-def test_a_limit_counts_where_it_is_reached_and_not_passed_by_far(share: float, limited: bool) -> None:
-    point = one()
-    limit = point.operations / point.elapsed_s / share
-    storage = {"limits": [{"device": "simulated", "read_operations_s": limit}]}
-    assert ("io_limit" in names(point, storage=storage)) is limited
-
-
 def test_compressed_extents_are_told_instead_of_the_cache() -> None:
     point = one(details={"extent_encoded_bytes": 1 << 30, "region_bytes": 1 << 30})
     counters = {**point.counters, "device_read_bytes": 0.01 * point.bytes, "process_read_bytes": 0.01 * point.bytes}
@@ -70,6 +64,8 @@ def test_compressed_extents_are_told_instead_of_the_cache() -> None:
 
 def test_too_few_and_too_small() -> None:
     assert "only 12 operations" in names(one(operations=12))["too_short"]
+    short = too_short(case_of_base(operations=10, elapsed_s=5.0))
+    assert short is not None and "takes at least 100." in short.says and "--runtime 100 " in f"{short.advice} "
     small = one(details={"region_bytes": 1 << 20})
     assert "fits many drive, controller and hypervisor caches" in names(small)["small_region"]
     assert "small_region" not in names(small, {"direct": False})
@@ -80,6 +76,38 @@ def test_jobs_on_the_same_blocks_have_their_overlap_told() -> None:
     # Each of two jobs covers half: a quarter of the blocks twice, of three quarters visited.
     assert "about 25% of the visits" in names(point, {"share": "whole"})["shared_blocks"]
     assert "shared_blocks" not in names(point, {"share": "partition"})
+    for visited, again in ((0, "0%"), (4 << 30, "50%")):
+        said = names(replace(point, bytes=visited), {"share": "whole"})["shared_blocks"]
+        assert f"about {again} of the visits" in said
+
+
+@pytest.mark.parametrize(("region", "passes", "repeats", "named"), [
+    (256 << 20, 4, 1, False), ((256 << 20) - 4096, 4, 1, True), (1, 4, 1, True), (0, 4, 1, False),
+    (1 << 20, 1.99, 1, False), (1 << 20, 2, 1, True), (1 << 20, 1.99, 2, False), (1 << 20, 2, 2, True),
+])  # fmt: skip
+def test_small_region_is_passed_twice_in_each_repeat(region: int, passes: float, repeats: int, named: bool) -> None:
+    point = {"parameters": {**base().parameters, "size": 0}, "details": {"region_bytes": region}, "repeats": repeats}
+    assert (small_region(case_of_base(**point, bytes=round(passes * repeats * region))) is not None) == named
+
+
+@pytest.mark.parametrize(("over", "shortest", "parameters", "says", "advice"), [
+    (1.0499, 0.5, {"pattern": "read"}, "", ""),
+    (1.0501, 0.5, {"pattern": "read"}, "all the time: one ended after 50% of it. The sum", "--rw read "),
+    (1.1, 1.0, {"pattern": "randread"}, "all the time. The sum", "--rw randread "),
+    (1.1, None, {"pattern": "randwrite"}, "all the time. The sum", "--rw randwrite "),
+    (1.1, None, {"pattern": "randrw"}, "all the time. The sum", "--rw randrw "),
+    (1.1, 0.5, {"rw": "read"}, "", ""), (1.1, 0.5, {"rw": "read", "time_based": True}, "", ""),
+    (1.1, 0.5, {"rw": "read", "time_based": False}, "one ended after 50% of it.", "--time-based 1 "),
+])  # fmt: skip
+def test_jobs_of_unequal_duration(
+    over: float, shortest: float | None, parameters: Parameters, says: str, advice: str
+) -> None:
+    details = {"children_sum_over_parent": over, "children_shortest_share": shortest}
+    point = base(parameters={"bs": 4096, "numjobs": 3, **parameters}, details=details)
+    found = [finding for finding in explain(run_of(point)).findings if finding.rule == "unequal_jobs"]
+    assert len(found) == bool(says)
+    for unequal in found:
+        assert says in unequal.says and advice in unequal.advice and "--runtime 10" in unequal.advice
 
 
 def write(root: Path, files: dict[str, str]) -> None:

@@ -366,6 +366,20 @@ def test_a_garbled_histogram_is_refused(text: str) -> None:
         unpack_reading({"streams": [{"latency_ns": {"total": {"packed": text}}}]})
 
 
+@pytest.mark.parametrize(("numbers", "more", "why"), [
+    ((), 0, ""), ((5, 2, 33791, 1), 0, ""), ((5, 70000), 0, ""),
+    ((5, 2, 9, 1), 1, "count is not that of its buckets"), ((5, 2, 9, 1), -1, "count is not that of its buckets"),
+    ((5, 2, 7), 0, "not a packed"), ((5, 2, 33792, 1), 0, "not a packed"), ((1, 1, 65536, 1), 0, "not a packed"),
+])  # fmt: skip
+def test_agents_histogram_is_buckets_with_counts(numbers: tuple[int, ...], more: int, why: str) -> None:
+    """A greater count would ask for a percentile past the last bucket, which is 33791."""
+    text = b"".join(number.to_bytes(4, "little") for number in numbers).hex()
+    histogram: dict[str, Any] = {"packed": text, "count": sum(numbers[1::2]) + more}
+    with pytest.raises(ValueError, match=why) if why else contextlib.nullcontext():
+        unpack_reading({"streams": [{"latency_ns": {"total": histogram}}]})
+        assert [part.tolist() for part in histogram["arrays"]] == [list(numbers[::2]), list(numbers[1::2])]
+
+
 def test_512_ranks_merge_into_one_reading() -> None:
     """How long 20 such points take is a row of the bench."""
     member = SimulatedMember("one")

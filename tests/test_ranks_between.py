@@ -138,6 +138,19 @@ def test_a_host_that_all_slow_pairs_have_in_common_is_named() -> None:
     assert found.says.startswith("Slow host on the network: node-d is in all 6 slow pairs of 12.")
 
 
+@pytest.mark.parametrize(("count", "kept", "slow"), [(5, 0.7, False), (6, 0.79, True), (6, 0.81, False)])
+@pytest.mark.parametrize("of_bytes", [True, False])
+def test_pair_is_slow_by_fifth_among_six(count: int, kept: float, slow: bool, of_bytes: bool) -> None:
+    """What moves no bytes is judged by its rate."""
+    points = [pair(name, 1e9 * (kept if name == "0-1" else 1)) for name in pairs_of(4)[:count]]
+    if not of_bytes:
+        level = Value(1e9, "bytes/s")
+        points = [replace(point, bytes=0, rate=point.throughput, throughput=level) for point in points]
+    result = replace(network(even()).experiments[0], points=tuple(points))
+    found = explain(replace(network(even()), experiments=(result,))).findings
+    assert [finding.points for finding in found if finding.rule == "slow_pair"] == ([(0,)] if slow else [])
+
+
 def test_the_pairs_are_a_matrix_on_terminal_and_page_and_loopback_is_called_so() -> None:
     run = network(even())
     (table,) = scaling.matrices(run)
@@ -189,7 +202,10 @@ def test_a_host_that_does_not_see_the_shared_file_is_named() -> None:
         site.parameters_of_each({**BLOCKS, "path": str(data.data), "shared_file": True})
 
 
-@pytest.mark.parametrize(("kept", "says"), [(0.4, "One shared file costs 60% ("), (0.97, "One shared file is as fast")])
+@pytest.mark.parametrize(
+    ("kept", "says"),
+    [(0.4, "costs 60% ("), (0.895, "costs 10% ("), (0.905, "is as fast as"), (0.97, "is as fast"), (1.3, "is as fast")],
+)
 def test_what_a_shared_file_costs_is_said(kept: float, says: str) -> None:
     def measured(value: float, shared: bool) -> Measurement:
         parameters = {"rw": "write", "bs": 1 << 20, "iodepth": 8, "numjobs": 1, "shared_file": shared}
@@ -206,7 +222,9 @@ def test_what_a_shared_file_costs_is_said(kept: float, says: str) -> None:
     machine = SimulatedMachine(seed=5)
     run = explain(replace(run_of(machine, result), machines=(machine.survey(),) * 4))
     (found,) = [one for one in run.findings if one.rule == "shared_file"]
-    assert found.says.startswith(says) and found.evidence["shared_to_own"] == pytest.approx(kept)
+    assert found.says.startswith(f"One shared file {says}") and found.evidence["shared_to_own"] == pytest.approx(kept)
+    nothing = replace(result, points=(measured(0.0, shared=False), result.points[1]))
+    assert "shared_file" not in {finding.rule for finding in explain(replace(run, experiments=(nothing,))).findings}
 
 
 # --- real ranks

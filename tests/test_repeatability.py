@@ -15,11 +15,12 @@ from hwdyno import experiments, runner
 from hwdyno.findings import explain
 from hwdyno.hosts.local import Local
 from hwdyno.plan import build
-from hwdyno.repeatability import half_width, qn_scale, spread_of, unknown, with_earlier
+from hwdyno.repeatability import half_width, qn_scale, spread_of, unknown, with_earlier, with_pooled_repeats
 from hwdyno.runner import session
 from hwdyno.runner.bend import NOTE
 from hwdyno.runner.in_turn import blocks
-from hwdyno.words import ExperimentResult, Measurement, Run
+from hwdyno.words import ExperimentResult, Measurement, Run, RunToRun, Value
+from made_point import base, run_of
 from simulation.core import Core
 from simulation.host import SimulatedHost, SimulatedMachine
 from test_runner import Memory
@@ -272,6 +273,43 @@ def test_what_differs_between_runs_is_a_finding(tmp_path: Path) -> None:
     assert findings and 0.02 < findings[0].evidence["deviation"] < 0.15 and findings[0].evidence["earlier_runs"] == 4
     clean = in_sequence(Core.random(5), 5, tmp_path, 9)[-1]
     assert not [one for one in explain(clean).findings if one.rule == "between_runs"]
+
+
+@pytest.mark.parametrize(("deviation", "values", "within"), [
+    (0.0199, (100.0,), []), (0.0201, (100.0,), [0.0]), (0.09, (9.0, 11.0), []), (0.11, (9.0, 11.0), [0.1]),
+    (1.0, (90.0, 100.0, 110.0, 100.0), [math.sqrt(200 / 3) / 200]), (1.0, (0.5, 1.5), [0.5]), (1.0, (-1.0, 1.0), [0.0]),
+])  # fmt: skip
+def test_runs_differ_by_more_than_repeats(deviation: float, values: tuple[float, ...], within: list[float]) -> None:
+    """Within a run: the standard error of the mean, as a share of it."""
+    run = run_of(base(repeat_values=values, repeats=len(values)))
+    result = replace(run.experiments[0], run_to_run=RunToRun(deviation, 0.0, 8))
+    found = explain(replace(run, experiments=(result,))).findings
+    assert [finding.evidence["within"] for finding in found if finding.rule == "between_runs"] == pytest.approx(within)
+
+
+def repeated(*values: float) -> Measurement:
+    value = Value(100.0, "bytes/s", 90.0, 110.0)
+    return base(throughput=value, rate=value, repeats=len(values), repeat_values=values, samples=None)
+
+
+@pytest.mark.parametrize(("points", "variance"), [
+    # A deviation of 3% that is assumed counts for four degrees of freedom of five, where others have fewer.
+    ([(100.0, 100.0)], 4 * 0.03**2 / 5),
+    ([(100.0, 100.0), (90.0, 90.0, 110.0, 110.0)], 4 * 0.03**2 / 5),
+    ([(100.0, 100.0), (90.0, 90.0, 100.0, 110.0, 110.0)], 4 * 0.010085 / 5),
+    # ln(1.01 / 0.99)^2 / 2 = 0.0002 and ln(1.04 / 0.96)^2 / 2 = 0.0032.
+    ([(96.0, 104.0), *[(99.0, 101.0)] * 5], (4 * 0.000200013 + 0.00320342) / 5),
+])  # fmt: skip
+def test_two_repeats_lean_on_other_points(points: list[tuple[float, ...]], variance: float) -> None:
+    """Moderated t (Smyth, 2004), with Student's t of five degrees, 2.570582."""
+    run = run_of(base())
+    result = replace(run.experiments[0], points=tuple(repeated(*values) for values in points))
+    pooled = with_pooled_repeats(replace(run, experiments=(result,)))
+    first, half = pooled.experiments[0].points[0], 2.570582 * math.sqrt(variance / 2)
+    assert first.rate == first.throughput and with_pooled_repeats(pooled) == pooled
+    ends = (first.throughput.low, first.throughput.high)
+    assert ends == pytest.approx((100 * math.exp(-half), 100 * math.exp(half)), rel=1e-3)
+    assert with_pooled_repeats(run) == run, "three repeats are enough"
 
 
 def truths(core: Core, path: Path) -> dict[tuple[str, str], tuple[float, float]]:

@@ -15,10 +15,12 @@ import test_network_findings as paths
 import test_simulated_core as cores
 import test_training_findings as training
 from hwdyno import engine, findings, resources, workloads
+from hwdyno.axes import BACKGROUND, with_field_axes
 from hwdyno.findings import RULES, explain
-from hwdyno.findings.applies import Applies, Rule
+from hwdyno.findings.applies import ROUND, Applies, Rule
 from hwdyno.findings.rule import Case
 from hwdyno.words import Ceiling, Concurrency, ExperimentResult, Fault, HostShare, Note, Run, Samples, Stream, Value
+from made_point import base, case_of, case_of_base
 from simulated_runs import FIXED, at, experiment, run_of
 from simulation.core import Core
 from simulation.host import SimulatedMachine
@@ -45,6 +47,49 @@ RULES = (Rule("made_rule", "point", lambda case: None, Applies(kernels=("made",)
     monkeypatch.setattr(findings, "__path__", [*findings.__path__, str(tmp_path)])
     with_it = findings.declared_rules()
     assert [rule.name for rule in with_it] == [*(rule.name for rule in RULES), "made_rule"]
+
+
+DEGRADING = """
+another_run array_in_cache cache_hidden cached_writes client_bound clock_dropped compressed_file contradicts_itself
+cpu_limited depth_not_reached direct_refused disk_not_reached faults flops_per_core formula_yields_other host_missing
+hosts_apart images_not_cold interval_not_reached io_client_bound io_faults io_limit kv_no_room latency_floor
+line_rate_in_bytes little load_not_cold memory_by_clock more_than_memory network_blackhole noisy_neighbour not_steady
+others_at_work page_cache rate_times_size serving_cached serving_client_bound serving_faults serving_late serving_rate
+serving_short steal swapping synchronous_engine throttled through_page_cache too_fast_for_class too_many_lines too_short
+training_cached training_faults training_law training_read_ahead unwritten_file wrong_result
+"""
+EXPLAINING = (
+    "another_run costly_setting cpu_limited hosts_apart io_limit others_at_work pinned_library stalls steal straggler"
+)
+
+
+def test_these_rules_degrade_or_explain() -> None:
+    assert sorted(rule.name for rule in RULES if rule.degrades) == DEGRADING.split()
+    assert sorted(rule.name for rule in RULES if rule.explains) == EXPLAINING.split()
+
+
+@pytest.mark.parametrize(("load", "limits", "applies"), [
+    ("iodepth", {}, True), (ROUND, {}, False), (BACKGROUND.name, {}, False),
+    (ROUND, {"rounds": True}, True), ("iodepth", {"rounds": True}, False),
+    (BACKGROUND.name, {"under_load": True}, True), ("iodepth", {"under_load": True}, False),
+    ("iodepth", {"not_named": "memory."}, True), ("iodepth", {"not_named": "storage."}, False),
+    (ROUND, {"rounds": True, "not_named": "storage."}, False),
+    ("iodepth", {"loads": ("bs", "iodepth")}, True), ("iodepth", {"loads": ("bs",)}, False),
+    ("iodepth", {"needs": ("parameters.shared", "parameters.own")}, True),
+    ("iodepth", {"needs": ("parameters.none",)}, False), ("iodepth", {"needs": ("run_to_run",)}, False),
+])  # fmt: skip
+def test_rule_applies_within_its_limits(load: str, limits: dict[str, Any], applies: bool) -> None:
+    made = ExperimentResult("storage.x", "storage", "?", load, "", (base(parameters={"own": 1}),), fixed={"shared": 1})
+    assert Applies(**limits).to(case_of(with_field_axes(made))) == applies
+
+
+def test_rule_needs_figures_of_its_own_point() -> None:
+    """An experiment has what one of its points has; a rule on the machine needs no experiment."""
+    case = case_of(replace(case_of_base().result, points=(base(samples=None), base())))
+    assert [Applies(needs=("samples",)).to(replace(case, at=at)) for at in (0, 1, -1)] == [False, True, True]
+    run = replace(case.run, experiments=())
+    assert Applies(machine=("cpu.threads",)).to_run(run) and not Applies(machine=("cpu.cores",)).to_run(run)
+    assert not Applies(machine=("cpu.threads",), resources=("storage",)).to_run(run)
 
 
 def storage_run(seed: int = 1) -> Run:

@@ -25,10 +25,10 @@ from hwdyno.samples import (
 )
 from hwdyno.statistics import t_quantile
 from hwdyno.words import Samples, Value
+from made_point import base, run_of
 from scipy.special import gammaincinv
 from scipy.stats import binom, chi2, f_oneway
 from scipy.stats import f as f_law
-from test_thresholds import base, run_of
 
 
 def noise(
@@ -402,6 +402,13 @@ def test_modes_do_not_depend_on_the_unit(scale: float) -> None:
         assert (found is not None) == known
         if found is not None:
             assert found.named and (found.low, found.high) == pytest.approx((low * scale, scale), rel=0.02)
+
+
+@pytest.mark.parametrize(("apart", "two"), [(0.099, False), (0.101, True)])
+def test_two_levels_are_tenth_of_mean_apart(apart: float, two: bool) -> None:
+    steps = [0.0001 * (at % 10 - 4.5) for at in range(20)]
+    samples = [1 - apart / 2 + step for step in steps] + [1 + apart / 2 + step for step in steps]
+    assert (two_modes([samples]) is not None) == two
 
 
 def test_the_upper_level_may_be_the_rare_one() -> None:

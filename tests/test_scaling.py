@@ -11,7 +11,8 @@ from hwdyno.axes import CLIENTS
 from hwdyno.cli.main import main
 from hwdyno.comparison.clients import over_clients
 from hwdyno.findings import explain
-from hwdyno.findings.scaling import steps_of
+from hwdyno.findings.rule import Case
+from hwdyno.findings.scaling import scaling, steps_of, unfair
 from hwdyno.hosts import HostLostError
 from hwdyno.hosts.together import Patience
 from hwdyno.machine import node_of
@@ -176,6 +177,35 @@ def test_unequal_shares_are_named_and_equal_ones_are_not() -> None:
     assert finding.advice.endswith("--path /x") or "--clients 4" in finding.advice
     even = made(point(1), point(8, [0.14, 0.14, 0.14, 0.13, 0.12, 0.11, 0.11, 0.11]), point(16))
     assert not [one for one in even.findings if one.rule == "unfair"]
+
+
+@pytest.mark.parametrize(("shares", "index", "half"), [
+    # Jain's index of two shares is 1 / (2 x the sum of their squares).
+    ((0.66, 0.34), None, 0), ((0.675, 0.325), "0.89", 1), ((0.6, 0.35, 0.05), "0.69", 1),
+    ((0.5, 0.4, 0.05, 0.05), "0.60", 2),
+])  # fmt: skip
+def test_index_below_nine_tenths_is_unfair(shares: tuple[float, ...], index: str | None, half: int) -> None:
+    run = made(point(1), point(len(shares), shares), point(16))
+    found = unfair(Case(run, run.experiments[0], 1))
+    assert (found is not None) == (index is not None)
+    assert found is None or f"Jain's index is {index} of 1 over {len(shares)} clients." in found.says
+    assert found is None or f"--clients {half} " in f"{found.advice} "
+
+
+def test_steps_are_shares_of_least_load() -> None:
+    run = made(point(2, hosts=()), point(4), point(8))
+    first, second, _ = steps_of(run, run.experiments[0], run.experiments[0].curves[0])
+    assert first.share_of_linear == pytest.approx(1.0) and (first.nodes, second.nodes) == (1, 2)
+    assert second.share_of_linear == pytest.approx(closed_rate(4) / closed_rate(2) / 2)
+
+
+def test_flat_curve_needs_least_clients() -> None:
+    run = whole_curve()
+    (result,) = run.experiments
+    flat = scaling(Case(run, result, curve=replace(result.curves[0], state="flat", best=None)))
+    assert flat is not None and flat.says.startswith("More clients bring nothing (")
+    assert flat.advice.startswith("Use 1 client") and flat.evidence["best_clients"] == 16
+    assert scaling(Case(run, result)) is None
 
 
 def test_one_slow_client_is_a_straggler_and_not_said_twice() -> None:

@@ -13,6 +13,8 @@ from hwdyno.cli import common, storage
 from hwdyno.cli.main import main
 from hwdyno.experiments.storage_snia import TESTS
 from hwdyno.findings import explain
+from hwdyno.findings.applies import ROUND
+from hwdyno.findings.snia import is_rounds
 from hwdyno.report.charts import charts_of
 from hwdyno.report.page import html
 from hwdyno.report.rows import rows_of
@@ -21,7 +23,8 @@ from hwdyno.runner import snia
 from hwdyno.scenarios import snia as scenario
 from hwdyno.statistics import snia_window
 from hwdyno.store import Store, from_json, to_json
-from hwdyno.words import Run
+from hwdyno.words import Note, Run, Value
+from made_point import base, run_of
 from simulation.host import SimulatedHost, SimulatedMachine
 
 MIB = 1 << 20
@@ -97,6 +100,20 @@ def test_a_planted_drift_is_over_in_the_planted_round(gain: float, cells: float,
     (cell,) = [p for p in run.experiments[0].points if p.parameters == {"rw": "write", "bs": MIB}]
     assert cell.repeats == 5 and cell.repeat_values == pytest.approx(values[-5:], rel=5e-3)
     assert "snia_not_steady" not in {finding.rule for finding in run.findings}
+
+
+@pytest.mark.parametrize(("name", "latency_ns", "growth", "named"), [
+    ("iops", base().latency_ns, 1.0, True), ("iops", base().latency_ns, 0.0, False),
+    ("latency", base().latency_ns, 1.0, False), ("latency", None, 1.0, False),
+])  # fmt: skip
+def test_rounds_are_judged_by_latency_or_rate(name: str, latency_ns: Any, growth: float, named: bool) -> None:
+    rates = [Value(1000.0 * (1 + growth * at), "operations/s") for at in range(5)]
+    rounds = [base(rate=rate, latency_ns=latency_ns, notes=(Note("snia_tracked", ""),)) for rate in rates]
+    result = replace(run_of(base()).experiments[0], name=f"storage.snia-{name}", load=ROUND, points=tuple(rounds))
+    others = (replace(result, load="iodepth"), replace(result, name="storage.blocks"))
+    assert is_rounds(result) and not any(map(is_rounds, others))
+    found = explain(replace(run_of(base()), experiments=(result,))).findings
+    assert ("snia_not_steady" in {finding.rule for finding in found}) == named
 
 
 def test_what_is_never_steady_says_so(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from statistics import NormalDist
 import pytest
 from hwdyno import statistics as st
 from hwdyno.statistics import Histogram
+from hwdyno.statistics.arrays import sum_of, summary_of
 from hwdyno.words import Value
 from scipy.stats import binom, false_discovery_control
 
@@ -86,13 +87,17 @@ def test_outliers_are_named_by_index() -> None:
     assert st.outliers([7.0] * 5) == ()
 
 
-def test_steady_by_snias_window() -> None:
-    assert st.steady_snia([100.0] * 4) is None
-    assert st.steady_snia(st.fold([100 - at for at in range(40)], 5)) is False  # a drift of 48% of the mean
-    assert st.steady_snia(st.fold([100, 112, 90] * 20, 5)) is True  # noisy, and goes nowhere
-    assert st.steady_snia([100, 100, 100, 100, 125]) is False
-    assert st.steady_snia([100, 102, 104, 106, 108]) is True
-    assert st.steady_snia([100, 103, 106, 109, 112]) is False  # moves by 11.3%
+@pytest.mark.parametrize(("rounds", "steady"), [
+    # A level line, 19.8% and 20.2% of the mean from the least to the greatest.
+    ((109.9, 90.1, 100, 90.1, 109.9), True), ((110.1, 89.9, 100, 89.9, 110.1), False),
+    # A straight line that moves by 9.9% and 10.1% of the mean.
+    ((95.05, 97.525, 100, 102.475, 104.95), True), ((94.95, 97.475, 100, 102.525, 105.05), False),
+    ((104.95, 102.475, 100, 97.525, 95.05), True), ((105.05, 102.525, 100, 97.475, 94.95), False),
+    ((0.5,) * 5, True), ((0.0,) * 5, None), ((1.0,) * 4, None), ((9.0, 1.0, 1.0, 1.0, 1.0, 1.0), True),
+])  # fmt: skip
+def test_both_limits_of_snias_window(rounds: tuple[float, ...], steady: bool | None) -> None:
+    window = st.snia_window(rounds[-5:])
+    assert st.steady_snia(rounds) is steady and (window and window.steady) == steady
 
 
 def rounds_until_steady(noise: float, seed: int) -> int:
@@ -174,6 +179,61 @@ def test_unpacking_what_is_no_histogram_is_one_error(text: str) -> None:
         Histogram.unpack(text)
 
 
+def packed(*numbers: int) -> str:
+    return base64.b64encode(zlib.compress(bytes(numbers))).decode()
+
+
+@pytest.mark.parametrize(("times", "written"), [(127, (127,)), (128, (0x80, 1)), (300, (0xAC, 2))])
+def test_packed_number_has_seven_bits_a_byte(times: int, written: tuple[int, ...]) -> None:
+    """Version, sub_bits, count, sum, least, most; then the gap to the bucket and its count."""
+    histogram = Histogram.from_values([1] * times)
+    text = packed(1, 10, *written, *written, 1, 1, 1, *written)
+    assert zlib.decompress(base64.b64decode(histogram.pack())) == zlib.decompress(base64.b64decode(text))
+    assert Histogram.unpack(text) == histogram
+
+
+FIVE = packed(1, 10, 1, 5, 5, 5, 5, 1)
+
+
+@pytest.mark.parametrize(("text", "why"), [
+    (packed(1, 7, 1, 5, 5, 5, 5, 1), "of a version"), (packed(2, 10, 1, 5, 5, 5, 5, 1), "of a version"),
+    (packed(1, 10, 1, 5, 5), "of a version"), (packed(), "of a version"), ("é", "ASCII"),
+    (base64.b64encode(b"no stream").decode(), "incorrect header"),
+    (f"{FIVE[:8]}!{FIVE[8:]}", ""), (f"{FIVE[:8]}\n{FIVE[8:]}", ""),
+])  # fmt: skip
+def test_foreign_packed_histogram_is_refused(text: str, why: str) -> None:
+    assert Histogram.unpack(FIVE) == Histogram.from_values([5])
+    with pytest.raises(ValueError, match=f"^not a packed histogram.*{why}"):
+        Histogram.unpack(text)
+
+
+def test_value_recorded_no_times_is_not_there() -> None:
+    histogram = Histogram()
+    for times in (0, -1):
+        histogram.record(5, times)
+    assert histogram.to_reading() == {"sub_bits": 10, "count": 0, "sum": 0, "min": 0, "max": 0, "buckets": []}
+    assert histogram.mean == 0.0 and Histogram.from_values([100]).times(0).quantiles((0.5, 0.99)) == [0, 0]
+    histogram.record(5)
+    assert histogram == Histogram.from_values([5]) != Histogram.from_values([6]) and histogram != "a histogram"
+
+
+def test_percentiles_are_those_of_ordered_values() -> None:
+    """Ten of each value from 1 to 1000, each with a bucket of its own."""
+    whole = summary_of([Histogram.from_values(at // 10 + 1 for at in range(10_000)).to_reading()])
+    assert whole is not None and (whole.p50, whole.p90, whole.p99, whole.p999) == (500, 900, 990, 999)
+    fewer = summary_of([Histogram.from_values(range(1, 10_000)).to_reading()])
+    assert fewer is not None and fewer.p999 is None
+
+
+@pytest.mark.parametrize("hosts", [0, 1, 2])
+def test_values_of_every_host_count_by_weight(hosts: int) -> None:
+    reading = Histogram.from_values([100, 300]).to_reading()
+    for weight in (1, 3):
+        assert sum_of([(reading, weight)] * hosts) == Histogram.from_values([100, 300] * weight * hosts)
+    with pytest.raises(ValueError, match="sub_bits 7; this version reads 10"):
+        sum_of([(reading, 1)] * hosts + [({**reading, "sub_bits": 7}, 1)])
+
+
 def test_summary_gives_p999_only_from_ten_thousand_values() -> None:
     assert made(4, 9_999).summary().p999 is None
     assert made(4, 10_000).summary().p999 is not None
@@ -210,7 +270,9 @@ def test_the_engines_histogram_decodes_to_the_same_quantiles() -> None:
 def test_the_bucket_rule_at_its_edges() -> None:
     for value, at in {0: 0, 1023: 1023, 1024: 1024, 2047: 2047, 2048: 2048, 2050: 2049, 4096: 3072}.items():
         assert Histogram.index(value) == at, value
-    assert Histogram.index(1 << 50) == Histogram.index((1 << 42) - 1)
+    # By the formula e 2^10 + (v >> e): of v = 2^42 - 1, e is 31 and v >> e is 2047.
+    assert Histogram.index(1 << 50) == Histogram.index(1 << 42) == Histogram.index((1 << 42) - 1) == 31 * 1024 + 2047
+    assert Histogram.index((1 << 42) - (1 << 31) - 1) == 31 * 1024 + 2046
 
 
 def test_outliers_need_five_values_and_a_distance_that_matters() -> None:
@@ -222,6 +284,17 @@ def test_outliers_need_five_values_and_a_distance_that_matters() -> None:
     assert named == 0
 
 
+@pytest.mark.parametrize(("values", "far"), [
+    # The median distance from 100 is 2, and 14.8 times as far is 29.6.
+    ((98.0, 98.0, 100.0, 102.0, 129.0), ()), ((98.0, 98.0, 100.0, 102.0, 130.2), (4,)),
+    # A median distance of 0 counts as 1% of the median.
+    ((100.0, 100.0, 100.0, 100.0, 114.5), ()), ((100.0, 100.0, 100.0, 100.0, 115.1), (4,)),
+    ((100.0, 100.0, 100.0, 100.0, 85.5), ()), ((100.0, 100.0, 100.0, 100.0, 84.9), (4,)),
+])  # fmt: skip
+def test_outlier_is_14_8_median_deviations_off(values: tuple[float, ...], far: tuple[int, ...]) -> None:
+    assert st.outliers(values) == far
+
+
 def test_one_stalled_repeat_does_not_speak_for_the_others() -> None:
     stalled = [2.6e9, 2.58e9, 31e6, 2.61e9, 2.59e9]
     value, why = st.interval_of_repeats(stalled, "bytes/s")
@@ -231,6 +304,7 @@ def test_one_stalled_repeat_does_not_speak_for_the_others() -> None:
     assert st.interval(stalled, "bytes/s").value < 160e6
     few, why = st.interval_of_repeats([2.6e9, 31e6, 2.58e9], "bytes/s")
     assert few.value == 2.58e9 and "skewed" in why
+    assert not st.interval_of_repeats([1, 3], "x")[1] and not st.interval_of_repeats([-1, 1, 2], "x")[1]
     assert few.low is not None and few.low < 0.1e9, "three repeats cannot exclude that the slow one is the rule"
 
 
