@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
-from hwdyno.findings import explain, why_not_double
-from hwdyno.findings.limits import Limit, limit_of
+import pytest
+from hwdyno.axes import CLIENTS
+from hwdyno.findings import about_this_run, explain, why_not_double
+from hwdyno.findings.limits import Limit, client_bound, limit_of
 from hwdyno.findings.rule import Case
-from hwdyno.words import Axis, Parameters, Run
+from hwdyno.machine import Machine
+from hwdyno.words import Axis, Curve, Finding, Parameters, Run, Value
+from made_point import base
+from made_point import run_of as clean_run
 from simulated_runs import at as _at
 from simulated_runs import experiment, measured, run_of
 from simulation.host import SimulatedHost, SimulatedMachine
@@ -136,3 +142,177 @@ def test_a_latency_test_is_not_asked_why_it_is_not_double() -> None:
     by_latency = replace(result, metric="latency")
     assert why_not_double(result.points[3], run=run, experiment=result)
     assert why_not_double(result.points[3], run=run, experiment=by_latency) == ""
+
+
+# --- a clean point of ten seconds with some fields changed: each limit from both sides
+
+
+def _at_work(resource: str = "storage", given: dict[str, Any] | None = None, **changes: Any) -> Case:
+    point = base(elapsed_s=10.0)
+    run = clean_run(replace(point, **{"parameters": {**point.parameters, **(given or {})}, **changes}), resource)
+    return Case(run, run.experiments[0], 0)
+
+
+@pytest.mark.parametrize(
+    ("counters", "cpu_s", "kind", "says"),
+    [
+        ((500.0, 1000.0), 10.0, "memory stall", "threads were 100% busy, and 50% of the cycles waited for memory."),
+        ((499.0, 1000.0), 10.0, "client CPU busy", "1 core of the measuring threads is 100% busy"),
+        ((1.0, 1.0), 10.0, "memory stall", "100% of the cycles waited for memory."),
+        ((500.0, 1000.0), 9.5, "memory stall", "threads were 95% busy"),
+        ((500.0, 1000.0), 9.0, "not identified", "(cycles that wait for memory 50%, the tool's own CPU 90%, "),
+        ((500.0, 1000.0), None, "not identified", "(cycles that wait for memory 50%, the machine's CPU 10%)"),
+        ((0.0, 0.0), 10.0, "client CPU busy", ""),
+        ((500.0, None), 10.0, "client CPU busy", ""),
+        ((None, 1000.0), 10.0, "client CPU busy", ""),
+    ],
+)
+def test_memory_stalls_busy_threads_in_half_their_cycles(counters: Any, cpu_s: Any, kind: str, says: str) -> None:
+    names = ("memory_stall_cycles", "counted_cycles")
+    known = {name: value for name, value in zip(names, counters, strict=True) if value is not None}
+    limit = limit_of(_at_work(counters=known, cpu_user_s=cpu_s, cpu_system_s=0.0))
+    assert limit.kind == kind and says in limit.says
+
+
+def test_computing_threads_stall_however_busy() -> None:
+    counters = {"backend_stall_cycles": 500.0, "counted_cycles": 1000.0}
+    limit = limit_of(_at_work("compute", counters=counters, cpu_user_s=None))
+    assert limit.says == "Memory stall: 50% of the cycles waited for memory or an execution unit."
+
+
+@pytest.mark.parametrize(
+    ("resource", "jobs", "cpu_s", "delay_s", "switches", "says"),
+    [
+        ("storage", 1, 8.75, 1.0, (6, 5), "Waiting for wake-ups: the measuring threads ran 88% of their time"),
+        ("storage", 1, 8.75, 0.95, (6, 5), "Limit not identified"),
+        ("storage", 1, 5.0, 2.5, (6, 5), "Limit not identified"),
+        ("storage", 1, 8.0, 2.0, (6, 5), "20% they were woken but did not run yet (0.600 wake-ups/s, 333 ms each)."),
+        ("storage", 4, 32.0, 8.0, (6, 5), "ran 80% of their time, and for 20% they were woken"),
+        ("storage", 1, 8.0, 2.0, (5, 5), "ran 80% of their time, and for 20% they were ready to run."),
+        ("storage", 1, 8.0, 2.0, (4, 5), "Processors busy with other threads: "),
+        ("compute", 1, 8.0, 2.0, (4, 5), "Limit not identified"),
+        ("compute", 1, 8.0, 2.0, (6, 5), "Limit not identified"),
+    ],
+)
+def test_awake_threads_wait_for_a_tenth(
+    resource: str, jobs: int, cpu_s: float, delay_s: float, switches: tuple[float, float], says: str
+) -> None:
+    counters = {"run_delay_s": delay_s, "voluntary_switches": switches[0], "involuntary_switches": switches[1]}
+    case = _at_work(resource, {"numjobs": jobs}, counters=counters, cpu_user_s=cpu_s - 1, cpu_system_s=1.0)
+    assert says in limit_of(case).says
+
+
+@pytest.mark.parametrize(
+    ("conditions", "says"),
+    [
+        ({"cgroup_throttled": 0.1}, "Limit not identified"),
+        ({"cgroup_throttled": 0.105}, "Paced by a CPU quota"),
+        ({"steal": 0.1}, "Limit not identified"),
+        ({"steal": 0.11}, "The hypervisor took 11% of the CPU time"),
+        ({"cpu_busy": 0.9}, "Limit not identified"),
+        ({"cpu_busy": 0.91}, "The machine's processors were 91% busy; this tool's threads used 6.0% of theirs."),
+    ],
+)
+def test_the_system_limits_from_its_threshold(conditions: dict[str, float], says: str) -> None:
+    assert says in limit_of(_at_work(conditions=conditions)).says
+
+
+@pytest.mark.parametrize(
+    ("share", "direct", "severity"), [(0.895, True, None), (0.905, True, "warning"), (0.905, False, "info")]
+)
+def test_a_busy_client_is_bound(share: float, direct: bool, severity: str | None) -> None:
+    case = _at_work(given={"direct": direct}, cpu_user_s=10 * share, cpu_system_s=0.0)
+    run = explain(case.run)
+    found = {one.rule: one.severity for one in run.findings}
+    assert found.get("client_bound") == severity
+    assert ("client_bound" in run.experiments[0].points[0].why) == (severity == "warning")
+
+
+@pytest.mark.parametrize(("user_s", "words"), [(0.0, "0% user, 100% system"), (10.0, "100% user, 0% system")])
+def test_a_clients_time_is_split(user_s: float, words: str) -> None:
+    case = _at_work(cpu_user_s=user_s, cpu_system_s=10.0 - user_s, operations=1000)
+    found = client_bound(case)
+    assert f"({words})" in limit_of(case).says and found is not None and "(10.0 ms per operation)" in found.says
+
+
+@pytest.mark.parametrize(
+    ("jobs", "threads", "advice"),
+    [(4, 8, "--numjobs 8"), (8, 8, "all 8 processors"), (4, None, "--numjobs 8"), (1, 8, "--numjobs 2")],
+)
+def test_a_busy_client_gets_twice_the_jobs(jobs: int, threads: int | None, advice: str) -> None:
+    case = _at_work(given={"numjobs": jobs}, cpu_user_s=10.0 * jobs, cpu_system_s=0.0)
+    machine = Machine.of_survey({"cpu": {"threads": threads}} if threads else {})
+    found = client_bound(replace(case, run=replace(case.run, machines=(machine,))))
+    assert found is not None and advice in found.advice
+
+
+def test_cores_are_counted_where_the_run_is_known() -> None:
+    case = _at_work(given={"numjobs": 16}, cpu_user_s=160.0, cpu_system_s=0.0)
+    assert "16 cores of" in why_not_double(case.point, experiment=case.result)
+    assert "8 cores of" in limit_of(_at_work(given={"numjobs": 16}, cpu_user_s=80.0, cpu_system_s=0.0)).says
+    invalid = replace(case.point, validity="invalid")
+    assert why_not_double(invalid, run=case.run, experiment=replace(case.result, points=(invalid,))) == ""
+
+
+CEILING = Curve(series={}, load="iodepth", points=(0,), unit="", model="", ceiling=Value(1000.0, "1"), state="knee")
+
+
+@pytest.mark.parametrize(
+    ("value", "rate", "metric", "changes", "says"),
+    [
+        (950.0, None, "throughput", {}, "at 95% of its ceiling of 1,000, busy 50% of the time. A higher iodepth"),
+        (950.0, None, "throughput", {"load": CLIENTS.name}, "More clients add latency, not throughput."),
+        (890.0, None, "throughput", {}, "Limit not identified"),
+        (950.0, None, "throughput", {"state": "still rising"}, "Limit not identified"),
+        (950.0, None, "throughput", {"ceiling": Value(0.0, "1")}, "Limit not identified"),
+        (950.0, None, "throughput", {"ceiling": None}, "Limit not identified"),
+        (800.0, 950.0, "rate", {}, "at 95% of"),
+        (800.0, 950.0, "throughput", {}, "Limit not identified"),
+        (800.0, 0.95, "rate", {"ceiling": Value(1.0, "1")}, "at 95% of"),
+        (980.0, None, "rate", {}, "at 98% of"),
+    ],
+)
+def test_a_device_at_its_ceiling_is_saturated(value: float, rate: Any, metric: str, changes: Any, says: str) -> None:
+    rate = rate and Value(rate, "operations/s")
+    case = _at_work(throughput=Value(value, "1"), rate=rate, counters={"device_busy_s": 5.0})
+    result = replace(case.result, metric=metric, curves=(replace(CEILING, **changes),))
+    assert says in limit_of(replace(case, result=result)).says
+
+
+def test_a_curve_of_alike_points_tells_the_limit() -> None:
+    case = _at_work(throughput=Value(950.0, "1"))
+    other = replace(case.result, curves=(CEILING,))
+    assert "saturated" in limit_of(replace(case, run=replace(case.run, experiments=(case.result, other)))).says
+    points = (case.point, replace(case.point, parameters={"iodepth": 16}, throughput=Value(1900.0, "1")))
+    rising = replace(case.result, points=points, curves=(replace(CEILING, points=(0, 1), ceiling=None),))
+    assert limit_of(Case(replace(case.run, experiments=(rising,)), rising, 0)).says.endswith(": 2 times as much.")
+
+
+@pytest.mark.parametrize(("elapsed_s", "words"), [(1.0, "the device 50%"), (0.0, "")])
+def test_a_device_is_busy_by_the_time(elapsed_s: float, words: str) -> None:
+    says = limit_of(_at_work(elapsed_s=elapsed_s, counters={"device_busy_s": 0.5})).says
+    assert words in says and ("the device" in says) == bool(words)
+
+
+@pytest.mark.parametrize(
+    ("depth", "doubled"), [(400, "--iodepth 800"), (512, "--iodepth 1024"), (513, "--numjobs 2"), (0, "--numjobs 2")]
+)
+def test_a_depth_is_doubled_up_to_1024(depth: int, doubled: str) -> None:
+    assert doubled in limit_of(_at_work(given={"iodepth": depth})).says.partition("Next test: ")[2]
+
+
+@pytest.mark.parametrize(("threads", "advised"), [(16, True), (15, False)])
+def test_threads_are_doubled_up_to_the_processors(threads: int, advised: bool) -> None:
+    case = _at_work("compute", parameters={"threads": 8, "operation": "fma", "precision": "double"})
+    machine = Machine.of_survey({"cpu": {"threads": threads}})
+    says = limit_of(replace(case, run=replace(case.run, machines=(machine,)))).says
+    assert ("Next test: `hwdyno compute" in says) == advised
+
+
+@pytest.mark.parametrize(
+    ("rule", "resource", "of_the_run"),
+    [("stalls", "memory", True), ("stalls", "compute", True), ("stalls", "storage", False), ("stalls", "", False),
+     ("cache_hidden", "memory", False)],
+)  # fmt: skip
+def test_a_processor_stalls_where_it_is_taken_away(rule: str, resource: str, of_the_run: bool) -> None:
+    assert about_this_run(Finding(rule, "warning", resource, "", {}, "")) == of_the_run
