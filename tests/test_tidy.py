@@ -366,9 +366,7 @@ def test_no_helper_of_the_tests_is_dead() -> None:
 
 def test_a_long_function_says_why() -> None:
     assert_none(definitions.long_functions(HOUSE, {}) + definitions.long_functions(BENCHMARKS, {}))
-    assert_none(
-        rust.long_functions(ENGINE, LONG_IN_RUST) + rust.long_functions(BRIDGE, {})
-    )
+    assert_none(rust.long_functions(ENGINE, LONG_IN_RUST) + rust.long_functions(BRIDGE, {}))
 
 
 def test_files_of_the_engine_make_no_circle() -> None:
