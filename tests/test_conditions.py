@@ -29,8 +29,8 @@ def with_interval(half: float, **changes: Any) -> Measurement:
 
 def with_neighbours(share: float, **changes: Any) -> Measurement:
     """Other processes take a share of the CPU; the point itself takes 0.6 s in 3 s on 8 processors."""
-    x = 0.6 / 3 / THREADS
-    return base(conditions={"cpu_busy": x + share, "cpu_user": x + share, "steal": 0.0}, **changes)
+    busy_share = 0.6 / 3 / THREADS
+    return base(conditions={"cpu_busy": busy_share + share, "cpu_user": busy_share + share, "steal": 0.0}, **changes)
 
 
 def noisy_with_neighbours(share: float) -> Run:
