@@ -35,6 +35,10 @@ def test_wide_interval_is_printed_by_its_ends(value: Value, words: str) -> None:
     assert quantity(value) == words
 
 
+def test_point_without_parameters_has_name_of_experiment() -> None:
+    assert case_of_base(parameters={}).label == "storage.iodepth"
+
+
 def test_rate_of_latency_test_is_printed_as_time() -> None:
     eight, alone = case_of_base(), case_of_base(concurrency=Concurrency(1.0, 1.0))
     timed = replace(alone, result=replace(alone.result, metric="latency"))
