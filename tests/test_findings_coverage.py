@@ -77,8 +77,8 @@ def test_jobs_on_the_same_blocks_have_their_overlap_told() -> None:
     assert "about 25% of the visits" in names(point, {"share": "whole"})["shared_blocks"]
     assert "shared_blocks" not in names(point, {"share": "partition"})
     for visited, again in ((0, "0%"), (4 << 30, "50%")):
-        said = names(replace(point, bytes=visited), {"share": "whole"})["shared_blocks"]
-        assert f"about {again} of the visits" in said
+        sentence = names(replace(point, bytes=visited), {"share": "whole"})["shared_blocks"]
+        assert f"about {again} of the visits" in sentence
 
 
 @pytest.mark.parametrize(("region", "passes", "repeats", "named"), [
