@@ -35,6 +35,10 @@ def test_wide_interval_is_printed_by_its_ends(value: Value, words: str) -> None:
     assert quantity(value) == words
 
 
+def test_point_without_parameters_has_name_of_experiment() -> None:
+    assert case_of_base(parameters={}).label == "storage.iodepth"
+
+
 def test_rate_of_latency_test_is_printed_as_time() -> None:
     eight, alone = case_of_base(), case_of_base(concurrency=Concurrency(1.0, 1.0))
     timed = replace(alone, result=replace(alone.result, metric="latency"))
@@ -159,7 +163,7 @@ def test_point_is_repeated_as_it_was_started(command: str, result: ExperimentRes
 
 @pytest.mark.parametrize(("files", "in_file", "samples"), [(4, 6, ["24"]), (None, 6, []), (0, 6, []), (4, None, [])])
 def test_generated_data_has_samples_of_all_files(files: int | None, in_file: int | None, samples: list[str]) -> None:
-    fixed = {"files": files, "samples_per_file": in_file, "path": "/data/hwdyno-set"}
+    fixed: Parameters = {"files": files, "samples_per_file": in_file, "path": "/data/hwdyno-set"}
     result = replace(result_of("training", "training_loader"), fixed=fixed)
     found = command_of(replace(run_of(base()), command="hwdyno run"), result, {"accelerators": 2}, {})
     assert typed_command(found).values("samples") == samples

@@ -27,14 +27,14 @@ def with_interval(half: float, **changes: Any) -> Measurement:
     return base(throughput=Value(SPEED, "bytes/s", (1 - half) * SPEED, (1 + half) * SPEED), **changes)
 
 
-def with_neighbours(share: float, **changes: Any) -> Measurement:
+def with_others(share: float, **changes: Any) -> Measurement:
     """Other processes take a share of the CPU; the point itself takes 0.6 s in 3 s on 8 processors."""
-    busy_share = 0.6 / 3 / THREADS
-    return base(conditions={"cpu_busy": busy_share + share, "cpu_user": busy_share + share, "steal": 0.0}, **changes)
+    busy = 0.6 / 3 / THREADS
+    return base(conditions={"cpu_busy": busy + share, "cpu_user": busy + share, "steal": 0.0}, **changes)
 
 
-def noisy_with_neighbours(share: float) -> Run:
-    return run_of(replace(with_interval(0.3), conditions=with_neighbours(share).conditions))
+def noisy_with_others(share: float) -> Run:
+    return run_of(replace(with_interval(0.3), conditions=with_others(share).conditions))
 
 
 def in_user_mode(share: float) -> Run:
@@ -73,10 +73,10 @@ THRESHOLDS: list[tuple[str, Change, float, float, str]] = [
     ("swapping", condition("swap_in_bytes"), 2.95e6, 3.05e6, "warning"),
     ("swapping", condition("swap_out_bytes"), 2.95e6, 3.05e6, "warning"),
     ("another_run", condition("other_runs"), 0.0, 1.0, "warning"),
-    ("others_at_work", lambda share: run_of(with_neighbours(share)), 0.245, 0.255, "warning"),
-    ("others_at_work", noisy_with_neighbours, 0.098, 0.102, "warning"),
+    ("others_at_work", lambda share: run_of(with_others(share)), 0.245, 0.255, "warning"),
+    ("others_at_work", noisy_with_others, 0.098, 0.102, "warning"),
     ("others_at_work", in_user_mode, 0.095, 0.105, "warning"),
-    ("others_at_work", lambda threads: run_of(with_neighbours(0.12, parameters={"threads": round(threads)}), "compute"),
+    ("others_at_work", lambda threads: run_of(with_others(0.12, parameters={"threads": round(threads)}), "compute"),
      THREADS - 1, THREADS, "warning"),
     ("load_before", lambda share: run_of(base(), conditions={"others_cpu_share": share}), 0.099, 0.101, "warning"),
     ("io_limit", at_io_limit, 0.84, 0.86, "warning"),
@@ -127,13 +127,13 @@ def test_steal_above_tenth_explains_wide_interval(share: float, explained: bool)
 
 
 def test_noisy_point_has_the_stricter_limit() -> None:
-    limits = [the("others_at_work", noisy_with_neighbours(share)).evidence["limit"] for share in (0.2, 0.3)]
+    limits = [the("others_at_work", noisy_with_others(share)).evidence["limit"] for share in (0.2, 0.3)]
     assert limits == [0.1, 0.25]
 
 
 @pytest.mark.parametrize(("before", "named"), [(0.099, False), (0.101, True), (None, False)])
 def test_load_before_is_named_beside_others(before: float | None, named: bool) -> None:
-    run = run_of(with_neighbours(0.3), conditions={"others_cpu_share": before})
+    run = run_of(with_others(0.3), conditions={"others_cpu_share": before})
     assert ("before the first point" in the("others_at_work", run).says) == named
     assert severity_of("load_before", explain(run)) is None, "said once"
 

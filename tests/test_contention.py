@@ -139,7 +139,7 @@ def test_a_cause_is_named_where_it_was_measured(pair: tuple[str, str], cause: st
     assert cause_of(bare, run) is None
 
 
-def kept_share(*shares: tuple[float, ...], scale: float = 1e6) -> Run:
+def kept_under(*shares: tuple[float, ...], scale: float = 1e6) -> Run:
     """Storage beside each load, with the share of its throughput alone that it keeps in each round."""
     rounds = [{"loaded_by_round": [scale * share for share in kept], "alone_by_round": [scale] * len(kept)}
               for kept in shares]  # fmt: skip
@@ -149,19 +149,19 @@ def kept_share(*shares: tuple[float, ...], scale: float = 1e6) -> Run:
 
 
 @pytest.mark.parametrize(("run", "severity", "words"), [
-    (kept_share((0.981,) * 2), "info", "No contention found: together, no resource loses more than 1.9%."),
-    (kept_share((0.979,) * 2), "info", "Worst pair: storage loses 2.1% ("),
-    (kept_share((0.905,) * 2), "info", "Worst pair: storage loses 9.5% ("),
-    (kept_share((0.895,) * 2), "warning", "Worst pair: storage loses 10% ("),
-    (kept_share((0.5,) * 2, (0.6,) * 2, (0.8,) * 2), "warning", "2 more pairs lose at least 20%."),
-    (kept_share((0.5,) * 2, (0.6,) * 2, scale=0.01), "warning", "1 more pair loses at least 40%."),
+    (kept_under((0.981,) * 2), "info", "No contention found: together, no resource loses more than 1.9%."),
+    (kept_under((0.979,) * 2), "info", "Worst pair: storage loses 2.1% ("),
+    (kept_under((0.905,) * 2), "info", "Worst pair: storage loses 9.5% ("),
+    (kept_under((0.895,) * 2), "warning", "Worst pair: storage loses 10% ("),
+    (kept_under((0.5,) * 2, (0.6,) * 2, (0.8,) * 2), "warning", "2 more pairs lose at least 20%."),
+    (kept_under((0.5,) * 2, (0.6,) * 2, scale=0.01), "warning", "1 more pair loses at least 40%."),
     # Four rounds about no cost: the interval's end is 9.4% and 10.5%.
-    (kept_share((1.053, 0.947) * 2), "info", "no resource loses more than 9.4%. This holds with 95% confidence."),
-    (kept_share((1.059, 0.941) * 2), "info", "Too noisy to find contention: a cost below 10% would not be seen."),
-    (kept_share((1.001, 0.999), (1.001, 0.999)), "info", "This holds for all 2 pairs at once, with 95% confidence."),
-    (kept_share((1.0, 0.9)), "info", "Too noisy to find contention: "),
-    (kept_share((1.0, 1.0)), "info", "loses more than 0.1%."),
-    (kept_share((0.5,)), "", ""), (kept_share((0.0, 0.0)), "", ""), (run_of(base()), "", ""),
+    (kept_under((1.053, 0.947) * 2), "info", "no resource loses more than 9.4%. This holds with 95% confidence."),
+    (kept_under((1.059, 0.941) * 2), "info", "Too noisy to find contention: a cost below 10% would not be seen."),
+    (kept_under((1.001, 0.999), (1.001, 0.999)), "info", "This holds for all 2 pairs at once, with 95% confidence."),
+    (kept_under((1.0, 0.9)), "info", "Too noisy to find contention: "),
+    (kept_under((1.0, 1.0)), "info", "loses more than 0.1%."),
+    (kept_under((0.5,)), "", ""), (kept_under((0.0, 0.0)), "", ""), (run_of(base()), "", ""),
 ])  # fmt: skip
 def test_cost_is_printed_from_fiftieth_on(run: Run, severity: str, words: str) -> None:
     found = [finding for finding in explain(run).findings if finding.rule in {"contention", "no_contention"}]
@@ -172,10 +172,7 @@ def test_cost_is_printed_from_fiftieth_on(run: Run, severity: str, words: str) -
 def test_two_cells_are_less_certain_than_one() -> None:
     """Bonferroni: of two, each holds with 97.5%; a cell of one round has no interval."""
     kept = (0.8, 0.81, 0.79, 0.82)
-    (alone,), (first, second) = (
-        cells_of(kept_share(kept)),
-        cells_of(kept_share(kept, kept, (0.8,))),
-    )
+    (alone,), (first, second) = cells_of(kept_under(kept)), cells_of(kept_under(kept, kept, (0.8,)))
     assert alone.sure == alone.kept == first.kept
     assert first.sure == second.sure == ratio_interval(kept, (1.0,) * 4, 0.975)
     words = [cost_words(Value(*ends)) for ends in ((0.57, "1", 0.53, 0.62), (0.57, "1"), (1.25, "1"))]

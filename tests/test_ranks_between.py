@@ -139,13 +139,15 @@ def test_a_host_that_all_slow_pairs_have_in_common_is_named() -> None:
 
 
 @pytest.mark.parametrize(("count", "kept", "slow"), [(5, 0.7, False), (6, 0.79, True), (6, 0.81, False)])
-@pytest.mark.parametrize("of_bytes", [True, False])
-def test_pair_is_slow_by_fifth_among_six(count: int, kept: float, slow: bool, of_bytes: bool) -> None:
-    """What moves no bytes is judged by its rate."""
+@pytest.mark.parametrize("kind", ["bytes and rate", "rate", "neither"])
+def test_pair_is_slow_by_fifth_among_six(count: int, kept: float, slow: bool, kind: str) -> None:
+    """What moves no bytes is judged by its rate, where it has one."""
     points = [pair(name, 1e9 * (kept if name == "0-1" else 1)) for name in pairs_of(4)[:count]]
-    if not of_bytes:
-        level = Value(1e9, "bytes/s")
+    level = Value(1e9, "bytes/s")
+    if kind == "rate":
         points = [replace(point, bytes=0, rate=point.throughput, throughput=level) for point in points]
+    else:
+        points = [replace(point, bytes=0) if kind == "neither" else replace(point, rate=level) for point in points]
     result = replace(network(even()).experiments[0], points=tuple(points))
     found = explain(replace(network(even()), experiments=(result,))).findings
     assert [finding.points for finding in found if finding.rule == "slow_pair"] == ([(0,)] if slow else [])
