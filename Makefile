@@ -7,26 +7,26 @@ BIN := $(VENV)/bin
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 ENGINE := $(VENV)/.engine
 
-.PHONY: run test bench fuzz fuzz-engine sanitize soak calibration mutants docs session wheel engine release setup lint lock clean
+.PHONY: run test test-quick test-long bench fuzz fuzz-engine sanitize soak calibration mutants docs session wheel engine release setup lint lock clean
 
 # Status 3 is a run that is done, but with degraded points, as its report says.
 run: setup
 	$(BIN)/hwdyno run || test $$? -eq 3
 
-# As many at once as there are processors, from two to four: some tests take all of them.
-WORKERS ?= $(shell n=$$(nproc); echo $$((n < 2 ? 2 : n > 4 ? 4 : n)))
-PYTEST := $(BIN)/python -m pytest
-# Many at once make each other late: what failed among others is named, and must pass alone. What only computes gets the
-# time in which the others wait.
+# One more at once than there are processors, from three to four: some tests wait for kernels, peers and servers.
+WORKERS ?= $(shell n=$$(nproc); echo $$((n < 3 ? 3 : 4)))
+# A failure is red at once; what is marked `timing` is tried again, alone, once (tests/retries.py).
 test: setup lint
-	cargo test --locked --quiet || { echo "== again, one test at a time" && cargo test --locked --quiet -- --test-threads=1; }
-	@mkdir -p target
-	@nice -n 19 $(PYTEST) -n $(WORKERS) -m computes -o cache_dir=target/computes > target/computes.txt 2>&1 & computes=$$!; \
-	trap 'kill $$computes 2> /dev/null; exit 130' INT TERM; \
-	{ $(PYTEST) -n $(WORKERS) -m "not computes" || { test $$? -eq 1 && echo "== what failed, again and alone" && \
-		$(PYTEST) -m "not computes" --last-failed --last-failed-no-failures none; }; }; others=$$?; \
-	echo "== what only computes"; wait $$computes; computed=$$?; cat target/computes.txt; \
-	test $$others -eq 0 && test $$computed -eq 0
+	cargo test --locked --quiet
+	$(BIN)/python tests/retries.py -n $(WORKERS) -m "not long"
+
+# The quick half: what needs no optional tool, no long wait and no browser.
+test-quick: setup
+	$(BIN)/python tests/retries.py -n $(WORKERS) -m "not long and not slow and not browser and machine"
+
+# What is long runs whole; LONG="signals fuzz" chooses parts.
+test-long: setup
+	.ci/long $(LONG)
 
 bench: setup
 	cargo build --locked --release --quiet -p hwdyno-engine --bin hwdyno-engine

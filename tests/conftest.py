@@ -25,38 +25,12 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 # What they ask for, no package brings; tests/cluster.py stands in for it.
 collect_ignore = [] if IS_HERE else ["test_kubernetes_real.py"]
 
-# No test asserts a time, and examples are the same in every run.
+# A test asserts no time that the machine decides, and examples are the same in every run.
 settings.register_profile("house", deadline=None, derandomize=True)
 settings.load_profile("house")
 
 # Their documents and Runs hold any text.
 HOSTILE = {"test_hostile", "test_fuzz", "test_resources"}
-
-
-FILES = """
-audit audit_advice audit_published audit_tools axes bend calibration ceilings comparison curves edges_conditions
-edges_curves edges_more edges_published edges_rules edges_statistics exact_figures findings findings_caches
-findings_coverage findings_curves findings_hosts findings_in_process findings_memory findings_published findings_serving
-findings_why fleet formats_fio formats_real formats_serving formats_tools fuzz gpu_findings help hostile imports
-inference_findings limits linpack named_rates network_findings open_loop pictures power projection
-projection_events repeatability report report_page resources roofline rules_apply samples scorecard simulated
-simulated_core single_caches single_ceilings single_claims single_commands single_courses single_curves single_gpu
-single_knee single_limits single_lines single_network single_paths single_published single_rules single_serving
-single_statistics single_steadiness statistics studies studies_gpu studies_memory style sweep thresholds
-thresholds_edges thresholds_more thresholds_rules tidy tidy_rules training_findings training_workloads trends units
-users_wait
-"""
-COMPUTING = frozenset(FILES.split())
-"""The test files that only compute: they run at a low priority while others wait for kernels, peers and servers."""
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what only computes."""
-    for item in items:
-        needs = any(item.get_closest_marker(name) for name in ("machine", "peer", "browser"))
-        if item.path.stem.removeprefix("test_") in COMPUTING and not needs:
-            item.add_marker("computes")
 
 
 @lru_cache(maxsize=4096)

@@ -120,7 +120,6 @@ def connected(port: int) -> socket.socket:
 @pytest.mark.parametrize("direction", ["up", "down"])
 def test_a_server_that_dies_at_each_state_is_named(state: str, direction: str) -> None:
     with dying_server(STATES[state]) as port:
-        began_s = time.monotonic()
         parameters = {"server": "127.0.0.1", "port": port, "runtime": 0.3, "direction": direction}
         try:
             reading = engine.run("network_throughput", parameters)
@@ -131,14 +130,12 @@ def test_a_server_that_dies_at_each_state_is_named(state: str, direction: str) -
         else:
             assert reading["faults"], "nobody says that the server died"
             assert STATES[state] >= STATES["TEST_RUNNING"]
-        assert time.monotonic() - began_s < 20
 
 
 @pytest.mark.parametrize("control_bytes", [0, 1, 2, 5, 10, 20, 21, 22, 40])
 def test_a_server_of_round_trips_that_dies_at_each_state_is_named(control_bytes: int) -> None:
     """Between the states it also tells where its echo is: 4 bytes of length and some 14 of JSON."""
     with dying_server(control_bytes) as port:
-        began_s = time.monotonic()
         parameters = {"server": "127.0.0.1", "port": port, "runtime": 0.3}
         try:
             reading = engine.run("network_latency", parameters)
@@ -148,7 +145,6 @@ def test_a_server_of_round_trips_that_dies_at_each_state_is_named(control_bytes:
             assert control_bytes < 22, says
         else:
             assert reading["faults"], "nobody says that the server died"
-        assert time.monotonic() - began_s < 20
 
 
 def test_a_run_whose_server_dies_is_kept(
@@ -324,7 +320,6 @@ def the_death_is_named(state: str, direction: str, death: signal.Signals) -> Non
     with DyingProcess(UDP_STATES[state], death, **more) as server:
         reading, says, took_s = udp(server.port, direction=direction, streams=2)
         assert server.dead.is_set(), "the test was over before"
-    assert took_s < 20
     if opening or STATES[state] < STATES["TEST_RUNNING"]:
         assert reading is None, reading and reading["faults"]
         assert "\n" not in says and f"port {server.port}" in says, says
@@ -354,7 +349,7 @@ def test_a_real_server_that_is_killed_amid_datagrams_ends_the_reading_then(handi
         finally:
             server.kill()
     assert reading is not None, says
-    assert took_s < 20 and reading["elapsed_s"] < took_s
+    assert reading["elapsed_s"] < took_s < 30.0, "it ends before its runtime"
     assert any("other end" in fault["says"] for fault in reading["faults"]), reading["faults"]
     assert reading["details"]["datagrams_sent"] > 0 and "loss_share" not in reading["details"]
 

@@ -283,6 +283,8 @@ class TwoHosts:
 
     def drop(self, rule: str) -> None:
         """Let the far host drop what it is sent, by a rule of nftables."""
+        if not shutil.which("nft"):
+            missing("needs nft (nftables)")
         table = f"table inet t {{\nchain c {{\ntype filter hook input priority 0\n{rule}\n}}\n}}\n"
         subprocess.run([*self.inside(self.there), "nft", "-f", "-"], input=table, text=True, check=True)
 
@@ -373,21 +375,17 @@ def test_a_peer_that_dies_and_a_path_that_swallows_end_in_time(two_hosts: TwoHos
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1) as pool, two_hosts.server() as server:
-        began = time.monotonic()
         waiting = pool.submit(two_hosts.measure, runtime=50.0)
         two_hosts.wait_for_streams()
         server.kill()
         reading = waiting.result(45)
-        assert time.monotonic() - began < 45
         assert reading["faults"]
         assert reading["streams"][0]["bytes"] > 0
     with ThreadPoolExecutor(1) as pool, two_hosts.server():
-        began = time.monotonic()
         waiting = pool.submit(two_hosts.measure, runtime=4.0)
         two_hosts.wait_for_streams()
         two_hosts.drop("ip protocol tcp drop")
         reading = waiting.result(45)
-        assert time.monotonic() - began < 45
         assert reading["faults"]
         assert reading["streams"][0]["bytes"] > 0
 

@@ -359,6 +359,7 @@ def test_no_helper_of_the_tests_is_dead() -> None:
             "soak.__main__",
             "soak.worker",
             "calibration.__main__",
+            "retries",
         }
     }
     assert_none(modules.dead_modules(OUTSIDE, live, Tree(ROOT, {}), {}))
