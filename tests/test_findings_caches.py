@@ -5,11 +5,15 @@ from __future__ import annotations
 import random
 import shlex
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hwdyno.cli.main import main
 from hwdyno.findings import explain
-from hwdyno.words import Parameters, Run
+from hwdyno.findings.hidden_caches import cache_hidden, cached_writes, host_cache
+from hwdyno.words import Parameters, Run, Stream, Value
+from made_experiment import made_experiment
+from made_point import base, case_of, case_of_base
 from simulated_runs import FIXED, MACHINES, at, experiment, rules_of, run_of, the
 from simulation.host import SimulatedMachine
 
@@ -164,3 +168,79 @@ def test_large_blocks_that_a_cache_answers_are_still_named() -> None:
     fixed = {**FIXED, "runtime": 20.0}
     run = explain(run_of(machine, experiment(machine, "iodepth", [at(rw="read", bs=64 << 20, iodepth=4)], fixed)))
     assert the(run, "page_cache").evidence["cached_share"] == pytest.approx(0.5, abs=0.05)
+
+
+# --- each limit from both sides
+
+
+@pytest.mark.parametrize(
+    ("size", "moved", "share", "given", "found"),
+    [
+        (10**6, 1.021, 0.9, {}, True),
+        (10**6, 1.019, 0.9, {}, False),
+        (10**6, 1.5, 0.101, {}, True),
+        (10**6, 1.5, 0.099, {}, False),
+        (1, 2.0, 0.9, {}, True),
+        (0, 2.0, 0.9, {}, False),
+        *((10**6, 2.0, 0.9, {"sync": sync}, True) for sync in (0, "", "none")),
+        *((10**6, 2.0, 0.9, given, False)
+          for given in ({"sync": 1}, {"sync": "dsync"}, {"fsync": 1}, {"fdatasync": 1}, {"ioengine": "null"})),
+    ],
+)  # fmt: skip
+def test_cached_writes_are_not_durable(size: int, moved: float, share: float, given: Any, found: bool) -> None:
+    case = case_of_base(parameters={"rw": "randwrite", "bs": 4096, "ioengine": "psync", **given},
+                        streams=(Stream("write", 1000, size),), details={"cached_share_after": share},
+                        counters={"device_write_bytes": moved * max(size, 1)})  # fmt: skip
+    assert (cached_writes(case) is not None) == found
+
+
+@pytest.mark.parametrize(
+    ("p50", "name", "given", "seen", "shown"),
+    [
+        (2999.0, "read", {}, {}, 2999.0),
+        (3000.0, "read", {}, {}, None),
+        (0.5, "read", {}, {}, 0.5),
+        (0.0, "read", {}, {}, None),
+        (None, "read", {}, {}, 2000.0),  # the mean
+        (1e3, "read", {"bs": 16384}, {}, 1e3),
+        (1e3, "read", {"bs": 16385}, {}, None),
+        (1e3, "read", {"ioengine": "null"}, {}, None),
+        (1e3, "trim", {}, {}, None),
+        (1e3, "read", {}, {"counters": {"device_read_bytes": 4096e3}}, None),
+        (1e3, "read", {}, {"details": {"disk_unseen_s": 1.0}}, None),
+        (1e6, "read", {"direct": False}, {"details": {"cached_share_before": 0.101}}, 0.101),
+        (1e6, "read", {"direct": False}, {"details": {"cached_share_before": 0.099}}, None),
+    ],
+)
+def test_a_hidden_cache_answers_within_3_us(p50: Any, name: str, given: Any, seen: Any, shown: float | None) -> None:
+    latency = replace(base().latency_ns or pytest.fail(), p50=p50, mean=2000.0)
+    stream = Stream(name, 1000, 4096000, latency_ns={"total": latency})
+    fields = {"counters": {}, "parameters": {**base().parameters, **given}, **seen}
+    found = cache_hidden(case_of_base(streams=(stream,), **fields))
+    assert (found and next(iter(found.evidence.values()))) == shown
+
+
+@pytest.mark.parametrize(
+    ("kind", "pairs", "ratio"),
+    [
+        ("virtio", [(1 << 20, 1e9, 1.5e9)], 1.5),
+        ("virtio", [(1 << 20, 1e9, 1.49e9)], None),
+        ("nvme", [(1 << 20, 1e9, 2e9)], None),
+        ("virtio", [(1 << 20, 1e9, 2e9), (1 << 21, 1e9, 3e9)], 3.0),
+        ("virtio", [(1 << 20, 0.0, 2e9)], None),
+        ("virtio", [(1 << 20, 1.0, 2.0)], 2.0),
+        ("virtio", [(128 << 10, 1e9, 2e9)], 2.0),
+        ("virtio", [((128 << 10) - 1, 1e9, 2e9)], None),
+    ],
+)
+def test_a_virtual_disk_that_writes_faster_has_a_cache(kind: str, pairs: Any, ratio: float | None) -> None:
+    points = tuple(
+        base(parameters={**SEQUENTIAL[0], **FIXED, "rw": rw, "bs": block}, throughput=Value(rate, "bytes/s"))
+        for block, *rates in pairs for rw, rate in zip(("read", "write"), rates, strict=True)
+    )  # fmt: skip
+    case = case_of(made_experiment("storage.x", "storage", "?", "bs", "storage_blocks", points, fixed={}))
+    machine = case.run.machine
+    disks = (replace(machine.storage.disk, kind=kind),)
+    machine = replace(machine, hypervisor=None, storage=replace(machine.storage, disks=disks))
+    found = host_cache(replace(case, run=replace(case.run, machines=(machine,))))
+    assert (found and found.evidence["ratio"]) == ratio

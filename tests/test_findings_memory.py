@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hwdyno.curves.loaded import more_delays
 from hwdyno.findings import explain
+from hwdyno.findings.tlb import _apart, _at, _footprint, _round
 from hwdyno.machine import Machine
 from hwdyno.resources import ceilings_of, why_no_ceiling
 from hwdyno.sweep import octaves
@@ -335,3 +336,195 @@ def test_what_noise_alone_could_part_is_no_difference() -> None:
             assert (found(run, rule) is not None) == says, rule
     store = found(run, "write_allocate")
     assert store is not None and "which explains a factor of 1.33" in store.says
+
+
+# --- each limit from both sides
+
+
+ARRAYS = {"write": 1, "copy": 2, "scale": 2, "add": 3, "triad": 3}
+"""What STREAM counts of each operation; a cached store reads its array first, which makes it one more on the bus."""
+
+DDR4 = {"memory": {"modules": [{"size_bytes": 16 << 30, "configured_mt_s": 3200, "locator": "CPU0_DIMM_A1"}]}}
+"""A module of DDR4-3200: 25.6 GB/s."""
+
+
+def by(way: str, *rows: tuple[Any, float], operation: str = "read", **more: Any) -> list[Measurement]:
+    return [moved(rate, operation, 1, **{way: value}, **more) for value, rate in rows]
+
+
+def stores(size: int = SET, **gains: float) -> list[Measurement]:
+    cached = [moved(1e10, name, working_set=size) for name in gains]
+    return cached + [moved(1e10 * gain, f"nt_{name}", working_set=size) for name, gain in gains.items()]
+
+
+def chase(way: str, *rows: tuple[Any, float, float | None]) -> list[Measurement]:
+    return [point(rate, "operations/s", ns, **{way: value}) for value, rate, ns in rows]
+
+
+def invalid(bad: int, points: list[Measurement]) -> list[Measurement]:
+    return [replace(one, validity="invalid") if at == bad else one for at, one in enumerate(points)]
+
+
+@pytest.mark.parametrize(
+    ("rule", "points", "shown"),
+    [
+        *(("write_allocate", stores(**{name: 1.3}), {"bus_bytes_s": 1e10 * (count + 1) / count, "ratio": 1.3})
+          for name, count in ARRAYS.items()),
+        ("write_allocate", stores(copy=1.051), {"operation": "copy", "points": "(0, 1)"}),
+        ("write_allocate", stores(copy=1.049), None),
+        ("write_allocate", stores(copy=1.25, add=1.5), {"operation": "add"}),
+        ("write_allocate", stores(copy=1.5, triad=1.2), {"operation": "copy"}),
+        ("write_allocate", stores(1 << 14, copy=1.5), None),
+        ("write_allocate", invalid(0, stores(copy=1.5)), None),
+        ("huge_pages", by("pages", ("4k", 8e9), ("2m", 12e9)), "8,000 MB/s ±1.0% on 4 KiB pages, 12.0 GB/s ±1.0% on 2"),
+        ("huge_pages", by("pages", ("4k", 8e9), ("2m", 9.6e9))
+         + by("pages", ("4k", 2e9), ("2m", 3e9), operation="copy"), {"gain": 0.5}),
+        ("huge_pages", by("pages", ("4k", 1e10), ("2m", 1.051e10)), {"gain": 0.051}),
+        ("huge_pages", by("pages", ("4k", 1e10), ("2m", 1.049e10)), None),
+        ("huge_pages", by("pages", ("4k", 8e9), ("1g", 12e9)), None),
+        *(("huge_pages", invalid(at, by("pages", ("4k", 8e9), ("2m", 12e9))), None) for at in (0, 1)),
+        ("huge_pages", chase("pages", ("4k", 1e7, 100.0), ("2m", 1.0515e7, 95.1)), None),
+        ("huge_pages", chase("pages", ("4k", 1e7, 100.0), ("2m", 1.0515e7, 94.9)), {"gain": 0.051}),
+        ("wrong_node", by("node", (2, 4e10), (3, 2e10)), "--cpunodebind=2 --membind=2"),
+        ("wrong_node", by("node", (2, 4e10), (3, 2e10)), {"far_node": 3, "near_node": 2, "points": "(1, 0)"}),
+        ("wrong_node", by("node", (0, 1e10), (1, 0.899e10)), {"loss": 0.101}),
+        ("wrong_node", by("node", (0, 1e10), (1, 0.901e10)), None),
+        ("wrong_node", by("node", (0, 4e10), (1, 1e10), (2, 2e10)), {"far_node": 1, "near_node": 0, "loss": 0.75}),
+        ("wrong_node", by("node", (0, 4e10), (1, 3e10)) + by("node", (0, 4e10), (1, 1e10), stride=1), {"loss": 0.75}),
+        ("wrong_node", by("node", (0, 0.0), (1, 0.0)) + by("node", (0, 4e10), (1, 1e10), stride=1), {"loss": 0.75}),
+        ("wrong_node", by("node", (0, 1.0), (1, 0.5)), {"loss": 0.5}),
+        ("wrong_node", by("node", (0, 4e10)) + by("node", (1, 1e10), stride=1), None),
+        ("wrong_node", by("node", (0, 0.0), (1, 0.0)), None),
+        ("wrong_node", chase("node", (0, 2e7, 40.0), (1, 1e7, 80.0)), "(80 vs 40 ns)"),
+        ("wrong_node", chase("node", (0, 2e7, None), (1, 1e7, None)), "(10 vs 20 M accesses/s)"),
+        ("wrong_node", [point(3e7 - 1e7 * at, "bytes/s", 80.0, node=at) for at in (1, 2)], "(10 vs 20 MB/s)"),
+        ("practical_bandwidth", by("node", (0, 0.0)), None),
+        ("practical_bandwidth", by("node", (0, 1.0)), {"best_bytes_s": 1.0}),
+        ("practical_bandwidth", by("node", (0, 23e9)), "Look for empty channels"),
+        ("practical_bandwidth", by("node", (0, 23.1e9)), "Nothing to do."),
+        ("practical_bandwidth", by("node", (0, 23.04e9)), {"share": 0.9}),
+    ],
+)  # fmt: skip
+def test_a_rule_on_memory_has_its_limit(rule: str, points: list[Measurement], shown: Any) -> None:
+    kernel = "memory_latency" if points[0].throughput.unit == "operations/s" else "memory_bandwidth"
+    finding = found(run_of(result(kernel, "threads", *points, working_set=SET), machine=DDR4), rule)
+    assert (finding is not None) == (shown is not None)
+    if finding is not None and isinstance(shown, str):
+        assert shown in finding.says + str(finding.advice)
+    elif finding is not None:
+        known = {**finding.evidence, "points": str(finding.points)}
+        assert {name: known[name] for name in shown} == pytest.approx(shown)
+
+
+# --- caches and the TLB, by chases of planned steps
+
+
+def chased(
+    sizes: list[float], steps: dict[float, float], pages: str = "2m", stride: int = 64, **more: Any
+) -> ExperimentResult:
+    """A chase of 8 ns that takes so many times longer beyond these sizes, half of it (by logarithm) at them."""
+    points = []
+    for size in sizes:
+        ns = 8.0 * math.prod(factor ** (0.5 if size == at else float(size > at)) for at, factor in steps.items())
+        given = {"pages": pages, "stride": stride, "locality": "random", "working_set": size, **more}
+        points.append(point(1e9 / ns, "operations/s", ns, **given))
+    return result("memory_latency", "working_set", *points, name=f"memory.{pages}.{len(sizes)}")
+
+
+def around(at: float, below: int = 6, above: int = 6) -> list[float]:
+    """Sizes in steps of half an octave."""
+    return [at * 2.0 ** (step / 2) for step in range(-below, above + 1)]
+
+
+STEP = chased(around(MIB), {MIB: 16.0})
+HUGE = 1 << 40
+
+
+@pytest.mark.parametrize(
+    ("claimed", "chases", "says"),
+    [
+        (2 * MIB, [STEP], "Caches end at about 1 MiB"),
+        (2 * MIB + 1, [STEP], "behaves as if it had about 1 MiB (latency 8.0"),
+        (None, [STEP], None),
+        (MIB, [chased([MIB, 2 * MIB], {}), STEP], "Caches end at about 1 MiB"),
+        (MIB, [STEP, chased([MIB, 2 * MIB], {})], "Caches end at about 1 MiB"),
+        (MIB, [chased(around(MIB, 3, 2), {MIB: 16.0})], "1 MiB"),  # Six sizes, up to twice the cache.
+        (MIB, [chased(around(MIB, 2, 2), {MIB: 16.0})], None),
+        (MIB, [chased(around(MIB, 6, 1), {MIB: 16.0})], None),
+        (MIB, [chased(around(MIB), {MIB: 16.0}, stride=256)], "1 MiB"),
+        (MIB, [chased(around(MIB), {MIB: 16.0}, stride=257)], None),
+        (MIB, [chased(around(MIB), {MIB: 16.0}, "4k")], None),
+        (MIB, [chased(around(MIB), {MIB: 16.0}, locality="page")], None),
+        (HUGE, [chased(around(MIB, 12, 14), {MIB / 16: 8.0, MIB: 8.0})], "Smaller caches end at about 64 KiB (8.0"),
+        (HUGE, [chased(around(MIB, 12, 14), {MIB / 16: 8.0, MIB: 8.0, 16.0 * MIB: 8.0})], "), 1 MiB (64"),
+    ],
+)
+def test_caches_end_where_a_chase_slows(claimed: int | None, chases: list[ExperimentResult], says: Any) -> None:
+    cpu = {"threads": 8, "caches": [{"level": 3, "type": "unified", "size_bytes": claimed}]}
+    finding = found(run_of(*chases, machine={"cpu": cpu}), "claimed_cache")
+    assert (finding and says in finding.says) == (says and True)
+    assert finding is None or ("Smaller caches" in finding.says) == (claimed == HUGE)
+
+
+PAGE, ENTRIES = 4096.0, 1024
+SMALL, LARGE = 64 * PAGE, 16384 * PAGE
+
+
+@pytest.mark.parametrize(
+    ("sizes", "paged", "dense", "given", "pages"),
+    [
+        (around(8192 * PAGE), {8192 * PAGE: 4.0}, {}, {}, [8192]),
+        (around(8193 * PAGE), {8193 * PAGE: 4.0}, {}, {}, []),
+        (around(SMALL, 6, 22), {SMALL: 4.0, LARGE: 4.0}, {}, {}, [64]),
+        (around(SMALL, 6, 14), {1024 * PAGE: 4.0}, {SMALL: 4.0}, {}, [1024]),  # A cache ends at the smaller one.
+        (around(SMALL), {}, {SMALL: 4.0}, {}, []),
+        (around(SMALL), {SMALL: 1.6}, {}, {}, [64]),
+        (around(SMALL, 3, 2), {SMALL: 4.0}, {}, {}, [64]),
+        (around(SMALL, 2, 2), {SMALL: 4.0}, {}, {}, []),
+        *((around(SMALL), {SMALL: 4.0}, {}, {which: given}, [64] if given == {"stride": 256} else [])
+          for which, given in (("dense", {"stride": 256}), ("dense", {"stride": 257}), ("dense", {"pages": "1g"}),
+                               ("paged", {"stride": 4095}), ("paged", {"pages": "2m"}), ("paged", {"working_set": 0}),
+                               ("paged", {"locality": "pages"}))),
+    ],
+)  # fmt: skip
+def test_a_tlb_ends_where_only_pages_slow(sizes: list[float], paged: Any, dense: Any, given: Any, pages: Any) -> None:
+    by_page = chased(sizes, {**dense, **paged}, **{"pages": "4k", "stride": 4096, **given.get("paged", {})})
+    finding = found(run_of(by_page, chased(sizes, dense, **given.get("dense", {}))), "tlb_reach")
+    assert (finding.evidence["pages"] if finding else []) == pytest.approx(pages)
+    assert finding is None or ("From 16.0 k pages on, the page tables" in finding.says) == (LARGE in paged)
+    if finding is not None and LARGE not in paged and not dense:
+        (factor,) = paged.values()
+        assert (finding.evidence["huge_ns"], finding.evidence["beyond_ns"]) == pytest.approx((8.0, 8.0 * factor))
+
+
+@pytest.mark.parametrize(("lines", "degraded", "said"), [(6, 0, True), (5, 0, False), (13, 13, True), (13, 14, True)])
+def test_a_tlb_needs_six_sizes_on_huge_pages(lines: int, degraded: int, said: bool) -> None:
+    """Where most of the 26 points are degraded, it says so."""
+    both = (chased(around(SMALL), {SMALL: 4.0}, "4k", 4096), chased(around(SMALL)[-lines:], {}))
+    left = iter(["degraded"] * degraded + ["valid"] * 26)
+    both_judged = [replace(one, points=tuple(replace(at, validity=next(left)) for at in one.points)) for one in both]
+    finding = found(run_of(*both_judged), "tlb_reach")
+    assert (finding and "most points are degraded" in finding.says) == (degraded == 14 if said else None)
+
+
+def test_steps_near_each_other_are_merged() -> None:
+    """Within a factor of 2.5 of the first, to their geometric mean."""
+    for counts, merged in (
+        *(([100, 250], [25000**0.5]), ([100, 251], [100, 251]), ([100, 400, 900], [100, 600]), ([225, 100], [150])),
+        *(([10, 100, 225], [10, 150]), ([4, 8, 16], [32**0.5, 16]), ([], [])),
+    ):
+        assert _apart(counts) == pytest.approx(merged)
+
+
+def test_a_footprint_is_a_line_for_each_element() -> None:
+    """Whole pages leave the other sets of the cache unused. An edge is known to an eighth of its power of two."""
+    used = {stride: _footprint(41600.0, stride) for stride in (4096, 8192, 4160, 128)}
+    assert used == {4096: 41600.0, 8192: 41600.0, 4160: 640.0, 128: 20800.0}
+    assert [_round(size) for size in (9, 17, 1100, 4096, 5000)] == [9, 16, 1152, 4096, 5120]
+
+
+def test_a_latency_between_sizes_is_by_logarithms() -> None:
+    chase = [(1000.0, 2.0), (4000.0, 8.0), (16000.0, 2.0)]
+    for size, ns in ((500.0, 2.0), (1000.0, 2.0), (2000.0, 4.0), (4000.0, 8.0), (8000.0, 4.0)):
+        assert _at(chase, size) == pytest.approx(ns)
+    assert _at(chase, 16001.0) is None and _at([(1000.0, 2.0), (1000.0, 8.0), (2000.0, 9.0)], 1000.0) == 2.0
