@@ -99,14 +99,14 @@ def damage(path: Path, at: float) -> None:
     path.write_bytes(data)
 
 
-@pytest.mark.parametrize("ending", ["npz", "tfrecord", "png", "parquet"])
-def test_a_corrupt_file_is_named(tmp_path: Path, ending: str) -> None:
+@pytest.mark.parametrize(("ending", "lost"), [("npz", 2), ("tfrecord", 2), ("png", 1), ("parquet", 2)])
+def test_a_corrupt_file_is_named(tmp_path: Path, ending: str, lost: int) -> None:
     files = generate(tmp_path, ending)
     damage(files[2], 0.2)
     reading = load(tmp_path, ending, epochs=1)
     assert files[2].name in says(reading)
     assert "corrupt" in says(reading)
-    assert reading["details"]["lost_samples"] in {1, 2, 4}
+    assert reading["details"]["lost_samples"] == lost
     assert not load(tmp_path, ending, epochs=1, parse="raw")["faults"]
 
 
