@@ -125,7 +125,7 @@ def test_writes_of_a_virtual_disk_that_outrun_its_reads_are_named(
         run = explain(run_of(cached, replace(experiment(cached, "bs", SEQUENTIAL), ceilings=())))
         finding = the(run, "host_cache")
         assert finding.severity == "warning" and finding.points == (1,)
-        assert finding.evidence["ratio"] == pytest.approx(factor, rel=0.3)
+        assert finding.evidence["ratio"] == pytest.approx(factor, rel=0.15)
         clean = explain(run_of(machine, experiment(machine, "bs", SEQUENTIAL)))
         assert not rules_of(clean.findings, "warning", "invalid"), seed
         real = replace(cached, hypervisor=None)
