@@ -14,7 +14,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -110,16 +110,10 @@ def how_named(item: pytest.Item, words: frozenset[str]) -> int | None:
     known = definitions(item.path)
     if name not in known:
         return None
-    if _own_words(item.path, name) & words:
+    if known[name][0] & words:
         return NEAR
-    # Parameters made of a table name one rule each, so that the table's other words are not the test's.
     used = used_by(item.path, name)
     return FAR if any(known[one][0] & words for one in used) else None
-
-
-@cache
-def _own_words(path: Path, name: str) -> frozenset[str]:
-    return definitions(path)[name][0]
 
 
 def _has(value: object, words: frozenset[str], depth: int = 0) -> bool:
@@ -175,7 +169,7 @@ class Missing:
                 rule = waiting.pop(0)
                 tests = naming(session.items, rule)
                 answers = Path(tempfile.mkdtemp(prefix="hwdyno-disabled-"))
-                child = _fork(lambda rule=rule, tests=tests, at=answers: _try(rule, tests, at))
+                child = _fork(lambda rule=rule, tests=tests, at=answers: _try(rule, tests, at), leads=True)
                 running[child] = rule, time.monotonic(), len(tests), answers
             for child, (rule, began, count, answers) in list(running.items()):
                 done, _ = os.waitpid(child, os.WNOHANG)
@@ -199,14 +193,15 @@ class Missing:
         print(f"{rule.name}: {missed} ({took_s:.1f} s)", file=self.out, flush=True)
 
 
-def _fork(body: Any) -> int:
-    """A fork in a process group of its own, without output."""
+def _fork(body: Callable[[], None], *, leads: bool = False) -> int:
+    """A fork without output; one that ``leads`` has a process group, in which its own forks are ended with it."""
     sys.stdout.flush()
     child = os.fork()
     if child:
         return child
     try:
-        os.setpgid(0, 0)
+        if leads:
+            os.setpgid(0, 0)
         nothing = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(nothing, stream)
@@ -218,8 +213,9 @@ def _fork(body: Any) -> int:
 def _try(rule: Rule, tests: Sequence[pytest.Item], answers: Path) -> None:
     """In the fork: write the first test that fails without the rule and passes with it."""
     # Its commands are performed as dry runs by other tests, and its lines in tests/data are no assertion of a test.
-    sys.modules["conftest"].SIMULATED = ()  # type: ignore[attr-defined]
-    sys.modules["conftest"].expected = dict  # type: ignore[attr-defined]
+    settings: Any = sys.modules.get("conftest")
+    if settings is not None:
+        settings.SIMULATED, settings.expected = (), dict
     for at, item in enumerate(tests):
         folder = answers / str(at)
         child = _fork(lambda item=item, folder=folder: _outcome(item, folder, rule))
@@ -248,7 +244,7 @@ def _outcome(item: pytest.Item, folder: Path, without: Rule | None) -> None:
         (folder / "passed").touch()
 
 
-def files_that_name(rules: Iterator[Rule] | Sequence[Rule]) -> list[str]:
+def files_that_name(rules: Sequence[Rule]) -> list[str]:
     """The test files in which one of the rules' words occurs."""
     words = {word for rule in rules for word in words_of(rule)}
     texts = {path: path.read_text() for path in sorted((ROOT / "tests").glob("test_*.py"))}

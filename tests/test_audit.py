@@ -210,7 +210,7 @@ PLANTED = {
 }
 
 
-BESIDE = {
+ALSO_FOUND = {
     "binary_column": ["rate_times_size"],
     "loaded_unit": ["runs_backwards"],
     "sata": ["rated_exceeded"],
@@ -225,7 +225,7 @@ def test_a_planted_fault_is_found_and_nothing_else(name: str, tmp_path: Path) ->
     assert text not in SOUND.values() or options, "the fault was not planted"
     found = rules(audited(text, folder=tmp_path, **options))
     assert rule in found
-    assert found == {rule, *BESIDE.get(name, ())}
+    assert found == {rule, *ALSO_FOUND.get(name, ())}
 
 
 def test_the_slip_is_named(tmp_path: Path) -> None:
