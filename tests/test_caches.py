@@ -33,7 +33,7 @@ def test_planted_caches_are_found_within_half_an_octave(seed: int) -> None:
     found = edges_of(SIZES, latencies)
     assert 2 <= len(found) <= 4
     for capacity in (48 << 10, 2 << 20):
-        assert min(abs(math.log2(edge.size_bytes / capacity)) for edge in found) < 1.3
+        assert min(abs(math.log2(edge.size_bytes / capacity)) for edge in found) < 0.5
 
 
 @pytest.mark.parametrize("seed", range(10))

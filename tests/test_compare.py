@@ -207,12 +207,12 @@ def test_names_are_left_out_and_told_apart_unless_they_are_asked_for(
         run = replace(scaled(run_id=str(at)), machines=(machine(hostname=name, cpu=Cpu(model=f"CPU of {name}")),))
         (tmp_path / f"{at}.json").write_text(to_json(run))
     files = [str(tmp_path / "0.json"), str(tmp_path / "1.json")]
-    assert main(["compare", *files, *form]) in {0, 1, 3}
+    assert main(["compare", *files, *form]) == 0
     hidden = capsys.readouterr().out
     assert "vault" not in hidden
     if form == ("--verbose",):
         assert "CPU of host-1" in hidden and "CPU of host-2" in hidden, "one word each"
-        assert main(["compare", *files, *form, "--with-names"]) in {0, 1, 3}
+        assert main(["compare", *files, *form, "--with-names"]) == 0
         assert "vault7.example.org" in capsys.readouterr().out
 
 
@@ -415,7 +415,7 @@ def test_no_output_obeys_a_hostile_name(name: str, tmp_path: Path) -> None:
     run = hostile.RUNS[name]()
     other = replace(run, machines=(machine(cpu=Cpu(model=hostile.PAYLOAD)),))
     side = runs_compared(run, other, hostile.PAYLOAD)
-    assert side.changes or name == "wholly"
+    assert side.changes
     sides = [side]
     for verbose in (False, True):
         text = text_of(hostile.PAYLOAD, sides, 0.95, verbose=verbose)

@@ -105,7 +105,7 @@ def test_scalability_names_coherence_only_when_it_is_there(seed: int) -> None:
     assert with_b.b is not None and with_b.b.value == pytest.approx(0.001, rel=0.25)
     assert with_b.peak_load == pytest.approx(math.sqrt(0.97 / 0.001), rel=0.1)
     assert with_b.a.value == pytest.approx(0.03, abs=0.015)
-    assert without.b is None or (without.b.low is not None and without.b.value < 5e-5)
+    assert (0.0 if without.b is None else without.b.value) < 5e-5
     assert without.a.value == pytest.approx(0.03, abs=0.006)
 
 
@@ -230,7 +230,7 @@ def test_threads_from_six_points_on_follow_the_scalability_law() -> None:
     assert curve.model == "usl"
     assert curve.parameters["b"].value == pytest.approx(0.004, rel=0.1)
     assert curve.state == "knee" and curve.ceiling is not None and curve.best is not None
-    assert curve.best.load in {8, 16}
+    assert curve.best.load == 16
     few = swept(lambda n: 1e4 * n / (1 + 0.1 * (n - 1)), (1, 2, 4, 8), "numjobs")
     assert few.model == "queue-knee"
 

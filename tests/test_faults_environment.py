@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import re
 import resource
@@ -205,7 +206,7 @@ def test_a_device_that_vanishes_while_it_is_measured(tmp_path: Path) -> None:
         return
     (point,) = run_of(done).experiments[0].points
     assert point.validity != "valid"
-    assert any("Input/output error" in fault.says or fault.errno == 5 for fault in point.faults), point.faults
+    assert {fault.errno for fault in point.faults} == {errno.EIO}, point.faults
 
 
 def cut_when_it_is_read(backing: Path, where: Path) -> None:

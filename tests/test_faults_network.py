@@ -326,7 +326,9 @@ def the_death_is_named(state: str, direction: str, death: signal.Signals) -> Non
     else:
         assert reading is not None, says
         assert reading["faults"], "nobody says that the server died"
-        assert any("other end" in fault["says"] or "results" in fault["says"] for fault in reading["faults"])
+        is_over = death == signal.SIGKILL and STATES[state] > STATES["TEST_RUNNING"]
+        named = "exchange results: " if is_over else "the other end "
+        assert any(named in fault["says"] for fault in reading["faults"]), reading["faults"]
         assert reading["elapsed_s"] < took_s
         codes = [note["code"] for note in reading["notes"]]
         if direction != "down":

@@ -25,7 +25,7 @@ SEQUENTIAL: tuple[Parameters, ...] = tuple(at(rw=rw, bs=1 << 20, iodepth=8) for 
 def point_of(run: Run, rule: str) -> tuple[str, str]:
     """The rule's severity and the validity of its only point."""
     (point,) = run.experiments[0].points
-    assert rule in point.why or the(run, rule).severity == "info"
+    assert (rule in point.why) == (the(run, rule).severity != "info")
     return the(run, rule).severity, point.validity
 
 
@@ -94,7 +94,9 @@ def test_where_no_counter_shows_the_device_a_latency_below_any_does() -> None:
         run = explain(run_of(cached, experiment(cached, "iodepth", [at()], FIXED)))
         severity, validity = point_of(run, "cache_hidden")
         assert (severity, "at the median" in the(run, "cache_hidden").says) == ("warning", True)
-        assert validity in {"degraded", "invalid"}
+        # What no memory carries is impossible besides.
+        impossible = "physical_ceiling" in run.experiments[0].points[0].why
+        assert validity == ("invalid" if impossible else "degraded"), seed
         clean = explain(run_of(hidden, experiment(hidden, "iodepth", [at(), at(iodepth=64)], FIXED)))
         assert not rules_of(clean.findings, "warning", "invalid"), seed
 
@@ -127,7 +129,7 @@ def test_writes_of_a_virtual_disk_that_outrun_its_reads_are_named(
         run = explain(run_of(cached, replace(experiment(cached, "bs", SEQUENTIAL), ceilings=())))
         finding = the(run, "host_cache")
         assert finding.severity == "warning" and finding.points == (1,)
-        assert finding.evidence["ratio"] == pytest.approx(factor, rel=0.3)
+        assert finding.evidence["ratio"] == pytest.approx(factor, rel=0.15)
         clean = explain(run_of(machine, experiment(machine, "bs", SEQUENTIAL)))
         assert not rules_of(clean.findings, "warning", "invalid"), seed
         real = replace(cached, hypervisor=None)

@@ -131,8 +131,8 @@ def test_what_was_not_measured_is_no_cause() -> None:
     engine = _random_engine(5)
     for run in (_run(engine, 5, (2, 8), with_memory=False), _run(replace(engine, weights_bytes=1e6), 5, (2, 8))):
         found = _limit(run)
-        assert found is None or found.evidence["limit"] in {"batch", "unknown"}
-        assert found is None or "of_memory_bandwidth" not in found.evidence
+        assert found is not None and found.evidence["limit"] == "batch"
+        assert "of_memory_bandwidth" not in found.evidence
 
 
 @pytest.mark.parametrize("seed", range(20))

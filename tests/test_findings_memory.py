@@ -259,6 +259,12 @@ def test_linpack_is_held_against_what_fewer_threads_reached_where_others_were_di
 def test_wrong_results_make_a_point_invalid() -> None:
     run = run_of(result("compute_flops", "threads", flops(100e9, "avx512", verification="failed")))
     assert run.experiments[0].points[0].validity == "invalid"
+    assert run.experiments[0].points[0].why == ("wrong_result",)
+    finding = found(run, "wrong_result")
+    assert finding is not None and (finding.severity, finding.points) == ("invalid", (0,))
+    assert "verification after the pass failed" in finding.says
+    sound = run_of(result("compute_flops", "threads", flops(100e9, "avx512", verification="passed")))
+    assert sound.experiments[0].points[0].validity == "valid" and found(sound, "wrong_result") is None
 
 
 def test_littles_law_does_not_bind_a_probe_to_the_load_beside_it() -> None:

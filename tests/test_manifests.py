@@ -78,7 +78,7 @@ def test_the_command_in_them_is_one_that_is_understood(capsys: pytest.CaptureFix
     assert main([*(word.replace("/storage", str(tmp_path)) for word in typed), "--dry-run"]) == 0
     out = capsys.readouterr().out
     assert out.count("data: 63 samples of unet3d") == 2
-    assert "training.unet3d.h100.63@ceph" in out or "training.unet3d.h100@ceph" in out
+    assert "training.unet3d.h100.63@ceph" in out
 
 
 def test_the_run_is_fetched_out_of_the_log_and_kept_where_it_outlives_the_pod(

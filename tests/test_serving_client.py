@@ -159,7 +159,7 @@ def test_a_server_that_stops_in_the_middle_degrades_the_reading() -> None:
     found = _read(url, concurrency=2, output_tokens="5", runtime=1.5)
     timer.join()
     assert found["streams"][0]["operations"] > 0
-    assert {one["says"] for one in found["faults"]} & {"connection refused", "cut within the answer", "reset"}
+    assert "connection refused" in {one["says"] for one in found["faults"]}
 
 
 def test_several_tokens_a_chunk_make_no_itl_and_a_right_tpot() -> None:

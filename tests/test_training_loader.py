@@ -99,14 +99,14 @@ def damage(path: Path, at: float) -> None:
     path.write_bytes(data)
 
 
-@pytest.mark.parametrize("ending", ["npz", "tfrecord", "png", "parquet"])
-def test_a_corrupt_file_is_named(tmp_path: Path, ending: str) -> None:
+@pytest.mark.parametrize(("ending", "lost"), [("npz", 2), ("tfrecord", 2), ("png", 1), ("parquet", 2)])
+def test_a_corrupt_file_is_named(tmp_path: Path, ending: str, lost: int) -> None:
     files = generate(tmp_path, ending)
     damage(files[2], 0.2)
     reading = load(tmp_path, ending, epochs=1)
     assert files[2].name in says(reading)
     assert "corrupt" in says(reading)
-    assert reading["details"]["lost_samples"] in {1, 2, 4}
+    assert reading["details"]["lost_samples"] == lost
     assert not load(tmp_path, ending, epochs=1, parse="raw")["faults"]
 
 
@@ -204,9 +204,11 @@ def test_direct_reads_or_says_why_not(tmp_path: Path) -> None:
     files = generate(tmp_path)
     reading = load(tmp_path, direct=True, epochs=1)
     assert not reading["faults"]
-    blocks = sum(-(-path.stat().st_size // 4096) * 4096 for path in files)
     whole = sum(path.stat().st_size for path in files)
-    assert reading["streams"][0]["bytes"] in {blocks, whole}
+    assert reading["streams"][0]["bytes"] == whole
+    # The files were just written: only direct reads of them reach the device.
+    refused = [note["code"] for note in reading["notes"]] == ["direct_refused"]
+    assert refused or reading["counters"]["process_read_bytes"] >= whole
 
 
 def test_a_zip_directory_beyond_the_file_is_not_believed(tmp_path: Path) -> None:

@@ -276,7 +276,7 @@ def test_a_folder_that_is_a_link_is_not_followed(
     for path in mine:
         path.write_bytes(MINE)
     (place / name).symlink_to(elsewhere)
-    assert main(["training", *command, "--path", str(place)]) in {2, 3}
+    assert main(["training", *command, "--path", str(place)]) == 2
     assert "symbolic link" in capsys.readouterr().err
     assert [path.read_bytes() for path in mine] == [MINE, MINE]
     assert (place / name).is_symlink()
