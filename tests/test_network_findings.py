@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import shlex
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -12,9 +12,11 @@ import pytest
 from hwdyno.cli import network, resource
 from hwdyno.cli.main import parser_of
 from hwdyno.findings import explain
+from hwdyno.findings.network_path import server_of
 from hwdyno.measurement import measurement_of
-from hwdyno.words import Finding, Parameters, Run
+from hwdyno.words import Finding, Latency, Measurement, Parameters, Run, Value
 from made_experiment import made_experiment
+from made_point import base, run_of
 from simulation.network import SimulatedNetwork, SimulatedPath
 
 FIXED: Parameters = {"runtime": 1.0, "interval_s": 0.1, "server": "10.0.0.2"}
@@ -189,3 +191,208 @@ def test_what_moves_at_the_rate_it_was_asked_for_is_limited_by_no_copies() -> No
 def test_loss_of_a_control_that_does_not_heed_it_is_no_policer() -> None:
     points: list[dict[str, Any]] = [{**one, "congestion": "bbr"} for one in TCP]
     assert "network_policed" not in rules_of(SimulatedPath(loss=0.02), points)
+
+
+# --- points made by hand
+
+
+def sent(parameters: Parameters | None = None, rate: float = 1e9, **details: Any) -> Measurement:
+    """Three repeats of a second at this rate in bytes/s, with these details."""
+    return base(
+        parameters={"protocol": "tcp", "streams": 1, **(parameters or {})}, rate=None, latency_ns=None, samples=None,
+        concurrency=None, counters={}, streams=(), throughput=Value(rate, "bytes/s", 0.99 * rate, 1.01 * rate),
+        details=details,
+    )  # fmt: skip
+
+
+def said(*points: Measurement) -> dict[str, Finding]:
+    kind = ("load_streams", "network_latency") if points[0].latency_ns else ("streams", "network_throughput")
+    result = made_experiment("network.x", "network", "?", *kind, points, fixed={})
+    return {found.rule: found for found in explain(replace(run_of(base()), experiments=(result,))).findings}
+
+
+def round_trips(idle_ns: float, loaded_ns: float) -> Measurement:
+    point = replace(sent(idle_p50_ns=idle_ns, load_bytes_s=1e9), parameters={"protocol": "tcp", "load_streams": 1})
+    return replace(point, latency_ns=Latency(*[loaded_ns] * 4, None, *[loaded_ns] * 2, 1000))
+
+
+def controls(*rates: float, window: int = 0) -> list[Measurement]:
+    """One stream with cubic and one with bbr."""
+    return [
+        sent({"congestion": name, "window": window}, rate, congestion_control=name)
+        for name, rate in zip(("cubic", "bbr"), rates, strict=True)
+    ]
+
+
+def lossy(last: float = 1e8, **details: Any) -> list[Measurement]:
+    """1, 2 and 4 streams that lose segments without a queue, at 100 MB/s but for the last."""
+    lost = {"congestion_control": "cubic", "retransmit_share": 0.02, "rtt_mean_us": 1000.0, "rtt_min_us": 990.0}
+    rates = {1: 1e8, 2: 1e8, 4: last}
+    return [sent({"streams": count}, rate, **{**lost, **details}) for count, rate in rates.items()]
+
+
+ETH0 = {"loopback": False, "interface": "eth0"}
+
+
+def link(bytes_s: float) -> dict[str, Any]:
+    """An interface whose link leaves this for payload, in segments of 1448 B and frames of 1538 B."""
+    return {**ETH0, "interface_virtual": False, "interface_bits_s": 8 * bytes_s * 1538 / 1448, "mss_bytes": 1448}
+
+
+def stuck(parameters: Parameters | None = None, moved: int = 0, elapsed_s: float = 0.9, **details: Any) -> Measurement:
+    """Segments of 1000 B of which few arrive, in three repeats."""
+    details = {"mss_bytes": 1000, "server": "answered", "retransmits": 3, **details}
+    return replace(sent(parameters, **details), bytes=moved, elapsed_s=elapsed_s)
+
+
+FEW, MANY = {"streams": 1}, {"streams": 12}
+BOTH, UDP = {"direction": "both"}, {"protocol": "udp"}
+# The rule, what is measured, a number at which nothing is said, one at which it is, and how severe it is.
+THRESHOLDS: list[tuple[str, Callable[[float], list[Measurement]], float, float, str]] = [
+    ("network_ends_bound", lambda share: [sent(FEW, cpu_here_s=share)], 0.895, 0.905, "warning"),
+    ("network_ends_bound", lambda share: [sent(BOTH, cpu_there_s=2 * share)], 0.895, 0.905, "warning"),
+    ("network_ends_bound", lambda share: [sent(MANY, cpu_here_s=8 * share)], 0.895, 0.905, "warning"),
+    ("network_window", lambda share: [sent(rtt_mean_us=100.0, receiver_limited_share=share)], 0.299, 0.301, "warning"),
+    ("network_window", lambda share: [sent(rtt_mean_us=100.0, buffer_limited_share=share)], 0.299, 0.301, "warning"),
+    ("network_window", lambda rtt: [sent(rtt_mean_us=rtt, buffer_limited_share=0.9)], 0.0, 100.0, "warning"),
+    ("network_loss", lambda share: [sent(retransmit_share=share)], 0.00099, 0.00101, "warning"),
+    ("network_datagram_loss", lambda share: [sent({**UDP, "rate": 10**6}, loss_share=share)], 0.00099, 0.00101,
+     "warning"),
+    ("network_bufferbloat", lambda added: [round_trips(0.5e6, 0.5e6 + added)], 4.95e6, 5.05e6, "warning"),
+    ("network_bufferbloat", lambda times: [round_trips(10e6, times * 10e6)], 4.98, 5.02, "warning"),
+    ("network_congestion", lambda ratio: controls(ratio * 1e9, 1e9), 1.295, 1.305, "warning"),
+    ("network_congestion", lambda ratio: controls(1e9, ratio * 1e9), 1.295, 1.305, "warning"),
+    ("network_mtu", lambda pmtu: [sent(pmtu_bytes=pmtu, interface_mtu_bytes=1500)], 1500, 1499, "info"),
+    ("network_policed", lossy, 1.063e8, 1.057e8, "warning"),
+    ("network_policed", lambda share: lossy(retransmit_share=share), 0.0029, 0.003, "warning"),
+    ("network_policed", lambda mean: lossy(rtt_mean_us=mean, rtt_min_us=1000.0), 2000.5, 2000.0, "warning"),
+    ("network_policed", lambda mean: lossy(rtt_mean_us=mean, rtt_min_us=0.0), 0.0, 0.5, "warning"),
+    ("network_policed", lambda count: lossy()[: int(count)], 1, 2, "warning"),
+    ("network_policed", lambda whole: lossy(1.05e8, **link(whole)), 1.15e8, 1.2e8, "warning"),
+    ("network_blackhole", lambda time: [stuck(elapsed_s=3 * time)], 0.19, 0.2001, "warning"),
+    ("network_blackhole", lambda moved: [stuck(moved=int(moved))], 20_000, 19_999, "warning"),
+    ("network_blackhole", lambda count: [stuck(retransmits=count)], 0, 1, "warning"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "points", "below", "above", "severity"), THRESHOLDS)
+def test_a_network_rule_speaks_from_its_threshold(
+    rule: str, points: Callable[[float], list[Measurement]], below: float, above: float, severity: str
+) -> None:
+    silent, spoken = (said(*points(number)).get(rule) for number in (below, above))
+    assert spoken is not None and spoken.severity == severity
+    assert silent is None or silent.severity != severity
+
+
+WINDOW, LOOPBACK = {"rtt_mean_us": 100.0, "receiver_limited_share": 0.5}, {"loopback": True}
+RENO = {"congestion_control": "reno", "rtt_mean_us": 1e4, "mss_bytes": 1000}
+
+
+@pytest.mark.parametrize(
+    ("rule", "point", "severity", "words"),
+    [
+        ("network_ends_bound", sent(cpu_there_s=0.95, cpu_ns_per_kib=250.0), "warning", "250 ns per KiB"),
+        ("network_ends_bound", sent(cpu_here_s=0.95, **LOOPBACK), "info", "The CPU at this end is the limit"),
+        ("network_window", sent(FEW, **WINDOW), "warning", "Each stream had 100 kB in flight"),
+        ("network_window", sent(MANY, 12e9, **WINDOW), "warning", "Each stream had 100 kB in flight"),
+        ("network_window", sent(**WINDOW, **LOOPBACK), None, ""),
+        ("network_window", sent({"window": 65536}, **WINDOW, **LOOPBACK), "info", "The receiver's window limited"),
+        # Mathis and others: 1000 B in 10 ms by the root of 1.5 / 0.06, which is 5.
+        ("network_loss", sent(retransmit_share=0.06, **RENO), "warning", "reaches about 0.500 MB/s (Mathis)"),
+        ("network_loss", sent(retransmit_share=0.06, **LOOPBACK), "info", "6.0% of the segments"),
+        ("network_loss", sent(UDP, retransmit_share=0.1), None, ""),
+        ("network_datagram_loss", sent(UDP, loss_share=0.1), "info", "no rate was set"),
+        ("network_datagram_loss", sent(loss_share=0.1), None, ""),
+        ("network_bufferbloat", round_trips(1000.0, 999.0), "info", "Latency falls under load"),
+        ("network_bufferbloat", round_trips(1000.0, 1000.0), "info", "Latency grows 1 times under load"),
+        ("network_mtu", sent(pmtu_bytes=1400, interface_mtu_bytes=1500, **LOOPBACK), None, ""),
+        ("network_blackhole", stuck(UDP), None, ""),
+        ("network_blackhole", stuck(**LOOPBACK), None, ""),
+        ("network_blackhole", stuck(server="gone"), None, ""),
+        ("network_blackhole", stuck(pmtu_bytes=1400), "warning", "an MTU below 1400 B"),
+        ("network_link", sent(FEW, 1e8, **link(1.12e8)), "info", "The best result is 89% of eth0's link"),
+        ("network_no_link", sent(rate=1.05e9, copy_bytes_s=1e9, **LOOPBACK), "info", "The result is 105% of that."),
+        ("network_no_link", sent(rate=1.06e9, copy_bytes_s=1e9, **LOOPBACK), "info", "was disturbed"),
+        ("network_virtual_link", sent(**ETH0, interface_virtual=True), "info", "No ceiling is known"),
+    ],
+)
+def test_a_network_rule_says(rule: str, point: Measurement, severity: str | None, words: str) -> None:
+    found = said(point).get(rule)
+    assert (found and found.severity) == severity
+    assert found is None or words in found.says
+
+
+def test_one_stream_count_without_loss_is_no_policer() -> None:
+    first, second, _ = lossy()
+    assert "network_policed" not in said(first, replace(second, details={**second.details, "retransmit_share": 0.0}))
+    assert "from 1 to 4 streams" in said(*lossy())["network_policed"].says
+
+
+@pytest.mark.parametrize(
+    ("points", "ratio"),
+    [
+        ([*controls(1e9, 5e8), *controls(3e8, 1e8, window=1)], 3.0),
+        ([*controls(3e8, 1e8), *controls(1e9, 5e8, window=1)], 3.0),
+        (controls(2.0, 1.0), 2.0),
+        (controls(1e9, 0.0), None),
+        ([replace(controls(1e9, 5e8)[0], validity="invalid", why=("test",)), controls(1e9, 5e8)[1]], None),
+    ],
+)
+def test_the_worst_congestion_control_is_named(points: list[Measurement], ratio: float | None) -> None:
+    found = said(*points).get("network_congestion")
+    assert (found and found.evidence.get("ratio")) == ratio
+
+
+@pytest.mark.parametrize(
+    ("given", "rate", "paced"),
+    [
+        ({"rate": 800}, 95.5, True),
+        ({"rate": 800}, 94.5, False),
+        ({"rate": 800, "streams": 2}, 190.5, True),
+        ({"rate": 800, "streams": 2}, 189.5, False),
+        ({"rate": 800, "direction": "both"}, 190.5, True),
+        ({"rate": 800, "direction": "both"}, 189.5, False),
+        ({"rate": 0}, 1.0, False),
+    ],
+)
+def test_a_path_at_its_requested_rate_is_not_the_limit(given: Parameters, rate: float, paced: bool) -> None:
+    """The rate is in bits per second for each stream and each way: 800 bit/s are 100 bytes/s."""
+    assert ("network_no_link" in said(sent(given, rate, loopback=True))) != paced
+
+
+@pytest.mark.parametrize(
+    ("given", "unit", "words"),
+    [
+        ({"operation": "copy", "threads": 4, "working_set": 128 << 20}, "bytes/s", "One core copies 10.0 GB/s here."),
+        ({"operation": "nt_copy", "working_set": 128 << 20}, "bytes/s", "One core copies 40.0 GB/s here."),
+        ({"operation": "read", "working_set": 128 << 20}, "bytes/s", ""),
+        ({"operation": "copy", "working_set": (128 << 20) - 1}, "bytes/s", ""),
+        ({"operation": "copy"}, "bytes/s", ""),
+        ({"operation": "copy", "working_set": 128 << 20}, "operations/s", ""),
+    ],
+)
+def test_a_core_copies_half_of_the_traffic_per_thread(given: Parameters, unit: str, words: str) -> None:
+    """80 GB/s of traffic beyond the caches are 40 GB/s copied; a copy timed in the point itself comes first."""
+    copies = base(parameters=given, throughput=Value(8e10, unit, 7.9e10, 8.1e10))
+    memory = made_experiment("memory.x", "memory", "?", "threads", "memory_bandwidth", (copies,), fixed={})
+    for timed in ({}, {"copy_bytes_s": 5e9}):
+        point = sent(loopback=True, **timed)
+        path = made_experiment("network.x", "network", "?", "streams", "network_throughput", (point,), fixed={})
+        run = explain(replace(run_of(base()), experiments=(path, memory)))
+        (found,) = (found for found in run.findings if found.rule == "network_no_link")
+        wanted = "One core copies 5,000 MB/s here" if timed else words
+        assert wanted in found.says and ("One core" in found.says) == bool(wanted)
+
+
+@pytest.mark.parametrize(
+    ("given", "options"),
+    [
+        ({"server": "there", "port": 5201}, {"server": "there"}),
+        ({"server": "there", "port": 0}, {"server": "there"}),
+        ({"server": "there", "port": 5202}, {"server": "there", "port": "5202"}),
+        ({"port": 5202}, {}),
+    ],
+)
+def test_a_command_names_the_server_and_its_port(given: Parameters, options: dict[str, str]) -> None:
+    result = made_experiment("network.x", "network", "?", "streams", "network_throughput", (sent(given),), fixed={})
+    assert server_of(result) == options
