@@ -85,9 +85,10 @@ $(DOCS)/.installed: $(VENV)/.python docs/requirements.lock
 	@touch $@
 
 # Wheels for x86_64 and aarch64 and the source distribution, in target/dist. Needs no setup and no .venv.
+# MACHINES="--machine x86_64" builds one.
 RELEASE := target/release-env
 wheel: $(RELEASE)/.installed
-	$(RELEASE)/bin/python -m release wheels --out target/dist
+	$(RELEASE)/bin/python -m release wheels --out target/dist $(MACHINES)
 
 # The bare engines as static files, for hosts without Python.
 engine: $(RELEASE)/.installed
