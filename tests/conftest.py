@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from advised import commands_in, is_dry_run, not_taken, refused, shape
-from hwdyno import engine, findings, measuring
+from here import missing
+from hwdyno import engine, findings, measuring, peers
 from hwdyno.cli.main import GIVEN
 from hwdyno.findings import summary
 from hypothesis import settings
@@ -36,6 +37,17 @@ HOSTILE = {"test_hostile", "test_fuzz", "test_resources"}
 @lru_cache(maxsize=4096)
 def _faults(text: str) -> tuple[str, ...]:
     return tuple(faults_of(text))
+
+
+@lru_cache
+def _is_installed(peer: str) -> bool:
+    return peers.find(peer).version() is not None
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for mark in item.iter_markers("peer"):
+        if not _is_installed(mark.args[0]):
+            missing(f"{mark.args[0]} is not installed")
 
 
 @pytest.fixture(autouse=True)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+from functools import cache
 
 import pytest
 
@@ -19,6 +22,15 @@ def missing(reason: str) -> None:
     if REQUIRED:
         pytest.fail(f"{reason}, and HWDYNO_REQUIRE_PEERS=1 takes no excuse")
     pytest.skip(reason)
+
+
+@cache
+def may_mount() -> bool:
+    """Whether this user may mount file systems, and the programs for that are there."""
+    if os.geteuid() != 0 or not all(shutil.which(program) for program in ("unshare", "mount", "umount")):
+        return False
+    probe = ["unshare", "--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+    return subprocess.run(probe, capture_output=True, check=False).returncode == 0
 
 
 def once(*words: str) -> list[str]:

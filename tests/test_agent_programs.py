@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 import test_agent
-from here import needs
 from hwdyno import experiments, peers, plan, runner
 from hwdyno.findings import explain
 from hwdyno.hosts import Outcome, Program, Ready
@@ -75,7 +74,6 @@ def gone(mark: str, within_s: float = 10.0) -> bool:
 
 
 @pytest.mark.peer("fio")
-@needs(FIO.version() is not None, "fio is not here")
 def test_fio_stands_beside_a_storage_run_of_two_agents(engine: str, tmp_path: Path) -> None:
     with agents(engine) as (site, _):
         given = {"iodepth": "1", "size": "8M", "runtime": "0.2", "direct": "0", "ioengine": "psync", "rw": "randread"}
@@ -254,7 +252,6 @@ def test_a_file_of_a_host_is_checked_there(engine: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.peer("sysbench")
-@needs(peers.find("sysbench").version() is not None, "sysbench is not here")
 def test_the_command_line_compares_two_agents_with_a_memory_peer(engine: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "hwdyno", "memory", "grid", "--operation=read", "--threads=1", "--budget=1s"]
     environment = {**os.environ, "HWDYNO_AGENTS": f"{engine} serve; {engine} serve"}

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from here import needs
+from here import may_mount, needs
 from hwdyno import workspace
 from hwdyno.cli import common
 from hwdyno.cli.main import main
@@ -301,14 +301,7 @@ def mounted(where: Path, options: str) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", str(where)], check=True, capture_output=True)
 
 
-def _may_mount() -> bool:
-    if os.geteuid() != 0:
-        return False
-    probe = ["unshare", "--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
-    return subprocess.run(probe, capture_output=True, check=False).returncode == 0
-
-
-mounts = needs(_may_mount(), "this user may not mount; the same is tested on a simulation")
+mounts = needs(may_mount(), "this user may not mount; the same is tested on a simulation")
 
 
 @mounts

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from devices import MIB, loop, loops
-from here import needs
 from hwdyno.cli.main import main
 from hwdyno.formats.fio_job import keys
 from hwdyno.hosts.local import Local
@@ -129,7 +128,7 @@ def test_traces_are_read_as_fio_writes_them(tmp_path: Path) -> None:
     assert traced(tmp_path / "a.log") == [("read", 0, 4096), ("write", 8, 16)]
 
 
-@needs(FIO is not None, "fio is not installed")
+@pytest.mark.peer("fio")
 def test_fio_and_hwdyno_do_the_same_operations(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,7 +155,7 @@ def test_fio_and_hwdyno_do_the_same_operations(
     assert not wrong, "\n".join(wrong)
 
 
-@needs(FIO is not None, "fio is not installed")
+@pytest.mark.peer("fio")
 def test_mixes_hold_what_theirs_hold(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,7 +175,7 @@ def test_mixes_hold_what_theirs_hold(
         assert len({offset for _, offset, _ in tool.traces["random"]}) == 1024
 
 
-@needs(FIO is not None, "fio is not installed")
+@pytest.mark.peer("fio")
 def test_a_trace_of_fios_is_run_again_as_fio_does(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,7 +222,7 @@ def test_files_are_trimmed_and_written(
 
 
 @loops
-@needs(FIO is not None, "fio is not installed")
+@pytest.mark.peer("fio")
 def test_a_free_device_is_trimmed_as_fio_does_and_only_with_consent(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -164,10 +164,9 @@ def test_missing_data_is_said_before_it_is_started(tmp_path: Path) -> None:
 
 
 # DLIO is 6.9 GB to install (PyTorch, TensorFlow, MPI), which CI does not wait for: this runs where it is.
-@pytest.mark.slow  # it takes 10 s to start
+@pytest.mark.long
 @pytest.mark.peer("dlio")
 @pytest.mark.machine
-@pytest.mark.skipif(DLIO.version() is None, reason="DLIO is not installed: set HWDYNO_DLIO to its path")
 def test_dlio_itself_reads_our_files_and_agrees_on_au(data: Path) -> None:
     # a step of a second: 2 points are 20 ms of it, more than a busy machine makes either wait
     parameters = {**POINT, "path": str(data), "cache": "warm", "compute": 1.0, "epochs": 2}

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from here import needs
 from hwdyno import peers
 from hwdyno.peers import fio
 from hwdyno.words import UserError
@@ -17,8 +16,6 @@ from hwdyno.words import UserError
 DATA = Path(__file__).parent / "data" / "fio"
 KERNEL = "storage_blocks"
 FIO = peers.find("fio")
-
-needs_fio = needs(FIO.version() is not None, "fio is not installed")
 
 
 def options(**parameters: Any) -> dict[str, str]:
@@ -158,7 +155,6 @@ def test_a_file_that_fio_would_make_or_grow_is_refused(
 
 
 @pytest.mark.peer("fio")
-@needs_fio
 @pytest.mark.parametrize(
     "parameters",
     [

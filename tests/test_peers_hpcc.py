@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from here import needs
 from hwdyno import peers
 from hwdyno.peers import hpcc
 
@@ -80,7 +79,6 @@ def test_points_that_it_cannot_measure_are_left_out(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.peer("hpcc")
-@needs(HPCC.version() is not None, "hpcc and mpirun are not here")
 def test_hpcc_on_a_point() -> None:
     reading = HPCC.run("linpack", {"operation": "lu", "n": 300, "threads": 2})
     assert reading.unit == "FLOP/s" and reading.throughput > 1e7

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from here import needs
@@ -40,10 +39,6 @@ Thread Pool Binding: 0
 --------------------------------------------------------------
 """
 SYSBENCH = "Total operations: 4096 (16412.87 per second)\n\n4096.00 MiB transferred (16412.87 MiB/sec)\n"
-
-
-def here(name: str) -> Any:
-    return needs(peers.find(name).version() is not None, f"{name} is not here")
 
 
 def test_what_they_print_is_read_in_our_units() -> None:
@@ -109,7 +104,6 @@ def test_a_program_that_fails_says_so_in_one_line() -> None:
 
 
 @pytest.mark.peer("likwid")
-@here("likwid")
 def test_likwid_on_a_point() -> None:
     peer = peers.find("likwid")
     point = {"operation": "read", "threads": 1, "working_set": 1 << 20}
@@ -119,7 +113,6 @@ def test_likwid_on_a_point() -> None:
 
 
 @pytest.mark.peer("sysbench")
-@here("sysbench")
 def test_sysbench_on_a_point() -> None:
     reading = peers.find("sysbench").run(KERNEL, {"operation": "write", "working_set": 1 << 20, "runtime": 1})
     assert reading.unit == "bytes/s" and reading.throughput > 1e8

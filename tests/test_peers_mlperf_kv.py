@@ -99,12 +99,9 @@ def test_a_program_that_talks_as_it_does_is_run_read_and_leaves_nothing(
 
 
 # It is part of a repository and no package that CI could install: this runs where it is.
-@pytest.mark.slow  # it draws 256 MiB of noise before it begins
+@pytest.mark.long
 @pytest.mark.peer("mlperf_kv")
 @pytest.mark.machine
-@pytest.mark.skipif(
-    PEER.version() is None, reason="MLPerf Storage's kv-cache.py is not here: HWDYNO_MLPERF_KV names it"
-)
 def test_the_benchmark_itself_reads_and_writes_as_much_a_request(tmp_path: Path) -> None:
     parameters = {**POINT, "path": str(tmp_path / "cache"), "users": 8, "think": 0.2, "runtime": 10.0}
     ours, theirs = engine.run(KERNEL, parameters), PEER.run(KERNEL, parameters)

@@ -10,7 +10,7 @@ from hwdyno.peers import netperf
 
 @pytest.mark.peer("netperf")
 @pytest.mark.machine
-@pytest.mark.skipif(netperf.PEER.version() is None, reason="netperf is not here: build it, and set HWDYNO_NETPERF")
+@pytest.mark.long
 @pytest.mark.parametrize("point", [{}, {"protocol": "udp"}, {"exchange": "connect"}])
 def test_netperf_stands_beside_our_round_trips(point: dict[str, Any]) -> None:
     found = netperf.PEER.run("network_latency", {"message": 64, "runtime": 1, **point})

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from here import needs
 from hwdyno.peers import iperf3, netperf, network, ping, sockperf
 from hwdyno.words import UserError
 
@@ -64,7 +62,6 @@ def test_pings_command_is_like_ours() -> None:
         ping.PEER.run(kernel, {"in_flight": 2})
 
 
-@needs(shutil.which("ping") is not None, "ping is not here (iputils-ping)")
 @pytest.mark.peer("ping")
 def test_ping_stands_beside_our_echoes() -> None:
     found = ping.PEER.run("network_ping", {"message": 1000, "runtime": 1})

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from here import needs
 from hwdyno import peers
 from test_peers_loaders import KERNEL, generate
 
@@ -15,7 +14,6 @@ PYTORCH = peers.find("pytorch")
 @pytest.mark.slow  # it takes seconds to import
 @pytest.mark.peer("pytorch")
 @pytest.mark.machine
-@needs(PYTORCH.version() is not None, "PyTorch is not here: name its Python by HWDYNO_LOADER_PYTHON")
 @pytest.mark.parametrize("kind", ["npz", "tfrecord", "csv", "parquet"])
 def test_pytorchs_dataloader_reads_the_same_samples(tmp_path: Path, kind: str) -> None:
     found = PYTORCH.run(KERNEL, generate(tmp_path, format=kind))

@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from here import missing
 from hwdyno.peers import loading
 from test_peers_loaders import files, generate
 
 
-@pytest.mark.slow  # it takes seconds to import
-@pytest.mark.peer("tensorflow")
+@pytest.mark.long
 @pytest.mark.machine
-@pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not here: install it")
 def test_tensorflows_own_reader_takes_our_records(tmp_path: Path) -> None:
     """Its own reader holds every record against both of its checksums."""
+    if importlib.util.find_spec("tensorflow") is None:
+        missing("TensorFlow is not installed")
     tensorflow: Any = importlib.import_module("tensorflow")
     parameters = generate(tmp_path, format="tfrecord", samples_per_file=4)
     samples = loading.Samples({**parameters, "files": files(parameters)})

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from here import needs, once
+from here import may_mount, needs, once
 from hwdyno import engine
 from hwdyno.cli.main import main
 from hwdyno.store import Store
@@ -179,13 +179,6 @@ def test_an_interrupt_while_generating_keeps_what_is_whole_for_the_same_command(
 # --- a full disk, on a filesystem of its own
 
 
-def _may_mount() -> bool:
-    if os.geteuid() != 0:
-        return False
-    probe = ["unshare", "--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
-    return subprocess.run(probe, capture_output=True, check=False).returncode == 0
-
-
 @pytest.fixture
 def small_disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     where, options = tmp_path / "disk", getattr(request, "param", "size=24m")
@@ -197,7 +190,7 @@ def small_disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]
         subprocess.run(["umount", "--lazy", str(where)], check=True, capture_output=True)
 
 
-mounts = needs(_may_mount(), "this user may not mount; the check of room needs none")
+mounts = needs(may_mount(), "this user may not mount; the check of room needs none")
 
 
 @mounts
