@@ -243,6 +243,7 @@ def test_ctrl_c_ends_the_program_on_every_host(engine: str, tmp_path: Path, monk
         assert not site.run("idle", {"runtime": 0.02})["interrupted"]
 
 
+@pytest.mark.peer("fio")
 def test_a_file_of_a_host_is_checked_there(engine: str, tmp_path: Path) -> None:
     with agents(engine, 1) as (_, (agent,)):
         (tmp_path / "data").write_bytes(b"x")
