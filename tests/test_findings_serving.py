@@ -229,7 +229,7 @@ def test_a_cache_that_is_measured_on_purpose_is_no_fault() -> None:
 
 def test_few_requests_have_no_p99() -> None:
     best = _found(_run(SimulatedServer(), "concurrency", (1, 2)), "serving_capacity")
-    assert best is not None and "p99 too few" in best.says and "p50" in best.says
+    assert best is not None and "p99 too few" in best.says and "p50" in best.says and "goodput" not in best.says
 
 
 def test_percentiles_of_repeats_are_merged_not_averaged() -> None:
@@ -264,6 +264,7 @@ def test_a_prefix_cache_is_judged_by_its_times(seed: int) -> None:
 # --- points made by hand
 
 SERVER = "--server http://127.0.0.1:8000"
+Found = Callable[..., dict[str, Finding]]
 
 
 def _times(ns: float, count: int = 1000) -> Latency:
@@ -356,16 +357,9 @@ def _failed(count: float, requests_s: float = 10.0, load: str = "concurrency", v
     return _said(replace(_answered({load: value}, requests_s), faults=faults), load=load)
 
 
-def _good(fixed: Parameters, **parameters: float) -> dict[str, Finding]:
-    """A load of which three quarters met their targets."""
-    details = {"output_tokens_s": 100.0, "good_share": 0.75, "goodput_requests_s": 7.5}
-    points = (_answered({"concurrency": load, **parameters}, **details) for load in (2, 8))
-    return _said(*points, **fixed)
-
-
 CACHE = 32 << 20
 # The rule, what it says, what is measured, a number at which it does not say so, and one at which it does.
-THRESHOLDS: list[tuple[str, str, Callable[[float], dict[str, Finding]], float, float]] = [
+THRESHOLDS: list[tuple[str, str, Found, float, float]] = [
     ("serving_late", "Requests were sent late", _late, 1e7, 1.01e7),
     ("serving_client_bound", "Client-bound", lambda share: _alone(cpu=share), 0.899, 0.901),
     ("serving_faults", "of the requests failed", _failed, 0, 1),
@@ -405,19 +399,18 @@ THRESHOLDS: list[tuple[str, str, Callable[[float], dict[str, Finding]], float, f
 
 
 @pytest.mark.parametrize(("rule", "words", "found", "below", "above"), THRESHOLDS)
-def test_a_serving_rule_speaks_from_its_threshold(
-    rule: str, words: str, found: Callable[[float], dict[str, Finding]], below: float, above: float
-) -> None:
+def test_a_serving_threshold_is_kept(rule: str, words: str, found: Found, below: float, above: float) -> None:
     silent, spoken = (found(number).get(rule) for number in (below, above))
     assert spoken is not None and words in spoken.says
     assert silent is None or (words and words not in silent.says)
 
 
 FOUR = tuple(Fault("request", 500, f"kind {at}", 250_000) for at in range(4))
+GOOD: dict[str, Any] = {"output_tokens_s": 100.0, "good_share": 0.75, "goodput_requests_s": 7.5}
 QUEUE: dict[str, Any] = {"first": 3.0, "is_here": True}
 PROMPTS: dict[str, Any] = {"bytes_s": 1e9, "cpu": 0.95, "prompt_share": 0.9}
 # The rule, what is measured, what is said of it, and what is advised.
-SAID: list[tuple[str, Callable[[], dict[str, Finding]], str, str]] = [
+SAID: list[tuple[str, Found, str, str]] = [
     ("serving_faults", lambda: _alone(8, FOUR), "50% of the requests failed (8 concurrent requests): kind 0 (250000), "
      "kind 1 (250000), kind 2 (250000). They", f"try a lower load: hwdyno inference {SERVER} --concurrency 4 "),
     ("serving_faults", lambda: _failed(1, value=9), "", "--concurrency 4 "),
@@ -432,8 +425,9 @@ SAID: list[tuple[str, Callable[[], dict[str, Finding]], str, str]] = [
      f"over two clients, each with half: hwdyno inference {SERVER} --concurrency 4 "),
     ("serving_client_bound", lambda: _alone(1, cpu=0.95), "", "Repeat: hwdyno inference"),
     ("prefix_cache", _with_prefixes, "TTFT p50 is 100 ms with it and 200 ms without", "--shared-prefix 256 "),
-    ("serving_capacity", lambda: _good({"ttft_target": 0.5}), "75% of the requests met the targets (7.5/s g", ""),
-    ("serving_capacity", lambda: _good({}, tpot_target=0.5), "75% of the requests met the targets (7.5/s g", ""),
+    ("serving_capacity", lambda: _said(_answered({"concurrency": 2}, **GOOD), _answered({"concurrency": 8}, **GOOD),
+                                       ttft_target=0.5), "75% of the requests met the targets (7.5/s goodput).", ""),
+    ("serving_capacity", lambda: _two_loads(few=GOOD, given={"tpot_target": 0.5}, **GOOD), "(7.5/s goodput).", ""),
     ("serving_limit", lambda: _here(first=3.0, fetched_share=0.5), "storage. Of the 24.0 GB/s that steps read", ""),
     ("serving_limit", lambda: _here(first=3.0), "the server's queue", ""),
     ("serving_limit", lambda: _here(cpu=0.95), "KV cache, 80% of the 30.0 GB/s that 4 threads", ""),
@@ -459,16 +453,10 @@ SAID: list[tuple[str, Callable[[], dict[str, Finding]], str, str]] = [
 
 
 @pytest.mark.parametrize(("rule", "found", "says", "advice"), SAID)
-def test_a_serving_rule_says_and_advises(
-    rule: str, found: Callable[[], dict[str, Finding]], says: str, advice: str
-) -> None:
+def test_a_serving_rule_says_and_advises(rule: str, found: Found, says: str, advice: str) -> None:
     finding = found()[rule]
     assert says in finding.says
     assert advice in f"{finding.advice} "
-
-
-def test_goodput_without_a_target_is_not_reported() -> None:
-    assert "goodput" not in _good({"ttft_target": 0.0}, tpot_target=0.0)["serving_capacity"].says
 
 
 @pytest.mark.parametrize(("few_s", "most_s", "is_said"), [(0.01, 0.02, True), (0.0, 0.02, False), (0.01, 0.0, False)])

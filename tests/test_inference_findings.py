@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,12 +15,13 @@ from hwdyno.resources import with_derived
 from hwdyno.statistics import interval
 from hwdyno.studies import kubernetes_ai_inference, kubernetes_ai_storage
 from hwdyno.studies.kubernetes_ai_inference import SIDE_BY_SIDE
-from hwdyno.words import ExperimentResult, Finding, Measurement, Run
+from hwdyno.words import ExperimentResult, Finding, Measurement, Run, Value
 from made_experiment import made_experiment
 from style import faults_of
 
 MACHINES = 200
 REPEATS = 4
+Found = Callable[..., dict[str, list[Finding]]]
 
 
 def measured(parameters: dict[str, Any], rates: list[float], unit: str, **more: Any) -> Measurement:
@@ -277,3 +279,81 @@ def test_the_study_says_where_a_faster_storage_stops_mattering() -> None:
     assert "on none of these does it still help" in says
     (says,) = (one for one in kubernetes_ai_inference.observations(classes(slow=0.1e9)) if "start at" in one)
     assert "it still helps slow (10.10 s)" in says
+
+
+# --- thresholds and words
+
+
+def load(loader: str, seconds: float, cpu_s: float = 0.2, cache: str = "cold", system: float = 0.0, **details: float
+         ) -> Measurement:  # fmt: skip
+    """Four loads of 1 GB that are all alike; a part of their CPU time is in the kernel."""
+    return measured(
+        {"loader": loader, "cache": cache}, [1e9 / seconds] * 4, "bytes/s", bytes=4 * 10**9, elapsed_s=4 * seconds,
+        cpu_user_s=4 * cpu_s * (1 - system), cpu_system_s=4 * cpu_s * system, details={"cached_before": 0.0, **details},
+    )  # fmt: skip
+
+
+def cold(cpu_s: float = 0.2, **details: float) -> dict[str, list[Finding]]:
+    """A loader that takes a second where the plain read takes half of one."""
+    return findings(load("raw", 0.5), load("onnxruntime", 1.0, cpu_s, **details))
+
+
+def decoded(share: float, weights: float = 100e6) -> dict[str, list[Finding]]:
+    """This share of the tokens that 34 GB/s allow, of 4 B for each weight."""
+    return explained(decoding(share * 34e9 / (4 * weights), weights=weights), memory(34e9))
+
+
+def restored(**seconds: float) -> dict[str, list[Finding]]:
+    """Contexts that take 0.1 s to compute for each 64 tokens, and so long to restore."""
+    restore = {int(tokens[1:]): took for tokens, took in seconds.items()}
+    return explained(contexts({tokens: tokens / 640 for tokens in restore}, restore))
+
+
+POSSIBLE, PAGES = "is a possible cause", 1e9 / 4096
+# The rule, what it says, what is measured, a number at which it does not say so, and one at which it does.
+THRESHOLDS: list[tuple[str, str, Found, float, float]] = [
+    ("load_not_cold", "Not a cold load", lambda share: findings(load("raw", 0.5, cached_before=share)), 0.0099, 0.0101),
+    ("load_gap", "", lambda share: findings(load("raw", 0.5), load("onnxruntime", 0.5 / share)), 0.801, 0.799),
+    ("load_gap", "Its process computes for", cold, 0.699, 0.701),
+    ("load_gap", "It waits for", cold, 0.501, 0.499),
+    ("load_gap", "one at a time", lambda part: cold(0.9, minor_faults=part * PAGES), 0.499, 0.501),
+    ("load_gap", "It copies the weights", lambda part: cold(0.9, memory_bytes=part * 1e9), 0.799, 0.801),
+    ("load_gap", "page faults that each bring", lambda size: cold(major_faults=1e9 / size), 1.05e6, 1.04e6),
+    ("decode_bound", POSSIBLE, lambda weights: decoded(0.5, weights), 200.1e6, 199.9e6),
+    ("decode_bound", POSSIBLE, decoded, 0.801, 0.799),
+    ("decode_bound", "tokens/s", decoded, 0.0, 0.01),
+    ("storage_stops_mattering", "a faster one still helps",
+     lambda ratio: findings(load("raw", 0.5), load("mapped", 0.5 / ratio, cache="warm")), 0.99, 1.01),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "words", "found", "below", "above"), THRESHOLDS)
+def test_an_inference_threshold_is_kept(rule: str, words: str, found: Found, below: float, above: float) -> None:
+    silent, spoken = ([finding.says for finding in found(number).get(rule, [])] for number in (below, above))
+    assert any(words in says for says in spoken)
+    assert not any(words in says for says in silent)
+
+
+# The rule, what is measured, what is said of it, and what is advised.
+SAID: list[tuple[str, Found, str, str]] = [
+    ("load_gap", lambda: cold(0.8, system=0.75, minor_faults=PAGES), "75% of it in the kernel", "--cold raw,mapped"),
+    ("load_gap", lambda: cold(0.2, major_faults=2000), "waits for 80% of that time, in 2.00 k page faults", ""),
+    ("load_gap", lambda: cold(0.6, major_faults=2000), "Limit not identified: it computes for 60%", ""),
+    ("kv_restore", lambda: restored(_64=0.01, _256=0.02), "at all 2 measured sizes, from 64 tokens", "--tokens 16,64"),
+    ("kv_restore", lambda: restored(_64=0.5, _256=0.9), "is slower than computing", "--tokens 256,512"),
+    ("kv_restore", lambda: restored(_64=0.2, _256=0.25), "beats computing it again from 1", "--tokens 256,512"),
+    ("kv_restore", lambda: restored(_4=0.001, _256=0.02), "from 4 tokens on", "--tokens 2,4"),
+    ("kv_restore", lambda: restored(_64=5.0, _1500=9.0), "up to 1,500 tokens", "--tokens 1500,2000"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "found", "says", "advice"), SAID)
+def test_an_inference_rule_says_and_advises(rule: str, found: Found, says: str, advice: str) -> None:
+    (finding,) = found()[rule]
+    assert says in finding.says
+    assert advice in finding.advice
+
+
+@pytest.mark.parametrize("wrong", [{"validity": "invalid"}, {"bytes": 0}, {"throughput": Value(0.0, "bytes/s")}])
+def test_a_load_that_does_not_count_is_no_start(wrong: dict[str, Any]) -> None:
+    assert "cold_start" not in findings(replace(load("mapped", 1.0), **wrong))

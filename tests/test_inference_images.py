@@ -225,6 +225,31 @@ def test_images_from_memory_are_named_and_degrade_the_point() -> None:
     assert "40% of the images were in the page cache" in found.says
 
 
+def from_files(read: float = 0.1, busy: float = 0.0, cache: str = "cold", cached: float = 0.0, speed: float = 1.0
+               ) -> Measurement:  # fmt: skip
+    """Two workers whose images take a second, a part of it reading; a quarter of what remains is decoding."""
+    made = point(cache, 2, read / speed, 0.25 * (1 - read) / speed, 0.75 * (1 - read) / speed, busy)
+    return replace(made, details={**made.details, "cached_before": cached})
+
+
+@pytest.mark.parametrize(
+    ("words", "points", "below", "above"),
+    [
+        ("were in the page cache", lambda share: [from_files(cached=share)], 0.0499, 0.0501),
+        ("Storage limits it", lambda read: [from_files(read)], 0.499, 0.501),
+        ("The processors limit it", lambda busy: [from_files(busy=busy)], 3.199, 3.201),
+        ("Each worker is busy", lambda busy: [from_files(busy=busy)], 1.599, 1.601),
+        ("a faster storage still helps", lambda share: [from_files(), from_files(cache="warm", speed=1 / share)], 0.901,
+         0.899),
+        ("classifies", lambda rate: [replace(from_files(), throughput=interval([rate], "operations/s"))], 0.0, 0.5),
+    ],
+)  # fmt: skip
+def test_a_threshold_of_images_is_kept(words: str, points: Any, below: float, above: float) -> None:
+    silent, spoken = (explained(*points(number)).values() for number in (below, above))
+    assert any(words in finding.says for found in spoken for finding in found)
+    assert not any(words in finding.says for found in silent for finding in found)
+
+
 def test_the_images_from_memory_bound_those_from_storage_with_as_many_workers() -> None:
     cold, warm = planted("storage", 2)
     result = made_experiment(

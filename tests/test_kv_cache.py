@@ -216,6 +216,12 @@ def test_few_reads_full_storage_a_busy_client_and_nothing_done_are_said() -> Non
     assert "rests on 2 of 40" in findings(point(1, 5, reads=40))["kv_too_few"].says
     notes = (Note("no_room", "9 entries found no room"),)
     assert "--capacity 32G" in findings(point(1, 5, notes=notes))["kv_no_room"].advice
+    assert "kv_too_few" in findings(point(1, 5, reads=199)) and "kv_too_few" not in findings(point(1, 5, reads=200))
+    turned = (point(users, 5, notes=notes, details={"turned_away": count}) for users, count in ((1, 3), (2, 7)))
+    assert "(2 users)" in findings(*turned)["kv_no_room"].says
+    used = ((9.01, None), (None, 9.01), (8.99, None))
+    points = (replace(point(1, 5), cpu_user_s=user, cpu_system_s=system) for user, system in used)
+    assert ["io_client_bound" in findings(busy) for busy in points] == [True, True, False]
     assert "used 95% of 2 processors" in findings(point(2, 5, cpu_s=19.0))["io_client_bound"].says
     assert "io_client_bound" not in findings(point(2, 5, cpu_s=17.0))
     idle = findings(point(1, 5, reads=0, notes=(Note("no_step", "no turn was answered"),)))

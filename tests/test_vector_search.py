@@ -182,6 +182,11 @@ def test_fast_answers_that_are_wrong_are_no_answers() -> None:
     found = findings(point(1, 0.6))["vector_recall"]
     assert "only 60% of the 10 nearest vectors were found" in found.says
     assert "--search-list 100" in found.advice
+    assert "only 60%" in findings(point(1, 0.8), point(2, 0.6))["vector_recall"].says
+    assert "vector_recall" in findings(point(1, 0.899)) and "vector_recall" not in findings(point(1, 0.9))
+    for recall, best in ((0.9, 1000.0), (0.8, 9000.0)):
+        found = findings(point(1, 0.5, 9000.0), point(2, recall, 1000.0))["vector_queries"]
+        assert found.evidence["queries_s"] == best
 
 
 @pytest.mark.machine
