@@ -1,0 +1,282 @@
+"""Which ceiling bounds which measurement, and which measurements become a ceiling of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hwdyno.ceilings import bound_of, gpu, utilizations
+from hwdyno.ceilings.compute import LOOPS, of_loops
+from hwdyno.ceilings.inference import of_file, of_images, of_memory, of_served
+from hwdyno.ceilings.memory import practical
+from hwdyno.ceilings.network import of_path
+from hwdyno.findings.inference import loads_of
+from hwdyno.machine import GpuDrivers, Machine, OpenClDevice
+from hwdyno.words import Ceiling, ExperimentResult, Measurement, Parameters, Run, Value
+from made_experiment import made_experiment
+from made_point import base, run_of
+
+MIB = 1 << 20
+GPU_MEMORY = "gpu_memory/3000"
+TRIAD = {"operation": "triad", "threads": 4}
+DIRECT = {"access": "direct"}
+
+
+def ceiling_of(metric: str, value: float = 1e9, unit: str = "bytes/s") -> Ceiling:
+    return Ceiling(metric, "physical", value, unit, "", "")
+
+
+@pytest.mark.parametrize(
+    ("metric", "parameters", "bounded"),
+    [
+        ("read_bytes_s", {"rw": "read", "bs": 4096}, True),
+        ("copy_bytes_s", {"rw": "read", "bs": 4096}, False),
+        # A smaller working set may fit a cache, which can be faster than the memory.
+        ("dram_bytes_s", {**TRIAD, "working_set": 128 * MIB}, True),
+        ("dram_bytes_s", {**TRIAD, "working_set": 127 * MIB}, False),
+        ("dram_bytes_s", TRIAD, True),
+        ("line/bytes_s", {"path": "eth0"}, True),
+        ("line/bytes_s", {"path": "Loopback"}, False),
+        ("host_copy/bytes_s", {"operation": "host-to-device"}, True),
+        ("host_copy/bytes_s", {"operation": "device-to-device"}, False),
+        ("host_copy/bytes_s", {}, False),
+        ("host_copy/bytes_s", {**DIRECT, "part": "whole"}, True),
+        ("host_copy/bytes_s", {**DIRECT, "part": "copy"}, True),
+        ("host_copy/bytes_s", {**DIRECT, "part": "read"}, False),
+        ("host_copy/bytes_s", DIRECT, False),
+        ("host_copy/bytes_s", {"part": "whole"}, False),
+        ("device_copy/bytes_s", {"operation": "device-to-device"}, True),
+        ("device_copy/bytes_s", {"operation": "device-to-device", "path": "P2P"}, False),
+        ("gpu_peak/vector/single", {"precision": "single"}, True),
+        ("gpu_peak/vector/single", {"precision": "double"}, False),
+        ("gpu_peak/vector/single", {"precision": "single", "array": 1 << 30}, False),
+        ("gpu_peak/vector/single", {"precision": "single", "array": 1 << 30, "intensity": 1.0}, True),
+        ("gpu_peak/vector/single", {"precision": "single", "on": "cpu"}, False),
+        ("gpu_peak/tensor/single", {"precision": "single"}, False),
+        ("gpu_peak/tensor/fp16", {"precision": "bf16", "n": 8192}, True),
+        # All arrays of an operation are four times the cache of 3000 B.
+        (GPU_MEMORY, {"operation": "copy", "array": 6000}, True),
+        (GPU_MEMORY, {"operation": "copy", "array": 5999}, False),
+        (GPU_MEMORY, {"operation": "mul", "array": 6000}, True),
+        (GPU_MEMORY, {"operation": "mul", "array": 5999}, False),
+        (GPU_MEMORY, {"operation": "dot", "array": 6000}, True),
+        (GPU_MEMORY, {"operation": "dot", "array": 5999}, False),
+        (GPU_MEMORY, {"operation": "add", "array": 4000}, True),
+        (GPU_MEMORY, {"operation": "add", "array": 3999}, False),
+        (GPU_MEMORY, {"operation": "triad", "array": 4000}, True),
+        (GPU_MEMORY, {"operation": "triad", "array": 3999}, False),
+        (GPU_MEMORY, {"operation": "sort", "array": 1 << 40}, False),
+        # Read and written: two passes.
+        (GPU_MEMORY, {"intensity": 1.0, "array": 6000}, True),
+        (GPU_MEMORY, {"intensity": 1.0, "array": 5999}, False),
+        ("model_read_bytes_s", {"cache": "cold", "loader": "mmap"}, True),
+        ("model_read_bytes_s", {"cache": "cold", "loader": "raw"}, False),
+        ("model_read_bytes_s", {"cache": "warm", "loader": "mmap"}, False),
+        ("tokens_s/4", {"threads": 4}, True),
+        ("tokens_s/2", {"threads": 4}, False),
+        ("tokens_s/1", {}, True),
+        ("tokens_s/2", {}, False),
+        ("images_s/4", {"threads": 4, "cache": "cold"}, True),
+        ("images_s/4", {"threads": 4, "cache": "warm"}, False),
+        ("images_s/2", {"threads": 4, "cache": "cold"}, False),
+        ("images_s/1", {"cache": "cold"}, True),
+        ("images_s/2", {"cache": "cold"}, False),
+        ("served/concurrency/8", {"concurrency": 8}, True),
+        ("served/concurrency/8", {"concurrency": 4}, False),
+        ("served/concurrency/0", {}, True),
+        ("served/concurrency/1", {}, False),
+    ],
+)
+def test_a_ceiling_bounds_what_it_concerns(metric: str, parameters: Parameters, bounded: bool) -> None:
+    assert (bound_of(ceiling_of(metric), parameters) is not None) == bounded
+
+
+def test_a_bound_below_one_per_second_counts() -> None:
+    point = measured(0.4, "operations/s", concurrency=8)
+    (found,) = utilizations([ceiling_of("served/concurrency/8", 0.5, "operations/s")], point, point.parameters)
+    assert found.share == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize(("kind", "count"), [("gpu", 1), ("cpu", 0)])
+def test_opencl_gpus_lack_peaks_and_processors_do_not(kind: str, count: int) -> None:
+    drivers = GpuDrivers(opencl=(OpenClDevice(platform="p", name="d", kind=kind),))
+    assert len(gpu.why_none(replace(Machine(), gpu_drivers=drivers))) == count
+
+
+# --- measured ceilings
+
+
+def measured(value: float, unit: str = "bytes/s", **parameters: Any) -> Measurement:
+    return replace(base(), parameters=parameters, throughput=Value(value, unit), rate=None)
+
+
+def invalid(point: Measurement) -> Measurement:
+    return replace(point, validity="invalid")
+
+
+def result_of(kernel: str, *points: Measurement, load: str = "threads") -> ExperimentResult:
+    return made_experiment("x.x", kernel.partition("_")[0], "?", load, kernel, points, fixed={})
+
+
+def run_with(*results: ExperimentResult) -> Run:
+    return replace(run_of(base()), experiments=results)
+
+
+def raw(rate: float, **parameters: Any) -> Measurement:
+    return measured(rate, **{"loader": "raw", "cache": "cold", **parameters})
+
+
+def image(rate: float, cache: str = "warm", **parameters: Any) -> Measurement:
+    return measured(rate, "operations/s", cache=cache, **parameters)
+
+
+def read(rate: float, **parameters: Any) -> Measurement:
+    return measured(rate, **{"operation": "read", "working_set": 1 << 30, **parameters})
+
+
+def parts(rate: float) -> list[Measurement]:
+    return [measured(rate, part=part, block=MIB, access="direct") for part in ("whole", "read", "copy")]
+
+
+def loop(rate: float = 1e9, *, isa: str = "avx2", wide: float = 8.0, units: float = 2.0, seed: int = 0) -> Measurement:
+    details = {"clock_hz_best": 1e9, "flop_per_instruction": wide, "instructions_per_cycle": units, "isa": isa}
+    point = measured(rate, "FLOP/s", operation="add", precision="single", threads=1, isa="auto", seed=seed)
+    return replace(point, details=details)
+
+
+@pytest.mark.parametrize(
+    ("ceilings", "kernel", "points", "values"),
+    [
+        (of_file, "inference_load", [raw(0.5)], [0.5]),
+        (of_file, "inference_load", [raw(0.0)], []),
+        (of_file, "inference_load", [raw(1e9), raw(2e9), invalid(raw(5e9))], [2e9]),
+        (of_file, "inference_load", [raw(1e9), raw(5e9, cache="warm"), raw(5e9, loader="mmap")], [1e9]),
+        (of_images, "inference_images", [image(0.5)], [0.5]),
+        (of_images, "inference_images", [image(0.0), image(9.0, "cold"), invalid(image(9.0))], []),
+        (practical, "memory_bandwidth", [read(0.5)], [0.5]),
+        (practical, "memory_bandwidth", [read(0.0)], []),
+        (practical, "memory_bandwidth", [read(1e9), read(2e9), invalid(read(5e9))], [2e9]),
+        (gpu.of_parts, "gpu_load", parts(0.5), [0.5]),
+        (gpu.of_parts, "gpu_load", parts(0.0), []),
+        (of_loops, LOOPS, [loop(0.5)], [16e9]),
+        (of_loops, LOOPS, [loop(0.0)], []),
+        # A scalar does one operation.
+        (of_loops, LOOPS, [loop(wide=1.0, units=2.0)], [2e9]),
+        # Units are whole, from 1 to 4; a tile takes 16 cycles.
+        (of_loops, LOOPS, [loop(units=0.2)], [8e9]),
+        (of_loops, LOOPS, [loop(units=1.4)], [8e9]),
+        (of_loops, LOOPS, [loop(units=1.6)], [16e9]),
+        (of_loops, LOOPS, [loop(units=9.0)], [32e9]),
+        (of_loops, LOOPS, [loop(isa="amx", wide=32768.0)], [2048e9]),
+        # The best choice by width and units.
+        (of_loops, LOOPS, [loop(wide=8.0, units=4.0), loop(isa="avx512", wide=32.0, seed=1)], [64e9]),
+        (of_loops, LOOPS, [loop(wide=8.0, units=4.0), loop(isa="avx512", wide=16.0, units=1.0, seed=1)], [32e9]),
+    ],
+)
+def test_only_valid_rates_above_zero_become_ceilings(
+    ceilings: Callable[[Run, ExperimentResult], Iterable[Ceiling]],
+    kernel: str,
+    points: list[Measurement],
+    values: list[float],
+) -> None:
+    result = result_of(kernel, *points)
+    assert [found.value for found in ceilings(run_with(result), result)] == values
+
+
+def test_images_without_workers_had_one() -> None:
+    result = result_of("inference_images", image(100.0), image(200.0, threads=2))
+    assert {found.metric: found.value for found in of_images(run_with(result), result)} == {
+        "images_s/1": 100.0, "images_s/2": 200.0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", [{"validity": "invalid"}, {"bytes": 0}, {"throughput": Value(0.0, "bytes/s")}])
+def test_a_load_without_valid_bytes_is_none(wrong: dict[str, Any]) -> None:
+    right = raw(5e8, loader="mapped")
+    assert [len(loads_of(result_of("inference_load", point))) for point in (right, replace(right, **wrong))] == [1, 0]
+
+
+READS = result_of(
+    "memory_bandwidth", read(1e10, threads=1), read(1.2e10, threads=1), read(1.1e10), read(3e10, threads=4),
+    read(9e10, threads=4, operation="copy"), invalid(read(9e10, threads=4)),
+)  # fmt: skip
+COUNTED = {"bytes_per_token": 1e8, "output_tokens_mean": 11.0}
+
+
+@pytest.mark.parametrize(
+    ("details", "parameters", "rates"),
+    [
+        # 12 GB/s / 100 MB = 120 tokens/s; ten tokens follow a request's first.
+        (COUNTED, {}, [12.0]),
+        (COUNTED, {"threads": 4}, [30.0]),
+        (COUNTED, {"threads": 3}, []),
+        ({**COUNTED, "output_tokens_mean": 1.0}, {}, []),
+        ({"bytes_per_token": 1e8}, {}, []),
+        ({"output_tokens_mean": 11.0}, {}, []),
+    ],
+)
+def test_memory_bounds_requests_by_later_tokens(
+    details: dict[str, float], parameters: dict[str, Any], rates: list[float]
+) -> None:
+    point = replace(base(), parameters={"concurrency": 8, **parameters}, details=details)
+    served = result_of("inference_serving", point, load="concurrency")
+    assert [found.value for found in of_served(run_with(READS, served), served)] == pytest.approx(rates)
+
+
+def test_memory_bounds_tokens_by_best_reads() -> None:
+    decoded = result_of("inference_decode", replace(base(), details=COUNTED))
+    found = {bound.metric: bound.value for bound in of_memory(run_with(READS, decoded), decoded)}
+    assert found == pytest.approx({"tokens_s/1": 120.0, "tokens_s/4": 300.0})
+
+
+# --- paths of a network
+
+ETH0 = {"interface": "eth0", "interface_bits_s": 8e9, "interface_virtual": False}
+
+
+def path(details: dict[str, Any], threads: int | None = None, hosts: int = 1, **parameters: Any) -> Ceiling:
+    machine = Machine.of_survey({"cpu": {"threads": threads}})
+    machines = tuple(replace(machine, hostname=f"host{number}") for number in range(hosts))
+    result = result_of("network_stream", replace(base(), parameters=parameters, details=details))
+    (found,) = of_path(replace(run_with(result), machines=machines), result)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("threads", "parameters", "bytes_s", "says"),
+    [
+        (64, {"streams": 4}, 4e9, "8 cores / 2 copies"),
+        (4, {"streams": 4}, 2e9, "4 cores / 2 copies"),
+        (None, {"streams": 4}, 4e9, "8 cores / 2 copies"),
+        (64, {"streams": 4, "zero_copy": True}, 4e9, "4 cores / 1 copy ="),
+        (64, {}, 1e9, "2 cores / 2 copies"),
+        (64, {"direction": "both"}, 2e9, "4 cores / 2 copies"),
+    ],
+)
+def test_loopback_is_copied_by_its_cores(
+    threads: int | None, parameters: dict[str, Any], bytes_s: float, says: str
+) -> None:
+    found = path({"loopback": True, "copy_bytes_s": 1e9}, threads, protocol="tcp", **parameters)
+    assert found.value == bytes_s and says in found.formula
+
+
+@pytest.mark.parametrize(
+    ("block", "mtu", "wire"),
+    [
+        # 8 B of UDP once, 20 B of IP and 38 B around every frame, which carries 46 B at least.
+        (1000, 1500, 1000 + 8 + 20 + 38),
+        (2000, 1500, 2000 + 8 + 2 * 20 + 2 * 38),
+        (1, 1500, 46 + 38),
+        (41, 68, 2 * 46 + 2 * 38),
+    ],
+)
+def test_a_datagram_fills_frames_of_the_wire(block: int, mtu: int, wire: int) -> None:
+    found = path({**ETH0, "interface_mtu_bytes": mtu}, protocol="udp", block=block)
+    assert found.value == pytest.approx(1e9 * block / wire, rel=1e-9)
+
+
+def test_several_hosts_send_through_several_interfaces() -> None:
+    alone, together = (path(ETH0, hosts=hosts, protocol="tcp", direction="up") for hosts in (1, 3))
+    assert together.value == 3 * alone.value and together.label.startswith("3 hosts, each like ")
