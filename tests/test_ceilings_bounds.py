@@ -19,9 +19,11 @@ from made_point import base, run_of
 
 MIB = 1 << 20
 TRIAD, D2D = {"operation": "triad", "threads": 4}, {"operation": "device-to-device"}
-RAW, READ = {"loader": "raw", "cache": "cold"}, {"operation": "read", "working_set": 1 << 30}
-COPY = {**READ, "operation": "copy"}
-DIRECT, COLD, SINGLE = {"access": "direct"}, {"cache": "cold"}, {"precision": "single"}
+RAW: dict[str, Any] = {"loader": "raw", "cache": "cold"}
+READ: dict[str, Any] = {"operation": "read", "working_set": 1 << 30}
+COPY: dict[str, Any] = {**READ, "operation": "copy"}
+COLD: dict[str, Any] = {"cache": "cold"}
+DIRECT, SINGLE = {"access": "direct"}, {"precision": "single"}
 
 
 def ceiling_of(metric: str, value: float = 1e9, unit: str = "bytes/s") -> Ceiling:
