@@ -73,6 +73,25 @@ def test_a_link_carries_what_its_standard_says(link: dict[str, Any], megabytes_s
 
 
 @pytest.mark.parametrize(
+    ("link", "shared", "says"),
+    [
+        (SATA, True, "SATA 6 Gbit/s: "),
+        ({"type": "usb", "bits_s": 480_000_000}, True, "USB 2.0: "),
+        ({"type": "usb", "bits_s": 12_000_000}, True, "USB 1.1 full speed: "),
+        ({"type": "sas", "bits_s": 12_000_000_000}, False, "SAS 12 Gbit/s: 12 Gbit/s × 8/10 / 8"),
+        ({"type": "sas", "bits_s": 48_000_000_000, "lanes": 4}, False, "SAS 12 Gbit/s x4: "),
+        ({"type": "mmc", "bits_s": 3.2e9, "lanes": 8, "clock_hz": 2e8}, True, ": 2 × 200 MHz × 8 bits / 8 = 400 MB/s"),
+        (pcie(5, 4), False, "PCI Express Base Specification 5.0: 128b/130b encoding"),
+        (pcie(6, 4), False, "242 B of each 256 B flit"),
+    ],
+)
+def test_only_half_duplex_links_are_shared(link: dict[str, Any], shared: bool, says: str) -> None:
+    rate = of_link(typed(link))
+    assert rate is not None and says in f"{rate.label}: {rate.formula}; {rate.source}"
+    assert rate.shared == shared == ("total_bytes_s" in {ceiling.metric for ceiling in rate.ceilings()})
+
+
+@pytest.mark.parametrize(
     "link",
     [
         {},
@@ -154,6 +173,12 @@ def test_a_known_drive_is_found(model: str, size: float | None, name: str) -> No
 )
 def test_no_figure_is_better_than_a_wrong_one(model: str | None, size: float | None) -> None:
     assert of_disk(machine([{"model": model, "size_bytes": size}]).storage.disk) is None
+
+
+@pytest.mark.parametrize(("size", "known"), [(0.905, True), (0.895, False), (1.095, True), (1.105, False)])
+def test_a_drive_has_its_capacity_within_ten_percent(size: float, known: bool) -> None:
+    found = of_disk(machine([{"model": "Samsung SSD 980 PRO 1TB", "size_bytes": size * 1e12}]).storage.disk)
+    assert (found is not None) == known
 
 
 def test_each_row_of_the_catalogue_is_found_by_no_other_rows_model() -> None:
@@ -252,6 +277,17 @@ def test_a_chain_that_goes_in_a_circle_ends() -> None:
     assert of_machine(machine([disk("sda")], [{"name": "top", "kind": "x", "on": ["a"]}, *layers])) == ()
 
 
+@pytest.mark.parametrize("below", [[], [{"name": "a", "kind": "raid", "level": "raid0", "on": []}],
+    [{"name": "a", "kind": "x", "on": ["b"]}, {"name": "b", "kind": "x", "on": ["a"]}]])  # fmt: skip
+def test_a_layer_on_nothing_carries_nothing(below: list[dict[str, Any]]) -> None:
+    top = {"name": "top", "kind": "raid", "level": "raid0", "on": ["a", "sda"]}
+    assert of_machine(machine([disk("sda")], [top, *below])) == ()
+
+
+def test_disks_without_a_common_top_have_no_ceiling() -> None:
+    assert of_machine(machine([disk("sda")])) != () == of_machine(machine([disk("sda"), disk("sdb")]))
+
+
 def test_a_mix_is_bounded_by_each_direction_and_by_a_shared_wire() -> None:
     duplex = of_machine(machine([disk("nvme0n1", **pcie(3, 4))]))
     shared = of_machine(machine([disk("sda")]))
@@ -281,7 +317,9 @@ def test_rated_operations_bound_random_blocks_of_4_kib_and_more() -> None:
     bound = bound_of(rated, {"rw": "randread", "bs": "4k"})
     assert bound is not None and bound.value == 4.096e9 and bound.unit == "bytes/s"
     assert bound_of(rated, {"rw": "read", "bs": "4k"}) is None
-    assert bound_of(rated, {"rw": "randread", "bs": 512}) is None
+    assert bound_of(rated, {"rw": "randread", "bs": 4000}) is None
+    larger = bound_of(rated, {"rw": "randread", "bs": 4352})
+    assert larger is not None and larger.value == 4.352e9
     assert bound_of(rated, {"rw": "randread"}) is None
     assert bound_of(parse_given("physical 3 GFLOP/s"), {"rw": "read", "bs": "4k"}) is None
 
@@ -298,6 +336,12 @@ def test_rated_operations_bound_random_blocks_of_4_kib_and_more() -> None:
         ("read 2,5 GB/s", "read_bytes_s", "rated", 2.5e9, "bytes/s"),
         ("physical 73.28 GFLOP/s", "flop_s", "physical", 73.28e9, "FLOP/s"),
         ("1e6 IOPS", "total_operations_s", "rated", 1e6, "operations/s"),
+        ("rated read 400 kB/s", "read_bytes_s", "rated", 4e5, "bytes/s"),
+        ("rated read 400 KB/s", "read_bytes_s", "rated", 4e5, "bytes/s"),
+        ("rated read 3 TB/s", "read_bytes_s", "rated", 3e12, "bytes/s"),
+        ("rated read 2 PB/s", "read_bytes_s", "rated", 2e15, "bytes/s"),
+        ("rated read 3 KiB/s", "read_bytes_s", "rated", 3072, "bytes/s"),
+        ("physical read 1 B/s", "read_bytes_s", "physical", 1.0, "bytes/s"),
     ],
 )
 def test_a_given_ceiling_is_read(text: str, metric: str, kind: str, amount: float, unit: str) -> None:

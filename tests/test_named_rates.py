@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hwdyno.ceilings.named import link_rate, rated_named
+from hwdyno.ceilings import named
+from hwdyno.ceilings.named import device_ceilings, gpu_named, link_rate, only_link, parse_device, rated_named
 from hwdyno.ceilings.rated import catalogue
 from hwdyno.findings.claims import LINE_RATES_GBIT, TRANSFERS_GT_S
 from hwdyno.findings.commands import takable
@@ -101,6 +102,39 @@ def test_a_named_link_is_what_its_standard_carries(name: str, bytes_s: float) ->
     assert rate.bytes_s == pytest.approx(bytes_s, rel=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("says", "names"),
+    [
+        ("PCIe 3.0 x4: 8 GT/s × 4 lanes", ["Gen 3 x4", "PCIe 3.0x4", "PCIe 3 4x", "PCIe 3 4 lanes", "PCIe x4 Gen 3"]),
+        ("PCIe 4.0 x8: ", ["x8 PCIe 4.0", "PCI Express 4.0 x8", "M.2 PCIe Gen4 x8 NVMe"]),
+        ("PCIe 3.0 x1: ", ["PCIe 3 x1"]),
+        ("PCIe 3.0 x32: ", ["PCIe 3 x32"]),
+        ("DDR5-4800 x8: 4800 MT/s × 8 B × 8 channels = 307 GB/s", ["8 channels DDR5-4800", "DDR5-4800 x8"]),
+        ("DDR4-3200 x1: 3200 MT/s × 8 B × 1 channel = 25.6 GB/s", ["DDR4-3200 x1"]),
+        ("USB 3.2 Gen 2x2: ", ["USB 3 20 Gbit/s"]),
+        ("USB4 80 Gbit/s: 80 Gbit/s × 128/132 / 8 = 9,697 MB/s", ["USB4 80 Gbps"]),
+        ("50 Gbit/s Ethernet: 2 × 25 Gbit/s / 8", ["2x 25GbE"]),
+        ("25 Gbit/s Ethernet: 25 Gbit/s / 8", ["25GbE"]),
+    ],
+)
+def test_a_link_is_found_however_written(says: str, names: list[str]) -> None:
+    for rate in [link_rate(name, most=most) for name in names for most in (False, True)]:
+        assert rate is not None and f"{rate.label}: {rate.formula}".startswith(says)
+
+
+@pytest.mark.parametrize(
+    ("label", "titles"),
+    [
+        ("PCIe 4.0 x4", ["Reads and writes over PCIe 4 x4", "IOPS/s on PCIe 4 x4", "PCIe 4 x4 vs pcie 4.0 x4"]),
+        ("25 Gbit/s Ethernet", ["TCP over 25 Gbit/s Ethernet", "Throughput over 25GbE"]),
+        ("", ["local disk vs. nothing", "PCIe 3 x4 vs PCIe 4 x4", "PCIe 4 x4 and PCIe 5 x4", "10GbE/25GbE"]),
+        ("", ["USB 3.0 versus USB 2.0", "SATA vs PCIe 4 x4"]),
+    ],
+)
+def test_a_title_names_only_one_link(label: str, titles: list[str]) -> None:
+    assert {(rate.label if (rate := only_link(title)) else "") for title in titles} == {label}
+
+
 @pytest.mark.parametrize("name", ["33 channels DDR5-4800", "a disk"])
 def test_what_no_link_has_is_none(name: str) -> None:
     assert link_rate(name) is None
@@ -131,6 +165,29 @@ def test_a_drive_of_several_capacities_has_its_figures_in_the_catalogues_order()
     assert found is not None and found.name == "Crucial MX500, its fastest capacity"
     (first, *_) = (one for one in catalogue() if one.name.startswith("Crucial MX500"))
     assert list(found.figures) == list(first.figures) and len(found.figures) == 4
+
+
+def test_a_name_of_several_drives_is_none() -> None:
+    text = "990 PRO 980 PRO 970 PRO"
+    assert rated_named(text) is None and device_ceilings(text, "storage") == ()
+    with pytest.raises(UserError, match=r"can be Samsung 990 PRO 1 TB or Samsung 970 PRO 512 GB; write one of"):
+        parse_device(text)
+
+
+@pytest.mark.parametrize(("name", "figures"), [
+    ("Tesla M40", (6.84e12, 0.21e12, 288e9)), ("RTX A6000", (38.71e12, 0.0, 768e9)),
+    ("NVIDIA A2", (4.53e12, 0.07e12, 0.0)),
+])  # fmt: skip
+def test_a_gpu_has_its_data_sheets_figures(name: str, figures: tuple[float, float, float]) -> None:
+    gpu = gpu_named(name)
+    assert gpu is not None and (gpu.flops_s, gpu.double_flops_s, gpu.memory_bytes_s) == figures
+
+
+def test_a_device_without_a_known_link_has_other_ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [found.metric for found in device_ceilings("GeForce GTX 1080 Ti", "gpu")] == ["device_copy/bytes_s"]
+    drive = replace(catalogue()[0], interface="PCIe 4", figures={"read_bytes_s": 1e9})
+    monkeypatch.setattr(named, "rated_named", lambda text: drive)
+    assert [found.metric for found in device_ceilings("it", "storage")] == ["read_bytes_s"]
 
 
 RANGES = [
