@@ -503,14 +503,14 @@ def test_a_tlb_ends_where_only_pages_slow(sizes: list[float], paged: Any, dense:
         assert (finding.evidence["huge_ns"], finding.evidence["beyond_ns"]) == pytest.approx((8.0, 8.0 * factor))
 
 
-@pytest.mark.parametrize(("lines", "degraded", "said"), [(6, 0, True), (5, 0, False), (13, 13, True), (13, 14, True)])
-def test_a_tlb_needs_six_sizes_on_huge_pages(lines: int, degraded: int, said: bool) -> None:
+@pytest.mark.parametrize(("lines", "degraded", "named"), [(6, 0, True), (5, 0, False), (13, 13, True), (13, 14, True)])
+def test_a_tlb_needs_six_sizes_on_huge_pages(lines: int, degraded: int, named: bool) -> None:
     """Where most of the 26 points are degraded, it says so."""
     both = (chased(around(SMALL), {SMALL: 4.0}, "4k", 4096), chased(around(SMALL)[-lines:], {}))
     left = iter(["degraded"] * degraded + ["valid"] * 26)
     both_judged = [replace(one, points=tuple(replace(at, validity=next(left)) for at in one.points)) for one in both]
     finding = found(run_of(*both_judged), "tlb_reach")
-    assert (finding and "most points are degraded" in finding.says) == (degraded == 14 if said else None)
+    assert (finding and "most points are degraded" in finding.says) == (degraded == 14 if named else None)
 
 
 def test_steps_near_each_other_are_merged() -> None:

@@ -292,7 +292,7 @@ def _result(points: Sequence[Measurement], load: str, kernel: str = KERNEL, **fi
     )
 
 
-def _said(
+def _rules(
     *points: Measurement, load: str = "concurrency", kernel: str = KERNEL, cache: int = 1 << 20, **fixed: Any
 ) -> dict[str, Finding]:
     """The findings, where four threads read memory at 30 GB/s, on 8 processors with a cache of this size."""
@@ -309,20 +309,20 @@ def _said(
 
 
 def _alone(requests: int = 8, faults: tuple[Fault, ...] = (), **more: Any) -> dict[str, Finding]:
-    return _said(replace(_answered({"concurrency": requests, "connections": 8}, **more), faults=faults))
+    return _rules(replace(_answered({"concurrency": requests, "connections": 8}, **more), faults=faults))
 
 
 def _rated(share: float, operations: int = 10**9, rate: float = 100.0, **details: Any) -> dict[str, Finding]:
     """An open loop of which this share is served."""
     note = Note("rate_not_reached", "fewer were served")
     point = replace(_answered({"rate": rate}, share * rate, **details), operations=operations, notes=(note,))
-    return _said(point, load="rate")
+    return _rules(point, load="rate")
 
 
 def _with_prefixes(gain: float = 2.0, share: float = 0.5) -> dict[str, Finding]:
     """Prompts that share 512 tokens, with and without the prefix cache."""
     times = ((False, gain * 1e8), (True, 1e8))
-    return _said(*(
+    return _rules(*(
         _answered({"concurrency": 8, "reuse_prompts": reused, "shared_prefix": 512}, ns={"first_token": first},
                   cached_share=share)
         for reused, first in times
@@ -337,7 +337,7 @@ def _two_loads(gain: float = 1.5, first: float = 1.0, token: float = 1.0, *, mos
     times = {"first_token": first * 5e8, "per_token": token * 5e7}
     point = _answered({"concurrency": most, **(given or {})}, gain * 10.0, ns=times, **more)
     points = (_answered({"concurrency": 2.0, **(given or {})}, **less), point)
-    return _said(*points, kernel=IN_PROCESS if is_here else KERNEL, cache=cache)
+    return _rules(*points, kernel=IN_PROCESS if is_here else KERNEL, cache=cache)
 
 
 def _here(bytes_s: float = 24e9, cpu: float = 0.1, weights: float = 1e9, threads: int = 4, **more: Any
@@ -354,7 +354,7 @@ def _late(lag_ns: float, requests: int = 8, waited: int = 0) -> dict[str, Findin
 
 def _failed(count: float, requests_s: float = 10.0, load: str = "concurrency", value: float = 8) -> dict[str, Finding]:
     faults = (Fault("request", 500, "refused", round(count)),) if count else ()
-    return _said(replace(_answered({load: value}, requests_s), faults=faults), load=load)
+    return _rules(replace(_answered({load: value}, requests_s), faults=faults), load=load)
 
 
 CACHE = 32 << 20
@@ -400,8 +400,8 @@ THRESHOLDS: list[tuple[str, str, Found, float, float]] = [
 
 @pytest.mark.parametrize(("rule", "words", "found", "below", "above"), THRESHOLDS)
 def test_a_serving_threshold_is_kept(rule: str, words: str, found: Found, below: float, above: float) -> None:
-    silent, spoken = (found(number).get(rule) for number in (below, above))
-    assert spoken is not None and words in spoken.says
+    silent, named = (found(number).get(rule) for number in (below, above))
+    assert named is not None and words in named.says
     assert silent is None or (words and words not in silent.says)
 
 
@@ -410,7 +410,7 @@ GOOD: dict[str, Any] = {"output_tokens_s": 100.0, "good_share": 0.75, "goodput_r
 QUEUE: dict[str, Any] = {"first": 3.0, "is_here": True}
 PROMPTS: dict[str, Any] = {"bytes_s": 1e9, "cpu": 0.95, "prompt_share": 0.9}
 # The rule, what is measured, what is said of it, and what is advised.
-SAID: list[tuple[str, Found, str, str]] = [
+MESSAGES: list[tuple[str, Found, str, str]] = [
     ("serving_faults", lambda: _alone(8, FOUR), "50% of the requests failed (8 concurrent requests): kind 0 (250000), "
      "kind 1 (250000), kind 2 (250000). They", f"try a lower load: hwdyno inference {SERVER} --concurrency 4 "),
     ("serving_faults", lambda: _failed(1, value=9), "", "--concurrency 4 "),
@@ -425,7 +425,7 @@ SAID: list[tuple[str, Found, str, str]] = [
      f"over two clients, each with half: hwdyno inference {SERVER} --concurrency 4 "),
     ("serving_client_bound", lambda: _alone(1, cpu=0.95), "", "Repeat: hwdyno inference"),
     ("prefix_cache", _with_prefixes, "TTFT p50 is 100 ms with it and 200 ms without", "--shared-prefix 256 "),
-    ("serving_capacity", lambda: _said(_answered({"concurrency": 2}, **GOOD), _answered({"concurrency": 8}, **GOOD),
+    ("serving_capacity", lambda: _rules(_answered({"concurrency": 2}, **GOOD), _answered({"concurrency": 8}, **GOOD),
                                        ttft_target=0.5), "75% of the requests met the targets (7.5/s goodput).", ""),
     ("serving_capacity", lambda: _two_loads(few=GOOD, given={"tpot_target": 0.5}, **GOOD), "(7.5/s goodput).", ""),
     ("serving_limit", lambda: _here(first=3.0, fetched_share=0.5), "storage. Of the 24.0 GB/s that steps read", ""),
@@ -452,22 +452,22 @@ SAID: list[tuple[str, Found, str, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("rule", "found", "says", "advice"), SAID)
+@pytest.mark.parametrize(("rule", "found", "says", "advice"), MESSAGES)
 def test_a_serving_rule_says_and_advises(rule: str, found: Found, says: str, advice: str) -> None:
     finding = found()[rule]
     assert says in finding.says
     assert advice in f"{finding.advice} "
 
 
-@pytest.mark.parametrize(("few_s", "most_s", "is_said"), [(0.01, 0.02, True), (0.0, 0.02, False), (0.01, 0.0, False)])
-def test_a_servers_own_prompt_time_is_reported(few_s: float, most_s: float, is_said: bool) -> None:
+@pytest.mark.parametrize(("few_s", "most_s", "is_named"), [(0.01, 0.02, True), (0.0, 0.02, False), (0.01, 0.0, False)])
+def test_a_servers_own_prompt_time_is_reported(few_s: float, most_s: float, is_named: bool) -> None:
     found = _two_loads(first=3.0, few={"server_prompt_s": few_s}, server_prompt_s=most_s)["serving_limit"]
-    assert ("The server computes a prompt in 20.0 ms." in found.says) == is_said
+    assert ("The server computes a prompt in 20.0 ms." in found.says) == is_named
 
 
 def test_a_limit_is_between_the_lowest_and_the_highest_load() -> None:
     """From 4 to 8 it is twice the load, though not from 4 to 6."""
-    found = _said(*(_answered({"concurrency": load}) for load in (8, 4, 6)))["serving_limit"]
+    found = _rules(*(_answered({"concurrency": load}) for load in (8, 4, 6)))["serving_limit"]
     assert found.says.startswith("Limit from 4 to 8 concurrent requests")
 
 

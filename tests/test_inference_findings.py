@@ -329,13 +329,13 @@ THRESHOLDS: list[tuple[str, str, Found, float, float]] = [
 
 @pytest.mark.parametrize(("rule", "words", "found", "below", "above"), THRESHOLDS)
 def test_an_inference_threshold_is_kept(rule: str, words: str, found: Found, below: float, above: float) -> None:
-    silent, spoken = ([finding.says for finding in found(number).get(rule, [])] for number in (below, above))
-    assert any(words in says for says in spoken)
+    silent, named = ([finding.says for finding in found(number).get(rule, [])] for number in (below, above))
+    assert any(words in says for says in named)
     assert not any(words in says for says in silent)
 
 
 # The rule, what is measured, what is said of it, and what is advised.
-SAID: list[tuple[str, Found, str, str]] = [
+MESSAGES: list[tuple[str, Found, str, str]] = [
     ("load_gap", lambda: cold(0.8, system=0.75, minor_faults=PAGES), "75% of it in the kernel", "--cold raw,mapped"),
     ("load_gap", lambda: cold(0.2, major_faults=2000), "waits for 80% of that time, in 2.00 k page faults", ""),
     ("load_gap", lambda: cold(0.6, major_faults=2000), "Limit not identified: it computes for 60%", ""),
@@ -347,7 +347,7 @@ SAID: list[tuple[str, Found, str, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("rule", "found", "says", "advice"), SAID)
+@pytest.mark.parametrize(("rule", "found", "says", "advice"), MESSAGES)
 def test_an_inference_rule_says_and_advises(rule: str, found: Found, says: str, advice: str) -> None:
     (finding,) = found()[rule]
     assert says in finding.says

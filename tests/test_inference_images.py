@@ -245,8 +245,8 @@ def from_files(read: float = 0.1, busy: float = 0.0, cache: str = "cold", cached
     ],
 )  # fmt: skip
 def test_a_threshold_of_images_is_kept(words: str, points: Any, below: float, above: float) -> None:
-    silent, spoken = (explained(*points(number)).values() for number in (below, above))
-    assert any(words in finding.says for found in spoken for finding in found)
+    silent, named = (explained(*points(number)).values() for number in (below, above))
+    assert any(words in finding.says for found in named for finding in found)
     assert not any(words in finding.says for found in silent for finding in found)
 
 

@@ -205,7 +205,7 @@ def sent(parameters: Parameters | None = None, rate: float = 1e9, **details: Any
     )  # fmt: skip
 
 
-def said(*points: Measurement) -> dict[str, Finding]:
+def findings_of(*points: Measurement) -> dict[str, Finding]:
     kind = ("load_streams", "network_latency") if points[0].latency_ns else ("streams", "network_throughput")
     result = made_experiment("network.x", "network", "?", *kind, points, fixed={})
     return {found.rule: found for found in explain(replace(run_of(base()), experiments=(result,))).findings}
@@ -278,8 +278,8 @@ THRESHOLDS: list[tuple[str, Points, float, float, str]] = [
 
 @pytest.mark.parametrize(("rule", "points", "below", "above", "severity"), THRESHOLDS)
 def test_a_network_threshold_is_kept(rule: str, points: Points, below: float, above: float, severity: str) -> None:
-    silent, spoken = (said(*points(number)).get(rule) for number in (below, above))
-    assert spoken is not None and spoken.severity == severity
+    silent, named = (findings_of(*points(number)).get(rule) for number in (below, above))
+    assert named is not None and named.severity == severity
     assert silent is None or silent.severity != severity
 
 
@@ -317,7 +317,7 @@ RENO = {"congestion_control": "reno", "rtt_mean_us": 1e4, "mss_bytes": 1000}
     ],
 )
 def test_a_network_rule_says(rule: str, point: Any, severity: str | None, words: str) -> None:
-    found = said(*point if isinstance(point, list) else [point]).get(rule)
+    found = findings_of(*point if isinstance(point, list) else [point]).get(rule)
     assert (found and found.severity) == severity
     assert found is None or words in found.says
 
@@ -333,7 +333,7 @@ def test_a_network_rule_says(rule: str, point: Any, severity: str | None, words:
     ],
 )
 def test_the_worst_congestion_control_is_named(points: list[Measurement], ratio: float | None) -> None:
-    found = said(*points).get("network_congestion")
+    found = findings_of(*points).get("network_congestion")
     assert (found and found.evidence.get("ratio")) == ratio
 
 
@@ -351,7 +351,7 @@ def test_the_worst_congestion_control_is_named(points: list[Measurement], ratio:
 )
 def test_a_path_at_its_requested_rate_is_not_the_limit(given: Parameters, rate: float, paced: bool) -> None:
     """The rate is in bits per second for each stream and each way: 800 bit/s are 100 bytes/s."""
-    assert ("network_no_link" in said(sent(given, rate, loopback=True))) != paced
+    assert ("network_no_link" in findings_of(sent(given, rate, loopback=True))) != paced
 
 
 @pytest.mark.parametrize(

@@ -330,7 +330,7 @@ def kind(*points: Measurement, name: str = "h100", peers: tuple[PeerResult, ...]
 MACHINE = Machine(cpu=Cpu(threads=8), memory=Memory(total_bytes=64 << 30))
 
 
-def told(result: ExperimentResult, *others: ExperimentResult) -> dict[str, Finding]:
+def rules(result: ExperimentResult, *others: ExperimentResult) -> dict[str, Finding]:
     """The findings on the first experiment."""
     run = Run("x", "", "", (MACHINE,), "", "hwdyno training", (result, *others))
     return {found.rule: found for found in explain(run).findings if found.experiment == result.name}
@@ -345,17 +345,17 @@ def one_of(number: int, au: float = 0.99, notes: str = "", faults: str = "", **d
 
 
 def alone(number: int = 1, au: float = 0.99, given: Parameters | None = None, **details: Any) -> dict[str, Finding]:
-    return told(kind(one_of(number, au, **details), **(given or {})))
+    return rules(kind(one_of(number, au, **details), **(given or {})))
 
 
 def against(rate: float, *others: ExperimentResult, au: float = 0.5, each: int = 4, **given: Any
             ) -> dict[str, Finding]:  # fmt: skip
     """A loader that reaches this many bytes/s, where plain reads reach 1 GB/s."""
     moved = replace(point(1, au), throughput=interval([rate] * 3, "bytes/s"))
-    return told(kind(moved, **given), plain((each, 1e9)), *others)
+    return rules(kind(moved, **given), plain((each, 1e9)), *others)
 
 
-def beside(tool: str, *aus: float, au: float = 0.95, epochs: int = 1, conditions: Any = None, **costs: float
+def versus(tool: str, *aus: float, au: float = 0.95, epochs: int = 1, conditions: Any = None, **costs: float
            ) -> dict[str, Finding]:  # fmt: skip
     """An AU here, and those of a loader whose reads the engine beats threefold, twofold … with 1, 2, 4 accelerators."""
     points = [
@@ -366,7 +366,7 @@ def beside(tool: str, *aus: float, au: float = 0.95, epochs: int = 1, conditions
                    details={"au": theirs, **costs})
         for at, theirs in enumerate(aus)
     )  # fmt: skip
-    return told(kind(*points, peers=tuple(peers), epochs=epochs))
+    return rules(kind(*points, peers=tuple(peers), epochs=epochs))
 
 
 STEPS_BYTES, RATE_S = 500 * RECORD * BATCH, 0.95 * NEED / RECORD
@@ -383,22 +383,22 @@ THRESHOLDS: list[tuple[str, str, Found, float, float]] = [
     ("training_law", "over all steps", lambda off: alone(1, 0.95, samples_s=RATE_S / (1 + off)), -0.0495, -0.0505),
     ("training_read_ahead", "is meaningless", lambda steps: alone(steps=steps, epochs=1), 8.1, 7.9),
     ("training_faults", "Data loss", lambda count: alone(faults="a", lost_samples=count), 0, 1),
-    ("training_client_bound", "Client-bound", lambda share: told(kind(point(1, 0.6)), client(share * 0.9 * NEED)),
+    ("training_client_bound", "Client-bound", lambda share: rules(kind(point(1, 0.6)), client(share * 0.9 * NEED)),
      1.01, 0.99),
-    ("training_client_bound", "Client-bound", lambda rate: told(kind(point(1, 0.6)), client(rate)), 0.0, 1.0),
+    ("training_client_bound", "Client-bound", lambda rate: rules(kind(point(1, 0.6)), client(rate)), 0.0, 1.0),
     ("training_plain", "faster than plain reads", against, 1.19e9, 1.21e9),
     ("training_plain", "slower than plain reads", against, 0.81e9, 0.79e9),
     ("training_plain", "slower than plain reads", against, 0.0, 1.0),
     ("training_plain", "slower than plain reads", lambda au: against(0.5e9, au=au), 0.91, 0.89),
-    ("training_beside_dlio", "less AU by its own work", lambda apart: beside("dlio", 0.95 - apart), 0.0199, 0.0201),
-    ("training_beside_loaders", WAITS, lambda apart: beside("pytorch", 0.95 - apart), 0.0199, 0.0201),
+    ("training_beside_dlio", "less AU by its own work", lambda apart: versus("dlio", 0.95 - apart), 0.0199, 0.0201),
+    ("training_beside_loaders", WAITS, lambda apart: versus("pytorch", 0.95 - apart), 0.0199, 0.0201),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("rule", "words", "found", "below", "above"), THRESHOLDS)
 def test_a_training_threshold_is_kept(rule: str, words: str, found: Found, below: float, above: float) -> None:
-    silent, spoken = (found(number).get(rule) for number in (below, above))
-    assert spoken is not None and words in spoken.says
+    silent, named = (found(number).get(rule) for number in (below, above))
+    assert named is not None and words in named.says
     assert silent is None or words not in silent.says
 
 
@@ -414,12 +414,12 @@ NEEDED = 2 * 0.9 * NEED / 2
 OTHERS = {"cpu_busy": 0.6, "cpu_user": 0.6, "steal": 0.0}
 UNEVEN: dict[str, Any] = {"notes": "uneven_tails", "samples_per_epoch": 8, "samples_left_over": 1}
 # The rule, what is measured, what is said of it, and what is advised.
-SAID: list[tuple[str, Found, str, str]] = [
-    ("training_au", lambda: told(kind(point(1, 0.6), point(2, 0.5))), "(2 h100 on unet3d): accelerators wait 50% of",
+MESSAGES: list[tuple[str, Found, str, str]] = [
+    ("training_au", lambda: rules(kind(point(1, 0.6), point(2, 0.5))), "(2 h100 on unet3d): accelerators wait 50% of",
      "--read-threads 16"),
-    ("training_client_bound", lambda: told(kind(point(1, 0.6), point(2, 0.6)), client(2e9, 3e9)), "3,000 MB/s", ""),
-    ("training_capacity", lambda: told(kind(*READ_HALF, **COLUMNS), client(0.0, 0.99 * NEEDED)), "is this client", ""),
-    ("training_capacity", lambda: told(kind(*READ_HALF, **COLUMNS), client(0.0, 1.01 * NEEDED)), "is the storage", ""),
+    ("training_client_bound", lambda: rules(kind(point(1, 0.6), point(2, 0.6)), client(2e9, 3e9)), "3,000 MB/s", ""),
+    ("training_capacity", lambda: rules(kind(*READ_HALF, **COLUMNS), client(0.0, 0.99 * NEEDED)), "is this client", ""),
+    ("training_capacity", lambda: rules(kind(*READ_HALF, **COLUMNS), client(0.0, 1.01 * NEEDED)), "is the storage", ""),
     ("training_plain", lambda: against(1.5e9, direct=False), "is 50% faster than plain reads", "--direct 1"),
     ("training_plain", lambda: against(0.5e9, client(0.79e9)), "no more than 790 MB/s", "or parse nothing: "),
     ("training_plain", lambda: against(0.5e9, client(0.81e9)), "Possible causes: opening files", "--read-threads 8"),
@@ -430,23 +430,23 @@ SAID: list[tuple[str, Found, str, str]] = [
     ("training_uneven", lambda: alone(**UNEVEN), "1 of 9 samples is never read", "--samples 7"),
     ("training_uneven", lambda: alone(2, given={"batch_size": 4}, **UNEVEN), "1 of 9 samples", "--samples 8"),
     ("training_uneven", lambda: alone(2, given={"batch_size": 100}, **UNEVEN), "", "x batch size divides."),
-    ("training_uneven", lambda: told(kind(one_of(1, **UNEVEN), one_of(2, **{**UNEVEN, "samples_left_over": 4}))),
+    ("training_uneven", lambda: rules(kind(one_of(1, **UNEVEN), one_of(2, **{**UNEVEN, "samples_left_over": 4}))),
      "4 of 12 samples are never read", ""),
     ("training_other_data", lambda: alone(notes="other_workload"), "This point does not count", "the data set has"),
     ("training_other_data", lambda: alone(notes="no_step"), "This point does not count", "or more samples"),
-    ("training_beside_dlio", lambda: beside("dlio", 0.9, 0.5, 0.8), "45.0 percentage points less", "--accelerators 2"),
-    ("training_beside_dlio", lambda: beside("dlio", 0.5, cpu_s_per_gb=2.0), "DLIO would use 6.4 processors.", ""),
-    ("training_beside_dlio", lambda: beside("dlio", 0.5, conditions=OTHERS), "Other processes loaded this", ""),
-    ("training_beside_dlio", lambda: beside("dlio", 0.9, au=0.5, epochs=5), "more AU, which the same", "--epochs 1"),
-    ("training_beside_loaders", lambda: beside("numpy", 0.9, 0.95, cpu_s_per_gb=2.0), "With 2 accelerators, numpy",
+    ("training_beside_dlio", lambda: versus("dlio", 0.9, 0.5, 0.8), "45.0 percentage points less", "--accelerators 2"),
+    ("training_beside_dlio", lambda: versus("dlio", 0.5, cpu_s_per_gb=2.0), "DLIO would use 6.4 processors.", ""),
+    ("training_beside_dlio", lambda: versus("dlio", 0.5, conditions=OTHERS), "Other processes loaded this", ""),
+    ("training_beside_dlio", lambda: versus("dlio", 0.9, au=0.5, epochs=5), "more AU, which the same", "--epochs 1"),
+    ("training_beside_loaders", lambda: versus("numpy", 0.9, 0.95, cpu_s_per_gb=2.0), "With 2 accelerators, numpy",
      "--accelerators 4,8"),
-    ("training_beside_loaders", lambda: beside("numpy", 0.95, cpu_s_per_gb=2.0), "(3 times as much, 2.9 to 3.1).",
+    ("training_beside_loaders", lambda: versus("numpy", 0.95, cpu_s_per_gb=2.0), "(3 times as much, 2.9 to 3.1).",
      ""),
-    ("training_beside_loaders", lambda: beside("numpy", 0.95, cpu_s_per_gb=2.0), "2.00 s of CPU time there", ""),
+    ("training_beside_loaders", lambda: versus("numpy", 0.95, cpu_s_per_gb=2.0), "2.00 s of CPU time there", ""),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("rule", "found", "says", "advice"), SAID)
+@pytest.mark.parametrize(("rule", "found", "says", "advice"), MESSAGES)
 def test_a_training_rule_says_and_advises(rule: str, found: Found, says: str, advice: str) -> None:
     finding = found()[rule]
     assert says in finding.says
@@ -455,7 +455,7 @@ def test_a_training_rule_says_and_advises(rule: str, found: Found, says: str, ad
 
 @pytest.mark.parametrize("costs", [{}, {"cpu_s_per_gb": 0.3}])
 def test_dlio_on_an_idle_machine_is_not_called_busy(costs: dict[str, float]) -> None:
-    says = beside("dlio", 0.5, **costs)["training_beside_dlio"].says
+    says = versus("dlio", 0.5, **costs)["training_beside_dlio"].says
     assert "DLIO would use" not in says and "Other processes" not in says
 
 
@@ -492,10 +492,10 @@ def test_plain_reads_feed_what_reaches_its_au(times: float, share: float, feeds:
     """1.1, 1.9 and 2.1 times the need of one, with the readers of one, two and three accelerators; AU 90%."""
     points = tuple(replace(point(number, 0.5, nominal_bytes=1e9), bytes=int(share * 1e9)) for number in (1, 2, 3))
     reads = plain(*((4 * number, times * need * NEED) for number, need in ((1, 1.1), (2, 1.9), (3, 2.1))))
-    found = told(kind(*points, **COLUMNS), reads)["training_capacity"]
+    found = rules(kind(*points, **COLUMNS), reads)["training_capacity"]
     assert found.evidence["plain_most"] == feeds
     invalid = replace(reads, points=tuple(replace(read, validity="invalid") for read in reads.points))
-    assert "plain_most" not in told(kind(*points), invalid)["training_capacity"].evidence
+    assert "plain_most" not in rules(kind(*points), invalid)["training_capacity"].evidence
 
 
 @pytest.mark.parametrize(
@@ -517,5 +517,5 @@ def test_a_fed_kind_that_needs_more_clears_the_storage(kinds: Any, changes: Any,
              name=name, **{"files": 7, **changes})
         for name, most in kinds
     ]  # fmt: skip
-    says = told(kind(point(1, 0.5), files=7), *others)["training_capacity"].says
+    says = rules(kind(point(1, 0.5), files=7), *others)["training_capacity"].says
     assert words in says and ("which need more" in says) == bool(words)
