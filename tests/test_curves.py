@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from hwdyno.axes import FIELD
-from hwdyno.curves import curves_of, suggest_load
-from hwdyno.curves.knee import fit_knee
-from hwdyno.curves.models import fit_scalability
-from hwdyno.words import Curve, ExperimentResult, Latency, Measurement, Parameters, Value
+from hwdyno.curves import _best, _load, _read_off, _Series, _state, curves_of, error_of, suggest_load
+from hwdyno.curves.knee import Knee, Odd, fit_knee
+from hwdyno.curves.models import Interval, Scalability, fit_scalability
+from hwdyno.statistics import t_quantile
+from hwdyno.words import Axis, Curve, ExperimentResult, Latency, Measurement, Parameters, Value
 from made_experiment import made_experiment
 
 IODEPTH = FIELD["iodepth"]
@@ -286,3 +288,250 @@ def test_a_ceiling_is_known_by_the_noise_of_the_points_that_tell_it() -> None:
     everywhere = half([0.04] * 10)
     assert half([0.002] * 4 + [0.04] * 6) == pytest.approx(everywhere, rel=0.03)
     assert half([0.002] * 10) < everywhere / 4
+
+
+# --- points, loads and errors
+
+
+@pytest.mark.parametrize(
+    ("unit", "role", "value", "load", "back"),
+    [
+        ("cycles", "delay", 8, 1 / 8, 8.0),
+        ("cycles", "delay", 1, 1.0, 0.0),
+        ("cycles", "delay", 0, 1.0, 0.0),
+        ("s", "delay", 1e-6, 1e-3, 1e-6),
+        ("s", "delay", 0.0, 1.0, 0.0),
+        ("", "concurrency", 8, 8.0, 8.0),
+    ],
+)
+def test_a_delay_offers_its_reciprocal(unit: str, role: Any, value: float, load: float, back: float) -> None:
+    """In cycles, or nanoseconds; no delay counts as the least of these."""
+    axis = Axis("x", unit, role)
+    assert _load(measured({"x": value}, 1.0), axis) == pytest.approx(load)
+    assert replace(series((load,), (1.0,)), axis=axis).as_given(load) == pytest.approx(back)
+
+
+@pytest.mark.parametrize(
+    ("value", "repeats", "degrees"), [(0.5, 1, 30), (0.5, 2, 5), (0.5, 3, 2), (1.0, 10, 9), (100.0, 31, 30)]
+)
+def test_a_standard_error_follows_from_repeats(value: float, repeats: int, degrees: int) -> None:
+    """Half the interval over Student's t; two repeats borrow four degrees of freedom from other points."""
+    wide = Value(value, "1", 0.9 * value, 1.1 * value)
+    assert error_of(wide, repeats) == pytest.approx(0.1 / t_quantile(degrees))
+    assert error_of(replace(wide, value=0.0), repeats) is None and error_of(replace(wide, low=None), repeats) is None
+
+
+def test_invalid_points_count_only_below_three_loads() -> None:
+    """The floor is the least latency of the points that count; the invalid ones have a shorter latency."""
+    points = [measured({"iodepth": load}, 100.0 * load, latency_ns=50.0 + load) for load in (1, 2, 4, 8)]
+    for load, floor in ((1, 2), (2, 1)):
+        at = load.bit_length() - 1
+        points[at] = replace(points[at], validity="invalid")
+        (curve,) = curves_of(experiment(points))
+        assert curve.floor is not None and curve.floor.load == floor
+
+
+@pytest.mark.parametrize(("first", "floor"), [(101.9, 1), (102.1, 2)])
+def test_the_floor_is_the_least_load_within_2_percent(first: float, floor: int) -> None:
+    points = [measured({"iodepth": n}, n, latency_ns=ns) for n, ns in ((1, first), (2, 100.0), (4, 300.0))]
+    (curve,) = curves_of(experiment(points))
+    assert curve.floor is not None and curve.floor.load == floor
+
+
+def test_rates_below_one_a_second_are_known() -> None:
+    """0.8 N / (N + 7) requests a second: a request alone takes 10 s. A rate of 0 beside bytes has no request size."""
+    points = [measured({"iodepth": n}, 0.8 * n / (n + 7)) for n in DEPTHS[:7]]
+    points[0] = replace(points[0], rate=Value(0.0, "operations/s"))
+    (curve,) = curves_of(experiment([*points, measured({"iodepth": 128}, 0.0)]))
+    assert curve.points == tuple(range(7))
+    assert curve.parameters["R1"].value == pytest.approx(10.0, rel=0.01)
+
+
+def test_half_a_request_is_no_request_count() -> None:
+    """X = Xm N / (N + 8); where loads count requests the same points would have 9."""
+    points = [measured({"iodepth": n}, 1e5 * n / (n + 8)) for n in (0.5, *DEPTHS[:7])]
+    (curve,) = curves_of(experiment(points))
+    assert curve.parameters["N*"].value == pytest.approx(8.0, rel=0.01)
+
+
+@pytest.mark.parametrize(("load_90", "suggested"), [(0.4, 1), (2.6, 3), (None, None)])
+def test_a_suggested_load_is_whole(load_90: float | None, suggested: int | None) -> None:
+    curve = Curve({}, "iodepth", (0, 1), "bytes/s", "queue-knee", load_90=load_90, state="knee")
+    assert suggest_load(curve, IODEPTH) == suggested
+    assert suggest_load(curve, IODEPTH, [] if suggested is None else [1.1 * suggested]) is None
+
+
+@pytest.mark.parametrize(
+    ("load", "latency"), [(0.5, 10.0), (1.0, 10.0), (2.0, 20.0), (4.0, 40.0), (6.0, 45.58), (8.0, 50.0), (100.0, 50.0)]
+)
+def test_a_latency_is_read_between_loads(load: float, latency: float) -> None:
+    """Straight lines in log-log; an unknown latency is passed over, and past the ends the nearest counts."""
+    points = series((1.0, 2.0, 4.0, 8.0), (1.0,) * 4, (10.0, None, 40.0, 50.0))
+    assert points.latency_at(load) == pytest.approx(latency, rel=1e-3)
+    assert series((1.0,), (1.0,)).latency_at(load) is None
+
+
+# --- what is read off a fit
+
+
+def series(
+    loads: tuple[float, ...],
+    amounts: tuple[float, ...],
+    latencies: tuple[float | None, ...] = (),
+    tails: tuple[float | None, ...] = (),
+) -> _Series:
+    """Points of queue depths, in bytes/s."""
+    none = (None,) * len(loads)
+    values = tuple(Value(amount, "bytes/s") for amount in amounts)
+    return _Series(tuple(range(len(loads))), loads, values, latencies or none, tails or none, IODEPTH, none, None, 1.0)
+
+
+def knee(crossing: float = 1e-9, top: float = 1000.0, **changes: Any) -> Knee:
+    """X(N) = Xm N / (N + N*): level where N* is next to nothing."""
+    p = Interval(1.0)
+    made = Knee(Interval(top), Interval(crossing), p=p, top=top, one=crossing / top, gain=Interval(2.0))
+    return replace(made, **changes)
+
+
+def law(peak_load: float, a: float = 0.0) -> Scalability:
+    """X(N) = 187.5 N / (1 + N (N - 1) / peak^2): 800 at a peak of 8."""
+    return Scalability(Interval(187.5), Interval(a), Interval(peak_load**-2))
+
+
+RISING = Interval(400.0, 360.0, 440.0)
+
+
+@pytest.mark.parametrize(
+    ("usl", "top", "ceiling", "state"),
+    [
+        (None, RISING, [400, 360, 440], "still rising"),
+        (replace(law(8.0), b=None), RISING, [400, 360, 440], "still rising"),
+        (law(8.0), Interval(400.0, 300.0, 600.0), [800, 600, 1200], "knee"),
+        (law(8.0), Interval(400.0), [800, None, None], "knee"),
+        (law(8.0), Interval(900.0, 800.0, 950.0), [900, 800, 950], "knee"),
+        (law(12.0), RISING, [1174, 1057, 1291], "knee"),
+        (law(16.0), RISING, [400, 360, 440], "still rising"),
+        (law(8.0, a=1.0), RISING, [400, 360, 440], "still rising"),
+        # A ceiling that still rises is given within a quarter on each side.
+        (None, Interval(400.0, 304.0, 496.0), [400, 304, 496], "still rising"),
+        (None, Interval(400.0, 360.0, 500.0), None, "still rising"),
+        (None, Interval(400.0, 300.0, 440.0), None, "still rising"),
+        (None, Interval(400.0, None, 440.0), None, "still rising"),
+        (None, Interval(400.0, 360.0, None), None, "still rising"),
+    ],
+)
+def test_a_passed_peak_is_the_ceiling(
+    usl: Scalability | None, top: Interval, ceiling: list[int | None] | None, state: str
+) -> None:
+    points = series((1, 2, 4, 8, 16), (100.0, 200.0, 300.0, 350.0, 400.0))
+    plain = Curve({}, "threads", tuple(range(5)), "bytes/s", "none")
+    found = _read_off(plain, points, knee(8.0, ceiling=top), usl)
+    value = found.ceiling
+    assert (value and [edge and round(edge) for edge in (value.value, value.low, value.high)]) == ceiling
+    assert found.state == state
+    level = series((1, 2, 4, 8, 16), (100.0,) * 5, (50.0,) * 5)
+    assert _read_off(plain, level, knee(), usl).state == "flat", "a passed peak leaves a level curve level"
+
+
+@pytest.mark.parametrize(
+    ("crossing", "gain", "state"),
+    [
+        # The last doubling gains N* / (N + N*) with N = 94: 5.2% or 4.8%.
+        (94 * 5.2 / 94.8, Interval(2.0), "still rising"),
+        (94 * 4.8 / 95.2, Interval(2.0), "knee"),
+        (1e-9, Interval(1.06), "knee"),
+        # The first point has 95% of the ceiling.
+        (1e-9, Interval(1 / 0.95), "saturated at the first point"),
+        (1e-9, Interval(1.05), "saturated at the first point"),
+        # A rise within its own error is none.
+        (1e-9, Interval(2.0, 1.01), "knee"),
+        (1e-9, Interval(2.0, 1.0), "saturated at the first point"),
+    ],
+)
+def test_a_knee_needs_a_rise_that_ended(crossing: float, gain: Interval, state: str) -> None:
+    assert _state(series((1.0, 47.0, 94.0), (100.0, 80.0, 100.0)), knee(crossing, gain=gain)) == state
+
+
+@pytest.mark.parametrize(
+    ("most", "last", "latencies", "state"),
+    [
+        (24.0, 100.0, (100.0, 149.0), "flat"),
+        (24.0, 100.0, (149.0, 100.0), "flat"),
+        (24.0, 105.2, (100.0, 149.0), "flat"),
+        (24.0, 105.3, (100.0, 149.0), "knee"),
+        (24.0, 100.0, (100.0, 151.0), "saturated at the first point"),
+        (23.9, 100.0, (100.0, 149.0), "saturated at the first point"),
+        (24.0, 100.0, (None, 149.0), "saturated at the first point"),
+    ],
+)
+def test_a_level_curve_is_flat_or_saturated(
+    most: float, last: float, latencies: tuple[float | None, ...], state: str
+) -> None:
+    """Level within 5%; flat where three times the load leaves the latency within 1.5 times."""
+    assert _state(series((8.0, most), (100.0, last), latencies), knee()) == state
+
+
+@pytest.mark.parametrize(
+    ("role", "amounts", "state"),
+    [
+        ("delay", (60.0, 100.0, 104.7), "knee"),
+        ("delay", (60.0, 100.0, 105.3), "still rising"),
+        ("delay", (100.0, 60.0, 104.7), "still rising"),
+        ("concurrency", (60.0, 100.0, 104.7), "still rising"),
+    ],
+)
+def test_half_the_delay_levels_by_the_points(role: Any, amounts: tuple[float, ...], state: str) -> None:
+    """The model gains 6% over the last doubling; the points from half the load on up to 5%, or more."""
+    points = replace(series((0.25, 0.5, 1.0), amounts), axis=Axis("x", "cycles", role))
+    assert _state(points, knee(6 / 94)) == state
+
+
+# --- the best operating point and its words
+
+
+@pytest.mark.parametrize(
+    ("first", "tails", "load"),
+    [
+        (92.0, (None, 1999.0, 1000.0), 2),
+        (92.0, (None, 2000.0, 1000.0), 4),
+        (92.0, (None, None, 1000.0), 2),
+        (92.0, (None, None, 0.4), 2),
+        (92.0, (None, 2000.0, None), 2),
+        (90.0, (None, None, None), 2),
+        (89.9, (None, None, None), 4),
+    ],
+)
+def test_the_best_load_weighs_p99(first: float, tails: tuple[float | None, ...], load: int) -> None:
+    """The least load with 90% of the ceiling, unless a greater one has half its p99."""
+    found = _best(series((1, 2, 4), (50.0, first, 96.0), tails=tails), knee(top=100), "knee", 100.0)
+    assert (found[0].load, *found[1:]) == (load, 2 if first >= 90 else 4, 4)
+
+
+@pytest.mark.parametrize(
+    ("latencies", "of_first", "of_last"),
+    [
+        ((10.0, 20.0, 40.0, 80.0), " at 2 times its latency", "; 25% of the latency at 8"),
+        ((10.0, 20.0, None, 80.0), " at 2 times its latency", "; 25% of the latency at 8"),
+        ((10.0, 20.0, 40.0, None), " at 2 times its latency", ""),
+        ((None, 20.0, 40.0, 80.0), "", "; 25% of the latency at 8"),
+    ],
+)
+def test_the_best_load_is_beside_the_ends(latencies: tuple[float | None, ...], of_first: str, of_last: str) -> None:
+    best, _, _ = _best(series((1, 2, 4, 8), (50.0, 92.0, 96.0, 100.0), latencies), knee(top=100), "knee", 100.0)
+    assert best.note == f"92% of the ceiling; 1.84 times 1's throughput{of_first}{of_last}"
+
+
+@pytest.mark.parametrize(
+    ("loads", "below"), [((1, 2, 4, 8), "4 has 80%"), ((1, 2, 8, 8), "2 has 60%"), ((8, 8, 8, 8), "")]
+)
+def test_the_trade_is_with_the_next_smaller_load(loads: tuple[float, ...], below: str) -> None:
+    points = series(loads, (20.0, 60.0, 80.0, 100.0), tails=(100.0, 100.0, 100.0, 200.0))
+    note = _best(points, knee(top=100), "knee", 100.0)[0].note
+    assert note.endswith(f"; {below} of its throughput at 50% of its p99") if below else "p99" not in note
+
+
+def test_a_missed_ceiling_leaves_the_most_measured() -> None:
+    points = series((1, 2, 4), (50.0, 80.0, 88.0))
+    assert _best(points, knee(top=100), "knee", 100.0)[0].note.startswith("91% of the most measured")
+    odd = knee(top=100, odd=Odd(2, 1.1))
+    assert _best(points, odd, "still rising", 100.0)[0].load == 2, "a load off the curve is not the most"
