@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hwdyno.curves.roofline import roofs_of
 from hwdyno.experiments.gpu import in_parts
 from hwdyno.report import roofline
 from hwdyno.report.charts import charts_of
 from hwdyno.report.picture import Line
-from hwdyno.words import Declaration, Run
+from hwdyno.words import Declaration, ExperimentResult, Run, Value
+from made_point import base
 from test_findings_memory import SET, flops, moved, point, result, run_of
 
 
@@ -75,3 +77,26 @@ def test_parts_of_an_operation_are_refused_before_anything_is_measured(
     why = in_parts(Declaration(), {"intensity": intensity, "precision": precision})
     assert why is not None and why.endswith(f"the nearest is {near}")
     assert in_parts(Declaration(), {"intensity": float(near), "precision": precision}) is None
+
+
+@pytest.mark.parametrize(
+    ("rates", "arrays", "roofs"),
+    [
+        # 0.25 FLOP/s at 1 FLOP/B take 0.25 B/s, and 0.5 FLOP/s is the most.
+        ((0.25, 0.5, 0.4, 0.5, 0.0), (1 << 20,), (0.25, 0.5, [(1.0, 0), (2.0, 1), (4.0, 3)])),
+        ((0.25, 0.5, 0.4, 0.0, 0.0), (1 << 20,), None),
+        ((0.25, 0.5, 0.4, 0.5, 0.0), (1 << 20, 1 << 21), None),
+    ],
+)
+def test_a_gpus_roofs_need_three_intensities(
+    rates: tuple[float, ...], arrays: tuple[int, ...], roofs: tuple[float, float, list[tuple[float, int]]] | None
+) -> None:
+    """Of one precision and array."""
+    given = [
+        {"intensity": part, "array": arrays[at % len(arrays)]} for at, part in enumerate((1.0, 2.0, 2.0, 4.0, 8.0))
+    ]
+    points = tuple(
+        base(parameters=one, throughput=Value(rate, "FLOP/s")) for one, rate in zip(given, rates, strict=True)
+    )
+    found = roofs_of(ExperimentResult("gpu.x", "gpu", "?", "intensity", "gpu_roofline", points, fixed={"on": "gpu"}))
+    assert (found and (found.bytes_s, found.flop_s, [(spot.intensity, spot.at) for spot in found.spots])) == roofs
