@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import random
+from typing import Any
 
 import pytest
-from hwdyno.curves.caches import edges_of, quickest, settled_ns
+from hwdyno.curves.caches import edges_of, settled_ns
 from hwdyno.sweep import octaves
 from hwdyno.words import Latency
 
@@ -47,42 +48,26 @@ def test_few_points_tell_nothing() -> None:
     assert edges_of([1024, 2048, 4096], [1, 5, 100]) == ()
 
 
-@pytest.mark.parametrize(
-    ("mean", "median", "settled"), [(15.0, 10.0, 11.0), (5.0, 10.0, 9.0), (10.4, 10.0, 10.4), (7.0, None, 7.0)]
-)
-def test_a_latency_is_near_its_median(mean: float, median: float | None, settled: float) -> None:
-    """Its mean, within 1 ns of the median."""
+@pytest.mark.parametrize(("mean", "median", "settled"), [(15, 10, 11), (5, 10, 9), (10.4, 10, 10.4), (7, None, 7)])
+def test_a_latency_is_its_mean_near_the_median(mean: float, median: float | None, settled: float) -> None:
     assert settled_ns(Latency(mean, median, None, None, None, None, None, 9)) == settled
 
 
 @pytest.mark.parametrize(
-    ("apart_octaves", "latencies", "edges"),
-    [
-        (1, [0.5] * 6 + [4.0] * 6, [(2.0**5, 0.5, 4.0)]),
-        (1, [1.0] + [8.0] * 6, [(1.0, 1.0, 8.0)]),
-        (1, [1.0] * 3 + [8.0] * 2, []),
-        # The rise over the two octaves around is 0.39 or 0.41 of the logarithm an octave.
-        (1, [10.0] * 6 + [10 * math.exp(0.78)] * 6, []),
-        (1, [10.0] * 6 + [10 * math.exp(0.82)] * 6, [(2.0**5, 10.0, 10 * math.exp(0.82))]),
-        # Within a quarter of an octave are two sizes on each side, or one: a step of 0.15 in 0.48 or in 0.26 octaves.
-        (0.12, [10.0] * 10 + [10 * math.exp(0.15)] * 10, []),
-        (0.13, [10.0] * 10 + [10 * math.exp(0.15)] * 10, [(2 ** (0.13 * 9), 10.0, 10 * math.exp(0.15))]),
-        # The median of three leaves no trace of an outlier.
-        (1, [10.0] * 5 + [40.0] + [10.0] * 6, []),
-        (1, [10.0] * 5 + [40.0] * 5 + [90.0] * 5, [(2.0**4, 10.0, 40.0), (2.0**9, 40.0, 90.0)]),
-    ],
-)
-def test_a_cache_ends_at_a_step(
-    apart_octaves: float, latencies: list[float], edges: list[tuple[float, float, float]]
-) -> None:
+    ("apart_octaves", "levels", "edges"),
+    # A step of 0.78 or 0.82 over the two octaves around it is 0.39 or 0.41 of the logarithm an octave. Within a quarter
+    # of an octave are two sizes on each side, or one: a step of 0.15 in 0.48 or in 0.26 octaves.
+    [(1, ((0.5, 6), (4.0, 6)), [5]), (1, ((1.0, 1), (8.0, 6)), [0]), (1, ((1.0, 3), (8.0, 2)), []),
+     (1, ((10.0, 6), (10 * math.exp(0.78), 6)), []), (1, ((10.0, 6), (10 * math.exp(0.82), 6)), [5]),
+     (0.12, ((10.0, 10), (10 * math.exp(0.15), 10)), []), (0.13, ((10.0, 10), (10 * math.exp(0.15), 10)), [9]),
+     (1, ((10.0, 5), (40.0, 1), (10.0, 6)), []), (1, ((10.0, 5), (40.0, 5), (90.0, 5)), [4, 9])],
+)  # fmt: skip
+def test_a_cache_ends_at_a_step(apart_octaves: float, levels: Any, edges: list[int]) -> None:
     """A second node that takes twice as long changes nothing; a size or a latency of 0 is no reading."""
+    latencies = [level for level, count in levels for _ in range(count)]
     sizes = [1024.0 * 2 ** (apart_octaves * at) for at in range(len(latencies))]
     for more in ([], [2 * ns for ns in latencies]):
         found = edges_of([0.0, *sizes, 1e9, *sizes[: len(more)]], [9.0, *latencies, 0.0, *more])
-        assert [(edge.size_bytes / 1024, edge.below_ns, edge.above_ns) for edge in found] == [
-            pytest.approx(edge) for edge in edges
-        ]
-
-
-def test_the_quickest_of_a_size_counts() -> None:
-    assert quickest([(2.0, 3.0), (1.0, 5.0), (2.0, 1.0), (0.0, 1.0), (4.0, 0.0)]) == [(1.0, 5.0), (2.0, 1.0)]
+        assert [edge.size_bytes for edge in found] == pytest.approx([sizes[at] for at in edges])
+        around = [(levels[at][0], levels[at + 1][0]) for at in range(len(edges))]
+        assert [(edge.below_ns, edge.above_ns) for edge in found] == [pytest.approx(pair) for pair in around]

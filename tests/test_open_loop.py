@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -66,70 +67,32 @@ def test_a_curve_over_rates_tells_service_and_capacity() -> None:
     assert curve.ceiling.value == pytest.approx(4e4 * 4096, rel=0.02)
 
 
-# --- the model
+# --- the model and its fit
 
 
 @pytest.mark.parametrize(
     ("rate", "variability", "arrivals", "latency_ns"),
-    [
-        # M/M/1 at half its capacity: R = S / (1 - r), and half the wait at half the variability.
-        (5e3, 1.0, None, 2e5),
-        (5e3, 0.5, None, 1.5e5),
-        # Half as varied arrivals: exp(-0.5 x 0.5^2 / (3 x 0.5 x 1)) of the wait (Kraemer & Langenbach-Belz).
-        (5e3, 1.0, 0.5, 1e5 + 1e5 * math.exp(-1 / 12)),
-        (5e3, 1.0, 0.0, 1e5 + 1e5 * math.exp(-1 / 3)),
-        (5e3, 1.0, 1.0, 2e5),
-        (5e3, 1.0, 2.0, 2e5),
-        (0.0, 1.0, 0.5, 1e5),
-        (1e4, 1.0, 0.5, math.inf),
-        (1.5e4, 1.0, None, math.inf),
-    ],
-)
-def test_a_server_waits_by_its_formula(
-    rate: float, variability: float, arrivals: float | None, latency_ns: float
-) -> None:
-    numbers = {"S": 1e5, "m": 1.1, "v": variability, "a": arrivals}
-    named = {name: Value(number, "1") for name, number in numbers.items() if number is not None}
-    model = OpenLoop.of(named)
-    assert (model.servers, model.arrivals) == (1, arrivals)
-    assert model.latency_ns(rate) == pytest.approx(latency_ns)
-    assert OpenLoop.of({"S": Value(1e5, "ns"), "m": Value(1.0, "1")}).variability == 1.0
+    # M/M/1 at half its capacity: R = S / (1 - r), and half the wait at half the variability. Half as varied arrivals
+    # leave exp(-0.5 x 0.5^2 / (3 x 0.5 x 1)) of the wait (Kraemer & Langenbach-Belz).
+    [(5e3, 1.0, None, 2e5), (5e3, 0.5, None, 1.5e5), (5e3, 1.0, 0.5, 1e5 + 1e5 * math.exp(-1 / 12)),
+     (5e3, 1.0, 0.0, 1e5 + 1e5 * math.exp(-1 / 3)), (5e3, 1.0, 1.0, 2e5), (5e3, 1.0, 2.0, 2e5), (0.0, 1.0, 0.5, 1e5),
+     (1e4, 1.0, 0.5, math.inf), (1.5e4, 1.0, None, math.inf)],
+)  # fmt: skip
+def test_a_server_waits_by_its_formula(rate: float, variability: float, arrivals: Any, latency_ns: float) -> None:
+    numbers = {"S": 1e5, "m": 1.1, **({} if variability == 1.0 else {"v": variability})}
+    numbers |= {} if arrivals is None else {"a": arrivals}
+    model = OpenLoop.of({name: Value(number, "1") for name, number in numbers.items()})
+    assert (model.servers, model.latency_ns(rate)) == (1, pytest.approx(latency_ns))
 
-
-@pytest.mark.parametrize(
-    ("values", "spread"),
-    # Around 2: a variance of 12 / 4 and a fourth moment of 84 / 4.
-    [((), None), ((1, 1), Spread(0.0, 0.0)), ((1, 1, 1, 5), Spread(0.75, math.sqrt((21 - 9) / 4) / 4))],
-)
-def test_latencies_spread_by_their_moments(values: tuple[int, ...], spread: Spread | None) -> None:
-    assert Spread.of(Histogram.from_values(values)) == spread
-
-
-@pytest.mark.parametrize(
-    ("arrivals", "low", "high", "is_open"),
-    [
-        *((None, 10.0, 15.1, True), (None, 10.0, 14.9, False), (1.0, 10.0, 14.9, False)),
-        *((0.5, 10.0, 12.2, True), (0.5, 10.0, 12.0, False), (None, None, 9.0, False)),
-    ],
-)
-def test_a_wide_capacity_is_open(arrivals: float | None, low: float | None, high: float, is_open: bool) -> None:
-    """From a factor of 1.5 on, or 1.21 where arrivals are evener than random."""
-    assert OpenLoop(1e5, 1, 0.0, 1.0, arrivals, low, high).left_open == is_open
-
-
-# --- the fit
 
 RATES = (1e3, 5e3, 8e3, 9e3, 9.85e3)
 """Of one server that takes 1e5 ns: shares of its capacity that the grid of capacities has."""
-LATENCIES = tuple(1e5 / (1 - rate / 1e4) for rate in RATES)
-UP_TO_99 = (0.1, 0.3, 0.6, 0.8, 0.9, 0.95, 0.98, 0.99)
-"""Of the capacity, whose last is the greatest that is tried."""
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-5, 1e6])
 def test_a_queue_is_found_at_any_pace(scale: float) -> None:
     """From less than one request a second to latencies below a nanosecond."""
-    rates, latencies = [scale * rate for rate in RATES], [ns / scale for ns in LATENCIES]
+    rates, latencies = [scale * rate for rate in RATES], [1e5 / scale / (1 - rate / 1e4) for rate in RATES]
     found = fit_open_loop(rates, latencies)
     assert found is not None and found.servers == 1
     assert (found.service_ns, found.variability) == pytest.approx((1e5 / scale, 1.0), rel=1e-6)
@@ -147,7 +110,7 @@ def test_servers_and_variability_have_bounds(
     servers: int, variability: float, found_servers: int, found_variability: float | None
 ) -> None:
     """The counts go by a tenth from 16 on, and 1094 is the first of at least 1024."""
-    rates = [servers * 1e4 * share for share in UP_TO_99]
+    rates = [servers * 1e4 * share for share in (0.1, 0.3, 0.6, 0.8, 0.9, 0.95, 0.98, 0.99)]
     found = fit_open_loop(rates, [mean_latency(rate, 1e5, servers, variability) for rate in rates])
     assert found is not None and found.servers == found_servers
     assert found_variability is None or found.variability == pytest.approx(found_variability, rel=1e-3)
@@ -158,30 +121,36 @@ def test_latencies_off_by_a_quarter_have_no_queue(off_by: float, is_fitted: bool
     """Latency never falls with the rate, so that a level is the nearest: each point is this far off in the log."""
     found = fit_open_loop((1e3, 2e3, 3e3, 4e3), [1e5 * math.exp(sign * off_by) for sign in (1, 1, -1, -1)])
     assert (found is not None) == is_fitted
-    if not off_by:
+    if found is not None and not off_by:
         # One server is busy for 40%, eight for 5%, the grid's least: the neighbour of 40%, and 1% for the formula.
-        assert found is not None and found.left_open
         assert (found.low_s, found.high_s) == pytest.approx((4e3 / 0.41 * 0.99, 4e3 / 0.05 * 1.01))
+        even = replace(found, arrivals=0.5)
+        spans = [
+            (
+                replace(found, high_s=times * 1e3, low_s=1e3).left_open,
+                replace(even, high_s=times * 1e3, low_s=1e3).left_open,
+            )
+            for times in (1.2, 1.22, 1.49, 1.51)
+        ]
+        assert spans == [(False, False), (False, True), (False, True), (True, True)]
 
 
 @pytest.mark.parametrize(
     ("shares", "spread", "off"),
-    [
-        # Latencies of M/M/1 are exponential at every rate: their squared coefficient of variation is 1.
-        ((0.2, 0.5), Spread(1.0, 0.1), 0.0),
-        # 0.1 off, where waits are 3/4 of the square of the mean at half the capacity: a quarter of it is 0.1875.
-        ((0.2, 0.5), Spread(1.1, 0.0), 0.01 / 0.1875**2),
-        ((0.2, 0.5), Spread(1.1, 0.3), 0.01 / (0.3**2 + 0.1875**2)),
-        # Without any wait or error every difference is far too great: three standard errors.
-        ((0.0, 0.0), Spread(1.1, 0.0), 9.0),
-        ((0.2, 0.5), None, 0.0),
-    ],
-)
+    # Latencies of M/M/1 are exponential at every rate: their squared coefficient of variation is 1. Then 0.1 off, where
+    # waits are 3/4 of the square of the mean at half the capacity: a quarter of it is 0.1875. Without any wait or error
+    # every difference is far too great: three standard errors.
+    [((0.2, 0.5), Spread(1.0, 0.1), 0.0), ((0.2, 0.5), Spread(1.1, 0.0), 0.01 / 0.1875**2), ((0.2, 0.5), None, 0.0),
+     ((0.2, 0.5), Spread(1.1, 0.3), 0.01 / (0.3**2 + 0.1875**2)), ((0.0, 0.0), Spread(1.1, 0.0), 9.0)],
+)  # fmt: skip
 def test_spreads_are_those_of_the_queue(shares: tuple[float, float], spread: Spread | None, off: float) -> None:
     """The latency at the least rate, here the second point, tells how far service spreads."""
     least, both = Spread(1.0, 0.0), np.array([[shares[1], shares[0]]])
     (sum_off,) = _spread_off(1, both, both / (1 - both), np.array([[1.0]]), least, [spread, least])
     assert sum_off == pytest.approx(off, abs=1e-9)
+    # Of 1, 1, 1 and 5: a mean of 2, a variance of 12 / 4 and a fourth moment of 84 / 4.
+    assert Spread.of(Histogram.from_values((1, 1, 1, 5))) == Spread(0.75, math.sqrt((21 - 9) / 4) / 4)
+    assert Spread.of(Histogram()) is None
 
 
 # --- curves
@@ -189,11 +158,9 @@ def test_spreads_are_those_of_the_queue(shares: tuple[float, float], spread: Spr
 
 @pytest.mark.parametrize(
     ("unit", "per", "process", "varies"),
-    [
-        *(("", 1, "poisson", 1.0), ("", 1, "linear", 0.0), ("", 1, "bursts", None)),
-        *(("B", 4000, "poisson", 1.0), ("bytes/s", 4000, "poisson", 1.0), ("bit/s", 32000, "poisson", 1.0)),
-    ],
-)
+    [("", 1, "poisson", 1.0), ("", 1, "linear", 0.0), ("", 1, "bursts", None), ("B", 4000, "poisson", 1.0),
+     ("bytes/s", 4000, "poisson", 1.0), ("bit/s", 32000, "poisson", 1.0)],
+)  # fmt: skip
 def test_a_rate_of_any_unit_counts_requests(unit: str, per: int, process: str, varies: float | None) -> None:
     """Of 4 kB each; random arrivals vary by 1, evenly spaced ones by 0."""
 
@@ -211,27 +178,18 @@ def test_a_rate_of_any_unit_counts_requests(unit: str, per: int, process: str, v
     (curve,) = curves_of(replace(made, declaration=replace(made.declaration, axes=axes)))
     arrivals = curve.parameters.get("a")
     assert curve.model == "g-g-m" and (arrivals and arrivals.value) == varies
-    assert curve.parameters["S"].value == pytest.approx(1e5, rel=0.2)
 
 
 @pytest.mark.parametrize(
     ("reached", "following"),
-    [
-        *(((100.0, 200.0, 300.0), 250.0), ((100.0, 200.0, 380.0), 500.0), ((100.0, 200.0, 379.0), 250.0)),
-        *(((100.0, 150.0, 300.0), 125.0), ((90.0, 150.0, 300.0), None)),
-    ],
+    [((100, 200, 380), 500.0), ((100, 200, 379), 250.0), ((100, 150, 300), 125.0), ((90, 150, 300), None)],
 )
 @pytest.mark.parametrize("counted", [True, False])
-def test_the_next_rate_is_above_the_last_served(
-    reached: tuple[float, ...], following: float | None, counted: bool
-) -> None:
+def test_the_next_rate_is_above_the_last_served(reached: Any, following: float | None, counted: bool) -> None:
     """Of 100, 200 and 400 a second; at least 95% of it is served, whether a point has operations/s or these alone."""
-    rates = [(rate, Value(done, "operations/s")) for rate, done in zip((100.0, 200.0, 400.0), reached, strict=True)]
-    points = tuple(
-        base(parameters={"rate": rate}, rate=done) if counted else
-        base(parameters={"rate": rate}, rate=None, throughput=done) for rate, done in rates
-    )  # fmt: skip
+    values = [Value(rate, "operations/s") for rate in reached]
+    given = [{"rate": value} if counted else {"rate": None, "throughput": value} for value in values]
+    points = tuple(base(parameters={"rate": rate}, **made) for rate, made in zip((100, 200, 400), given, strict=True))
     curve = Curve({}, "rate", (0, 1, 2), "1/s", "g-g-m", {CAPACITY: Value(1e3, "operations/s")})
     result = made_experiment("storage.rate", "storage", "?", "rate", "storage_blocks", points)
     assert rate_to_settle(result, curve) == following
-    assert rate_to_settle(result, replace(curve, ceiling=Value(1e3, "1/s"))) is None, "the capacity is known"
