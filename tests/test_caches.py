@@ -53,15 +53,14 @@ def test_a_latency_is_its_mean_near_the_median(mean: float, median: float | None
     assert settled_ns(Latency(mean, median, None, None, None, None, None, 9)) == settled
 
 
-@pytest.mark.parametrize(
-    ("apart_octaves", "levels", "edges"),
+@pytest.mark.parametrize(("apart_octaves", "levels", "edges"), [
     # A step of 0.78 or 0.82 over the two octaves around it is 0.39 or 0.41 of the logarithm an octave. Within a quarter
     # of an octave are two sizes on each side, or one: a step of 0.15 in 0.48 or in 0.26 octaves.
-    [(1, ((0.5, 6), (4.0, 6)), [5]), (1, ((1.0, 1), (8.0, 6)), [0]), (1, ((1.0, 3), (8.0, 2)), []),
-     (1, ((10.0, 6), (10 * math.exp(0.78), 6)), []), (1, ((10.0, 6), (10 * math.exp(0.82), 6)), [5]),
-     (0.12, ((10.0, 10), (10 * math.exp(0.15), 10)), []), (0.13, ((10.0, 10), (10 * math.exp(0.15), 10)), [9]),
-     (1, ((10.0, 5), (40.0, 1), (10.0, 6)), []), (1, ((10.0, 5), (40.0, 5), (90.0, 5)), [4, 9])],
-)  # fmt: skip
+    (1, ((0.5, 6), (4.0, 6)), [5]), (1, ((1.0, 1), (8.0, 6)), [0]), (1, ((1.0, 3), (8.0, 2)), []),
+    (1, ((10.0, 6), (10 * math.exp(0.78), 6)), []), (1, ((10.0, 6), (10 * math.exp(0.82), 6)), [5]),
+    (0.12, ((10.0, 10), (10 * math.exp(0.15), 10)), []), (0.13, ((10.0, 10), (10 * math.exp(0.15), 10)), [9]),
+    (1, ((10.0, 5), (40.0, 1), (10.0, 6)), []), (1, ((10.0, 5), (40.0, 5), (90.0, 5)), [4, 9]),
+])  # fmt: skip
 def test_a_cache_ends_at_a_step(apart_octaves: float, levels: Any, edges: list[int]) -> None:
     """A second node that takes twice as long changes nothing; a size or a latency of 0 is no reading."""
     latencies = [level for level, count in levels for _ in range(count)]

@@ -29,17 +29,16 @@ def along(values: dict[float, float], rates: dict[float, float], **parameters: f
     return Case(replace(run_of(base()), experiments=(result,)), result, curve=curve)
 
 
-@pytest.mark.parametrize(
-    ("values", "parameters", "bend"),
+@pytest.mark.parametrize(("values", "parameters", "bend"), [
     # 5% of the model, and half of the loss that counts in what was measured; past the last load that lost at most a
     # quarter of it. A load of zero is a load, and one off the curve no peak to fall from.
-    [({8: 100, 32: 95}, {"loss": 0.049}, None), ({8: 100, 32: 95}, {"loss": 0.05}, 8), ({8: 100, 32: 60}, {}, None),
-     ({8: 100, 32: 97.4}, {"loss": 0.06}, 8), ({8: 100, 32: 97.6}, {"loss": 0.06}, None),
-     ({8: 100, 32: 101}, {"loss": 0.06}, None), ({8: 100, 16: 91, 32: 60}, {"loss": 0.4}, 16),
-     ({8: 100, 16: 89, 32: 60}, {"loss": 0.4}, 8), ({0: 100, 2: 50}, {"loss": 0.5}, 0),
-     ({4: 300, 8: 100, 32: 60}, {"loss": 0.4, "odd_load": 4.0}, 8),
-     ({4: 300, 8: 100, 32: 60}, {"loss": 0.4, "odd_load": 2.0}, 4)],
-)  # fmt: skip
+    ({8: 100, 32: 95}, {"loss": 0.049}, None), ({8: 100, 32: 95}, {"loss": 0.05}, 8), ({8: 100, 32: 60}, {}, None),
+    ({8: 100, 32: 97.4}, {"loss": 0.06}, 8), ({8: 100, 32: 97.6}, {"loss": 0.06}, None),
+    ({8: 100, 32: 101}, {"loss": 0.06}, None), ({8: 100, 16: 91, 32: 60}, {"loss": 0.4}, 16),
+    ({8: 100, 16: 89, 32: 60}, {"loss": 0.4}, 8), ({0: 100, 2: 50}, {"loss": 0.5}, 0),
+    ({4: 300, 8: 100, 32: 60}, {"loss": 0.4, "odd_load": 4.0}, 8),
+    ({4: 300, 8: 100, 32: 60}, {"loss": 0.4, "odd_load": 2.0}, 4),
+])  # fmt: skip
 def test_throughput_falls_past_a_load(values: Any, parameters: dict[str, float], bend: float | None) -> None:
     values = {1: 50.0, **values}
     level = dict.fromkeys(values, 50.0)
@@ -49,11 +48,10 @@ def test_throughput_falls_past_a_load(values: Any, parameters: dict[str, float],
     assert rolls_over(replace(cases[0], result=result)) is None
 
 
-@pytest.mark.parametrize(
-    ("fall", "ratio", "rule", "message"),
-    [(0.5, 1.0, "rolls_over", "Throughput loses 82% past iodepth 32 ("), (0.0, 1.4, "off_the_curve", "40% above the"),
-     (0.0, 0.7, "off_the_curve", "One load lies 30% below the curve of the others (randread 4 KiB, iodepth 64")],
-)  # fmt: skip
+@pytest.mark.parametrize(("fall", "ratio", "rule", "message"), [
+    (0.5, 1.0, "rolls_over", "Throughput loses 82% past iodepth 32 ("), (0.0, 1.4, "off_the_curve", "40% above the"),
+    (0.0, 0.7, "off_the_curve", "One load lies 30% below the curve of the others (randread 4 KiB, iodepth 64"),
+])  # fmt: skip
 def test_a_planted_shape_is_found(fall: float, ratio: float, rule: str, message: str) -> None:
     """A fall by the load's root from 32 on, or a multiple at 64, in a run from its points to its findings."""
     rates = {2.0**k: knee_at(2.0**k, 1e5, 8.0, 4.0, fall=fall, bend=32.0) for k in range(11)}

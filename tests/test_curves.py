@@ -300,11 +300,10 @@ def series(loads: Any, amounts: Any, latencies: Any = (), tails: Any = (), axis:
     return _Series(tuple(range(len(loads))), loads, values, latencies or none, tails or none, axis, none, None, 1.0)
 
 
-@pytest.mark.parametrize(
-    ("unit", "value", "load", "back"),
-    [("cycles", 8, 1 / 8, 8.0), ("cycles", 1, 1.0, 0.0), ("cycles", 0, 1.0, 0.0), ("s", 1e-6, 1e-3, 1e-6),
-     ("s", 0.0, 1.0, 0.0)],
-)  # fmt: skip
+@pytest.mark.parametrize(("unit", "value", "load", "back"), [
+    ("cycles", 8, 1 / 8, 8.0), ("cycles", 1, 1.0, 0.0), ("cycles", 0, 1.0, 0.0), ("s", 1e-6, 1e-3, 1e-6),
+    ("s", 0.0, 1.0, 0.0),
+])  # fmt: skip
 def test_a_delay_offers_its_reciprocal(unit: str, value: float, load: float, back: float) -> None:
     """In cycles or nanoseconds; no delay counts as the least of these."""
     axis = Axis("x", unit, "delay")
@@ -329,11 +328,10 @@ def test_invalid_points_count_only_below_three_loads() -> None:
         assert curve.floor is not None and curve.floor.load == floor
 
 
-@pytest.mark.parametrize(
-    ("loads", "rate", "half", "parameter", "value"),
+@pytest.mark.parametrize(("loads", "rate", "half", "parameter", "value"), [
     # 0.8 N / (N + 7): a request alone takes 10 s. N / (N + 8) from half a request on: no load is a count of requests.
-    [(DEPTHS[:7], 0.8, 7, "R1", 10.0), ((0.5, *DEPTHS[:7]), 1e5, 8, "N*", 8.0)],
-)
+    (DEPTHS[:7], 0.8, 7, "R1", 10.0), ((0.5, *DEPTHS[:7]), 1e5, 8, "N*", 8.0),
+])  # fmt: skip
 def test_a_slow_or_partial_request_is_known(loads: Any, rate: float, half: int, parameter: str, value: float) -> None:
     """A rate of 0 beside bytes has no request size, and a point without bytes is on no curve."""
     points = [measured({"iodepth": n}, rate * n / (n + half)) for n in loads]
@@ -367,20 +365,17 @@ def knee(crossing: float = 1e-9, top: float = 1000.0, **changes: Any) -> Knee:
     return replace(made, **changes)
 
 
-@pytest.mark.parametrize(
-    ("peak_load", "a", "top", "ceiling", "state"),
-    [
-        *((None, 0.0, (400, 360, 440), [400, 360, 440], "still rising"), (8, 0.0, (400,), [800, None, None], "knee")),
-        *((8, 0.0, (400, 300, 600), [800, 600, 1200], "knee"), (8, 0.0, (900, 800, 950), [900, 800, 950], "knee")),
-        (12, 0.0, (400, 360, 440), [1174, 1057, 1291], "knee"),
-        (16, 0.0, (400, 360, 440), [400, 360, 440], "still rising"),
-        (8, 1.0, (400, 360, 440), [400, 360, 440], "still rising"),
-        # A ceiling that still rises is given within a quarter on each side.
-        *((None, 0.0, (400, 304, 496), [400, 304, 496], "still rising"), (16, 0.0, (400, 360, 500), None, None)),
-        *((16, 0.0, (400, 300, 440), None, None), (16, 0.0, (400, None, 440), None, None)),
-        *((16, 0.0, (400, 360, None), None, None), (16, 0.0, (0.4, 0.3, 0.44), None, None)),
-    ],
-)
+@pytest.mark.parametrize(("peak_load", "a", "top", "ceiling", "state"), [
+    *((None, 0.0, (400, 360, 440), [400, 360, 440], "still rising"), (8, 0.0, (400,), [800, None, None], "knee")),
+    *((8, 0.0, (400, 300, 600), [800, 600, 1200], "knee"), (8, 0.0, (900, 800, 950), [900, 800, 950], "knee")),
+    (12, 0.0, (400, 360, 440), [1174, 1057, 1291], "knee"),
+    (16, 0.0, (400, 360, 440), [400, 360, 440], "still rising"),
+    (8, 1.0, (400, 360, 440), [400, 360, 440], "still rising"),
+    # A ceiling that still rises is given within a quarter on each side.
+    *((None, 0.0, (400, 304, 496), [400, 304, 496], "still rising"), (16, 0.0, (400, 360, 500), None, None)),
+    *((16, 0.0, (400, 300, 440), None, None), (16, 0.0, (400, None, 440), None, None)),
+    *((16, 0.0, (400, 360, None), None, None), (16, 0.0, (0.4, 0.3, 0.44), None, None)),
+])  # fmt: skip
 def test_a_passed_peak_is_the_ceiling(peak_load: int | None, a: float, top: Any, ceiling: Any, state: str) -> None:
     """Of the law 187.5 N / (1 + N (N - 1) / peak^2): 800 at a peak of 8."""
     law = Scalability(Interval(187.5), Interval(a), None if peak_load is None else Interval(peak_load**-2))
@@ -395,50 +390,45 @@ def test_a_passed_peak_is_the_ceiling(peak_load: int | None, a: float, top: Any,
 SATURATED = "saturated at the first point"
 
 
-@pytest.mark.parametrize(
-    ("points", "fitted", "state"),
-    [
-        # The last doubling gains N* / (N + N*) with N = 94: 5.2% or 4.8%.
-        *((series((1, 47, 94), (80, 99, 100)), knee(94 * gain / (100 - gain)), state)
-          for gain, state in ((5.2, "still rising"), (4.8, "knee"))),
-        # The first point has 95% of the ceiling, or a rise within its own error.
-        *((series((1, 47, 94), (100, 80, 100)), knee(gain=Interval(*gain)), state)
-          for gain, state in (((1.06,), "knee"), ((1.05,), SATURATED), ((2.0, 1.01), "knee"), ((2.0, 1.0), SATURATED))),
-        # Level within 5%; flat where three times the load leaves the latency within 1.5 times.
-        *((series((8, most), (100, last), latencies), knee(), state) for most, last, latencies, state in (
-            (24.0, 105.2, (100, 149), "flat"), (24.0, 105.3, (100, 149), "knee"), (24.0, 100, (149, 100), "flat"),
-            (24.0, 100, (100, 151), SATURATED), (23.9, 100, (1, 1), SATURATED), (24.0, 100, (None, 149), SATURATED))),
-        # The model gains 6% over the last doubling; points by delay from half of it on up to 5%, or more.
-        *((series((0.25, 0.5, 1.0), amounts, axis=Axis("x", "cycles", role)), knee(6 / 94), state)
-          for role, amounts, state in (
-            ("delay", (60, 100, 104.7), "knee"), ("delay", (60, 100, 105.3), "still rising"),
-            ("delay", (100, 60, 104.7), "still rising"), ("concurrency", (60, 100, 104.7), "still rising"))),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("points", "fitted", "state"), [
+    # The last doubling gains N* / (N + N*) with N = 94: 5.2% or 4.8%.
+    *((series((1, 47, 94), (80, 99, 100)), knee(94 * gain / (100 - gain)), state)
+      for gain, state in ((5.2, "still rising"), (4.8, "knee"))),
+    # The first point has 95% of the ceiling, or a rise within its own error.
+    *((series((1, 47, 94), (100, 80, 100)), knee(gain=Interval(*gain)), state)
+      for gain, state in (((1.06,), "knee"), ((1.05,), SATURATED), ((2.0, 1.01), "knee"), ((2.0, 1.0), SATURATED))),
+    # Level within 5%; flat where three times the load leaves the latency within 1.5 times.
+    *((series((8, most), (100, last), latencies), knee(), state) for most, last, latencies, state in (
+        (24.0, 105.2, (100, 149), "flat"), (24.0, 105.3, (100, 149), "knee"), (24.0, 100, (149, 100), "flat"),
+        (24.0, 100, (100, 151), SATURATED), (23.9, 100, (1, 1), SATURATED), (24.0, 100, (None, 149), SATURATED))),
+    # The model gains 6% over the last doubling; points by delay from half of it on up to 5%, or more.
+    *((series((0.25, 0.5, 1.0), amounts, axis=Axis("x", "cycles", role)), knee(6 / 94), state)
+      for role, amounts, state in (
+        ("delay", (60, 100, 104.7), "knee"), ("delay", (60, 100, 105.3), "still rising"),
+        ("delay", (100, 60, 104.7), "still rising"), ("concurrency", (60, 100, 104.7), "still rising"))),
+])  # fmt: skip
 def test_a_knee_needs_a_rise_that_ended(points: _Series, fitted: Knee, state: str) -> None:
     assert _state(points, fitted) == state
 
 
-@pytest.mark.parametrize(
-    ("tails", "load"),
-    [((None, 1999, 1000), 2), ((None, 2000, 1000), 4), ((None, None, 1000), 2), ((None, None, 0.4), 2),
-     ((None, 2000, None), 2)],
-)  # fmt: skip
+@pytest.mark.parametrize(("tails", "load"), [
+    ((None, 1999, 1000), 2), ((None, 2000, 1000), 4), ((None, None, 1000), 2), ((None, None, 0.4), 2),
+    ((None, 2000, None), 2),
+])  # fmt: skip
 def test_the_best_load_weighs_p99(tails: tuple[float | None, ...], load: int) -> None:
     """The least load with 90% of the ceiling, unless a greater one has half its p99."""
     best, *reached = _best(series((1, 2, 4), (50.0, 90.0, 95.0), tails=tails), knee(top=100), "knee", 100.0)
     assert best.load == load and reached == [2, 4]
 
 
-@pytest.mark.parametrize(
-    ("loads", "latencies", "tails", "end"),
-    [((1, 2, 4, 8), (10, 20, 40, 80), None, " at 2 times its latency; 25% of the latency at 8"),
-     ((1, 2, 4, 8), (10, 20, 40, None), None, " at 2 times its latency"),
-     ((1, 2, 4, 8), (None, 20, 40, 80), None, "; 25% of the latency at 8"),
-     ((1, 2, 4, 8), None, (100, 200, 200, 200), "; 1 has 54% of its throughput at 50% of its p99"),
-     # The trade is with a smaller load.
-     ((1, 8, 8, 16), None, (100, 250, 100, 100), "; 1 has 52% of its throughput at 100% of its p99")],
-)  # fmt: skip
+@pytest.mark.parametrize(("loads", "latencies", "tails", "end"), [
+    ((1, 2, 4, 8), (10, 20, 40, 80), None, " at 2 times its latency; 25% of the latency at 8"),
+    ((1, 2, 4, 8), (10, 20, 40, None), None, " at 2 times its latency"),
+    ((1, 2, 4, 8), (None, 20, 40, 80), None, "; 25% of the latency at 8"),
+    ((1, 2, 4, 8), None, (100, 200, 200, 200), "; 1 has 54% of its throughput at 50% of its p99"),
+    # The trade is with a smaller load.
+    ((1, 8, 8, 16), None, (100, 250, 100, 100), "; 1 has 52% of its throughput at 100% of its p99"),
+])  # fmt: skip
 def test_the_best_load_is_beside_others(loads: Any, latencies: Any, tails: Any, end: str) -> None:
     points = series(loads, (50.0, 92.0, 96.0, 100.0), latencies, tails)
     note = _best(points, knee(top=100), "knee", 100.0)[0].note
@@ -455,13 +445,12 @@ def gunther(load: float, c: float, a: float, b: float) -> float:
     return c * load / (1 + a * (load - 1) + b * load * (load - 1))
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "peak", "ceiling"),
-    [(0.1, 0.01, math.sqrt(90), gunther(math.sqrt(90), 100, 0.1, 0.01)), (0.25, None, None, 400.0),
-     (0.0011, None, None, 100 / 0.0011), (0.0009, None, None, None),
-     # It falls from the first thread on.
-     (1.0, None, None, 100.0), (1.5, 0.1, None, 100.0)],
-)  # fmt: skip
+@pytest.mark.parametrize(("a", "b", "peak", "ceiling"), [
+    (0.1, 0.01, math.sqrt(90), gunther(math.sqrt(90), 100, 0.1, 0.01)), (0.25, None, None, 400.0),
+    (0.0011, None, None, 100 / 0.0011), (0.0009, None, None, None),
+    # It falls from the first thread on.
+    (1.0, None, None, 100.0), (1.5, 0.1, None, 100.0),
+])  # fmt: skip
 def test_a_law_has_its_peak_and_ceiling(a: float, b: float | None, peak: float | None, ceiling: float | None) -> None:
     law = Scalability(Interval(100.0), Interval(a), None if b is None else Interval(b))
     assert law.at(4.0) == pytest.approx(gunther(4.0, 100, a, b or 0.0))
@@ -492,13 +481,12 @@ def test_a_law_is_found_with_its_interval(c: float, a: float, b: float) -> None:
             assert (interval.low, interval.high) == pytest.approx(expected, rel=1e-4, abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("residuals", "errors", "half"),
+@pytest.mark.parametrize(("residuals", "errors", "half"), [
     # Two points of one parameter leave one degree of freedom, with its t of 12.7062. Of a residual of sqrt(3) times
     # 6%, three scales of the loss, the square counts half: 0.0108 / 2, twice. One point has its own error, or none.
-    [((0.06 * math.sqrt(3), -0.06 * math.sqrt(3)), (), 12.7062 * math.sqrt(0.0108 / 2)),
-     ((0.1,), (0.02,), 2.042272 * 0.02), ((0.1,), (), None), ((0.0, 0.0), (), None)],
-)  # fmt: skip
+    ((0.06 * math.sqrt(3), -0.06 * math.sqrt(3)), (), 12.7062 * math.sqrt(0.0108 / 2)),
+    ((0.1,), (0.02,), 2.042272 * 0.02), ((0.1,), (), None), ((0.0, 0.0), (), None),
+])  # fmt: skip
 def test_a_parameter_is_known_by_scatter_or_errors(residuals: Any, errors: Any, half: float | None) -> None:
     (found,) = _half_widths(np.array(residuals), np.ones((len(residuals), 1)), errors)
     assert found == (half and pytest.approx(half, rel=1e-6))
@@ -507,12 +495,11 @@ def test_a_parameter_is_known_by_scatter_or_errors(residuals: Any, errors: Any, 
 # --- latency by bandwidth
 
 
-@pytest.mark.parametrize(
-    ("latencies", "borne", "crosses"),
+@pytest.mark.parametrize(("latencies", "borne", "crosses"), [
     # Idle is the least up to 15% of the peak, and 1.2 times that is borne; it may cross before the first load.
-    [((100, 100, 100, 110), 100, False), ((200, 100, 110, 130), 75, True), ((100, 130, 110, 130), 75, True),
-     ((200, 100, 100, 110), 1, True), ((120, 100, 100, 110), 100, False)],
-)  # fmt: skip
+    ((100, 100, 100, 110), 100, False), ((200, 100, 110, 130), 75, True), ((100, 130, 110, 130), 75, True),
+    ((200, 100, 100, 110), 1, True), ((120, 100, 100, 110), 100, False),
+])  # fmt: skip
 def test_the_last_crossing_is_borne(latencies: tuple[float, ...], borne: float, crosses: bool) -> None:
     rates = (1.0, 14.9, 50.0, 100.0)
     found = loaded_curve(rates, latencies)
@@ -532,25 +519,21 @@ def test_the_queues_limit_is_found(top: float, found_top: float) -> None:
         assert found.latency_ns(found.top) is None
 
 
-@pytest.mark.parametrize(
-    ("delays", "rates", "added"),
-    [
-        # No whole delay is between these; half the way to the greatest is below a tenth of the peak.
-        *(((0, 1), (100, 90), []), ((0, 1, 1000), (100, 15, 1), [])),
-        # Half the way from 5 to 15 is a tenth of the peak, at 6 as 1 / 21 is between 1 / 16 and 1 / 32.
-        ((0, 1, 17), (100, 15, 5), [6, 3, 4, 2, 5]),
-        # Eight points from a tenth of the peak on are enough; else the widest gap has one more.
-        *(((0, 10, 20, 40, 80, 160, 320, 640), (100, 90, 80, 70, 60, 50, 40, 10.5), []),
-          ((0, 10, 20, 40, 80, 160, 320, 640), (100, 90, 80, 70, 60, 50, 40, 9.5), [428])),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("delays", "rates", "added"), [
+    # No whole delay is between these; half the way to the greatest is below a tenth of the peak.
+    *(((0, 1), (100, 90), []), ((0, 1, 1000), (100, 15, 1), [])),
+    # Half the way from 5 to 15 is a tenth of the peak, at 6 as 1 / 21 is between 1 / 16 and 1 / 32.
+    ((0, 1, 17), (100, 15, 5), [6, 3, 4, 2, 5]),
+    # Eight points from a tenth of the peak on are enough; else the widest gap has one more.
+    *(((0, 10, 20, 40, 80, 160, 320, 640), (100, 90, 80, 70, 60, 50, 40, 10.5), []),
+      ((0, 10, 20, 40, 80, 160, 320, 640), (100, 90, 80, 70, 60, 50, 40, 9.5), [428])),
+])  # fmt: skip
 def test_delays_fill_the_widest_gap(delays: tuple[float, ...], rates: tuple[float, ...], added: list[int]) -> None:
     assert more_delays(delays, rates) == added
 
 
-@pytest.mark.parametrize(
-    ("kernel", "load", "loaded"),
-    [("memory_loaded_latency", "delay", 1), ("memory_loaded_latency", "threads", 0), ("memory_bandwidth", "delay", 0)],
-)
+@pytest.mark.parametrize(("kernel", "load", "loaded"), [
+    ("memory_loaded_latency", "delay", 1), ("memory_loaded_latency", "threads", 0), ("memory_bandwidth", "delay", 0),
+])  # fmt: skip
 def test_a_loaded_latency_is_by_delay(kernel: str, load: str, loaded: int) -> None:
     assert is_loaded(made_experiment("memory.x", "memory", "?", load, kernel, (measured({load: 8}, 1.0),))) == loaded

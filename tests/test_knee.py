@@ -40,22 +40,20 @@ def fitted(points: _Points, theta: tuple[float, ...], residuals: Any = 0.0, squa
     return _Fit(points, np.array(theta), ones, 5 if theta[3] else 3, residuals * ones)
 
 
-@pytest.mark.parametrize(
-    ("load", "crossing", "requests", "rate"),
-    [(5.0, 5.0, False, 10 / (1 + 5 / 5)), (5.0, 5.0, True, 10 / (1 + (5 - 1) / 5)), (4.0, 1.5, True, 10 / 1.125),
-     (4.0, 1.0, True, 10.0)],
-)  # fmt: skip
+@pytest.mark.parametrize(("load", "crossing", "requests", "rate"), [
+    (5.0, 5.0, False, 10 / (1 + 5 / 5)), (5.0, 5.0, True, 10 / (1 + (5 - 1) / 5)), (4.0, 1.5, True, 10 / 1.125),
+    (4.0, 1.0, True, 10.0),
+])  # fmt: skip
 def test_a_soft_knee_is_balanced_servers(load: float, crossing: float, requests: bool, rate: float) -> None:
     """Gordon & Newell 1967 where loads count requests, half the top at N* where they do not, as by default."""
     assert knee_at(load, 10.0, crossing, 1.0, *([True] if requests else [])) == pytest.approx(rate)
 
 
-@pytest.mark.parametrize(
-    ("changes", "peak_load", "loss", "half_load"),
-    [({"most": 5.0}, math.inf, 0.0, 5.0), ({"bend": 5.0}, math.inf, 0.0, 5.0),
-     # By the square root of the load past 1600: half of nearly 10 at four times that.
-     ({"fall": 0.5, "bend": 1600.0, "most": 6400.0}, 1600.0, 0.5, 4.45)],
-)  # fmt: skip
+@pytest.mark.parametrize(("changes", "peak_load", "loss", "half_load"), [
+    ({"most": 5.0}, math.inf, 0.0, 5.0), ({"bend": 5.0}, math.inf, 0.0, 5.0),
+    # By the square root of the load past 1600: half of nearly 10 at four times that.
+    ({"fall": 0.5, "bend": 1600.0, "most": 6400.0}, 1600.0, 0.5, 4.45),
+])  # fmt: skip
 def test_only_a_fall_has_a_peak_and_loses(changes: Any, peak_load: float, loss: float, half_load: float) -> None:
     """10 N / (N + 5)."""
     knee = replace(Knee(Interval(10.0), Interval(5.0), Interval(1.0), 10.0, 0.5, gain=Interval(1.0)), **changes)
@@ -89,13 +87,12 @@ def test_a_point_is_odd_from_11_percent_off(ratio: float, is_odd: bool) -> None:
     assert (odd and (odd.at, odd.ratio)) == ((DIP, pytest.approx(ratio, rel=1e-3)) if is_odd else None)
 
 
-@pytest.mark.parametrize(
-    ("plain", "falls", "is_odd"),
+@pytest.mark.parametrize(("plain", "falls", "is_odd"), [
     # 4% off the fit is worth a look. Squares of 0.00255: a fall with less than half of it, here 0.00118, is looked at
     # instead; of several the first, which is the best.
-    [(0.039, [], False), (0.041, [], True), (0.06, [(0.03, 0.020)], False), (0.06, [(0.03, 0.025)], True),
-     (0.06, [(0.03, 0.020), (0.06, 0.06)], False)],
-)  # fmt: skip
+    (0.039, [], False), (0.041, [], True), (0.06, [(0.03, 0.020)], False), (0.06, [(0.03, 0.025)], True),
+    (0.06, [(0.03, 0.020), (0.06, 0.06)], False),
+])  # fmt: skip
 def test_the_better_fit_shows_an_odd_point(plain: float, falls: list[tuple[float, float]], is_odd: bool) -> None:
     """By residuals of the planted point and of the last one, which cannot be odd."""
     points, at = points_of(curve(RISE, dip=0.7)), np.arange(len(LOADS))

@@ -70,14 +70,13 @@ def test_a_curve_over_rates_tells_service_and_capacity() -> None:
 # --- the model and its fit
 
 
-@pytest.mark.parametrize(
-    ("rate", "variability", "arrivals", "latency_ns"),
+@pytest.mark.parametrize(("rate", "variability", "arrivals", "latency_ns"), [
     # M/M/1 at half its capacity: R = S / (1 - r), and half the wait at half the variability. Half as varied arrivals
     # leave exp(-0.5 x 0.5^2 / (3 x 0.5 x 1)) of the wait (Kraemer & Langenbach-Belz).
-    [(5e3, 1.0, None, 2e5), (5e3, 0.5, None, 1.5e5), (5e3, 1.0, 0.5, 1e5 + 1e5 * math.exp(-1 / 12)),
-     (5e3, 1.0, 0.0, 1e5 + 1e5 * math.exp(-1 / 3)), (5e3, 1.0, 1.0, 2e5), (5e3, 1.0, 2.0, 2e5), (0.0, 1.0, 0.5, 1e5),
-     (1e4, 1.0, 0.5, math.inf), (1.5e4, 1.0, None, math.inf)],
-)  # fmt: skip
+    (5e3, 1.0, None, 2e5), (5e3, 0.5, None, 1.5e5), (5e3, 1.0, 0.5, 1e5 + 1e5 * math.exp(-1 / 12)),
+    (5e3, 1.0, 0.0, 1e5 + 1e5 * math.exp(-1 / 3)), (5e3, 1.0, 1.0, 2e5), (5e3, 1.0, 2.0, 2e5), (0.0, 1.0, 0.5, 1e5),
+    (1e4, 1.0, 0.5, math.inf), (1.5e4, 1.0, None, math.inf),
+])  # fmt: skip
 def test_a_server_waits_by_its_formula(rate: float, variability: float, arrivals: Any, latency_ns: float) -> None:
     numbers = {"S": 1e5, "m": 1.1, **({} if variability == 1.0 else {"v": variability})}
     numbers |= {} if arrivals is None else {"a": arrivals}
@@ -102,10 +101,9 @@ def test_a_queue_is_found_at_any_pace(scale: float) -> None:
     assert fit_open_loop(rates, latencies, 0.5, [None] * 5) == found, "arrivals without a known spread of service"
 
 
-@pytest.mark.parametrize(
-    ("servers", "variability", "found_servers", "found_variability"),
-    [(994, 1.0, 994, 1.0), (1094, 1.0, 1094, 1.0), (1204, 1.0, 1094, None), (1, 0.019, 1, 0.02), (1, 0.021, 1, 0.021)],
-)
+@pytest.mark.parametrize(("servers", "variability", "found_servers", "found_variability"), [
+    (994, 1.0, 994, 1.0), (1094, 1.0, 1094, 1.0), (1204, 1.0, 1094, None), (1, 0.019, 1, 0.02), (1, 0.021, 1, 0.021),
+])  # fmt: skip
 def test_servers_and_variability_have_bounds(
     servers: int, variability: float, found_servers: int, found_variability: float | None
 ) -> None:
@@ -135,14 +133,13 @@ def test_latencies_off_by_a_quarter_have_no_queue(off_by: float, is_fitted: bool
         assert spans == [(False, False), (False, True), (False, True), (True, True)]
 
 
-@pytest.mark.parametrize(
-    ("shares", "spread", "off"),
+@pytest.mark.parametrize(("shares", "spread", "off"), [
     # Latencies of M/M/1 are exponential at every rate: their squared coefficient of variation is 1. Then 0.1 off, where
     # waits are 3/4 of the square of the mean at half the capacity: a quarter of it is 0.1875. Without any wait or error
     # every difference is far too great: three standard errors.
-    [((0.2, 0.5), Spread(1.0, 0.1), 0.0), ((0.2, 0.5), Spread(1.1, 0.0), 0.01 / 0.1875**2), ((0.2, 0.5), None, 0.0),
-     ((0.2, 0.5), Spread(1.1, 0.3), 0.01 / (0.3**2 + 0.1875**2)), ((0.0, 0.0), Spread(1.1, 0.0), 9.0)],
-)  # fmt: skip
+    ((0.2, 0.5), Spread(1.0, 0.1), 0.0), ((0.2, 0.5), Spread(1.1, 0.0), 0.01 / 0.1875**2), ((0.2, 0.5), None, 0.0),
+    ((0.2, 0.5), Spread(1.1, 0.3), 0.01 / (0.3**2 + 0.1875**2)), ((0.0, 0.0), Spread(1.1, 0.0), 9.0),
+])  # fmt: skip
 def test_spreads_are_those_of_the_queue(shares: tuple[float, float], spread: Spread | None, off: float) -> None:
     """The latency at the least rate, here the second point, tells how far service spreads."""
     least, both = Spread(1.0, 0.0), np.array([[shares[1], shares[0]]])
@@ -156,11 +153,10 @@ def test_spreads_are_those_of_the_queue(shares: tuple[float, float], spread: Spr
 # --- curves
 
 
-@pytest.mark.parametrize(
-    ("unit", "per", "process", "varies"),
-    [("", 1, "poisson", 1.0), ("", 1, "linear", 0.0), ("", 1, "bursts", None), ("B", 4000, "poisson", 1.0),
-     ("bytes/s", 4000, "poisson", 1.0), ("bit/s", 32000, "poisson", 1.0)],
-)  # fmt: skip
+@pytest.mark.parametrize(("unit", "per", "process", "varies"), [
+    ("", 1, "poisson", 1.0), ("", 1, "linear", 0.0), ("", 1, "bursts", None), ("B", 4000, "poisson", 1.0),
+    ("bytes/s", 4000, "poisson", 1.0), ("bit/s", 32000, "poisson", 1.0),
+])  # fmt: skip
 def test_a_rate_of_any_unit_counts_requests(unit: str, per: int, process: str, varies: float | None) -> None:
     """Of 4 kB each; random arrivals vary by 1, evenly spaced ones by 0."""
 
@@ -180,10 +176,9 @@ def test_a_rate_of_any_unit_counts_requests(unit: str, per: int, process: str, v
     assert curve.model == "g-g-m" and (arrivals and arrivals.value) == varies
 
 
-@pytest.mark.parametrize(
-    ("reached", "following"),
-    [((100, 200, 380), 500.0), ((100, 200, 379), 250.0), ((100, 150, 300), 125.0), ((90, 150, 300), None)],
-)
+@pytest.mark.parametrize(("reached", "following"), [
+    ((100, 200, 380), 500.0), ((100, 200, 379), 250.0), ((100, 150, 300), 125.0), ((90, 150, 300), None),
+])  # fmt: skip
 @pytest.mark.parametrize("counted", [True, False])
 def test_the_next_rate_is_above_the_last_served(reached: Any, following: float | None, counted: bool) -> None:
     """Of 100, 200 and 400 a second; at least 95% of it is served, whether a point has operations/s or these alone."""

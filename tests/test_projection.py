@@ -145,13 +145,12 @@ LOADS = (1, 2, 4, 8, 16, 32, 64)
 HARD = [100.0 * min(load, 4) for load in LOADS]
 
 
-@pytest.mark.parametrize(
-    ("crossing", "falls", "refused", "measure"),
+@pytest.mark.parametrize(("crossing", "falls", "refused", "measure"), [
     # A power of two from twice the knee on, or twice the greatest load; not beyond 64 times that.
-    [((4.0, 3.0, 5.0), 0.49, "", None), ((4.0, 3.0, 63.9), 0.0, "", None), ((4.0, 3.0, 5.0), 0.5, "falls past", 128),
-     ((4.0, 3.0, 64.0), 0.0, "not reached", 128), ((65.0, 3.0, 99.0), 0.0, "not reached", 256),
-     ((1e6, 3.0, 1e7), 0.0, "not reached", 8192), ((4.0, None, None), 0.0, "not reached", 128)],
-)  # fmt: skip
+    ((4.0, 3.0, 5.0), 0.49, "", None), ((4.0, 3.0, 63.9), 0.0, "", None), ((4.0, 3.0, 5.0), 0.5, "falls past", 128),
+    ((4.0, 3.0, 64.0), 0.0, "not reached", 128), ((65.0, 3.0, 99.0), 0.0, "not reached", 256),
+    ((1e6, 3.0, 1e7), 0.0, "not reached", 8192), ((4.0, None, None), 0.0, "not reached", 128),
+])  # fmt: skip
 def test_only_a_knee_inside_is_projected(
     crossing: Any, falls: float, refused: str, measure: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,10 +162,9 @@ def test_only_a_knee_inside_is_projected(
     assert found.measure == measure
 
 
-@pytest.mark.parametrize(
-    ("between_ns", "least", "thinks_ns"),
-    [(4.75e5, 1, 0.0), (5.25e5, 1, 5.25e5), (5e6, 1, 5e6), (5e6, 64, 0.0), (5e6, 99, 0.0)],
-)
+@pytest.mark.parametrize(("between_ns", "least", "thinks_ns"), [
+    (4.75e5, 1, 0.0), (5.25e5, 1, 5.25e5), (5e6, 1, 5e6), (5e6, 64, 0.0), (5e6, 99, 0.0),
+])  # fmt: skip
 def test_a_client_thinks_from_a_twentieth_on(between_ns: float, least: int, thinks_ns: float) -> None:
     """R = N / X - Z: the first of the known requests takes 10 ms, of which 4.75%, 5.25% or half is between two."""
     waits = [load / rate * 1e9 - between_ns if load >= least else None for load, rate in zip(LOADS, HARD, strict=True)]

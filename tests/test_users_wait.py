@@ -113,15 +113,14 @@ def test_what_chance_brings_is_no_backlog() -> None:
 # --- rates that were not reached, and what is said of a capacity
 
 
-@pytest.mark.parametrize(
-    ("axis", "arrived", "rate", "throughput", "share"),
+@pytest.mark.parametrize(("axis", "arrived", "rate", "throughput", "share"), [
     # 98%, less four standard errors of a count: 0.4% of a million, 20% of 400; in the unit that was asked for.
-    [("rate", 10**6, 9.75e6, (1, "bytes/s"), 0.975), ("rate", 10**6, 9.77e6, (1, "bytes/s"), None),
-     ("rate", 400, 7.7e6, (1, "bytes/s"), 0.77), ("rate", 400, 7.9e6, (1, "bytes/s"), None),
-     ("rate", 0, 1e6, (1, "bytes/s"), None), ("rate", 10**6, 7e6, (1, "operations/s"), 0.7),
-     ("rate_bytes", 10**6, 7e6, (5e6, "bytes/s"), 0.5), ("rate_bytes", 10**6, 7e6, (5e6, "operations/s"), None),
-     ("iodepth", 10**6, 7e6, (5e6, "bytes/s"), None)],
-)  # fmt: skip
+    ("rate", 10**6, 9.75e6, (1, "bytes/s"), 0.975), ("rate", 10**6, 9.77e6, (1, "bytes/s"), None),
+    ("rate", 400, 7.7e6, (1, "bytes/s"), 0.77), ("rate", 400, 7.9e6, (1, "bytes/s"), None),
+    ("rate", 0, 1e6, (1, "bytes/s"), None), ("rate", 10**6, 7e6, (1, "operations/s"), 0.7),
+    ("rate_bytes", 10**6, 7e6, (5e6, "bytes/s"), 0.5), ("rate_bytes", 10**6, 7e6, (5e6, "operations/s"), None),
+    ("iodepth", 10**6, 7e6, (5e6, "bytes/s"), None),
+])  # fmt: skip
 def test_a_rate_is_missed_beyond_chance(axis: str, arrived: int, rate: float, throughput: Any, share: Any) -> None:
     """Of 10,000,000 a second."""
     point = base(parameters={"rw": "randread", "bs": 4096, axis: 1e7}, rate=Value(rate, "operations/s"),
@@ -154,10 +153,9 @@ def waits(
     return users_wait(replace(case_of(result), curve=curve))
 
 
-@pytest.mark.parametrize(
-    ("bounds", "words"),
-    [((9.1e3, 10.9e3), " ("), ((9.5e3, 11.1e3), ", 9.50 k to 11.1 k ("), ((8.9e3, 10.9e3), ", 8.90 k to 10.9 k (")],
-)
+@pytest.mark.parametrize(("bounds", "words"), [
+    ((9.1e3, 10.9e3), " ("), ((9.5e3, 11.1e3), ", 9.50 k to 11.1 k ("), ((8.9e3, 10.9e3), ", 8.90 k to 10.9 k ("),
+])  # fmt: skip
 def test_a_capacity_has_its_range_beyond_a_tenth(bounds: tuple[float, float], words: str) -> None:
     """M/M/1: S / (1 - r) is 200 us at half the capacity, where the clean point took 800 us."""
     found = waits(model="g-g-m", bounds=bounds)
@@ -173,12 +171,11 @@ def test_an_open_capacity_has_range_and_advice(low: float | None, words: str) ->
     assert found.advice == "Measure a higher rate too: hwdyno storage --rate 1000,2000,5000,6250"
 
 
-@pytest.mark.parametrize(
-    ("reached", "rates", "edge"),
+@pytest.mark.parametrize(("reached", "rates", "edge"), [
     # 95%, less four standard errors of 500,000 arrivals, 0.6%: 4,722 a second. The last rates served too little.
-    [((1e3, 2e3, 4.73e3), [1e3, 4.73e3], ""), ((1e3, 1e3, 1e3), None, ""), ((1.0, 1.0, 1.0), None, ""),
-     ((1e3, 2e3, 4.71e3), [1e3, 2e3], " At 5.00 k IOPS, requests queue up without end.")],
-)  # fmt: skip
+    ((1e3, 2e3, 4.73e3), [1e3, 4.73e3], ""), ((1e3, 1e3, 1e3), None, ""), ((1.0, 1.0, 1.0), None, ""),
+    ((1e3, 2e3, 4.71e3), [1e3, 2e3], " At 5.00 k IOPS, requests queue up without end."),
+])  # fmt: skip
 def test_users_wait_at_rates_that_were_served(reached: Any, rates: list[float] | None, edge: str) -> None:
     found = waits(reached)
     assert (found and found.evidence["rates"]) == rates
