@@ -291,7 +291,8 @@ def test_a_ceiling_is_known_by_the_noise_of_the_points_that_tell_it() -> None:
     assert half([0.002] * 10) < everywhere / 4
 
 
-# --- points, loads and errors
+SATURATED = "saturated at the first point"
+THREADS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 
 
 def series(loads: Any, amounts: Any, latencies: Any = (), tails: Any = (), axis: Axis = IODEPTH) -> _Series:
@@ -355,9 +356,6 @@ def test_a_latency_is_read_between_loads(load: float, latency: float) -> None:
     assert series((1.0,), (1.0,)).latency_at(load) is None
 
 
-# --- what is read off a fit
-
-
 def knee(crossing: float = 1e-9, top: float = 1000.0, **changes: Any) -> Knee:
     """X(N) = Xm N / (N + N*): level where N* is next to nothing."""
     p = Interval(1.0)
@@ -385,9 +383,6 @@ def test_a_passed_peak_is_the_ceiling(peak_load: int | None, a: float, top: Any,
     assert (value and [edge and round(edge) for edge in (value.value, value.low, value.high)]) == ceiling
     assert found.state == (state or "still rising")
     assert _read_off(plain, series(loads, (100,) * 5, (50,) * 5), knee(), law).state == "flat", "whatever peak passed"
-
-
-SATURATED = "saturated at the first point"
 
 
 @pytest.mark.parametrize(("points", "fitted", "state"), [
@@ -435,11 +430,6 @@ def test_the_best_load_is_beside_others(loads: Any, latencies: Any, tails: Any, 
     assert note.endswith(f" of the ceiling; 1.84 times 1's throughput{end}"), note
 
 
-# --- the scalability law
-
-THREADS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
-
-
 def gunther(load: float, c: float, a: float, b: float) -> float:
     """X = cN / (1 + a(N - 1) + bN(N - 1))."""
     return c * load / (1 + a * (load - 1) + b * load * (load - 1))
@@ -469,16 +459,12 @@ def test_a_law_is_found_with_its_interval(c: float, a: float, b: float) -> None:
     below = 1 + a * (n - 1) + b * n * (n - 1)
     slopes = np.stack((np.ones(7), -(n - 1) / below, -n * (n - 1) / below)[: 3 if b else 2])
     half = 2.042272 * 0.02 * np.sqrt(np.diag(np.linalg.inv(slopes @ slopes.T)))
-    ends = (
-        (c / math.exp(half[0]), c * math.exp(half[0])),
-        (max(0.0, a - half[1]), a + half[1]),
-        (b - half[-1], b + half[-1]),
-    )
     assert found is not None and (found.b is not None) == bool(b)
-    for interval, value, expected in zip((found.c, found.a, found.b), (c, a, b), ends, strict=True):
-        if interval is not None:
-            assert interval.value == pytest.approx(value, rel=1e-5)
-            assert (interval.low, interval.high) == pytest.approx(expected, rel=1e-4, abs=1e-9)
+    wide, (off, apart) = math.exp(half[0]), half[[1, -1]]
+    ends = (c / wide, c * wide), (max(0.0, a - off), a + off), (b - apart, b + apart)
+    for interval, value, (low, high) in zip((found.c, found.a, found.b), (c, a, b), ends, strict=True):
+        expected = pytest.approx((value, low, high), rel=1e-4, abs=1e-9)
+        assert interval is None or (interval.value, interval.low, interval.high) == expected
 
 
 @pytest.mark.parametrize(("residuals", "errors", "half"), [
@@ -490,9 +476,6 @@ def test_a_law_is_found_with_its_interval(c: float, a: float, b: float) -> None:
 def test_a_parameter_is_known_by_scatter_or_errors(residuals: Any, errors: Any, half: float | None) -> None:
     (found,) = _half_widths(np.array(residuals), np.ones((len(residuals), 1)), errors)
     assert found == (half and pytest.approx(half, rel=1e-6))
-
-
-# --- latency by bandwidth
 
 
 @pytest.mark.parametrize(("latencies", "borne", "crosses"), [

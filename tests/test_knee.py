@@ -171,9 +171,6 @@ def test_a_crossings_interval_spans_the_models() -> None:
     assert crossing.high == pytest.approx(crossing.value * math.exp(t_quantile(30) * 0.05), rel=3e-4)
 
 
-# --- many small fits
-
-
 @pytest.mark.parametrize(("start", "rounds"), [(2.0, 15), (2.0 + 1e-10, 1)])
 def test_a_fit_of_exact_points_ends_early(start: float, rounds: int) -> None:
     """No step is better than the truth: a damping of 1e-3 is past a million after 15 rises to the fourfold.

@@ -67,9 +67,6 @@ def test_a_curve_over_rates_tells_service_and_capacity() -> None:
     assert curve.ceiling.value == pytest.approx(4e4 * 4096, rel=0.02)
 
 
-# --- the model and its fit
-
-
 @pytest.mark.parametrize(("rate", "variability", "arrivals", "latency_ns"), [
     # M/M/1 at half its capacity: R = S / (1 - r), and half the wait at half the variability. Half as varied arrivals
     # leave exp(-0.5 x 0.5^2 / (3 x 0.5 x 1)) of the wait (Kraemer & Langenbach-Belz).
@@ -84,14 +81,11 @@ def test_a_server_waits_by_its_formula(rate: float, variability: float, arrivals
     assert (model.servers, model.latency_ns(rate)) == (1, pytest.approx(latency_ns))
 
 
-RATES = (1e3, 5e3, 8e3, 9e3, 9.85e3)
-"""Of one server that takes 1e5 ns: shares of its capacity that the grid of capacities has."""
-
-
 @pytest.mark.parametrize("scale", [1.0, 1e-5, 1e6])
 def test_a_queue_is_found_at_any_pace(scale: float) -> None:
-    """From less than one request a second to latencies below a nanosecond."""
-    rates, latencies = [scale * rate for rate in RATES], [1e5 / scale / (1 - rate / 1e4) for rate in RATES]
+    """From less than one request a second to latencies below a nanosecond, at shares that the grid has."""
+    shares = (0.1, 0.5, 0.8, 0.9, 0.985)
+    rates, latencies = [scale * 1e4 * share for share in shares], [1e5 / scale / (1 - share) for share in shares]
     found = fit_open_loop(rates, latencies)
     assert found is not None and found.servers == 1
     assert (found.service_ns, found.variability) == pytest.approx((1e5 / scale, 1.0), rel=1e-6)
@@ -101,17 +95,15 @@ def test_a_queue_is_found_at_any_pace(scale: float) -> None:
     assert fit_open_loop(rates, latencies, 0.5, [None] * 5) == found, "arrivals without a known spread of service"
 
 
-@pytest.mark.parametrize(("servers", "variability", "found_servers", "found_variability"), [
+@pytest.mark.parametrize(("servers", "variability", "found_servers", "found"), [
     (994, 1.0, 994, 1.0), (1094, 1.0, 1094, 1.0), (1204, 1.0, 1094, None), (1, 0.019, 1, 0.02), (1, 0.021, 1, 0.021),
 ])  # fmt: skip
-def test_servers_and_variability_have_bounds(
-    servers: int, variability: float, found_servers: int, found_variability: float | None
-) -> None:
+def test_servers_and_variability_have_bounds(servers: int, variability: float, found_servers: int, found: Any) -> None:
     """The counts go by a tenth from 16 on, and 1094 is the first of at least 1024."""
     rates = [servers * 1e4 * share for share in (0.1, 0.3, 0.6, 0.8, 0.9, 0.95, 0.98, 0.99)]
-    found = fit_open_loop(rates, [mean_latency(rate, 1e5, servers, variability) for rate in rates])
-    assert found is not None and found.servers == found_servers
-    assert found_variability is None or found.variability == pytest.approx(found_variability, rel=1e-3)
+    queue = fit_open_loop(rates, [mean_latency(rate, 1e5, servers, variability) for rate in rates])
+    assert queue is not None and queue.servers == found_servers
+    assert found is None or queue.variability == pytest.approx(found, rel=1e-3)
 
 
 @pytest.mark.parametrize(("off_by", "is_fitted"), [(0.0, True), (0.24, True), (0.26, False)])
@@ -122,15 +114,8 @@ def test_latencies_off_by_a_quarter_have_no_queue(off_by: float, is_fitted: bool
     if found is not None and not off_by:
         # One server is busy for 40%, eight for 5%, the grid's least: the neighbour of 40%, and 1% for the formula.
         assert (found.low_s, found.high_s) == pytest.approx((4e3 / 0.41 * 0.99, 4e3 / 0.05 * 1.01))
-        even = replace(found, arrivals=0.5)
-        spans = [
-            (
-                replace(found, high_s=times * 1e3, low_s=1e3).left_open,
-                replace(even, high_s=times * 1e3, low_s=1e3).left_open,
-            )
-            for times in (1.2, 1.22, 1.49, 1.51)
-        ]
-        assert spans == [(False, False), (False, True), (False, True), (True, True)]
+        for times, even, is_open in ((1.49, None, False), (1.51, None, True), (1.2, 0.5, False), (1.22, 0.5, True)):
+            assert replace(found, arrivals=even, low_s=1e3, high_s=times * 1e3).left_open == is_open
 
 
 @pytest.mark.parametrize(("shares", "spread", "off"), [
@@ -148,9 +133,6 @@ def test_spreads_are_those_of_the_queue(shares: tuple[float, float], spread: Spr
     # Of 1, 1, 1 and 5: a mean of 2, a variance of 12 / 4 and a fourth moment of 84 / 4.
     assert Spread.of(Histogram.from_values((1, 1, 1, 5))) == Spread(0.75, math.sqrt((21 - 9) / 4) / 4)
     assert Spread.of(Histogram()) is None
-
-
-# --- curves
 
 
 @pytest.mark.parametrize(("unit", "per", "process", "varies"), [

@@ -19,6 +19,7 @@ from simulation.host import SimulatedMachine
 
 SERVICE_S = 1e-4
 SHARES = (0.05, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95)
+RATES = (1e3, 2e3, 5e3)
 
 
 def over_rates(servers: int, shares: tuple[float, ...] = SHARES) -> tuple[SimulatedMachine, ExperimentResult]:
@@ -110,9 +111,6 @@ def test_what_chance_brings_is_no_backlog() -> None:
     assert of(explain(run_of(machine, replace(opened, points=(many, *opened.points[1:])))), "rate_not_reached")
 
 
-# --- rates that were not reached, and what is said of a capacity
-
-
 @pytest.mark.parametrize(("axis", "arrived", "rate", "throughput", "share"), [
     # 98%, less four standard errors of a count: 0.4% of a million, 20% of 400; in the unit that was asked for.
     ("rate", 10**6, 9.75e6, (1, "bytes/s"), 0.975), ("rate", 10**6, 9.77e6, (1, "bytes/s"), None),
@@ -138,13 +136,11 @@ def test_a_rate_is_missed_beyond_chance(axis: str, arrived: int, rate: float, th
         assert found.advice.startswith("Request a rate that it can serve: ") and "--rate 4900000" in found.advice
 
 
-def waits(
-    reached: Any = (1e3, 2e3, 5e3), axis: str = "rate", model: str = "", servers: int = 1, bounds: Any = ()
-) -> Any:
+def waits(reached: Any = RATES, axis: str = "rate", model: str = "", servers: int = 1, bounds: Any = ()) -> Any:
     """Users' waits at 1,000, 2,000 and 5,000 a second, by servers that take 0.1 ms."""
     points = tuple(
         base(parameters={axis: rate}, rate=None, throughput=Value(done, "operations/s"), operations=round(100 * done))
-        for rate, done in zip((1e3, 2e3, 5e3), reached, strict=True)
+        for rate, done in zip(RATES, reached, strict=True)
     )
     result = with_field_axes(ExperimentResult("storage.rate", "storage", "?", axis, "storage_blocks", points))
     capacity = Value(servers * 1e4, "operations/s", *bounds)
