@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hwdyno.curves.knee import ENDLESS, Knee, _Fit, _knee_of, _odd_of, _Points, _shares, _weight, fit_knee, knee_at
+from hwdyno.curves.knee import ENDLESS, Knee, _Fit, _knee_of, _odd_of, _Points, _weight, fit_knee, knee_at
 from hwdyno.curves.least_squares import fit
 from hwdyno.curves.models import Interval
 from hwdyno.statistics import t_quantile
@@ -138,14 +138,6 @@ def test_the_likelier_model_is_the_knee(weight: float, fall: float, ceiling: flo
     assert knee.ceiling.value == pytest.approx(ceiling, abs=5e-3)
 
 
-def test_falls_share_their_weight_by_fit() -> None:
-    """Half as likely at a criterion greater by 2 ln 2, with a noise of 0.01%; the first is never less likely."""
-    points = points_of(curve(FALL))
-    best, half = fitted(points, FALL), fitted(points, FALL, squares=2e-8 * math.log(2))
-    assert _shares([best, half], 0.9) == pytest.approx([0.6, 0.3], rel=1e-4)
-    assert _shares([half, best], 0.9) == pytest.approx([0.45, 0.45])
-
-
 def test_a_crossing_has_its_delta_method_interval() -> None:
     """ln N* is the greatest of the curve, plus ln R1: its slopes by the five parameters, taken by differences."""
     points = points_of(curve(FALL), error=0.01)
@@ -169,23 +161,6 @@ def test_a_crossings_interval_spans_the_models() -> None:
     falls = [fitted(points, FALL), fitted(points, (FALL[0] + 0.1, *FALL[1:])), *[few] * 6]
     crossing = _knee_of(fitted(points, RISE, 0.2), falls, None).crossing
     assert crossing.high == pytest.approx(crossing.value * math.exp(t_quantile(30) * 0.05), rel=3e-4)
-
-
-@pytest.mark.parametrize(("start", "rounds"), [(2.0, 15), (2.0 + 1e-10, 1)])
-def test_a_fit_of_exact_points_ends_early(start: float, rounds: int) -> None:
-    """No step is better than the truth: a damping of 1e-3 is past a million after 15 rises to the fourfold.
-
-    A step that lowers a cost of next to nothing is the last.
-    """
-    x, tried = np.array([1.0, 2.0, 3.0]), []
-
-    def line(theta: Any) -> tuple[Any, Any]:
-        tried.append(theta)
-        return theta[:, :1] * x, x[None, :, None]
-
-    bounds, pull = (np.array([0.0]), np.array([9.0])), np.zeros((2, 1))
-    found, _ = fit(line, 2 * x[None], np.array([[start]]), bounds, np.ones((1, 3)), 0.01, pull)
-    assert found[0, 0] == pytest.approx(2.0) and len(tried) == 1 + rounds
 
 
 @pytest.mark.parametrize("way", [1.0, -1.0])

@@ -152,7 +152,7 @@ HARD = [100.0 * min(load, 4) for load in LOADS]
     ((1e6, 3.0, 1e7), 0.0, "not reached", 8192), ((4.0, None, None), 0.0, "not reached", 128),
 ])  # fmt: skip
 def test_only_a_knee_inside_is_projected(
-    crossing: Any, falls: float, refused: str, measure: int | None, monkeypatch: pytest.MonkeyPatch
+    crossing: Any, falls: float, refused: str, measure: Any, monkeypatch: Any
 ) -> None:
     top = Interval(400.0, 390.0, 410.0)
     made = Knee(top, Interval(*crossing), top, top=400.0, one=0.01, gain=top, falls=falls, bend=9.0)
