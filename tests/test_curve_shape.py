@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hwdyno.curves.knee import knee_at
 from hwdyno.findings import explain
-from hwdyno.findings.curve_shape import rolls_over
+from hwdyno.findings.curve_shape import off_the_curve, rolls_over
 from hwdyno.findings.rule import Case
 from hwdyno.words import Curve, Value
 from made_experiment import made_experiment
@@ -60,4 +60,6 @@ def test_a_planted_shape_is_found(fall: float, ratio: float, rule: str, message:
     (found,) = [finding for finding in run.findings if finding.rule in {"rolls_over", "off_the_curve"}]
     assert (found.rule, found.severity) == (rule, "warning") and message in found.says
     assert found.advice.endswith("--iodepth 32" if fall else "--iodepth 64")
-    assert fall or (found.points == (6,) and found.evidence["ratio"] == pytest.approx(ratio, rel=0.02))
+    verdict = off_the_curve(Case(run, run.experiments[0], curve=run.experiments[0].curves[0]))
+    assert (verdict and verdict.points) == (None if fall else (6,))
+    assert verdict is None or verdict.weight == pytest.approx(abs(1 - ratio), rel=0.02)

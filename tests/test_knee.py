@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hwdyno.curves.knee import ENDLESS, Knee, _Fit, _knee_of, _odd_of, _Points, _weight, fit_knee, knee_at
+from hwdyno.curves.knee import ENDLESS, Knee, _Fit, _knee_of, _odd_of, _Points, _shares, _weight, fit_knee, knee_at
 from hwdyno.curves.least_squares import fit
 from hwdyno.curves.models import Interval
 from hwdyno.statistics import t_quantile
@@ -120,11 +120,11 @@ def weighted(weight: float, count: int = 12, error: float = 2e-4, noise: float =
     return fitted(points, RISE, squares=squares), fitted(points, FALL)
 
 
-@pytest.mark.parametrize("weight", [0.1, 0.9])
 @pytest.mark.parametrize(("count", "error", "noise"), [(7, 2e-4, 2e-4), (12, 2e-4, 2e-4), (12, 0.0, 1e-4)])
-def test_a_fall_has_its_akaike_weight(weight: float, count: int, error: float, noise: float) -> None:
+def test_a_fall_has_its_akaike_weight(count: int, error: float, noise: float) -> None:
     """No noise counts as 0.01%."""
-    assert _weight(*weighted(weight, count, error, noise)) == pytest.approx(weight, abs=2e-3)
+    found = [_weight(*weighted(weight, count, error, noise)) for weight in (0.1, 0.9)]
+    assert found == pytest.approx([0.1, 0.9], abs=2e-3)
 
 
 @pytest.mark.parametrize(
@@ -161,6 +161,10 @@ def test_a_crossings_interval_spans_the_models() -> None:
     falls = [fitted(points, FALL), fitted(points, (FALL[0] + 0.1, *FALL[1:])), *[few] * 6]
     crossing = _knee_of(fitted(points, RISE, 0.2), falls, None).crossing
     assert crossing.high == pytest.approx(crossing.value * math.exp(t_quantile(30) * 0.05), rel=3e-4)
+    # Half as likely at a criterion greater by 2 ln 2; the first is never less likely.
+    half = fitted(points, FALL, squares=0.001**2 * 2 * math.log(2))
+    assert _shares([falls[0], half], 0.9) == pytest.approx([0.6, 0.3], rel=1e-4)
+    assert _shares([half, falls[0]], 0.9) == pytest.approx([0.45, 0.45])
 
 
 @pytest.mark.parametrize("way", [1.0, -1.0])
