@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import random
+from typing import Any
 
 import pytest
-from hwdyno.curves.caches import edges_of
+from hwdyno.curves.caches import edges_of, settled_ns
 from hwdyno.sweep import octaves
+from hwdyno.words import Latency
 
 SIZES = octaves(8 << 10, 1 << 30, 8)
 
@@ -44,3 +46,27 @@ def test_a_level_curve_has_no_edges(seed: int) -> None:
 
 def test_few_points_tell_nothing() -> None:
     assert edges_of([1024, 2048, 4096], [1, 5, 100]) == ()
+
+
+@pytest.mark.parametrize(("mean", "median", "settled"), [(15, 10, 11), (5, 10, 9), (10.4, 10, 10.4), (7, None, 7)])
+def test_a_latency_is_its_mean_near_the_median(mean: float, median: float | None, settled: float) -> None:
+    assert settled_ns(Latency(mean, median, None, None, None, None, None, 9)) == settled
+
+
+@pytest.mark.parametrize(("apart_octaves", "levels", "edges"), [
+    # A step of 0.78 or 0.82 over the two octaves around it is 0.39 or 0.41 of the logarithm an octave. Within a quarter
+    # of an octave are two sizes on each side, or one: a step of 0.15 in 0.48 or in 0.26 octaves.
+    (1, ((0.5, 6), (4.0, 6)), [5]), (1, ((1.0, 1), (8.0, 6)), [0]), (1, ((1.0, 3), (8.0, 2)), []),
+    (1, ((10.0, 6), (10 * math.exp(0.78), 6)), []), (1, ((10.0, 6), (10 * math.exp(0.82), 6)), [5]),
+    (0.12, ((10.0, 10), (10 * math.exp(0.15), 10)), []), (0.13, ((10.0, 10), (10 * math.exp(0.15), 10)), [9]),
+    (1, ((10.0, 5), (40.0, 1), (10.0, 6)), []), (1, ((10.0, 5), (40.0, 5), (90.0, 5)), [4, 9]),
+])  # fmt: skip
+def test_a_cache_ends_at_a_step(apart_octaves: float, levels: Any, edges: list[int]) -> None:
+    """A second node that takes twice as long changes nothing; a size or a latency of 0 is no reading."""
+    latencies = [level for level, count in levels for _ in range(count)]
+    sizes = [1024.0 * 2 ** (apart_octaves * at) for at in range(len(latencies))]
+    for more in ([], [2 * ns for ns in latencies]):
+        found = edges_of([0.0, *sizes, 1e9, *sizes[: len(more)]], [9.0, *latencies, 0.0, *more])
+        assert [edge.size_bytes for edge in found] == pytest.approx([sizes[at] for at in edges])
+        around = [(levels[at][0], levels[at + 1][0]) for at in range(len(edges))]
+        assert [(edge.below_ns, edge.above_ns) for edge in found] == [pytest.approx(pair) for pair in around]

@@ -6,10 +6,13 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hwdyno.cli.main import main
+from hwdyno.curves.knee import Knee
+from hwdyno.curves.models import Interval
 from hwdyno.curves.projection import Outlook, outlook
 from hwdyno.findings import explain
 from hwdyno.store import Store
@@ -136,6 +139,50 @@ def test_the_interval_is_no_narrower_than_the_error_of_the_held_out_load() -> No
     (one,) = found.projections
     assert one.throughput.low is not None and one.throughput.high is not None
     assert one.throughput.high / one.throughput.value >= 1 / found.predicted_share - 1e-9
+
+
+LOADS = (1, 2, 4, 8, 16, 32, 64)
+HARD = [100.0 * min(load, 4) for load in LOADS]
+
+
+@pytest.mark.parametrize(("crossing", "falls", "refused", "measure"), [
+    # A power of two from twice the knee on, or twice the greatest load; not beyond 64 times that.
+    ((4.0, 3.0, 5.0), 0.49, "", None), ((4.0, 3.0, 63.9), 0.0, "", None), ((4.0, 3.0, 5.0), 0.5, "falls past", 128),
+    ((4.0, 3.0, 64.0), 0.0, "not reached", 128), ((65.0, 3.0, 99.0), 0.0, "not reached", 256),
+    ((1e6, 3.0, 1e7), 0.0, "not reached", 8192), ((4.0, None, None), 0.0, "not reached", 128),
+])  # fmt: skip
+def test_only_a_knee_inside_is_projected(
+    crossing: Any, falls: float, refused: str, measure: Any, monkeypatch: Any
+) -> None:
+    top = Interval(400.0, 390.0, 410.0)
+    made = Knee(top, Interval(*crossing), top, top=400.0, one=0.01, gain=top, falls=falls, bend=9.0)
+    monkeypatch.setattr("hwdyno.curves.projection.fit_knee", lambda *given, **named: made)
+    found = outlook(LOADS, HARD, [0.01] * 7, [1000])
+    assert refused in found.refused and bool(refused) == bool(found.refused) != bool(found.projections)
+    assert found.measure == measure
+
+
+@pytest.mark.parametrize(("between_ns", "least", "thinks_ns"), [
+    (4.75e5, 1, 0.0), (5.25e5, 1, 5.25e5), (5e6, 1, 5e6), (5e6, 64, 0.0), (5e6, 99, 0.0),
+])  # fmt: skip
+def test_a_client_thinks_from_a_twentieth_on(between_ns: float, least: int, thinks_ns: float) -> None:
+    """R = N / X - Z: the first of the known requests takes 10 ms, of which 4.75%, 5.25% or half is between two."""
+    waits = [load / rate * 1e9 - between_ns if load >= least else None for load, rate in zip(LOADS, HARD, strict=True)]
+    (found,) = outlook(LOADS, HARD, [0.01] * 7, [1000], latencies_ns=waits).projections
+    assert found.latency_ns is not None
+    assert found.latency_ns.value == pytest.approx(1e12 / found.throughput.value - thinks_ns, abs=1e4)
+
+
+@pytest.mark.parametrize(
+    ("loads", "crossing", "predicted"), [((1, 16, 64, 256), 4.0, None), ((0.5, *LOADS[1:], 128, 256), 8.0, 1.0)]
+)
+def test_the_last_load_is_predicted_from_four(loads: Any, crossing: float, predicted: float | None) -> None:
+    """Loads of less than one are no count of requests: X = 1000 N / (N + 8), and not 1000 N / (N + 7)."""
+    rates = [1000 * (load / (load + crossing) if predicted else min(1.0, load / crossing)) for load in loads]
+    found = outlook(loads, rates, [0.001] * len(loads), [1000])
+    assert found.projections and found.crossing is not None
+    assert found.crossing.value == pytest.approx(crossing, rel=0.01)
+    assert found.predicted_share == (predicted and pytest.approx(predicted, rel=0.01))
 
 
 # --- the command

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hwdyno.curves.roofline import roofs_of
 from hwdyno.experiments.gpu import in_parts
 from hwdyno.report import roofline
 from hwdyno.report.charts import charts_of
 from hwdyno.report.picture import Line
-from hwdyno.words import Declaration, Run
+from hwdyno.words import Declaration, ExperimentResult, Run, Value
+from made_point import base
 from test_findings_memory import SET, flops, moved, point, result, run_of
 
 
@@ -75,3 +77,17 @@ def test_parts_of_an_operation_are_refused_before_anything_is_measured(
     why = in_parts(Declaration(), {"intensity": intensity, "precision": precision})
     assert why is not None and why.endswith(f"the nearest is {near}")
     assert in_parts(Declaration(), {"intensity": float(near), "precision": precision}) is None
+
+
+@pytest.mark.parametrize(("rate", "arrays", "found"), [(0.5, (1, 1), True), (0.0, (1, 1), False), (0.5, (1, 2), False)])
+def test_a_gpus_roofs_need_three_intensities(rate: float, arrays: tuple[int, int], found: bool) -> None:
+    """Of one array. 0.25 FLOP/s at 1 FLOP/B take 0.25 B/s, and 0.5 FLOP/s is the most."""
+    rows = ((1.0, 0.25), (2.0, 0.5), (2.0, 0.4), (4.0, rate), (8.0, 0.0))
+    points = tuple(
+        base(parameters={"intensity": row[0], "array": arrays[at % 2]}, throughput=Value(row[1], "FLOP/s"))
+        for at, row in enumerate(rows)
+    )
+    roofs = roofs_of(ExperimentResult("gpu.x", "gpu", "?", "intensity", "gpu_roofline", points))
+    spots = [(1.0, 0.25, 0), (2.0, 0.5, 1), (4.0, 0.5, 3)]
+    assert (roofs and (roofs.bytes_s, roofs.flop_s)) == ((0.25, 0.5) if found else None)
+    assert roofs is None or [(spot.intensity, spot.flop_s, spot.at) for spot in roofs.spots] == spots

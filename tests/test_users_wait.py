@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from hwdyno.axes import with_field_axes
 from hwdyno.curves.open_loop import mean_latency
 from hwdyno.findings import explain
+from hwdyno.findings.open_loop import rate_not_reached, users_wait
 from hwdyno.report.charts import charts_of
 from hwdyno.report.picture import Line
-from hwdyno.words import ExperimentResult, Finding, Note, Run
+from hwdyno.words import Curve, ExperimentResult, Finding, Note, Run, Value
+from made_point import base, case_of
 from simulated_runs import FIXED, experiment, run_of
 from simulation.host import SimulatedMachine
 
 SERVICE_S = 1e-4
 SHARES = (0.05, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95)
+RATES = (1e3, 2e3, 5e3)
 
 
 def over_rates(servers: int, shares: tuple[float, ...] = SHARES) -> tuple[SimulatedMachine, ExperimentResult]:
@@ -104,3 +109,69 @@ def test_what_chance_brings_is_no_backlog() -> None:
     assert "without end" not in of(run, "users_wait")[0].says
     many = replace(unlucky, operations=1_000_000)
     assert of(explain(run_of(machine, replace(opened, points=(many, *opened.points[1:])))), "rate_not_reached")
+
+
+@pytest.mark.parametrize(("axis", "arrived", "rate", "throughput", "share"), [
+    # 98%, less four standard errors of a count: 0.4% of a million, 20% of 400; in the unit that was asked for.
+    ("rate", 10**6, 9.75e6, (1, "bytes/s"), 0.975), ("rate", 10**6, 9.77e6, (1, "bytes/s"), None),
+    ("rate", 400, 7.7e6, (1, "bytes/s"), 0.77), ("rate", 400, 7.9e6, (1, "bytes/s"), None),
+    ("rate", 0, 1e6, (1, "bytes/s"), None), ("rate", 10**6, 7e6, (1, "operations/s"), 0.7),
+    ("rate_bytes", 10**6, 7e6, (5e6, "bytes/s"), 0.5), ("rate_bytes", 10**6, 7e6, (5e6, "operations/s"), None),
+    ("iodepth", 10**6, 7e6, (5e6, "bytes/s"), None),
+])  # fmt: skip
+def test_a_rate_is_missed_beyond_chance(axis: str, arrived: int, rate: float, throughput: Any, share: Any) -> None:
+    """Of 10,000,000 a second."""
+    served = round(arrived * (share or rate / 1e7))
+    point = base(parameters={"rw": "randread", "bs": 4096, axis: 1e7}, operations=served,
+                 rate=Value(rate, "operations/s"), throughput=Value(*throughput))  # fmt: skip
+    result = with_field_axes(ExperimentResult("s", "storage", "?", axis, "storage_blocks", (point,)))
+    assert rate_not_reached(case_of(result)) is None, "the measurement did not note it"
+    noted = replace(point, notes=(Note("rate_not_reached", "missed"),))
+    found = rate_not_reached(case_of(replace(result, points=(noted,))))
+    assert (found and (found.evidence["share"], found.weight)) == (share and pytest.approx((share, 1 - share)))
+    if found is not None and share == 0.7:
+        assert "7.00 M of 10.0 M IOPS (70%). Requests queued up" in found.says
+        assert found.advice.startswith("Request a rate that it can serve: ") and "--rate 4900000" in found.advice
+
+
+def waits(reached: Any = RATES, axis: str = "rate", model: str = "", servers: int = 1, bounds: Any = ()) -> Any:
+    """Users' waits at 1,000, 2,000 and 5,000 a second, by servers that take 0.1 ms."""
+    points = tuple(
+        base(parameters={axis: rate}, rate=None, throughput=Value(done, "operations/s"), operations=round(100 * done))
+        for rate, done in zip(RATES, reached, strict=True)
+    )
+    result = with_field_axes(ExperimentResult("storage.rate", "storage", "?", axis, "storage_blocks", points))
+    capacity = Value(servers * 1e4, "operations/s", *bounds)
+    named = {"S": Value(1e5, "ns"), "m": Value(servers, "servers"), "capacity": capacity} if bounds else {}
+    curve = Curve({}, axis, (0, 1, 2), "operations/s", model or "none", named, ceiling=capacity if model else None)
+    return users_wait(replace(case_of(result), curve=curve))
+
+
+@pytest.mark.parametrize(("bounds", "words"), [
+    ((9.1e3, 10.9e3), " ("), ((9.5e3, 11.1e3), ", 9.50 k to 11.1 k ("), ((8.9e3, 10.9e3), ", 8.90 k to 10.9 k ("),
+])  # fmt: skip
+def test_a_capacity_has_its_range_beyond_a_tenth(bounds: tuple[float, float], words: str) -> None:
+    """M/M/1: S / (1 - r) is 200 us at half the capacity, where the clean point took 800 us."""
+    found = waits(model="g-g-m", bounds=bounds)
+    assert found.says.startswith(f"Capacity: 10.0 k IOPS{words}")
+    assert "Users wait 200 µs at 50%, 500 µs at 80%, 2.00 ms at 95% load, and 100 µs without a queue." in found.says
+    assert found.says.endswith("Measured at 50% load: 800 µs on average, p99 800 µs.")
+
+
+@pytest.mark.parametrize(("low", "words"), [(2e4, "20.0 k to 80.0 k"), (None, "0 to 80.0 k")])
+def test_an_open_capacity_has_range_and_advice(low: float | None, words: str) -> None:
+    found = waits(servers=4, bounds=(low, 8e4))
+    assert f"The capacity is open: {words} IOPS fit these points alike (best fit: 40.0 k)." in found.says
+    assert found.advice == "Measure a higher rate too: hwdyno storage --rate 1000,2000,5000,6250"
+
+
+@pytest.mark.parametrize(("reached", "rates", "edge"), [
+    # 95%, less four standard errors of 500,000 arrivals, 0.6%: 4,722 a second. The last rates served too little.
+    ((1e3, 2e3, 4.73e3), [1e3, 4.73e3], ""), ((1e3, 1e3, 1e3), None, ""), ((1.0, 1.0, 1.0), None, ""),
+    ((1e3, 2e3, 4.71e3), [1e3, 2e3], " At 5.00 k IOPS, requests queue up without end."),
+])  # fmt: skip
+def test_users_wait_at_rates_that_were_served(reached: Any, rates: list[float] | None, edge: str) -> None:
+    found = waits(reached)
+    assert (found and found.evidence["rates"]) == rates
+    assert found is None or found.says.endswith(f"No queueing model fits these points.{edge}")
+    assert waits(reached, axis="rate_bytes") is None, "bytes a second are no rate of requests"
