@@ -8,8 +8,29 @@ import subprocess
 from functools import cache
 
 import pytest
+from scipy.stats import binom
 
 REQUIRED = os.environ.get("HWDYNO_REQUIRE_PEERS") == "1"
+
+IS_WHOLE = os.environ.get("HWDYNO_TEST_WHOLE") == "1"
+
+
+def sample(some: int, all_of_them: int) -> int:
+    """How many cases a test tries: some, or all of them in ``make test-long``; such a test is marked ``sampled``."""
+    return all_of_them if IS_WHOLE else some
+
+
+CHANCE = 1e-3
+
+
+def at_least(count: int, total: int, share: float) -> bool:
+    """Whether so many of a total may come from a share that holds."""
+    return bool(binom.cdf(count, total, share) > CHANCE)
+
+
+def at_most(count: int, total: int, share: float) -> bool:
+    """Whether so many of a total may come from a share that is not exceeded."""
+    return bool(binom.sf(count - 1, total, share) > CHANCE)
 
 
 def needs(there: bool, reason: str) -> pytest.MarkDecorator:

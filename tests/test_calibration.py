@@ -13,25 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 from calibration import curves, machines, rates, repeats
+from here import at_least, at_most, sample
 from hwdyno.curves.open_loop import OpenLoop, Spread, fit_open_loop, next_rate
 from hwdyno.samples import disagreement, two_modes
 from hwdyno.units import format_load
 from hwdyno.words import Measurement, Value
-from scipy.stats import binom
 
-MACHINES = 40
-CHANCE = 1e-3
-
-
-def at_least(count: int, total: int, share: float) -> bool:
-    """Whether so many of a total may come from a share that holds."""
-    return bool(binom.cdf(count, total, share) > CHANCE)
-
-
-def at_most(count: int, total: int, share: float) -> bool:
-    """Whether so many of a total may come from a share that is not exceeded."""
-    return bool(binom.sf(count - 1, total, share) > CHANCE)
-
+pytestmark = pytest.mark.sampled
+MACHINES = sample(16, 40)
 
 KNEES = (
     "one queue",
@@ -64,7 +53,7 @@ def test_a_knee_and_its_ceiling_are_covered(family: str) -> None:
 
 @pytest.mark.parametrize("family", KNEES)
 def test_knee_and_best_load_give_one_answer(family: str) -> None:
-    for number in range(12):
+    for number in range(sample(6, 12)):
         draw = np.random.default_rng((7, sum(family.encode()), number))
         curve, run = curves.read(machines.FAMILIES[family][0](draw), draw)
         if curve.state != "knee":
@@ -103,18 +92,18 @@ def test_what_has_no_knee_is_not_read_as_one(family: str) -> None:
 
 @pytest.mark.parametrize("service", list(rates.SERVICES))
 def test_a_capacity_is_right_or_left_open(service: str) -> None:
-    found = rates.score(service, 0.9, 12, seed=1)
+    found = rates.score(service, 0.9, sample(6, 12), seed=1)
     assert at_least(found.within, found.loops - found.open, 0.9)
     assert found.open <= 1 and at_least(found.fits, found.loops, 0.95)
-    some = rates.score(service, 0.7, 10, seed=1)
+    some = rates.score(service, 0.7, sample(6, 10), seed=1)
     assert at_least(some.within, some.loops - some.open, 0.9) and at_least(some.fits, some.loops, 0.9)
     assert at_most(some.open, some.loops, 0.25), "the spread of latencies tells more than their means"
     assert at_least(some.within + some.settled, some.loops, 0.9), "with the rate that a run adds where it is open"
 
 
 def test_an_open_capacity_is_settled_by_the_rate_that_is_advised() -> None:
-    found = rates.score("bursty", 0.7, 24, seed=2)
-    assert found.open >= 3 and at_least(found.answered, found.open, 0.9)
+    found = rates.score("bursty", 0.7, sample(12, 24), seed=2)
+    assert found.open >= 1 and at_least(found.answered, found.open, 0.9)
     assert found.settled == found.answered
 
 
@@ -184,10 +173,11 @@ def test_a_capacity_of_even_arrivals_is_right_or_left_open(service: str) -> None
 )
 @pytest.mark.parametrize("profile", ["quick", "standard"])
 def test_an_interval_holds_the_mean(process: str, share: float, profile: str) -> None:
-    found = repeats.score(process, profile, 20 * repeats.POINTS, seed=1)
+    experiments = sample(8, 20)
+    found = repeats.score(process, profile, experiments * repeats.POINTS, seed=1)
     # Of an experiment's points all are covered, whatever each has seen itself. They share what they show, so that the
     # experiments are what is independent.
-    assert at_least(found.together // repeats.POINTS, 20, 0.9)
+    assert at_least(found.together // repeats.POINTS, experiments, 0.9)
     # No interval holds a mode that no sample shows: docs/dev/calibration.md says how often that is.
     assert at_least(found.shown_covered, found.shown, share)
     assert found.shown > 0.35 * found.trials

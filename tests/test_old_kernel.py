@@ -52,7 +52,9 @@ def test_an_engine_that_was_asked_for_and_is_missing_is_one_line(kernel: str, tm
         assert "io_uring" in done.stderr and "internal error" not in done.stderr
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(
+    "kernel", [pytest.param(kernel, marks=[pytest.mark.long] * (kernel != "container")) for kernel in KERNELS]
+)
 def test_memory_compute_and_the_machine_need_no_new_call(kernel: str, tmp_path: Path) -> None:
     short = ("--runtime", "20ms", "--budget=1s", "--seed", "1", "--no-page", "--quiet", "--store", "store")
     for words in (

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from here import at_least, at_most, sample
 from hwdyno.curves.projection import outlook
 from numpy.random import default_rng
 from simulation.clients import SEEN, Clients
 
-SYSTEMS = 500
+SYSTEMS = sample(60, 500)
 FAR = (10, 100)
 """Multiples of the largest load that was measured."""
 LOADS = (1, 2, 4, 8, 16, 32, 64)
@@ -15,9 +16,10 @@ OPERATIONS = 500
 SMALLEST_ERROR = 0.002
 
 
-@pytest.mark.slow  # a thousand systems at up to seven loads, 500 operations and more each
+@pytest.mark.sampled
+@pytest.mark.slow  # systems at up to seven loads, 500 operations and more each
 @pytest.mark.timeout(900)
-def test_intervals_cover_the_truth_of_500_systems_at_10_and_100_times_the_load() -> None:
+def test_intervals_cover_the_truth_at_10_and_100_times_the_load() -> None:
     """The truth at such a load is the ceiling of the utilisation law: the load is 10 times beyond every knee seen."""
     draw = default_rng(20261123)
     covered, within, given, refused_in_vain, systems = [0, 0], [0, 0], 0, 0, 0
@@ -40,9 +42,9 @@ def test_intervals_cover_the_truth_of_500_systems_at_10_and_100_times_the_load()
             assert one.throughput.low is not None and one.throughput.high is not None
             covered[place] += one.throughput.low <= system.ceiling <= one.throughput.high
             within[place] += abs(one.throughput.value / system.ceiling - 1) < 0.10
-    assert min(covered) >= 0.90 * given, (covered, given, systems)
-    assert min(within) >= 0.97 * given, (within, given, systems)
-    assert refused_in_vain <= 0.02 * systems, (refused_in_vain, systems)
+    assert at_least(min(covered), given, 0.90), (covered, given, systems)
+    assert at_least(min(within), given, 0.97), (within, given, systems)
+    assert at_most(refused_in_vain, systems, 0.02), (refused_in_vain, systems)
 
 
 def test_a_single_client_and_a_full_station_have_the_rates_of_the_laws() -> None:

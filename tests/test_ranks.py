@@ -287,7 +287,7 @@ def test_mpirun_makes_one_run_of_its_ranks(tmp_path: Path) -> None:
 
 @pytest.mark.slow  # a launcher that ends a start waits for seconds
 @pytest.mark.machine
-@pytest.mark.parametrize("of_agent", [False, True])
+@pytest.mark.parametrize("of_agent", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_rank_of_mpirun_that_dies_is_named_and_the_run_ends(tmp_path: Path, of_agent: bool) -> None:
     words = ("compute", "--operation", "add,fma", "--threads", "1", "--runtime", "0.5", "--profile", "quick")
     with by_mpi(3, *words, store=tmp_path) as ones:

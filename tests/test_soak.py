@@ -107,11 +107,11 @@ def test_commands_that_leak_nothing_pass(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("planted", "says", "word"),
     [
-        ("memory", "process: anonymous", "GROWS"),
+        pytest.param("memory", "process: anonymous", "GROWS", marks=pytest.mark.long),
         ("little memory", "process: in use", "GROWS"),
-        ("object", "process: objects", "GROWS"),
-        ("descriptor", "process: descriptors", "GROWS"),
-        ("thread", "process: threads", "GROWS"),
+        pytest.param("object", "process: objects", "GROWS", marks=pytest.mark.long),
+        pytest.param("descriptor", "process: descriptors", "GROWS", marks=pytest.mark.long),
+        pytest.param("thread", "process: threads", "GROWS", marks=pytest.mark.long),
         ("disk", "file left-", "BAD"),
         ("process", "process sleep", "BAD"),
     ],
