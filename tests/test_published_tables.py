@@ -61,18 +61,15 @@ def fed(label: str, need: float, known: dict[str, float] | None = None, rounding
 NEAR, FAR = {"a1": 100.0, "b2": 107.0}, {"a1": 100.0, "b2": 200.0}
 
 
-@pytest.mark.parametrize(
-    ("need", "rounding", "known", "fits"),
-    [
-        # Within 5% of its label and the rounding, as AU leaves out the first step of an epoch.
-        *((104.8, 0.0, NEAR, None), (105.2, 0.0, NEAR, "b2"), (106.8, 0.02, NEAR, None), (107.2, 0.02, NEAR, "b2")),
-        # From 15% off it is wrong, whatever it fits.
-        *((114.5, 0.0, {"a1": 100.0}, None), (115.5, 0.0, {"a1": 100.0}, "")),
-        # Another accelerator fits within 7.5%, and the nearest of several is named.
-        *((214.4, 0.0, FAR, "b2"), (215.6, 0.0, FAR, "")),
-        (100.0, 0.0, {"a1": 200.0, "less": 95.0, "near": 101.0, "more": 107.0}, "near"),
-    ],
-)
+@pytest.mark.parametrize(("need", "rounding", "known", "fits"), [
+    # Within 5% of its label and the rounding, as AU leaves out the first step of an epoch.
+    *((104.8, 0.0, NEAR, None), (105.2, 0.0, NEAR, "b2"), (106.8, 0.02, NEAR, None), (107.2, 0.02, NEAR, "b2")),
+    # From 15% off it is wrong, whatever it fits.
+    *((114.5, 0.0, {"a1": 100.0}, None), (115.5, 0.0, {"a1": 100.0}, "")),
+    # Another accelerator fits within 7.5%, and the nearest of several is named.
+    *((214.4, 0.0, FAR, "b2"), (215.6, 0.0, FAR, "")),
+    (100.0, 0.0, {"a1": 200.0, "less": 95.0, "near": 101.0, "more": 107.0}, "near"),
+])  # fmt: skip
 def test_label_of_accelerator_fits_its_need(need: float, rounding: float, known: Any, fits: str | None) -> None:
     found = finding("mislabelled_accelerator", table(fed("a1", need, known, rounding)))
     assert (found and found.evidence["fits"]) == fits
@@ -105,32 +102,26 @@ def rated(factor: float, bandwidth: float = 1e6, rounding: dict[str, float] | No
 
 
 @pytest.mark.parametrize("bandwidth", [1e6, 0.5])
-@pytest.mark.parametrize(
-    ("factors", "rows"),
-    [
-        ((1.024, 1.024), 2),
-        *(((1.024 * 1.0048,) * 2, 2), ((1.024 * 1.0052,) * 2, 0), ((1.024 * 0.9952,) * 2, 2)),
-        ((1.024 * 0.9948,) * 2, 0),
-        # One row of five may be off; one of four is too many.
-        *(((8.0, 8.0, 8.0, 8.0, 1.0), 4), ((8.0, 8.0, 8.0, 1.0), 0)),
-        # A single row shows bits for bytes, but not a difference of 2.4%.
-        *(((8.0,), 1), ((1 / 8,), 1), ((1.024,), 0), ((), 0)),
-    ],
-)
+@pytest.mark.parametrize(("factors", "rows"), [
+    ((1.024, 1.024), 2),
+    *(((1.024 * 1.0048,) * 2, 2), ((1.024 * 1.0052,) * 2, 0), ((1.024 * 0.9952,) * 2, 2)),
+    ((1.024 * 0.9948,) * 2, 0),
+    # One row of five may be off; one of four is too many.
+    *(((8.0, 8.0, 8.0, 8.0, 1.0), 4), ((8.0, 8.0, 8.0, 1.0), 0)),
+    # A single row shows bits for bytes, but not a difference of 2.4%.
+    *(((8.0,), 1), ((1 / 8,), 1), ((1.024,), 0), ((), 0)),
+])  # fmt: skip
 def test_unit_slips_by_same_factor_in_most_rows(factors: Sequence[float], rows: int, bandwidth: float) -> None:
     found = finding("unit_slip", table(*(rated(factor, bandwidth) for factor in factors)))
     assert (found.evidence["rows"] if found else 0) == rows
 
 
-@pytest.mark.parametrize(
-    ("factor", "rounding", "is_named"),
-    [
-        *((8.0, {"bw": 0.0039, "iops": 0.0039}, True), (8.0, {"bw": 0.0041, "iops": 0.0041}, False)),
-        *((1.024 * 1.008, {"bw": 0.004}, True), (1.024 * 1.008, {"bw": 0.002}, False)),
-        # The least and the greatest rate have fewer digits than the mean, which alone is compared.
-        (1.0486, {"bw": 0.002, "iops_min": 0.009, "iops_max": 0.009}, True),
-    ],
-)
+@pytest.mark.parametrize(("factor", "rounding", "is_named"), [
+    *((8.0, {"bw": 0.0039, "iops": 0.0039}, True), (8.0, {"bw": 0.0041, "iops": 0.0041}, False)),
+    *((1.024 * 1.008, {"bw": 0.004}, True), (1.024 * 1.008, {"bw": 0.002}, False)),
+    # The least and the greatest rate have fewer digits than the mean, which alone is compared.
+    (1.0486, {"bw": 0.002, "iops_min": 0.009, "iops_max": 0.009}, True),
+])  # fmt: skip
 def test_unit_slips_by_more_than_rounding(factor: float, rounding: dict[str, float], is_named: bool) -> None:
     rows = [rated(factor, rounding=rounding)] * 2
     assert named("unit_slip", table(*rows)) == is_named
@@ -150,14 +141,11 @@ def delayed(*rows: tuple[float, float, float]) -> Run:
     return table(*(row(rate, ns=ns, delay=delay) for delay, rate, ns in rows), **LOADED)
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "backwards"),
-    [
-        *(((100e9, 50.0), (109.6e9, 50.0), None), ((100e9, 50.0), (110.4e9, 50.0), "bandwidth")),
-        *(((100e9, 50.0), (90e9, 62.2), None), ((100e9, 50.0), (90e9, 62.8), "latency")),
-        ((0.5, 50.0), (0.9, 50.0), "bandwidth"),
-    ],
-)
+@pytest.mark.parametrize(("before", "after", "backwards"), [
+    *(((100e9, 50.0), (109.6e9, 50.0), None), ((100e9, 50.0), (110.4e9, 50.0), "bandwidth")),
+    *(((100e9, 50.0), (90e9, 62.2), None), ((100e9, 50.0), (90e9, 62.8), "latency")),
+    ((0.5, 50.0), (0.9, 50.0), "bandwidth"),
+])  # fmt: skip
 def test_more_delay_is_less_load(before: Any, after: Any, backwards: str | None) -> None:
     found = finding("runs_backwards", delayed((0, *before), (100, *after)))
     assert (found and found.evidence["what"]) == backwards
@@ -190,27 +178,24 @@ def floor_of(ns: float, resource: str, details: dict[str, Any] | None = None, **
     return found.evidence["floor_ns"] if found else None
 
 
-@pytest.mark.parametrize(
-    ("resource", "given", "floor"),
-    [
-        # Half a turn at 250 a second is 2 ms; only a random read waits for it.
-        *(("storage", {"device": "st4000nm", "rw": rw}, ns) for rw, ns in (("randread", 2e6), ("randwrite", 1.5e3))),
-        *(("storage", {"device": device, "rw": "read"}, ns) for device, ns in (("hdd", 1.5e3), ("sata ssd", 20e3))),
-        *(("storage", {"device": device, "rw": "write"}, ns) for device, ns in (("sata", 20e3), ("usb stick", 30e3))),
-        *(("storage", {"device": "nvme", "rw": "randread", **given}, 4e3) for given in ({}, {"direct": True})),
-        ("storage", {"device": "disk", "rw": "read"}, 1.5e3),
-        # The page cache has no floor, nor has an array of disks.
-        ("storage", {"device": "nvme", "rw": "randread", "direct": False}, None),
-        ("storage", {"device": "nvme raid", "rw": "randread"}, None),
-        # More than a GiB of memory, and injected delays, reach its modules.
-        *(("memory", {"working_set": 3 * GIB // 2}, 30.0), ("memory", {"bs": 3 * GIB // 2}, 30.0)),
-        *(("memory", {"working_set": GIB}, None), ("memory", {"working_set": GIB // 2, "delay": 0}, 30.0)),
-        ("memory", {}, None),
-        # A message within a host crosses no network.
-        *(("network", {"path": "10.0.0.2"}, 500.0), ("network", {}, 500.0), ("network", {"path": "127.0.0.1"}, None)),
-        ("compute", {}, None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("resource", "given", "floor"), [
+    # Half a turn at 250 a second is 2 ms; only a random read waits for it.
+    *(("storage", {"device": "st4000nm", "rw": rw}, ns) for rw, ns in (("randread", 2e6), ("randwrite", 1.5e3))),
+    *(("storage", {"device": device, "rw": "read"}, ns) for device, ns in (("hdd", 1.5e3), ("sata ssd", 20e3))),
+    *(("storage", {"device": device, "rw": "write"}, ns) for device, ns in (("sata", 20e3), ("usb stick", 30e3))),
+    *(("storage", {"device": "nvme", "rw": "randread", **given}, 4e3) for given in ({}, {"direct": True})),
+    ("storage", {"device": "disk", "rw": "read"}, 1.5e3),
+    # The page cache has no floor, nor has an array of disks.
+    ("storage", {"device": "nvme", "rw": "randread", "direct": False}, None),
+    ("storage", {"device": "nvme raid", "rw": "randread"}, None),
+    # More than a GiB of memory, and injected delays, reach its modules.
+    *(("memory", {"working_set": 3 * GIB // 2}, 30.0), ("memory", {"bs": 3 * GIB // 2}, 30.0)),
+    *(("memory", {"working_set": GIB}, None), ("memory", {"working_set": GIB // 2, "delay": 0}, 30.0)),
+    ("memory", {}, None),
+    # A message within a host crosses no network.
+    *(("network", {"path": "10.0.0.2"}, 500.0), ("network", {}, 500.0), ("network", {"path": "127.0.0.1"}, None)),
+    ("compute", {}, None),
+])  # fmt: skip
 def test_latency_has_floor(resource: str, given: dict[str, Any], floor: float | None) -> None:
     if floor is None:
         assert floor_of(1.0, resource, **given) is None
@@ -225,14 +210,11 @@ def test_latency_is_below_floor_by_more_than_rounding() -> None:
     assert floor_of(3_640.0, "storage", **given) is None and floor_of(3_560.0, "storage", **given) == 4e3
 
 
-@pytest.mark.parametrize(
-    ("unit", "ns", "words"),
-    [
-        # 5 µs are still too short for half a turn.
-        *(("ns", 5.0, " In ms it would be plausible."), ("ns", 5_000.0, " In µs it would be plausible.")),
-        *(("us", 5_000.0, " In µs it would be plausible."), ("us", 5.0, ""), ("ms", 5_000.0, "")),
-    ],
-)
+@pytest.mark.parametrize(("unit", "ns", "words"), [
+    # 5 µs are still too short for half a turn.
+    *(("ns", 5.0, " In ms it would be plausible."), ("ns", 5_000.0, " In µs it would be plausible.")),
+    *(("us", 5_000.0, " In µs it would be plausible."), ("us", 5.0, ""), ("ms", 5_000.0, "")),
+])  # fmt: skip
 def test_plausible_unit_of_latency_is_named(unit: str, ns: float, words: str) -> None:
     details = {"printed_in": {"lat": unit}}
     found = finding("latency_floor", table(row(1e6, ns=ns, rw="randread", device="hdd", details=details)))
@@ -247,30 +229,24 @@ def buffered(throughput: float, size: int | None, parent: float | None = None, *
     return table(row(throughput, size=size, details=details, **{"rw": "write", "direct": False, **given}))
 
 
-@pytest.mark.parametrize(
-    ("throughput", "size", "parent", "is_named"),
-    [
-        # Over 600 MB/s on a file of at most 16 GiB, which memory can hold.
-        *((590e6, 16 * GIB, None, False), (610e6, 16 * GIB, None, True)),
-        *((2e9, 31 * GIB // 2, None, True), (2e9, 33 * GIB // 2, None, False), (2e9, None, None, False)),
-        # The parent process waits for the file, and sees less than half.
-        *((400e6, 64 * GIB, 196e6, True), (400e6, 64 * GIB, 204e6, False), (4.0, 64 * GIB, 1.0, True)),
-        (700e6, 64 * GIB, 0.0, False),
-    ],
-)
+@pytest.mark.parametrize(("throughput", "size", "parent", "is_named"), [
+    # Over 600 MB/s on a file of at most 16 GiB, which memory can hold.
+    *((590e6, 16 * GIB, None, False), (610e6, 16 * GIB, None, True)),
+    *((2e9, 31 * GIB // 2, None, True), (2e9, 33 * GIB // 2, None, False), (2e9, None, None, False)),
+    # The parent process waits for the file, and sees less than half.
+    *((400e6, 64 * GIB, 196e6, True), (400e6, 64 * GIB, 204e6, False), (4.0, 64 * GIB, 1.0, True)),
+    (700e6, 64 * GIB, 0.0, False),
+])  # fmt: skip
 def test_fast_small_file_is_in_page_cache(throughput: float, size: int, parent: float | None, is_named: bool) -> None:
     assert named("through_page_cache", buffered(throughput, size, parent)) == is_named
     for direct in (True, None):
         assert not named("through_page_cache", buffered(throughput, size, parent, direct=direct))
 
 
-@pytest.mark.parametrize(
-    ("throughput", "device", "says"),
-    [
-        *((3e9, None, "may be"), (3e9, "sata", "may be"), (3e9, "nvme", ""), (3e9, "raid of 4", "")),
-        *((15.7e9, "nvme", ""), (15.9e9, "nvme", "is"), (15.9e9, None, "is")),
-    ],
-)
+@pytest.mark.parametrize(("throughput", "device", "says"), [
+    *((3e9, None, "may be"), (3e9, "sata", "may be"), (3e9, "nvme", ""), (3e9, "raid of 4", "")),
+    *((15.7e9, "nvme", ""), (15.9e9, "nvme", "is"), (15.9e9, None, "is")),
+])  # fmt: skip
 def test_file_may_be_read_as_fast_as_drive(throughput: float, device: str | None, says: str) -> None:
     """PCIe 5.0 x4 carries 15.75 GB/s. IOzone reads what it wrote, and so does a parent that waits."""
     given: dict[str, Any] = {"rw": "read", **({"device": device} if device else {})}
@@ -285,13 +261,10 @@ def test_file_may_be_read_as_fast_as_drive(throughput: float, device: str | None
 # --- bandwidths
 
 
-@pytest.mark.parametrize(
-    ("device", "most", "kind"),
-    [
-        *(("hdd", 600e6, "hard disk"), ("7200 rpm", 600e6, "hard disk"), ("sata", 600e6, "SATA SSD")),
-        ("virtio", 4.75e9, "virtual disk"),
-    ],
-)
+@pytest.mark.parametrize(("device", "most", "kind"), [
+    *(("hdd", 600e6, "hard disk"), ("7200 rpm", 600e6, "hard disk"), ("sata", 600e6, "SATA SSD")),
+    ("virtio", 4.75e9, "virtual disk"),
+])  # fmt: skip
 def test_class_of_device_has_greatest_bandwidth(device: str, most: float, kind: str) -> None:
     def fast(times: float, rounding: float = 0.0) -> Finding | None:
         details = {"rounding": {"bw": rounding}}
@@ -303,13 +276,10 @@ def test_class_of_device_has_greatest_bandwidth(device: str, most: float, kind: 
     assert "--direct 1 " in found.advice
 
 
-@pytest.mark.parametrize(
-    ("device", "unit", "link", "is_named"),
-    [
-        *(("sata", "bytes/s", False, True), ("sata", "operations/s", False, False)),
-        *(("sata raid", "bytes/s", False, False), ("drive", "bytes/s", False, False), ("sata", "bytes/s", True, False)),
-    ],
-)
+@pytest.mark.parametrize(("device", "unit", "link", "is_named"), [
+    *(("sata", "bytes/s", False, True), ("sata", "operations/s", False, False)),
+    *(("sata raid", "bytes/s", False, False), ("drive", "bytes/s", False, False), ("sata", "bytes/s", True, False)),
+])  # fmt: skip
 def test_device_of_known_class_alone_is_too_fast(device: str, unit: str, link: bool, is_named: bool) -> None:
     run = table(row(1e9, unit=unit, rw="read", device=device))
     run = bounded(run, "physical", "read_bytes_s", 6e8) if link else run
@@ -325,16 +295,13 @@ def test_impossible_row_of_table_is_degraded() -> None:
 ROUNDED = {"details": {"rounding": {"bw": 0.05, "lat": 0.05}}}
 
 
-@pytest.mark.parametrize(
-    ("lines", "threads", "more", "is_named"),
-    [
-        # A core has at most 128 lines in flight.
-        *((126, 1, {}, False), (130, 1, {}, True), (140, 2, {}, False), (300, 2, {}, True), (140, None, {}, False)),
-        *((140, 1, ROUNDED, False), (142, 1, ROUNDED, True)),
-        # A block of 64 KiB is 1024 lines, and may be exceeded by 30%.
-        *((1320, 1, {"bs": 65536}, False), (1342, 1, {"bs": 65536}, True)),
-    ],
-)
+@pytest.mark.parametrize(("lines", "threads", "more", "is_named"), [
+    # A core has at most 128 lines in flight.
+    *((126, 1, {}, False), (130, 1, {}, True), (140, 2, {}, False), (300, 2, {}, True), (140, None, {}, False)),
+    *((140, 1, ROUNDED, False), (142, 1, ROUNDED, True)),
+    # A block of 64 KiB is 1024 lines, and may be exceeded by 30%.
+    *((1320, 1, {"bs": 65536}, False), (1342, 1, {"bs": 65536}, True)),
+])  # fmt: skip
 def test_thread_has_few_lines_in_flight(lines: int, threads: int | None, more: Any, is_named: bool) -> None:
     """In 100 ns at 0.64 GB/s there is one line of 64 B."""
     found = finding("too_many_lines", table(row(lines * 0.64e9, ns=100.0, threads=threads, **more), resource="memory"))
@@ -353,36 +320,30 @@ MEMORY = "the fastest memory of devices without HBM4 has 8,000 GB/s."
 HOST = "the fastest link to the host of devices without HBM4 has 450 GB/s. "
 
 
-@pytest.mark.parametrize(
-    ("operation", "memory", "gpu", "most", "words"),
-    [
-        *(("", None, "B200", 8e12, MEMORY), ("device-to-device", None, "MI355X", 8e12, MEMORY)),
-        ("device-to-device", 1e12, "B200", 8e12, MEMORY),
-        ("device-to-device", None, "Rubin", 22e12, "the fastest memory of any device has 22.0 TB/s."),
-        ("", None, "MI455X", 22e12, "the fastest memory of any device has 22.0 TB/s."),
-        *((way, None, "GH200", 450e9, f"{HOST}Nothing was copied") for way in ("host-to-device", "device-to-host")),
-        ("device-to-host", None, "VR200 HBM4", 900e9, "link to the host of any device has 900 GB/s. Nothing"),
-        ("Host-to-device", 100e9, "GH200", 100e9, "this device's memory has 100 GB/s. Nothing was copied"),
-        ("buffer map", None, "GH200", 450e9, f"{HOST}Mapping a buffer moves no byte"),
-        ("buffer map", 7e9, "Rubin", 7e9, "this device's memory has 7,000 MB/s. Mapping a buffer moves no byte"),
-    ],
-)
+@pytest.mark.parametrize(("operation", "memory", "gpu", "most", "words"), [
+    *(("", None, "B200", 8e12, MEMORY), ("device-to-device", None, "MI355X", 8e12, MEMORY)),
+    ("device-to-device", 1e12, "B200", 8e12, MEMORY),
+    ("device-to-device", None, "Rubin", 22e12, "the fastest memory of any device has 22.0 TB/s."),
+    ("", None, "MI455X", 22e12, "the fastest memory of any device has 22.0 TB/s."),
+    *((way, None, "GH200", 450e9, f"{HOST}Nothing was copied") for way in ("host-to-device", "device-to-host")),
+    ("device-to-host", None, "VR200 HBM4", 900e9, "link to the host of any device has 900 GB/s. Nothing"),
+    ("Host-to-device", 100e9, "GH200", 100e9, "this device's memory has 100 GB/s. Nothing was copied"),
+    ("buffer map", None, "GH200", 450e9, f"{HOST}Mapping a buffer moves no byte"),
+    ("buffer map", 7e9, "Rubin", 7e9, "this device's memory has 7,000 MB/s. Mapping a buffer moves no byte"),
+])  # fmt: skip
 def test_copy_is_slower_than_memory(operation: str, memory: float | None, gpu: str, most: float, words: str) -> None:
     assert not named("more_than_memory", copied(1.49 * most, operation, memory=memory, gpu=gpu))
     found = finding("more_than_memory", copied(1.51 * most, operation, memory=memory, gpu=gpu))
     assert found is not None and words in found.says and found.evidence["most"] == most
 
 
-@pytest.mark.parametrize(
-    ("run", "is_named"),
-    [
-        # clpeak prints arithmetic in the same table: 19.5 TFLOP/s are plausible where 19.5 TB/s are not.
-        *((copied(19.5e12), True), (copied(19.5e12, unit="flop/s"), False)),
-        # Where the device's own ceiling is known, physical_ceiling judges.
-        (bounded(copied(20e12), "physical", "bytes_s", 22e12), False),
-        *((bounded(copied(20e12), kind, "bytes_s", 22e12), True) for kind in ("rated", "reference")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("run", "is_named"), [
+    # clpeak prints arithmetic in the same table: 19.5 TFLOP/s are plausible where 19.5 TB/s are not.
+    *((copied(19.5e12), True), (copied(19.5e12, unit="flop/s"), False)),
+    # Where the device's own ceiling is known, physical_ceiling judges.
+    (bounded(copied(20e12), "physical", "bytes_s", 22e12), False),
+    *((bounded(copied(20e12), kind, "bytes_s", 22e12), True) for kind in ("rated", "reference")),
+])  # fmt: skip
 def test_copy_without_ceiling_is_bounded(run: Run, is_named: bool) -> None:
     assert named("more_than_memory", run) == is_named
 
@@ -393,15 +354,12 @@ def test_rate_of_copies_is_no_bandwidth_of_memory() -> None:
     assert found is not None and found.evidence["most"] == 450e9
 
 
-@pytest.mark.parametrize(
-    ("rule", "rows", "resource", "says"),
-    [
-        ("too_fast_for_class", [row(rate, device="sata") for rate in (7e8, 2e9, 1e9)], "storage", "2,000 MB/s is more"),
-        ("latency_floor", [row(1e6, ns=ns, device="disk") for ns in (900.0, 10.0, 90.0)], "storage", "10.0 ns is too"),
-        ("more_than_memory", [row(rate) for rate in (13e12, 20e12, 15e12)], "gpu", "20.0 TB/s is no copy"),
-        ("too_many_lines", [row(rate, ns=1e2, threads=1) for rate in (1e11, 3e11, 2e11)], "memory", "(x): 300 GB/s x"),
-    ],
-)
+@pytest.mark.parametrize(("rule", "rows", "resource", "says"), [
+    ("too_fast_for_class", [row(rate, device="sata") for rate in (7e8, 2e9, 1e9)], "storage", "2,000 MB/s is more"),
+    ("latency_floor", [row(1e6, ns=ns, device="disk") for ns in (900.0, 10.0, 90.0)], "storage", "10.0 ns is too"),
+    ("more_than_memory", [row(rate) for rate in (13e12, 20e12, 15e12)], "gpu", "20.0 TB/s is no copy"),
+    ("too_many_lines", [row(rate, ns=1e2, threads=1) for rate in (1e11, 3e11, 2e11)], "memory", "(x): 300 GB/s x"),
+])  # fmt: skip
 def test_worst_of_several_rows_is_named(rule: str, rows: list[Measurement], resource: str, says: str) -> None:
     found = finding(rule, table(*rows, resource=resource, kernel="gpu_transfer" if resource == "gpu" else ""))
     assert found is not None and found.points == (0, 1, 2)
@@ -411,14 +369,11 @@ def test_worst_of_several_rows_is_named(rule: str, rows: list[Measurement], reso
 # --- loopback
 
 
-@pytest.mark.parametrize(
-    ("claim_of", "study", "path", "words"),
-    [
-        ("network", "a", "127.0.0.1", "the claimed ceiling '100 GbE' (12.5 GB/s)"),
-        *(("network", "b", "127.0.0.1", ""), ("storage", "a", "127.0.0.1", ""), ("network", "a", "10.0.0.2", "")),
-        ("line", "", "127.0.0.1", "the link (1,250 MB/s)"),
-    ],
-)
+@pytest.mark.parametrize(("claim_of", "study", "path", "words"), [
+    ("network", "a", "127.0.0.1", "the claimed ceiling '100 GbE' (12.5 GB/s)"),
+    *(("network", "b", "127.0.0.1", ""), ("storage", "a", "127.0.0.1", ""), ("network", "a", "10.0.0.2", "")),
+    ("line", "", "127.0.0.1", "the link (1,250 MB/s)"),
+])  # fmt: skip
 def test_loopback_is_not_compared_with_link(claim_of: str, study: str, path: str, words: str) -> None:
     """A link is a ceiling of the table, or a claim of the same study."""
     run = table(row(5e9, path=path), resource="network", study="a")
