@@ -23,14 +23,15 @@ def found(
     return next((finding for finding in run.findings if finding.rule == rule), None)
 
 
+SIZE = {"size_bytes": 1000}
 NEVER, HOLES = "preallocated but never written.", "holes (sparse)."
 
 
 @pytest.mark.parametrize(("unwritten", "hole", "size", "expected"), [
     # The share is of what is written and missing, else of the file's size, else of the requested size.
     *((10, 20, {"extent_written_bytes": 30, "size_bytes": 1000}, ("invalid", 0.5, HOLES)), (0, 0, {}, None)),
-    *((9, 0, {"size_bytes": 1000}, None), (11, 0, {"size_bytes": 1000}, ("warning", 0.011, NEVER))),
-    *((10, 0, {"size_bytes": 100}, ("warning", 0.1, NEVER)), (0, 11, {"size_bytes": 100}, ("invalid", 0.11, HOLES))),
+    *((9, 0, SIZE, None), (11, 0, SIZE, ("warning", 0.011, NEVER))),
+    *((100, 0, SIZE, ("warning", 0.1, NEVER)), (0, 101, SIZE, ("invalid", 0.101, HOLES))),
     *((6, 6, {"size_bytes": 100}, ("invalid", 0.12, NEVER)), (0, 150, {"size_bytes": 100}, ("invalid", 1.0, HOLES))),
     *((25, 0, {"size": 200}, ("invalid", 0.125, NEVER)), (25, 0, {"size": None}, None)),
 ])  # fmt: skip
