@@ -285,8 +285,10 @@ POWERSAVE = {
     # Threads are starved below 60% of the CPU time that they could use, of which the system's is a part.
     *((BOUND, worked(*cpu_s), says) for cpu_s, says in (((2.44,), ""), ((2.36,), "4 threads had 59%"))),
     *((BOUND, worked(*cpu_s), says) for cpu_s, says in (((0.8, 0.4), "4 threads had 30%"), ((2.0, 0.5), ""))),
-    *(({"settings": environment(KMP_AFFINITY="compact")}, worked(0.5, threads=1), ""), (BOUND, worked(1.0, elapsed_s=0.0), "")),
-    (BOUND, worked(1.0, conditions={"cpu_busy": 0.9, "cpu_user": 0.9}), ""),
+    ({"settings": environment(KMP_AFFINITY="compact")}, worked(0.5, threads=1), ""),
+    *((BOUND, worked(1.0, **more), "") for more in (
+        {"elapsed_s": 0.0}, {"conditions": {"cpu_busy": 0.9, "cpu_user": 0.9}},
+    )),
     *(({"settings": environment(**{name: value})}, worked(1.0), says) for name, value, says in (
         ("OMP_NUM_THREADS", "3", "4 threads had 25%"), ("OMP_NUM_THREADS", "4", ""), ("OMP_THREAD_LIMIT", "many", ""),
         ("OMP_NUM_THREADS", "2,8", "4 threads had 25%"), ("KMP_AFFINITY", "compact", "4 thr"), ("KMP_AFFINITY", "", ""),
