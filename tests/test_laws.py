@@ -129,7 +129,7 @@ def test_row_without_direction_may_go_both_ways(ratio: float, imported: str, exp
     """A link of 1 GB/s each way."""
     ways = ceiling(1e9), ceiling(1e9, metric=WRITES)
     value = Value(ratio * 1e9, "bytes/s")
-    given = {"parameters": {"iodepth": 8}, "streams": (), "throughput": value, "rate": None}
+    given: dict[str, Any] = {"parameters": {"iodepth": 8}, "streams": (), "throughput": value, "rate": None}
     assert severity("physical_ceiling", *ways, imported=imported, **given) == expected
     assert found("physical_ceiling", ways[0], imported=imported, **given) is None
 

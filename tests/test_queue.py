@@ -95,11 +95,6 @@ def test_load_of_zero_is_a_load() -> None:
     assert finding is not None and finding.says.startswith("Not saturated at iodepth 0 ")
 
 
-def test_flat_curve_has_load_without_effect() -> None:
-    finding = found("load_without_effect", {"state": "flat"}, loads=(1, 4, 16))
-    assert finding is not None and "from iodepth 1 to 16" in finding.says and "--numjobs 1..16" in finding.advice
-
-
 @pytest.mark.parametrize(("load", "size", "measured", "advice"), [
     *(("bs", size, False, f"--bs {text}") for size, text in ((100.0, "512"), (1000.0, "1k"))),
     *(("block", 3.0, False, "--block 8"), ("bs", 4096.0, True, "Use blocks of 4 KiB or more: ")),

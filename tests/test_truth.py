@@ -117,7 +117,7 @@ def test_depth_is_short_by_law_or_levels(
     jobs: int, asked: float, effective: float, most: float | None, imported: str, expected: str | None
 ) -> None:
     """What is expected is a severity by Little's law, or the depth that the levels show, as a warning."""
-    changes = {"concurrency": Concurrency(asked, effective), "latency_ns": None, "operations": 123457}
+    changes: dict[str, Any] = {"concurrency": Concurrency(asked, effective), "latency_ns": None, "operations": 123457}
     details = {} if most is None else {"iodepth_level_most": most}
     finding = found("depth_not_reached", {"numjobs": jobs}, imported=imported, details=details, **changes)
     by_levels = finding is not None and "by the shares of operations at each depth" in finding.says
