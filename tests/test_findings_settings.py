@@ -15,13 +15,13 @@ import pytest
 from here import missing
 from hwdyno import engine
 from hwdyno.findings import explain
-from hwdyno.findings.rule import Case
-from hwdyno.findings.settings import _starved
 from hwdyno.hosts.local import Local
 from hwdyno.machine import Clocks, Container, Machine, Settings
 from hwdyno.measurement import measurement_of
 from hwdyno.words import ExperimentResult, Measurement, Run
 from made_experiment import made_experiment
+from made_point import base
+from made_point import run_of as point_run
 from simulated_runs import FIXED, MACHINES, at, experiment, rules_of, run_of, the
 from simulation.host import SimulatedMachine
 
@@ -263,20 +263,62 @@ def test_this_machine_has_its_settings_in_the_run(monkeypatch: pytest.MonkeyPatc
     assert found.nice == os.getpriority(os.PRIO_PROCESS, 0)
 
 
-@pytest.mark.parametrize(("threads", "named"), [(1, False), (2, True)])
-def test_two_threads_can_lack_processors_and_one_cannot(threads: int, named: bool) -> None:
-    result = linpack(30e9, "SkylakeX", cpu=0.5, threads=threads)
-    run = replace(
-        run_of(SimulatedMachine(), result), machines=(machine_with(settings=environment(GOMP_CPU_AFFINITY="0")),)
-    )
-    assert bool(_starved(Case(run, result, 0))) == named
+# --- limits, on both sides of each
+
+BOUND = {"settings": environment(OMP_NUM_THREADS="1")}
 
 
-def test_a_threads_processor_time_is_that_of_the_system_too() -> None:
-    result = linpack(30e9, "SkylakeX", cpu=0.5, threads=4)
-    (point,) = result.points
-    point = replace(point, cpu_user_s=0.2 * 4 * point.elapsed_s, cpu_system_s=0.1 * 4 * point.elapsed_s)
-    result = replace(result, points=(point,))
-    bound = machine_with(settings=environment(GOMP_CPU_AFFINITY="0"))
-    run = replace(run_of(SimulatedMachine(), result), machines=(bound,))
-    assert _starved(Case(run, result, 0)).startswith("4 threads had 30% of the CPU time")
+def worked(user_s: float, system_s: float = 0.0, threads: int = 4, **changes: Any) -> tuple[str, dict[str, Any]]:
+    """Threads of arithmetic with this CPU time in a second."""
+    made = {"parameters": {"threads": threads}, "elapsed_s": 1.0, "conditions": {}, **changes}
+    return "compute", {**made, "cpu_user_s": user_s, "cpu_system_s": system_s}
+
+
+DEBUG = {"settings": Settings(debug_kernel=("lockdep",))}
+POWERSAVE = {
+    "conditions": replace(machine_with().conditions, governor="powersave"),
+    "cpu": replace(machine_with().cpu, threads=8, clock_hz=Clocks(max=4e9)),
+}
+
+
+@pytest.mark.parametrize(("machine", "point", "says"), [
+    # Threads are starved below 60% of the CPU time that they could use, of which the system's is a part.
+    *((BOUND, worked(*cpu_s), says) for cpu_s, says in (((2.44,), ""), ((2.36,), "4 threads had 59%"))),
+    *((BOUND, worked(*cpu_s), says) for cpu_s, says in (((0.8, 0.4), "4 threads had 30%"), ((2.0, 0.5), ""))),
+    ({"settings": environment(KMP_AFFINITY="compact")}, worked(0.5, threads=1), ""),
+    *((BOUND, worked(1.0, **more), "") for more in (
+        {"elapsed_s": 0.0}, {"conditions": {"cpu_busy": 0.9, "cpu_user": 0.9}},
+    )),
+    *(({"settings": environment(**{name: value})}, worked(1.0), says) for name, value, says in (
+        ("OMP_NUM_THREADS", "3", "4 threads had 25%"), ("OMP_NUM_THREADS", "4", ""), ("OMP_THREAD_LIMIT", "many", ""),
+        ("OMP_NUM_THREADS", "2,8", "4 threads had 25%"), ("KMP_AFFINITY", "compact", "4 thr"), ("KMP_AFFINITY", "", ""),
+    )),
+    # A cpuset leaves processors out, and more threads share what remains.
+    *(({"container": Container(cpuset=tuple(range(allowed)))}, worked(8.0, threads=threads), says)
+      for allowed, threads, says in ((1, 2, "may run on 1 of 8 processors (cpuset). 2 threads share them"),
+                                     (7, 8, "may run on 7 of 8"), (7, 7, ""), (8, 9, ""), (0, 9, ""))),
+    # The kernel has more than half of a client's time that is the limit: 3 s of one job.
+    *((DEBUG, ("storage", {"cpu_user_s": 3 - kernel_s, "cpu_system_s": kernel_s}), says)
+      for kernel_s, says in ((1.44, ""), (1.56, "The kernel took 52% of the CPU time that limits"))),
+    (DEBUG, ("storage", {"cpu_user_s": 0.5, "cpu_system_s": 1.5}), ""),
+    *((POWERSAVE, worked(4.0, details={"clock_hz_during": share * 4e9}), says)
+      for share, says in ((0.91, ""), (0.89, "The clock reached 89% of its maximum"))),
+])  # fmt: skip
+def test_setting_costs_from_limit_on(machine: dict[str, Any], point: tuple[str, dict[str, Any]], says: str) -> None:
+    resource_name, changes = point
+    run = point_run(base(**changes), resource_name)
+    run = replace(run, machines=(replace(run.machine, **machine),))
+    found = [finding for finding in explain(run).findings if finding.rule == "costly_setting"]
+    assert [says in finding.says for finding in found] == [True] * bool(says)
+
+
+@pytest.mark.parametrize(("cost", "named"), [(1.10, False), (1.12, True)])
+def test_small_pages_cost_a_tenth(cost: float, named: bool) -> None:
+    never = machine_with(memory=replace(machine_with().memory, transparent_huge_pages="never"))
+    assert ("costly_setting" in rules_of(judged(never, loads(cost)).findings)) == named
+
+
+@pytest.mark.parametrize(("share", "named"), [(0.81, False), (0.79, True)])
+def test_older_kernels_cost_a_fifth_of_peak(share: float, named: bool) -> None:
+    run = judged(machine_with(), linpack(share * 470e9, "Haswell"), peak(470e9))
+    assert ("pinned_library" in rules_of(run.findings)) == named

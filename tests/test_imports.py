@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from hwdyno.findings import explain
 from hwdyno.formats import fio_write
 from hwdyno.store import from_json, to_json
 from hwdyno.units import printed_error, slip
-from hwdyno.words import Finding, Run
+from hwdyno.words import Claim, Finding, Run, Stream
+from made_point import base
+from made_point import run_of as point_run
 from read_format import run_of as read_run
 from simulated_runs import FIXED, MACHINES, at, experiment, rules_of, run_of
 from simulation.host import SimulatedMachine
@@ -335,7 +338,9 @@ def test_an_error_is_one_unit_in_the_last_printed_place(number: str, error: floa
     assert printed_error(number) == pytest.approx(error)
 
 
-@pytest.mark.parametrize(("number", "error"), [(997e6, 1 / 997), (63.3e3, 1 / 633), (4e8, 0.025), (0.0, 0.0)])
+@pytest.mark.parametrize(
+    ("number", "error"), [(997e6, 1 / 997), (63.3e3, 1 / 633), (4e8, 0.025), (1e8, 0.05), (0.0, 0.0)]
+)
 def test_of_a_number_the_zeros_at_its_end_are_not_printed(number: float, error: float) -> None:
     assert printed_error(number) == pytest.approx(error)
 
@@ -352,3 +357,64 @@ def test_factors_are_recognized_and_their_neighbours_are_not() -> None:
         assert word in slip(factor) and word in slip(1 / factor)
         assert not slip(factor * 1.005) and not slip(factor * 0.995)
     assert not slip(1.0) and not slip(0.0)
+
+
+# --- limits, on both sides of each
+
+
+def clean(imported: str = "fio", cpu: dict[str, Any] | None = None, **changes: Any) -> Run:
+    """The clean point as a result of another tool, with some fields changed."""
+    return explain(replace(point_run(base(**changes), cpu={"threads": 8, **(cpu or {})}), imported_from=imported))
+
+
+@pytest.mark.parametrize(("off", "at_most", "says"), [
+    # The tolerance of the claim is 1%; from 5% on a figure is wrong.
+    *((off, False, says) for off, says in ((0.0099, ""), (0.0101, "1.0% apart"), (-0.0098, ""))),
+    *((off, False, says) for off, says in ((-0.0102, "1.0% apart"), (0.049, "4.9% apart"), (0.051, "5.1% apart"))),
+    *((off, False, says) for off, says in ((1.0, "100% apart"), (2.0, "a factor of 3 apart"), (-1.0, ""))),
+    *((off, True, says) for off, says in ((0.0099, ""), (0.0101, "Impossible"), (-0.5, ""), (0.6, "Impossible"))),
+])  # fmt: skip
+def test_claim_contradicts_result(off: float, at_most: bool, says: str) -> None:
+    for scale in (1e9, 0.5):
+        claim = Claim("bandwidth", scale * (1 + off), scale, "bytes/s", "IOPS x block size", 0.01, at_most)
+        found = [one for one in clean(claims=(claim,)).findings if one.rule == "contradicts_itself"]
+        assert [says in one.says for one in found] == [True] * bool(says)
+        assert [one.severity for one in found] == ["invalid" if at_most or off > 0.05 else "warning"] * bool(says)
+
+
+READ, WRITE = Stream("read", 1000, 4096000), Stream("write", 1000, 4096000)
+NONE, ONE = Stream("read", 0, 0), Stream("read", 1, 4096)
+
+
+@pytest.mark.parametrize(("streams", "seen", "changes", "expected"), [
+    *(((READ,), {"read": seen}, {}, said) for seen, said in ((981, None), (979, "read 2% warning"))),
+    *(((READ,), {"read": seen}, {}, said) for seen, said in ((510, "read 49% warning"), (490, "read 51% invalid"))),
+    *((streams, {"read": 400, "write": 100}, {}, "write 90% invalid") for streams in ((READ, WRITE), (WRITE, READ))),
+    *(((READ,), {"read": 0}, {"ioengine": "null"}, None), ((READ,), {}, {}, None)),
+    *((streams, {"read": 0}, {}, said) for streams, said in (((NONE,), None), ((ONE,), "read 100% invalid"))),
+    # A buffered read of a random order may bring 128 KiB, and one of any other order 4 MiB.
+    *(((READ,), {"read": seen}, {"direct": False}, said) for seen, said in ((31, None), (3, "read 90% warning"))),
+    ((READ,), {"read": 1}, {"direct": False, "rw": "read"}, None),
+])  # fmt: skip
+def test_disk_counts_fewer_operations(streams: Any, seen: dict[str, int], changes: Any, expected: str | None) -> None:
+    details = {"disk_unseen_s": 0.0, "issued_s": 1.0, **{f"disk_{way}_operations": seen[way] for way in seen}}
+    run = clean(parameters={**base().parameters, **changes}, streams=streams, details=details)
+    found = [one for one in run.findings if one.rule == "disk_not_reached"]
+    words = [f"{one.evidence['direction']} {one.evidence['missed_share']:.0%} {one.severity}" for one in found]
+    assert words == [expected] * bool(expected)
+
+
+OF_LEVEL_2, OF_LEVEL_3 = {"level": 2, "size_bytes": 1 << 30}, {"level": 3, "size_bytes": 8 << 20, "instances": 2}
+
+
+@pytest.mark.parametrize(("elements", "size", "least"), [
+    # A million elements, and four times the last caches of 16 MiB together.
+    *((1_000_000, 1e9, ""), (999_999, 1e9, "1,000,000 elements"), (1e7, 64 << 20, "")),
+    (1e7, (64 << 20) - 1, "67.1 MB on this machine"),
+])  # fmt: skip
+def test_array_fits_cache(elements: float, size: float, least: str) -> None:
+    run = clean(
+        "stream", {"caches": [OF_LEVEL_3, OF_LEVEL_2]}, details={"array_elements": elements, "array_bytes": size}
+    )
+    found = [one for one in run.findings if one.rule == "array_in_cache"]
+    assert [f"at least {least}." in one.says for one in found] == [True] * bool(least)

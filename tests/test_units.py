@@ -53,7 +53,7 @@ def test_what_is_no_time_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "number"),
-    [(3, 3), ("64k", 65536), (True, None), (None, None), ("four", None), (math.inf, None), (10**400, None)],
+    [(3, 3), ("64k", 65536), (True, None), (None, None), ("four", None), (math.inf, None), (10**400, None), (1e-30, 0)],
 )
 def test_a_number_is_finite_or_a_typed_size_and_never_a_flag(value: object, number: float | None) -> None:
     assert units.as_number(value) == number
@@ -87,6 +87,8 @@ def test_a_printed_number_is_read(text: str | None, number: float | None) -> Non
         (units.format_duration(125), "2 min 5 s"),
         (units.format_duration(0.5), "0.5 s"),
         (units.format_duration(3720), "1 h 2 min"),
+        (units.format_duration(12.3), "12 s"),
+        (units.format_bytes(999_600), "1 MB"),
         (units.format_percent(0.123), "12%"),
         (units.format_percent(0.034), "3.4%"),
         (units.format_percent(0.123, precise=True), "12.3%"),

@@ -30,9 +30,10 @@ _ONE = re.compile(_FACTOR, re.I)
 
 
 def _factors(text: str) -> list[tuple[float, str]]:
-    """The factors of a product in a text, with the words behind them."""
+    """The factors of a product in a text, with the words behind them; none where one is beyond all numbers."""
     match = _PRODUCT.search(text)
-    return [(float(one[1]), (one[2] or "").lower()) for one in _ONE.finditer(match[0])] if match else []
+    found = [(float(one[1]), (one[2] or "").lower()) for one in _ONE.finditer(match[0])] if match else []
+    return found if all(math.isfinite(factor) for factor, _ in found) else []
 
 
 def _claim(case: Case) -> tuple[str, float, str]:
