@@ -387,13 +387,13 @@ NONE, ONE = Stream("read", 0, 0), Stream("read", 1, 4096)
 
 
 @pytest.mark.parametrize(("streams", "seen", "changes", "expected"), [
-    *(((READ,), {"read": seen}, {}, said) for seen, said in ((981, None), (979, "read 2% warning"))),
-    *(((READ,), {"read": seen}, {}, said) for seen, said in ((510, "read 49% warning"), (490, "read 51% invalid"))),
+    *(((READ,), {"read": seen}, {}, names) for seen, names in ((981, None), (979, "read 2% warning"))),
+    *(((READ,), {"read": seen}, {}, names) for seen, names in ((510, "read 49% warning"), (490, "read 51% invalid"))),
     *((streams, {"read": 400, "write": 100}, {}, "write 90% invalid") for streams in ((READ, WRITE), (WRITE, READ))),
     *(((READ,), {"read": 0}, {"ioengine": "null"}, None), ((READ,), {}, {}, None)),
-    *((streams, {"read": 0}, {}, said) for streams, said in (((NONE,), None), ((ONE,), "read 100% invalid"))),
+    *((streams, {"read": 0}, {}, names) for streams, names in (((NONE,), None), ((ONE,), "read 100% invalid"))),
     # A buffered read of a random order may bring 128 KiB, and one of any other order 4 MiB.
-    *(((READ,), {"read": seen}, {"direct": False}, said) for seen, said in ((31, None), (3, "read 90% warning"))),
+    *(((READ,), {"read": seen}, {"direct": False}, names) for seen, names in ((31, None), (3, "read 90% warning"))),
     ((READ,), {"read": 1}, {"direct": False, "rw": "read"}, None),
 ])  # fmt: skip
 def test_disk_counts_fewer_operations(streams: Any, seen: dict[str, int], changes: Any, expected: str | None) -> None:

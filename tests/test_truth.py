@@ -103,7 +103,7 @@ def test_missing_depth_is_shown_by_measurements(submit: bool, queue_s: float | N
 
 
 @pytest.mark.parametrize(("jobs", "asked", "effective", "most", "imported", "expected"), [
-    *((1, 10.0, effective, None, "", said) for effective, said in ((9.75, None), (9.65, "info"), (9.05, "info"))),
+    *((1, 10.0, effective, None, "", rule) for effective, rule in ((9.75, None), (9.65, "info"), (9.05, "info"))),
     *((1, 10.0, 8.95, None, "", "warning"), (2, 2.0, 1.0, None, "", None), (2, 4.0, 2.0, None, "", "warning")),
     # Levels count where they have less than 90% of the requested depth, for each job.
     *((2, 16.0, effective, 8, "", expected) for effective, expected in ((16.0, None), (12.0, "warning"))),
@@ -114,10 +114,10 @@ def test_missing_depth_is_shown_by_measurements(submit: bool, queue_s: float | N
     (1, 10.0, 10.0, 8, "x", "8.0"),
 ])  # fmt: skip
 def test_depth_is_short_by_law_or_levels(
-    jobs: int, asked: float, effective: float, most: float | None, imported: str, expected: str | None
+    jobs: int, wanted: float, effective: float, most: float | None, imported: str, expected: str | None
 ) -> None:
     """What is expected is a severity by Little's law, or the depth that the levels show, as a warning."""
-    changes: dict[str, Any] = {"concurrency": Concurrency(asked, effective), "latency_ns": None, "operations": 123457}
+    changes: dict[str, Any] = {"concurrency": Concurrency(wanted, effective), "latency_ns": None, "operations": 123457}
     details = {} if most is None else {"iodepth_level_most": most}
     finding = found("depth_not_reached", {"numjobs": jobs}, imported=imported, details=details, **changes)
     by_levels = finding is not None and "by the shares of operations at each depth" in finding.says
