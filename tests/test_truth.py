@@ -102,7 +102,7 @@ def test_missing_depth_is_shown_by_measurements(submit: bool, queue_s: float | N
     assert finding is not None and finding.says.partition("at any depth.")[2] == words
 
 
-@pytest.mark.parametrize(("jobs", "asked", "effective", "most", "imported", "expected"), [
+@pytest.mark.parametrize(("jobs", "wanted", "effective", "most", "imported", "expected"), [
     *((1, 10.0, effective, None, "", rule) for effective, rule in ((9.75, None), (9.65, "info"), (9.05, "info"))),
     *((1, 10.0, 8.95, None, "", "warning"), (2, 2.0, 1.0, None, "", None), (2, 4.0, 2.0, None, "", "warning")),
     # Levels count where they have less than 90% of the requested depth, for each job.
