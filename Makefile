@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 ENGINE := $(VENV)/.engine
 
-.PHONY: run test test-quick test-long bench fuzz fuzz-engine sanitize soak calibration mutants docs session wheel engine release setup lint lock clean
+.PHONY: run test test-quick test-long bench fuzz fuzz-engine sanitize soak calibration mutants docs wheel engine release setup lint lock clean
 
 # Status 3 is a run that is done, but with degraded points, as its report says.
 run: setup
@@ -73,10 +73,6 @@ WITH_HWDYNO = NO_MKDOCS_2_WARNING=1 \
 	PYTHONPATH="$(CURDIR)/python:$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
 docs: setup $(DOCS)/.installed
 	$(WITH_HWDYNO) $(DOCS)/bin/python -m mkdocs build --strict
-
-# Records docs/session.cast and docs/session.svg from a real run on this machine.
-session: setup $(DOCS)/.installed
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(WITH_HWDYNO) $(DOCS)/bin/python docs/record.py
 
 LOCKED := install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r
 $(DOCS)/.installed: $(VENV)/.python docs/requirements.lock

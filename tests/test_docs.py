@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
-import sys
 import sysconfig
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
@@ -87,47 +84,10 @@ def test_every_link_to_a_file_leads_to_one(page: Path) -> None:
 def test_the_readme_is_short_and_shows_what_it_says() -> None:
     text = (ROOT / "README.md").read_text()
     assert len(text.splitlines()) <= 120
-    assert "](docs/report.png)" in text and "](docs/session.svg)" in text
+    assert "](docs/report.png)" in text
     named = set(re.findall(r"docs/resources/(\w+)\.md", text))
     assert named == {path.stem for path in (DOCS / "resources").glob("*.md")}
     assert {one for one in resources.all_resources() if resources.find(one).by_default} <= named
-
-
-def test_the_recorded_session_is_a_cast_and_a_small_picture_without_scripts() -> None:
-    header, *events = (json.loads(line) for line in (DOCS / "session.cast").read_text().splitlines())
-    assert header["version"] == 2 and header["width"] > 0 and header["height"] > 0
-    times = [at for at, _, _ in events]
-    assert times == sorted(times) and all(kind == "o" for _, kind, _ in events)
-    typed = "".join(text for _, _, text in events)
-    assert "$ hwdyno " in typed and "Traceback" not in typed
-    picture = (DOCS / "session.svg").read_text()
-    assert len(picture.encode()) < 200_000
-    tags = {one.tag.rpartition("}")[2] for one in ElementTree.fromstring(picture).iter()}
-    assert tags <= {"svg", "title", "style", "rect", "g", "text", "tspan"}
-
-
-@tools
-def test_the_picture_is_drawn_from_the_cast() -> None:
-    code = "import record as r; print(r.svg(r.frames(r.read_cast(r.HERE / 'session.cast'))), end='')"
-    done = in_docs(code)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == (DOCS / "session.svg").read_text()
-
-
-@tools
-def test_a_session_is_recorded_as_it_was_printed(tmp_path: Path) -> None:
-    code = (
-        "import record as r, pathlib\n"
-        f"folder = pathlib.Path({str(tmp_path)!r})\n"
-        f"events = r.recorded({shlex.join([sys.executable, '-m', 'hwdyno', '--version'])!r}, folder)\n"
-        "r.write_cast(events, folder / 'x.cast')\n"
-        "assert r.read_cast(folder / 'x.cast') == [(round(at, 3), text) for at, text in events]\n"
-        "assert 'hwdyno 0' in r.frames(events)[-1][1]\n"
-        "try:\n    r.recorded('exit 7', folder)\nexcept SystemExit as stop:\n    assert 'status 7' in str(stop)\n"
-        "else:\n    raise AssertionError\n"
-    )
-    done = in_docs(code)
-    assert done.returncode == 0, done.stderr
 
 
 @tools

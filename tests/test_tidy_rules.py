@@ -288,13 +288,6 @@ def test_a_name_of_a_vague_word_is_found(tmp_path: Path) -> None:
     assert names.vague(names.rust_names(source)) == ["Held", "asked", "otherwise", "own", "said", "told"]
 
 
-def test_a_budget_of_vague_names_is_kept_by_the_nearest_folder() -> None:
-    counts = {"python/a/b.py": 2, "python/a/c.py": 1, "python/d.py": 1, "crates/e.rs": 0, "tests/f.py": 1}
-    assert names.over_budget(counts, {"python": 1, "python/a": 3, "tests": 1}) == []
-    over = names.over_budget(counts, {"python": 1, "python/a": 2})
-    assert [line.partition(" name")[0] for line in over] == ["python/a: 3", "tests/f.py: 1"]
-
-
 @pytest.mark.parametrize(
     ("line", "name"),
     [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from tidy.rust import Source
 from tidy.sources import Module
@@ -52,24 +52,3 @@ def rust_names(source: Source) -> Iterator[str]:
     yield from _RUST_TYPED.findall(source.code)
     for groups in _RUST_LET.findall(source.code):
         yield from re.findall(r"\w+", " ".join(groups))
-
-
-def over_budget(counts: Mapping[str, int], budgets: Mapping[str, int]) -> list[str]:
-    """The folders or files whose vague names are more than their budget; the longest path that fits a file counts.
-
-    A file that no budget fits may have none.
-    """
-    spent = dict.fromkeys(budgets, 0)
-    found = []
-    for path, count in counts.items():
-        homes = [home for home in budgets if path == home or path.startswith(f"{home}/")]
-        if homes:
-            spent[max(homes, key=len)] += count
-        elif count:
-            found.append(f"{path}: {count} names with a word that stands for nothing")
-    found += [
-        f"{home}: {count} names with a word that stands for nothing, {budgets[home]} may be"
-        for home, count in spent.items()
-        if count > budgets[home]
-    ]
-    return sorted(found)
