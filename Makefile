@@ -20,9 +20,9 @@ test: setup lint
 	cargo test --locked --quiet
 	$(BIN)/python tests/retries.py -n $(WORKERS) -m "not long"
 
-# The quick half: what needs no optional tool, no long wait and no browser.
+# The quick half: what measures nothing, waits for nothing and needs no browser.
 test-quick: setup
-	$(BIN)/python tests/retries.py -n $(WORKERS) -m "not long and not slow and not browser and machine"
+	$(BIN)/python tests/retries.py -n $(WORKERS) -m "not long and not slow and not browser and not machine"
 
 # What is long runs whole; LONG="signals fuzz" chooses parts.
 test-long: setup
