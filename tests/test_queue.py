@@ -11,7 +11,7 @@ from hwdyno.findings.limits import limit_of
 from hwdyno.findings.rule import Case, Verdict
 from hwdyno.words import Curve, ExperimentResult, Latency, OperatingPoint, Run, Value
 from made_experiment import made_experiment
-from made_point import base, run_of
+from made_point import base, case_of_base, run_of
 
 CEILING, BEST = Value(1e8, "bytes/s"), OperatingPoint(8.0, 9e7, 2e5, True)
 KNOWN = {"ceiling": CEILING, "best": BEST}
@@ -58,6 +58,7 @@ def test_knee_has_ends_of_its_interval(crossing: Value | None, load_90: float, w
 def test_curve_without_figures_is_silent(rule: str, curve: dict[str, Any], load: str) -> None:
     assert found(rule, curve, load) is not None and found(rule, {**curve, "best": None}, load) is None
     assert (found(rule, {**curve, "ceiling": None}, load) is None) == (rule != "saturated")
+    assert BY_NAME[rule].check(case_of_base()) is None, "there is no curve"
 
 
 FIRST = " Compared with iodepth 1: 3 times the throughput"

@@ -65,8 +65,8 @@ def test_cache_answers_share_of_bytes(given: dict[str, Any], kernel: str, share:
     finding = found("page_cache", given, kernel, counters=counters)
     assert (finding and finding.severity) == expected
     assert finding is None or ("Direct I/O was requested." in finding.says) != ("direct" in given)
-    late = {**counters, "straddling_bytes": share * BYTES}
-    assert found("page_cache", given, kernel, counters=late) is None, "all was in flight as the time began"
+    in_flight: dict[str, float] = {**counters, "straddling_bytes": share * BYTES}
+    assert not any(found("page_cache", given, kernel, counters=known) for known in (in_flight, {}))
 
 
 @pytest.mark.parametrize(("engine", "direct", "used", "depth", "why"), [
@@ -100,10 +100,12 @@ def test_missing_depth_is_shown_by_measurements(submit: bool, queue_s: float | N
     streams = (Stream("read", 1000, 4096000, latency_ns=parts),)
     finding = found("synchronous_engine", {"ioengine": "psync"}, streams=streams, counters=counters)
     assert finding is not None and finding.says.partition("at any depth.")[2] == words
+    finding = found("synchronous_engine", {"ioengine": "psync"}, streams=streams, counters=counters, elapsed_s=0.0)
+    assert finding is not None and QUEUE not in finding.says
 
 
 @pytest.mark.parametrize(("jobs", "wanted", "effective", "most", "imported", "expected"), [
-    *((1, 10.0, effective, None, "", rule) for effective, rule in ((9.75, None), (9.65, "info"), (9.05, "info"))),
+    *((1, 10.0, effective, None, "", rule) for effective, rule in ((9.71, None), (9.69, "info"), (9.05, "info"))),
     *((1, 10.0, 8.95, None, "", "warning"), (2, 2.0, 1.0, None, "", None), (2, 4.0, 2.0, None, "", "warning")),
     # Levels count where they have less than 90% of the requested depth, for each job.
     *((2, 16.0, effective, 8, "", expected) for effective, expected in ((16.0, None), (12.0, "warning"))),
@@ -127,7 +129,7 @@ def test_depth_is_short_by_law_or_levels(
 
 
 @pytest.mark.parametrize(("operations", "count", "share", "severity"), [
-    *((0, 1, 1.0, "invalid"), (9999, 1, 0.0001, "warning"), (99, 1, 0.01, "warning"), (98, 2, 0.02, "invalid")),
+    *((0, 1, 1.0, "invalid"), (9999, 1, 0.0001, "warning"), (99, 1, 0.01, "warning"), (9898, 102, 0.0102, "invalid")),
 ])  # fmt: skip
 def test_failed_operations_are_share_of_all(operations: int, count: int, share: float, severity: str) -> None:
     finding = found("faults", operations=operations, faults=(Fault("read", 5, "Input/output error", count),))
