@@ -488,7 +488,8 @@ def test_the_last_crossing_is_borne(latencies: tuple[float, ...], borne: float, 
     found = loaded_curve(rates, latencies)
     assert found is not None and (found.borne, found.crosses) == (pytest.approx(borne), crosses)
     assert found == loaded_curve([0.0, *rates, 120.0], [100.0, *latencies, 0.0]), "no traffic or no latency: no point"
-    assert loaded_curve(rates[:2], latencies[:2]) is None and loaded_curve(rates[:3], latencies[:3]) is not None
+    few, busy = loaded_curve(rates[:2], latencies[:2]), loaded_curve((50.0, 75.0, 100.0), (100.0, 110.0, 130.0))
+    assert few is None and busy is not None and busy.borne == pytest.approx(87.5), "nothing idle: the least rate is"
 
 
 @pytest.mark.parametrize(("top", "found_top"), [(10 * 3**0.5, 10 * 3**0.5), (30.0, 30.0), (40.0, 30.0)])
