@@ -310,6 +310,8 @@ def test_a_delay_offers_its_reciprocal(unit: str, value: float, load: float, bac
     axis = Axis("x", unit, "delay")
     assert _load(measured({"x": value}, 1.0), axis) == pytest.approx(load)
     assert series((load,), (1.0,), axis=axis).as_given(load) == pytest.approx(back)
+    in_bits = replace(series((1.0,), (1.0,), axis=Axis("x", "bit/s", "rate")), operation=4000.0)
+    assert in_bits.offered(1e6) == 31.25, "operations a second of 4 kB"
 
 
 @pytest.mark.parametrize(("value", "repeats", "degrees"), [(0.5, 1, 30), (0.5, 2, 5), (1.0, 3, 2), (100.0, 31, 30)])
