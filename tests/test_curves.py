@@ -310,6 +310,8 @@ def test_a_delay_offers_its_reciprocal(unit: str, value: float, load: float, bac
     axis = Axis("x", unit, "delay")
     assert _load(measured({"x": value}, 1.0), axis) == pytest.approx(load)
     assert series((load,), (1.0,), axis=axis).as_given(load) == pytest.approx(back)
+    in_bits = replace(series((1.0,), (1.0,), axis=Axis("x", "bit/s", "rate")), operation=4000.0)
+    assert in_bits.offered(1e6) == 31.25, "operations a second of 4 kB"
 
 
 @pytest.mark.parametrize(("value", "repeats", "degrees"), [(0.5, 1, 30), (0.5, 2, 5), (1.0, 3, 2), (100.0, 31, 30)])
@@ -488,7 +490,8 @@ def test_the_last_crossing_is_borne(latencies: tuple[float, ...], borne: float, 
     found = loaded_curve(rates, latencies)
     assert found is not None and (found.borne, found.crosses) == (pytest.approx(borne), crosses)
     assert found == loaded_curve([0.0, *rates, 120.0], [100.0, *latencies, 0.0]), "no traffic or no latency: no point"
-    assert loaded_curve(rates[:2], latencies[:2]) is None and loaded_curve(rates[:3], latencies[:3]) is not None
+    few, busy = loaded_curve(rates[:2], latencies[:2]), loaded_curve((50.0, 75.0, 100.0), (100.0, 110.0, 130.0))
+    assert few is None and busy is not None and busy.borne == pytest.approx(87.5), "nothing idle: the least rate is"
 
 
 @pytest.mark.parametrize(("top", "found_top"), [(10 * 3**0.5, 10 * 3**0.5), (30.0, 30.0), (40.0, 30.0)])

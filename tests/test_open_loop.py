@@ -79,6 +79,7 @@ def test_a_server_waits_by_its_formula(rate: float, variability: float, arrivals
     numbers |= {} if arrivals is None else {"a": arrivals}
     model = OpenLoop.of({name: Value(number, "1") for name, number in numbers.items()})
     assert (model.servers, model.latency_ns(rate)) == (1, pytest.approx(latency_ns))
+    assert OpenLoop(1e5, 1, 0.0).variability == 1.0
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-5, 1e6])

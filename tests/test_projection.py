@@ -160,6 +160,8 @@ def test_only_a_knee_inside_is_projected(
     found = outlook(LOADS, HARD, [0.01] * 7, [1000])
     assert refused in found.refused and bool(refused) == bool(found.refused) != bool(found.projections)
     assert found.measure == measure
+    below_one = outlook((0.1, 0.2, 0.3, 0.4), HARD[:4], [0.01] * 4, [1000])
+    assert below_one.measure == 2 or falls < 0.5
 
 
 @pytest.mark.parametrize(("between_ns", "least", "thinks_ns"), [
