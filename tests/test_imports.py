@@ -382,6 +382,12 @@ def test_claim_contradicts_result(off: float, at_most: bool, says: str) -> None:
         assert [one.severity for one in found] == ["invalid" if at_most or off > 0.05 else "warning"] * bool(says)
 
 
+@pytest.mark.parametrize(("stated", "follows"), [(1.0, 0.0), (0.0, 1.0)])
+def test_claim_of_zero_contradicts_nothing(stated: float, follows: float) -> None:
+    claim = Claim("bandwidth", stated, follows, "bytes/s", "IOPS x block size", 0.01)
+    assert "contradicts_itself" not in rules_of(clean(claims=(claim,)).findings)
+
+
 READ, WRITE = Stream("read", 1000, 4096000), Stream("write", 1000, 4096000)
 NONE, ONE = Stream("read", 0, 0), Stream("read", 1, 4096)
 
