@@ -214,7 +214,9 @@ PLANTED: dict[str, tuple[Machine, ExperimentResult, str, ExperimentResult]] = {
 @pytest.mark.parametrize("what", PLANTED)
 def test_a_setting_is_named_where_a_figure_suffers_from_it(what: str) -> None:
     machine, suffers, words, unharmed = PLANTED[what]
-    assert words in the(judged(machine, suffers), "costly_setting").says
+    finding = the(judged(machine, suffers), "costly_setting")
+    heavy = what in {"environment", "affinity", "cpuset", "governor", "a debug kernel"}
+    assert words in finding.says and finding.severity == ("warning" if heavy else "info")
     assert "costly_setting" not in rules_of(judged(machine, unharmed).findings), "set, but it costs nothing"
     without = machine_with(**TWO) if "cpu" in what else machine_with()
     assert "costly_setting" not in rules_of(judged(replace(without, settings=Settings()), suffers).findings), (
@@ -270,8 +272,8 @@ BOUND = {"settings": environment(OMP_NUM_THREADS="1")}
 
 def worked(user_s: float, system_s: float = 0.0, threads: int = 4, **changes: Any) -> tuple[str, dict[str, Any]]:
     """Threads of arithmetic with this CPU time in a second."""
-    made = {"parameters": {"threads": threads}, "elapsed_s": 1.0, "conditions": {}, **changes}
-    return "compute", {**made, "cpu_user_s": user_s, "cpu_system_s": system_s}
+    made = {"parameters": {"threads": threads}, "elapsed_s": 1.0, "conditions": {}}
+    return "compute", {**made, "cpu_user_s": user_s, "cpu_system_s": system_s, **changes}
 
 
 DEBUG = {"settings": Settings(debug_kernel=("lockdep",))}
@@ -287,7 +289,7 @@ POWERSAVE = {
     *((BOUND, worked(*cpu_s), says) for cpu_s, says in (((0.8, 0.4), "4 threads had 30%"), ((2.0, 0.5), ""))),
     ({"settings": environment(KMP_AFFINITY="compact")}, worked(0.5, threads=1), ""),
     *((BOUND, worked(1.0, **more), "") for more in (
-        {"elapsed_s": 0.0}, {"conditions": {"cpu_busy": 0.9, "cpu_user": 0.9}},
+        {"elapsed_s": 0.0}, {"cpu_user_s": None}, {"conditions": {"cpu_busy": 0.9, "cpu_user": 0.9}},
     )),
     *(({"settings": environment(**{name: value})}, worked(1.0), says) for name, value, says in (
         ("OMP_NUM_THREADS", "3", "4 threads had 25%"), ("OMP_NUM_THREADS", "4", ""), ("OMP_THREAD_LIMIT", "many", ""),
@@ -318,7 +320,9 @@ def test_small_pages_cost_a_tenth(cost: float, named: bool) -> None:
     assert ("costly_setting" in rules_of(judged(never, loads(cost)).findings)) == named
 
 
-@pytest.mark.parametrize(("share", "named"), [(0.81, False), (0.79, True)])
-def test_older_kernels_cost_a_fifth_of_peak(share: float, named: bool) -> None:
-    run = judged(machine_with(), linpack(share * 470e9, "Haswell"), peak(470e9))
-    assert ("pinned_library" in rules_of(run.findings)) == named
+@pytest.mark.parametrize(("share", "shown"), [(0.81, 0.5), (0.79, 0.79)])
+def test_older_kernels_cost_a_fifth_of_peak(share: float, shown: float) -> None:
+    """Of several figures the best one is shown."""
+    figures = (linpack(value * 470e9, "Haswell") for value in (0.5, share))
+    finding = the(judged(machine_with(), *figures, peak(470e9)), "pinned_library")
+    assert finding.evidence["peak_share"] == pytest.approx(shown)
