@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from here import needs
 from hwdyno import peers
 from hwdyno.peers import PeerReading
 from hwdyno.peers.load_generator import TOKENIZER
@@ -28,14 +29,16 @@ def known(tool: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> PeerReadi
     return found
 
 
-@pytest.mark.skipif(not {"HWDYNO_AIPERF", TOKENIZER} <= set(os.environ), reason="AIPerf is not named")
+@pytest.mark.long
+@needs({"HWDYNO_AIPERF", TOKENIZER} <= set(os.environ), "AIPerf is not named")
 def test_the_real_aiperf_gives_the_figures_of_a_known_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = known("aiperf", tmp_path, monkeypatch)
     assert found.operations == 8 * POINT["concurrency"]
     assert found.details["output_tokens_s"] == pytest.approx(16 * found.throughput, rel=1e-3)
 
 
-@pytest.mark.skipif(not {"HWDYNO_GUIDELLM", TOKENIZER} <= set(os.environ), reason="guidellm is not named")
+@pytest.mark.long
+@needs({"HWDYNO_GUIDELLM", TOKENIZER} <= set(os.environ), "guidellm is not named")
 def test_the_real_guidellm_gives_the_figures_of_a_known_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It ends by time, and counts tokens over another time than requests."""
     found = known("guidellm", tmp_path, monkeypatch)
