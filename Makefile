@@ -20,9 +20,12 @@ test: setup lint
 	cargo test --locked --quiet
 	$(BIN)/python tests/retries.py -n $(WORKERS) -m "not long"
 
-# The quick half: what measures nothing, waits for nothing and needs no browser.
+# The quick half: every file is collected, and those run whose tests use programs of others, without long waits.
+QUICK := $(wildcard tests/test_network*.py tests/test_peers_*.py) tests/test_agent_programs.py tests/test_command_line.py \
+	tests/test_training_bad_luck.py
 test-quick: setup
-	$(BIN)/python tests/retries.py -n $(WORKERS) -m "not long and not slow and not browser and not machine"
+	$(BIN)/python -m pytest --collect-only -qq >/dev/null
+	$(BIN)/python tests/retries.py -n $(WORKERS) -m "not long and not slow and not browser and machine" $(QUICK)
 
 # What is long runs whole; LONG="signals fuzz" chooses parts.
 test-long: setup
