@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 import ssl
 import subprocess
 import threading
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from here import missing
 from hwdyno import signals
 from hwdyno.serving import client, lengths, metrics
 from hwdyno.serving.prompts import Wording
@@ -347,6 +349,8 @@ def test_the_key_is_sent_and_stands_in_no_reading(monkeypatch: pytest.MonkeyPatc
 @pytest.fixture
 def certificate(tmp_path: Path) -> tuple[Path, Path]:
     """A certificate of localhost with its key, made by openssl."""
+    if not shutil.which("openssl"):
+        missing("openssl is not installed")
     made, key = tmp_path / "localhost.pem", tmp_path / "localhost.key"
     subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
     kind = ["-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
