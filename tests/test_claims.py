@@ -42,7 +42,7 @@ def test_product_is_claimed_value(text: str, value: float, is_named: bool) -> No
 @pytest.mark.parametrize(("rate", "is_named"), [
     # Within half a percent of a transfer rate of DDR, also in millions; 11.2 is twice such a rate.
     *(("3.2 GT/s", False), ("3.2144 GT/s", False), ("3.2176 GT/s", True), ("3214.4 MT/s", False), ("11.2 GT/s", True)),
-    *(("3217.6 MT/s", True), ("2133.3 MT/s", False), ("3.3", True), ("3200", False), ("3.2 GHz", True)),
+    *(("3217.6 MT/s", True), ("2133.3 MT/s", False), ("3.3", True), ("3200", False), ("3.2 GHz", True), ("3.6", False)),
 ])  # fmt: skip
 def test_memory_has_transfer_rate_of_ddr(rate: str, is_named: bool) -> None:
     assert (doubt("memory_by_clock", claim("memory", f"{rate} x 8 B x 2", 51.2e9)) is not None) == is_named
@@ -66,6 +66,13 @@ def test_clock_is_of_processor_of_same_study(rate: str, clock: str, resource: st
     found = doubt("memory_by_clock", memory, claim(resource, f"16 x {clock} x 16", 947e9, "FLOP/s", study=study))
     words = "the clock of the same study's CPU" if is_same else "looks like a CPU's clock"
     assert found is not None and words in found.says and found.evidence["same_clock"] == is_same
+
+
+def test_same_clock_is_printed_before_other() -> None:
+    other, same = (claim("memory", f"{rate} GHz x 8 B x 2", 51.2e9) for rate in (3.9, 3.7))
+    memory = replace(other, points=other.points + same.points)
+    found = doubt("memory_by_clock", memory, claim("compute", "16 x 3.7 GHz x 16", 947e9, "FLOP/s"))
+    assert found is not None and "3.7 is the clock of" in found.says
 
 
 M40, M40_FLOPS = "Tesla M40: 3072 x 1.114 GHz x 2", 6.84e12

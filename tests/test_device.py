@@ -39,7 +39,7 @@ PURE = mix(0, known(1e9)), mix(100, known(1e9))
     ([mix(share, known(value)) for share, value in ((0, 1.0), (100, 1.0), (50, 0.5))], "costs 50%"),
     # By an interval of 150% of a mix that lost 90%, and by 2% where none is known: 1.96 x 3.46% of half.
     *(((*PURE, mix(50, known(1e8, 1.5))), "75% to 100%)"),),
-    ([mix(share, known(value, None)) for share, value in ((0, 1e9), (100, 1e9), (50, 9.2e8))], "; 1.8% to 14%)"),
+    ((mix(0, known(1e9, None)), mix(100, known(1e9, None)), mix(50, Value(9.2e8, "bytes/s", 9e8))), "; 1.8% to 14%)"),
 ])  # fmt: skip
 def test_mix_costs_what_taking_turns_does_not(points: Any, says: str) -> None:
     finding = found("mix_penalty", *points)
