@@ -1,7 +1,7 @@
 """Which tests fail when a rule finds nothing: ``PYTHONPATH=tests:python python -m disabled_rules [RULE …]``.
 
 All tests that name a rule are collected once. A fork for each rule disables its function and runs the tests that name
-it until one fails that passes with the rule. A rule that no test misses is printed as MISSED BY NOBODY, with status 1.
+it until one fails that passes with the rule. A rule that no test misses is printed as NO TEST MISSES IT, with status 1.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class Missing:
         if missed:
             self.missed.add(rule.name)
         else:
-            missed = f"MISSED BY NOBODY of {count} tests that name it"
+            missed = f"NO TEST MISSES IT, of {count} tests that name it"
         print(f"{rule.name}: {missed} ({took_s:.1f} s)", file=self.out, flush=True)
 
 
@@ -230,7 +230,7 @@ def _try(rule: Rule, tests: Sequence[pytest.Item], answers: Path) -> None:
 
 
 def _outcome(item: pytest.Item, folder: Path, without: Rule | None) -> None:
-    """In a fork of its own: run one test, and leave ``passed``, ``failed`` or, of one that is skipped, nothing."""
+    """In a fork, run one test, and leave ``passed``, ``failed`` or, of one that is skipped, nothing."""
     folder.mkdir(parents=True)
     os.environ["TMPDIR"] = str(folder)
     factory = item.config._tmp_path_factory  # type: ignore[attr-defined]

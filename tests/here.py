@@ -21,15 +21,16 @@ def sample(some: int, all_of_them: int) -> int:
 
 
 CHANCE = 1e-3
+"""A right product fails a test by samples in one of a thousand seeds."""
 
 
 def at_least(count: int, total: int, share: float) -> bool:
-    """Whether so many of a total may come from a share that holds."""
+    """Whether this count of a total may come from a share that holds, at a chance of ``CHANCE``."""
     return bool(binom.cdf(count, total, share) > CHANCE)
 
 
 def at_most(count: int, total: int, share: float) -> bool:
-    """Whether so many of a total may come from a share that is not exceeded."""
+    """The same of a share that is not exceeded."""
     return bool(binom.sf(count - 1, total, share) > CHANCE)
 
 

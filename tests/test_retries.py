@@ -1,4 +1,4 @@
-"""Only a test of timing is tried again, alone and once; whatever else fails is red at once."""
+"""Only a test of timing is tried again, alone and once; every other failure is red at once."""
 
 from __future__ import annotations
 
