@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 from advised import commands_in, is_dry_run, not_taken, refused, shape
-from here import missing
+from here import missing, sample
 from hwdyno import engine, findings, measuring, peers
 from hwdyno.cli.main import GIVEN
 from hwdyno.findings import summary
 from hypothesis import settings
 from real_cluster import IS_HERE
+from simulated_runs import MACHINES
 from style import faults_of
 
 # A shell without job control starts its background jobs with SIGINT ignored, nohup with SIGHUP, and the programs that
@@ -42,6 +43,15 @@ def _faults(text: str) -> tuple[str, ...]:
 @lru_cache
 def _is_installed(peer: str) -> bool:
     return peers.find(peer).version() is not None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests of a module that tries some of its cases, so that ``make test-long`` tries all of them."""
+    for item in items:
+        module = item.getparent(pytest.Module)
+        names = {} if module is None else vars(module.obj)
+        if names.get("sample") is sample or names.get("MACHINES") is MACHINES:
+            item.add_marker("sampled")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -16,7 +16,7 @@ IS_WHOLE = os.environ.get("HWDYNO_TEST_WHOLE") == "1"
 
 
 def sample(some: int, all_of_them: int) -> int:
-    """How many cases a test tries: some, or all of them in ``make test-long``; such a test is marked ``sampled``."""
+    """How many cases a test tries: some, or all of them in ``make test-long``, by the mark that conftest.py gives."""
     return all_of_them if IS_WHOLE else some
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from hwdyno.curves import curves_of
@@ -38,6 +39,7 @@ def queue_ops(depth: float) -> float:
     return float(((depth / (R1_NS / 1e9)) ** -HARDNESS + TOP_OPS**-HARDNESS) ** (-1 / HARDNESS))
 
 
+@lru_cache(maxsize=256)
 def latency(mean_ns: float, seed: int, count: int = 20_000, *, packed: bool = True) -> Latency:
     dice = random.Random(seed)
     drawn = min(count, DRAWS)
@@ -74,11 +76,13 @@ def measured(
     values = tuple(bytes_s * (1 + dice.gauss(0, 0.03)) for _ in range(30))
     words = str(parameters.get("rw", "read"))
     names = ("read", "write") if words.startswith(("rw", "randrw")) else ("write",) if "write" in words else ("read",)
+    # Drawing a latency takes milliseconds, so that one that is given is not drawn first.
+    drawn = changes.pop("latency_ns", None) or latency(depth / operations_s * 1e9, seed, count)
     made = Measurement(
         parameters=dict(parameters),
         throughput=Value(centre, "bytes/s", centre - half, centre + half),
         rate=Value(centre / size, "operations/s", (centre - half) / size, (centre + half) / size),
-        latency_ns=latency(depth / operations_s * 1e9, seed, count),
+        latency_ns=drawn,
         streams=tuple(Stream(name, count // len(names), count * size // len(names)) for name in names),
         samples=Samples(min(values), sum(values) / len(values), max(values), 0.1, 0.03, values),
         concurrency=Concurrency(depth, depth * (1 + dice.gauss(0, 0.003))),
@@ -306,6 +310,7 @@ FINDINGS = (
 )
 
 
+@lru_cache(maxsize=1)
 def whole_run() -> Run:
     return Run(
         id="20261121-0307-a1b2c3",
@@ -469,6 +474,7 @@ def empty_run() -> Run:
     return Run("empty", "2026-11-21T03:07:09+00:00", None, (), "quick", "hwdyno run", (), interrupted=True)
 
 
+@lru_cache(maxsize=1)
 def huge_run() -> Run:
     """A sweep of 1,056 points: 6 kinds x 8 block sizes x 2 job counts x 11 depths, as large as measured ones.
 

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from here import sample
 from hwdyno.measurement import measurement_of
 from hwdyno.resources import ceilings_of
 from hwdyno.words import ExperimentResult, Finding, Measurement, Parameters, Run
 from made_experiment import made_experiment
 from simulation.host import SimulatedHost, SimulatedMachine
 
-MACHINES = range(20_000, 20_200)
+MACHINES = range(20_000, 20_000 + sample(60, 200))
 """Random machines on which no rule or tolerance was tuned."""
 FIXED: Parameters = {"direct": True, "ioengine": "io_uring", "size": 1 << 30, "runtime": 1.0, "interval_s": 0.05}
 

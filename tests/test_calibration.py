@@ -19,8 +19,7 @@ from hwdyno.samples import disagreement, two_modes
 from hwdyno.units import format_load
 from hwdyno.words import Measurement, Value
 
-pytestmark = pytest.mark.sampled
-MACHINES = sample(16, 40)
+MACHINES = sample(8, 40)
 
 KNEES = (
     "one queue",
@@ -92,17 +91,17 @@ def test_what_has_no_knee_is_not_read_as_one(family: str) -> None:
 
 @pytest.mark.parametrize("service", list(rates.SERVICES))
 def test_a_capacity_is_right_or_left_open(service: str) -> None:
-    found = rates.score(service, 0.9, sample(6, 12), seed=1)
+    found = rates.score(service, 0.9, sample(4, 12), seed=1)
     assert at_least(found.within, found.loops - found.open, 0.9)
     assert found.open <= 1 and at_least(found.fits, found.loops, 0.95)
-    some = rates.score(service, 0.7, sample(6, 10), seed=1)
+    some = rates.score(service, 0.7, sample(4, 10), seed=1)
     assert at_least(some.within, some.loops - some.open, 0.9) and at_least(some.fits, some.loops, 0.9)
     assert at_most(some.open, some.loops, 0.25), "the spread of latencies tells more than their means"
     assert at_least(some.within + some.settled, some.loops, 0.9), "with the rate that a run adds where it is open"
 
 
 def test_an_open_capacity_is_settled_by_the_rate_that_is_advised() -> None:
-    found = rates.score("bursty", 0.7, sample(12, 24), seed=2)
+    found = rates.score("bursty", 0.7, sample(8, 24), seed=2)
     assert found.open >= 1 and at_least(found.answered, found.open, 0.9)
     assert found.settled == found.answered
 
@@ -173,7 +172,7 @@ def test_a_capacity_of_even_arrivals_is_right_or_left_open(service: str) -> None
 )
 @pytest.mark.parametrize("profile", ["quick", "standard"])
 def test_an_interval_holds_the_mean(process: str, share: float, profile: str) -> None:
-    experiments = sample(8, 20)
+    experiments = sample(5, 20)
     found = repeats.score(process, profile, experiments * repeats.POINTS, seed=1)
     # Of an experiment's points all are covered, whatever each has seen itself. They share what they show, so that the
     # experiments are what is independent.

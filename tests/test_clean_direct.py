@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from devices import MIB, command
+from here import sample
 from hwdyno import engine
 from hwdyno.findings import explain
 from hwdyno.findings.rule import Case
@@ -25,10 +26,10 @@ from made_experiment import made_experiment
 
 pytestmark = [
     pytest.mark.machine,
-    pytest.mark.slow,  # 200 real readings
+    pytest.mark.slow,  # 60 real readings or more
 ]
 
-RUNS = int(os.environ.get("HWDYNO_CLEAN_RUNS", "100"))
+RUNS = int(os.environ.get("HWDYNO_CLEAN_RUNS", sample(30, 100)))
 SIZE = 256 * MIB
 MOST_IN_FLIGHT = 128 * MIB
 KERNEL = Local().kernels()["storage_blocks"]

@@ -441,7 +441,7 @@ def test_the_workflow_is_one_that_github_reads() -> None:
     assert all(re.fullmatch(r"[\w-]+/[\w-]+@v\d+", step["uses"]) for step in job["steps"] if "uses" in step)
 
 
-@pytest.mark.slow  # It measures memory twice, for fifteen seconds at most each.
+@pytest.mark.long  # It measures memory twice, for fifteen seconds at most each.
 @pytest.mark.machine
 def test_the_workflows_commands_run(tmp_path: Path) -> None:
     (job,) = yaml.safe_load(WORKFLOW.read_text())["jobs"].values()

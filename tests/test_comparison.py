@@ -10,6 +10,7 @@ from pathlib import Path
 
 import made_store as made
 import pytest
+from here import sample
 from hwdyno import comparison
 from hwdyno.comparison import Change, matched
 from hwdyno.comparison.changes import changes_in
@@ -18,7 +19,7 @@ from hwdyno.words import Run, RunToRun
 from simulation.core import Core
 from test_repeatability import least, run_at
 
-PAIRS = 250
+PAIRS = sample(100, 250)
 EXPERIMENTS, POINTS = 4, 8
 
 
@@ -174,7 +175,7 @@ def test_a_table_of_changes_has_one_unit_for_what_is_moved() -> None:
 def test_on_the_simulated_machine(tmp_path: Path) -> None:
     """With its earlier runs: nothing between like runs, and a machine that lost a tenth of everything is slower."""
     false = found = 0
-    cases = 10
+    cases = sample(5, 10)
     for seed in range(cases):
         core = Core.random(seed, noise=0.03)
         slow = replace(
@@ -189,4 +190,4 @@ def test_on_the_simulated_machine(tmp_path: Path) -> None:
         worse = with_earlier(run_at(slow, 70_000.0, 10 * seed + 7, tmp_path), runs)
         false += is_slower(changes_of(runs[-1], after))
         found += is_slower(changes_of(runs[-1], worse))
-    assert false <= 2 and found >= 9
+    assert false <= 0.2 * cases and found >= 0.9 * cases

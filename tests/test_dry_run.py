@@ -95,7 +95,10 @@ UNITS = {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
 
 
 @pytest.mark.machine
-@pytest.mark.parametrize("name", COUNTED)
+# The bytes of a data set and of an index are counted by themselves in test_scenarios.py.
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=pytest.mark.long if one in {"data set", "index"} else ()) for one in COUNTED]
+)
 def test_the_total_of_a_dry_run_is_what_the_run_writes(
     name: str, place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

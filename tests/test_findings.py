@@ -207,7 +207,7 @@ def test_an_interval_is_missed_when_it_is_wider_than_the_profile_aims_at(rule: s
         assert (rule in rules_of(run.findings, "warning")) == (half > 0.20 and scatter > 0.1398)
         notices += half > 0.10
         assert rules_of(run.findings, "warning", "invalid") <= {rule, "repeats_disagree"}, f"machine {seed}"
-    assert notices > 80
+    assert notices > 0.4 * len(MACHINES)
 
 
 def test_the_clock_matters_where_the_cpu_works() -> None:

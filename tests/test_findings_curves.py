@@ -17,7 +17,7 @@ from simulated_runs import at as _at
 from simulation.host import SimulatedMachine
 
 
-@pytest.mark.slow  # 200 machines, each swept and fitted
+@pytest.mark.slow  # each machine is swept and fitted
 def test_the_knee_and_the_ceiling_are_the_machines_own() -> None:
     off_by, counted = [], 0
     for seed in MACHINES:
@@ -39,7 +39,7 @@ def test_the_knee_and_the_ceiling_are_the_machines_own() -> None:
         assert reached > 0.85 * most and below < 0.95 * most, f"machine {seed}"
         off_by.append(abs(finding.evidence["N*"] / (one * most) - 1))
         assert "N* " not in finding.says and "ceiling" in finding.says and "operating point" in finding.says
-    assert counted >= 180
+    assert counted >= 0.9 * len(MACHINES)
     assert sorted(off_by)[len(off_by) // 2] < 0.03
 
 
@@ -78,7 +78,7 @@ def test_nothing_is_left_to_look_at_where_each_whole_load_was_measured() -> None
     assert "Run the workload at" in advice and "closer" not in advice
 
 
-@pytest.mark.slow  # 200 machines, each swept and fitted
+@pytest.mark.slow  # each machine is swept and fitted
 def test_a_curve_cut_short_is_still_rising() -> None:
     for seed in MACHINES:
         machine = SimulatedMachine.random(seed)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from here import sample
 from hwdyno.findings import explain
 from hwdyno.findings.inference import break_even
 from hwdyno.machine import Cpu, Machine
@@ -19,7 +20,7 @@ from hwdyno.words import ExperimentResult, Finding, Measurement, Run, Value
 from made_experiment import made_experiment
 from style import faults_of
 
-MACHINES = 200
+MACHINES = sample(60, 200)
 REPEATS = 4
 Found = Callable[..., dict[str, list[Finding]]]
 

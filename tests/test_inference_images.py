@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from here import sample
 from hwdyno import plan
 from hwdyno.ceilings.inference import CACHED_IMAGES
 from hwdyno.cli.main import main
@@ -26,7 +27,7 @@ from hwdyno.workloads import find
 from made_experiment import made_experiment
 from style import faults_of
 
-MACHINES = 200
+MACHINES = sample(60, 200)
 REPEATS = 4
 PROCESSORS = 4
 

@@ -443,7 +443,7 @@ def hwdyno(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.machine
 def test_the_command_line_measures_and_writes_both_documents(tmp_path: Path) -> None:
-    common = ["--runtime", "0.2", "--no-page", "--quiet", "--store", str(tmp_path), "--budget", "5s"]
+    common = ["--runtime", "0.1", "--no-page", "--quiet", "--store", str(tmp_path), "--budget", "1s"]
     done = hwdyno("network", "--streams", "1,2", "--json", *common)
     assert done.returncode in {0, 3}, done.stderr
     run = json.loads(done.stdout)

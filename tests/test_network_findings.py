@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from here import sample
 from hwdyno.cli import network, resource
 from hwdyno.cli.main import parser_of
 from hwdyno.findings import explain
@@ -90,9 +91,9 @@ def planted(seed: int) -> dict[str, tuple[SimulatedPath, list[Parameters], str, 
     }  # fmt: skip
 
 
-def test_200_random_paths_tell_exactly_what_was_planted() -> None:
+def test_random_paths_tell_exactly_what_was_planted() -> None:
     kinds = list(planted(0))
-    for seed in range(200):
+    for seed in range(sample(60, 200)):
         # Every seed plants two faults of its own turn, and stands clean besides.
         for kind in {"clean", kinds[seed % len(kinds)], kinds[(seed * 5 + 3) % len(kinds)]}:
             path, points, kernel, rules = planted(seed)[kind]

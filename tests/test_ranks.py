@@ -226,7 +226,7 @@ def test_a_storage_point_has_a_file_of_each_rank_and_leaves_none(tmp_path: Path)
 def test_a_rank_that_dies_or_hangs_is_named_while_the_rest_goes_on_and_is_kept(
     tmp_path: Path, how: signal.Signals
 ) -> None:
-    words = ("compute", "--operation", "add,fma", "--threads", "1", "--runtime", "0.5", "--profile", "quick")
+    words = ("compute", "--operation", "add,fma", "--threads", "1", "--runtime", "0.15", "--profile", "quick")
     with by_address(3, *words, store=tmp_path) as ones:
         victim = agent_of(ones.rank(2, b"HWDYNO_RANK"))
         assert victim is not None and ones.first.stderr is not None
@@ -289,7 +289,7 @@ def test_mpirun_makes_one_run_of_its_ranks(tmp_path: Path) -> None:
 @pytest.mark.machine
 @pytest.mark.parametrize("of_agent", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_rank_of_mpirun_that_dies_is_named_and_the_run_ends(tmp_path: Path, of_agent: bool) -> None:
-    words = ("compute", "--operation", "add,fma", "--threads", "1", "--runtime", "0.5", "--profile", "quick")
+    words = ("compute", "--operation", "add,fma", "--threads", "1", "--runtime", "0.15", "--profile", "quick")
     with by_mpi(3, *words, store=tmp_path) as ones:
         rank = ones.rank(1, b"OMPI_COMM_WORLD_RANK")
         victim = agent_of(rank) if of_agent else rank

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import made_store as made
 import pytest
+from here import sample
 from hwdyno import experiments, runner
 from hwdyno.findings import explain
 from hwdyno.hosts.local import Local
@@ -27,7 +28,7 @@ from test_runner import Memory
 
 EXPERIMENTS = ("memory.grid", "memory.threads", "memory.levels", "memory.latency", "memory.loaded")
 RUNS = 4
-MACHINES = 6
+MACHINES = sample(3, 6)
 
 
 def run_at(core: Core, begun_s: float, seed: int, path: Path) -> Run:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from here import sample
 from hwdyno.findings import explain
 from hwdyno.measurement import measurement_of
 from hwdyno.plan import build
@@ -18,7 +19,7 @@ from made_experiment import ON_ONE_HOST, made_experiment
 from simulation.core import Core
 from simulation.host import SimulatedHost, SimulatedMachine
 
-SEEDS = range(12)
+SEEDS = range(sample(6, 12))
 SET = 512 << 20
 TROUBLE = {"noisy_neighbour", "wrong_result", "throttled", "not_steady", "little", "physical_ceiling", "wrong_node"}
 OPERATIONS: list[Parameters] = [

@@ -18,7 +18,7 @@ from hwdyno.trends.changes import LEAST_RUNS, trends_of
 
 RUNS, FIGURES, EDGE = 30, 40, 6
 """Of a simulated history; a change is planted at least ``EDGE`` runs from its ends."""
-HISTORIES = sample(40, 100)
+HISTORIES = sample(20, 100)
 
 
 def normal(dice: random.Random, count: int) -> list[float]:
@@ -46,7 +46,6 @@ def flat(seed: int, noise: Callable[[random.Random, int], list[float]], runs: in
     }
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("noise", [normal, heavy, with_slow_runs])
 def test_nothing_is_invented_in_flat_histories(noise: Callable[[random.Random, int], list[float]]) -> None:
     """In 95% of histories none of 40 figures changes or drifts."""
@@ -66,7 +65,7 @@ def test_planted_changes_are_found_at_their_run(
 ) -> None:
     """10% at 3% noise: at the right run or one beside it in 90%, whether one figure changes or all of them do."""
     found = planted = covered = 0
-    for seed in range(12 if share else 40):
+    for seed in range(sample(4, 12) if share else sample(20, 40)):
         dice = random.Random(1000 + seed)
         at, ratio = dice.randrange(EDGE, RUNS - EDGE), dice.choice((0.9, 1.1))
         series = flat(seed, noise)
