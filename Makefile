@@ -7,17 +7,18 @@ BIN := $(VENV)/bin
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 ENGINE := $(VENV)/.engine
 
-.PHONY: run test test-quick test-long bench fuzz fuzz-engine sanitize soak calibration mutants docs wheel engine release setup lint lock clean
+.PHONY: run test test-quick test-long bench fuzz fuzz-engine sanitize soak calibration mutants docs wheel engine release setup lint lint-rust lint-python lock clean
 
 # Status 3 is a run that is done, but with degraded points, as its report says.
 run: setup
 	$(BIN)/hwdyno run || test $$? -eq 3
 
-# One more at once than there are processors, from three to four: some tests wait for kernels, peers and servers.
-WORKERS ?= $(shell n=$$(nproc); echo $$((n < 3 ? 3 : 4)))
+# More at once than the two processors of a small machine: many tests wait for kernels, peers and servers.
+WORKERS ?= 4
 # A failure is red at once; what is marked `timing` is tried again, alone, once (tests/retries.py).
-test: setup lint
-	cargo test --locked --quiet
+test: setup
+	$(MAKE) --no-print-directory -j2 lint
+	cargo test --locked --quiet -- --test-threads=$(WORKERS)
 	$(BIN)/python tests/retries.py -n $(WORKERS) -m "not long"
 
 # The quick half: every file is collected, and those run whose tests use programs of others, without long waits.
@@ -113,11 +114,15 @@ soak: setup
 
 setup: $(ENGINE)
 
-lint: setup
+lint: lint-rust lint-python
+
+lint-rust: setup
 	cargo fmt --check
 	cargo clippy --locked --workspace --all-targets --quiet -- -D warnings
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+
+lint-python: setup
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --quiet --check .
 	$(BIN)/mypy
 
 # Rewrites the lock files from pyproject.toml; needs uv.

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from functools import cache
+from typing import Any
 
 import pytest
 from scipy.stats import binom
@@ -18,6 +19,11 @@ IS_WHOLE = os.environ.get("HWDYNO_TEST_WHOLE") == "1"
 def sample(some: int, all_of_them: int) -> int:
     """How many cases a test tries: some, or all of them in ``make test-long``, by the mark that conftest.py gives."""
     return all_of_them if IS_WHOLE else some
+
+
+def shortly(count: int, *cases: Any) -> list[Any]:
+    """Cases of which ``make test`` has the first so many, and ``make test-long`` the others."""
+    return [one if at < count else pytest.param(one, marks=pytest.mark.long) for at, one in enumerate(cases)]
 
 
 CHANCE = 1e-3

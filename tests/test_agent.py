@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from here import missing
+from here import missing, shortly
 from hwdyno import experiments, plan, runner
 from hwdyno.findings import explain
 from hwdyno.hosts import Done, HostLostError, Ready, Refused
@@ -113,7 +113,7 @@ def test_storage_is_measured_on_a_file_of_each_host_that_is_gone_after(engine: s
         assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("how", shortly(1, signal.SIGKILL, signal.SIGSTOP))
 def test_a_gone_agent_is_named_and_the_run_stays_valid(engine: str, tmp_path: Path, how: signal.Signals) -> None:
     with agents(engine, patience=Patience(silent_s=1.0, apart_s=30.0)) as (site, members):
         done: list[int] = []

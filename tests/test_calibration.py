@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from calibration import curves, machines, rates, repeats
-from here import at_least, at_most, sample
+from here import at_least, at_most, sample, shortly
 from hwdyno.curves.open_loop import OpenLoop, Spread, fit_open_loop, next_rate
 from hwdyno.samples import disagreement, two_modes
 from hwdyno.units import format_load
@@ -89,7 +89,7 @@ def test_what_has_no_knee_is_not_read_as_one(family: str) -> None:
     assert at_most(sum(found.named.values()), MACHINES, 0.01)
 
 
-@pytest.mark.parametrize("service", list(rates.SERVICES))
+@pytest.mark.parametrize("service", shortly(2, *rates.SERVICES))
 def test_a_capacity_is_right_or_left_open(service: str) -> None:
     found = rates.score(service, 0.9, sample(4, 12), seed=1)
     assert at_least(found.within, found.loops - found.open, 0.9)
@@ -151,7 +151,7 @@ def test_a_capacity_of_even_arrivals_has_less_room(arrivals: float | None, ratio
     assert OpenLoop(1e5, 1, 0.0, 1.0, arrivals, 1e4, ratio * 1e4).left_open == left_open
 
 
-@pytest.mark.parametrize("service", ["exponential", "bursty"])
+@pytest.mark.parametrize("service", shortly(1, "exponential", "bursty"))
 def test_a_capacity_of_even_arrivals_is_right_or_left_open(service: str) -> None:
     found = rates.score(service, 0.7, 8, random_arrivals=False, seed=1)
     assert at_least(found.within, found.loops - found.open, 0.9)

@@ -22,7 +22,7 @@ from hwdyno.formats import fio_job, workload
 from hwdyno.words import LONGEST_ERROR, UserError
 from read_format import run_of
 
-INPUTS = sample(40, 1000)
+INPUTS = sample(60, 1000)
 """A reader; `make fuzz` goes on from there, guided by coverage."""
 NAMES = {target.name for target in TARGETS}
 

@@ -453,12 +453,18 @@ def test_tensor_cores_without_a_precision_are_not_short_of_it(driver: Path, tmp_
     ("plan", "why"),
     [
         ("cublasLtCreate@1:1", "it could not be started"),
-        ("cublasLtMatmulDescCreate@1:3", "out of memory (CUBLAS_STATUS_ALLOC_FAILED)"),
-        ("cublasLtMatrixLayoutCreate@2:3", "out of memory (CUBLAS_STATUS_ALLOC_FAILED)"),
+        pytest.param(
+            "cublasLtMatmulDescCreate@1:3", "out of memory (CUBLAS_STATUS_ALLOC_FAILED)", marks=pytest.mark.long
+        ),
+        pytest.param(
+            "cublasLtMatrixLayoutCreate@2:3", "out of memory (CUBLAS_STATUS_ALLOC_FAILED)", marks=pytest.mark.long
+        ),
         ("cublasLtMatmul@1:15", "does not support it (CUBLAS_STATUS_NOT_SUPPORTED)"),
-        ("cublasLtMatmul@3:13", "the GPU failed"),
-        ("cublasCreate_v2@1:3", "cuBLAS: out of memory (CUBLAS_STATUS_ALLOC_FAILED)"),
-        ("cublasSetStream_v2@1:1", "cuBLAS: it could not be started"),
+        pytest.param("cublasLtMatmul@3:13", "the GPU failed", marks=pytest.mark.long),
+        pytest.param(
+            "cublasCreate_v2@1:3", "cuBLAS: out of memory (CUBLAS_STATUS_ALLOC_FAILED)", marks=pytest.mark.long
+        ),
+        pytest.param("cublasSetStream_v2@1:1", "cuBLAS: it could not be started", marks=pytest.mark.long),
         ("cublasGemmEx@2:13", "cuBLAS: the GPU failed"),
         ("cuMemAlloc_v2@4:2", "B of its memory: a GPU is out of memory"),
     ],

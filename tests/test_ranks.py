@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from here import missing
+from here import missing, shortly
 from hwdyno.hosts import ranks
 from hwdyno.hosts.agent import unpack_reading
 from hwdyno.hosts.launch import ByAddress, ByMpi, Meeting, launch_of
@@ -222,7 +222,7 @@ def test_a_storage_point_has_a_file_of_each_rank_and_leaves_none(tmp_path: Path)
 
 
 @pytest.mark.machine
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("how", shortly(1, signal.SIGKILL, signal.SIGSTOP))
 def test_a_rank_that_dies_or_hangs_is_named_while_the_rest_goes_on_and_is_kept(
     tmp_path: Path, how: signal.Signals
 ) -> None:

@@ -58,8 +58,14 @@ def test_what_is_tried_again(situation: str, tmp_path: Path) -> None:
     body, status, retried = SITUATIONS[situation]
     (tmp_path / "test_it.py").write_text(HEAD + body)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    timing: it is\n")
-    line = [sys.executable, "-m", "retries", "-q", *(["-n", "1"] if "crash" in situation else ["-p", "no:xdist"])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    # Only the plugins that it needs: loading the others would take most of its time.
+    plugins = ["-p", "pytest_timeout", *(["-p", "xdist.plugin", "-n", "1"] if "crash" in situation else [])]
+    line = [sys.executable, "-m", "retries", "-q", *plugins]
+    environment = {
+        **os.environ,
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path]),
+    }
     done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == status, done.stdout + done.stderr
     assert (tmp_path / "target" / "retried.txt").read_text() == retried

@@ -18,7 +18,7 @@ from hwdyno.store import Store
 from signals.commands import COMMANDS, ROOT, here
 from signals.moments import LIMIT_S, Control, is_pending, perform, sample
 
-MOMENTS = 6
+MOMENTS = 4
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def until(process: subprocess.Popen[str], is_so: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.slow  # 6 commands, each until its signal; on a busy machine all the longer
+@pytest.mark.slow  # 4 commands, each until its signal; on a busy machine all the longer
 @pytest.mark.timeout(1800)
 @pytest.mark.machine
 def test_a_signal_at_any_moment_leaves_a_valid_run_and_nothing_else(tmp_path: Path) -> None:

@@ -95,7 +95,8 @@ def soaked(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(line, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
 
 
-# Among other tests a figure may still settle in the last of these rounds.
+# Among other tests a figure may still settle in the last of these rounds; make test-long soaks all commands alone.
+@pytest.mark.long
 @pytest.mark.timing
 def test_commands_that_leak_nothing_pass(tmp_path: Path) -> None:
     done = soaked("--path", str(tmp_path))
@@ -108,7 +109,7 @@ def test_commands_that_leak_nothing_pass(tmp_path: Path) -> None:
     ("planted", "says", "word"),
     [
         pytest.param("memory", "process: anonymous", "GROWS", marks=pytest.mark.long),
-        ("little memory", "process: in use", "GROWS"),
+        pytest.param("little memory", "process: in use", "GROWS", marks=pytest.mark.long),
         pytest.param("object", "process: objects", "GROWS", marks=pytest.mark.long),
         pytest.param("descriptor", "process: descriptors", "GROWS", marks=pytest.mark.long),
         pytest.param("thread", "process: threads", "GROWS", marks=pytest.mark.long),

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from here import shortly
 from hwdyno.store import Store, from_json
 
 # A pass that none of the tests waits for: its files are made durable one by one, or looked up for a minute.
@@ -69,7 +70,7 @@ def reading(data: Path, home: Path, *words: str) -> Iterator[subprocess.Popen[st
 
 
 @pytest.mark.parametrize("words", [CREATE, STAT], ids=["create", "stat"])
-@pytest.mark.parametrize("interrupts", [1, 2])
+@pytest.mark.parametrize("interrupts", shortly(1, 1, 2))
 def test_ctrl_c_amid_metadata_keeps_the_run_and_removes_its_files_alone(
     data: Path, tmp_path: Path, words: tuple[str, ...], interrupts: int
 ) -> None:

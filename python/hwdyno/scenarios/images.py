@@ -126,7 +126,8 @@ def _write(there: door.Folder, name: str, data: bytes) -> None:
 
 def images_in(folder: Path, count: int, request: Request) -> ImageFiles:
     """What has to be made of the images in a folder; raises ``UserError`` where they do not fit."""
-    missing = sum(not (folder / images.name_of(at)).exists() for at in range(count))
+    there = {one.name for one in folder.iterdir()} if folder.is_dir() else set()
+    missing = count - len(there.intersection(map(images.name_of, range(count)))) if there else count
     size, free = missing * images.USUAL_BYTES, free_bytes(folder)
     if size > MOST_OF_ROOM * free:
         raise UserError(
