@@ -1,6 +1,6 @@
-# Two commands: `make run` does the main job, `make test` passes every test. `make bench` compares with the peers, and
-# `make fuzz` and `make fuzz-engine` look for input that a reader fails on, `make sanitize` for wrong uses of memory and
-# races, and `make soak` for what grows.
+# Two commands: `make run` does the main job, `make test` passes every test. `make -j2 lint` checks the sources, `make bench`
+# compares with the peers, `make fuzz` and `make fuzz-engine` look for input that a reader fails on, `make sanitize` for wrong
+# uses of memory and races, and `make soak` for what grows.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -14,19 +14,18 @@ run: setup
 	$(BIN)/hwdyno run || test $$? -eq 3
 
 # More at once than the two processors of a small machine: many tests wait for kernels, peers and servers.
-WORKERS ?= 4
+WORKERS ?= 6
 # A failure is red at once; what is marked `timing` is tried again, alone, once (tests/retries.py).
 test: setup
-	$(MAKE) --no-print-directory -j2 lint
 	cargo test --locked --quiet -- --test-threads=$(WORKERS)
-	$(BIN)/python tests/retries.py -n $(WORKERS) -m "not long"
+	$(BIN)/python tests/retries.py -n $(WORKERS) --dist worksteal -m "not long"
 
 # The quick half: every file is collected, and those run whose tests use programs of others, without long waits.
 QUICK := $(wildcard tests/test_network*.py tests/test_peers_*.py) tests/test_agent_programs.py tests/test_command_line.py \
 	tests/test_training_bad_luck.py
 test-quick: setup
 	$(BIN)/python -m pytest --collect-only -qq >/dev/null
-	$(BIN)/python tests/retries.py -n $(WORKERS) -m "not long and not slow and not browser and machine" $(QUICK)
+	$(BIN)/python tests/retries.py -n $(WORKERS) --dist worksteal -m "not long and not slow and not browser and machine" $(QUICK)
 
 # What is long runs whole; LONG="signals fuzz" chooses parts.
 test-long: setup

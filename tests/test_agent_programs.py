@@ -252,6 +252,7 @@ def test_a_file_of_a_host_is_checked_there(engine: str, tmp_path: Path) -> None:
                 agent.execute(Program("fio", ("fio",), ("--version",), files={str(path): 2}))
 
 
+@pytest.mark.long  # by fio beside two agents the same is tried
 @pytest.mark.peer("sysbench")
 def test_the_command_line_compares_two_agents_with_a_memory_peer(engine: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "hwdyno", "memory", "grid", "--operation=read", "--threads=1", "--budget=1s"]

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from here import may_mount, needs
-from hwdyno import workspace
+from hwdyno import called, experiments, workspace
 from hwdyno.cli import common
 from hwdyno.cli.main import main
 from hwdyno.hosts.local import Local
@@ -25,6 +25,53 @@ from simulation.host import SimulatedHost, SimulatedMachine
 
 SMALL = ["--budget", "1s", "--size", "16M", "--runtime", "50ms", "--ramp-time", "0", "--no-page"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "python"), "COLUMNS": "100"}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["storage", "--filename", "x"], "unknown option --filename; use --path;"),
+        (["storage", "-iodepth", "4"], "unknown option -iodepth; use --iodepth;"),
+        (["network", "-c", "10.0.0.1"], "unknown option -c; use --server;"),
+        (["storage", "-c", "10.0.0.1"], "unexpected argument '-c';"),
+        (["run", "--only", "foo"], "compute.grid, compute.threads, compute.clock, compute.linpack, gpu.peaks and "),
+    ],
+)
+def test_what_other_tools_call_an_option_is_answered_by_ours(
+    words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert says in error and error.count("\n") == 1 and len(error) < 300
+
+
+@pytest.mark.parametrize(
+    ("typed", "resource"), [("cpu", "compute"), ("disk", "storage"), ("ram", "memory"), ("net", "network")]
+)
+def test_a_resource_has_the_names_that_people_type(typed: str, resource: str) -> None:
+    assert {one.resource for one in experiments.find(typed)} == {resource}
+
+
+@pytest.mark.parametrize(
+    ("started", "on_path", "program"),
+    [
+        (".venv/bin/hwdyno", False, ".venv/bin/hwdyno"),
+        (".venv/bin/hwdyno", True, "hwdyno"),
+        ("/x/hwdyno/__main__.py", False, f"{sys.executable} -m hwdyno"),
+        ("/x/pytest", False, "hwdyno"),
+    ],
+)
+def test_a_printed_command_works_where_it_is_printed(
+    started: str, on_path: bool, program: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", [started])
+    monkeypatch.setattr(called.shutil, "which", lambda name: f"/usr/bin/{name}" if on_path else None)
+    called.program.cache_clear()
+    try:
+        assert called.as_called("Again: hwdyno run") == f"Again: {program} run"
+        assert called.as_called("what hwdyno can plan") == "what hwdyno can plan"
+    finally:
+        called.program.cache_clear()
 
 
 @pytest.fixture

@@ -98,8 +98,8 @@ def without_io_uring() -> None:
         pytest.param({}, limited(resource.RLIMIT_NOFILE, 32), ["--numjobs", "4", "--iodepth", "4"], id="descriptors"),
         pytest.param({}, limited(resource.RLIMIT_MEMLOCK, 0), ["--iodepth", "16"], id="locked-memory"),
         pytest.param(NO_HOME, None, [], id="no-home"),
-        pytest.param({}, lambda: os.umask(0), [], id="umask-0"),
-        pytest.param(C_LOCALE, None, [], id="locale-C"),
+        pytest.param({}, lambda: os.umask(0), [], id="umask-0", marks=pytest.mark.long),
+        pytest.param(C_LOCALE, None, [], id="locale-C", marks=pytest.mark.long),
     ],
 )
 def test_a_poor_process_measures(

@@ -295,15 +295,17 @@ def test_loaded_latency_is_read_off_by_bandwidth_and_not_by_the_pause() -> None:
     assert curve.knee.load == pytest.approx(20e9 * (1.02 - 100 / (1.2 * idle_ns)), rel=0.1)
     assert curve.best.measured and curve.best.throughput <= curve.knee.load
     finding = found(run, "loaded_latency")
-    assert finding is not None and finding.says.startswith("Up to ")
-    assert "GB/s (" in finding.says and "% of peak) a load takes under 1.2 times its idle latency" in finding.says
+    assert finding is not None and finding.says.startswith("Load latency stays within 20% of idle up to ")
+    assert "% of peak (" in finding.says and " Latency: " in finding.says
+    headline = finding.evidence["headline"]
+    assert headline["value"] == pytest.approx(100 / (1.02 - 0.5), rel=0.1), "R at half of the peak"
     assert "cycles" not in finding.says and found(run, "knee") is None
 
 
 def test_a_memory_that_never_slows_a_load_is_said_to() -> None:
     flat = (point(x * 1e9, "bytes/s", 100.0, delay=int(60 / x), threads=1) for x in (1, 2, 3, 4, 6, 10))
     finding = found(run_of(result("memory_loaded_latency", "delay", *flat, working_set=SET)), "loaded_latency")
-    assert finding is not None and finding.says.startswith("At any bandwidth that was reached a load takes under 1.2")
+    assert finding is not None and finding.says.startswith("Load latency stays within 20% of idle up to ")
 
 
 @pytest.mark.parametrize("threads", [1, 3, 15, 63])

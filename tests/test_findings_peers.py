@@ -31,7 +31,7 @@ def compared(*ratios: Value | None, cpu: float | None = None, at: int = 0, bs: i
     *((Value(ratio, "1"), "info", "Differs from") for ratio in (1.101, 0.899, 0.5)),
     *((Value(ratio, "1"), "info", "Agrees with") for ratio in (1.099, 0.901)),
     # Ends that differ by half show nothing.
-    (Value(1.0, "1", 0.8, 1.199), "info", "Agrees"), (Value(1.0, "1", 0.8, 1.201), "info", "Not known to agree with"),
+    (Value(1.0, "1", 0.8, 1.199), "info", "Agrees"), (Value(1.0, "1", 0.8, 1.201), "info", "Agreement with"),
 ])  # fmt: skip
 def test_ratio_with_its_interval(ratio: Value, severity: str, begins: str) -> None:
     (found,) = compared(ratio)

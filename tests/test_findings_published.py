@@ -1,4 +1,4 @@
-"""The published studies' tables held against the laws: what is wrong in them is found, by itself."""
+"""What is wrong in the published studies' tables is found."""
 
 from __future__ import annotations
 

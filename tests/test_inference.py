@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from devices import loops, mounted
+from here import shortly
 from hwdyno import plan
 from hwdyno.cli import common
 from hwdyno.cli.main import main, parser_of
@@ -249,7 +250,7 @@ def test_a_kept_model_with_a_flipped_bit_is_refused(place: Path, capsys: pytest.
     assert file.exists(), "what was there before stays"
 
 
-@pytest.mark.parametrize("ending", ["safetensors", "onnx", "gguf"])
+@pytest.mark.parametrize("ending", shortly(2, "safetensors", "gguf", "onnx"))
 def test_a_users_own_file_is_loaded_and_stays(ending: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = [*TINY, "--cold", "raw,llama.cpp", "--path", str(place), "--generate", "--quiet"]
     assert main(["inference", *words]) == 0

@@ -64,7 +64,7 @@ def test_the_folder_of_a_killed_run_goes_with_the_next_of_any_kind(place: Path, 
 
 
 @pytest.mark.machine
-@pytest.mark.parametrize("words", [WITH_PLAIN_READS, INDEX], ids=lambda words: words[-1])
+@pytest.mark.parametrize("words", shortly(1, INDEX, WITH_PLAIN_READS), ids=lambda words: words[-1])
 def test_the_same_command_makes_it_anew_and_removes_it(place: Path, words: tuple[str, ...]) -> None:
     killed(place, *words)
     assert main(

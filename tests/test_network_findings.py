@@ -100,7 +100,7 @@ def test_random_paths_tell_exactly_what_was_planted() -> None:
             found = of_the_path(measured(path, points, kernel))
             assert set(found) == rules, (seed, kind, path, [one.says for one in found.values()])
             if kind in {"busy here", "busy there"}:
-                assert ("this end" in found["network_ends_bound"].says) == (kind == "busy here")
+                assert ("The sender's CPU" in found["network_ends_bound"].says) == (kind == "busy here")
             if kind in {"receiver's window", "send buffer"}:
                 assert kind in found["network_window"].says
 
@@ -292,7 +292,12 @@ RENO = {"congestion_control": "reno", "rtt_mean_us": 1e4, "mss_bytes": 1000}
     ("rule", "point", "severity", "words"),
     [
         ("network_ends_bound", sent(cpu_there_s=0.95, cpu_ns_per_kib=250.0), "warning", "250 ns per KiB"),
-        ("network_ends_bound", sent(cpu_here_s=0.95, **LOOPBACK), "info", "The CPU at this end is the limit"),
+        (
+            "network_ends_bound",
+            sent(cpu_here_s=0.95, **LOOPBACK),
+            "info",
+            "The sender's CPU is the bottleneck, not the network",
+        ),
         ("network_window", sent(FEW, **WINDOW), "warning", "Each stream had 100 kB in flight"),
         ("network_window", sent(MANY, 12e9, **WINDOW), "warning", "Each stream had 100 kB in flight"),
         ("network_window", sent(**WINDOW, **LOOPBACK), None, ""),

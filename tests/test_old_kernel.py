@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from here import missing
+from here import missing, shortly
 from old_kernel import KERNELS
 
 pytestmark = pytest.mark.machine
@@ -29,7 +29,7 @@ def under(kernel: str, *words: str, cwd: Path) -> subprocess.CompletedProcess[st
     return done
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", shortly(2, *KERNELS))
 def test_storage_is_measured_with_one_line_on_what_is_missing(kernel: str, tmp_path: Path) -> None:
     words = ("--rw", "randread,randwrite", "--iodepth=4", "--size=4M", "--runtime=50ms", "--budget=1s", "--path", ".")
     done = under(kernel, "storage", *words, "--json", "--no-page", "--store", "store", cwd=tmp_path)
@@ -41,7 +41,7 @@ def test_storage_is_measured_with_one_line_on_what_is_missing(kernel: str, tmp_p
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", shortly(1, *KERNELS))
 def test_an_engine_that_was_asked_for_and_is_missing_is_one_line(kernel: str, tmp_path: Path) -> None:
     words = ("--rw", "randread", "--ioengine=io_uring", "--size=4M", "--runtime=50ms", "--budget=1s", "--path", ".")
     done = under(kernel, "storage", *words, "--quiet", "--no-page", "--store", "store", cwd=tmp_path)

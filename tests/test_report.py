@@ -107,8 +107,8 @@ def test_a_sweep_gives_one_headline_a_curve_at_its_best_operating_point() -> Non
 @pytest.mark.parametrize(
     ("name", "status", "words"),
     [
-        ("whole", "valid", "Storage: SEQ1M Q8T1 read 3,288 MB/s, RND4K Q32T1 read 139 k IOPS"),
-        ("invalid", "invalid", "SEQ1M Q8T1 write 2,566 MB/s"),
+        ("whole", "valid", "Storage: SEQ1M Q8T1 read 3,288 MB/s, SEQ1M Q8T1 write 2,566 MB/s"),
+        ("invalid", "invalid", "Storage: SEQ1M Q8T1 write 2.57 GB/s"),
         ("partial", "partial", "SEQ1M Q8T1 read"),
         ("imported", "valid", "RND4K Q4T1 read 40.0 k IOPS"),
         ("sweep", "valid", "Processor: fma · threads 8 286 GFLOP/s"),

@@ -355,7 +355,7 @@ def test_an_experiment_says_which_intervals_count_with_the_lower_level() -> None
     found = explain(run)
     (one,) = [one for one in found.findings if one.rule == "modes_nearby"]
     assert one.severity == "info" and one.points and len(one.points) == 8
-    assert one.says.startswith("Points of this experiment spent 12% of the time at about 60% of their usual level")
+    assert one.says.startswith("Throughput dropped to 60% of its usual level for 12% of the time")
     assert "8 of 8 intervals" in one.says
     for before, after in zip(made, found.experiments[0].points, strict=True):
         assert before.throughput.low is not None and after.throughput.low is not None

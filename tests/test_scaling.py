@@ -304,6 +304,7 @@ def test_runs_that_differ_in_more_than_clients_are_no_curve(tmp_path: Path, caps
 # --- real ranks
 
 
+@pytest.mark.long  # test_ranks.py starts ranks
 @pytest.mark.machine
 def test_ranks_make_a_curve_over_their_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place, store = tmp_path / "data", tmp_path / "runs"

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from here import shortly
 from hwdyno import engine, experiments, plan, scenarios, workspace
 from hwdyno.cli import common
 from hwdyno.cli.main import main, parser_of
@@ -540,7 +541,7 @@ def test_run_only_names_resources_and_writes_nothing_in_a_dry_run(
 
 
 @pytest.mark.machine
-@pytest.mark.parametrize("at", ["generating", "measuring"])
+@pytest.mark.parametrize("at", shortly(1, "measuring", "generating"))
 def test_ctrl_c_leaves_nothing_of_a_run(at: str, place: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "hwdyno", "run", "--only", "training", "--path", str(place), "--json", "--no-page"],

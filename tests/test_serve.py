@@ -265,7 +265,9 @@ def test_a_port_that_is_taken_is_one_line(server: serving.Server, capsys: pytest
 
 @pytest.mark.browser
 @pytest.mark.parametrize("path", PAGES)
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (390, "light")])
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(1280, "dark"), (390, "light"), pytest.param(1280, "light", marks=pytest.mark.long)]
+)
 def test_pages_in_a_browser(path: str, width: int, scheme: str, browser: Any, server: serving.Server) -> None:  # noqa: F811
     metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)

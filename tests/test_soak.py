@@ -113,7 +113,7 @@ def test_commands_that_leak_nothing_pass(tmp_path: Path) -> None:
         pytest.param("object", "process: objects", "GROWS", marks=pytest.mark.long),
         pytest.param("descriptor", "process: descriptors", "GROWS", marks=pytest.mark.long),
         pytest.param("thread", "process: threads", "GROWS", marks=pytest.mark.long),
-        ("disk", "file left-", "BAD"),
+        pytest.param("disk", "file left-", "BAD", marks=pytest.mark.long),
         ("process", "process sleep", "BAD"),
     ],
 )

@@ -167,7 +167,7 @@ EXAMPLES: list[tuple[Callable[[], Run], str, str]] = [
         "network_bufferbloat",
         r"Latency falls under load \(49 → 13 µs\): idle CPUs sleep and must be woken for each message\..*",
     ),
-    (_rising, "still_rising", r"Not saturated at 4 jobs \(randread 4 KiB: [\d.]+ [MG]B/s and rising\); try more\..*"),
+    (_rising, "still_rising", r"Still rising at 4 jobs; try more \(randread 4 KiB: [\d.]+ [MG]B/s\)\..*"),
     (
         _small_cache,
         "claimed_cache",

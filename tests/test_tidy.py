@@ -31,6 +31,7 @@ ALLOWED: dict[str, set[str]] = {
     "_engine": set(),
     "printable": set(),
     "spelling": set(),
+    "called": {"__main__"},  # its name, by which a process was started
     "processes": set(),
     # whether other Runs measure on the machine
     "measuring": {"processes"},
@@ -128,7 +129,7 @@ ALLOWED: dict[str, set[str]] = {
             "ceilings",
             "studies",
         ),
-        *("resources", "printable", "door", "extras", "comparison", "trends", "fleet"),
+        *("called", "resources", "printable", "door", "extras", "comparison", "trends", "fleet"),
     },
     # published studies are data: their questions are plain axes, and their tables come from any Run
     "studies": {"spelling", "words", "axes", "units", "statistics"},
@@ -151,7 +152,19 @@ ALLOWED: dict[str, set[str]] = {
             "peers",
         ),
         *("runner", "scenarios", "store", "ceilings", "formats", "comparison", "repeatability", "findings", "report"),
-        *("studies", "resources", "printable", "spelling", "signals", "door", "names", "trends", "fleet", "serve"),
+        *(
+            "called",
+            "studies",
+            "resources",
+            "printable",
+            "spelling",
+            "signals",
+            "door",
+            "names",
+            "trends",
+            "fleet",
+            "serve",
+        ),
         "kubernetes",
         "_engine",  # its guard of the signals
         # to serve a measurement, and to check a file against its journal: neither is a point of a plan

@@ -21,7 +21,7 @@ def test_accelerators_are_fed_and_the_data_is_removed(tmp_path: Path, capsys: py
     place = tmp_path / "place"
     place.mkdir()
     command = ["training", "--workload", "cosmoflow", "--accelerator", "a100", "--samples", "24", "--path", str(place)]
-    options = ["--accelerators=1,2", "--runtime=0.3", "--budget=3s", "--epochs=2", "--json", "--no-page", "--quiet"]
+    options = ["--accelerators=1,2", "--runtime=0.2", "--budget=2s", "--epochs=2", "--json", "--no-page", "--quiet"]
     status = main([*command, *options, "--summary", str(tmp_path / "dlio")])
     out = capsys.readouterr().out
     assert status in {0, 3}

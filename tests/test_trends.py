@@ -58,7 +58,13 @@ def test_nothing_is_invented_in_flat_histories(noise: Callable[[random.Random, i
 @pytest.mark.parametrize(
     ("noise", "share"),
     # Of heavy tails with a single figure that changes among 40, 35 of 40 are found.
-    [(normal, 0.0), (normal, 0.3), (normal, 1.0), (heavy, 0.3), (heavy, 1.0)],
+    [
+        (normal, 0.0),
+        (heavy, 0.3),
+        (heavy, 1.0),
+        pytest.param(normal, 0.3, marks=pytest.mark.long),
+        pytest.param(normal, 1.0, marks=pytest.mark.long),
+    ],
 )
 def test_planted_changes_are_found_at_their_run(
     noise: Callable[[random.Random, int], list[float]], share: float
@@ -193,7 +199,13 @@ def test_few_runs_and_none_say_so(store: Store, capsys: pytest.CaptureFixture[st
     for run in history.runs_of(4, lambda at, figure: 1.0):
         store.save(run)
     assert main(["history", "--trends"]) == 0
-    assert "No trend yet: changes are sought from 10 runs on" in capsys.readouterr().out
+    assert "Trends need at least 10 runs" in capsys.readouterr().out
+    # Many runs, of which few have a figure in common, tell no more of it.
+    for at, run in enumerate(history.runs_of(12, lambda at, figure: 1.0, name="other")):
+        renamed = tuple(replace(one, name=f"{one.name}{at // 2}") for one in run.experiments)
+        store.save(replace(run, experiments=renamed))
+    assert main(["history", "--trends"]) == 0
+    assert "Trends need at least 10 runs of a figure; the most here is 4." in capsys.readouterr().out
     assert main(["history", "--trends", "--machine", "nobody"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 

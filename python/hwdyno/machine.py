@@ -335,7 +335,7 @@ class Settings:
     environment: dict[str, str] = field(default_factory=dict)
     """The variables that numeric libraries, their threads and the allocator obey: ``OPENBLAS_CORETYPE`` …"""
     nice: int | None = None
-    """The measuring process's; above 0 it gives way to others."""
+    """The measuring process's; above 0 other processes get the CPU first."""
     limits: dict[str, str] = field(default_factory=dict)
     """By name: the process's soft resource limits, ``unlimited`` or a number, of bytes where it is memory."""
     smt: str | None = None

@@ -283,8 +283,8 @@ def interval_of(readings: Sequence[Reading], counted: str, unit: str) -> tuple[V
 
 def _modes_words(modes: samples.Modes) -> str:
     return (
-        f"throughput has two modes: {format_percent(modes.share)} of the samples are at about "
-        f"{format_percent(modes.low / modes.high)} of the others' level"
+        f"throughput alternates between two levels; the lower ({format_percent(modes.low / modes.high)}) held "
+        f"{format_percent(modes.share)} of the time"
     )
 
 

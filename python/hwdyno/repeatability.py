@@ -99,8 +99,8 @@ def _with_shared_modes(result: ExperimentResult) -> ExperimentResult:
     if shared is None:
         return result
     says = (
-        f"points of this experiment spent {format_percent(shared.share)} of the time at about "
-        f"{format_percent(shared.low)} of their usual level"
+        f"throughput dropped to {format_percent(shared.low)} of its usual level for "
+        f"{format_percent(shared.share)} of the time"
     )
 
     def widened(at: int, point: Measurement) -> Measurement:

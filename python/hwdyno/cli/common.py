@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from hwdyno import door
+from hwdyno.called import as_called
 from hwdyno.cli.main import BELOW, DEGRADED, GIVEN, INTERRUPTED, OK
 from hwdyno.cli.sources import add_limits, add_names, add_store, named_by
 from hwdyno.units import format_bytes, format_duration, plural
@@ -351,7 +352,7 @@ def show(run: Run, args: argparse.Namespace) -> None:
     from hwdyno.report import page
 
     shared = run if args.with_names else without_names(run)
-    again = f"hwdyno report {shlex.join(named_by(run, args.store))}"
+    again = as_called(f"hwdyno report {shlex.join(named_by(run, args.store))}")
     path = (args.out or Path("hwdyno-runs") / run.id) / PAGE
     try:
         door.output_folder(path.parent)

@@ -27,7 +27,9 @@ HELP = Help(examples=("hwdyno history", "hwdyno history --trends", "hwdyno histo
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hwdyno history``."""
     parser.add_argument(
-        "--trends", action="store_true", help="since when is what slower, and what changed then (from 10 runs on)"
+        "--trends",
+        action="store_true",
+        help="find regressions: when a figure changed, and what changed with it (needs 10 runs)",
     )
     parser.add_argument(
         "--machine", metavar="TEXT", default="", help="part of the machine's name (default: the newest run's)"

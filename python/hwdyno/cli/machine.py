@@ -277,7 +277,7 @@ def _gpu_drivers(drivers: GpuDrivers) -> Rows:
     for device in drivers.opencl:
         yield "OpenCL", _opencl(device)
     for library in drivers.looked_for:
-        yield "looked for", f"{library.name}: {library.says}"
+        yield "GPU library", f"{library.name}: {library.says}"
 
 
 def _opencl(device: OpenClDevice) -> str:

@@ -46,12 +46,12 @@ COMMANDS = (
     Command("kubernetes", "measure in pods of a cluster: manifests, a run, its clean-up"),
     Command("study", "reproduce a published study on this machine"),
     Command("report", "show a run again; write its page, images and tables"),
-    Command("audit", "hold any tool's file or published table against the laws"),
+    Command("audit", "check another tool's results for impossible values"),
     Command("import", "store what hwdyno-engine or another tool has measured elsewhere"),
     Command("compare", "compare runs, machines, tables, makers' figures"),
     Command("scaling", "throughput, fairness and limit by the number of clients"),
     Command("project", "project a run's curves to loads far past the measured ones"),
-    Command("history", "list the stored runs; since when is what slower"),
+    Command("history", "list stored runs and find regressions"),
     Command("fleet", "find the slow machine of many, and what is different about it"),
     Command("serve", "show runs, trends, comparisons and the fleet in a browser"),
     Command("export", "write runs as CSV or Parquet"),
@@ -113,10 +113,14 @@ class Parser(argparse.ArgumentParser):
         args, rest = self.parse_known_args(arguments[:at])
         args.typed, args.pasted = arguments, arguments[at + 1 :]
         for word in rest[:1]:
-            if not word.startswith("--"):
-                self.error(f"unexpected argument '{word}'")
             name = word.partition("=")[0]
             known = [one for one in self._option_string_actions if one.startswith("--") and "_" not in one]
+            # As other tools spell it: with one dash, or by another name.
+            meant = OF_OTHER_TOOLS.get(name, f"-{name}")
+            if name.startswith("-") and meant in known:
+                self.error(f"unknown option {name}; use {meant}")
+            if not word.startswith("--"):
+                self.error(f"unexpected argument '{word}'")
             self.error(f"unknown option {name}{similar(name, known)}")
         return args
 
@@ -179,6 +183,14 @@ def main(arguments: list[str] | None = None) -> int:
         return signals.status(_main(given))
 
 
+OF_OTHER_TOOLS = {
+    "--filename": "--path",
+    "--directory": "--path",
+    "-c": "--server",
+    "-t": "--runtime",
+    "-P": "--streams",
+}
+"""By an option of fio or iperf3: ours."""
 GIVEN: list[str] = []
 """The words of the command line that runs, which a Run keeps."""
 
@@ -290,4 +302,6 @@ def _explain(error: Exception) -> int:
 
 
 def _complain(says: str) -> None:
-    sys.stderr.write(f"hwdyno: {says}\n")
+    from hwdyno.called import as_called
+
+    sys.stderr.write(f"hwdyno: {as_called(says)}\n")

@@ -138,8 +138,13 @@ def all() -> tuple[Experiment, ...]:
     return tuple(found)
 
 
+OTHER_NAMES = {"cpu": "compute", "disk": "storage", "net": "network", "ram": "memory", "ssd": "storage"}
+"""Names that people type for a resource."""
+
+
 def find(name: str) -> tuple[Experiment, ...]:
     """The experiment that has or had this name, or all experiments of the resource; raises ``UserError``."""
+    name = OTHER_NAMES.get(name, name)
     found = tuple(one for one in all() if name in one.words)
     found = found or tuple(replace(one, renamed_from=name) for one in all() if one.formerly == name)
     if not found:

@@ -43,7 +43,7 @@ GRID = Experiment(
     asks="Standard disk tests",
     kernel=_KERNEL,
     load="iodepth",
-    sweep=Sweep(rw=("read", "write"), bs="1MiB", iodepth=8, numjobs=1)
+    sweep=Sweep(rw=("read", "write"), bs="1MiB", iodepth=(8, 1), numjobs=1)
     + Sweep(rw=("randread", "randwrite"), bs="4KiB", iodepth=(32, 1), numjobs=1),
     base=Sweep(rw="randread", bs="4KiB", iodepth=1, numjobs=1),
     fixed=_DIRECT,

@@ -20,7 +20,7 @@ STEAL_EXPLAINS = 0.10
 OTHERS = 0.25
 """Share of the machine's CPU used by other processes above which they affect a result too much."""
 OTHERS_LEAST = 0.10
-"""The same where the result suffers: it is restless, or needs all processors itself."""
+"""The same where the result suffers: it is too noisy, or needs all processors itself."""
 RESTLESS = ("throttled", "not_steady", "interval_not_reached", "repeats_disagree", "stalls")
 """Findings that other load on the machine explains."""
 SWAP_BYTES_S = 1e6
@@ -32,7 +32,7 @@ CLOCK_DROP = 0.03
 SCATTERS = 1.2
 """By what factor an interval may exceed that of the repeats' scatter, for this to be what makes it wide."""
 REACH = 10
-"""So many repeats are a matter of time alone; what would take more is restless."""
+"""So many repeats are a matter of time alone; what would take more is noise."""
 TARGETS = {"quick": 0.10, "standard": 0.05, "full": 0.02}
 """By profile: the half-width of the interval at which repeats stop."""
 
@@ -123,11 +123,11 @@ def others_at_work(case: Case) -> Verdict | None:
 
 
 def _suffers(case: Case) -> bool:
-    """Whether a point is restless, or other work takes processors that it needs."""
+    """Whether a point is too noisy, or other work takes processors that it needs."""
     fills = case.resource.fills_processors and case.threads is not None and case.jobs >= case.threads
     bursty = case.resource.bursty
-    restless = (interval_not_reached,) if bursty else (interval_not_reached, throttled, not_steady, repeats_disagree)
-    return fills or any(rule(case) is not None for rule in restless)
+    noisy = (interval_not_reached,) if bursty else (interval_not_reached, throttled, not_steady, repeats_disagree)
+    return fills or any(rule(case) is not None for rule in noisy)
 
 
 def steal(case: Case) -> Verdict | None:

@@ -293,19 +293,22 @@ def loaded_latency(case: Case) -> Verdict | None:
     borne = curve.knee.throughput if curve.knee else peak
     full = max((case.result.points[at] for at in curve.points), key=lambda point: point.throughput.value)
     peak_ns = full.latency_ns.mean if full.latency_ns else None
+    fit = {name: value.value for name, value in curve.parameters.items()}
+    half_ns = fit["R0"] + fit["A"] * (peak / 2) / (fit["Xm"] - peak / 2)
     there = f", {format_ns(peak_ns)} at the peak of {peak / 1e9:.3g} GB/s" if peak_ns else ""
-    how_far = f"Up to {borne / 1e9:.3g} GB/s ({percent(borne / peak)} of peak)"
+    tested = f"{percent(borne / peak)} of peak" if curve.knee else "the highest load tested"
     return Verdict(
         "info",
-        f"{how_far if curve.knee else 'At any bandwidth that was reached'} a load takes under {BEARABLE:g} times its "
-        f"idle latency ({case.label}). Latency: {format_ns(idle_ns)} idle{there}.",
+        f"Load latency stays within {percent(BEARABLE - 1)} of idle up to {borne / 1e9:.3g} GB/s, {tested} "
+        f"({case.label}). Latency: {format_ns(idle_ns)} idle{there}.",
         {
             "borne_bytes_s": borne,
             "peak_bytes_s": peak,
             "share": borne / peak,
             "idle_ns": idle_ns,
             "peak_ns": peak_ns,
-            **{name: value.value for name, value in curve.parameters.items()},
+            **fit,
+            "headline": {"title": "latency at half load", "value": half_ns, "unit": "ns"},
         },
         f"Keep other traffic below that where latency counts. Look closer: {case.command()}",
         points=curve.points,

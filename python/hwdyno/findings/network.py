@@ -20,6 +20,12 @@ BLOAT_NS, BLOAT_TIMES = 5e6, 5.0
 """A queue that adds 5 ms and five times the idle round trip disturbs every call and game (RFC 8289 aims at 5 ms)."""
 AWAKE = ": idle CPUs sleep and must be woken for each message."
 SLOW_CONTROL = 1.3
+ENDS = {
+    "up": ("The sender's", "The receiver's"),
+    "down": ("The receiver's", "The sender's"),
+    "both": ("This end's", "The other end's"),
+}
+"""Whose CPU it is at this end and at the other, by the direction of the streams."""
 
 
 def ends_bound(case: Case) -> Verdict | None:
@@ -34,11 +40,11 @@ def ends_bound(case: Case) -> Verdict | None:
     where, share = max(shares.items(), key=lambda one: one[1])
     if share <= BUSY:
         return None
-    end = "this end" if where == "here" else "the other end"
+    whose = ENDS.get(str(case.parameter("direction")), ENDS["up"])[where == "there"]
     loopback = point.details.get("loopback") is True
     return Verdict(
         "info" if loopback else "warning",
-        f"The CPU at {end} is the limit, not the path ({case.label}): {percent(share)} of {plural(cores, 'core')}. "
+        f"{whose} CPU is the bottleneck, not the network ({case.label}): {percent(share)} of {plural(cores, 'core')}. "
         f"Both ends together spend {format_ns(figure(point, 'cpu_ns_per_kib'))} per KiB.",
         {"cpu_share": share, "end": where, "cpu_ns_per_kib": figure(point, "cpu_ns_per_kib")},
         f"Copy less: {case.command(zero_copy=True, skip_rx_copy=True)}"

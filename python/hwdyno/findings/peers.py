@@ -42,8 +42,8 @@ def _compared(case: Case, tool: str, peers: list[PeerResult]) -> Verdict:
     interval = f" ({overall.low:.3g} to {overall.high:.3g})" if overall.low is not None and overall.high else ""
     count = f"over {len(ratios)} points of {case.result.name}" if len(ratios) > 1 else f"at {where.label}"
     unknown = not far and any(map(_is_wide, (overall, *ratios)))
-    outcome = "Differs from" if far else "Not known to agree with" if unknown else "Agrees with"
-    says = f"{outcome} {tool}: our result is {overall.value:.3g} times its{interval} {count}."
+    outcome = f"Differs from {tool}" if far else f"Agreement with {tool} unproven" if unknown else f"Agrees with {tool}"
+    says = f"{outcome}: our result is {overall.value:.3g} times its{interval} {count}."
     if far and len(ratios) > 1:
         says += f" Furthest: {where.label}, {worst.value:.3g} times."
     if far and tool.startswith("fio") and worst.value > 1 and _paged_apart(where):

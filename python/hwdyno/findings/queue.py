@@ -21,7 +21,7 @@ from hwdyno.findings.rule import (
     times,
 )
 from hwdyno.findings.snia import PREFIX
-from hwdyno.units import format_load, format_ns, format_size, plural
+from hwdyno.units import format_load, format_ns, format_size
 from hwdyno.words import Axis, Curve, Measurement, OperatingPoint, Scalar
 
 NEIGHBOURS = 6
@@ -142,13 +142,19 @@ def still_rising(case: Case) -> Verdict | None:
     reached = last.rate if case.result.metric == "rate" and last.rate else last.throughput
     load = as_number(last.parameters.get(curve.load)) or 0
     heading = f" The curve tends to {case.quantity(curve.ceiling)}." if curve.ceiling else ""
+    what_now = ", but all CPUs are in use" if _is_all_of_the_cpus(case, axis, load) else "; try more"
     return Verdict(
         "info",
-        f"Not saturated at {load_words(axis, load)} ({case.label}: {case.quantity(reached.value, reached.unit)} and "
-        f"rising); try more.{heading}",
+        f"Still rising at {load_words(axis, load)}{what_now} ({case.label}: "
+        f"{case.quantity(reached.value, reached.unit)}).{heading}",
         _evidence(case, curve),
         _go_on(case, axis, load),
     )
+
+
+def _is_all_of_the_cpus(case: Case, axis: Axis, load: float) -> bool:
+    """Whether a number of threads keeps every processor of the machine busy."""
+    return axis.name == "threads" and case.threads is not None and load >= case.threads
 
 
 def _go_on(case: Case, axis: Axis, load: float) -> str:
@@ -156,8 +162,8 @@ def _go_on(case: Case, axis: Axis, load: float) -> str:
     most = axis.most or load * 8
     if axis.role == "size":
         most = min(most, LARGEST_BLOCK_BYTES)
-    if axis.name == "threads" and case.threads is not None and load >= case.threads:
-        return f"Nothing to do: all {plural(case.threads, 'processor')} of this machine are busy."
+    if _is_all_of_the_cpus(case, axis, load):
+        return "Nothing to do."
     if load < most:
         return f"Try more: {case.command(**{axis.name: f'{typed(axis, load)}..{typed(axis, min(most, load * 8))}'})}"
     workers = next((one for one in case.result.declaration.axes if one.workers), axis)
@@ -215,13 +221,13 @@ def best_block_size(case: Case) -> Verdict | None:
         return None
     best, half = curve.best, curve.parameters.get("n1/2")
     least = 9 if curve.load == "bs" else 3
-    halfway = f"; {format_size(round(half.value))} reaches half" if half else ""
+    halfway = f"; half speed at {format_size(round(half.value))}" if half else ""
     compared = _against_ends(_ends(case, curve, best), best.load, axis)
     return Verdict(
         "info",
         f"Best block size: {format_size(best.load)} ({case.label}{'' if best.measured else ', by the model'}), "
         f"{at_place(case, best, curve.unit)}. "
-        f"It is the smallest that reaches {percent(BEST_SHARE)} of the ceiling of {case.quantity(curve.ceiling)}"
+        f"Smallest block size within {percent(1 - BEST_SHARE)} of the maximum of {case.quantity(curve.ceiling)}"
         f"{halfway}.{compared}",
         _evidence(case, curve),
         f"Use blocks of {format_size(best.load)} or more: {case.command(**{curve.load: best.load})}"

@@ -93,8 +93,8 @@ def modes_nearby(case: Case) -> Verdict | None:
     (says,) = set(noted.values())
     return Verdict(
         "info",
-        f"{says[0].upper()}{says[1:]}. {len(noted)} of {plural(len(case.result.points), 'interval')} allow for the "
-        "lower level, which few repeats can miss.",
+        f"{says[0].upper()}{says[1:]}; {len(noted)} of {plural(len(case.result.points), 'interval')} "
+        f"{'was' if len(noted) == 1 else 'were'} widened for it.",
         {"note": says, "points": len(noted)},
         f"See each level over time: {case.command(runtime=60)}",
         points=tuple(noted),

@@ -76,6 +76,8 @@ class Verdict:
     weight: float = 0.0
     points: tuple[int, ...] = ()
     resource: str = ""
+    experiment: str = ""
+    """Of a rule on the whole Run: the experiment that ``points`` belong to."""
     explains: tuple[str, ...] = ()
     """Rules whose findings on the same point this one explains: they are counted here and not reported again."""
     several: str = ""

@@ -146,7 +146,7 @@ def _governor(machine: Machine) -> str:
 
 def _nice(machine: Machine) -> str:
     nice = machine.settings.nice or 0
-    return f"This process runs at nice {nice} and gives way to others." if nice > 0 else ""
+    return f"This process runs at nice {nice}, so other processes get the CPU first." if nice > 0 else ""
 
 
 def _smt(machine: Machine) -> str:

@@ -123,6 +123,6 @@ def finding_of(rule: str, verdict: Verdict, result: ExperimentResult | None) -> 
         says=verdict.says,
         evidence=verdict.evidence,
         advice=verdict.advice,
-        experiment=result.name if result else "",
+        experiment=result.name if result else verdict.experiment,
         points=verdict.points,
     )

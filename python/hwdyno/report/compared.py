@@ -271,6 +271,8 @@ def verdict_words(side: Compared, change: Change) -> str:
 
 
 def _word(side: Compared, verdict: Verdict) -> str:
+    if verdict == "unknown":
+        return "cannot tell (no repeats)"
     if side.before is not None:
         return verdict
     return {"slower": "below", "faster": "above", "same": "not told apart"}.get(verdict, verdict)
@@ -313,10 +315,11 @@ def summary(base: str, side: Compared, limit: float | None, *, named: bool = Fal
 def _summary(base: str, side: Compared, limit: float | None, *, named: bool) -> Iterator[str]:
     points = [one for one in side.changes if one.points == 1]
     counts = Counter(one.verdict for one in points)
+    is_blind = counts["unknown"] == len(points)
     tally = ", ".join(
         f"{counts[verdict]} {_word(side, verdict)}"
         for verdict in VERDICTS
-        if counts[verdict] or (verdict != "unknown" and side.before is not None)
+        if counts[verdict] or (verdict != "unknown" and side.before is not None and not is_blind)
     )
     mean = overall(list(side.changes))
     start = f"{side.name}: " if named else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from hwdyno.report.scorecard import scorecard
+from hwdyno.report.headlines import headlines
 from hwdyno.resources import Resource, find
 from hwdyno.store import Status, status_of
 from hwdyno.units import plural
@@ -59,14 +59,16 @@ def overview_of(run: Run) -> Overview:
 
 def _reached(run: Run) -> str:
     """What each resource reached: the figures of the scorecard, or the loads that it carries."""
-    sentences, card = [], scorecard(run)
+    sentences, (_, every) = [], headlines(run)
     for name in dict.fromkeys(experiment.resource for experiment in run.experiments):
-        rows = [row for row in card.rows if run.experiments[row.experiment].resource == name]
+        rows = [row for row in every if run.experiments[row.experiment].resource == name and row.state != "invalid"]
         clauses: dict[str, list[str]] = {}
         for row in rows:
             clauses.setdefault(row.resource, []).append(f"{row.title} {row.value}")
         reached = (f"{title}: {', '.join(figures)}." for title, figures in clauses.items())
-        sentences.append(_by_findings(run, find(name)) or " ".join(reached))
+        resource = find(name)
+        carried = "" if resource.figures else _by_findings(run, resource)
+        sentences.append(carried or " ".join(reached))
     return " ".join(filter(None, sentences))
 
 

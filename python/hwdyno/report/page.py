@@ -20,10 +20,11 @@ from hwdyno.report import contention, distributions, figures, scaling, study, sv
 from hwdyno.report.audit import audit
 from hwdyno.report.charts import Chart, charts_of
 from hwdyno.report.embedding import KEPT_DIGITS, KEPT_SAMPLES, MOST_PLAIN, Embedded, embedded, packed
+from hwdyno.report.headlines import Headline
 from hwdyno.report.machine import machines_of
 from hwdyno.report.overview import ranked
 from hwdyno.report.rows import Row, parameters_of, rows_of
-from hwdyno.report.scorecard import Headline, Scorecard, scorecard, urgency
+from hwdyno.report.scorecard import Scorecard, scorecard, urgency
 from hwdyno.report.story import Figure, story_of
 from hwdyno.resources import find, rate_word_of
 from hwdyno.statistics import half_width
@@ -167,18 +168,22 @@ def _shortened_words(run: Run) -> str:
 
 
 def _score(card: Scorecard) -> list[dict[str, Any]]:
-    """The scorecard's rows under their resources."""
-    return [
-        {"resource": resource, "rows": [_headline(one, card.reason) for one in some]}
-        for resource, some in groupby(card.rows, key=lambda one: one.resource)
-    ]
+    """The scorecard's rows under their resources; a reason is said by the verdict or by the first row that has it."""
+    reasons: set[str] = set()
+    made: list[dict[str, Any]] = []
+    for resource, some in groupby(card.rows, key=lambda one: one.resource):
+        rows = []
+        for one in some:
+            is_new = one.why not in reasons and one.why not in card.reason
+            reasons.add(one.why)
+            rows.append(_headline(one, one.why if is_new else ""))
+        made.append({"resource": resource, "rows": rows})
+    return made
 
 
-def _headline(one: Headline, reason: str) -> dict[str, Any]:
+def _headline(one: Headline, why: str) -> dict[str, Any]:
     share = one.share.of_ceiling if one.share else 0.0
-    plain = {field.name: getattr(one, field.name) for field in fields(one)}
-    # What the verdict gives as its reason is not repeated in every row.
-    plain["why"] = "" if one.why in reason else one.why
+    plain = {field.name: getattr(one, field.name) for field in fields(one)} | {"why": why}
     return {**plain, "width": f"{100 * min(1.0, max(0.0, share)):.1f}", "percent": figures.percent(share)}
 
 
@@ -353,7 +358,7 @@ def _why_no_ceiling(run: Run, row: Row) -> str:
 def _grid_note(run: Run, rows: list[Row]) -> list[str]:
     notes = []
     if any(row.measurement.throughput.low is not None for row in rows):
-        notes.append("Below a figure stands its 95% interval, below a latency its 99th percentile.")
+        notes.append("Small print: 95% interval; for latencies, p99.")
     peers = dict.fromkeys(f"{row.peer.named}" for row in rows if row.peer)
     notes += [f"{' and '.join(peers)} ran in turn with hwdyno on the same points."] if peers else []
     reasons = dict.fromkeys(_why_no_ceiling(run, row) for row in rows if row.ceiling is None)

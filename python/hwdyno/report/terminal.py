@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from hwdyno.called import as_called
 from hwdyno.curves import LOADED_MODEL
 from hwdyno.curves.loaded import BEARABLE
 from hwdyno.printable import console_on, printable
 from hwdyno.report import contention, figures, scaling, study
+from hwdyno.report.headlines import Share
 from hwdyno.report.overview import overview_of, ranked
 from hwdyno.report.rows import (
     Series,
@@ -27,7 +30,7 @@ from hwdyno.report.rows import (
     tightest,
     unit_of,
 )
-from hwdyno.report.scorecard import COMMAND_COLUMNS, Scorecard, Share, command_lines, scorecard
+from hwdyno.report.scorecard import COMMAND_COLUMNS, Scorecard, command_lines, scorecard
 from hwdyno.resources import rate_word_of
 from hwdyno.units import format_number
 from hwdyno.words import ExperimentResult, Measurement, Run, Validity
@@ -93,7 +96,7 @@ def print_run(
 
 def _rest_line(rest: str, named: Sequence[str], width: int) -> str:
     """What else the Run has, and the command that shows it, as far as there is room."""
-    again = f"hwdyno report {shlex.join(named)} --verbose"
+    again = as_called(f"hwdyno report {shlex.join(named)} --verbose")
     texts = (f"{rest}: {again}", again, f"{rest}: add --verbose to see all of it")
     return next((text for text in texts if len(text) <= width), _cut(rest, width))
 
@@ -120,7 +123,7 @@ def _print_all(run: Run, console: Console) -> None:
         mark = Text(f"{_mark(finding.severity, console)} {finding.severity}", style=_STYLES[finding.severity])
         says = Text(finding.says)
         if finding.advice:
-            says.append("\n" + finding.advice, style="dim")
+            says.append("\n" + as_called(finding.advice), style="dim")
         line = Table.grid(padding=(0, 2))
         line.add_column(no_wrap=True, min_width=9)
         line.add_column()
@@ -133,80 +136,96 @@ def _print_all(run: Run, console: Console) -> None:
             console.print(Text(sentence, style="yellow"))
 
 
-MOST_CUT = 4
-"""Characters that a test's name may lose for the column of typical figures."""
-
-
 def card_lines(card: Scorecard, width: int, *, ascii_only: bool = False) -> list[Text]:
     """A scorecard in lines of at most ``width`` columns."""
     from rich.text import Text
 
     lines = [Text(_cut(card.machine, width), style="bold")]
-    verdict = textwrap.wrap(f"{card.verdict.upper()}  {card.reason}", width)[:2] or [card.verdict.upper()]
+    verdict = textwrap.wrap(f"{card.verdict.upper()}  {card.reason}", width)
     lines += [Text(line, style=_VERDICTS[card.verdict]) for line in verdict]
     lines += _figures(card, width, ascii_only=ascii_only)
     for number, todo in enumerate(card.todo, 1):
         lines.append(Text(_cut(f"{number} {todo.says}", width)))
         narrow = min(COMMAND_COLUMNS, width - 2)
-        lines += [Text(f"  {line}", style="cyan") for line in command_lines(todo.command, narrow)]
+        lines += [Text(f"  {line}", style="cyan") for line in command_lines(as_called(todo.command), narrow)]
     return lines
+
+
+SHORT = {
+    ", read / write": " r/w",
+    " read / write": " r/w",
+    " threads": " thr",
+    " thread": " thr",
+    " streams": " str",
+    " stream": " str",
+}
+"""What a test's name loses where a line has no room for it."""
+GIVEN_UP = (("typical",), ("bar",), ("p99",), ("names",), ("ranges",), ("interval",), ("of",))
+"""What goes, in this order, where the figures do not fit: what is typical, the bars, the 99th percentiles beside their
+means (they get lines of their own), long names, the ends of wide intervals, intervals, shares of the ceiling."""
 
 
 def _figures(card: Scorecard, width: int, *, ascii_only: bool) -> list[Text]:
-    """A line a figure, its columns aligned; what a typical figure is of stands below where there is no room beside."""
+    """A line a figure, its columns aligned, and as much of each as there is room for."""
     from rich.text import Text
 
-    shares, tails = any(row.share for row in card.rows), any(row.p99 for row in card.rows)
-    of = ", ".join(["of ceiling"] * shares + ["p99"] * tails)
-    rows, before = [["", "", "", "95%", of, "typical"]], ""
-    for row in card.rows:
-        mark = {"valid": "", "degraded": " !"}.get(row.state, " ?")
-        of = _bar(row.share, ascii_only=ascii_only) if row.share else f"p99 {row.p99}" if row.p99 else ""
-        usual = row.typical.says if row.typical else ""
-        rows.append([row.resource * (row.resource != before), row.title, row.value + mark, row.interval, of, usual])
-        before = row.resource
-    kept = [at for at in range(6) if any(cells[at] for cells in rows[1:])]
-    rows = [[cells[at] for at in kept] for cells in rows]
-    below = ""
-    if rows[1:] and _wide(rows) > width:
-        for cells, row in zip(rows[1:], card.rows, strict=True):
-            cells[-1] = row.typical.value if row.typical else cells[-1] * (5 not in kept)
-            cells[1] = cells[1].replace(" read / write", " r/w")
-        below = "; ".join(dict.fromkeys(row.typical.what for row in card.rows if row.typical))
-        if below and _wide(rows) > width + MOST_CUT:
-            # The names of the tests are worth more than what is typical.
-            rows, below, kept = [cells[:-1] for cells in rows], "", kept[:-1]
-        if 4 in kept and _wide(rows) > width:
-            for cells, row in zip(rows[1:], card.rows, strict=True):
-                shorter = _bar(row.share, ascii_only=ascii_only, places=BAR // 2) if row.share else ""
-                cells[kept.index(4)] = shorter or cells[kept.index(4)]
-        longest = max(len(cells[1]) for cells in rows) - max(0, _wide(rows) - width)
-        for cells in rows:
-            cells[1] = _cut(cells[1], max(8, longest))
-    sizes = [max(len(cells[at]) for cells in rows) for at in range(len(kept))]
+    gone: set[str] = set()
+    rows = _cells(card, gone, ascii_only=ascii_only)
+    for more in GIVEN_UP:
+        if _wide(rows) <= width:
+            break
+        gone |= {*more}
+        rows = _cells(card, gone, ascii_only=ascii_only)
+    sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines: list[Text] = []
     for cells in rows if card.rows else ():
-        parts = [
-            cell.rjust(size) if at == 2 else cell.ljust(size) for at, cell, size in zip(kept, cells, sizes, strict=True)
-        ]
+        places = enumerate(zip(cells, sizes, strict=True))
+        parts = [cell.rjust(size) if at == 2 else cell.ljust(size) for at, (cell, size) in places]
         lines.append(Text(_cut("  ".join(parts).rstrip(), width), style="" if lines else "dim"))
-    if below or card.todo:
-        lines.append(Text(_cut(f"typical of {below}", width) if below else "", style="dim"))
+    if card.todo:
+        lines.append(Text(""))
     return lines
 
 
+def _cells(card: Scorecard, gone: Collection[str], *, ascii_only: bool) -> list[list[str]]:
+    """The columns of every line, the first line their heads; columns in which nothing is are left out."""
+    shares, tails = any(row.share for row in card.rows), any(row.p99 for row in card.rows) and "p99" not in gone
+    ceiling = "ceiling" if "bar" in gone else "of ceiling"
+    of = ", ".join([ceiling] * (shares and "of" not in gone) + ["p99"] * tails)
+    rows, before = [["", "", "", "95%", of, "typical"]], ""
+    for row in card.rows:
+        mark = {"valid": "", "degraded": " !", "invalid": " !!"}.get(row.state, " ?")
+        share = ""
+        if row.share and "of" not in gone:
+            number = f"{figures.percent(row.share.of_ceiling)} {row.share.of}".rstrip()
+            share = number if "bar" in gone else _bar(row.share, ascii_only=ascii_only)
+        tail = f"p99 {row.p99}" if row.p99 and not share and "p99" not in gone else ""
+        title = row.title
+        for whole, short in SHORT.items() if "names" in gone else ():
+            title = title.replace(whole, short)
+        usual = row.typical.says if row.typical and "typical" not in gone else ""
+        interval = row.interval if "interval" not in gone else ""
+        interval = re.sub(r"[\d.,]+–[\d.,]+", "wide", interval) if "ranges" in gone else interval
+        rows.append([row.resource * (row.resource != before), title, row.value + mark, interval, share or tail, usual])
+        if row.p99 and "p99" in gone:
+            rows.append(["", "  its p99", row.p99, "", "", ""])
+        before = row.resource
+    kept = [at for at in range(6) if at < 3 or any(cells[at] for cells in rows[1:])]
+    return [[cells[at] for at in kept] for cells in rows]
+
+
 def _wide(rows: list[list[str]]) -> int:
-    return sum(max(len(cells[at]) for cells in rows) + 2 for at in range(len(rows[0]))) - 2
+    return sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True)) - 2
 
 
 def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else text[: max(1, width - 1)] + "…"
 
 
-def _bar(share: Share, *, ascii_only: bool, places: int = BAR) -> str:
-    """A bar of so many places, full at the ceiling, and the share as a number."""
-    full = min(places, round(share.of_ceiling * places))
-    drawn = "#" * full + "." * (places - full) if ascii_only else "█" * full + "░" * (places - full)
+def _bar(share: Share, *, ascii_only: bool) -> str:
+    """A bar, full at the ceiling, and the share as a number."""
+    full = min(BAR, round(share.of_ceiling * BAR))
+    drawn = "#" * full + "." * (BAR - full) if ascii_only else "█" * full + "░" * (BAR - full)
     return f"{drawn} {figures.percent(share.of_ceiling)} {share.of}".rstrip()
 
 

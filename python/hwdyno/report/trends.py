@@ -133,10 +133,17 @@ def heading(history: History) -> str:
     if not history.runs:
         return "No runs are stored."
     span = f"{plural(len(history.runs), 'run')}, {when(history.runs[0].started)} to {when(history.runs[-1].started)}"
-    if len(history.runs) < LEAST_RUNS:
-        return f"{span}. No trend yet: changes are sought from {LEAST_RUNS} runs on."
+    known = [len(metric.values) for metric, _ in history.trends]
+    judged = sum(count >= LEAST_RUNS for count in known)
+    if not judged:
+        of_a_figure = (
+            f" of a figure; the most here is {max(known)}" if known and len(history.runs) >= LEAST_RUNS else ""
+        )
+        return f"{span}. Trends need at least {LEAST_RUNS} runs{of_a_figure}."
     if not history.events and not any(trend.drift for _, trend in history.trends):
-        return f"{span}. No change: {plural(len(history.trends), 'figure')} kept their level."
+        kept = f"{plural(judged, 'figure')} kept {'its' if judged == 1 else 'their'} level"
+        few = f"; {len(known) - judged} have fewer than {LEAST_RUNS} runs" if judged < len(known) else ""
+        return f"{span}. No change: {kept}{few}."
     return f"{span}."
 
 

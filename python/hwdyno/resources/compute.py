@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hwdyno.ceilings import compute
 from hwdyno.resources.description import Doubt, Figure, Resource
+
+
+def _peak(name: str, precision: str) -> Figure:
+    """Multiply-adds with all threads, by the widest instructions."""
+    return Figure(
+        title=f"{name} peak, {{threads}}",
+        unit="FLOP/s",
+        kernels=(compute.LOOPS,),
+        where={"operation": "fma", "precision": precision},
+        experiments=("compute.grid",),
+        most="threads",
+        prefer={"isa": "auto"},
+    )
+
 
 RESOURCE = Resource(
     name="compute",
     title="Processor",
     subject="The processor",
     figures=(
+        _peak("FP64", "double"),
+        _peak("FP32", "single"),
         Figure(
-            title="FP64 peak, {threads}",
+            title="LINPACK, n = {n}",
             unit="FLOP/s",
-            kernels=(compute.LOOPS,),
-            where={"operation": "fma", "precision": "double"},
+            kernels=("linpack",),
+            where={"operation": "lu"},
+            most="n",
+            typical="linpack",
         ),
-        Figure(
-            title="LINPACK, n = {n}", unit="FLOP/s", kernels=("linpack",), where={"operation": "lu"}, typical="linpack"
-        ),
-        Figure(
-            title="FP32 peak, {threads}",
-            unit="FLOP/s",
-            kernels=(compute.LOOPS,),
-            where={"operation": "fma", "precision": "single"},
-        ),
+        replace(_peak("FP64", "double"), where={"operation": "fma", "precision": "double", "threads": 1}),
     ),
     derived={compute.LOOPS: compute.of_loops, "linpack": compute.of_algebra},
     limits=("the clock under this load", "execution units shared with another thread", "cache bandwidth"),

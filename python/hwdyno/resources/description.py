@@ -20,11 +20,12 @@ def _nothing(machine: Machine) -> tuple[()]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One figure of the headline: among the points that fit, a valid one before a degraded one, then the best."""
+    """One figure of the headline. Its point is chosen by configuration alone: a doubtful one stands with its mark."""
 
     title: str = ""
     """The field's name of the test, such as ``LINPACK, n = {n}``: ``{axis}`` stands for the point's value on that axis,
-    ``{path}`` for the way to the other end. If empty, the point's label, such as ``RND4K Q32T1 read``."""
+    ``{path}`` for the way to the other end, ``{test}`` and ``{way}`` for the parts of the point's label. If empty, the
+    point's label, such as ``RND4K Q32T1 read``."""
     unit: str
     """Which of a point's figures it is: ``bytes/s``, ``operations/s`` …, or ``ns`` for its mean latency."""
     kernels: tuple[str, ...] = ()
@@ -35,12 +36,13 @@ class Figure:
     """The access pattern of its points: ``reads``, ``writes``, ``random``."""
     where: Parameters = field(default_factory=dict)
     """Further parameters that its points must have."""
-    prefer: Parameters = field(default_factory=dict)
-    """Parameters by which one point comes before another of the same validity, whichever is faster."""
+    experiments: tuple[str, ...] = ()
+    """Experiments, without a storage's name, whose points come before those of others."""
     most: str = ""
-    """The axis on which only the points with the greatest value count, such as a working set beyond all caches."""
-    lowest: bool = False
-    """Whether less is better, as for a latency."""
+    """The axis on which the greatest value comes first, such as a working set beyond all caches; of threads the
+    greatest number that has a processor each."""
+    prefer: Parameters = field(default_factory=dict)
+    """Parameters of the point that is meant; where none has them, the point closest to it."""
     typical: str = ""
     """Its name in the catalogue of typical figures; empty if it has none there."""
 

@@ -5,36 +5,39 @@ from __future__ import annotations
 from hwdyno.ceilings import memory
 from hwdyno.resources.description import Doubt, Figure, Resource
 
+
+def _bandwidth(operation: str, typical: str = "") -> Figure:
+    """Of memory, beyond the caches, with all threads."""
+    return Figure(
+        title=f"{operation}, {{threads}}",
+        unit="bytes/s",
+        kernels=("memory_bandwidth",),
+        not_in=("memory.levels",),
+        where={"operation": operation},
+        experiments=("memory.grid",),
+        most="threads",
+        typical=typical,
+    )
+
+
 RESOURCE = Resource(
     name="memory",
     title="Memory",
     rate_word="accesses/s",
     figures=(
-        Figure(
-            title="triad, {threads}",
-            unit="bytes/s",
-            kernels=("memory_bandwidth",),
-            not_in=("memory.levels",),
-            where={"operation": "triad"},
-            typical="dram_bytes_s",
-        ),
+        _bandwidth("read"),
+        _bandwidth("triad", "dram_bytes_s"),
+        _bandwidth("copy"),
         Figure(
             title="idle latency, {working_set}",
             unit="ns",
             kernels=("memory_latency",),
-            prefer={"pages": "2m"},
             most="working_set",
-            lowest=True,
+            prefer={"pages": "2m"},
             typical="dram_idle_ns",
         ),
-        Figure(
-            title="read, {threads}",
-            unit="bytes/s",
-            kernels=("memory_bandwidth",),
-            not_in=("memory.levels",),
-            where={"operation": "read"},
-        ),
     ),
+    headline_rules=("loaded_latency",),
     ceilings=memory.of_modules,
     why_no_ceiling=memory.why_none,
     derived=dict.fromkeys(memory.BANDWIDTH, memory.practical),

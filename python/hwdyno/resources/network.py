@@ -15,6 +15,7 @@ RESOURCE = Resource(
             unit="bytes/s",
             kernels=("network_throughput",),
             where={"protocol": "tcp", "direction": "up"},
+            prefer={"streams": 1},
             typical="tcp_loopback_bytes_s",
         ),
         Figure(
@@ -24,7 +25,6 @@ RESOURCE = Resource(
             where={"protocol": "tcp", "in_flight": 1},
             not_in=("network.loaded_latency",),
             prefer={"message": 64},
-            lowest=True,
         ),
     ),
     derived={"network_throughput": network.of_path},

@@ -6,35 +6,50 @@ from hwdyno.ceilings import stack
 from hwdyno.resources.description import Doubt, Figure, Resource
 from hwdyno.words import Parameters, Trait
 
+GRID = ("storage.grid",)
+_ALONE: Parameters = {"iodepth": 1, "numjobs": 1}
 
-def _sequential(way: Trait, typical: str) -> Figure:
-    return Figure(unit="bytes/s", pattern=(way,), where={"bs": 1 << 20}, typical=typical)
+
+def _deep(pattern: tuple[Trait, ...], unit: str, bs: int, iodepth: int, typical: str = "") -> Figure:
+    """A test at depth; of a sweep without that depth the closest one."""
+    wanted: Parameters = {"iodepth": iodepth, "numjobs": 1}
+    return Figure(unit=unit, pattern=pattern, where={"bs": bs}, experiments=GRID, prefer=wanted, typical=typical)
 
 
-def _random(way: Trait) -> Figure:
+def _alone(pattern: tuple[Trait, ...], unit: str, bs: int) -> Figure:
+    """A test with one operation at a time."""
+    return Figure(unit=unit, pattern=pattern, where={"bs": bs, **_ALONE}, experiments=GRID)
+
+
+def _latency(pattern: tuple[Trait, ...], typical: str) -> Figure:
+    where: Parameters = {"bs": 4096, **_ALONE}
     return Figure(
-        unit="operations/s", pattern=(way, "random"), where={"bs": 4096}, prefer={"iodepth": 32, "numjobs": 1}
+        title="{test} latency, {way}", unit="ns", pattern=pattern, where=where, experiments=GRID, typical=typical
     )
 
 
-def _one_at_a_time(way: Trait, typical: str) -> Figure:
-    where: Parameters = {"bs": 4096, "iodepth": 1, "numjobs": 1}
-    return Figure(unit="ns", pattern=(way, "random"), where=where, lowest=True, typical=typical)
-
+_READ: tuple[Trait, ...] = ("reads",)
+_WRITE: tuple[Trait, ...] = ("writes",)
+_RANDOM_READ: tuple[Trait, ...] = ("reads", "random")
+_RANDOM_WRITE: tuple[Trait, ...] = ("writes", "random")
 
 RESOURCE = Resource(
     name="storage",
     title="Storage",
     subject="This storage",
     rate_word="IOPS",
-    # The field's standard tests (CrystalDiskMark's SEQ1M, RND4K), the reads first; their titles are the points' labels.
+    # CrystalDiskMark's tests, which the field quotes; their titles are the points' labels.
     figures=(
-        _sequential("reads", "read_bytes_s"),
-        _random("reads"),
-        _one_at_a_time("reads", "randread_4k_q1_ns"),
-        _sequential("writes", "write_bytes_s"),
-        _random("writes"),
-        _one_at_a_time("writes", "randwrite_4k_q1_ns"),
+        _deep(_READ, "bytes/s", 1 << 20, 8, "read_bytes_s"),
+        _deep(_WRITE, "bytes/s", 1 << 20, 8, "write_bytes_s"),
+        _alone(_READ, "bytes/s", 1 << 20),
+        _alone(_WRITE, "bytes/s", 1 << 20),
+        _deep(_RANDOM_READ, "operations/s", 4096, 32),
+        _deep(_RANDOM_WRITE, "operations/s", 4096, 32),
+        _alone(_RANDOM_READ, "operations/s", 4096),
+        _alone(_RANDOM_WRITE, "operations/s", 4096),
+        _latency(_RANDOM_READ, "randread_4k_q1_ns"),
+        _latency(_RANDOM_WRITE, "randwrite_4k_q1_ns"),
     ),
     ceilings=stack.of_machine,
     why_no_ceiling=stack.why_none,

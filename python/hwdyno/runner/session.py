@@ -35,7 +35,7 @@ from hwdyno.runner.progress import Journal, Keeper, Progress, Silent, Step
 from hwdyno.runner.sizing import sized
 from hwdyno.runner.watch import Watch
 from hwdyno.store import StoreError
-from hwdyno.units import format_duration
+from hwdyno.units import format_duration, plural
 from hwdyno.words import Ceiling, ExperimentResult, Measurement, Note, Parameters, PeerResult, Run, UserError
 from hwdyno.workspace import DataFile, Place
 
@@ -281,8 +281,7 @@ class Session:
         for point in unread:
             point.done = True
         if unread:
-            total = format_duration(self.plan.budget_s or 0.0)
-            self._degrade(f"{name}: {len(unread)} points were skipped: its share of the {total} was used up")
+            self._degrade(f"{name}: {plural(len(unread), 'point')} skipped (out of time)")
 
     def _block(self, block: Sequence[Planned], journal: Journal) -> None:
         """Read the points of some experiments in turn, and then one more near the bend of each of their curves."""

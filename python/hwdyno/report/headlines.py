@@ -1,0 +1,396 @@
+"""The figures that a Run is quoted by: which points, chosen by configuration alone, and each as text."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from hwdyno.axes import ALONE, BACKGROUND, splits, traits_of
+from hwdyno.findings.rule import USELESS, Case, load_words
+from hwdyno.findings.snia import is_rounds, is_tracked
+from hwdyno.findings.summary import effect_of
+from hwdyno.report import figures, typical
+from hwdyno.report.rows import headline_points, in_unit, parameters_of, point_label, tightest, unit_of
+from hwdyno.report.typical import Typical
+from hwdyno.resources import Figure, Resource, find, rate_word_of
+from hwdyno.statistics import half_width
+from hwdyno.units import as_number, format_percent
+from hwdyno.words import ExperimentResult, Measurement, Run, Trait, Validity, Value
+
+MOST_ROWS = 16
+"""Rows: those of storage, memory, processor and network together."""
+MOST_BY_DEFAULT = 3
+"""Figures of a resource whose headline was not measured."""
+LEAST_REPEATS = 3
+LEAST_FOR_P99 = 1000
+"""Operations that leave ten beyond the 99th percentile."""
+LITTLE = 0.02
+"""How far operations in flight by Little's law may be off the requested ones where rate and latency are two views of
+one thing, so that the interval of one holds for the other."""
+DISBELIEVED = {"host_cache": "the host's cache answered"}
+"""Rules that doubt the figures of their points without degrading them, with what is doubted."""
+ACCESSES: frozenset[Trait] = frozenset({"reads", "writes", "random", "trims"})
+"""What points do, whatever their engine."""
+STATES: tuple[Validity, ...] = ("valid", "unverified", "degraded", "invalid")
+"""From the best to the worst."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How much of a ceiling a figure reaches."""
+
+    of_ceiling: float
+    """0 to 1; above 1 where a rated or reference ceiling is exceeded."""
+    ceiling: str
+    """Its name and value: ``PCIe 3.0 x4, 3,938 MB/s``."""
+    formula: str
+    source: str
+    of: str = ""
+    """Which of two figures it is of, ``read``; empty where there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """One figure of a resource, as text."""
+
+    resource: str
+    """Its heading, with the storage's name where several were measured: ``Storage``, ``Storage fast``."""
+    title: str
+    """The field's name of the test: ``SEQ1M Q8T1 read``, ``FP64 peak``, ``idle latency, 256 MiB, 2 MiB pages``.
+
+    Where reads and writes share a row, ``SEQ1M Q8T1 read / write``; then value, interval, p99 and what is typical
+    have two figures in that order, and the state is the worse one.
+    """
+    value: str
+    """The figure with its unit: ``3,150 MB/s``, ``70.9 µs``, ``3,150 / 2,420 MB/s``."""
+    interval: str
+    """``±1.8%`` (95%); ``few repeats`` where the interval says nothing; empty where none is known."""
+    share: Share | None
+    p99: str | None
+    """The 99th percentile with its unit; none where the figure is no latency."""
+    typical: Typical | None
+    state: Validity
+    why: str
+    """Why it is degraded, in a few words; empty for a valid figure."""
+    experiment: int
+    """Index of its experiment in the Run."""
+    point: int
+    """Index of its point there."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A point that was chosen for a headline, and how to say it."""
+
+    resource: str
+    title: str
+    experiment: int
+    point: int
+    value: Value
+    typical: str = ""
+    measured: bool = True
+    """False for a number that a finding has from several points."""
+    figure: Figure | None = None
+    """The resource's figure that chose it."""
+    opposite: _Found | None = None
+    """The same test in the other direction, quoted in the same row."""
+
+
+def headlines(run: Run) -> tuple[tuple[Headline, ...], tuple[Headline, ...]]:
+    """The rows of a Run's figures, in which reads and writes of one test share one, and each figure by itself."""
+    found = _found(run)
+    every = _rows(run, [part for one in found for part in (one, one.opposite) if part is not None])
+    return _joined(found, every), every
+
+
+def _found(run: Run) -> list[_Found]:
+    """The headline figures of every resource; where they are too many, the most quoted of each resource."""
+    groups: dict[tuple[str, str], list[int]] = {}
+    for at, one in enumerate(run.experiments):
+        if one.points:
+            groups.setdefault((one.resource, one.name.partition("@")[2]), []).append(at)
+    every = [_in_pairs(list(_of_resource(run, name, place, which))) for (name, place), which in groups.items()]
+    left, rank = MOST_ROWS, 0
+    counts = [0] * len(every)
+    while left and any(rank < len(one) for one in every):
+        for group, figures_of in enumerate(every):
+            if rank < len(figures_of) and left:
+                counts[group], left = rank + 1, left - 1
+        rank += 1
+    return [found for one, count in zip(every, counts, strict=True) for found in one[:count]]
+
+
+def _in_pairs(found: list[_Found]) -> list[_Found]:
+    """The figures in order, those of reads and of writes of one test together."""
+    pairs: list[_Found] = []
+    for one in found:
+        at = next((at for at, other in enumerate(pairs) if not other.opposite and _opposite(other, one)), None)
+        if at is None:
+            pairs.append(one)
+        else:
+            pairs[at] = replace(pairs[at], opposite=one)
+    return pairs
+
+
+def _opposite(one: _Found, other: _Found) -> bool:
+    """Whether two figures are of one test, in which the one reads and the other writes."""
+    a, b = one.figure, other.figure
+    if a is None or b is None or one.title.rpartition(" ")[0] != other.title.rpartition(" ")[0]:
+        return False
+    alike = (a.unit, a.kernels, a.where, a.prefer) == (b.unit, b.kernels, b.where, b.prefer)
+    return alike and set(a.pattern) ^ set(b.pattern) == {"reads", "writes"}
+
+
+def _of_resource(run: Run, name: str, place: str, which: Sequence[int]) -> Iterator[_Found]:
+    resource = find(name)
+    title = " ".join(filter(None, [resource.title or name, place]))
+    shown = [at for at in which if not is_rounds(run.experiments[at])]
+    chosen: dict[tuple[int, int, str], _Found] = {}
+    for figure in resource.figures:
+        if found := _picked(run, figure, title, shown):
+            chosen.setdefault((found.experiment, found.point, found.value.unit), found)
+    carried = list(_by_findings(run, resource, title, which))
+    yield from (*chosen.values(), *carried)
+    if not chosen and not carried:
+        yield from _by_default(run, title, which)
+
+
+def _picked(run: Run, figure: Figure, resource: str, which: Sequence[int]) -> _Found | None:
+    """The point that a figure quotes, by its configuration; only what that leaves open is decided by the best."""
+    known: list[tuple[int, int, Value]] = []
+    for at in which:
+        experiment = run.experiments[at]
+        for index, point in enumerate(experiment.points):
+            value = in_unit(point, figure.unit)
+            if value is not None and _fits(figure, experiment, point):
+                known.append((at, index, value))
+    if not known:
+        return None
+    processors = run.machine.cpu.threads or 0
+
+    def rank(one: tuple[int, int, Value]) -> tuple[bool, float, float, float]:
+        at, index, value = one
+        experiment = run.experiments[at]
+        parameters = parameters_of(experiment, experiment.points[index])
+        most = as_number(parameters.get(figure.most)) or 0.0
+        # Of more threads than processors some wait, and measure the scheduler.
+        most = processors / most if figure.most == "threads" and 0 < processors < most else most
+        apart = sum(_apart(parameters.get(name), wanted) for name, wanted in figure.prefer.items())
+        best = value.value if figure.unit == "ns" else -value.value
+        return experiment.name.partition("@")[0] not in figure.experiments, -most, apart, best
+
+    at, index, value = min(known, key=rank)
+    experiment = run.experiments[at]
+    # What is typical of loopback is not typical of a path.
+    elsewhere = "{path}" in figure.title and experiment.points[index].details.get("loopback") is not True
+    usual = "" if elsewhere else figure.typical
+    return _Found(resource, _title(figure.title, experiment, index), at, index, value, usual, figure=figure)
+
+
+def _apart(value: object, wanted: object) -> float:
+    """How far a parameter is from the one that is meant: in doublings where both are numbers."""
+    one, other = as_number(value), as_number(wanted)
+    if isinstance(value, bool) or not one or not other:
+        return 0.0 if value == wanted else 1e3
+    return abs(math.log2(one / other))
+
+
+def _fits(figure: Figure, experiment: ExperimentResult, point: Measurement) -> bool:
+    if point.parameters.get(BACKGROUND.name, ALONE) != ALONE:
+        return False  # What is left beside a load is no figure of the resource.
+    if figure.kernels and experiment.kernel not in figure.kernels:
+        return False
+    parameters = parameters_of(experiment, point)
+    # A pattern of files goes through the page cache: it says nothing of the device.
+    axes = [axis for axis in splits(experiment.declaration.axes) if axis.name in parameters]
+    pattern = traits_of(axes, parameters) & ACCESSES
+    named = experiment.name.partition("@")[0] not in figure.not_in
+    return (
+        named and figure.where.items() <= parameters.items() and (not figure.pattern or pattern == set(figure.pattern))
+    )
+
+
+def _title(template: str, experiment: ExperimentResult, index: int) -> str:
+    if not template:
+        return point_label(experiment, index)
+    point = experiment.points[index]
+    parameters = parameters_of(experiment, point)
+
+    def words(name: re.Match[str]) -> str:
+        test, _, way = point_label(experiment, index).rpartition(" ")
+        if name[1] in {"test", "way"}:
+            return test if name[1] == "test" else way
+        if name[1] == "path":
+            return _path(point, str(parameters.get("server") or ""))
+        axis, value = experiment.axis(name[1]), parameters.get(name[1])
+        if axis.role == "concurrency" and isinstance(value, int):
+            return load_words(axis, value)
+        return figures.parameter(axis, value)
+
+    return re.sub(r"\{(\w+)\}", words, template)
+
+
+def _path(point: Measurement, server: str) -> str:
+    loopback = point.details.get("loopback")
+    return "loopback" if loopback is True else f"to {server}" if server else "to the server"
+
+
+def _by_findings(run: Run, resource: Resource, title: str, which: Sequence[int]) -> Iterator[_Found]:
+    """The load that each storage carries, where findings are the headline."""
+    names = {run.experiments[at].name: at for at in which}
+    found: dict[tuple[str, str], _Found] = {}  # Of several data sets, the last one is the largest.
+    for finding in run.findings:
+        says = finding.evidence.get("headline")
+        if finding.rule in resource.headline_rules and finding.experiment in names and isinstance(says, Mapping):
+            at, value = names[finding.experiment], as_number(says.get("value"))
+            points = [index for index in finding.points if index < len(run.experiments[at].points)]
+            if value is not None and points:
+                made, name = Value(value, str(says.get("unit") or "")), str(says.get("title"))
+                of = (finding.experiment.partition("@")[2], name)
+                found[of] = _Found(title, name, at, points[0], made, measured=False)
+    yield from found.values()
+
+
+def _by_default(run: Run, title: str, which: Sequence[int]) -> Iterator[_Found]:
+    """The best points of other measurements; of rounds until steady, the last that decides."""
+    left = MOST_BY_DEFAULT
+    for at in which:
+        experiment = run.experiments[at]
+        unit = unit_of(experiment)
+        rounds = [index for index, point in enumerate(experiment.points) if is_tracked(point)]
+        for index in rounds[-1:] if is_rounds(experiment) else headline_points(experiment):
+            if left and (value := in_unit(experiment.points[index], unit)) is not None:
+                left -= 1
+                yield _Found(title, point_label(experiment, index), at, index, value)
+
+
+def _joined(found: Sequence[_Found], every: Sequence[Headline]) -> tuple[Headline, ...]:
+    """The figures as rows: reads and writes of one test share one."""
+    rows = iter(every)
+    return tuple(next(rows) if one.opposite is None else _pair(next(rows), next(rows)) for one in found)
+
+
+def _pair(read: Headline, write: Headline) -> Headline:
+    """Two figures of one test in one row."""
+    ways = [one.title.rpartition(" ")[2] for one in (read, write)]
+    share, worse = read.share, max(read, write, key=lambda one: STATES.index(one.state))
+    usual = read.typical and write.typical and read.typical.what == write.typical.what
+    return replace(
+        read,
+        title=f"{read.title} / {ways[1]}",
+        value=_both(read.value, write.value),
+        interval=_both_intervals(read.interval, write.interval),
+        share=replace(share, of=ways[0]) if share else None,
+        p99=_both(read.p99, write.p99) if read.p99 and write.p99 else None,
+        typical=replace(read.typical, value=_both(read.typical.value, write.typical.value))
+        if usual and read.typical and write.typical
+        else None,
+        state=worse.state,
+        why=worse.why,
+    )
+
+
+def _both_intervals(one: str, other: str) -> str:
+    """``±14 / 27%``, or once if they are the same."""
+    if one == other:
+        return one
+    if one.startswith("±") and other.startswith("±"):
+        return f"{one.removesuffix('%')} / {other.removeprefix('±')}"
+    return f"{one or '–'} / {other or '–'}"
+
+
+def _both(one: str, other: str) -> str:
+    """``3,150 / 2,420 MB/s`` of two quantities; each keeps its unit where they differ."""
+    (number, _, unit), unit_of_other = one.partition(" "), other.partition(" ")[2]
+    return f"{number} / {other}" if unit == unit_of_other else f"{one} / {other}"
+
+
+def _rows(run: Run, found: Sequence[_Found]) -> tuple[Headline, ...]:
+    """The figures as text: those of a resource in one unit, which is that of its findings and tables."""
+    rows = []
+    for one in found:
+        experiment = run.experiments[one.experiment]
+        point, word = experiment.points[one.point], rate_word_of(experiment)
+        alike = [
+            other.value.value for other in found if (other.value.unit, other.resource) == (one.value.unit, one.resource)
+        ]
+        by_time = one.value.unit == "ns"
+        scale = figures.latency_scale(alike) if by_time else figures.scale_for(alike, one.value.unit, word)
+        if one.value.unit == "operations/s":
+            scale = figures.count_scale(alike, word)
+        latency = point.latency_ns if by_time else None
+        rows.append(
+            Headline(
+                resource=one.resource,
+                title=one.title,
+                value=scale.quantity(one.value.value)
+                if one.measured
+                else figures.of_finding(one.value.value, one.value.unit),
+                interval=_interval(run, experiment, one, scale),
+                share=_share(experiment, one, scale),
+                p99=scale.quantity(latency.p99)
+                if latency and latency.p99 is not None and latency.count >= LEAST_FOR_P99
+                else None,
+                typical=typical.of(one.typical, run.machine, scale),
+                state=_state(run, one)[0],
+                why=_state(run, one)[1],
+                experiment=one.experiment,
+                point=one.point,
+            )
+        )
+    return tuple(rows)
+
+
+def _state(run: Run, found: _Found) -> tuple[Validity, str]:
+    """A figure's state with its reason: its point's, or what a finding on the point doubts."""
+    experiment = run.experiments[found.experiment]
+    point = experiment.points[found.point]
+    for finding in run.findings:
+        is_its = finding.experiment == experiment.name and found.point in finding.points
+        if is_its and finding.severity == "invalid":
+            return "invalid", effect_of(finding.rule)
+        if is_its and finding.rule in DISBELIEVED and finding.severity == "warning" and point.validity == "valid":
+            return "degraded", DISBELIEVED[finding.rule]
+    # Steal and noise are causes; what they do to the figure is said first.
+    return point.validity, effect_of(point.why[0]) if point.why and point.validity != "unverified" else ""
+
+
+def _interval(run: Run, experiment: ExperimentResult, found: _Found, scale: figures.Scale) -> str:
+    """The interval as a share of the figure; where it says nothing, the least and the most of the repeats."""
+    point = experiment.points[found.point]
+    if not found.measured:
+        return ""
+    source: Value | None = found.value
+    by_rate = found.value.unit == "ns"
+    if by_rate:
+        case = Case(run, experiment, found.point)
+        requested, effective = case.requested, case.effective
+        same = requested and effective and abs(effective / requested - 1) <= LITTLE
+        source = point.throughput if same else None
+    if source is None or source.value <= 0:
+        return ""
+    width = half_width(source)
+    if width is not None and width <= USELESS:
+        return f"±{format_percent(width)}"
+    if len(point.repeat_values) < LEAST_REPEATS:
+        return "few repeats" if width is not None else ""
+    # Of the throughput, with which a rate and a latency change in proportion.
+    ends = [value for value in (min(point.repeat_values), max(point.repeat_values)) if value > 0]
+    middle = point.throughput.value
+    shown = [found.value.value * (middle / end if by_rate else end / middle) for end in ends]
+    return "–".join(scale.number(end) for end in sorted(shown)) if len(shown) == 2 else "few repeats"
+
+
+def _share(experiment: ExperimentResult, found: _Found, scale: figures.Scale) -> Share | None:
+    """How much of the tightest ceiling is reached; what a peer or the run itself reached is no ceiling here."""
+    if found.value.unit == "ns" or not found.measured:
+        return None
+    bounds = [one for one in experiment.ceilings if one.kind != "reference"]
+    ceiling, share = tightest(replace(experiment, ceilings=tuple(bounds)), found.point)
+    if ceiling is None or share is None:
+        return None
+    same = figures.quantity(Value(ceiling.value, ceiling.unit), rate_word_of(experiment))
+    value = scale.quantity(ceiling.value) if ceiling.unit == found.value.unit else same
+    return Share(share, f"{ceiling.label or ceiling.kind}, {value}", ceiling.formula, ceiling.source)

@@ -1,0 +1,135 @@
+"""The verdict on a Run: how far its quoted figures can be trusted, and why not further, in one sentence."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal
+
+from hwdyno.findings.conditions import TARGETS
+from hwdyno.findings.rule import first_sentence
+from hwdyno.report.headlines import DISBELIEVED, LEAST_REPEATS, Headline
+from hwdyno.statistics import half_width
+from hwdyno.units import plural
+from hwdyno.words import Run
+
+Verdict = Literal["sound", "use with care", "not to be trusted"]
+
+MOST_REASON = 200
+"""Characters of the verdict's reason."""
+MEASURED = 0.5
+"""The share of planned points below which a Run that ended early says nothing of its machine."""
+MOST_WORDS = 25
+"""Words of a sentence."""
+MOST_NAMED = 4
+"""Figures that the verdict names."""
+WIDE = 2
+"""How many times as wide as the profile aims at an interval may be."""
+DOUBTS = frozenset(DISBELIEVED.values())
+CAUSES = ("steal", "noisy_neighbour", "others_at_work", "another_run", "load_before", "throttled", "swapping")
+"""Rules whose findings are a cause of noise."""
+NOISE = {"interval_not_reached", "repeats_disagree", "two_modes", "not_steady", "stalls", *CAUSES}
+
+
+def verdict_on(run: Run, rows: Sequence[Headline]) -> tuple[Verdict, str]:
+    """How far the quoted figures can be trusted; points that are not quoted are remarked on, never judged."""
+    points = [point for experiment in run.experiments for point in experiment.points]
+    if not points:
+        return "not to be trusted", shortened(
+            "Nothing was measured: " + (" ".join(run.degraded) or "the run ended first.")
+        )
+    planned = sum(max(one.planned, len(one.points)) for one in run.experiments)
+    if wrong := [row for row in rows if row.state == "invalid"]:
+        finding = next((one for one in run.findings if one.severity == "invalid"), None)
+        why = first_sentence(finding.says) if finding else f"{_names(wrong)}: {wrong[0].why}."
+        return "not to be trusted", shortened(why)
+    if not rows or len(points) < MEASURED * planned:
+        ended = f"{len(points)} of {plural(planned, 'point')} were measured." if rows else "No point can be quoted."
+        return "not to be trusted", ended
+    # A point that is quoted twice, by its rate and its latency, fails once.
+    by_point = {(row.experiment, row.point): row for row in reversed(rows)}
+    if bad := [row for row in reversed(by_point.values()) if row.state == "degraded" or _is_wide(run, row)]:
+        return "use with care", _doubted(run, bad, len(by_point))
+    if run.interrupted:
+        return "use with care", f"Interrupted: {len(points)} of {plural(planned, 'point')} were measured."
+    if run.degraded:
+        return "use with care", shortened(run.degraded[0])
+    if doubted := sum(row.state == "unverified" for row in rows):
+        which = f"{doubted} of {plural(len(rows), 'figure')} {'is' if doubted == 1 else 'are'}"
+        return "use with care", f"{which} unverified: one reading, and nothing confirms it."
+    if run.imported_from:
+        return "use with care", f"Imported from {run.imported_from}: how it was measured is not known."
+    remarks = [
+        f"{_of_points(count, len(points))} {state}"
+        for state in ("invalid", "degraded")
+        if (count := sum(point.validity == state for point in points))
+    ]
+    return "sound", ". ".join(["All figures below hold", *remarks]) + "."
+
+
+def _is_wide(run: Run, row: Headline) -> bool:
+    """Whether a figure's interval is more than ``WIDE`` times what the Run's profile aims at."""
+    target = TARGETS.get(run.profile)
+    point = run.experiments[row.experiment].points[row.point]
+    half = half_width(point.throughput) if row.interval.startswith("±") and point.repeats >= LEAST_REPEATS else None
+    return target is not None and half is not None and half > WIDE * target
+
+
+def _doubted(run: Run, bad: Sequence[Headline], total: int) -> str:
+    """Which figures fail, and what was measured of the cause: ``2 of 14 figures are noisy: …; …``."""
+
+    def is_noisy(row: Headline) -> bool:
+        return NOISE.issuperset(run.experiments[row.experiment].points[row.point].why) and row.why not in DOUBTS
+
+    noisy, others = [row for row in bad if is_noisy(row)], [row for row in bad if not is_noisy(row)]
+    causes = {one.rule: one for one in reversed(run.findings) if one.rule in CAUSES and one.severity == "warning"}
+    known = Counter(why for row in noisy for why in run.experiments[row.experiment].points[row.point].why)
+    cause = max(causes.values(), key=lambda one: (known[one.rule], -CAUSES.index(one.rule)), default=None)
+    why = first_sentence(re.sub(r" \([^()]*\)", "", cause.says)).rstrip(".") if cause else _reasons(noisy)
+    parts = [(noisy, "noisy", why)] if noisy else []
+    parts += [(others, "doubtful", _reasons(others))] if others else []
+    text = ""
+    for count in range(MOST_NAMED, 0, -1):
+        sentences = (
+            f"{len(rows)} of {plural(total, 'figure')} {'is' if len(rows) == 1 else 'are'} {what}: "
+            f"{_names(rows, count)}; {why[:1].lower()}{why[1:] or 'see the findings'}."
+            for rows, what, why in parts
+        )
+        text = " ".join(sentences)
+        if len(text) <= MOST_REASON and all(len(one.split()) <= MOST_WORDS for one in text.split(". ")):
+            break
+    return text
+
+
+def _reasons(rows: Sequence[Headline]) -> str:
+    return ", ".join(dict.fromkeys(row.why for row in rows if row.why)) or "a wide interval"
+
+
+def _names(rows: Sequence[Headline], most: int = MOST_NAMED) -> str:
+    """The names of some figures with their intervals, and how many more there are."""
+    named = []
+    shorter = Counter(row.title.partition(",")[0] for row in rows)
+    for row in rows:
+        name = row.title.partition(",")[0]
+        name = row.title if shorter[name] > 1 else name
+        name = f"{row.resource.lower()} {name}" if name.isalpha() and name.islower() else name
+        named.append(f"{name} {row.interval}" if row.interval.startswith("±") else name)
+    more = f" and {len(named) - most} more" if len(named) > most else ""
+    return ", ".join(named[:most]) + more
+
+
+def _of_points(count: int, total: int) -> str:
+    return f"{count} of {plural(total, 'point')} {'is' if count == 1 else 'are'}"
+
+
+def shortened(text: str, most: int = MOST_REASON) -> str:
+    """A sentence within so many characters: without its brackets if it has to, or its first clause, or cut."""
+    if len(text) > most:
+        text = re.sub(r" \([^()]*\)", "", text)
+    clause = re.split(r"[:;] |, which ", text)[0]
+    if len(text) > most > len(clause) >= most // 2:
+        return f"{clause}."
+    if len(text) > most:
+        text = text[: most - 1].rsplit(" ", 1)[0].rstrip(" ,;:") + "…"
+    return text

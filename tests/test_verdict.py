@@ -1,0 +1,68 @@
+"""The verdict on a Run: what fails is named with its measured cause, and what is not quoted decides nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import made_run
+import pytest
+from hwdyno.findings import explain
+from hwdyno.report.scorecard import scorecard
+from hwdyno.words import Finding, Run
+from simulated_runs import MACHINES, experiment, run_of
+from simulated_runs import at as point_at
+from simulation.host import SimulatedMachine
+from style import faults_of
+from test_scorecard import RUNS, degraded
+
+
+def test_a_sound_run_is_called_so_and_one_that_is_not_says_why() -> None:
+    def verdict(run: Run) -> tuple[str, str]:
+        card = scorecard(run)
+        assert card.reason.endswith((".", "…")) or "hostile" in run.id
+        return card.verdict, card.reason
+
+    assert verdict(made_run.whole_run()) == ("sound", "All figures below hold.")
+    says = "6 of 6 figures are noisy: SEQ1M Q8T1 read ±1.8%, SEQ1M Q8T1 write ±1.8%, "
+    assert verdict(RUNS["all degraded"]) == (
+        "use with care", says + "RND4K Q32T1 read ±1.8% and 3 more; a wide interval."
+    )  # fmt: skip
+    assert verdict(RUNS["empty"])[0] == "not to be trusted"
+    assert verdict(RUNS["partial"]) == ("not to be trusted", "2 of 6 points were measured.")
+    assert verdict(RUNS["imported"])[0] == "use with care"
+    # Points that are not quoted are remarked on, and do not decide.
+    partly = degraded(made_run.whole_run())
+    grid, *others = made_run.whole_run().experiments
+    kept = replace(partly, experiments=(grid, *partly.experiments[1:]))
+    assert others and verdict(kept) == ("sound", "All figures below hold. 38 of 44 points are degraded.")
+
+
+def test_the_verdict_names_what_fails_and_the_measured_cause() -> None:
+    run = made_run.whole_run()
+    grid, *others = run.experiments
+    poor = replace(grid.points[3], validity="degraded", why=("interval_not_reached",))
+    noisy = replace(run, experiments=(replace(grid, points=(*grid.points[:3], poor, *grid.points[4:])), *others))
+    stolen = Finding(
+        "steal", "warning", "storage", "The hypervisor took 8.1% of the CPU time (steal; randwrite 4 KiB).", {}, ""
+    )
+    card = scorecard(replace(noisy, findings=(stolen,)))
+    assert (card.verdict, card.reason) == (
+        "use with care",
+        "1 of 6 figures is noisy: RND4K Q32T1 write ±1.8%; the hypervisor took 8.1% of the CPU time.",
+    )
+
+
+@pytest.mark.parametrize("seed", MACHINES[::40])
+def test_a_clean_machine_is_sound_and_a_fooled_one_is_not(seed: int) -> None:
+    points = [point_at(iodepth=n) for n in (1, 4, 16, 32, 64)]
+    clean = SimulatedMachine.random(seed)
+    assert scorecard(explain(run_of(clean, experiment(clean, "iodepth", points)))).verdict == "sound"
+    cached = SimulatedMachine.random(seed, cache_share=0.9)
+    assert scorecard(explain(run_of(cached, experiment(cached, "iodepth", points)))).verdict != "sound"
+
+
+@pytest.mark.parametrize("name", sorted(name for name in RUNS if "hostile" not in name))
+def test_a_verdict_reads_as_every_other_text(name: str) -> None:
+    card = scorecard(RUNS[name])
+    for text in (card.reason, *(todo.says for todo in card.todo)):
+        assert not [fault for fault in faults_of(text) if "…" not in text], text
