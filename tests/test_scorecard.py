@@ -429,7 +429,7 @@ def test_the_scorecard_stands_first_in_markdown_too() -> None:
 # --- what to do
 
 
-def test_what_is_about_the_machine_comes_before_the_noise_of_this_run() -> None:
+def test_warnings_come_first_those_on_the_machine_before_the_noise_of_this_run() -> None:
     noise = Finding(
         "interval_not_reached",
         "warning",
@@ -446,8 +446,8 @@ def test_what_is_about_the_machine_comes_before_the_noise_of_this_run() -> None:
     run = replace(made_run.whole_run(), findings=(noise, again, cache, link))
     assert [one.says for one in scorecard(run).todo] == [
         "The drive links at half.",
-        "L3 is smaller.",
         "24 results vary.",
+        "L3 is smaller.",
     ]
     wrong = Finding(
         "page_cache", "invalid", "storage", "This is the page cache.", {}, "Measure: hwdyno storage --direct 1"

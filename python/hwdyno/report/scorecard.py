@@ -88,7 +88,7 @@ def machine_line(run: Run) -> str:
 
 
 def _todo(run: Run) -> tuple[Todo, ...]:
-    """What is wrong first, then the machine; of what is only about this run, the first; then more of a curve."""
+    """What is wrong first, then warnings, on the machine before this run's noise (once), then the rest."""
     made: dict[str, Todo] = {}
     if run.interrupted and _is_plain(run.command):
         made[run.command] = Todo("Measure the rest.", run.command)
@@ -106,11 +106,11 @@ def _todo(run: Run) -> tuple[Todo, ...]:
     return tuple(made.values())[:MOST_TODO]
 
 
-def urgency(finding: Finding) -> tuple[bool, bool, bool, int]:
+def urgency(finding: Finding) -> tuple[int, bool, bool]:
     """By what findings are sorted, the most urgent first."""
     only_run = about_this_run(finding)
     more_of_a_curve = finding.severity == "info" and finding.rule in MORE_OF_A_CURVE
-    return finding.severity != "invalid", more_of_a_curve, only_run, ORDER[finding.severity]
+    return ORDER[finding.severity], more_of_a_curve, only_run
 
 
 def command_in(advice: str) -> str:
