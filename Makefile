@@ -14,7 +14,7 @@ run: setup
 	$(BIN)/hwdyno run || test $$? -eq 3
 
 # More at once than the two processors of a small machine: many tests wait for kernels, peers and servers.
-WORKERS ?= 6
+WORKERS ?= 5
 # A failure is red at once; what is marked `timing` is tried again, alone, once (tests/retries.py).
 test: setup
 	cargo test --locked --quiet -- --test-threads=$(WORKERS)

@@ -422,7 +422,7 @@ def test_cublas_multiplies_the_same_with_one_call(driver: Path, tmp_path: Path) 
 def test_an_instance_of_mig_is_named_and_has_no_ceiling_of_the_whole_memory(driver: Path, tmp_path: Path) -> None:
     (one,) = Machine.of_survey({"gpu_drivers": surveyed(driver, HWDYNO_FAKE_MIG="1")}).gpu_drivers.cuda
     assert one.mig is True
-    words = ("--operation", "triad", "--array", "16M", "--width", "4")
+    words = ("--operation", "triad", "--array", "4M", "--width", "4")
     bounds = {}
     for planted in ({}, {"HWDYNO_FAKE_MIG": "1"}):
         done, left = by_cuda(driver, tmp_path, *words, **planted)

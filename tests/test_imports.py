@@ -323,7 +323,7 @@ def test_the_page_and_the_texts_show_the_state(tmp_path: Path) -> None:
 
 def test_a_comparison_says_what_is_unverified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "one").write_text(STREAM)
-    assert main(["compare", str(tmp_path / "one"), str(tmp_path / "one")]) == 0
+    assert main(["compare", str(tmp_path / "one"), str(tmp_path / "one")]) == 3
     assert "4 of them are unverified on a side" in capsys.readouterr().out
 
 

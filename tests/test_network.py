@@ -216,7 +216,11 @@ def test_loss_is_named_for_both_protocols() -> None:
 
 
 def test_a_busy_processor_at_either_end_is_named() -> None:
-    assert "the other end" in rules(result_of(point({"cpu_there_s": 0.99, "loopback": False})))["network_ends_bound"]
+    for direction, whose in (("up", "The receiver's"), ("down", "The sender's"), ("both", "The other end's")):
+        busy = result_of(
+            point({"cpu_there_s": 1.98 if direction == "both" else 0.99, "loopback": False}, direction=direction)
+        )
+        assert rules(busy)["network_ends_bound"].startswith(f"{whose} CPU is the bottleneck, not the network")
     assert "network_ends_bound" not in rules(result_of(point({"cpu_there_s": 0.5, "loopback": False})))
 
 

@@ -44,11 +44,13 @@ def test_the_catalogue_is_found_by_its_folder() -> None:
         assert one.quick is None or set(one.quick.axes) == set(one.sweep.axes)
 
 
-def test_the_grid_is_the_six_numbers_that_everyone_compares() -> None:
+def test_the_grid_is_the_eight_numbers_that_everyone_compares() -> None:
     points = built("storage.grid").experiments[0].points
     assert [(p["rw"], p["bs"], p["iodepth"]) for p in points] == [
         ("read", 1 << 20, 8),
+        ("read", 1 << 20, 1),
         ("write", 1 << 20, 8),
+        ("write", 1 << 20, 1),
         ("randread", 4096, 32),
         ("randread", 4096, 1),
         ("randwrite", 4096, 32),

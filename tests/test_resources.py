@@ -41,7 +41,7 @@ RESOURCE = Resource(
     rate_word="launches/s",
     figures=(
         Figure(title="copy {way}", unit="bytes/s", where={"way": "in"}),
-        Figure(title="launch", unit="ns", where={"way": "empty"}, lowest=True),
+        Figure(title="launch", unit="ns", where={"way": "empty"}),
         Figure(title="launches, {way}", unit="operations/s", where={"way": "full"}),
     ),
     ceilings=link,
@@ -170,5 +170,5 @@ def test_a_headline_is_of_the_experiment_that_it_names(gadget: Resource) -> None
     ):
         named = replace(gadget, figures=(figure,))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("hwdyno.report.scorecard.find", lambda name, named=named: named)
+            patch.setattr("hwdyno.report.headlines.find", lambda name, named=named: named)
             assert [row.title for row in scorecard(run).rows] != ["copy in"]

@@ -24,9 +24,9 @@ def test_a_sound_run_is_called_so_and_one_that_is_not_says_why() -> None:
         return card.verdict, card.reason
 
     assert verdict(made_run.whole_run()) == ("sound", "All figures below hold.")
-    says = "6 of 6 figures are noisy: SEQ1M Q8T1 read ±1.8%, SEQ1M Q8T1 write ±1.8%, "
+    says = "6 of 6 figures are noisy: SEQ1M Q8T1 read ±1.8%, SEQ1M Q8T1 write ±1.8%, RND4K Q32T1 read ±1.8%, "
     assert verdict(RUNS["all degraded"]) == (
-        "use with care", says + "RND4K Q32T1 read ±1.8% and 3 more; a wide interval."
+        "use with care", says + "RND4K Q32T1 write ±1.8% and 2 more. A wide interval."
     )  # fmt: skip
     assert verdict(RUNS["empty"])[0] == "not to be trusted"
     assert verdict(RUNS["partial"]) == ("not to be trusted", "2 of 6 points were measured.")
@@ -49,7 +49,7 @@ def test_the_verdict_names_what_fails_and_the_measured_cause() -> None:
     card = scorecard(replace(noisy, findings=(stolen,)))
     assert (card.verdict, card.reason) == (
         "use with care",
-        "1 of 6 figures is noisy: RND4K Q32T1 write ±1.8%; the hypervisor took 8.1% of the CPU time.",
+        "1 of 6 figures is noisy: RND4K Q32T1 write ±1.8%. The hypervisor took 8.1% of the CPU time.",
     )
 
 

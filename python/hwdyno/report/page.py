@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from hwdyno import door, units
 from hwdyno.axes import is_mixed, splits
+from hwdyno.findings import about_this_run
 from hwdyno.printable import printable
 from hwdyno.report import contention, distributions, figures, scaling, study, svg, tables, theme
 from hwdyno.report.audit import audit
@@ -91,9 +92,9 @@ def _context(whole: Run, data: Embedded) -> dict[str, Any]:
     findings = ranked(run.findings)
     card = scorecard(run)
     story = [_figure(figure) for figure in story_of(run)]
-    # One of each rule: what holds for every resource is read once.
+    # One of each rule: what holds for every resource is read once. Noise comes last: the verdict has named it.
     first: dict[str, Finding] = {}
-    for finding in sorted(findings, key=urgency):
+    for finding in sorted(findings, key=lambda one: (one.severity != "invalid" and about_this_run(one), urgency(one))):
         first.setdefault(finding.rule, finding)
     shown = list(first.values())[:FIRST_FINDINGS]
     resources = _resources(run, card, findings)

@@ -77,7 +77,7 @@ def _is_wide(run: Run, row: Headline) -> bool:
 
 
 def _doubted(run: Run, bad: Sequence[Headline], total: int) -> str:
-    """Which figures fail, and what was measured of the cause: ``2 of 14 figures are noisy: …; …``."""
+    """Which figures fail, and what was measured of the cause: ``2 of 14 figures are noisy: …. …``."""
 
     def is_noisy(row: Headline) -> bool:
         return NOISE.issuperset(run.experiments[row.experiment].points[row.point].why) and row.why not in DOUBTS
@@ -93,7 +93,7 @@ def _doubted(run: Run, bad: Sequence[Headline], total: int) -> str:
     for count in range(MOST_NAMED, 0, -1):
         sentences = (
             f"{len(rows)} of {plural(total, 'figure')} {'is' if len(rows) == 1 else 'are'} {what}: "
-            f"{_names(rows, count)}; {why[:1].lower()}{why[1:] or 'see the findings'}."
+            f"{_names(rows, count)}. {why[:1].upper()}{why[1:]}."
             for rows, what, why in parts
         )
         text = " ".join(sentences)
