@@ -175,7 +175,7 @@ def _score(card: Scorecard) -> list[dict[str, Any]]:
     for resource, some in groupby(card.rows, key=lambda one: one.resource):
         rows = []
         for one in some:
-            is_new = one.why not in reasons and one.why not in card.reason
+            is_new = one.why not in reasons and one.why not in card.reason.lower()
             reasons.add(one.why)
             rows.append(_headline(one, one.why if is_new else ""))
         made.append({"resource": resource, "rows": rows})

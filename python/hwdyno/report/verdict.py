@@ -16,7 +16,7 @@ from hwdyno.words import Run
 
 Verdict = Literal["sound", "use with care", "not to be trusted"]
 
-MOST_REASON = 200
+MOST_REASON = 270
 """Characters of the verdict's reason."""
 MEASURED = 0.5
 """The share of planned points below which a Run that ended early says nothing of its machine."""
