@@ -321,6 +321,7 @@ def _rows(run: Run, found: Sequence[_Found]) -> tuple[Headline, ...]:
         if one.value.unit == "operations/s":
             scale = figures.count_scale(alike, word)
         latency = point.latency_ns if by_time else None
+        state, why = _state(run, one)
         rows.append(
             Headline(
                 resource=one.resource,
@@ -334,8 +335,8 @@ def _rows(run: Run, found: Sequence[_Found]) -> tuple[Headline, ...]:
                 if latency and latency.p99 is not None and latency.count >= LEAST_FOR_P99
                 else None,
                 typical=typical.of(one.typical, run.machine, scale),
-                state=_state(run, one)[0],
-                why=_state(run, one)[1],
+                state=state,
+                why=why,
                 experiment=one.experiment,
                 point=one.point,
             )
@@ -353,7 +354,6 @@ def _state(run: Run, found: _Found) -> tuple[Validity, str]:
             return "invalid", effect_of(finding.rule)
         if is_its and finding.rule in DISBELIEVED and finding.severity == "warning" and point.validity == "valid":
             return "degraded", DISBELIEVED[finding.rule]
-    # Steal and noise are causes; what they do to the figure is said first.
     return point.validity, effect_of(point.why[0]) if point.why and point.validity != "unverified" else ""
 
 
