@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hwdyno.axes import ALONE, BACKGROUND, splits, traits_of
+from hwdyno.findings.conditions import TARGETS
 from hwdyno.findings.rule import USELESS, Case, load_words
 from hwdyno.findings.snia import is_rounds, is_tracked
 from hwdyno.findings.summary import effect_of
@@ -29,6 +30,8 @@ LEAST_FOR_P99 = 1000
 LITTLE = 0.02
 """How far operations in flight by Little's law may be off the requested ones where rate and latency are two views of
 one thing, so that the interval of one holds for the other."""
+WIDE = 2
+"""How many times as wide as the profile aims at an interval may be."""
 DISBELIEVED = {"host_cache": "the host's cache answered"}
 """Rules that doubt the figures of their points without degrading them, with what is doubted."""
 ACCESSES: frozenset[Trait] = frozenset({"reads", "writes", "random", "trims"})
@@ -354,7 +357,15 @@ def _state(run: Run, found: _Found) -> tuple[Validity, str]:
             return "invalid", effect_of(finding.rule)
         if is_its and finding.rule in DISBELIEVED and finding.severity == "warning" and point.validity == "valid":
             return "degraded", DISBELIEVED[finding.rule]
+    if point.validity == "valid" and _is_wide(run, point):
+        return "degraded", effect_of("interval_not_reached")
     return point.validity, effect_of(point.why[0]) if point.why and point.validity != "unverified" else ""
+
+
+def _is_wide(run: Run, point: Measurement) -> bool:
+    """Whether the interval of a point is more than ``WIDE`` times what the Run's profile aims at."""
+    target, half = TARGETS.get(run.profile), half_width(point.throughput)
+    return target is not None and half is not None and point.repeats >= LEAST_REPEATS and half > WIDE * target
 
 
 def _interval(run: Run, experiment: ExperimentResult, found: _Found, scale: figures.Scale) -> str:

@@ -7,10 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
-from hwdyno.findings.conditions import TARGETS
 from hwdyno.findings.rule import first_sentence
-from hwdyno.report.headlines import DISBELIEVED, LEAST_REPEATS, Headline
-from hwdyno.statistics import half_width
+from hwdyno.report.headlines import DISBELIEVED, Headline
 from hwdyno.units import plural
 from hwdyno.words import Run
 
@@ -24,8 +22,6 @@ MOST_WORDS = 25
 """Words of a sentence."""
 MOST_NAMED = 4
 """Figures that the verdict names."""
-WIDE = 2
-"""How many times as wide as the profile aims at an interval may be."""
 DOUBTS = frozenset(DISBELIEVED.values())
 CAUSES = ("steal", "noisy_neighbour", "others_at_work", "another_run", "load_before", "throttled", "swapping")
 """Rules whose findings are a cause of noise."""
@@ -49,7 +45,7 @@ def verdict_on(run: Run, rows: Sequence[Headline]) -> tuple[Verdict, str]:
         return "not to be trusted", ended
     # A point that is quoted twice, by its rate and its latency, fails once.
     by_point = {(row.experiment, row.point): row for row in reversed(rows)}
-    if bad := [row for row in reversed(by_point.values()) if row.state == "degraded" or _is_wide(run, row)]:
+    if bad := [row for row in reversed(by_point.values()) if row.state == "degraded"]:
         return "use with care", _doubted(run, bad, len(by_point))
     if run.interrupted:
         return "use with care", f"Interrupted: {len(points)} of {plural(planned, 'point')} were measured."
@@ -66,14 +62,6 @@ def verdict_on(run: Run, rows: Sequence[Headline]) -> tuple[Verdict, str]:
         if (count := sum(point.validity == state for point in points))
     ]
     return "sound", ". ".join(["All figures below hold", *remarks]) + "."
-
-
-def _is_wide(run: Run, row: Headline) -> bool:
-    """Whether a figure's interval is more than ``WIDE`` times what the Run's profile aims at."""
-    target = TARGETS.get(run.profile)
-    point = run.experiments[row.experiment].points[row.point]
-    half = half_width(point.throughput) if row.interval.startswith("±") and point.repeats >= LEAST_REPEATS else None
-    return target is not None and half is not None and half > WIDE * target
 
 
 def _doubted(run: Run, bad: Sequence[Headline], total: int) -> str:
