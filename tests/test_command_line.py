@@ -6,6 +6,8 @@ import argparse
 import contextlib
 import json
 import os
+import platform
+import re
 import signal
 import subprocess
 import sys
@@ -166,10 +168,18 @@ def test_a_torn_plan_file_is_one_line(home: Path, tmp_path: Path, capsys: pytest
 def test_a_dry_run_measures_and_writes_nothing(home: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--dry-run", "--path", str(data), "--only", "storage"]) == 0
     printed = capsys.readouterr()
-    assert "randwrite 4 KiB iodepth 1" in printed.out
+    assert "randwrite 4 KiB, iodepth=1, 1 job" in printed.out
     assert printed.out.splitlines()[-1].startswith("total: ")
     assert not list(data.iterdir())
     assert not home.exists()
+
+
+def test_a_dry_run_lists_what_this_machine_has(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--dry-run", "--only", "compute.grid"]) == 0
+    out = capsys.readouterr().out
+    elsewhere = {"NEON", "SVE"} if platform.machine() == "x86_64" else {"SSE", "AVX2", "AVX-512", "AMX"}
+    assert "FMA FP64, scalar, 1 thread" in out
+    assert not elsewhere.intersection(re.split("[ ,]+", out))
 
 
 def test_a_sweep_with_the_real_kernel(home: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -87,6 +87,23 @@ _SETTLED = {"size"}
 FIELD_AXES = tuple(FIELD.values())
 
 
+VALUE_NAMES = {
+    **{"double": "FP64", "single": "FP32", "half": "FP16", "bfloat16": "BF16"},
+    **{f"int{bits}": f"INT{bits}" for bits in (8, 16, 32, 64)},
+    **{
+        "fma": "FMA",
+        "scalar": "scalar",
+        "sse": "SSE",
+        "avx2": "AVX2",
+        "avx512": "AVX-512",
+        "amx": "AMX",
+        "neon": "NEON",
+    },
+    **{"sve": "SVE", "auto": "", "tcp": "TCP", "udp": "UDP"},
+}
+"""Values by the names that people know, which stand without their axis's; what is left to the engine has none."""
+
+
 BACKGROUND = Axis(
     "background", title="load meanwhile", kind="choice", means="the resource that is driven at its knee meanwhile"
 )
@@ -155,6 +172,7 @@ def _declaration_of(plain: Mapping[str, Any]) -> Declaration:
         stateful=plain["stateful"],
         grows=plain["grows"],
         axes=tuple(map(_axis_of, plain["parameters"])),
+        possible=tuple(dict(one) for one in plain.get("possible", ())),
     )
 
 

@@ -370,6 +370,8 @@ def _plan_one(experiment: Experiment, given: Given, kernels: Kernels, how: Profi
         fixed |= {name: 0.0 for name in ("runtime", "ramp_time") if name in declared and name not in axes}
     fixed = {name: value for name, value in fixed.items() if name not in sweep.axes}
     points = sweep.points(declaration.axes)
+    # Where it has none of them, the engine says what it has.
+    points = [point for point in points if not declaration.lacks({**fixed, **point})] or points
     if "size" in fixed and "size" not in given:
         fixed["size"] = max(int(fixed["size"] or 0), *(least_region({**fixed, **point}) for point in points))
     for point in points:

@@ -348,6 +348,12 @@ class Declaration:
     grows: bool = False
     """Whether a reading takes longer along an axis, whatever its runtime."""
     axes: tuple[Axis, ...] = ()
+    possible: tuple[Parameters, ...] = ()
+    """The combinations of some axes that a machine has; empty where it has all, and in a Run."""
+
+    def lacks(self, parameters: Parameters) -> bool:
+        """Whether a machine has no instruction for these parameters."""
+        return bool(self.possible) and not any(one.items() <= parameters.items() for one in self.possible)
 
     def axis(self, name: str) -> Axis:
         """The axis called ``name``; a mere label where there is none of that name."""

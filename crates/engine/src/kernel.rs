@@ -17,6 +17,11 @@ pub trait Kernel: Sync {
     type Parameters: ParameterSet;
     /// What it is.
     const DECLARATION: Declaration;
+    /// The combinations of some parameters that this machine has; empty where it has all.
+    #[must_use]
+    fn possible() -> Vec<Value> {
+        Vec::new()
+    }
     /// Runs once; the name and the parameters come into the reading by themselves.
     ///
     /// # Errors
@@ -71,6 +76,9 @@ pub struct KernelInfo {
     pub declaration: Declaration,
     /// What it takes.
     pub parameters: Vec<Parameter>,
+    /// The combinations of some parameters that this machine has; empty where it has all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub possible: Vec<Value>,
 }
 
 /// A kernel in the table: any of them, by its declaration alone.
@@ -95,7 +103,7 @@ impl<K: Kernel> Entry for K {
     }
 
     fn info(&self) -> KernelInfo {
-        KernelInfo { declaration: K::DECLARATION, parameters: K::Parameters::declared() }
+        KernelInfo { declaration: K::DECLARATION, parameters: K::Parameters::declared(), possible: K::possible() }
     }
 
     fn measure(&self, given: &Value, stop: &Stop) -> Result<Reading, Error> {

@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn every_declaration_is_whole() {
         for kernel in TABLE {
-            let KernelInfo { declaration: info, parameters } = kernel.info();
+            let KernelInfo { declaration: info, parameters, .. } = kernel.info();
             assert!(!info.measures.is_empty() && !info.operation.is_empty(), "{}", info.name);
             let names: BTreeSet<_> = parameters.iter().map(|parameter| parameter.name).collect();
             assert_eq!(names.len(), parameters.len(), "{}: a name stands twice", info.name);

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from hwdyno import signals
-from hwdyno.axes import FIELD_AXES, shares_joined, splits
+from hwdyno.axes import FIELD_AXES
 from hwdyno.printable import Escaping, console_on, printable
 from hwdyno.runner import Step
 from hwdyno.units import (
@@ -17,23 +17,18 @@ from hwdyno.units import (
     format_ns,
     format_percent,
     format_quantity,
-    format_size,
 )
-from hwdyno.words import Axis, Measurement, Parameters
+from hwdyno.words import Axis, Declaration, Measurement, Parameters
 
 if TYPE_CHECKING:
     from rich.live import Live
 
 
 def described(parameters: Parameters, axes: Sequence[Axis] = FIELD_AXES) -> str:
-    """A point's parameters in a few words: ``randread 4 KiB iodepth 8``; ``axes`` are its kernel's."""
-    patterns = {axis.name for axis in splits(axes)}
-    sizes = {axis.name for axis in axes if axis.unit == "B"}
-    words = []
-    for name, value in shares_joined(axes, parameters).items():
-        text = format_size(value) if name in sizes and isinstance(value, int) else str(value)
-        words.append(text if name in {"bs", *patterns} else f"{name} {text}")
-    return " ".join(words)
+    """A point's parameters in a few words: ``randread 4 KiB, iodepth=8, 1 job``; ``axes`` are its kernel's."""
+    from hwdyno.findings.rule import label_of
+
+    return label_of(parameters, Declaration(axes=tuple(axes)))
 
 
 def result_line(experiment: str, measurement: Measurement, rate_word: str, axes: Sequence[Axis] = FIELD_AXES) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from hwdyno.axes import CLIENTS, is_mixed, past_page_cache, read_share, splits, traits_of
+from hwdyno.axes import CLIENTS, VALUE_NAMES, is_mixed, past_page_cache, read_share, splits, traits_of
 from hwdyno.findings.commands import (
     command_of,
     named_command,
@@ -464,16 +464,25 @@ def label_of(
     rest = []
     for name, value in shown.items():
         axis, number = kernel.axis(name), as_number(value)
-        if name not in left_out:
-            known = number is not None and (axis.role != "label" or axis.unit)
-            words = _titled(axis, number, in_list=True) if known and number is not None else ""
-            number_only = format_load(number) if known and number is not None else value
-            rest.append(words or f"{name}={number_only}")
+        if name in left_out:
+            continue
+        known = number is not None and (axis.role != "label" or axis.unit)
+        words = _titled(axis, number, in_list=True) if known and number is not None else ""
+        rest.append(words or _valued(axis, format_load(number) if known and number is not None else value))
     if done is not None and "operation" not in left_out:
-        # ``mix 1:0``, where the operation is called as the axis that tells more of it.
-        first.append(" ".join([str(done), *(one.removeprefix(f"{done}=") for one in rest[:1])]))
-        rest = rest[1:]
+        first.append(VALUE_NAMES.get(str(done), str(done)))
+        if rest and ("=" in rest[0] or rest[0] in VALUE_NAMES.values()):
+            # ``mix 1:0``, where the operation is called as the axis that tells more of it.
+            first.append(rest.pop(0).removeprefix(f"{done}="))
     return ", ".join(filter(None, [" ".join(first), *rest]))
+
+
+def _valued(axis: Axis, value: Scalar) -> str:
+    """A value that a word alone names, or that its axis's name goes before: ``FP64``, ``no zero copy``, ``n=2000``."""
+    name = axis.name.replace("_", " ")
+    if isinstance(value, bool):
+        return name if value else f"no {name}"
+    return VALUE_NAMES.get(str(value), f"{axis.name}={value}")
 
 
 def at_place(case: Case, place: OperatingPoint, unit: str) -> str:

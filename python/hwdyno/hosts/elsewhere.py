@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +58,8 @@ class Elsewhere:
         return Topology.of_machine(self.machine)
 
     def kernels(self) -> dict[str, Declaration]:
-        """The kernels of an engine of this version."""
-        return engine.kernels()
+        """The kernels of an engine of this version; what that machine lacks is known there."""
+        return {name: replace(one, possible=()) for name, one in engine.kernels().items()}
 
     def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
         """Refuses."""

@@ -138,7 +138,13 @@ class Together(Site):
         """The kernels that every host has, as the first one declares them."""
         if self._kernels is None:
             first, *rest = self._each(lambda member: member.kernels()).values()
-            common = {name: one for name, one in first.items() if all(name in other for other in rest)}
+            common = {
+                name: replace(
+                    one, possible=tuple(it for it in one.possible if all(it in other[name].possible for other in rest))
+                )
+                for name, one in first.items()
+                if all(name in other for other in rest)
+            }
             self._kernels = with_clients(common, len(self._all), between=self._serving)
         return self._kernels
 

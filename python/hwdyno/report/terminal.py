@@ -122,6 +122,7 @@ def _print_all(run: Run, console: Console) -> None:
     for finding in ranked(run.findings):
         mark = Text(f"{_mark(finding.severity, console)} {finding.severity}", style=_STYLES[finding.severity])
         says = Text(finding.says)
+        says.append(f" [{finding.rule}]", style="dim")
         if finding.advice:
             says.append("\n" + as_called(finding.advice), style="dim")
         line = Table.grid(padding=(0, 2))

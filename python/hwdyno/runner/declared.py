@@ -35,7 +35,7 @@ def kept_declaration(planned: Planned, given: Set[str], fixed: Parameters) -> De
             usual = _usual(planned, axis) if axis.name in swept | named | _SIZED else fixed.get(axis.name, axis.default)
             option = experiment.named_as.get(axis.name, axis.name)
             axes.append(replace(axis, default=usual, option=option if option != axis.name else ""))
-    return replace(kernel, axes=tuple(axes), command=_command(experiment))
+    return replace(kernel, axes=tuple(axes), possible=(), command=_command(experiment))
 
 
 _SIZED = {"working_set"}

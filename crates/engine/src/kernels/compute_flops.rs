@@ -3,6 +3,8 @@
 
 use std::cell::RefCell;
 
+use serde_json::{json, Value};
+
 use crate::clock::now_ns;
 use crate::compute;
 use crate::compute::chain::Chain;
@@ -47,6 +49,19 @@ impl Kernel for ComputeFlops {
     type Parameters = Parameters;
     const DECLARATION: Declaration =
         Declaration::new("compute_flops", "independent arithmetic operations on registers, and the clock", "operation");
+
+    fn possible() -> Vec<Value> {
+        let of = |one: &Variant, isa| json!({"operation": one.operation.word(), "precision": one.precision.word(), "isa": isa});
+        let mut all = Vec::new();
+        for one in compute::available() {
+            let auto = of(&one, "auto");
+            if !all.contains(&auto) {
+                all.push(auto);
+            }
+            all.push(of(&one, one.isa));
+        }
+        all
+    }
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
         let Parameters { threads, runtime, interval_s, operands, .. } = *parameters;
