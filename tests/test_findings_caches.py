@@ -136,18 +136,25 @@ def test_writes_of_a_virtual_disk_that_outrun_its_reads_are_named(
         run = explain(run_of(real, replace(experiment(real, "bs", SEQUENTIAL), ceilings=())))
         assert "host_cache" not in rules_of(run.findings), "a real disk's cache is its own"
     command = finding.advice.partition(": ")[2]
-    assert "--sync dsync" in command and "--rw write" in command and "--bs 1M" in command
+    assert "--sync dsync" in command and "--rw read,write" in command and "--bs 1M" in command
     assert main([*shlex.split(command)[1:], "--dry-run", "--path", str(tmp_path)]) == 0
     assert "write" in capsys.readouterr().out
 
 
-def test_the_test_that_goes_past_the_hosts_cache_finds_it_no_more() -> None:
-    machine = SimulatedMachine(hypervisor="kvm", write_cache_bytes_s=9e9)
+@pytest.mark.parametrize(("ignored", "severity", "says"), [
+    (False, "info", "No cache of the host answers them: this is what the disk takes."),
+    (True, "warning", "The host acknowledges flushes too: what the disk takes cannot be measured from this guest."),
+])  # fmt: skip
+def test_the_command_that_is_advised_answers_whether_the_host_stores(ignored: bool, severity: str, says: str) -> None:
+    machine = SimulatedMachine(hypervisor="kvm", write_cache_bytes_s=9e9, flushes_ignored=ignored)
     fixed = {**FIXED, "sync": "dsync"}
-    run = explain(run_of(machine, experiment(machine, "bs", SEQUENTIAL, fixed)))
-    assert not rules_of(run.findings, "warning", "invalid")
+    run = explain(run_of(machine, replace(experiment(machine, "bs", SEQUENTIAL, fixed), ceilings=())))
+    finding = the(run, "host_cache")
+    assert finding.severity == severity and finding.says.endswith(says) and finding.points == (1,)
     writes, reads = (run.experiments[0].points[at].throughput.value for at in (1, 0))
-    assert writes < reads
+    assert (writes > reads) == ignored
+    plain = explain(run_of(replace(machine, write_cache_bytes_s=0.0), experiment(machine, "bs", SEQUENTIAL)))
+    assert "host_cache" not in rules_of(plain.findings)
 
 
 # --- edges

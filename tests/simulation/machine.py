@@ -58,6 +58,8 @@ class SimulatedMachine:
     """Amplitude of slow swings, as a share."""
     cache_share: float = 0.0
     """Reads that the page cache answers, direct or not; the device's counters do not see them."""
+    flushes_ignored: bool = False
+    """Whether the host acknowledges a write to its cache even where it has to be stored."""
     host_cache_bytes_s: float = 0.0
     """A cache below the device's counters (a hypervisor's) that answers at this rate, above the link."""
     write_cache_bytes_s: float = 0.0

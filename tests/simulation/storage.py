@@ -45,7 +45,7 @@ def _blocks(
         rate = 1 / ((1 - missed) / rate + missed / from_memory)
     if machine.host_cache_bytes_s:
         rate = machine.host_cache_bytes_s / bs
-    if machine.write_cache_bytes_s and not read_share and given["sync"] == "none":
+    if machine.write_cache_bytes_s and not read_share and (given["sync"] == "none" or machine.flushes_ignored):
         rate = machine.write_cache_bytes_s / bs
     mean_s, notes = 0.0, []
     if machine.servers:

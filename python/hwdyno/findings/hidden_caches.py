@@ -6,7 +6,7 @@ from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, apart, as_number, percent, quantity, times
 from hwdyno.findings.truth import BLOCKS, CACHED, FROM_MEMORY, at_device
 from hwdyno.units import format_bytes, format_ns
-from hwdyno.words import Measurement, Stream
+from hwdyno.words import Stream
 
 FASTEST_NS = 3e3
 """No disk answers faster: Optane, the fastest that was sold, takes 5 µs with the kernel's part, and flash 50 µs."""
@@ -110,52 +110,79 @@ def _durable(case: Case) -> bool:
 
 
 def host_cache(case: Case) -> Verdict | None:
-    """Sequential writes of a virtual disk are much faster than its reads: they were not stored when they counted."""
+    """Sequential writes of a virtual disk are much faster than its reads: they were not stored when they counted.
+
+    Where each write had to be stored before it counted (O_DSYNC), what followed from that.
+    """
     machine = case.run.machine
     if machine.hypervisor is None and not any(disk.kind in VIRTUAL_KINDS for disk in machine.storage.disks):
         return None
-    pairs: dict[str, dict[str, tuple[Case, Measurement]]] = {}
+    pairs: dict[str, dict[str, Case]] = {}
     for result in case.run.experiments:
-        for at, point in enumerate(result.points):
+        for at in range(len(result.points)):
             one = Case(case.run, result, at)
             way = next(iter(one.traits & {"reads", "writes"}), "")
             sequential = one.traits & {"reads", "writes", "random", "trims"} == {way}
             size = one.number("bs")
             if sequential and one.direct and size and size >= LARGE_BYTES and _counts(one):
                 others = {name: value for name, value in one.parameters.items() if name not in {"rw", "seed"}}
-                pairs.setdefault(repr(sorted(others.items(), key=str)), {})[way] = (one, point)
-    found = [
-        (pair["writes"][1].throughput.value / pair["reads"][1].throughput.value, pair)
-        for pair in pairs.values()
-        if len(pair) == 2 and apart(pair["reads"][1].throughput, pair["writes"][1].throughput)
-    ]
-    if not found or (most := max(found, key=lambda one: one[0]))[0] < FASTER:
+                pairs.setdefault(repr(sorted(others.items(), key=str)), {})[way] = one
+    whole = [(_faster(pair["writes"], pair["reads"]), pair) for pair in pairs.values() if len(pair) == 2]
+    stored = [one for one in whole if _durable(one[1]["writes"])]
+    faster = [one for one in whole if one[0] >= FASTER]
+    found = [one for one in faster if one in stored] or faster or stored
+    if not found:
         return None
-    ratio, pair = most
-    (writes, written), (_, read) = pair["writes"], pair["reads"]
+    ratio, pair = max(found, key=lambda one: one[0])
     disk = machine.storage.disk.name or "the virtual disk"
+    writes, reads = pair["writes"], pair["reads"]
+    written, read = writes.point.throughput, reads.point.throughput
+    figures = f"{writes.label}: {quantity(written)} against {quantity(read)}"
+    evidence = {"ratio": written.value / read.value, "write_bytes_s": written.value, "read_bytes_s": read.value}
+    if ratio < FASTER:
+        return Verdict(
+            "info",
+            f"Writes that are stored before they count reach {percent(written.value / read.value)} of reads on {disk} "
+            f"({figures}). No cache of the host answers them: this is what the disk takes.",
+            evidence,
+            "Take this figure for the disk's writes, and not one without --sync.",
+            points=(writes.at,),
+            experiment=writes.result.name,
+        )
+    if found[0] in stored:
+        says = (
+            f"Writes are still {times(ratio)} times as fast as reads on {disk} although each has to be stored "
+            f"before it counts ({figures}). The host acknowledges flushes too: what the disk takes cannot be measured "
+            "from this guest."
+        )
+        advice = "Have the host open the disk past its cache (QEMU: cache=none or directsync), or measure on the host."
+    else:
+        says = (
+            f"Writes are {times(ratio)} times as fast as reads on {disk} ({figures}). No disk is like that: the host's "
+            "cache acknowledges them before they are stored."
+        )
+        command = writes.command(rw="read,write")
+        advice = f"Write past it, so that each write is stored before it counts: {command} --sync dsync"
     return Verdict(
         "warning",
-        f"Writes are {times(ratio)} times as fast as reads on {disk} ({writes.label}: {quantity(written.throughput)} "
-        f"against {quantity(read.throughput)}). No disk is like that: the host's cache acknowledges them before they "
-        "are stored.",
-        {"ratio": ratio, "write_bytes_s": written.throughput.value, "read_bytes_s": read.throughput.value},
-        f"Write past it, so that each write is stored before it counts: {writes.command()} --sync dsync",
-        points=tuple(
-            one["writes"][0].at
-            for times_faster, one in found
-            if times_faster >= FASTER and one["writes"][0].result is writes.result
-        ),
+        says,
+        evidence,
+        advice,
+        points=tuple(one["writes"].at for _, one in faster if one["writes"].result is writes.result),
         experiment=writes.result.name,
     )
 
 
+def _faster(writes: Case, reads: Case) -> float:
+    """How many times as fast the writes are; 0 where their intervals overlap."""
+    written, read = writes.point.throughput, reads.point.throughput
+    return written.value / read.value if apart(read, written) else 0.0
+
+
 def _counts(one: Case) -> bool:
-    """Whether a point may be set beside another: sound, closed loop, and not stored before it counts."""
-    point = one.point
-    return (
-        point.validity != "invalid" and point.throughput.value > 0 and not _durable(one) and one.requested is not None
-    )
+    """Whether a point may be set beside another: sound, closed loop, and not flushed as a whole."""
+    point, flushes = one.point, any(one.parameter(name) for name in ("fsync", "fdatasync", "end_fsync"))
+    return point.validity != "invalid" and point.throughput.value > 0 and not flushes and one.requested is not None
 
 
 _OF_BLOCKS = Applies(kernels=(BLOCKS,), imported=False)
