@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import gzip
 import io
 import re
 import subprocess
@@ -17,7 +19,8 @@ from hwdyno.axes import FIELD
 from hwdyno.cli import main as cli
 from hwdyno.findings import explain
 from hwdyno.machine import Machine
-from hwdyno.report import audit, charts, figures, images, machine, overview, plotdata, rows, tables, texts, theme
+from hwdyno.report import audit, charts, figures, images, machine, overview, page, plotdata, rows, tables, texts, theme
+from hwdyno.report.embedding import MOST_UNPACKED
 from hwdyno.report.picture import Bar, Dot, Picture, Whisker
 from hwdyno.report.terminal import print_run, sparkline
 from hwdyno.resources import rate_word
@@ -467,3 +470,38 @@ def test_the_parts_of_several_hosts_stand_under_their_names() -> None:
     both = machine.machines_of((one, replace(one, hostname="bench-08")))
     assert [group.title for group in both] == [f"{host}: {g.title}" for host in ("bench-07", "bench-08") for g in alone]
     assert machine.machines_of(()) == []
+
+
+@pytest.mark.parametrize("name", ["report.html", "shown", "shown/run.json"])
+def test_a_report_and_its_folder_are_a_run(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    run = made_run.whole_run()
+    (tmp_path / "shown").mkdir()
+    page.write(run, tmp_path / "report.html")
+    (tmp_path / "shown" / "run.json").write_text(to_json(run))
+    cli.main(["report", str(tmp_path / name)])
+    shown = capsys.readouterr()
+    cli.main(["report", str(tmp_path / "shown" / "run.json")])
+    assert shown.out.splitlines()[:6] == capsys.readouterr().out.splitlines()[:6] != []
+    assert not shown.err
+
+
+@pytest.mark.parametrize(("data", "says"), [
+    ("AAAA", "its data are damaged"), (base64.b64encode(gzip.compress(b"{}")).decode(), "is not a hwdyno Run"),
+    (base64.b64encode(gzip.compress(b"{}"))[:20].decode(), "its data are"),
+    (base64.b64encode(gzip.compress(bytes(MOST_UNPACKED + 1))).decode(), "over 256 MiB"),
+])  # fmt: skip
+def test_a_damaged_page_is_one_line(tmp_path: Path, data: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "r.html").write_text(f'<script type="application/gzip;base64" id="run">{data}</script>')
+    assert cli.main(["report", str(tmp_path / "r.html")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert says in line and "r.html" in line
+
+
+@pytest.mark.parametrize("files", [(), ("a.html", "b.json")])
+def test_a_folder_of_no_one_run_says_what_it_has(
+    tmp_path: Path, files: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in files:
+        (tmp_path / name).write_text("{}")
+    assert cli.main(["report", str(tmp_path)]) == 2
+    assert ", ".join(files) in capsys.readouterr().err

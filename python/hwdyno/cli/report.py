@@ -26,7 +26,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="RUN",
         nargs="?",
         default=LATEST,
-        help="a run's id, a file, or - for the latest",
+        help="a run's id, a file, a report or its folder, or - for the latest",
     )
     from hwdyno.report.texts import all_texts
 
@@ -81,6 +81,6 @@ def run(args: argparse.Namespace) -> int:
         from hwdyno.report.terminal import print_run
 
         # A file that is in no store is found by its name alone.
-        named = (args.run,) if Path(args.run).is_file() else named_by(document, args.store)
+        named = (args.run,) if Path(args.run).exists() else named_by(document, args.store)
         print_run(document, made, verbose=args.verbose, named=named)
     return 0 if overview_of(document).status in {"valid", "unverified"} else DEGRADED

@@ -92,13 +92,33 @@ def loaded(name: str, where: str | None, given: Ceilings | None = None, maps: Ma
     from hwdyno.store import StoreError, open_store
 
     try:
-        run = open_store(where).load(name)
+        run = _of_report(Path(name)) or open_store(where).load(name)
         with_ceilings = _limited(run, given)
         return run if with_ceilings is run else findings.explain(with_ceilings)
     except StoreError:
         if not maps and not _is_foreign(Path(name)):
             raise
     return findings.explain(merged(sources_of([name], maps or {}), given))
+
+
+def _of_report(path: Path) -> Run | None:
+    """The Run inside a page that hwdyno wrote, or inside the one page or document of a folder; raises ``UserError``."""
+    from hwdyno.report.embedding import run_in_page
+    from hwdyno.store import from_json
+
+    if path.is_dir() and path.name != "last":
+        inside = sorted({*path.glob("*.html"), *path.glob("*.json")})
+        if len(inside) != 1:
+            has = ", ".join(one.name for one in inside[:3]) or "neither"
+            raise UserError(f"{path} is a folder, and a Run is one page (.html) or document (.json) in it: has {has}")
+        return loaded(str(inside[0]), None)
+    if path.suffix not in {".html", ".htm"} or not path.is_file():
+        return None
+    try:
+        text = run_in_page(path.read_text(encoding="utf-8", errors="replace"))
+        return None if text is None else from_json(text, path.name)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} has no Run that can be read: {error}") from None
 
 
 def runs_in(names: Sequence[str], where: str | None) -> Iterator[tuple[str, Run]]:

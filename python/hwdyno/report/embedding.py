@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import base64
+import binascii
 import gzip
 import json
+import re
+import zlib
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +19,9 @@ MOST_DATA = 700_000
 """Characters of the Run in a page: beside 1,056 points' charts and tables, the page stays below 1.5 MB."""
 MOST_PLAIN = 60_000
 """Characters of a fold that stands in the page as it is; a longer one is packed until it is opened."""
+MOST_UNPACKED = 256 << 20
+"""Bytes of a Run's JSON that a page may hold."""
+_INSIDE = re.compile(r'<script type="application/gzip;base64" id="run">([A-Za-z0-9+/=]*)</script>')
 KEPT_BITS = 5
 """Of a histogram's buckets in a shortened Run: 32 an octave, so that a latency is known to 1.6%."""
 KEPT_SAMPLES = 60
@@ -53,6 +59,21 @@ def document(run: Run) -> str:
 def packed(text: str) -> str:
     """Text as base64 of gzip, which no parser of HTML can mistake for anything else, and every browser unpacks."""
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+
+
+def run_in_page(page: str) -> bytes | None:
+    """The JSON of the Run inside a page, however the page was made; raises ``ValueError`` where it is damaged."""
+    found = _INSIDE.search(page)
+    if found is None:
+        return None
+    try:
+        unpacking = zlib.decompressobj(wbits=31)
+        text = unpacking.decompress(base64.b64decode(found[1], validate=True), MOST_UNPACKED)
+    except (zlib.error, binascii.Error) as error:
+        raise ValueError(f"its data are damaged ({error})") from None
+    if not unpacking.eof:
+        raise ValueError(f"its data are cut, or over {MOST_UNPACKED >> 20} MiB")
+    return text
 
 
 def shortened(run: Run) -> Run:
