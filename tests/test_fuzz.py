@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import pkgutil
 import sys
 import zlib
@@ -84,7 +85,9 @@ def entered() -> set[str]:
     root, found = str(package("")), set[str]()
 
     def note(frame: FrameType, event: str, _: Any) -> Callable[..., Any] | None:
-        if event == "call" and frame.f_code.co_filename.startswith(root) and frame.f_code.co_name != "<module>":
+        # The body of a module or class runs where it is imported, which is no call.
+        is_function = frame.f_code.co_flags & inspect.CO_OPTIMIZED
+        if event == "call" and is_function and frame.f_code.co_filename.startswith(root):
             found.add(str(Path(frame.f_code.co_filename).relative_to(root)))
         return None
 

@@ -56,7 +56,6 @@ from hwdyno.store import from_json, to_json
 from hwdyno.store import history as index
 from hwdyno.store.journal import from_journal
 from hwdyno.words import LONGEST_ERROR, Axis, Measurement, PeerResult, Run, UserError
-from read_format import run_of
 from simulation.host import SimulatedHost
 
 DATA = Path(__file__).parents[1] / "data"
@@ -160,7 +159,9 @@ def _written(data: bytes, suffix: str) -> Path:
 
 
 def _any_format(data: bytes) -> None:
-    _storable(run_of(_written(data, ".txt")))
+    runs, _ = formats.read_every(_text(data), "input.txt")
+    for run in runs:
+        _storable(run)
 
 
 def _job(data: bytes) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from hwdyno.findings.rule import Verdict
 from hwdyno.units import plural
@@ -121,8 +122,15 @@ def finding_of(rule: str, verdict: Verdict, result: ExperimentResult | None) -> 
         severity=verdict.severity,
         resource=verdict.resource or (result.resource if result else ""),
         says=verdict.says,
-        evidence=verdict.evidence,
+        evidence=_as_stored(verdict.evidence),
         advice=verdict.advice,
         experiment=result.name if result else verdict.experiment,
         points=verdict.points,
     )
+
+
+def _as_stored(value: Any) -> Any:
+    """Evidence as a document gives it back: its keys are text, and its rows lists."""
+    if isinstance(value, Mapping):
+        return {one if isinstance(one, str) else f"{one:g}": _as_stored(each) for one, each in value.items()}
+    return [_as_stored(each) for each in value] if isinstance(value, list | tuple) else value

@@ -104,7 +104,8 @@ impl<'a> Bench<'a> {
             command.args(["run", self.case.kernel(), &parameters.to_string()]);
         }
         let file = |name: &str| self.root.join(name);
-        command.env("TMPDIR", &scratch).stdin(Stdio::null());
+        // What a GPU's library writes is not the survey's.
+        command.env("OCL_ICD_VENDORS", &scratch).env("TMPDIR", &scratch).stdin(Stdio::null());
         command.stdout(File::create(file("output")).unwrap()).stderr(File::create(file("errors")).unwrap());
         let trace = tracer::run(command, &scratch, plan).unwrap();
         if let Some(client) = client {
