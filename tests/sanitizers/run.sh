@@ -20,7 +20,7 @@ for file in crates/engine/tests/*.rs; do tests+=(--test "$(basename "$file" .rs)
 
 address() {
   echo "== AddressSanitizer"
-  RUSTFLAGS="-Zsanitizer=address" ASAN_OPTIONS="detect_stack_use_after_return=1:abort_on_error=0" \
+  RUSTFLAGS="-Zsanitizer=address" ASAN_OPTIONS="detect_stack_use_after_return=1:abort_on_error=0:use_sigaltstack=0" \
     LSAN_OPTIONS="suppressions=$here/leaks.txt:print_suppressions=0" CARGO_TARGET_DIR="$built/sanitize-address" \
     cargo "+$toolchain" test --locked --target "$target" -p hwdyno-engine "${tests[@]}"
 }
