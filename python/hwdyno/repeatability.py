@@ -63,8 +63,8 @@ def with_pooled_repeats(run: Run) -> Run:
     """The Run with the intervals of points that were read twice from the spread of others' repeats too.
 
     Two repeats have one degree of freedom, and Student's t is 12.7: 4% apart, they would give ±51%. The variance of
-    their logarithms is shrunk toward that of the other points of the experiment, of the resource where those are too
-    few, or ``PRIOR_DEVIATION``, which counts as ``POOLED_FREEDOM`` degrees (moderated t; Smyth, Statistical
+    their logarithms is shrunk toward the middle one of the other points' of the experiment, of the resource's where
+    those are too few, or ``PRIOR_DEVIATION``, which counts as ``POOLED_FREEDOM`` degrees (moderated t; Smyth, Statistical
     Applications in Genetics and Molecular Biology 3, 2004). What the samples within leave open, and both repeats, stay
     inside.
     """
@@ -80,14 +80,22 @@ def _pooled(result: ExperimentResult, run: Run) -> ExperimentResult:
         if len(logs := _logs(point)) != 2 or point.throughput.low is None:
             return point
         for others in (result.points, alike):
-            spreads = [_logs(one) for one in others if one is not point]
-            freedom = sum(len(one) - 1 for one in spreads if len(one) > 1)
-            if freedom >= statistics.POOLED_FREEDOM:
-                squares = math.fsum(statistics.standard_deviation(one) ** 2 * (len(one) - 1) for one in spreads if one)
-                return _with_spread(point, squares / freedom, statistics.standard_deviation(logs) ** 2)
+            spreads = [found for one in others if one is not point and len(found := _logs(one)) > 1]
+            if sum(len(one) - 1 for one in spreads) >= statistics.POOLED_FREEDOM:
+                return _with_spread(point, _middle_variance(spreads), statistics.standard_deviation(logs) ** 2)
         return _with_spread(point, PRIOR_DEVIATION**2, statistics.standard_deviation(logs) ** 2)
 
     return replace(result, points=tuple(map(pooled, result.points)))
+
+
+def _middle_variance(spreads: Sequence[Sequence[float]]) -> float:
+    """The middle one of the variances, so that a few wild points are not all points' noise.
+
+    The median of chi-square over its degrees of freedom is (1 - 2 / 9f)^3 (Wilson & Hilferty, PNAS 17, 1931).
+    """
+    return statistics.median(
+        [statistics.standard_deviation(one) ** 2 / (1 - 2 / (9 * (len(one) - 1))) ** 3 for one in spreads]
+    )
 
 
 def _with_shared_modes(result: ExperimentResult) -> ExperimentResult:

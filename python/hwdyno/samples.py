@@ -232,11 +232,18 @@ def with_samples(
     half, modes = wandering(repeats), two_modes(repeats)
     # Repeats that agree better than their samples can is luck.
     low, high = min(value.low, value.value - half), max(value.high, value.value + half)
+    persists = persistence(repeats) >= PERSISTENT
+    if persists and len(rates) > 2:
+        # Of samples that persist few count, and Student's t of them is great. The mean of five repeats lies between the
+        # least and the greatest (but for a chance of one in 16, where half of all repeats lie below it); fewer leave
+        # half of their range more open on each side.
+        margin = 0.0 if len(rates) >= FEW_REPEATS else (max(rates) - min(rates)) / 2
+        low, high = max(low, min(value.low, min(rates) - margin)), min(high, max(value.high, max(rates) + margin))
     if modes is not None:
         least, most = modes.shares()
         apart = modes.high - modes.low
         low, high = min(low, modes.high - most * apart), max(high, modes.high - least * apart)
-    if (modes is not None or persistence(repeats) >= PERSISTENT) and len(rates) <= FEW_REPEATS:
+    if (modes is not None or persists) and len(rates) <= FEW_REPEATS:
         low, high = min(low, *rates), max(high, *rates)
     return replace(value, low=max(0.0, low), high=high), modes if modes is not None and modes.named else None
 
