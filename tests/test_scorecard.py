@@ -575,4 +575,4 @@ def test_an_uncertain_rate_has_the_word_of_its_rate_everywhere() -> None:
         moved(1.0), throughput=Value(1220.0, "operations/s", -9e3, 2e4), repeats=2, repeat_values=(8.19e3, 1.49e4)
     )
     line = result_line("inference.restore", replace(rates, concurrency=None, latency_ns=None), "tokens/s")
-    assert "(uncertain: 2 repeats from 8.19 k tokens/s to 14.9 k tokens/s)" in line and "operations" not in line
+    assert "(2 repeats from 8.19 k tokens/s to 14.9 k tokens/s)" in line and "operations" not in line

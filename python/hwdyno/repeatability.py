@@ -64,9 +64,9 @@ def with_pooled_repeats(run: Run) -> Run:
 
     Two repeats have one degree of freedom, and Student's t is 12.7: 4% apart, they would give ±51%. The variance of
     their logarithms is shrunk toward the middle one of the other points' of the experiment, of the resource's where
-    those are too few, or ``PRIOR_DEVIATION``, which counts as ``POOLED_FREEDOM`` degrees (moderated t; Smyth, Statistical
-    Applications in Genetics and Molecular Biology 3, 2004). What the samples within leave open, and both repeats, stay
-    inside.
+    those are too few, or ``PRIOR_DEVIATION``, which counts as ``POOLED_FREEDOM`` degrees (moderated t; Smyth,
+    Statistical Applications in Genetics and Molecular Biology 3, 2004). What the samples within leave open, and both
+    repeats, stay inside.
     """
     return replace(run, experiments=tuple(_with_shared_modes(_pooled(one, run)) for one in run.experiments))
 

@@ -43,13 +43,7 @@ def result_line(experiment: str, measurement: Measurement, rate_word: str, axes:
         words = [mean] if timed else [*words, mean]
         if latency.p99 is not None:
             words.append(f"p99 {format_ns(latency.p99)}")
-    if value.low is not None and value.high is not None and value.value:
-        words[0] += _known(
-            measurement,
-            (value.high - value.low) / 2 / value.value,
-            latency.mean if timed and latency else None,
-            rate_word,
-        )
+    words[0] += _apart(measurement, latency.mean if timed and latency else None, rate_word)
     if measurement.rate is not None and rate_word:
         words.insert(1, f"{format_count(measurement.rate.value)} {rate_word}")
     if measurement.validity != "valid":
@@ -57,21 +51,22 @@ def result_line(experiment: str, measurement: Measurement, rate_word: str, axes:
     return printable(f"{experiment}  {described(measurement.parameters, axes)}:  " + ", ".join(words))
 
 
-def _known(measurement: Measurement, half: float, mean_ns: float | None, rate_word: str) -> str:
-    """How precise a value is; where the interval is wider than the value, the range of the repeats.
+def _apart(measurement: Measurement, mean_ns: float | None, rate_word: str) -> str:
+    """How far apart the repeats are: the interval of the value also counts with other points, which are not read yet.
 
     ``mean_ns`` is the latency that stands for the throughput, if one does.
     """
-    if half < 1:
-        return f" ± {format_percent(half, precise=True)}"
-    values, unit = measurement.repeat_values, measurement.throughput.unit
-    if len(values) < 2:
-        return " (uncertain)"
-    ends = [min(values), max(values)]
+    values, value = measurement.repeat_values, measurement.throughput
+    if len(values) < 2 or not value.value:
+        return ""
+    ends, unit = [min(values), max(values)], value.unit
+    apart = (ends[1] - ends[0]) / value.value
+    if apart < 1:
+        return f" ({len(values)} repeats within {format_percent(apart, precise=True)})"
     if mean_ns is not None and ends[0] > 0:
-        ends, unit = [mean_ns * measurement.throughput.value / end for end in reversed(ends)], "ns"
-    low, high = (format_quantity(value, unit, rate_word) for value in ends)
-    return f" (uncertain: {len(values)} repeats from {low} to {high})"
+        ends, unit = [mean_ns * value.value / end for end in reversed(ends)], "ns"
+    low, high = (format_quantity(end, unit, rate_word) for end in ends)
+    return f" ({len(values)} repeats from {low} to {high})"
 
 
 class Lines:
