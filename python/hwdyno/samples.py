@@ -234,10 +234,10 @@ def with_samples(
     low, high = min(value.low, value.value - half), max(value.high, value.value + half)
     persists = persistence(repeats) >= PERSISTENT
     if persists and len(rates) > 2:
-        # Of samples that persist few count, and Student's t of them is great. The mean of five repeats lies between the
-        # least and the greatest (but for a chance of one in 16, where half of all repeats lie below it); fewer leave
-        # half of their range more open on each side.
-        margin = 0.0 if len(rates) >= FEW_REPEATS else (max(rates) - min(rates)) / 2
+        # Of samples that persist few count, and Student's t of them is great: a mean of zero would seem possible beside
+        # five repeats near 40. Half of the range of repeats is left open on each side, of fewer than five all of it. Of
+        # a level that itself persists from repeat to repeat (AR(1), 0.7), 86 to 94% of intervals hold the mean then.
+        margin = (max(rates) - min(rates)) * (0.5 if len(rates) >= FEW_REPEATS else 1.0)
         low, high = max(low, min(value.low, min(rates) - margin)), min(high, max(value.high, max(rates) + margin))
     if modes is not None:
         least, most = modes.shares()
