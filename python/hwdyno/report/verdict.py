@@ -78,12 +78,15 @@ def _doubted(run: Run, bad: Sequence[Headline], total: int) -> str:
     parts = [(noisy, "noisy", why)] if noisy else []
     parts += [(others, "doubtful", _reasons(others))] if others else []
     text = ""
-    for count in range(MOST_NAMED, 0, -1):
-        sentences = (
-            f"{len(rows)} of {plural(total, 'figure')} {'is' if len(rows) == 1 else 'are'} {what}: "
-            f"{_names(rows, count)}. {why[:1].upper()}{why[1:]}."
-            for rows, what, why in parts
-        )
+    for most in range(MOST_NAMED, 0, -1):
+        left, sentences = most, []
+        # Of what is doubtful, the names first: noise is the commoner.
+        for at, (rows, what, why) in enumerate(reversed(parts)):
+            named = max(1, min(len(rows), left - (len(parts) - 1 - at)))
+            left -= named
+            is_or_are = "is" if len(rows) == 1 else "are"
+            figures = f"{len(rows)} of {plural(total, 'figure')} {is_or_are} {what}: {_names(rows, named)}."
+            sentences.insert(0, f"{figures} {why[:1].upper()}{why[1:]}.")
         text = " ".join(sentences)
         if len(text) <= MOST_REASON and all(len(one.split()) <= MOST_WORDS for one in text.split(". ")):
             break
