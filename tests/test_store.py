@@ -18,6 +18,7 @@ import jsonschema
 import made_store as made
 import numpy as np
 import pytest
+from hwdyno.cli.main import main
 from hwdyno.store import Store, StoreError, default_directory, from_json, json_schema, new_id, status_of, to_json
 from hwdyno.words import Curve, Finding, OperatingPoint, PeerResult, Run, Value
 
@@ -335,6 +336,14 @@ def test_the_index_is_used_and_not_trusted_over_a_changed_document(tmp_path: Pat
     assert store.history()[0].machine.startswith("cached")
     os.utime(path)
     assert store.history()[0].machine.startswith("bench-1")
+
+
+def test_a_store_that_cannot_be_read_is_not_an_empty_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    assert main(["history", "--store", str(tmp_path / "file")]) == 2
+    assert f"cannot read {tmp_path}/file/runs: " in capsys.readouterr().err
+    assert main(["history", "--store", str(tmp_path / "none")]) == 0
+    assert "no runs are stored in" in capsys.readouterr().err
 
 
 def test_an_unreadable_document_does_not_hide_the_others(tmp_path: Path) -> None:

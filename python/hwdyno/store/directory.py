@@ -146,8 +146,11 @@ class Store:
         return self.runs / f"{run_id}.json"
 
     def _files(self, suffix: str) -> list[Path]:
+        # A glob leaves out what it cannot read, in silence.
         try:
-            return sorted(self.runs.glob(f"*{suffix}"))
+            return sorted(path for path in self.runs.iterdir() if path.name.endswith(suffix))
+        except FileNotFoundError:
+            return []
         except OSError as error:
             raise StoreError(f"cannot read {self.runs}: {cause(error)}") from None
 
