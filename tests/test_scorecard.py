@@ -21,7 +21,7 @@ from hwdyno.findings.summary import effect_of
 from hwdyno.machine import CudaDevice, Disk, GpuDrivers, Link, Machine, Storage
 from hwdyno.report import typical
 from hwdyno.report.figures import Scale, of_finding
-from hwdyno.report.headlines import DISBELIEVED, MOST_ROWS
+from hwdyno.report.headlines import DISBELIEVED, MOST_ROWS, headlines
 from hwdyno.report.machine import machine_of
 from hwdyno.report.scorecard import (
     MOST_TODO,
@@ -35,7 +35,7 @@ from hwdyno.report.tables import markdown
 from hwdyno.report.terminal import print_run
 from hwdyno.store import to_json
 from hwdyno.store.history import entry_of
-from hwdyno.words import Concurrency, ExperimentResult, Finding, Latency, Measurement, Run, Value
+from hwdyno.words import Ceiling, Concurrency, ExperimentResult, Finding, Latency, Measurement, Run, Value
 from made_experiment import made_experiment
 from test_report_page import machine_run
 
@@ -576,3 +576,20 @@ def test_an_uncertain_rate_has_the_word_of_its_rate_everywhere() -> None:
     )
     line = result_line("inference.restore", replace(rates, concurrency=None, latency_ns=None), "tokens/s")
     assert "(2 repeats from 8.19 k tokens/s to 14.9 k tokens/s)" in line and "operations" not in line
+
+
+def test_a_figure_without_a_ceiling_is_held_against_the_runs_best_or_says_why_none_is_known() -> None:
+    best = Ceiling("dram_bytes_s", "reference", 5e10, "bytes/s", "the best of this run: copy", "this run", "practical")
+    memory = made_experiment(
+        "memory.grid", "memory", "?", "threads", "memory_bandwidth",
+        tuple(moved(rate, operation=name, threads=2) for name, rate in (("triad", 4e10), ("copy", 5e10))),
+        ceilings=(best,),
+    )  # fmt: skip
+    storage = made_experiment(
+        "storage.grid", "storage", "?", "iodepth", "storage_blocks",
+        (moved(1e9, rw="read", bs=1 << 20, iodepth=8, numjobs=1),),
+    )  # fmt: skip
+    rows = {row.title: row for row in headlines(replace(made_run.whole_run(), experiments=(memory, storage)))[1]}
+    shares = {title: row.share and (round(row.share.of_ceiling, 2), row.share.reference) for title, row in rows.items()}
+    assert shares["triad, 2 threads"] == (0.8, "best kernel") and shares["copy, 2 threads"] == (1.0, "best kernel")
+    assert shares["SEQ1M Q8T1 read"] is None and rows["SEQ1M Q8T1 read"].no_ceiling.endswith("unknown; rated: --device")

@@ -52,6 +52,8 @@ class Share:
     source: str
     of: str = ""
     """Which of two figures it is of, ``read``; empty where there is one."""
+    reference: str = ""
+    """What the run itself reached, ``best kernel``, where the hardware tells no ceiling; empty for a ceiling."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,8 @@ class Headline:
     interval: str
     """``±1.8%`` (95%); ``few repeats`` where the interval says nothing; empty where none is known."""
     share: Share | None
+    no_ceiling: str
+    """Why there is no share, in a few words: ``virtio: unknown; rated: --device``; empty for a latency."""
     p99: str | None
     """The 99th percentile with its unit; none where the figure is no latency."""
     typical: Typical | None
@@ -334,6 +338,7 @@ def _rows(run: Run, found: Sequence[_Found]) -> tuple[Headline, ...]:
                 else figures.of_finding(one.value.value, one.value.unit),
                 interval=_interval(run, experiment, one, scale),
                 share=_share(experiment, one, scale),
+                no_ceiling=_why_no_ceiling(run, experiment, one),
                 p99=scale.quantity(latency.p99)
                 if latency and latency.p99 is not None and latency.count >= LEAST_FOR_P99
                 else None,
@@ -394,14 +399,36 @@ def _interval(run: Run, experiment: ExperimentResult, found: _Found, scale: figu
     return "–".join(scale.number(end) for end in sorted(shown)) if len(shown) == 2 else "few repeats"
 
 
+OF_THE_RUN = {"practical": "best kernel"}
+"""References by their labels that are a run's own best measurement of the same thing, and what each is called."""
+
+
 def _share(experiment: ExperimentResult, found: _Found, scale: figures.Scale) -> Share | None:
-    """How much of the tightest ceiling is reached; what a peer or the run itself reached is no ceiling here."""
+    """How much of the tightest ceiling is reached, or of the best own measurement where no hardware tells one.
+
+    What a peer reached is no ceiling here.
+    """
     if found.value.unit == "ns" or not found.measured:
         return None
-    bounds = [one for one in experiment.ceilings if one.kind != "reference"]
-    ceiling, share = tightest(replace(experiment, ceilings=tuple(bounds)), found.point)
-    if ceiling is None or share is None:
-        return None
-    same = figures.quantity(Value(ceiling.value, ceiling.unit), rate_word_of(experiment))
-    value = scale.quantity(ceiling.value) if ceiling.unit == found.value.unit else same
-    return Share(share, f"{ceiling.label or ceiling.kind}, {value}", ceiling.formula, ceiling.source)
+    for of_run in (False, True):
+        bounds = [one for one in experiment.ceilings if (one.kind == "reference") == of_run]
+        bounds = [one for one in bounds if not of_run or one.label in OF_THE_RUN]
+        ceiling, share = tightest(replace(experiment, ceilings=tuple(bounds)), found.point)
+        if ceiling is not None and share is not None:
+            same = figures.quantity(Value(ceiling.value, ceiling.unit), rate_word_of(experiment))
+            value = scale.quantity(ceiling.value) if ceiling.unit == found.value.unit else same
+            name = OF_THE_RUN[ceiling.label] if of_run else ceiling.label or ceiling.kind
+            return Share(share, f"{name}, {value}", ceiling.formula, ceiling.source, reference=name if of_run else "")
+    return None
+
+
+def _why_no_ceiling(run: Run, experiment: ExperimentResult, found: _Found) -> str:
+    """Why nothing bounds a figure; empty where something may."""
+    if found.value.unit == "ns" or not found.measured or any(one.label in OF_THE_RUN for one in experiment.ceilings):
+        return ""
+    if any(one.kind != "reference" for one in experiment.ceilings):
+        return ""
+    if experiment.resource == "storage":
+        return f"{run.machine.storage.disk.kind or 'device'}: unknown; rated: --device"
+    loopback = experiment.points[found.point].details.get("loopback") is True
+    return "loopback has no link" if loopback else "no ceiling known"

@@ -133,7 +133,7 @@ def _context(whole: Run, data: Embedded) -> dict[str, Any]:
         "score_columns": [
             head
             for head, there in (
-                ("Share of the ceiling", any(row.share for row in card.rows)),
+                ("Share of the ceiling", any(row.share or row.no_ceiling for row in card.rows)),
                 ("Typical", any(row.typical for row in card.rows)),
             )
             if there

@@ -161,9 +161,10 @@ SHORT = {
     " stream": " str",
 }
 """What a test's name loses where a line has no room for it."""
-GIVEN_UP = (("typical",), ("bar",), ("p99",), ("names",), ("ranges",), ("interval",), ("of",))
+GIVEN_UP = (("typical",), ("bar",), ("p99",), ("names",), ("reasons",), ("ranges",), ("interval",), ("of",))
 """What goes, in this order, where the figures do not fit: what is typical, the bars, the 99th percentiles beside their
-means (they get lines of their own), long names, the ends of wide intervals, intervals, shares of the ceiling."""
+means (they get lines of their own), long names, what a share is of or why there is none, the ends of wide intervals,
+intervals, shares of the ceiling."""
 
 
 def _figures(card: Scorecard, width: int, *, ascii_only: bool) -> list[Text]:
@@ -190,7 +191,10 @@ def _figures(card: Scorecard, width: int, *, ascii_only: bool) -> list[Text]:
 
 def _cells(card: Scorecard, gone: Collection[str], *, ascii_only: bool) -> list[list[str]]:
     """The columns of every line, the first line their heads; columns in which nothing is are left out."""
-    shares, tails = any(row.share for row in card.rows), any(row.p99 for row in card.rows) and "p99" not in gone
+    shares, tails = (
+        any(row.share or row.no_ceiling for row in card.rows),
+        any(row.p99 for row in card.rows) and "p99" not in gone,
+    )
     ceiling = "ceiling" if "bar" in gone else "of ceiling"
     of = ", ".join([ceiling] * (shares and "of" not in gone) + ["p99"] * tails)
     rows, before = [["", "", "", "95%", of, "typical"]], ""
@@ -198,8 +202,13 @@ def _cells(card: Scorecard, gone: Collection[str], *, ascii_only: bool) -> list[
         mark = {"valid": "", "degraded": " !", "invalid": " !!"}.get(row.state, " ?")
         share = ""
         if row.share and "of" not in gone:
-            number = f"{figures.percent(row.share.of_ceiling)} {row.share.of}".rstrip()
-            share = number if "bar" in gone else _bar(row.share, ascii_only=ascii_only)
+            share = (
+                _percent(row.share, short="reasons" in gone)
+                if "bar" in gone
+                else _bar(row.share, ascii_only=ascii_only)
+            )
+        elif row.no_ceiling and "of" not in gone:
+            share = "unknown" if "reasons" in gone else row.no_ceiling
         tail = f"p99 {row.p99}" if row.p99 and not share and "p99" not in gone else ""
         title = row.title
         for whole, short in SHORT.items() if "names" in gone else ():
@@ -227,7 +236,13 @@ def _bar(share: Share, *, ascii_only: bool) -> str:
     """A bar, full at the ceiling, and the share as a number."""
     full = min(BAR, round(share.of_ceiling * BAR))
     drawn = "#" * full + "." * (BAR - full) if ascii_only else "█" * full + "░" * (BAR - full)
-    return f"{drawn} {figures.percent(share.of_ceiling)} {share.of}".rstrip()
+    return f"{drawn} {_percent(share)}"
+
+
+def _percent(share: Share, *, short: bool = False) -> str:
+    """``83%``, ``83% read``, or of what the run itself reached: ``83% of best kernel``."""
+    of = ("own" if short else f"of {share.reference}") if share.reference else share.of
+    return f"{figures.percent(share.of_ceiling)} {of}".rstrip()
 
 
 def _unicode(console: Console) -> bool:

@@ -79,7 +79,8 @@ def _doubted(run: Run, bad: Sequence[Headline], total: int) -> str:
     parts += [(others, "doubtful", _reasons(others))] if others else []
     text = ""
     for most in range(MOST_NAMED, 0, -1):
-        left, sentences = most, []
+        left = most
+        sentences: list[str] = []
         # Of what is doubtful, the names first: noise is the commoner.
         for at, (rows, what, why) in enumerate(reversed(parts)):
             named = max(1, min(len(rows), left - (len(parts) - 1 - at)))
