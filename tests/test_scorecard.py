@@ -18,9 +18,8 @@ from hwdyno.cli.main import main, parser_of
 from hwdyno.cli.progress import result_line
 from hwdyno.findings import ABOUT_THE_RUN, RULES, explain
 from hwdyno.findings.summary import effect_of
-from hwdyno.machine import CudaDevice, Disk, GpuDrivers, Link, Machine, Storage
-from hwdyno.report import typical
-from hwdyno.report.figures import Scale, of_finding
+from hwdyno.machine import Machine
+from hwdyno.report.figures import of_finding
 from hwdyno.report.headlines import DISBELIEVED, MOST_ROWS, headlines
 from hwdyno.report.machine import machine_of
 from hwdyno.report.scorecard import (
@@ -369,42 +368,6 @@ def test_a_share_is_of_the_tightest_physical_or_rated_ceiling() -> None:
     bounds = tuple(replace(one, kind="reference") for one in whole.experiments[0].ceilings)
     bare = replace(whole, experiments=(replace(whole.experiments[0], ceilings=bounds, peers=()),))
     assert all(row.share is None for row in scorecard(bare).rows)
-
-
-def test_a_gpus_figure_stands_beside_a_published_one_of_the_same_model_or_link() -> None:
-    def of(figure: str, **stated: Any) -> str:
-        made = Machine(gpu_drivers=GpuDrivers(cuda=(CudaDevice(**stated),)))
-        found = typical.of(figure, made, Scale(1e9, "GB/s"))
-        return found.says if found else ""
-
-    assert of("gpu_triad_bytes_s", name="Tesla K40m") == "191 GB/s for a Tesla K40m"
-    assert of("gpu_triad_bytes_s", name="NVIDIA GeForce GTX 980 Ti") == "269 GB/s for a GeForce GTX 980 Ti"
-    assert of("gpu_triad_bytes_s", name="NVIDIA GeForce GTX 980") == "172 GB/s for a GeForce GTX 980"
-    assert of("gpu_triad_bytes_s", name="NVIDIA TITAN X (Pascal)") == of("gpu_triad_bytes_s", name="Tesla M40") == ""
-    assert of("gpu_triad_bytes_s", name="Tesla K80", mig=True) == "", "of a part nothing is published"
-    link = {"link_generation_max": 4, "link_lanes_max": 16}
-    assert of("gpu_pinned_bytes_s", name="any", **link) == "26.0 GB/s for PCIe 4.0 x16"
-    assert of("gpu_pinned_bytes_s", name="any", **{**link, "link_lanes_max": 8}) == ""
-    assert typical.of("gpu_fp32_flop_s", Machine(), Scale(1e9, "GFLOP/s")) is None
-
-
-def test_a_typical_figure_is_of_this_kind_of_hardware_and_has_a_source() -> None:
-    megabytes, micro = Scale(1e6, "MB/s"), Scale(1e3, "µs")
-
-    def machine(**link: Any) -> Machine:
-        return Machine(storage=Storage(disks=(Disk(name="a", link=Link(**link)),)))
-
-    fourth = typical.of("read_bytes_s", machine(type="pcie", generation=4, lanes=4), megabytes)
-    third = typical.of("read_bytes_s", machine(type="pcie", generation=3, lanes=4), megabytes)
-    assert fourth is not None and third is not None and "makers' figures" in fourth.source
-    number = [float(one.value.partition(" ")[0].replace(",", "")) for one in (third, fourth)]
-    assert 3000 < number[0] < 3938 and 5000 < number[1] < 7877, "below what each link carries"
-    assert fourth.what == "PCIe 4.0 x4 NVMe" and fourth.says == f"{fourth.value} for PCIe 4.0 x4 NVMe"
-    assert typical.of("read_bytes_s", machine(type="none"), megabytes) is None
-    assert typical.of("randread_4k_q1_ns", machine(type="usb"), micro) is None
-    assert typical.of("", Machine(), megabytes) is None
-    for row in typical.rows():
-        assert row["source"] and row["what"] and float(row["value"].partition("%")[0]) > 0
 
 
 def test_a_list_of_runs_says_a_latency_test_in_time() -> None:

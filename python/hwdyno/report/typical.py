@@ -18,6 +18,10 @@ from hwdyno.report.figures import Scale
 CATALOGUE = Path(__file__).parent.parent / "data" / "typical.csv"
 GPU = "gpu_"
 """Begins the figures of GPUs, whose rows name a device (a pattern of its name) or the link, as ``PCIe 4.0 x16``."""
+SERVERS = re.compile(r"\b(?:Xeon|EPYC|Opteron|Neoverse|Ampere|Altra|ThunderX\d?|Kunpeng|POWER\d+)\b", re.I)
+MOBILE = re.compile(r"\d(?:U|H|HX|HS|P|Y|HQ|MQ|G[1-7])\b|\b(?:Core|Celeron|Pentium)\b.*\b[NM]\d{4}\b|\bM[1-9]\b")
+"""Intel's and AMD's suffixes of processors for laptops."""
+RDMA_DRIVERS = {"mlx4_core", "mlx5_core", "hfi1", "cxi_core", "efa"}
 LEAST_DRIVES = 3
 """Drives of one interface whose makers' figures have a median worth the name."""
 
@@ -56,12 +60,31 @@ def of(figure: str, machine: Machine, scale: Scale) -> Typical | None:
 def _fits(wanted: str, figure: str, interface: str, machine: Machine) -> bool:
     """Whether a row is of the machine's storage or, by its name or its link, of its GPU."""
     if not figure.startswith(GPU):
-        return wanted in {"", interface}
+        return wanted in {interface, class_of(machine)} - {""}
     gpu = the_gpu(machine)
     if gpu is None or gpu.mig:
         return False
     link = f"PCIe {gpu.link_generation_max}.0 x{gpu.link_lanes_max}"
     return wanted == link or re.search(rf"\b{wanted}\b(?! ?(?:Ti|Super)\b)", gpu.name or "", re.I) is not None
+
+
+def class_of(machine: Machine) -> str:
+    """The class of a machine, as the catalogue names it; empty where nothing is known of its processor.
+
+    One of the six in which figures are alike: laptop, desktop, board, server, cloud VM, HPC node.
+    """
+    model = machine.cpu.model or ""
+    if machine.hypervisor is not None:
+        return "cloud VM"
+    if (machine.cpu.sockets or 0) > 1 and any(nic.driver in RDMA_DRIVERS for nic in machine.nics):
+        return "HPC node"
+    if (machine.cpu.sockets or 0) > 1 or SERVERS.search(model):
+        return "server"
+    if machine.os.architecture in {"aarch64", "armv7l"}:
+        return "board"
+    if not model:
+        return ""
+    return "laptop" if MOBILE.search(model) else "desktop"
 
 
 def interface_of(disk: Disk) -> str:
@@ -80,6 +103,6 @@ def _kind(interface: str) -> str:
 
 @cache
 def rows() -> tuple[Mapping[str, str], ...]:
-    """The catalogue's rows: in base units or as a share of a peak; those without an interface are for any machine."""
+    """The catalogue's rows: in base units or a share of a peak, each of an interface, a GPU or a class of machine."""
     with CATALOGUE.open(encoding="utf-8", newline="") as file:
         return tuple(csv.DictReader(file))
