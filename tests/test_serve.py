@@ -21,6 +21,7 @@ import made_history as history
 import made_run
 import pytest
 from hwdyno.serve import server as serving
+from hwdyno.serve import site
 from hwdyno.serve.site import Pages
 from hwdyno.store import Store
 from test_fleet import stored
@@ -212,6 +213,52 @@ def test_slow_clients_are_cut_and_do_not_keep_others_out(store: Store, monkeypat
     finally:
         server.shutdown()
         server.server_close()
+
+
+def test_those_who_say_nothing_keep_nobody_out(server: serving.Server) -> None:
+    silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(serving.MOST_SILENT + 8)]
+    try:
+        assert get(server, "/")[0] == 200
+        assert silent[0].recv(1) == b"", "the one that was silent for longest is cut"
+    finally:
+        for one in silent:
+            one.close()
+
+
+def test_a_page_that_is_being_made_holds_up_no_other(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    making, go_on = threading.Event(), threading.Event()
+
+    def slow(*_: object) -> str:
+        making.set()
+        assert go_on.wait(30)
+        return "made"
+
+    monkeypatch.setattr(Pages, "_render_run", slow)
+    server = started(store)
+    try:
+        reader = threading.Thread(target=get, args=(server, "/run?id=full-run"))
+        reader.start()
+        assert making.wait(30)
+        assert get(server, "/")[0] == 200 and get(server, "/trends")[0] == 200
+        go_on.set()
+        reader.join(30)
+    finally:
+        go_on.set()
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_large_run_is_rendered_apart_and_looks_the_same(
+    store: Store, server: serving.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = get(server, "/run?id=full-run")[2]
+    monkeypatch.setattr(site, "LARGE_BYTES", 0)
+    another = started(store)
+    try:
+        assert get(another, "/run?id=full-run")[2] == whole
+    finally:
+        another.shutdown()
+        another.server_close()
 
 
 def answered(server: serving.Server) -> int:

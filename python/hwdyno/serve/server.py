@@ -14,6 +14,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 MOST_AT_ONCE = 16
 """Requests that are answered at one time; more are turned away in one line."""
+MOST_SILENT = 64
+"""Connections whose request has not arrived; with more, the one that has been silent for longest is cut."""
 READ_S, REQUEST_S = 5.0, 10.0
 """How long one read of a request may take, and all of it; an answer has as long as it is read."""
 MOST_FIELDS = 8
@@ -55,7 +57,9 @@ class Server(ThreadingHTTPServer):
     def __init__(self, host: str, port: int, site: Site) -> None:
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.site = site
-        self._places = threading.BoundedSemaphore(MOST_AT_ONCE)
+        self.places = threading.BoundedSemaphore(MOST_AT_ONCE)
+        self._silent: dict[int, socket.socket] = {}
+        self._listed = threading.Lock()
         super().__init__((host, port), _Handler)
         self.host, self.port = host, int(self.server_address[1])
 
@@ -71,21 +75,27 @@ class Server(ThreadingHTTPServer):
         return self.host in {"0.0.0.0", "::"} or name.lower() in known
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread of its own, or turn the request away where all are busy."""
-        if self._places.acquire(blocking=False):
-            super().process_request(request, client_address)
-            return
-        with contextlib.suppress(OSError):
-            request.settimeout(0.2)
-            request.sendall(b"HTTP/1.0 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 1\r\n\r\n")
-        self.shutdown_request(request)
+        """Read and answer in a thread of its own; who says nothing keeps nobody out."""
+        with self._listed:
+            self._silent[id(request)] = request
+            longest = next(iter(self._silent)) if len(self._silent) > MOST_SILENT else None
+            cut = None if longest is None else self._silent.pop(longest)
+        if cut is not None:
+            with contextlib.suppress(OSError):
+                cut.shutdown(socket.SHUT_RDWR)
+        super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer one request, and free its place however it ends."""
+        """Answer one request."""
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._places.release()
+            self.has_arrived(request)
+
+    def has_arrived(self, request: Any) -> None:
+        """A request has arrived, or its client is gone."""
+        with self._listed:
+            self._silent.pop(id(request), None)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that goes away in the midst of an answer is no error."""
@@ -116,7 +126,16 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer with a page."""
         self._deadline.cancel()
-        self._send(self._answer())
+        self.server.has_arrived(self.connection)
+        if not self.server.places.acquire(blocking=False):
+            busy = _plain(HTTPStatus.SERVICE_UNAVAILABLE, "too many pages are being made; try again")
+            self._send(busy)
+            return
+        try:
+            answer = self._answer()
+        finally:
+            self.server.places.release()
+        self._send(answer)
 
     def do_HEAD(self) -> None:
         """Answer with a page's header."""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import threading
+from collections import defaultdict
 from collections.abc import Callable
 from functools import lru_cache
 from http import HTTPStatus
+from pathlib import Path
 
 from hwdyno.comparison import runs_compared
 from hwdyno.fleet.slow import fleet_of, node_name, nodes_of
@@ -24,6 +28,8 @@ RUNS_A_PAGE = 100
 MOST_MACHINES = 60
 """Machines of the fleet that are shown."""
 KEPT_RUNS, KEPT_PAGES = 64, 16
+LARGE_BYTES = 4 << 20
+"""Of a Run's document, from which on its page is made by another process."""
 
 _FRAME = re.compile(r'http-equiv="Content-Security-Policy" content="([^"]*)"')
 
@@ -33,7 +39,7 @@ class Pages:
 
     def __init__(self, store: Store, *, with_names: bool) -> None:
         self._store, self._with_names = store, with_names
-        self._one_at_a_time = threading.Lock()
+        self._making: dict[str, threading.Lock] = defaultdict(threading.Lock)
         self._load = lru_cache(maxsize=KEPT_RUNS)(self._read)
         self._run_page = lru_cache(maxsize=KEPT_PAGES)(self._render_run)
 
@@ -49,8 +55,7 @@ class Pages:
         if path not in found:
             return self._problem("there is no such page", HTTPStatus.NOT_FOUND)
         try:
-            with self._one_at_a_time:
-                return _framed(found[path](query))
+            return _framed(found[path](query))
         except StoreError as error:
             return self._problem(str(error), HTTPStatus.NOT_FOUND)
 
@@ -92,10 +97,25 @@ class Pages:
         return served.runs(printable(shown), machines, entries, machines.get(chosen or "", ""), (at, last))
 
     def _run(self, query: dict[str, str]) -> str:
-        return self._run_page(self._entry(query, "id", self._entries()).path)
+        path = self._entry(query, "id", self._entries()).path
+        # Two that ask for one run wait for one another, and for nobody else.
+        with self._making[path]:
+            return self._run_page(path)
 
     def _render_run(self, path: str) -> str:
-        return served.with_places(page.html(self._load(path)), "runs")
+        is_large = Path(path).is_file() and Path(path).stat().st_size > LARGE_BYTES
+        return served.with_places(self._rendered_apart(path) if is_large else page.html(self._load(path)), "runs")
+
+    def _rendered_apart(self, path: str) -> str:
+        """The page of a large Run, made by another process: reading it would hold the interpreter for seconds."""
+        words = ["--with-names"] if self._with_names else []
+        name = write_page.__name__
+        line = [sys.executable, "-c", f"from {__name__} import {name}; {name}()", path, *words]
+        done = subprocess.run(line, capture_output=True, check=False)
+        if done.returncode != 0:
+            why = done.stderr.decode(errors="replace").strip().splitlines()
+            raise StoreError(why[-1] if why else "its page could not be made")
+        return done.stdout.decode()
 
     def _trends(self, query: dict[str, str]) -> str:
         rows = self._store.figures()
@@ -143,6 +163,13 @@ class Pages:
         slow = [(newest[one.node.name], words[one.node.entry.machine], one) for one in found.slow]
         more = f" The {len(machines)} with the newest runs are shown." if len(newest) > len(machines) else ""
         return served.fleet(machines, newest, counts, runs, (fleet_heading(found) + more, slow))
+
+
+def write_page() -> None:
+    """What a process of its own does: the page of the Run in a file, to stdout; without names unless it is told."""
+    path, *words = sys.argv[1:]
+    run = Store(Path(path).parent.parent).load(Path(path))
+    sys.stdout.buffer.write(page.html(run if words else without_names(run)).encode())
 
 
 def _framed(body: str, status: HTTPStatus = HTTPStatus.OK) -> Answer:
