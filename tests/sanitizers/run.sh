@@ -29,7 +29,8 @@ thread() {
   echo "== ThreadSanitizer"
   RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" \
     TSAN_OPTIONS="suppressions=$here/races.txt:halt_on_error=0:exitcode=66" CARGO_TARGET_DIR="$built/sanitize-thread" \
-    cargo "+$toolchain" test --locked -Zbuild-std --target "$target" -p hwdyno-engine "${tests[@]}"
+    cargo "+$toolchain" test --locked -Zbuild-std --target "$target" -p hwdyno-engine "${tests[@]}" -- \
+    --skip fuzzing::targets  # Their limit of time is of a build without a sanitizer.
 }
 
 # What neither asks the system nor waits: Miri interprets it, a thousand times slower.
