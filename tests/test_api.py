@@ -7,6 +7,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
+from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from hwdyno.cli import common
 from hwdyno.cli.help import options_of, spelling
 from hwdyno.cli.main import parser_of
 from hwdyno.report import notebook
+from hwdyno.report.scorecard import scorecard
 from hwdyno.runner import contention
 from hwdyno.store import Store
 from simulated_runs import at, experiment, run_of
@@ -110,7 +112,10 @@ def test_a_run_and_a_curve_show_themselves() -> None:
     run = common.explained(run_of(machine, experiment(machine, "iodepth", [at(iodepth=2**k) for k in range(9)])))
     shown: Any = run
     html, svg = shown._repr_html_(), shown._repr_svg_()
-    assert run.id in html and run.findings[0].says[:20] in html and "<script" not in html
+    assert run.id in html and "<script" not in html
+    card = scorecard(run)
+    assert card.reason in unescape(html) and card.rows and all(row.value in html for row in card.rows)
+    assert all(escape(one.command) in html for one in card.todo)
     assert len(html) < 50_000 and parsed(html) is not None
     assert svg in html and svg.startswith("<svg ") and svg.count("<circle") >= 9 and "ceiling " in svg
     curve: Any = run.experiments[0].curves[0]

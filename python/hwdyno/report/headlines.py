@@ -38,6 +38,8 @@ ACCESSES: frozenset[Trait] = frozenset({"reads", "writes", "random", "trims"})
 """What points do, whatever their engine."""
 STATES: tuple[Validity, ...] = ("valid", "unverified", "degraded", "invalid")
 """From the best to the worst."""
+MARKS: dict[Validity, str] = {"valid": "", "degraded": " !", "invalid": " !!"}
+"""Behind a figure, where colour does not reach; any other state has a question mark."""
 
 
 @dataclass(frozen=True, slots=True)

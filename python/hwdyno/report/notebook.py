@@ -8,16 +8,16 @@ from html import escape
 
 from hwdyno.printable import printable
 from hwdyno.report import figures, svg, theme
+from hwdyno.report.headlines import MARKS
 from hwdyno.report.picture import CEILING, Dot, Line, Mark, Picture, Rule, Side, Words, even
 from hwdyno.report.plotdata import model_at
-from hwdyno.report.rows import label_of, rows_of
+from hwdyno.report.rows import label_of
+from hwdyno.report.scorecard import scorecard
 from hwdyno.resources import rate_word_of
-from hwdyno.store import status_of
-from hwdyno.units import format_load, format_ns, format_quantity, plural
+from hwdyno.units import format_load, format_ns, format_quantity
 from hwdyno.words import Curve, ExperimentResult, OperatingPoint, Run
 
 STEPS = 48
-MOST_ROWS, MOST_FINDINGS = 12, 5
 _CELL = 'style="padding:2px 12px 2px 0;text-align:left"'
 
 
@@ -33,28 +33,24 @@ def show(run: type[Run], curve: type[Curve]) -> None:
 
 
 def run_html(run: Run) -> str:
-    """The Run's machine, its state, its first headline figures and findings, and its first curve."""
+    """The Run's scorecard, as the terminal and the page have it, and its first curve."""
     run = printable(run)
-    machine = run.machine
-    threads = plural(machine.cpu.threads, "thread") if machine.cpu.threads else ""
-    title = ", ".join(filter(None, [machine.hostname, machine.cpu.model, threads]))
-    rows = rows_of(run)
+    card = scorecard(run)
     parts = [
-        f"<div><b>{escape(run.id)}</b> ({escape(status_of(run))}) {escape(title)}</div>",
-        f"<div><code>{escape(run.command)}</code></div>",
+        f"<div><b>{escape(card.machine)}</b></div>",
+        f"<div><b>{escape(card.verdict)}</b>: {escape(card.reason)}</div>",
         "<table>",
-        _row("th", ("experiment", "point", "result", "share of ceiling")),
+        _row("th", ("", "figure", "result", "95%", "of ceiling")),
     ]
-    for row in rows[:MOST_ROWS]:
-        result = format_quantity(row.measurement.throughput, "", rate_word_of(row.experiment))
-        share = figures.percent(row.share) if row.share else ""
-        parts.append(_row("td", (row.experiment.name, row.label, result, share)))
+    for row in card.rows:
+        share = f"{figures.percent(row.share.of_ceiling)} of {row.share.ceiling}" if row.share else row.no_ceiling
+        mark = MARKS.get(row.state, " ?")
+        parts.append(_row("td", (row.resource, row.title, row.value + mark, row.interval, share)))
     parts.append("</table>")
-    if len(rows) > MOST_ROWS:
-        parts.append(f"<div>{len(rows) - MOST_ROWS} more in the report: hwdyno report {escape(run.id)}</div>")
-    if run.findings:
-        says = (f"<li>{escape(one.severity)}: {escape(one.says)}</li>" for one in run.findings[:MOST_FINDINGS])
-        parts.append(f"<ul>{''.join(says)}</ul>")
+    if card.todo:
+        todo = (f"<li>{escape(one.says)}<br/><code>{escape(one.command)}</code></li>" for one in card.todo)
+        parts.append(f"<ol>{''.join(todo)}</ol>")
+    parts.append(f"<div>{escape(card.rest)}: <code>hwdyno report {escape(run.id)}</code></div>")
     return "\n".join([*parts, run_svg(run)])
 
 

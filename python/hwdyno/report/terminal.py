@@ -15,7 +15,7 @@ from hwdyno.curves import LOADED_MODEL
 from hwdyno.curves.loaded import BEARABLE
 from hwdyno.printable import console_on, printable
 from hwdyno.report import contention, figures, scaling, study
-from hwdyno.report.headlines import Share
+from hwdyno.report.headlines import MARKS, Share
 from hwdyno.report.overview import overview_of, ranked
 from hwdyno.report.rows import (
     Series,
@@ -199,7 +199,7 @@ def _cells(card: Scorecard, gone: Collection[str], *, ascii_only: bool) -> list[
     of = ", ".join([ceiling] * (shares and "of" not in gone) + ["p99"] * tails)
     rows, before = [["", "", "", "95%", of, "typical"]], ""
     for row in card.rows:
-        mark = {"valid": "", "degraded": " !", "invalid": " !!"}.get(row.state, " ?")
+        mark = MARKS.get(row.state, " ?")
         share = ""
         if row.share and "of" not in gone:
             share = (
