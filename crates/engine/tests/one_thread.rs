@@ -68,7 +68,7 @@ const CHECKS: &[Check] = &[
     (
         "training_kv_cache",
         |scratch| {
-            json!({"path": scratch.file("kv"), "users": 1, "scale": 0.0001, "think": 0.0, "runtime": 0.05,
+            json!({"path": scratch.file("kv"), "users": 1, "scale": 0.0001, "think": 0.0, "runtime": 0.5,
                    "capacity": 1 << 24, "memory": 1 << 18, "direct": false})
         },
         counted,
