@@ -386,7 +386,7 @@ def test_a_dry_run_lists_every_point_and_writes_nothing(
     monkeypatch.setenv("HWDYNO_HOME", str(tmp_path / "home"))
     assert main(["together", "--dry-run"]) == OK
     out = capsys.readouterr().out
-    assert "storage.knee" in out and "storage.together" in out and f"background {ALONE}" in out
+    assert "storage.knee" in out and "storage.together" in out and f"background={ALONE}" in out
     assert "data file: " in out and out.splitlines()[-1].startswith("total: ")
     assert not list(tmp_path.iterdir())
 

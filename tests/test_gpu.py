@@ -290,7 +290,7 @@ def test_the_processor_is_measured_as_shortly_as_a_gpu(capsys: pytest.CaptureFix
     assert main(["gpu", "--on", "cpu", "--dry-run"]) == 0
     shown = capsys.readouterr().out
     assert BANDWIDTH.quick and shown.count("gpu.bandwidth ") == len(BANDWIDTH.quick.points())
-    assert "on cpu" in shown and "on gpu" not in shown
+    assert "on=cpu" in shown and "on=gpu" not in shown
 
 
 def by_cuda(driver: Path, tmp_path: Path, *words: str, **planted: str) -> tuple[subprocess.CompletedProcess[str], str]:

@@ -132,7 +132,7 @@ TABLE: tuple[tuple[str, str], ...] = (
     ("export none", "`hwdyno run` makes the first"),
     ("compare newer.json none", "update hwdyno"),
     ("compare bare.json none", "Field required"),
-    ("report folder", "`hwdyno run` makes the first"),
+    ("report folder", "a Run is one page (.html) or document (.json) in it: has neither"),
     ("report empty", "not JSON"),
     ("report binary", "not JSON"),
     ("report torn.json", "cut off"),

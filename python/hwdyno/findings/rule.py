@@ -448,7 +448,7 @@ def label_of(
     shown = {
         name: value
         for name, value in parameters.items()
-        if value is not None and name != "path" and not kernel.axis(name).seeds
+        if value is not None and not str(value).startswith("/") and name != "path" and not kernel.axis(name).seeds
     }
     for axis in splits(kernel.axes):
         word, share = shown.pop(axis.name, None), shown.pop(axis.split, None)
