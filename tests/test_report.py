@@ -20,7 +20,7 @@ from hwdyno.cli import main as cli
 from hwdyno.findings import explain
 from hwdyno.machine import Machine
 from hwdyno.report import audit, charts, figures, images, machine, overview, page, plotdata, rows, tables, texts, theme
-from hwdyno.report.embedding import MOST_UNPACKED
+from hwdyno.report.embedding import MAX_UNPACKED_BYTES
 from hwdyno.report.picture import Bar, Dot, Picture, Whisker
 from hwdyno.report.terminal import print_run, sparkline
 from hwdyno.resources import rate_word
@@ -492,7 +492,7 @@ def test_a_report_and_its_folder_are_a_run(tmp_path: Path, name: str, capsys: py
 def test_a_damaged_page_is_one_line(tmp_path: Path, kind: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
     small = base64.b64encode(gzip.compress(b"{}")).decode()
     data = {"no gzip": "AAAA", "no Run": small, "cut": small[:20]}.get(kind) or base64.b64encode(
-        gzip.compress(bytes(MOST_UNPACKED + 1))
+        gzip.compress(bytes(MAX_UNPACKED_BYTES + 1))
     ).decode()
     (tmp_path / "r.html").write_text(f'<script type="application/gzip;base64" id="run">{data}</script>')
     assert cli.main(["report", str(tmp_path / "r.html")]) == 2

@@ -198,7 +198,7 @@ def test_slow_clients_are_cut_and_do_not_keep_others_out(store: Store, monkeypat
     monkeypatch.setattr(serving, "REQUEST_S", 1.0)
     server = started(store)
     try:
-        slow = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(serving.MOST_AT_ONCE)]
+        slow = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(serving.MAX_AT_ONCE)]
         for one in slow:
             one.sendall(b"GET / HT")
         deadline = time.monotonic() + 30
@@ -216,7 +216,7 @@ def test_slow_clients_are_cut_and_do_not_keep_others_out(store: Store, monkeypat
 
 
 def test_those_who_say_nothing_keep_nobody_out(server: serving.Server) -> None:
-    silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(serving.MOST_SILENT + 8)]
+    silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(serving.MAX_SILENT + 8)]
     try:
         assert get(server, "/")[0] == 200
         assert silent[0].recv(1) == b"", "the one that was silent for longest is cut"

@@ -14,7 +14,7 @@ import pytest
 from here import at_most, sample
 from hwdyno.cli.main import main
 from hwdyno.store import Store, open_store
-from hwdyno.trends.changes import LEAST_RUNS, trends_of
+from hwdyno.trends.changes import MIN_RUNS, trends_of
 
 RUNS, FIGURES, EDGE = 30, 40, 6
 """Of a simulated history; a change is planted at least ``EDGE`` runs from its ends."""
@@ -127,7 +127,7 @@ def test_runs_that_resemble_the_one_before_are_no_change() -> None:
     assert wrong <= 12, wrong
 
 
-@pytest.mark.parametrize("values", [[], [1.0], [1.0] * (LEAST_RUNS - 1), [1.0] * 40, [0.0] * 40, [1.0, 0.0] * 20])
+@pytest.mark.parametrize("values", [[], [1.0], [1.0] * (MIN_RUNS - 1), [1.0] * 40, [0.0] * 40, [1.0, 0.0] * 20])
 def test_a_series_that_tells_nothing_has_no_trend(values: list[float]) -> None:
     (trend,) = trends_of({"a": values}).values()
     assert trend.changes == () and trend.drift is None

@@ -9,6 +9,7 @@ import pytest
 from here import at_least
 from hwdyno.findings import explain
 from hwdyno.report.scorecard import scorecard
+from hwdyno.report.verdict import shortened
 from hwdyno.words import Finding, Run
 from simulated_runs import MACHINES, experiment, run_of
 from simulated_runs import at as point_at
@@ -78,3 +79,9 @@ def test_a_verdict_reads_as_every_other_text(name: str) -> None:
     card = scorecard(RUNS[name])
     for text in (card.reason, *(todo.says for todo in card.todo)):
         assert not [fault for fault in faults_of(text) if "…" not in text], text
+
+
+def test_brackets_within_brackets_are_left_out_whole() -> None:
+    says = "Writes are 2.8 times as fast as reads on vda (write 1 MiB, iodepth=1: 3.7 GB/s against 1.3 (0.3 to 2.7))."
+    assert shortened(says, 76) == "Writes are 2.8 times as fast as reads on vda."
+    assert shortened(says, 300) == says

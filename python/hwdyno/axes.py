@@ -172,7 +172,7 @@ def _declaration_of(plain: Mapping[str, Any]) -> Declaration:
         stateful=plain["stateful"],
         grows=plain["grows"],
         axes=tuple(map(_axis_of, plain["parameters"])),
-        possible=tuple(dict(one) for one in plain.get("possible", ())),
+        possible=tuple(map(dict, plain.get("possible", ()))),
     )
 
 

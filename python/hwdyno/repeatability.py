@@ -80,8 +80,8 @@ def _pooled(result: ExperimentResult, run: Run) -> ExperimentResult:
         if len(logs := _logs(point)) != 2 or point.throughput.low is None:
             return point
         for others in (result.points, alike):
-            spreads = [found for one in others if one is not point and len(found := _logs(one)) > 1]
-            if sum(len(one) - 1 for one in spreads) >= statistics.POOLED_FREEDOM:
+            spreads = [logs_of for other in others if other is not point and len(logs_of := _logs(other)) > 1]
+            if sum(len(logs_of) - 1 for logs_of in spreads) >= statistics.POOLED_FREEDOM:
                 return _with_spread(point, _middle_variance(spreads), statistics.standard_deviation(logs) ** 2)
         return _with_spread(point, PRIOR_DEVIATION**2, statistics.standard_deviation(logs) ** 2)
 
@@ -94,7 +94,7 @@ def _middle_variance(spreads: Sequence[Sequence[float]]) -> float:
     The median of chi-square over its degrees of freedom is (1 - 2 / 9f)^3 (Wilson & Hilferty, PNAS 17, 1931).
     """
     return statistics.median(
-        [statistics.standard_deviation(one) ** 2 / (1 - 2 / (9 * (len(one) - 1))) ** 3 for one in spreads]
+        [statistics.standard_deviation(logs) ** 2 / (1 - 2 / (9 * (len(logs) - 1))) ** 3 for logs in spreads]
     )
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-MOST_LISTED = 12
+MAX_LISTED = 12
 """Words that an error lists."""
 
 
 def hint(word: str, known: Iterable[str], heading: str = "known: ") -> str:
     """The end of an error about an unknown word: the most similar word, or the words after ``heading``."""
     words = list(known)
-    more = f" and {len(words) - MOST_LISTED} more" if len(words) > MOST_LISTED else ""
-    return similar(word, words).removeprefix("; ") or f"{heading}{', '.join(words[:MOST_LISTED])}{more}"
+    more = f" and {len(words) - MAX_LISTED} more" if len(words) > MAX_LISTED else ""
+    return similar(word, words).removeprefix("; ") or f"{heading}{', '.join(words[:MAX_LISTED])}{more}"
 
 
 def similar(word: str, known: Iterable[str]) -> str:

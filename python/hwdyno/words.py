@@ -353,7 +353,7 @@ class Declaration:
 
     def lacks(self, parameters: Parameters) -> bool:
         """Whether a machine has no instruction for these parameters."""
-        return bool(self.possible) and not any(one.items() <= parameters.items() for one in self.possible)
+        return bool(self.possible) and not any(known.items() <= parameters.items() for known in self.possible)
 
     def axis(self, name: str) -> Axis:
         """The axis called ``name``; a mere label where there is none of that name."""

@@ -109,7 +109,7 @@ def _of_report(path: Path) -> Run | None:
     if path.is_dir() and path.name != "last":
         inside = sorted({*path.glob("*.html"), *path.glob("*.json")})
         if len(inside) != 1:
-            has = ", ".join(one.name for one in inside[:3]) or "neither"
+            has = ", ".join(path.name for path in inside[:3]) or "neither"
             raise UserError(f"{path} is a folder, and a Run is one page (.html) or document (.json) in it: has {has}")
         return loaded(str(inside[0]), None)
     if path.suffix not in {".html", ".htm"} or not path.is_file():

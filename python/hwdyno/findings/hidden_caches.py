@@ -128,12 +128,12 @@ def host_cache(case: Case) -> Verdict | None:
                 others = {name: value for name, value in one.parameters.items() if name not in {"rw", "seed"}}
                 pairs.setdefault(repr(sorted(others.items(), key=str)), {})[way] = one
     whole = [(_faster(pair["writes"], pair["reads"]), pair) for pair in pairs.values() if len(pair) == 2]
-    stored = [one for one in whole if _durable(one[1]["writes"])]
-    faster = [one for one in whole if one[0] >= FASTER]
-    found = [one for one in faster if one in stored] or faster or stored
+    stored = [(ratio, pair) for ratio, pair in whole if _durable(pair["writes"])]
+    faster = [(ratio, pair) for ratio, pair in whole if ratio >= FASTER]
+    found = [known for known in faster if known in stored] or faster or stored
     if not found:
         return None
-    ratio, pair = max(found, key=lambda one: one[0])
+    ratio, pair = max(found, key=lambda known: known[0])
     disk = machine.storage.disk.name or "the virtual disk"
     writes, reads = pair["writes"], pair["reads"]
     written, read = writes.point.throughput, reads.point.throughput

@@ -19,7 +19,7 @@ MOST_DATA = 700_000
 """Characters of the Run in a page: beside 1,056 points' charts and tables, the page stays below 1.5 MB."""
 MOST_PLAIN = 60_000
 """Characters of a fold that stands in the page as it is; a longer one is packed until it is opened."""
-MOST_UNPACKED = 256 << 20
+MAX_UNPACKED_BYTES = 256 << 20
 """Bytes of a Run's JSON that a page may hold."""
 _INSIDE = re.compile(r'<script type="application/gzip;base64" id="run">([A-Za-z0-9+/=]*)</script>')
 KEPT_BITS = 5
@@ -68,11 +68,11 @@ def run_in_page(page: str) -> bytes | None:
         return None
     try:
         unpacking = zlib.decompressobj(wbits=31)
-        text = unpacking.decompress(base64.b64decode(found[1], validate=True), MOST_UNPACKED)
+        text = unpacking.decompress(base64.b64decode(found[1], validate=True), MAX_UNPACKED_BYTES)
     except (zlib.error, binascii.Error) as error:
         raise ValueError(f"its data are damaged ({error})") from None
     if not unpacking.eof:
-        raise ValueError(f"its data are cut, or over {MOST_UNPACKED >> 20} MiB")
+        raise ValueError(f"its data are cut, or over {MAX_UNPACKED_BYTES >> 20} MiB")
     return text
 
 

@@ -413,8 +413,8 @@ def _share(experiment: ExperimentResult, found: _Found, scale: figures.Scale) ->
     if found.value.unit == "ns" or not found.measured:
         return None
     for of_run in (False, True):
-        bounds = [one for one in experiment.ceilings if (one.kind == "reference") == of_run]
-        bounds = [one for one in bounds if not of_run or one.label in OF_THE_RUN]
+        bounds = [ceiling for ceiling in experiment.ceilings if (ceiling.kind == "reference") == of_run]
+        bounds = [ceiling for ceiling in bounds if not of_run or ceiling.label in OF_THE_RUN]
         ceiling, share = tightest(replace(experiment, ceilings=tuple(bounds)), found.point)
         if ceiling is not None and share is not None:
             same = figures.quantity(Value(ceiling.value, ceiling.unit), rate_word_of(experiment))
@@ -426,9 +426,13 @@ def _share(experiment: ExperimentResult, found: _Found, scale: figures.Scale) ->
 
 def _why_no_ceiling(run: Run, experiment: ExperimentResult, found: _Found) -> str:
     """Why nothing bounds a figure; empty where something may."""
-    if found.value.unit == "ns" or not found.measured or any(one.label in OF_THE_RUN for one in experiment.ceilings):
+    if (
+        found.value.unit == "ns"
+        or not found.measured
+        or any(ceiling.label in OF_THE_RUN for ceiling in experiment.ceilings)
+    ):
         return ""
-    if any(one.kind != "reference" for one in experiment.ceilings):
+    if any(ceiling.kind != "reference" for ceiling in experiment.ceilings):
         return ""
     if experiment.resource == "storage":
         return f"{run.machine.storage.disk.kind or 'device'}: unknown; rated: --device"

@@ -48,8 +48,8 @@ def run_html(run: Run) -> str:
         parts.append(_row("td", (row.resource, row.title, row.value + mark, row.interval, share)))
     parts.append("</table>")
     if card.todo:
-        todo = (f"<li>{escape(one.says)}<br/><code>{escape(one.command)}</code></li>" for one in card.todo)
-        parts.append(f"<ol>{''.join(todo)}</ol>")
+        lines = (f"<li>{escape(todo.says)}<br/><code>{escape(todo.command)}</code></li>" for todo in card.todo)
+        parts.append(f"<ol>{''.join(lines)}</ol>")
     parts.append(f"<div>{escape(card.rest)}: <code>hwdyno report {escape(run.id)}</code></div>")
     return "\n".join([*parts, run_svg(run)])
 

@@ -234,8 +234,9 @@ def _resources(run: Run, card: Scorecard, findings: list[Finding]) -> list[dict[
 
 
 def _tight(text: str) -> str:
-    """Keeps a number and its unit on one line."""
-    return re.sub(r"(?<=\d) (?=[A-Za-zµ%])", "\N{NO-BREAK SPACE}", text)
+    """Keeps a number and its unit on one line, and a name such as AVX-512."""
+    text = re.sub(r"(?<![\w-])([\d.,]+) (?=[A-Za-zµ%])", "\\1\N{NO-BREAK SPACE}", text)
+    return re.sub(r"(?<=[A-Z])-(?=\d)", "\N{NON-BREAKING HYPHEN}", text)
 
 
 def _coded(text: str) -> Markup:

@@ -15,7 +15,7 @@ from hwdyno.report.compared import difference_words
 from hwdyno.report.picture import Band, Dot, Line, Mark, Picture, Side, nice_step, plain
 from hwdyno.report.rows import point_label
 from hwdyno.trends.account import CONDITIONS, Account, Shift
-from hwdyno.trends.changes import LEAST_RUNS, Change, Trend
+from hwdyno.trends.changes import MIN_RUNS, Change, Trend
 from hwdyno.trends.series import Event, History, Key, Metric, key_of
 from hwdyno.units import format_ns, format_percent, format_value, plural
 from hwdyno.words import Run, Value
@@ -78,7 +78,7 @@ def trend_words(metric: Metric, trend: Trend) -> str:
         for one in reversed(trend.changes)
     ]
     return "; ".join(parts) or (
-        "flat" if len(metric.runs) >= LEAST_RUNS else f"{LEAST_RUNS - len(metric.runs)} more runs needed"
+        "flat" if len(metric.runs) >= MIN_RUNS else f"{MIN_RUNS - len(metric.runs)} more runs needed"
     )
 
 
@@ -134,15 +134,13 @@ def heading(history: History) -> str:
         return "No runs are stored."
     span = f"{plural(len(history.runs), 'run')}, {when(history.runs[0].started)} to {when(history.runs[-1].started)}"
     known = [len(metric.values) for metric, _ in history.trends]
-    judged = sum(count >= LEAST_RUNS for count in known)
+    judged = sum(count >= MIN_RUNS for count in known)
     if not judged:
-        of_a_figure = (
-            f" of a figure; the most here is {max(known)}" if known and len(history.runs) >= LEAST_RUNS else ""
-        )
-        return f"{span}. Trends need at least {LEAST_RUNS} runs{of_a_figure}."
+        of_a_figure = f" of a figure; the most here is {max(known)}" if known and len(history.runs) >= MIN_RUNS else ""
+        return f"{span}. Trends need at least {MIN_RUNS} runs{of_a_figure}."
     if not history.events and not any(trend.drift for _, trend in history.trends):
         kept = f"{plural(judged, 'figure')} kept {'its' if judged == 1 else 'their'} level"
-        few = f"; {len(known) - judged} have fewer than {LEAST_RUNS} runs" if judged < len(known) else ""
+        few = f"; {len(known) - judged} have fewer than {MIN_RUNS} runs" if judged < len(known) else ""
         return f"{span}. No change: {kept}{few}."
     return f"{span}."
 

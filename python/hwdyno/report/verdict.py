@@ -74,7 +74,7 @@ def _doubted(run: Run, bad: Sequence[Headline], total: int) -> str:
     causes = {one.rule: one for one in reversed(run.findings) if one.rule in CAUSES and one.severity == "warning"}
     known = Counter(why for row in noisy for why in run.experiments[row.experiment].points[row.point].why)
     cause = max(causes.values(), key=lambda one: (known[one.rule], -CAUSES.index(one.rule)), default=None)
-    why = first_sentence(re.sub(r" \([^()]*\)", "", cause.says)).rstrip(".") if cause else _reasons(noisy)
+    why = first_sentence(without_brackets(cause.says)).rstrip(".") if cause else _reasons(noisy)
     parts = [(noisy, "noisy", why)] if noisy else []
     parts += [(others, "doubtful", _reasons(others))] if others else []
     text = ""
@@ -115,10 +115,18 @@ def _of_points(count: int, total: int) -> str:
     return f"{count} of {plural(total, 'point')} {'is' if count == 1 else 'are'}"
 
 
+def without_brackets(text: str) -> str:
+    """A text without what stands in brackets, those within others included."""
+    inner = re.compile(r" \([^()]*\)")
+    while inner.search(text):
+        text = inner.sub("", text)
+    return text
+
+
 def shortened(text: str, most: int = MOST_REASON) -> str:
     """A sentence within so many characters: without its brackets if it has to, or its first clause, or cut."""
     if len(text) > most:
-        text = re.sub(r" \([^()]*\)", "", text)
+        text = without_brackets(text)
     clause = re.split(r"[:;] |, which ", text)[0]
     if len(text) > most > len(clause) >= most // 2:
         return f"{clause}."

@@ -12,9 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-MOST_AT_ONCE = 16
+MAX_AT_ONCE = 16
 """Requests that are answered at one time; more are turned away in one line."""
-MOST_SILENT = 64
+MAX_SILENT = 64
 """Connections whose request has not arrived; with more, the one that has been silent for longest is cut."""
 READ_S, REQUEST_S = 5.0, 10.0
 """How long one read of a request may take, and all of it; an answer has as long as it is read."""
@@ -57,7 +57,7 @@ class Server(ThreadingHTTPServer):
     def __init__(self, host: str, port: int, site: Site) -> None:
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.site = site
-        self.places = threading.BoundedSemaphore(MOST_AT_ONCE)
+        self.places = threading.BoundedSemaphore(MAX_AT_ONCE)
         self._silent: dict[int, socket.socket] = {}
         self._listed = threading.Lock()
         super().__init__((host, port), _Handler)
@@ -78,7 +78,7 @@ class Server(ThreadingHTTPServer):
         """Read and answer in a thread of its own; who says nothing keeps nobody out."""
         with self._listed:
             self._silent[id(request)] = request
-            longest = next(iter(self._silent)) if len(self._silent) > MOST_SILENT else None
+            longest = next(iter(self._silent)) if len(self._silent) > MAX_SILENT else None
             cut = None if longest is None else self._silent.pop(longest)
         if cut is not None:
             with contextlib.suppress(OSError):

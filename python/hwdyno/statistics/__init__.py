@@ -297,7 +297,7 @@ def fold(samples: Sequence[float], rounds: int) -> list[float]:
     return [mean(samples[low:high]) for low, high in pairwise(edges)]
 
 
-MOST_UNPACKED = 1 << 22
+MAX_UNPACKED_BYTES = 1 << 22
 """Bytes of an unpacked histogram at most: every bucket filled takes less, and a foreign document may not take more."""
 _PACKED = re.compile(rb"\x01[\x00-\x7f](?:(?:[\x80-\xff]{0,19}[\x00-\x7f]){2}){2,}", re.DOTALL)
 """Pairs of numbers of at most 140 bits, each its seven bits a byte with the last one marked."""
@@ -529,11 +529,11 @@ class Histogram:
         """The numbers of a packed histogram, still as varints; ValueError if the text is not one. Quick."""
         try:
             inner = zlib.decompressobj()
-            packed = inner.decompress(base64.b64decode(text, validate=True), MOST_UNPACKED)
+            packed = inner.decompress(base64.b64decode(text, validate=True), MAX_UNPACKED_BYTES)
         except (zlib.error, ValueError) as error:
             raise ValueError(f"not a packed histogram: {error}") from None
         if not inner.eof:
-            raise ValueError(f"not a packed histogram: cut short, or over {MOST_UNPACKED} bytes")
+            raise ValueError(f"not a packed histogram: cut short, or over {MAX_UNPACKED_BYTES} bytes")
         if not _PACKED.fullmatch(packed) or packed[1] != cls.SUB_BITS:
             raise ValueError("not a packed histogram of a version that this one reads")
         return packed

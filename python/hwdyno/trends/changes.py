@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[Any]
 
-LEAST_RUNS = 10
+MIN_RUNS = 10
 """With fewer runs, no step of a usual size can be told from noise among many figures."""
 LEAST_SIDE = 3
 """Runs on each side of a change: fewer are outliers, not a new level."""
@@ -73,7 +73,7 @@ def trends_of(series: Mapping[Key, Sequence[float]]) -> dict[Key, Trend]:
     split of the levels so far, held against the same runs in shuffled order, until no split stands out. The first split
     of every series shares one false discovery rate (Benjamini & Hochberg 1995), so among any number of flat series all
     stay silent in 95% of histories. Where a straight line explains a series better than its steps (BIC), it drifts
-    (Theil & Sen's slope, Mann & Kendall's test). Series with fewer than ``LEAST_RUNS`` have no trend.
+    (Theil & Sen's slope, Mann & Kendall's test). Series with fewer than ``MIN_RUNS`` have no trend.
     Raises ``UserError`` where the library of the search is missing.
     """
     logs = {key: _clipped(values) for key, values in series.items() if _is_fit(values)}
@@ -97,7 +97,7 @@ def trends_of(series: Mapping[Key, Sequence[float]]) -> dict[Key, Trend]:
 
 
 def _is_fit(values: Sequence[float]) -> bool:
-    return len(values) >= LEAST_RUNS and all(one > 0 for one in values)
+    return len(values) >= MIN_RUNS and all(one > 0 for one in values)
 
 
 def _discovery_limit(p_values: Sequence[float], rate: float) -> float:
