@@ -43,7 +43,9 @@ ALLOWED: dict[str, set[str]] = {
     "topology": {"machine"},
     "sweep": {"spelling", "words", "axes", "units", "topology"},
     "experiments": {"spelling", "words", "axes", "units", "sweep", "topology", "resources"},
-    "plan": {"spelling", "foreign", "words", "axes", "units", "sweep", "topology", "experiments", "samples"},
+    "plan": {
+        *("spelling", "foreign", "words", "axes", "units", "sweep", "topology", "experiments", "samples", "resources"),
+    },
     "listing": {"words", "plan"},
     # models that are made: their tensors and their files
     "models": {"extras", "foreign", "spelling", "words"},
@@ -91,7 +93,7 @@ ALLOWED: dict[str, set[str]] = {
     "store": {"door", "extras", "words", "foreign", "axes", "machine", "statistics", "printable", "signals"},
     "ceilings": {"words", "axes", "machine", "units"},
     # what a resource is; the left side reads it too
-    "resources": {"words", "machine", "ceilings"},
+    "resources": {"words", "axes", "units", "machine", "ceilings"},
     "curves": {"words", "axes", "units", "statistics"},
     "formats": {
         "door",

@@ -40,7 +40,8 @@ def listing(plan: Plan, write_bytes_s: float = WRITE_BYTES_S) -> list[Line]:
         for point in planned.points:
             parameters = {**planned.fixed, **point}
             once = reading_s(planned, point, chosen, plan.given)
-            repeats = chosen.repeats_min
+            quoted = point in planned.quoted
+            repeats = chosen.least(quoted)
             shown = max(repeats, showing(planned, point, chosen, plan.given)) if repeats > 1 else repeats
             if plan.budget_s is None:
                 repeats = shown
@@ -50,7 +51,7 @@ def listing(plan: Plan, write_bytes_s: float = WRITE_BYTES_S) -> list[Line]:
             if point is planned.points[0]:
                 warm, counted_too = written(planned, _warm(parameters), write_bytes_s, WARM_UP_S)
                 counted = counted and (counted_too or not each)
-            most = warm + each * max(chosen.repeats_max, shown) * (1 + planned.pairs_of(plan))
+            most = warm + each * max(chosen.most(quoted), shown) * (1 + planned.pairs_of(plan))
             least = warm + each * repeats if counted else 0.0
             lines.append(Line(planned.experiment.name, point, most, least, takes, planned.declaration.axes))
     return lines

@@ -13,6 +13,8 @@ from hwdyno import experiments as catalogue
 from hwdyno import foreign
 from hwdyno.axes import why_not_here, write_share
 from hwdyno.experiments import Experiment
+from hwdyno.resources import find
+from hwdyno.resources.quoted import Configuration, distance, fits
 from hwdyno.samples import repeats_that_show
 from hwdyno.spelling import hint
 from hwdyno.sweep import Sweep, parse_axis, parse_value
@@ -43,6 +45,10 @@ LARGEST_FILE = 1 << 20
 """Bytes of a plan file."""
 MOST_SEED = 1 << 62
 """Each repeat counts one on from it, and kernels take what 63 bits hold."""
+QUOTED_REPEATS, QUOTED_REPEATS_MAX = 7, 15
+"""Of a point that a headline quotes, in a run with a budget: at least, and where it stays uncertain at most."""
+FEWER_QUOTED = (5, 3, 2)
+"""Of such a point where the budget leaves less than two readings to each other point."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +96,10 @@ class Planned:
     """The peers' readings beside each of its own, on average over its points; none where no peer was looked for yet."""
     peer_overhead_s: float = PEER_OVERHEAD_S
     """Of a peer's reading, beyond what our own takes."""
+    excess_s: float = 0.0
+    """How much longer than estimated a reading takes beside its timed region, as far as that is known."""
+    quoted: tuple[Parameters, ...] = ()
+    """Those of its points that headlines quote."""
 
     def pairs_of(self, plan: Plan) -> float:
         """The peers' readings beside each of its own; one where it has peers and none was looked for yet."""
@@ -213,37 +223,63 @@ class Timing:
     ramp_s: float
     repeats_min: int
     repeats_max: int
+    quoted_min: int = 0
+    """The least repeats of a point that a headline quotes, where it has more than others."""
+    quoted_max: int = 0
     says: str = ""
     """A sentence on how it was shortened to fit the budget."""
+
+    def least(self, quoted: bool) -> int:
+        """The least repeats of a point."""
+        return max(self.repeats_min, self.quoted_min if quoted else 0)
+
+    def most(self, quoted: bool) -> int:
+        """The most repeats of a point."""
+        return max(self.repeats_max, self.quoted_max if quoted else 0)
 
 
 def timing(plan: Plan, left_s: float | None, more: int = 0) -> Timing:
     """The profile's times, scaled so that every point's least repeats, and ``more`` points', fit into ``left_s``."""
     profile = plan.profile
+    least, most = profile.repeats_min, profile.repeats_max
     # Pairs with a peer are worth what repeats are: the ratio's interval needs as many.
-    whole = Timing(profile.runtime_s, profile.ramp_s, profile.repeats_min, profile.repeats_max)
+    whole = Timing(profile.runtime_s, profile.ramp_s, least, most)
     if left_s is None or not plan.points or "runtime" in plan.given:
         return whole
-    for repeats in range(profile.repeats_min, 0, -1):
+    quoted = max(least, QUOTED_REPEATS) if least > 1 else 1
+    tiers = [(repeats, quoted) for repeats in range(least, 1, -1)]
+    tiers += [(min(least, 2), fewer) for fewer in FEWER_QUOTED if fewer < quoted]
+    tiers += [(1, min(quoted, *FEWER_QUOTED)), (1, 1)]
+    for repeats, of_quoted in tiers:
         # The number of readings in units of a whole one, and their overhead.
-        turns = shares = float(more * repeats)
-        overhead_s = 0.0
+        shares = float(more * repeats)
+        overhead = more * repeats * OVERHEAD_S
         for planned in plan.experiments:
-            paired = len(planned.points) * repeats * planned.pairs_of(plan)
-            count = len(planned.points) * repeats + paired + 1
-            turns += count
-            overhead_s += paired * planned.peer_overhead_s
+            readings = (len(planned.points) - len(planned.quoted)) * repeats + len(planned.quoted) * of_quoted
+            paired = readings * planned.pairs_of(plan)
+            count = readings + paired + 1
             shares += count * planned.experiment.runtime_share
-            setups = sum(setup_s(planned, point) for point in planned.points)
-            overhead_s += count * setups / max(1, len(planned.points))
-        spare = left_s - overhead_s - turns * OVERHEAD_S
-        share = spare / shares / (profile.runtime_s + profile.ramp_s)
+            each = sum(overhead_s(planned, point) for point in planned.points)
+            overhead += paired * planned.peer_overhead_s + count * each / max(1, len(planned.points))
+        share = (left_s - overhead) / shares / (profile.runtime_s + profile.ramp_s)
         runtime, ramp = profile.runtime_s * min(1.0, share), profile.ramp_s * min(1.0, share)
-        if runtime >= SHORTEST_S or repeats == 1:
+        if runtime >= SHORTEST_S or (repeats, of_quoted) == tiers[-1]:
             runtime = max(SHORTEST_S, runtime)
-            cut = f"Shortened to {repeats} × {runtime:.2g} s per point to end in time" if share < 1 else ""
-            return Timing(runtime, max(0.05, ramp), repeats, max(repeats, profile.repeats_max), cut)
+            cut = _shortened(plan, runtime, repeats, of_quoted) if share < 1 else ""
+            beyond = QUOTED_REPEATS_MAX if of_quoted > 1 else 1
+            return Timing(runtime, max(0.05, ramp), repeats, max(repeats, most), of_quoted, beyond, cut)
     return whole
+
+
+def _shortened(plan: Plan, runtime_s: float, repeats: int, quoted: int) -> str:
+    """How long readings are in this run, and how many a point has."""
+    shares = {one.experiment.runtime_share for one in plan.experiments if one.points}
+    times = " to ".join(f"{runtime_s * share:.2g}" for share in sorted({min(shares), max(shares)}))
+    each = f"{repeats} of each point"
+    if quoted != repeats and any(one.quoted for one in plan.experiments):
+        others = any(len(one.quoted) < len(one.points) for one in plan.experiments)
+        each = f"{quoted} of each headline figure" + (f", {repeats} of each other point" if others else "")
+    return f"Readings are shortened to {times} s, {each}, to end in time"
 
 
 def setup_s(planned: Planned, point: Parameters) -> float:
@@ -256,6 +292,11 @@ def setup_s(planned: Planned, point: Parameters) -> float:
     return planned.experiment.setup_s + math.prod(known) / BUFFER_BYTES_S
 
 
+def overhead_s(planned: Planned, point: Parameters) -> float:
+    """How much longer than its timed region a reading of this point takes, s."""
+    return max(0.0, OVERHEAD_S + setup_s(planned, point) + planned.excess_s)
+
+
 def reading_s(planned: Planned, point: Parameters, chosen: Timing, given: frozenset[str]) -> float:
     """How long one reading of a point takes."""
     parameters = {**planned.fixed, **point}
@@ -266,10 +307,10 @@ def reading_s(planned: Planned, point: Parameters, chosen: Timing, given: frozen
 
     delay = seconds("startdelay", 0.0)
     if parameters.get("time_based") is False and "runtime" not in given:
-        return delay + float(parameters.get("size") or 0) / WRITE_BYTES_S + OVERHEAD_S
-    share, overhead_s = planned.experiment.runtime_share, OVERHEAD_S + setup_s(planned, point)
+        return delay + float(parameters.get("size") or 0) / WRITE_BYTES_S + OVERHEAD_S + max(0.0, planned.excess_s)
+    share = planned.experiment.runtime_share
     ramp = seconds("ramp_time", chosen.ramp_s * share) if "ramp_time" in parameters else 0.0
-    return delay + ramp + seconds("runtime", chosen.runtime_s * share) + overhead_s
+    return delay + ramp + seconds("runtime", chosen.runtime_s * share) + overhead_s(planned, point)
 
 
 SHOWN_S = 80.0
@@ -324,7 +365,7 @@ def build(
     if topology.clients > 1 and (name := next((one.name for one, _ in chosen if one.kernel not in kernels), "")):
         raise UserError(f"{name} is measured on one host only, and this site has several hosts; start it on one")
     sited = [(_at(experiment, topology), given) for experiment, given in chosen]
-    planned = tuple(_plan_one(experiment, given, kernels, how, load) for experiment, given in sited)
+    planned = _quoted([_plan_one(experiment, given, kernels, how, load) for experiment, given in sited], topology)
     return Plan(
         profile=how,
         experiments=planned,
@@ -382,6 +423,25 @@ def _plan_one(experiment: Experiment, given: Given, kernels: Kernels, how: Profi
     if along not in sweep.axes:
         raise UserError(f"--load {along} is not an axis of this sweep; {hint(along, sweep.axes, 'use one of: ')}")
     return Planned(experiment, tuple(points), fixed, along, declaration)
+
+
+def _quoted(experiments: Sequence[Planned], site: Topology) -> tuple[Planned, ...]:
+    """The experiments, with those of their points that headlines quote."""
+    storages: dict[tuple[str, str], list[tuple[int, Parameters, Configuration]]] = {}
+    for at, one in enumerate(experiments):
+        name = one.experiment.name
+        for point in one.points:
+            shown = Configuration(name, one.experiment.kernel, one.declaration.axes, {**one.fixed, **point})
+            storages.setdefault((one.experiment.resource, name.partition("@")[2]), []).append((at, point, shown))
+    chosen: list[list[Parameters]] = [[] for _ in experiments]
+    for (resource, _), points in storages.items():
+        for figure in find(resource).figures:
+            near = [(distance(figure, of, site.processors), at, point) for at, point, of in points if fits(figure, of)]
+            closest = min((apart for apart, _, _ in near), default=None)
+            for apart, at, point in near:
+                if apart == closest and point not in chosen[at]:
+                    chosen[at].append(point)
+    return tuple(replace(one, quoted=tuple(points)) for one, points in zip(experiments, chosen, strict=True))
 
 
 def _known(name: str, declared: Mapping[str, Axis], kernel: str) -> Axis:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hwdyno.axes import ALONE, BACKGROUND, splits, traits_of
 from hwdyno.findings.conditions import TARGETS
 from hwdyno.findings.rule import USELESS, Case, load_words
 from hwdyno.findings.snia import is_rounds, is_tracked
@@ -16,9 +14,10 @@ from hwdyno.report import figures, typical
 from hwdyno.report.rows import headline_points, in_unit, parameters_of, point_label, tightest, unit_of
 from hwdyno.report.typical import Typical
 from hwdyno.resources import Figure, Resource, find, rate_word_of
+from hwdyno.resources.quoted import Configuration, distance, fits
 from hwdyno.statistics import half_width
 from hwdyno.units import as_number, format_percent
-from hwdyno.words import ExperimentResult, Measurement, Run, Trait, Validity, Value
+from hwdyno.words import ExperimentResult, Measurement, Run, Validity, Value
 
 MOST_ROWS = 16
 """Rows: those of storage, memory, processor and network together."""
@@ -34,8 +33,6 @@ WIDE = 2
 """How many times as wide as the profile aims at an interval may be."""
 DISBELIEVED = {"host_cache": "the host's cache answered"}
 """Rules that doubt the figures of their points without degrading them, with what is doubted."""
-ACCESSES: frozenset[Trait] = frozenset({"reads", "writes", "random", "trims"})
-"""What points do, whatever their engine."""
 STATES: tuple[Validity, ...] = ("valid", "unverified", "degraded", "invalid")
 """From the best to the worst."""
 MARKS: dict[Validity, str] = {"valid": "", "degraded": " !", "invalid": " !!"}
@@ -173,22 +170,16 @@ def _picked(run: Run, figure: Figure, resource: str, which: Sequence[int]) -> _F
         experiment = run.experiments[at]
         for index, point in enumerate(experiment.points):
             value = in_unit(point, figure.unit)
-            if value is not None and _fits(figure, experiment, point):
+            if value is not None and fits(figure, _configuration(experiment, index)):
                 known.append((at, index, value))
     if not known:
         return None
     processors = run.machine.cpu.threads or 0
 
-    def rank(one: tuple[int, int, Value]) -> tuple[bool, float, float, float]:
+    def rank(one: tuple[int, int, Value]) -> tuple[tuple[bool, float, float], float]:
         at, index, value = one
-        experiment = run.experiments[at]
-        parameters = parameters_of(experiment, experiment.points[index])
-        most = as_number(parameters.get(figure.most)) or 0.0
-        # Of more threads than processors some wait, and measure the scheduler.
-        most = processors / most if figure.most == "threads" and 0 < processors < most else most
-        apart = sum(_apart(parameters.get(name), wanted) for name, wanted in figure.prefer.items())
         best = value.value if figure.unit == "ns" else -value.value
-        return experiment.name.partition("@")[0] not in figure.experiments, -most, apart, best
+        return distance(figure, _configuration(run.experiments[at], index), processors), best
 
     at, index, value = min(known, key=rank)
     experiment = run.experiments[at]
@@ -198,27 +189,9 @@ def _picked(run: Run, figure: Figure, resource: str, which: Sequence[int]) -> _F
     return _Found(resource, _title(figure.title, experiment, index), at, index, value, usual, figure=figure)
 
 
-def _apart(value: object, wanted: object) -> float:
-    """How far a parameter is from the one that is meant: in doublings where both are numbers."""
-    one, other = as_number(value), as_number(wanted)
-    if isinstance(value, bool) or not one or not other:
-        return 0.0 if value == wanted else 1e3
-    return abs(math.log2(one / other))
-
-
-def _fits(figure: Figure, experiment: ExperimentResult, point: Measurement) -> bool:
-    if point.parameters.get(BACKGROUND.name, ALONE) != ALONE:
-        return False  # What is left beside a load is no figure of the resource.
-    if figure.kernels and experiment.kernel not in figure.kernels:
-        return False
-    parameters = parameters_of(experiment, point)
-    # A pattern of files goes through the page cache: it says nothing of the device.
-    axes = [axis for axis in splits(experiment.declaration.axes) if axis.name in parameters]
-    pattern = traits_of(axes, parameters) & ACCESSES
-    named = experiment.name.partition("@")[0] not in figure.not_in
-    return (
-        named and figure.where.items() <= parameters.items() and (not figure.pattern or pattern == set(figure.pattern))
-    )
+def _configuration(experiment: ExperimentResult, index: int) -> Configuration:
+    parameters = parameters_of(experiment, experiment.points[index])
+    return Configuration(experiment.name, experiment.kernel, experiment.declaration.axes, parameters)
 
 
 def _title(template: str, experiment: ExperimentResult, index: int) -> str:

@@ -28,15 +28,15 @@ def needs_s(planned: Planned, plan: Plan, chosen: Timing) -> float:
     return repeated + reading_s(planned, planned.points[0], chosen, plan.given)
 
 
-def fitted(plan: Plan, left_s: float | None, pace: float = 1.0) -> Plan:
+def fitted(plan: Plan, left_s: float | None) -> Plan:
     """The plan without as many points, evenly chosen, as needed to read each of the rest once in ``left_s``.
 
-    ``pace`` is how much longer than estimated readings took so far. A run time that was given is kept, and
-    so is every point then: a person who settles the time of a reading settles that of the run.
+    A run time that was given is kept, and so is every point then: a person who settles the time of a reading settles
+    that of the run.
     """
     if left_s is None or "runtime" in plan.given or not plan.points:
         return plan
-    needed = pace * sum(least_s(one, plan) for one in plan.experiments)
+    needed = sum(least_s(one, plan) for one in plan.experiments)
     if needed <= left_s:
         return plan
     share = max(0.0, left_s / needed)

@@ -115,7 +115,7 @@ def experiments_of(knees: Sequence[Planned], given: dict[str, Scalar]) -> tuple[
         if resource in given:
             first[planned.load] = given[resource]
         else:
-            made.append(replace(planned, experiment=sweep, points=tuple(loads)))
+            made.append(replace(planned, experiment=sweep, points=tuple(loads), quoted=()))
         made.append(Planned(pairs, points, {**planned.fixed, **first}, BACKGROUND.name, declaration))
     return tuple(made)
 

@@ -78,14 +78,20 @@ class _Steps(Session):
 
     def steps(self) -> list[dict[str, Any]]:
         timing = self.allowance.timing
-        repeats = timing.repeats_max if self.plan.budget_s is None else timing.repeats_min
+        wanted = timing.most if self.plan.budget_s is None else timing.least
         made = []
         for block in blocks(self.plan.experiments):
             made += [self._step_of(one, self.points[one.experiment.name][0], WARM_UP) for one in block]
-            every = [(one, point) for one in block for point in self.points[one.experiment.name]]
-            for repeat in range(repeats):
+            every, repeat = [(one, point) for one in block for point in self.points[one.experiment.name]], 0
+            while every:
                 self.random.shuffle(every)
                 made += [self._step_of(one, point, repeat) for one, point in every]
+                repeat += 1
+                every = [
+                    (one, point)
+                    for one, point in every
+                    if repeat < wanted(quoted=self.plan.budget_s is not None and point.parameters in one.quoted)
+                ]
         return made
 
     def _step_of(self, planned: Planned, point: PointInWork, repeat: int) -> dict[str, Any]:

@@ -33,6 +33,8 @@ class PointInWork:
     spent_s: float = 0.0
     showing: int = 0
     """The repeats after which a rare level has been seen (``plan.repeats_that_show``); 0 where they take too long."""
+    quoted: bool = False
+    """Whether a headline quotes it."""
     done: bool = False
     measurement: Measurement | None = None
     peers: list[PeerResult] = field(default_factory=list)
@@ -54,7 +56,8 @@ class PointInWork:
 
     def least(self, timing: Timing) -> int:
         """How many repeats it has at least where there is time; one is one."""
-        return max(timing.repeats_min, self.showing) if timing.repeats_min > 1 else timing.repeats_min
+        least = timing.least(self.quoted)
+        return max(least, self.showing) if least > 1 else least
 
     def ends(self, timing: Timing, target: float, *, hurried: bool = False) -> str:
         """What ends it: ``sure`` (within ``target``) or ``repeats``; empty if it goes on.
@@ -62,12 +65,12 @@ class PointInWork:
         Whatever time is left, unless it is ``hurried``: then the repeats that the profile asks for are enough.
         """
         repeats = len(self.readings)
-        if repeats < (timing.repeats_min if hurried else self.least(timing)):
+        if repeats < (timing.least(self.quoted) if hurried else self.least(timing)):
             return ""
         half = self.half_width()
         if half is not None and half <= target and (repeats >= FEW_REPEATS or self.plain_noise()):
             return "sure"
-        return "repeats" if repeats >= max(timing.repeats_max, self.least(timing)) else ""
+        return "repeats" if repeats >= max(timing.most(self.quoted), self.least(timing)) else ""
 
     def measured(self, profile: Profile, ended_by: str, notes: Sequence[Note] = ()) -> Measurement:
         """Its Measurement; ``ended_by`` is ``sure``, ``repeats``, ``time``, or empty where it was cut short."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -19,7 +19,7 @@ from hwdyno.machine import Machine
 from hwdyno.measurement import Reading, operations_of
 from hwdyno.measuring import announced
 from hwdyno.peers import Peer, on_site
-from hwdyno.plan import WARM_UP_S, Plan, Planned, showing, timing
+from hwdyno.plan import WARM_UP_S, Plan, Planned, Timing, overhead_s, showing, timing
 from hwdyno.resources import ceilings_of_site, rate_word
 from hwdyno.runner import faults
 from hwdyno.runner.access import reachable
@@ -33,6 +33,7 @@ from hwdyno.runner.peer_readings import PeerReadings
 from hwdyno.runner.point import PointInWork
 from hwdyno.runner.progress import Journal, Keeper, Progress, Silent, Step
 from hwdyno.runner.sizing import sized
+from hwdyno.runner.turns import Turns
 from hwdyno.runner.watch import Watch
 from hwdyno.store import StoreError
 from hwdyno.units import format_duration, plural
@@ -101,6 +102,9 @@ class Session:
             for one in plan.experiments
         }
         self.allowance = Allowance(self.plan, self.points)
+        self.headline_turns: Turns | None = None
+        self.warm: set[str] = set()
+        """The experiments that are warmed up."""
         self.kept: dict[str, list[int]] = {}
         """By experiment: which points the journal holds, in its order."""
         self.absent: Counter[str] = Counter()
@@ -216,15 +220,20 @@ class Session:
 
     def _measure_all(self, journal: Journal) -> None:
         """Read the plan's experiments, block by block, within the budget."""
-        self.allowance.share_out(self.plan)
+        turns = self.headline_turns = Turns(self.plan, self.allowance)
         for why in self.peer_readings.left_out(self.plan.experiments):
             self.progress.says(why)
         if self.allowance.timing.says:
             self.progress.says(self.allowance.timing.says)
-        begun = 0
-        for block in blocks(self.plan.experiments):
+        self._warm_up_all(turns.experiments)
+        self._turn_if_due(journal)
+        turns.end_first()
+        begun, others = 0, turns.others
+        for block in blocks(others.experiments):
+            if self.interrupted:
+                return
             # Planned again for the rest: readings slower than estimated must not use up its time.
-            rest = self._fitted(replace(self.plan, experiments=self.plan.experiments[begun:]), len(block))
+            rest = self._fitted(replace(others, experiments=others.experiments[begun:]), len(block))
             self.allowance.share_out(rest)
             self.allowance.set_deadline(rest, len(block))
             names = ", ".join(planned.experiment.name for planned in block)
@@ -238,8 +247,27 @@ class Session:
                     self._block(block, journal)
             self._report_degraded()
             begun += len(block)
-            if self.interrupted:
-                return
+        if self.interrupted:
+            return
+        self.allowance.deadline = None
+        self._until_sure(turns.points, journal)
+        self._report_degraded()
+
+    def _turn_if_due(self, journal: Journal) -> None:
+        """Read the points that headlines quote once more, if it is time for it; not in the time of the others."""
+        if self.headline_turns is None or not self.headline_turns.due:
+            return
+        began, deadline = time.monotonic(), self.allowance.deadline
+        self.allowance.deadline = None
+        points = self.headline_turns.take()
+        self.random.shuffle(points)
+        for planned, point in points:
+            stop = self.interrupted or self.headline_turns.too_long
+            if not (stop or point.done or self.headline_turns.over(planned, point)):
+                with self._guarded((planned,)):
+                    self._read(planned, point, journal)
+        if deadline is not None:
+            self.allowance.deadline = deadline + time.monotonic() - began
 
     @contextmanager
     def _guarded(self, experiments: Sequence[Planned]) -> Iterator[None]:
@@ -266,10 +294,13 @@ class Session:
         for planned, kept in zip(rest.experiments[:first], found.experiments, strict=False):
             name = planned.experiment.name
             if len(kept.points) < len(planned.points):
-                self.points[name] = [point for point in self.points[name] if point.parameters in kept.points]
+                every = len(self.points[name])
+                self.points[name] = [
+                    point for point in self.points[name] if point.quoted or point.parameters in kept.points
+                ]
                 self.allowance.may_add[name] = 0
                 self._degrade(
-                    f"{name} has {len(kept.points)} of its {len(planned.points)} points, to end within the budget of "
+                    f"{name} has {len(self.points[name])} of its {every} points, to end within the budget of "
                     f"{format_duration(self.plan.budget_s or 0.0)}; raise it with --budget"
                 )
         return found
@@ -285,16 +316,22 @@ class Session:
 
     def _block(self, block: Sequence[Planned], journal: Journal) -> None:
         """Read the points of some experiments in turn, and then one more near the bend of each of their curves."""
-        for planned in block:
-            if not self.allowance.late:
-                with self._guarded((planned,)):
-                    self._warm_up(planned, self.points[planned.experiment.name][0])
-        every = [(planned, point) for planned in block for point in self.points[planned.experiment.name]]
+        if not self.allowance.late:
+            self._warm_up_all(block)
+        every = [(planned, point) for planned in block for point in self.allowance.of(planned) if not point.quoted]
         self._until_sure(every, journal)
         bent = [planned for planned in block if self.allowance.may_add[planned.experiment.name]]
         self.allowance.may_add |= dict.fromkeys((planned.experiment.name for planned in bent), 0)
         if not self.interrupted and not self.allowance.late:
             self._until_sure([one for planned in bent for one in self._near_the_bend(planned)], journal)
+
+    def _warm_up_all(self, experiments: Iterable[Planned]) -> None:
+        """Warm each experiment up by its first point, unless it was."""
+        for planned in experiments:
+            if planned.experiment.name not in self.warm:
+                self.warm.add(planned.experiment.name)
+                with self._guarded((planned,)):
+                    self._warm_up(planned, self.allowance.of(planned)[0])
 
     def _near_the_bend(self, planned: Planned) -> list[tuple[Planned, PointInWork]]:
         """Extra points, outside of the plan, that fit into the time left."""
@@ -313,8 +350,13 @@ class Session:
     def _until_sure(self, points: Sequence[tuple[Planned, PointInWork]], journal: Journal) -> None:
         """Read points in rounds, each round in a new order, until each is precise or has used its time."""
         while open_points := [(planned, point) for planned, point in points if not point.done]:
+            self._turn_if_due(journal)
             self.random.shuffle(open_points)
             for planned, point in open_points:
+                if self.headline_turns is not None and self.headline_turns.over(planned, point):
+                    self._leave_out(planned)
+                    if not point.done:
+                        self._settle(planned, point, journal, "time")
                 if self.allowance.late and any(one.readings for owner, one in points if owner is planned):
                     self._leave_out(planned)
                     if point.readings and not point.done:
@@ -333,6 +375,7 @@ class Session:
             if name in parameters:
                 parameters[name] = min(float(parameters[name] or most_s), most_s)
         self.progress.begins(self._step(planned, point))
+        begun = time.monotonic()
         try:
             reading = self.site.run(planned.experiment.kernel, parameters)
         except OSError as error:
@@ -341,6 +384,8 @@ class Session:
             if not self.readings:
                 raise  # Nothing was measured yet, so the error is reported at once.
             raise StopError(f"{planned.experiment.name}: {faults.message_of(error)}") from None
+        timed_s = float(parameters.get("runtime") or 0.0) + overhead_s(planned, point.parameters)
+        self.allowance.learn(planned, time.monotonic() - begun - timed_s)
         self._name_failures(planned.experiment.name, point.parameters, reading)
         if reading.get("interrupted"):
             raise KeyboardInterrupt
@@ -348,8 +393,8 @@ class Session:
     def _read(self, planned: Planned, point: PointInWork, journal: Journal) -> None:
         """Take one reading of one point, with its peers' in turn; settle the point if it is precise now."""
         signals.check()
-        name, begun = planned.experiment.name, time.monotonic()
-        parameters = self._parameters(planned, point.parameters, repeat=len(point.readings))
+        name, begun, chosen = planned.experiment.name, time.monotonic(), self.allowance.timing_of(point)
+        parameters = self._parameters(planned, point.parameters, len(point.readings), chosen)
         self.progress.begins(self._step(planned, point))
         try:
             before = self.watch.snapshot()
@@ -385,8 +430,9 @@ class Session:
         ended_by = self.allowance.ends(point, self.plan.profile.target, self.plan.experiments)
         if gone or self.interrupted or ended_by:
             self._settle(planned, point, journal, ended_by)
-        elif len(point.readings) == 1:
-            # Stored after the first reading, so that a killed run has every point with a reading.
+        elif len(point.readings) == 1 or point.quoted:
+            # Stored after the first reading, so that a killed run has every point with a reading; and what is read
+            # all through the run after each.
             self._keep(journal, name, point, self._made(planned, point, ""))
         if gone:
             raise StopError(f"{name} ended early at {faults.at(point.parameters)}: {gone}")
@@ -408,16 +454,20 @@ class Session:
 
     def _step(self, planned: Planned, point: PointInWork) -> Step:
         every = [one for points in self.points.values() for one in points if not one.done]
-        left = sum(max(0, self.allowance.timing.repeats_min - len(one.readings)) for one in every)
+        least = ((one, self.allowance.timing_of(one).least(one.quoted)) for one in every)
+        left = sum(max(0, repeats - len(one.readings)) for one, repeats in least)
         total = self.readings + max(1, left)
         name, repeat = planned.experiment.name, len(point.readings) + 1
         needed_s = self.allowance.needed_s(self.plan.experiments)
         return Step(name, point.parameters, repeat, self.readings, total, needed_s, planned.declaration.axes)
 
-    def _parameters(self, planned: Planned, point: Parameters, repeat: int) -> dict[str, Any]:
-        """The kernel's parameters for one reading."""
+    def _parameters(
+        self, planned: Planned, point: Parameters, repeat: int, chosen: Timing | None = None
+    ) -> dict[str, Any]:
+        """The kernel's parameters for one reading, by default with the times of most points."""
+        chosen = chosen or self.allowance.timing
         parameters: dict[str, Any] = {**planned.fixed, **point}
-        for name, value in (("runtime", self.allowance.timing.runtime_s), ("ramp_time", self.allowance.timing.ramp_s)):
+        for name, value in (("runtime", chosen.runtime_s), ("ramp_time", chosen.ramp_s)):
             if parameters.get(name) and name not in self.plan.given:
                 parameters[name] = value * planned.experiment.runtime_share
         runtime = parameters.get("runtime")
