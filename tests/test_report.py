@@ -114,7 +114,7 @@ def test_a_sweep_gives_one_headline_a_curve_at_its_best_operating_point() -> Non
         ("invalid", "invalid", "Storage: SEQ1M Q8T1 write 2.57 GB/s"),
         ("partial", "partial", "SEQ1M Q8T1 read"),
         ("imported", "valid", "RND4K Q4T1 read 40.0 k IOPS"),
-        ("sweep", "valid", "Processor: fma · threads 8 286 GFLOP/s"),
+        ("sweep", "valid", "Processor: FMA, 8 threads 286 GFLOP/s"),
         ("empty", "empty", "Nothing was measured."),
     ],
 )

@@ -26,8 +26,12 @@ def made() -> Run:
         moved(34e9, "read", working_set=SET),
         replace(triad, parameters={**triad.parameters, "working_set": SET}),
     )
-    peaks = result("compute_flops", "threads", flops(14e9, "scalar"), flops(116e9, "avx512"))
-    solved = result("linpack", "n", point(90e9, "FLOP/s", operation="lu", n=2400, threads=1))
+    # One thread has roofs of its own.
+    alone = [flops(13e9, "scalar"), flops(60e9, "avx512", precision="single")]
+    peaks = result(
+        "compute_flops", "threads", flops(14e9, "scalar", threads=2), flops(116e9, "avx512", threads=2), *alone
+    )
+    solved = result("linpack", "n", point(90e9, "FLOP/s", operation="lu", n=2400, threads=2))
     return run_of(reads, peaks, solved)
 
 
@@ -58,7 +62,8 @@ def test_stores_past_the_caches_raise_the_roof_of_the_memory() -> None:
     reads = [
         moved(value, "read", working_set=size) for value, size in ((400e9, 24 << 10), (39e9, 128 << 20), (36e9, SET))
     ]
-    run = run_of(result("memory_bandwidth", "working_set", *reads, moved(44e9, "nt_triad", working_set=SET)))
+    peak = result("compute_flops", "threads", flops(116e9, "avx512", threads=2))
+    run = run_of(result("memory_bandwidth", "working_set", *reads, moved(44e9, "nt_triad", working_set=SET)), peak)
     assert [roof.value for roof in roofline.levels(run)] == [400e9, 44e9]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import fields
@@ -17,7 +16,7 @@ from hwdyno import door, units
 from hwdyno.axes import is_mixed, splits
 from hwdyno.findings import about_this_run
 from hwdyno.printable import printable
-from hwdyno.report import contention, distributions, figures, scaling, study, svg, tables, theme
+from hwdyno.report import contention, distributions, evidence, figures, scaling, study, svg, tables, theme
 from hwdyno.report.audit import audit
 from hwdyno.report.charts import Chart, charts_of
 from hwdyno.report.embedding import KEPT_DIGITS, KEPT_SAMPLES, MOST_PLAIN, Embedded, embedded, packed
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
 
 CHARTS_IN_SIGHT = 4
 """Charts of one experiment that stand open; the others wait in a fold."""
-MOST_EVIDENCE = 400
-"""Characters of one piece of evidence: whole histograms and lists stay in the raw data."""
 UNKNOWN = "unknown"
 FIRST_FINDINGS = 3
 """Findings beside the scorecard; the resources have all of theirs."""
@@ -368,22 +365,14 @@ def _grid_note(run: Run, rows: list[Row]) -> list[str]:
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
-    evidence = [(str(name), _evidence(value)) for name, value in finding.evidence.items()]
     return {
         "severity": finding.severity,
         "says": finding.says,
         "advice": finding.advice,
         "rule": finding.rule,
         "experiment": finding.experiment,
-        "evidence": evidence,
+        "evidence": evidence.sentences(finding.evidence),
     }
-
-
-def _evidence(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:,.6g}"
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= MOST_EVIDENCE else text[:MOST_EVIDENCE] + " …"
 
 
 def _experiment(experiment: ExperimentResult, at: int, charts: list[Chart]) -> dict[str, Any]:

@@ -243,14 +243,17 @@ def marks(group: list[Series], rows: Rows, scale: Scale, axis: Axis) -> Rows:
     made: Rows = []
     for at, (series, curve) in enumerate(fitted):
         loads = [row["load"] for row in rows if row["series"] == series.label]
-        places = [(curve.knee.load, f"knee {figures.load(axis, curve.knee.load)}")] if curve.knee else []
-        if curve.load_90 is not None:
-            places.append((curve.load_90, f"90% at {figures.load(axis, curve.load_90)}"))
+        words = (("knee", curve.knee.load if curve.knee else None), ("90% at", curve.load_90))
+        places = [
+            (load, f"{word} {_among(axis, loads, load)}")
+            for word, load in words
+            if load is not None and min(loads) <= load <= max(loads)
+        ]
         places.sort()
         top = max(row["y"] for row in rows)
         for side, (load, text) in zip(("right", "left"), places, strict=False):
             y = model_at(curve, load)
-            if y is None or not min(loads) <= load <= max(loads):
+            if y is None:
                 continue
             # Close to the left edge words would run out of the chart.
             side = "left" if load < 2 * min(loads) else side
@@ -266,6 +269,20 @@ def marks(group: list[Series], rows: Rows, scale: Scale, axis: Axis) -> Rows:
                 }
             )
     return made
+
+
+NEAR_LOAD = 0.1
+"""A place on a curve this near to a measured load is that load."""
+
+
+def _among(axis: Axis, loads: Iterable[float], place: float) -> str:
+    """A place on a curve as the measured load there, or the two around it: nobody can ask for a depth of 4.8."""
+    known = sorted(set(loads))
+    near = min(known, key=lambda load: abs(load - place))
+    if abs(near - place) <= NEAR_LOAD * place:
+        return figures.load(axis, near)
+    below, above = (max(load for load in known if load < place), min(load for load in known if load > place))
+    return f"{figures.load(axis, below)} to {figures.load(axis, above)}"
 
 
 def ceilings(

@@ -11,10 +11,11 @@ from typing import Any
 from hwdyno.axes import INTENSITY
 from hwdyno.ceilings import bounds_for, gpu
 from hwdyno.curves.roofline import GPU_ROOFLINE, roofs_of
+from hwdyno.findings.rule import label_of
 from hwdyno.report import figures
 from hwdyno.report.picture import NEUTRAL, Dot, Line, Mark, Picture, Rule, Side, Words, decades
-from hwdyno.units import as_number, format_size
-from hwdyno.words import Measurement, Parameters, Run
+from hwdyno.units import as_number, format_size, plural
+from hwdyno.words import Declaration, Measurement, Parameters, Run
 
 LOWEST, HIGHEST = 2.0**-5, 2.0**9
 """Arithmetic intensities that are shown, FLOP a byte."""
@@ -37,9 +38,23 @@ class Spot:
     flop_s: float
 
 
+def threads_of(run: Run) -> int:
+    """The threads of every roof: the most that have a processor each and that arithmetic and memory both had."""
+    kernels = ("compute_flops", "memory_bandwidth")
+    arithmetic, memory = ({_whole(given.get("threads")) for _, given in _sound(run, kernel)} for kernel in kernels)
+    processors = run.machine.cpu.threads
+    return max((count for count in arithmetic & memory if not processors or count <= processors), default=0)
+
+
 def _points(run: Run, kernel: str) -> list[tuple[Parameters, Measurement]]:
+    """The kernel's sound points on as many threads as every roof has."""
+    wanted = {0, threads_of(run)}  # A foreign document may not know them.
+    return [(given, point) for point, given in _sound(run, kernel) if _whole(given.get("threads")) in wanted]
+
+
+def _sound(run: Run, kernel: str) -> list[tuple[Measurement, Parameters]]:
     return [
-        (given, point)
+        (point, given)
         for _, _, point, given in run.points_of(kernel)
         if point.validity != "invalid" and point.throughput.value > 0
     ]
@@ -50,7 +65,7 @@ def _whole(value: Any) -> int:
 
 
 def levels(run: Run) -> list[Roof]:
-    """The best bandwidth of each working set, on as many threads as gave most; the largest set is the memory.
+    """The best bandwidth of each working set; the largest set is the memory.
 
     Of a cache it is that of reads; past all of them whatever moved most, so that no kernel lies above its roof.
     """
@@ -82,7 +97,8 @@ def peaks(run: Run) -> list[Roof]:
     best: dict[str, float] = {}
     for parameters, point in _points(run, "compute_flops"):
         if point.throughput.unit == "FLOP/s" and parameters.get("operands") != "zero":
-            label = f"{parameters.get('operation')} {parameters.get('precision')} {point.details.get('isa')}"
+            axes = {name: parameters.get(name) for name in ("operation", "precision")}
+            label = label_of({**axes, "isa": str(point.details.get("isa") or "")}, Declaration())
             best[label] = max(best.get(label, 0.0), point.throughput.value)
     return [Roof(label, value) for label, value in sorted(best.items(), key=lambda one: one[1])]
 
@@ -200,4 +216,12 @@ def drawn(run: Run) -> tuple[int, Picture] | None:
         "Slopes: measured bandwidth of each level. Dashed: measured peaks. "
         "A kernel cannot exceed the roof at its intensity."
     )
-    return at, Picture("Roofline of this machine", caption, x, y, tuple(names), tuple(marks), 250.0)
+    return at, Picture(
+        f"Roofline of this machine, {plural(threads_of(run), 'thread')}",
+        caption,
+        x,
+        y,
+        tuple(names),
+        tuple(marks),
+        250.0,
+    )

@@ -9,6 +9,7 @@ from hwdyno.axes import BACKGROUND, read_share, traits_of
 from hwdyno.ceilings import applies_by_key, utilizations
 from hwdyno.curves import is_loaded
 from hwdyno.findings import why_not_double
+from hwdyno.findings.rule import label_of as field_label
 from hwdyno.findings.snia import is_rounds
 from hwdyno.report import figures
 from hwdyno.words import (
@@ -122,7 +123,8 @@ def point_label(experiment: ExperimentResult, point: int) -> str:
         others = [name for name in varying([p.parameters for p in experiment.points]) if name not in _GRID_NAMES]
         return " · ".join(filter(None, [f"{short} {way}", label_of(parameters, others, kernel)]))
     names = varying([p.parameters for p in experiment.points]) or list(experiment.points[point].parameters)
-    return label_of(experiment.points[point].parameters, names, kernel) or experiment.name
+    known = {name: parameters[name] for name in names if name in parameters}
+    return field_label(known, kernel) or experiment.name
 
 
 _GRID_NAMES = {"rw", "rwmixread", "bs", "iodepth", "numjobs"}

@@ -6,20 +6,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hwdyno.findings.rule import USELESS
 from hwdyno.report import figures, plots, roofline, svg
 from hwdyno.report.bars import of_rows
 from hwdyno.report.charts import charts_of, parted
+from hwdyno.report.headlines import MARKS, Headline, headlines
 from hwdyno.report.picture import Picture
-from hwdyno.report.rows import Row, is_number, load_of, rows_of
-from hwdyno.resources import find, rate_word_of
-from hwdyno.words import ExperimentResult, Run, Value
+from hwdyno.report.rows import is_number, load_of
+from hwdyno.resources import find
+from hwdyno.statistics import half_width
+from hwdyno.words import ExperimentResult, Run
 
 MOST, LEAST = 5, 3
 """Figures of a story."""
 LEAST_LOADS = 3
 """Points of a curve that is worth a story."""
-ENDS = 5
-"""Of the shares: so many of the highest and of the lowest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,51 +68,34 @@ def _lower(title: str) -> str:
 
 
 def _shares(run: Run) -> Picture | None:
-    """The highest and the lowest shares of what link, data sheet or instruction set allow."""
-    known = [
-        row
-        for row in rows_of(run)
-        if row.share is not None
-        and row.ceiling is not None
-        and row.ceiling.kind != "reference"
-        and row.measurement.validity != "invalid"
-    ]
-    several = len({row.experiment.resource for row in known}) > 1
-    # The better of two tests with one name.
-    best = {str(one["name"]): one for one in sorted((_share(row, several) for row in known), key=lambda one: one["y"])}
-    rows = sorted(best.values(), key=lambda one: -one["y"])
-    chosen = rows if len(rows) <= 2 * ENDS else rows[:ENDS] + rows[-ENDS:]
-    if len(chosen) < 2:
+    """Each headline as a share of its ceiling, or of the run's own best where no hardware tells one."""
+    _, every = headlines(run)
+    known = [row for row in every if row.share is not None and row.state != "invalid"]
+    if len(known) < 2:
         return None
-    which = "" if len(rows) == len(chosen) else f"The {ENDS} highest and the {ENDS} lowest of {len(rows)} tests. "
-    caption = f"{which}100% is what the link, the data sheet or the instruction set allows."
-    return of_rows("Share of the ceiling reached", caption, "% of the ceiling", chosen, ("share",), reach=100.0)
+    several = len({row.resource for row in known}) > 1
+    rows = [_share(run, row, several) for row in known]
+    caption = "100% is what the link, the data sheet or the instruction set allows"
+    if best := dict.fromkeys(row.share.reference for row in known if row.share and row.share.reference):
+        caption += f"; where the hardware tells nothing, the {' and the '.join(best)} of this run"
+    return of_rows("Share of the ceiling reached", f"{caption}.", "% of the ceiling", rows, ("share",), reach=100.0)
 
 
-def _share(row: Row, several: bool) -> dict[str, Any]:
-    assert row.share is not None and row.ceiling is not None
-    value, percent = row.measurement.throughput, 100 * row.share
-    word = rate_word_of(row.experiment)
-    validity = row.measurement.validity
-    marked = "" if validity == "valid" else f" ({validity})"
-    low, high = (
-        None if end is None or not value.value else percent * end / value.value for end in (value.low, value.high)
-    )
-    # One name is enough for a test of a grid; of a sweep's points the axes alone differ.
-    label = row.label if row.experiment.name.endswith(".grid") else f"{row.experiment.name}, {row.label}"
-    ceiling = figures.quantity(Value(row.ceiling.value, row.ceiling.unit), word)
+def _share(run: Run, row: Headline, several: bool) -> dict[str, Any]:
+    assert row.share is not None
+    percent = 100 * row.share.of_ceiling
+    value = run.experiments[row.experiment].points[row.point].throughput
+    half = half_width(value)
+    ends = (None, None) if half is None or half > USELESS else (percent * (1 - half), percent * (1 + half))
+    mark = MARKS.get(row.state, " ?")
     return {
-        "name": (f"{find(row.experiment.resource).title}: " if several else "") + label + marked,
+        "name": (f"{row.resource}: " if several else "") + row.title + mark,
         "series": "share",
         "y": percent,
-        "low": low,
-        "high": high if low is not None else None,
-        "text": figures.percent(row.share),
-        "tip": (
-            ("test", label),
-            ("measured", figures.quantity(value, word)),
-            ("ceiling", f"{ceiling}, {row.ceiling.kind}: {row.ceiling.label or row.ceiling.formula}"),
-        ),
+        "low": ends[0],
+        "high": ends[1],
+        "text": f"{figures.percent(row.share.of_ceiling)}{f' of {row.share.reference}' if row.share.reference else ''}",
+        "tip": (("test", row.title), ("measured", row.value), ("ceiling", row.share.ceiling)),
     }
 
 
