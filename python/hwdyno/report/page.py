@@ -378,7 +378,8 @@ def _finding(finding: Finding) -> dict[str, Any]:
 def _experiment(experiment: ExperimentResult, at: int, charts: list[Chart]) -> dict[str, Any]:
     curves = tables.curves_table(experiment)
     chosen = distributions.chosen_points(experiment)
-    shown = [tables.distribution_table(experiment, chosen)] if len(experiment.points) > 1 else []
+    spread = tables.distribution_table(experiment, chosen)
+    shown = [spread] if len(experiment.points) > 1 and len(spread.heads) > 1 else []
     whole = tables.points_table(experiment)
     drawn = [
         _figure(Figure(chart.name, chart.title, chart.caption, (chart.picture,)))

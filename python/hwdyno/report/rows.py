@@ -80,16 +80,8 @@ def varying(sets: Sequence[Parameters]) -> list[str]:
 
 
 def label_of(parameters: Parameters, names: Iterable[str], kernel: Declaration) -> str:
-    """Words that distinguish one series or point from another: ``randread · 4 KiB · iodepth 8``."""
-    words = []
-    for name in names:
-        if name not in parameters:
-            continue
-        axis = kernel.axis(name)
-        text = figures.parameter(axis, parameters[name])
-        bare = axis.unit == "B" or isinstance(parameters[name], str)
-        words.append(text if bare else f"{name} {text}")
-    return " · ".join(words)
+    """Words that distinguish one series or point from another: ``randread 4 KiB, iodepth=8``."""
+    return field_label({name: parameters[name] for name in names if name in parameters}, kernel)
 
 
 def grid_label(parameters: Parameters, axes: Sequence[Axis]) -> str:
@@ -123,8 +115,7 @@ def point_label(experiment: ExperimentResult, point: int) -> str:
         others = [name for name in varying([p.parameters for p in experiment.points]) if name not in _GRID_NAMES]
         return " · ".join(filter(None, [f"{short} {way}", label_of(parameters, others, kernel)]))
     names = varying([p.parameters for p in experiment.points]) or list(experiment.points[point].parameters)
-    known = {name: parameters[name] for name in names if name in parameters}
-    return field_label(known, kernel) or experiment.name
+    return label_of(parameters, names, kernel) or experiment.name
 
 
 _GRID_NAMES = {"rw", "rwmixread", "bs", "iodepth", "numjobs"}

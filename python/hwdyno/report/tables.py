@@ -117,7 +117,9 @@ def distribution_table(experiment: ExperimentResult, points: Sequence[int]) -> T
         ]
         cells.append(figures.percent(samples.cv) if samples else figures.NONE)
         rows.append(cells)
-    return _whole(heads, rows, "Latency percentiles, and throughput over time")
+    parts = ("Latency percentiles" * any(point.latency_ns for point in some), "throughput over time" * bool(sampled))
+    caption = " and ".join(filter(None, parts))
+    return _whole(heads, rows, caption[:1].upper() + caption[1:])
 
 
 def curves_table(experiment: ExperimentResult) -> Table | None:
