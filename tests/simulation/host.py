@@ -89,7 +89,7 @@ class SimulatedHost:
         """Counters and gauges at the simulated moment."""
         machine = self.machine
         total = self.now_s * machine.threads
-        stolen, others = machine.steal * total, machine.others_cpu * total
+        stolen, others = (machine.steal + machine.steal_bursts) * total, machine.others_cpu * total
         return {
             "cpu_total_s": total,
             "cpu_idle_s": max(0.0, total - stolen - others - self._busy_s),

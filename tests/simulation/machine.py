@@ -103,6 +103,9 @@ class SimulatedMachine:
     other_runs: float = 0.0
     """Of hwdyno, that measure on the machine at the same time."""
     steal: float = 0.0
+    """Share of the CPU time that a hypervisor takes by its counters, without an effect on what is measured."""
+    steal_bursts: float = 0.0
+    """The same in bursts, in which nothing is done."""
     swap_bytes_s: float = 0.0
     clock_drop: float = 0.0
     core: Core = field(default_factory=Core)

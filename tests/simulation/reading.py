@@ -37,6 +37,25 @@ def noisy(noise: float, draw: random.Random, most: float = 3.0) -> float:
     return 1 + noise * max(-most, min(most, draw.gauss(0, 1)))
 
 
+BURST_S = 0.02
+"""Mean length of what a hypervisor takes at once: a few of its time slices."""
+
+
+def left_by_the_hypervisor(share: float, rows: int, interval_s: float, draw: random.Random) -> list[float]:
+    """What bursts that take this share of the time leave of each sample: they come by chance and last a while."""
+    left = [1.0] * rows
+    if share <= 0:
+        return left
+    begins_s = draw.expovariate(share / BURST_S)
+    while begins_s < rows * interval_s:
+        lasts_s = draw.expovariate(1 / BURST_S)
+        for row in range(int(begins_s / interval_s), min(rows, int((begins_s + lasts_s) / interval_s) + 1)):
+            within = min(begins_s + lasts_s, (row + 1) * interval_s) - max(begins_s, row * interval_s)
+            left[row] = max(0.0, left[row] - within / interval_s)
+        begins_s += lasts_s + draw.expovariate(share / BURST_S)
+    return left
+
+
 def latencies(count: int, mean_ns: float, shape: tuple[float, ...] = _SHAPE) -> dict[str, Any]:
     """A histogram of ``count`` latencies of a shape with this mean."""
     histogram = Histogram()

@@ -11,7 +11,7 @@ from hwdyno.axes import traits_of, write_share
 from hwdyno.words import Declaration
 
 from simulation.machine import SimulatedMachine
-from simulation.reading import LEVEL, latencies, noisy, parameter, reading, stream
+from simulation.reading import LEVEL, latencies, left_by_the_hypervisor, noisy, parameter, reading, stream
 
 MEMORY_BYTES_S = 6e9
 MEMORY_OPERATIONS_S = 1.5e6
@@ -67,7 +67,14 @@ def _blocks(
     # Luck carries nothing past the link.
     past_the_link = missed or machine.host_cache_bytes_s or machine.write_cache_bytes_s
     most = math.inf if past_the_link else machine.link_bytes_s / bs / rate
-    counts = [max(0, round(rate * factor * interval_s)) for factor in _course(machine, rows, most, draw)]
+    course = _course(machine, rows, most, draw)
+    course = [
+        factor * left
+        for factor, left in zip(
+            course, left_by_the_hypervisor(machine.steal_bursts, rows, interval_s, draw), strict=True
+        )
+    ]
+    counts = [max(0, round(rate * factor * interval_s)) for factor in course]
     # What the whole run did; the samples carry it exactly.
     operations, elapsed = max(1, sum(counts)), rows * interval_s
     if sum(counts) == 0:

@@ -15,7 +15,8 @@ from hwdyno.words import Measurement
 
 OTHERS_BEFORE = 0.1
 """Share of the machine's CPU at others' work before the first point, above which the machine is not quiet."""
-STEAL = 0.02
+STEAL, STEAL_LEAST = 0.05, 0.02
+"""Share of the CPU time that the hypervisor may take, as on any shared host; where the result is noisy, the second."""
 STEAL_EXPLAINS = 0.10
 OTHERS = 0.25
 """Share of the machine's CPU used by other processes above which they affect a result too much."""
@@ -133,12 +134,15 @@ def _suffers(case: Case) -> bool:
 def steal(case: Case) -> Verdict | None:
     """The hypervisor took CPU time from this machine (steal)."""
     share = case.point.conditions.get("steal", 0.0)
-    if share <= STEAL:
+    target, half = TARGETS.get(case.run.profile), half_width(case.point.throughput)
+    wide = target is not None and half is not None and half > 2 * target
+    noisy = wide or any(rule(case) is not None for rule in (throttled, not_steady, repeats_disagree))
+    if share <= STEAL_LEAST or (share <= STEAL and not noisy):
         return None
     return Verdict(
         "warning",
         f"The hypervisor took {percent(share)} of the CPU time (steal; {case.label}).",
-        {"steal": share, "tolerance": STEAL},
+        {"steal": share, "tolerance": STEAL if share > STEAL else STEAL_LEAST},
         f"Repeat at a quieter time or on a dedicated host: {case.command()}",
         weight=share,
         explains=RESTLESS if share > STEAL_EXPLAINS else (),
