@@ -12,7 +12,7 @@ from hwdyno.findings import explain
 from hwdyno.plan import QUOTED_REPEATS
 from hwdyno.report.scorecard import Scorecard, scorecard
 from hwdyno.report.verdict import shortened
-from hwdyno.words import Finding, Run
+from hwdyno.words import Ceiling, Finding, Run
 from simulated_runs import MACHINES, experiment, run_of
 from simulated_runs import at as point_at
 from simulation.host import SimulatedMachine
@@ -115,3 +115,17 @@ def test_brackets_within_brackets_are_left_out_whole() -> None:
     says = "Writes are 2.8 times as fast as reads on vda (write 1 MiB, iodepth=1: 3.7 GB/s against 1.3 (0.3 to 2.7))."
     assert shortened(says, 76) == "Writes are 2.8 times as fast as reads on vda."
     assert shortened(says, 300) == says
+
+
+@pytest.mark.parametrize(("share", "is_one"), [(0.01, False), (0.049, False), (0.051, True)])
+def test_a_peak_far_below_its_ceiling_is_not_one(share: float, is_one: bool) -> None:
+    """Registers keep up with any unit: either the loop or the ceiling is wrong."""
+    run = RUNS["every resource"]
+    peak = Ceiling("flop_s", "physical", 4e11 / share, "FLOP/s", "cores x clock x width", "the survey", "FP64 peak")
+    (grid,) = [one for one in run.experiments if one.name == "compute.grid"]
+    four = tuple(p for p in grid.points if (p.parameters["precision"], p.parameters["threads"]) == ("double", 4))
+    card = scorecard(replace(run, experiments=(replace(grid, ceilings=(peak,), points=four),), findings=()))
+    (row,) = card.rows
+    assert (row.state != "invalid") == is_one == (card.verdict != "not to be trusted")
+    if not is_one:
+        assert f"FP64 peak ±3.0%: only {100 * share:.1f}% of its ceiling." in card.reason

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from hwdyno.ceilings.compute import LOOPS
 from hwdyno.findings.conditions import TARGETS
 from hwdyno.findings.rule import USELESS, Case, load_words
 from hwdyno.findings.snia import is_rounds, is_tracked
@@ -31,6 +32,8 @@ LITTLE = 0.02
 one thing, so that the interval of one holds for the other."""
 WIDE = 2
 """How many times as wide as the profile aims at an interval may be."""
+LEAST_SHARE = 0.05
+"""Of their peak that loops on registers reach on any processor: below it, they or the ceiling are wrong."""
 DISBELIEVED = {"host_cache": "the host's cache answered"}
 """Rules that doubt the figures of their points without degrading them, with what is doubted."""
 STATES: tuple[Validity, ...] = ("valid", "unverified", "degraded", "invalid")
@@ -303,7 +306,8 @@ def _rows(run: Run, found: Sequence[_Found]) -> tuple[Headline, ...]:
         if one.value.unit == "operations/s":
             scale = figures.count_scale(alike, word)
         latency = point.latency_ns if by_time else None
-        state, why = _state(run, one)
+        share = _share(experiment, one, scale)
+        state, why = _state(run, one, share)
         rows.append(
             Headline(
                 resource=one.resource,
@@ -312,7 +316,7 @@ def _rows(run: Run, found: Sequence[_Found]) -> tuple[Headline, ...]:
                 if one.measured
                 else figures.of_finding(one.value.value, one.value.unit),
                 interval=_interval(run, experiment, one, scale),
-                share=_share(experiment, one, scale),
+                share=share,
                 no_ceiling=_why_no_ceiling(run, experiment, one),
                 p99=scale.quantity(latency.p99)
                 if latency and latency.p99 is not None and latency.count >= LEAST_FOR_P99
@@ -327,8 +331,8 @@ def _rows(run: Run, found: Sequence[_Found]) -> tuple[Headline, ...]:
     return tuple(rows)
 
 
-def _state(run: Run, found: _Found) -> tuple[Validity, str]:
-    """A figure's state with its reason: its point's, or what a finding on the point doubts."""
+def _state(run: Run, found: _Found, share: Share | None) -> tuple[Validity, str]:
+    """A figure's state with its reason: its point's, what a finding on the point doubts, or a share that cannot be."""
     experiment = run.experiments[found.experiment]
     point = experiment.points[found.point]
     for finding in run.findings:
@@ -337,6 +341,8 @@ def _state(run: Run, found: _Found) -> tuple[Validity, str]:
             return "invalid", effect_of(finding.rule)
         if is_its and finding.rule in DISBELIEVED and finding.severity == "warning" and point.validity == "valid":
             return "degraded", DISBELIEVED[finding.rule]
+    if share and not share.reference and experiment.kernel == LOOPS and share.of_ceiling < LEAST_SHARE:
+        return "invalid", f"only {format_percent(share.of_ceiling)} of its ceiling"
     if point.validity == "valid" and _is_wide(run, point):
         return "degraded", effect_of("interval_not_reached")
     return point.validity, effect_of(point.why[0]) if point.why and point.validity != "unverified" else ""
