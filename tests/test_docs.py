@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import sysconfig
 from pathlib import Path
 
@@ -88,6 +89,37 @@ def test_the_readme_is_short_and_shows_what_it_says() -> None:
     named = set(re.findall(r"docs/resources/(\w+)\.md", text))
     assert named == {path.stem for path in (DOCS / "resources").glob("*.md")}
     assert {one for one in resources.all_resources() if resources.find(one).by_default} <= named
+
+
+MUCH_GB = 10
+"""What an example of the README may write unless it says so; it may take a minute."""
+NOT_HERE = {"job", "server", "--server", "gpu", "report", "audit", "compare", "explain"}
+"""Words of examples that need a file, another host or a GPU, or measure nothing."""
+
+
+def measuring() -> list[tuple[str, str]]:
+    """The README's examples that measure on this machine, each with its remark."""
+    lines = [
+        line.partition("#") for line in (ROOT / "README.md").read_text().splitlines() if line.startswith("hwdyno ")
+    ]
+    listed = {"run", "storage", "memory", "compute", "network", "training", "inference", "together", "study"}
+    found = [(command.strip(), remark) for command, _, remark in lines]
+    return [(one, remark) for one, remark in found if one.split()[1] in listed and not NOT_HERE & set(one.split())]
+
+
+@pytest.mark.parametrize(("command", "remark"), measuring())
+def test_an_example_is_short_or_says_what_it_takes(command: str, remark: str, tmp_path: Path) -> None:
+    words = shlex.split(command.replace("/data", str(tmp_path)))[1:]
+    done = subprocess.run(
+        [sys.executable, "-m", "hwdyno", *words, "--dry-run"], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    total = re.search(r"at least (.+?), (?:(?:up to )?([\d.]+ \w+)|nothing) written", done.stdout)
+    assert total is not None, done.stdout
+    assert "min" not in total[1] or re.search(r"\d min", remark), total[0]
+    number, unit = (total[2] or "0 B").split()
+    much = unit in {"TB", "PB"} or (unit == "GB" and float(number) >= MUCH_GB)
+    assert not much or re.search(r"writes up to \d+ [GT]B", remark), total[0]
 
 
 @tools
