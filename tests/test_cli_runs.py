@@ -14,7 +14,7 @@ import pytest
 from hwdyno.cli.main import main
 from hwdyno.machine import Cpu, Machine
 from hwdyno.store import Store, json_schema
-from hwdyno.words import PeerResult, Run, Value
+from hwdyno.words import PeerResult, Quoted, Run, Value
 
 DATA = Path(__file__).parent / "data" / "fio"
 
@@ -34,13 +34,14 @@ def scaled(run_id: str, factor: float, noise: float = 0.001) -> Run:
 
 
 def test_history_lists_the_newest_first(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    store.save(made.run(run_id="20260101-000000-aaaa"))
+    figures = {"verdict": "use with care", "quoted": (Quoted("RND4K Q1T1 read", 2.5e8, "bytes/s"),)}
+    store.save(replace(made.run(run_id="20260101-000000-aaaa"), **figures))
     store.save(replace(made.run(run_id="20260102-000000-bbbb"), study="sata-ssd-queue"))
     assert main(["history"]) == 0
     head, first, second = capsys.readouterr().out.splitlines()
     assert head.split() == ["id", "when", "machine", "profile", "verdict", "points", "headline"]
     assert first.startswith("20260102-000000-bbbb") and "sata-ssd-queue" in first
-    assert "bench-1, Some CPU" in second and "storage.iodepth 250 MB/s" in second
+    assert "bench-1, Some CPU" in second and "use with care" in second and "RND4K Q1T1 read 250 MB/s" in second
     assert main(["history", "--json", "--limit", "1"]) == 0
     (entry,) = json.loads(capsys.readouterr().out)
     assert (entry["id"], entry["verdict"]) == ("20260102-000000-bbbb", "valid")

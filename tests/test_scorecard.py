@@ -27,6 +27,7 @@ from hwdyno.report.scorecard import (
     Scorecard,
     command_in,
     command_lines,
+    explained,
     machine_line,
     scorecard,
 )
@@ -370,12 +371,17 @@ def test_a_share_is_of_the_tightest_physical_or_rated_ceiling() -> None:
     assert all(row.share is None for row in scorecard(bare).rows)
 
 
-def test_a_list_of_runs_says_a_latency_test_in_time() -> None:
+def test_a_list_of_runs_has_the_verdict_and_the_figures_of_the_scorecard() -> None:
     latency = of_latency(
         "memory.latency", "memory_latency", timed(5.0, working_set=1 << 20), timed(90.0, working_set=1 << 28)
     )
-    entry = entry_of(replace(made_run.whole_run(), experiments=(latency,)), Path("run.json"))
-    assert entry.headline == (("memory.latency", 5.0, "ns"),)
+    run = explained(replace(every_resource(), experiments=(latency, *every_resource().experiments)))
+    entry, card = entry_of(run, Path("run.json")), scorecard(run)
+    assert (entry.verdict, run.reason) == (card.verdict, card.reason)
+    shown = {title: (value, unit) for title, value, unit in entry.headline}
+    assert shown["idle latency, 256 MiB"] == (90.0, "ns"), "by its configuration, not the least of several"
+    assert shown["FP64 peak, 4 threads"] == (4e11, "FLOP/s") and len(entry.headline) >= len(card.rows)
+    assert explained(run) == run
 
 
 def test_the_scorecard_stands_first_in_markdown_too() -> None:

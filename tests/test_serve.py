@@ -323,6 +323,8 @@ def test_pages_in_a_browser(path: str, width: int, scheme: str, browser: Any, se
     browser.get_log("browser")
     browser.get(server.url.rstrip("/") + path)
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    top = "return document.querySelector(arguments[0]).getBoundingClientRect().top"
+    assert browser.execute_script(top, ".places") < browser.execute_script(top, "main section"), "the menu comes first"
     assert [one for one in browser.get_log("browser") if one["level"] == "SEVERE"] == []
     links = browser.execute_script("return [...document.querySelectorAll('.places a')].map(one => one.textContent)")
     assert links == ["Runs", "Trends", "Compare", "Fleet"]

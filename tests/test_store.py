@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from hwdyno.cli.main import main
 from hwdyno.store import Store, StoreError, default_directory, from_json, json_schema, new_id, status_of, to_json
-from hwdyno.words import Curve, Finding, OperatingPoint, PeerResult, Run, Value
+from hwdyno.words import Curve, Finding, OperatingPoint, PeerResult, Quoted, Run, Value
 
 ROOT = Path(__file__).parents[1]
 
@@ -110,7 +110,7 @@ def test_what_is_no_run_is_said_in_one_line(text: str | bytes, says: str) -> Non
 
 def test_a_whole_run_leaves_one_document_and_no_journal(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    run = made.run()
+    run = replace(made.run(), verdict="sound", reason="All hold.", quoted=(Quoted("RND4K Q1T1 read", 250.0, "MB/s"),))
     empty = replace(run, experiments=(made.experiment(),), finished=None)
     with store.begin(empty) as writer:
         for point in run.experiments[0].points:
@@ -120,8 +120,8 @@ def test_a_whole_run_leaves_one_document_and_no_journal(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o222 == 0, "a stored Run never changes"
     assert store.load(run.id) == store.load("last") == store.load("2026") == store.load(path) == run
     (entry,) = store.history()
-    assert (entry.verdict, entry.points, entry.machine) == ("valid", 3, "bench-1, Some CPU")
-    assert entry.headline == (("storage.iodepth", 2.5e8, "bytes/s"),)
+    assert (entry.verdict, entry.points, entry.machine) == ("sound", 3, "bench-1, Some CPU")
+    assert entry.headline == (("RND4K Q1T1 read", 250.0, "MB/s"),)
 
 
 KILLED = """

@@ -13,8 +13,11 @@ import made_history as history
 import pytest
 from here import at_most, sample
 from hwdyno.cli.main import main
+from hwdyno.report.trends import name_of
 from hwdyno.store import Store, open_store
 from hwdyno.trends.changes import MIN_RUNS, trends_of
+from hwdyno.trends.series import Metric
+from hwdyno.words import Parameters
 
 RUNS, FIGURES, EDGE = 30, 40, 6
 """Of a simulated history; a change is planted at least ``EDGE`` runs from its ends."""
@@ -232,3 +235,15 @@ def test_the_order_is_that_of_the_runs_and_places_are_no_parameter(store: Store)
     found = history_of(store.figures(), "atlas7, Some CPU")
     assert [entry.id for entry in found.runs] == [run.id for run in runs]
     assert len(found.trends) == 13 and all(len(metric.values) == 12 for metric, _ in found.trends)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "label"),
+    [
+        ({"rw": "randread", "bs": 4096, "iodepth": 8, "runtime": 0.075, "cpus": "[]", "seed": 7}, "randread 4 KiB, iodepth=8"),
+        ({"operation": "fma", "precision": "double", "threads": 2, "operands": None}, "FMA FP64, 2 threads"),
+    ],
+)  # fmt: skip
+def test_a_figure_without_a_run_at_hand_has_a_name_that_people_read(parameters: Parameters, label: str) -> None:
+    metric = Metric(("x", ""), "storage.grid", "storage", parameters, "bytes/s", (), ())
+    assert name_of(metric, {}) == f"storage.grid  {label}"

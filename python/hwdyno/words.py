@@ -438,6 +438,17 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class Quoted:
+    """One figure that a Run is quoted by."""
+
+    title: str
+    """The field's name of the test, such as ``FP64 peak, 2 threads``."""
+    value: float
+    unit: str
+    """``ns`` for a latency."""
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """An immutable document of one session of measuring."""
 
@@ -454,6 +465,12 @@ class Run:
     interrupted: bool = False
     degraded: tuple[str, ...] = ()
     """Why the Run is partial or degraded, a sentence each; empty for a whole one."""
+    verdict: Literal["", "sound", "use with care", "not to be trusted"] = ""
+    """How far its quoted figures can be trusted; empty where nobody judged it."""
+    reason: str = ""
+    """Why, in a sentence or two."""
+    quoted: tuple[Quoted, ...] = ()
+    """The figures that it is quoted by."""
     version: str = ""
     """Of hwdyno, or of the tool whose result was imported."""
     study: str = ""

@@ -48,13 +48,13 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print how each file was read and what is wrong in it; 3 where a law is broken."""
-    from hwdyno import findings
     from hwdyno.cli.sources import ceilings_given, maps_of, merged, sources_of
+    from hwdyno.report.scorecard import explained
     from hwdyno.store import to_json
 
     sources = sources_of(args.files, maps_of(args.map))
     given = ceilings_given(args.ceiling, args.link, args.device, limits=True)
-    document = findings.explain(merged(sources, given))
+    document = explained(merged(sources, given))
     if args.html is not None:
         from hwdyno.report import page
 

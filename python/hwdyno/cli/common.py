@@ -242,10 +242,7 @@ def perform(
         also(run, args)
     ends = status(run, args.fail_under)
     if ends == DEGRADED and not args.quiet:
-        from hwdyno.report.overview import overview_of
-
-        overview = overview_of(run)
-        sys.stderr.write(f"exit status 3: the Run is {overview.status} ({overview.tally}); see the findings\n")
+        sys.stderr.write(f"exit status 3: {run.verdict or 'not judged'}; {run.reason}\n".replace("; \n", "\n"))
     return ends
 
 
@@ -323,10 +320,10 @@ def peers_of(plan: Plan, host: Host, shown: Any) -> list[Peer]:
 
 
 def explained(run: Run) -> Run:
-    """The Run with its curves and findings."""
-    from hwdyno import findings
+    """The Run with its curves, findings and verdict."""
+    from hwdyno.report import scorecard
 
-    return findings.explain(run)
+    return scorecard.explained(run)
 
 
 def show(run: Run, args: argparse.Namespace) -> None:
@@ -365,13 +362,11 @@ def show(run: Run, args: argparse.Namespace) -> None:
 
 def status(run: Run, fail_under: float | None) -> int:
     """The exit status for a Run."""
-    from hwdyno.report.overview import overview_of
-
     if run.interrupted:
         return INTERRUPTED
     if fail_under is not None and below(run, fail_under):
         return BELOW
-    return OK if overview_of(run).status == "valid" else DEGRADED
+    return OK if run.verdict == "sound" else DEGRADED
 
 
 def below(run: Run, share: float) -> bool:

@@ -51,8 +51,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _one(args: argparse.Namespace) -> Run:
     """The Run whose curves go along the number of clients; raises ``UserError`` where there is none."""
-    from hwdyno import findings
     from hwdyno.comparison.clients import has_curve, over_clients
+    from hwdyno.report.scorecard import explained
 
     names = args.runs or [LATEST]
     runs = [one for _, one in runs_in(names, args.store)] if args.runs else [loaded(LATEST, args.store)]
@@ -64,4 +64,4 @@ def _one(args: argparse.Namespace) -> Run:
             f"{', '.join(names)}: no point was measured with two numbers of clients; measure a curve: "
             "mpirun -n 8 hwdyno storage scaling"
         )
-    return findings.explain(together)
+    return explained(together)

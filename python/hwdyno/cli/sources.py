@@ -88,17 +88,17 @@ def loaded(name: str, where: str | None, given: Ceilings | None = None, maps: Ma
     A stored Run keeps the findings that it has, unless ``given`` adds ceilings, which it is then judged by too. Raises
     ``UserError``.
     """
-    from hwdyno import findings
+    from hwdyno.report.scorecard import explained
     from hwdyno.store import StoreError, open_store
 
     try:
         run = _of_report(Path(name)) or open_store(where).load(name)
         with_ceilings = _limited(run, given)
-        return run if with_ceilings is run else findings.explain(with_ceilings)
+        return run if with_ceilings is run else explained(with_ceilings)
     except StoreError:
         if not maps and not _is_foreign(Path(name)):
             raise
-    return findings.explain(merged(sources_of([name], maps or {}), given))
+    return explained(merged(sources_of([name], maps or {}), given))
 
 
 def _of_report(path: Path) -> Run | None:

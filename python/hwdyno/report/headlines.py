@@ -70,6 +70,8 @@ class Headline:
     Where reads and writes share a row, ``SEQ1M Q8T1 read / write``; then value, interval, p99 and what is typical
     have two figures in that order, and the state is the worse one.
     """
+    amount: Value
+    """The figure; of reads, where reads and writes share a row."""
     value: str
     """The figure with its unit: ``3,150 MB/s``, ``70.9 µs``, ``3,150 / 2,420 MB/s``."""
     interval: str
@@ -312,6 +314,7 @@ def _rows(run: Run, found: Sequence[_Found]) -> tuple[Headline, ...]:
             Headline(
                 resource=one.resource,
                 title=one.title,
+                amount=one.value,
                 value=scale.quantity(one.value.value)
                 if one.measured
                 else figures.of_finding(one.value.value, one.value.unit),

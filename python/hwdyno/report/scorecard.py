@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from hwdyno.findings import RULES, about_this_run
+from hwdyno.findings import RULES, about_this_run, explain
 from hwdyno.findings.rule import USELESS, first_sentence
 from hwdyno.findings.summary import ORDER
 from hwdyno.report.headlines import Headline, headlines
 from hwdyno.report.verdict import Verdict, shortened, verdict_on
 from hwdyno.units import format_memory, plural
-from hwdyno.words import Finding, Run
+from hwdyno.words import Finding, Quoted, Run
 
 MOST_TODO = 3
 MOST_SENTENCE = 76
@@ -61,6 +61,15 @@ def scorecard(run: Run) -> Scorecard:
     rows, every = headlines(run)
     verdict, reason = verdict_on(run, every)
     return Scorecard(machine_line(run), verdict, reason, rows, _todo(run), _rest(run))
+
+
+def explained(run: Run) -> Run:
+    """The Run with its curves, its findings, its verdict and the figures that it is quoted by."""
+    run = explain(run)
+    _, every = headlines(run)
+    verdict, reason = verdict_on(run, every)
+    quoted = tuple(Quoted(row.title, row.amount.value, row.amount.unit) for row in every)
+    return replace(run, verdict=verdict, reason=reason, quoted=quoted)
 
 
 # --- the machine

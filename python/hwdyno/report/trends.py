@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from hwdyno.axes import FIELD_AXES
+from hwdyno.findings.rule import label_of
 from hwdyno.fleet.slow import Loss
 from hwdyno.printable import columns, printable
 from hwdyno.report import figures
@@ -18,7 +20,7 @@ from hwdyno.trends.account import CONDITIONS, Account, Shift
 from hwdyno.trends.changes import MIN_RUNS, Change, Trend
 from hwdyno.trends.series import Event, History, Key, Metric, key_of
 from hwdyno.units import format_ns, format_percent, format_value, plural
-from hwdyno.words import Run, Value
+from hwdyno.words import Declaration, Parameters, Run, Value
 
 NOTHING_KNOWN = "nothing that a Run records"
 FIRST_EXPERIMENTS = 6
@@ -45,8 +47,18 @@ def labels_of(run: Run) -> dict[Key, str]:
 
 def name_of(metric: Metric | Loss, labels: Mapping[Key, str]) -> str:
     """The figure's name: its experiment and its point."""
-    label = labels.get(metric.key) or " ".join(f"{name}={value}" for name, value in metric.parameters.items())
+    label = labels.get(metric.key) or _label_of(metric.parameters)
     return f"{metric.experiment}  {label}" if label != metric.experiment else label
+
+
+OF_A_READING = {"seed", "runtime", "ramp_time", "startdelay", "interval_s", "cpus", "size", "offset", "time_based"}
+"""Parameters that tell how a point was read, and not what it is."""
+
+
+def _label_of(parameters: Parameters) -> str:
+    """A point's name where no Run at hand has it: by the parameters that are set."""
+    shown = {name: value for name, value in parameters.items() if value and value != "[]" and name not in OF_A_READING}
+    return label_of(shown, Declaration(axes=tuple(FIELD_AXES)))
 
 
 def amount(value: float, unit: str) -> str:

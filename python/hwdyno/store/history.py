@@ -26,10 +26,10 @@ class Entry:
     profile: str
     study: str
     verdict: str
-    """A ``Status``, or ``running`` or ``unreadable``."""
+    """That of the Run, a ``Status`` of one that nobody judged, or ``running`` or ``unreadable``."""
     points: int
     headline: tuple[tuple[str, float, str], ...]
-    """Each experiment's best figure, a latency test's in ns: name, value and unit."""
+    """The figures that the Run is quoted by: title, value and unit."""
     path: str
     error: str = ""
     """Why the document cannot be read, in one line."""
@@ -71,15 +71,6 @@ def machine_of(run: Run) -> str:
 
 def entry_of(run: Run, path: Path, verdict: str = "") -> Entry:
     """Summarize a Run; ``verdict`` overrides the status, for a Run that is still going on."""
-    headline = []
-    for experiment in run.experiments:
-        sound = [point for point in experiment.points if point.validity != "invalid"]
-        times = [point.latency_ns.mean for point in sound if point.latency_ns]
-        if times and experiment.metric == "latency":
-            headline.append((experiment.name, min(times), "ns"))
-        elif sound:
-            best = max((point.throughput for point in sound), key=lambda value: value.value)
-            headline.append((experiment.name, best.value, best.unit))
     points = sum(len(experiment.points) for experiment in run.experiments)
     return Entry(
         id=run.id,
@@ -87,9 +78,9 @@ def entry_of(run: Run, path: Path, verdict: str = "") -> Entry:
         machine=machine_of(run),
         profile=run.profile,
         study=run.study,
-        verdict=verdict or status_of(run),
+        verdict=verdict or run.verdict or status_of(run),
         points=points,
-        headline=tuple(headline),
+        headline=tuple((one.title, one.value, one.unit) for one in run.quoted),
         path=str(path),
     )
 
