@@ -93,7 +93,7 @@ def paged(run: Run) -> str:
 def test_a_made_resource_has_its_headline_in_terminal_and_page(gadget: Resource) -> None:
     run = run_of("gadget_copy", copies("in", 1.5e9), copies("out", 1.9e9))
     (row,) = scorecard(run).rows
-    assert (row.resource, row.title, row.value) == ("Gadget", "copy in", "1,500 MB/s")
+    assert (row.resource, row.title, row.value) == ("Gadget", "copy way=in", "1,500 MB/s")
     assert "Gadget copy in 1,500 MB/s" in printed(run) and "1,500 MB/s" in paged(run)
     launched = run_of(
         "gadget_launch", launches("empty", 2e5, 4e3), launches("empty", 2.5e5, 3e3), launches("full", 9e4, 9e3)
@@ -163,7 +163,7 @@ def test_a_rate_is_counted_in_the_fields_word(name: str, operation: str, expecte
 
 def test_a_headline_is_of_the_experiment_that_it_names(gadget: Resource) -> None:
     run = run_of("gadget_copy", copies("in", 1.5e9))
-    assert [row.title for row in scorecard(run).rows] == ["copy in"]
+    assert [row.title for row in scorecard(run).rows] == ["copy way=in"]
     for figure in (
         replace(gadget.figures[0], kernels=("gadget_other",)),
         replace(gadget.figures[0], not_in=("gadget.gadget_copy",)),
@@ -171,4 +171,4 @@ def test_a_headline_is_of_the_experiment_that_it_names(gadget: Resource) -> None
         named = replace(gadget, figures=(figure,))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("hwdyno.report.headlines.find", lambda name, named=named: named)
-            assert [row.title for row in scorecard(run).rows] != ["copy in"]
+            assert [row.title for row in scorecard(run).rows] != ["copy way=in"]

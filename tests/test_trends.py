@@ -240,10 +240,13 @@ def test_the_order_is_that_of_the_runs_and_places_are_no_parameter(store: Store)
 @pytest.mark.parametrize(
     ("parameters", "label"),
     [
-        ({"rw": "randread", "bs": 4096, "iodepth": 8, "runtime": 0.075, "cpus": "[]", "seed": 7}, "randread 4 KiB, iodepth=8"),
+        (
+            {"rw": "randread", "bs": 4096, "iodepth": 8, "runtime": 0.075, "cpus": "[]", "seed": 7},
+            "randread 4 KiB, iodepth=8",
+        ),
         ({"operation": "fma", "precision": "double", "threads": 2, "operands": None}, "FMA FP64, 2 threads"),
     ],
-)  # fmt: skip
+)
 def test_a_figure_without_a_run_at_hand_has_a_name_that_people_read(parameters: Parameters, label: str) -> None:
     metric = Metric(("x", ""), "storage.grid", "storage", parameters, "bytes/s", (), ())
     assert name_of(metric, {}) == f"storage.grid  {label}"
