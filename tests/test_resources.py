@@ -94,7 +94,7 @@ def test_a_made_resource_has_its_headline_in_terminal_and_page(gadget: Resource)
     run = run_of("gadget_copy", copies("in", 1.5e9), copies("out", 1.9e9))
     (row,) = scorecard(run).rows
     assert (row.resource, row.title, row.value) == ("Gadget", "copy way=in", "1,500 MB/s")
-    assert "Gadget copy in 1,500 MB/s" in printed(run) and "1,500 MB/s" in paged(run)
+    assert "Gadget copy way=in 1,500 MB/s" in printed(run) and "1,500 MB/s" in paged(run)
     launched = run_of(
         "gadget_launch", launches("empty", 2e5, 4e3), launches("empty", 2.5e5, 3e3), launches("full", 9e4, 9e3)
     )
