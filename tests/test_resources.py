@@ -99,7 +99,7 @@ def test_a_made_resource_has_its_headline_in_terminal_and_page(gadget: Resource)
         "gadget_launch", launches("empty", 2e5, 4e3), launches("empty", 2.5e5, 3e3), launches("full", 9e4, 9e3)
     )
     shown = [(row.title, row.value) for row in scorecard(launched).rows]
-    assert shown == [("launch", "3.00 µs"), ("launches, full", "90.0 k launches/s")]
+    assert shown == [("launch", "3.00 µs"), ("launches, way=full", "90.0 k launches/s")]
 
 
 def test_a_made_resource_counts_in_its_word(gadget: Resource) -> None:
