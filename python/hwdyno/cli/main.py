@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hwdyno.cli.help import Help
 
 OK, BELOW, ERROR, DEGRADED, INTERRUPTED = 0, 1, 2, 3, 130
-"""Exit statuses: valid; below ``--fail-under`` or a regression; usage or error; degraded or partial; interrupted.
+"""Exit statuses: sound; below ``--fail-under`` or a regression; usage or error; any other verdict; interrupted.
 
 That is by Ctrl-C; SIGTERM gives 143 and SIGHUP 129, as a shell counts.
 """
@@ -81,8 +81,8 @@ def overview() -> str:
             *lines,
             "",
             "start with:  hwdyno run      (safe: writes one file, removes it, and ends within 3 minutes)",
-            "exit:  0 valid   1 below --fail-under, a regression or a slow node   2 usage or error",
-            "       3 degraded or partial   130 interrupted (143 SIGTERM, 129 SIGHUP); results so far are saved",
+            "exit:  0 sound   1 below --fail-under, a regression or a slow node   2 usage or error",
+            "       3 use with care, or not to be trusted   130 interrupted (143 SIGTERM, 129 SIGHUP), saved",
             "",
         ]
     )

@@ -13,10 +13,10 @@ from hwdyno.cli.main import COMMANDS, OK, parser_of
 HELP = Help(examples=("hwdyno man", "hwdyno man > hwdyno.1", "hwdyno man | man -l -"))
 
 STATUSES = (
-    ("0", "Valid, or unverified: nothing contradicts the result, and nothing confirms it."),
+    ("0", "The Run is sound."),
     ("1", "A figure is below --fail-under, or compare found a regression."),
     ("2", "Wrong usage, or an error."),
-    ("3", "The Run is degraded or partial; its findings explain why."),
+    ("3", "The Run is to be used with care, or not to be trusted; its verdict says why."),
     ("130", "Interrupted; the results so far are saved."),
 )
 VARIABLES = (
