@@ -22,6 +22,7 @@ from hwdyno.report import notebook
 from hwdyno.report.scorecard import scorecard
 from hwdyno.runner import contention
 from hwdyno.store import Store
+from hwdyno.units import format_quantity
 from simulated_runs import at, experiment, run_of
 from simulation.coupled import CoupledHost
 from simulation.host import SimulatedMachine
@@ -121,8 +122,13 @@ def test_a_run_and_a_curve_show_themselves() -> None:
     curve: Any = run.experiments[0].curves[0]
     assert "ceiling " in curve._repr_svg_()
     assert "knee" in curve._repr_html_() and parsed(curve._repr_html_()) is not None
-    bare: Any = replace(curve, floor=None, knee=None, best=None, ceiling=None, parameters={}, model="none")
-    assert "no fit" in bare._repr_svg_()
+    assert curve._repr_svg_().count("<circle") >= 9, "the measured points"
+    for load, value in curve.measured:
+        assert f">{load:g}</td>" in curve._repr_html_() and format_quantity(value, curve.unit) in curve._repr_html_()
+    assert [load for load, _ in curve.measured] == [2**k for k in range(9)]
+    plain = {"floor": None, "knee": None, "best": None, "ceiling": None, "parameters": {}, "model": "none"}
+    bare: Any = replace(curve, **plain, measured=())
+    assert "no point" in bare._repr_svg_()
     empty: Any = replace(run, experiments=(), findings=())
     assert "no curve" in empty._repr_html_()
 

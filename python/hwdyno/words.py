@@ -278,6 +278,7 @@ class Curve:
     points: tuple[int, ...]
     """Indices of the experiment's points, in order of load."""
     unit: str
+    """Of its throughputs."""
     model: str
     """``queue-knee``, ``usl``, or ``none`` where there are too few points."""
     parameters: dict[str, Value] = field(default_factory=dict)
@@ -291,6 +292,8 @@ class Curve:
     load_90: float | None = None
     load_95: float | None = None
     state: Literal["knee", "still rising", "saturated at the first point", "flat", "unknown"] = "unknown"
+    measured: tuple[tuple[float, float], ...] = ()
+    """Load and throughput of each of its points, in order of load."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,8 @@ def curves_of(result: ExperimentResult) -> tuple[Curve, ...]:
     for others_of, indices in series.items():
         indices.sort(key=lambda at: _load(result.points[at], axis))
         if len({_load(result.points[at], axis) for at in indices}) >= 2:
-            found.append(_curve(result, axis, dict(others_of), indices))
+            measured = tuple((_load(result.points[at], axis), _amount(result.points[at], result)) for at in indices)
+            found.append(replace(_curve(result, axis, dict(others_of), indices), measured=measured))
     return tuple(found)
 
 

@@ -63,15 +63,18 @@ def run_svg(run: Run) -> str:
     """The first curve of the Run with its measured points; without any curve, one line that says so."""
     for result in printable(run).experiments:
         for curve in result.curves:
-            if len(_measured(curve, result)) > 1:
-                return _drawn(curve, _measured(curve, result), result)
+            if len(_measured(curve)) > 1:
+                return _drawn(curve, _measured(curve), result)
     return _nothing("This run has no curve.")
 
 
 def curve_html(curve: Curve) -> str:
-    """The curve's drawing, and its operating points in a table."""
+    """The curve's drawing, its points and its operating points in a table."""
     curve = printable(curve)
-    rows = []
+    rows = [_row("th", (f"{len(curve.measured)} points", curve.load, "throughput", "latency"))]
+    rows += [
+        _row("td", ("", format_load(load), format_quantity(value, curve.unit), "")) for load, value in curve.measured
+    ]
     for name, place in (("floor", curve.floor), ("knee", curve.knee), ("best", curve.best)):
         if place is not None:
             latency = format_ns(place.latency_ns) if place.latency_ns else ""
@@ -83,27 +86,19 @@ def curve_html(curve: Curve) -> str:
 
 
 def curve_svg(curve: Curve) -> str:
-    """The fitted curve, with the operating points that were read off it."""
+    """The measured points with the fitted curve, and the operating points that were read off it."""
     curve = printable(curve)
-    places = [(one.load, one.throughput) for one in _places(curve)]
-    return _drawn(curve, places, None) if places else _nothing("This curve has no fit.")
+    return _drawn(curve, _measured(curve), None) if _measured(curve) else _nothing("This curve has no point.")
 
 
 def _places(curve: Curve) -> list[OperatingPoint]:
     return [one for one in (curve.floor, curve.knee, curve.best) if one is not None and _fits(one.load, one.throughput)]
 
 
-def _measured(curve: Curve, result: ExperimentResult) -> list[tuple[float, float]]:
-    """Load and throughput of the curve's points, where both are numbers above 0."""
-    found = []
-    for at in curve.points:
-        if 0 <= at < len(result.points):
-            point = result.points[at]
-            value = point.rate if point.throughput.unit != curve.unit and point.rate else point.throughput
-            load = point.parameters.get(curve.load)
-            if isinstance(load, (int, float)) and value.unit == curve.unit and _fits(load, value.value):
-                found.append((float(load), value.value))
-    return sorted(found)
+def _measured(curve: Curve) -> list[tuple[float, float]]:
+    """Load and throughput of the curve's points, where both are above 0; without any those that were read off."""
+    found = [place for place in curve.measured if _fits(*place)]
+    return found or [(one.load, one.throughput) for one in _places(curve)]
 
 
 def _fits(load: float, value: float) -> bool:
