@@ -480,18 +480,18 @@ def test_a_parameter_is_known_by_scatter_or_errors(residuals: Any, errors: Any, 
     assert found == (half and pytest.approx(half, rel=1e-6))
 
 
-@pytest.mark.parametrize(("latencies", "borne", "crosses"), [
-    # Idle is the least up to 15% of the peak, and 1.2 times that is borne; it may cross before the first load.
+@pytest.mark.parametrize(("latencies", "sustained", "crosses"), [
+    # Idle is the least up to 15% of the peak, and 1.2 times that is sustained; it may cross before the first load.
     ((100, 100, 100, 110), 100, False), ((200, 100, 110, 130), 75, True), ((100, 130, 110, 130), 75, True),
     ((200, 100, 100, 110), 1, True), ((120, 100, 100, 110), 100, False),
 ])  # fmt: skip
-def test_the_last_crossing_is_borne(latencies: tuple[float, ...], borne: float, crosses: bool) -> None:
+def test_the_last_crossing_is_sustained(latencies: tuple[float, ...], sustained: float, crosses: bool) -> None:
     rates = (1.0, 14.9, 50.0, 100.0)
     found = loaded_curve(rates, latencies)
-    assert found is not None and (found.borne, found.crosses) == (pytest.approx(borne), crosses)
+    assert found is not None and (found.sustained, found.crosses) == (pytest.approx(sustained), crosses)
     assert found == loaded_curve([0.0, *rates, 120.0], [100.0, *latencies, 0.0]), "no traffic or no latency: no point"
     few, busy = loaded_curve(rates[:2], latencies[:2]), loaded_curve((50.0, 75.0, 100.0), (100.0, 110.0, 130.0))
-    assert few is None and busy is not None and busy.borne == pytest.approx(87.5), "nothing idle: the least rate is"
+    assert few is None and busy is not None and busy.sustained == pytest.approx(87.5), "nothing idle: the least rate is"
 
 
 @pytest.mark.parametrize(("top", "found_top"), [(10 * 3**0.5, 10 * 3**0.5), (30.0, 30.0), (40.0, 30.0)])

@@ -263,7 +263,7 @@ def _loaded(plain: Curve, series: _Series) -> Curve | None:
     if found is None:
         return None
     measured = list(zip(series.amounts, known, strict=True))
-    good = max(((rate, ns) for rate, ns in measured if ns <= found.borne_ns), default=min(measured))
+    good = max(((rate, ns) for rate, ns in measured if ns <= found.sustained_ns), default=min(measured))
     least = min(measured)
 
     def place(rate: float, ns: float | None, *, is_measured: bool) -> OperatingPoint:
@@ -279,7 +279,7 @@ def _loaded(plain: Curve, series: _Series) -> Curve | None:
             "idle": Value(found.idle_ns, "ns"),
         },
         floor=place(*least, is_measured=True),
-        knee=place(found.borne, found.borne_ns, is_measured=False) if found.crosses else None,
+        knee=place(found.sustained, found.sustained_ns, is_measured=False) if found.crosses else None,
         ceiling=Value(found.peak, plain.unit),
         best=place(*good, is_measured=True),
         state="knee" if found.crosses else "flat",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 BEARABLE = 1.2
-"""A load is borne while a load of memory takes under this multiple of its idle latency."""
+"""A load is sustained while a load of memory takes under this multiple of its idle latency."""
 IDLE_SHARE = 0.15
 """Below this share of the peak a latency counts as idle."""
 LEAST_INSIDE, INSIDE_SHARE = 8, 0.10
@@ -30,9 +30,9 @@ class Loaded:
     idle_ns: float
     peak: float
     """The most that was reached, bytes/s."""
-    borne: float
+    sustained: float
     """The bandwidth up to which a load takes under ``BEARABLE`` times its idle latency, bytes/s."""
-    borne_ns: float
+    sustained_ns: float
     crosses: bool
     """Whether any point takes longer than that."""
     top: float
@@ -57,15 +57,15 @@ def loaded_curve(rates: Sequence[float], latencies_ns: Sequence[float]) -> Loade
     idle_ns = min(calm)
     limit = BEARABLE * idle_ns
     # The last crossing upwards of points in order: one disturbed point below it crosses back.
-    borne, crosses = peak, False
+    sustained, crosses = peak, False
     for (low, below), (high, above) in pairwise(points):
         if below <= limit < above:
-            borne, crosses = low + (high - low) * (limit - below) / (above - below), True
+            sustained, crosses = low + (high - low) * (limit - below) / (above - below), True
     if points[0][1] > limit and not crosses:
-        borne, crosses = points[0][0], True
-    borne_ns = limit if crosses else max(ns for _, ns in points)
+        sustained, crosses = points[0][0], True
+    sustained_ns = limit if crosses else max(ns for _, ns in points)
     top, rest_ns, wait_ns = _fitted(points, peak)
-    return Loaded(idle_ns, peak, borne, borne_ns, crosses, top, rest_ns, wait_ns)
+    return Loaded(idle_ns, peak, sustained, sustained_ns, crosses, top, rest_ns, wait_ns)
 
 
 def _fitted(points: Sequence[tuple[float, float]], peak: float) -> tuple[float, float, float]:

@@ -22,7 +22,7 @@ OTHERS = 0.25
 """Share of the machine's CPU used by other processes above which they affect a result too much."""
 OTHERS_LEAST = 0.10
 """The same where the result suffers: it is too noisy, or needs all processors itself."""
-RESTLESS = ("throttled", "not_steady", "interval_not_reached", "repeats_disagree", "stalls")
+NOISE_RULES = ("throttled", "not_steady", "interval_not_reached", "repeats_disagree", "stalls")
 """Findings that other load on the machine explains."""
 SWAP_BYTES_S = 1e6
 THROTTLED = 0.02
@@ -99,7 +99,7 @@ def another_run(case: Case) -> Verdict | None:
         {"other_runs": runs},
         "Wait until the other run ends, then run again: " + (case.run.command or case.command()),
         weight=runs,
-        explains=(*RESTLESS, "others_at_work"),
+        explains=(*NOISE_RULES, "others_at_work"),
         several=f"Another hwdyno run measured on this machine during {{count}} {case.result.resource} points. "
         "Each run takes part of what the other one measures.",
     )
@@ -119,7 +119,7 @@ def others_at_work(case: Case) -> Verdict | None:
         {"others_cpu": share, "limit": OTHERS if share > OTHERS else OTHERS_LEAST, "others_before": before},
         "Find them with `top`, wait until they end, then run again: " + (case.run.command or case.command()),
         weight=share,
-        explains=RESTLESS,
+        explains=NOISE_RULES,
     )
 
 
@@ -145,7 +145,7 @@ def steal(case: Case) -> Verdict | None:
         {"steal": share, "tolerance": STEAL if share > STEAL else STEAL_LEAST},
         f"Repeat at a quieter time or on a dedicated host: {case.command()}",
         weight=share,
-        explains=RESTLESS if share > STEAL_EXPLAINS else (),
+        explains=NOISE_RULES if share > STEAL_EXPLAINS else (),
     )
 
 
@@ -163,7 +163,7 @@ def cpu_limited(case: Case) -> Verdict | None:
         {"throttled_periods_share": share, "tolerance": THROTTLED, "cpu_limit": limit},
         f"Raise the quota (cpu.max, or the container's CPU limit), then: {case.command()}",
         weight=share,
-        explains=RESTLESS,
+        explains=NOISE_RULES,
     )
 
 
@@ -191,7 +191,7 @@ def io_limit(case: Case) -> Verdict | None:
         {"share": share, "limit": limit, "unit": unit, "direction": direction, "device": limits.device},
         f"Raise the limit (io.max, or blkio.throttle in cgroup version 1), then: {case.command()}",
         weight=share,
-        explains=RESTLESS,
+        explains=NOISE_RULES,
     )
 
 

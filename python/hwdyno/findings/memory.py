@@ -290,21 +290,21 @@ def loaded_latency(case: Case) -> Verdict | None:
     if curve is None or curve.model != LOADED_MODEL or curve.ceiling is None or curve.best is None:
         return None
     idle_ns, peak = curve.parameters["idle"].value, curve.ceiling.value
-    borne = curve.knee.throughput if curve.knee else peak
+    sustained = curve.knee.throughput if curve.knee else peak
     full = max((case.result.points[at] for at in curve.points), key=lambda point: point.throughput.value)
     peak_ns = full.latency_ns.mean if full.latency_ns else None
     fit = {name: value.value for name, value in curve.parameters.items()}
     half_ns = fit["R0"] + fit["A"] * (peak / 2) / (fit["Xm"] - peak / 2)
     there = f", {format_ns(peak_ns)} at the peak of {peak / 1e9:.3g} GB/s" if peak_ns else ""
-    tested = f"{percent(borne / peak)} of peak" if curve.knee else "the highest load tested"
+    tested = f"{percent(sustained / peak)} of peak" if curve.knee else "the highest load tested"
     return Verdict(
         "info",
-        f"Load latency stays within {percent(BEARABLE - 1)} of idle up to {borne / 1e9:.3g} GB/s, {tested} "
+        f"Load latency stays within {percent(BEARABLE - 1)} of idle up to {sustained / 1e9:.3g} GB/s, {tested} "
         f"({case.label}). Latency: {format_ns(idle_ns)} idle{there}.",
         {
-            "borne_bytes_s": borne,
+            "sustained_bytes_s": sustained,
             "peak_bytes_s": peak,
-            "share": borne / peak,
+            "share": sustained / peak,
             "idle_ns": idle_ns,
             "peak_ns": peak_ns,
             **fit,

@@ -401,8 +401,10 @@ def _read_off(experiment: ExperimentResult, series: Series, scale: figures.Scale
         return ""
     axis = experiment.load_axis
     if curve.model == LOADED_MODEL:
-        borne = f"{BEARABLE:g} times idle latency at {scale.quantity(curve.knee.load)}" if curve.knee else ""
-        return ", ".join(filter(None, [borne, f"peak {scale.number(curve.ceiling.value)}" if curve.ceiling else ""]))
+        sustained = f"{BEARABLE:g} times idle latency at {scale.quantity(curve.knee.load)}" if curve.knee else ""
+        return ", ".join(
+            filter(None, [sustained, f"peak {scale.number(curve.ceiling.value)}" if curve.ceiling else ""])
+        )
     cells = [f"knee {figures.load(axis, curve.knee.load)}" if curve.knee else curve.state]
     cells.append(f"90% at {figures.load(axis, curve.load_90)}" if curve.load_90 is not None else "")
     cells.append(f"limit {scale.number(curve.ceiling.value)}" if curve.ceiling else "")
