@@ -192,6 +192,20 @@ def test_the_peak_of_auto_is_one_whatever_each_repeat_chose() -> None:
         assert by_cores["flop_s/fma/double/auto/1"] == pytest.approx(3.7e9 * 32)
 
 
+def test_a_precision_that_was_measured_by_mixed_choices_alone_has_the_units_of_the_other() -> None:
+    """Seven readings of FP32 took AVX2 and AVX-512 in turn: it was quoted without a ceiling."""
+    mixed = flops(200e9, "avx512", threads=2, precision="single")
+    mixed = replace(
+        mixed,
+        parameters={**mixed.parameters, "isa": "auto"},
+        details={**mixed.details, "isa": "avx2", "flop_per_instruction": 80 / 3, "instructions_per_cycle": 1.4},
+    )
+    double = [flops(110e9, "avx512"), flops(100e9, "scalar")]
+    run = run_of(result("compute_flops", "threads", mixed, *double))
+    by_cores = {one.metric: one.value for one in run.experiments[0].ceilings if one.kind == "physical"}
+    assert by_cores["flop_s/fma/single/auto/2"] == pytest.approx(2 * 3.7e9 * 64)
+
+
 def test_the_peak_has_its_formula_and_nothing_exceeds_it() -> None:
     run = run_of(result("compute_flops", "threads", flops(116e9, "avx512"), flops(226e9, "avx512", threads=2)))
     finding = found(run, "peak_share")

@@ -87,11 +87,16 @@ def _peaks(run: Run) -> Iterable[Ceiling]:
     return found.values()
 
 
+OTHER_WIDTH = {"double": ("single", 2.0), "single": ("double", 0.5)}
+"""By precision: the other one of the same units, and how many times as many a register holds."""
+
+
 def _shapes(points: Iterable[tuple[Mapping[str, Any], Measurement]]) -> dict[tuple[str, str, str], tuple[float, float]]:
     """Operations per instruction and units of each loop, precision and instruction set.
 
     A point's details are means over its repeats. Where repeats took several instruction sets, the mean width is that
-    of none, and no power of two: such a point says nothing here.
+    of none, and no power of two: such a point says nothing here. Its precision then has the other one's units, whose
+    registers hold half or twice as many.
     """
     shapes: dict[tuple[str, str, str], tuple[float, float]] = {}
     for given, point in points:
@@ -99,6 +104,11 @@ def _shapes(points: Iterable[tuple[Mapping[str, Any], Measurement]]) -> dict[tup
         if wide > 0 and math.log2(wide).is_integer():
             key = (*_loop(given), str(point.details.get("isa")))
             shapes[key] = (wide, max(shapes.get(key, (wide, 0.0))[1], _units(point.details)))
+    known = {(operation, precision) for operation, precision, _ in shapes}
+    for (operation, precision, isa), (wide, units) in list(shapes.items()):
+        other, times = OTHER_WIDTH.get(precision, ("", 1.0))
+        if other and (operation, other) not in known:
+            shapes[operation, other, isa] = (wide * times, units)
     return shapes
 
 
