@@ -145,7 +145,7 @@ def test_runs_without_a_like_point_are_said(store: Store, capsys: pytest.Capture
 def test_fios_json_is_compared_like_a_run(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     name = str(DATA / "depths.json")
     assert main(["compare", name, name]) == 3, "without repeats nothing is told"
-    assert "4 common points: 4 cannot tell (no repeats)" in capsys.readouterr().out
+    assert "4 common points: 4 cannot tell;" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", [["export", "none"], ["compare", "none", "last"], ["export", "./no.json"]])

@@ -27,7 +27,7 @@ from hwdyno.printable import printable
 from hwdyno.report import compared_files, compared_page, overlay, svg, theme
 from hwdyno.report.compared import FIRST_EXPERIMENTS, refusal, text_of
 from hwdyno.store import to_json
-from hwdyno.words import Axis, Measurement, Note, Run, Value
+from hwdyno.words import Axis, Finding, Measurement, Note, Run, Value
 
 ROOT = Path(__file__).parents[1]
 WORKFLOW = ROOT / "docs" / "ci" / "hwdyno-compare.yml"
@@ -238,6 +238,26 @@ def test_without_repeats_no_ratio_is_called_alike(tmp_path: Path, capsys: pytest
     assert main(["compare", str(tmp_path / "a.json"), str(tmp_path / "b.json")]) == 3
     out = capsys.readouterr().out
     assert "cannot tell (no repeats)" in out and "slower" not in out.partition("ratio is of")[0]
+
+
+@pytest.mark.parametrize("side", ["a", "b"])
+def test_what_a_cache_of_the_host_answered_is_no_change(
+    side: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cached = Finding(
+        "host_cache", "warning", "storage", "Writes are faster than reads.", {}, "", "storage.iodepth", (0,)
+    )
+    for name, rate in (("a", 1.0), ("b", 1.5)):
+        points = [made.point(load, 1e8 * share, tuple(1e8 * share * k for k in (0.99, 1.0, 1.01)))
+                  for load, share in ((1, rate), (2, 1.9))]  # fmt: skip
+        run = made.run(made.experiment(*points))
+        (tmp_path / f"{name}.json").write_text(to_json(replace(run, findings=(cached,) * (name == side))))
+    status, document = compared_json(capsys, str(tmp_path / "a.json"), str(tmp_path / "b.json"))
+    assert status == 0
+    assert main(["compare", str(tmp_path / "a.json"), str(tmp_path / "b.json"), "--verbose"]) == 0
+    out = capsys.readouterr().out
+    assert "cannot tell (the host's cache answered)" in out and "faster" not in out.partition("common points")[0]
+    assert "1 cannot tell" in out
 
 
 def test_a_published_table_is_compared_by_what_it_states(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

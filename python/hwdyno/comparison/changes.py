@@ -44,6 +44,8 @@ class Change:
     """After the correction for the number of tests."""
     unverified: bool = False
     """Whether a side is a single reading that nothing confirms."""
+    doubt: str = ""
+    """What a finding disbelieves of a side; there is no p-value then."""
     stated: str = ""
     """What the earlier side is, where it is a figure of the catalogue: ``maker's figure: 7,450 MB/s``."""
 
@@ -69,7 +71,7 @@ def changes_in(matching: Matching) -> list[Change]:
         spread = _spread(pairs)
         known = [(pair, one) for pair in pairs if (one := _difference(pair.old, pair.new)) is not None]
         found += [_change_of_point(pair, one, spread) for pair, one in known]
-        measured = [one for _, one in known if one.repeats]
+        measured = [one for pair, one in known if one.repeats and not pair.doubt]
         if len(measured) > 1:
             between = spread.deviation**2 + spread.point_deviation**2 / len(measured)
             ratio, p_value = _tested(_together(measured), between, spread)
@@ -152,7 +154,8 @@ def _change_of_point(pair: Pair, difference: _Difference, spread: RunToRun) -> C
     before, after = pair.earlier.judged(pair.old), pair.result.judged(pair.new)
     if before.unit != after.unit:
         before, after = pair.old.throughput, pair.new.throughput
-    return Change(name, parameters, before, after, ratio, p_value, unverified=unverified)
+    p_value = None if pair.doubt else p_value
+    return Change(name, parameters, before, after, ratio, p_value, unverified=unverified, doubt=pair.doubt)
 
 
 def _tested(difference: _Difference, between: float, spread: RunToRun, runs: int = 2) -> tuple[Value, float | None]:

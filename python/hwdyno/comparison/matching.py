@@ -25,6 +25,8 @@ _ACROSS = (
 _STATED = {"rw", "bs", "operation", "n"}
 """Of these, what both must state: nobody can guess them."""
 _NO_AXIS = Axis("")
+DISBELIEVED = {"host_cache": "the host's cache answered"}
+"""Rules that doubt the figures of their points without degrading them, with what is doubted."""
 _MOST_TRIED = 64
 """Points of an experiment that are tried for the nearest unlike pair."""
 
@@ -37,6 +39,8 @@ class Pair:
     old: Measurement
     result: ExperimentResult
     new: Measurement
+    doubt: str = ""
+    """What a finding disbelieves of a side, so that their ratio says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,8 @@ def matched(before: Run, after: Run) -> Matching:
         one, other = old[pairs[at]], new[at]
         points = _one_unit(one.point, other.point)
         if points is not None:
-            found.setdefault(other.result.name, []).append(Pair(one.result, points[0], other.result, points[1]))
+            pair = Pair(one.result, points[0], other.result, points[1], one.doubt or other.doubt)
+            found.setdefault(other.result.name, []).append(pair)
     return Matching(found, tuple(_unlike(old, new, found)), tuple(_alone(old, new, found)))
 
 
@@ -89,6 +94,7 @@ class _Point:
     result: ExperimentResult
     point: Measurement
     facts: Parameters
+    doubt: str = ""
 
     @property
     def key(self) -> str:
@@ -108,12 +114,19 @@ def _defaults(run: Run) -> dict[tuple[str, str], Scalar]:
 
 
 def _points(run: Run, defaults: Mapping[tuple[str, str], Scalar]) -> Iterator[_Point]:
+    doubts = {
+        (finding.experiment, at): DISBELIEVED[finding.rule]
+        for finding in run.findings
+        if finding.rule in DISBELIEVED and finding.severity == "warning"
+        for at in finding.points
+    }
     for result in run.experiments:
         unstated = {name: value for (kernel, name), value in defaults.items() if kernel == result.kernel}
         filled = {} if run.imported_from else unstated
-        for point in result.points:
+        for at, point in enumerate(result.points):
             if point.validity != "invalid" and result.kernel != "claim":
-                yield _Point(result, point, _facts(result, point, {**filled, **result.fixed, **point.parameters}))
+                facts = _facts(result, point, {**filled, **result.fixed, **point.parameters})
+                yield _Point(result, point, facts, doubts.get((result.name, at), ""))
 
 
 def _facts(result: ExperimentResult, point: Measurement, whole: Parameters) -> Parameters:

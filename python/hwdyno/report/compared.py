@@ -267,12 +267,14 @@ def _row(side: Compared, one: Change, limit: float | None) -> tuple[str, ...]:
 
 def verdict_words(side: Compared, change: Change) -> str:
     """The verdict; beside a maker's figure a point is below or above it."""
+    if change.verdict == "unknown":
+        return f"cannot tell ({change.doubt or 'no repeats'})"
     return _word(side, change.verdict)
 
 
 def _word(side: Compared, verdict: Verdict) -> str:
     if verdict == "unknown":
-        return "cannot tell (no repeats)"
+        return "cannot tell"
     if side.before is not None:
         return verdict
     return {"slower": "below", "faster": "above", "same": "not told apart"}.get(verdict, verdict)
@@ -292,7 +294,7 @@ def _many(base: str, sides: Sequence[Compared]) -> Iterator[str]:
         (_short(" ".join(filter(None, what)), _MOST_NAME), *(of.get(at, "") for at in range(len(sides))))
         for what, of in shown
     ]
-    yield f"Ratio to {base}: - slower, + faster, = same, ? no repeats"
+    yield f"Ratio to {base}: - slower, + faster, = same, ? cannot tell"
     yield from columns(printable(rows)).splitlines()
     if len(names) > len(shown):
         yield f"… and {len(names) - len(shown)} more experiments (--verbose)"
@@ -341,7 +343,7 @@ def _summary(base: str, side: Compared, limit: float | None, *, named: bool) -> 
         says = {
             "passed": f"No loss below {format_percent(limit)} is proven.",
             "failed": f"Failed: {plural(len(worst), 'result')} below {format_percent(limit)} of {whose}.",
-            "open": f"Open: results below {format_percent(limit)} of {whose} have no repeats that could prove it.",
+            "open": f"Open: of results below {format_percent(limit)} of {whose}, nothing proves that they are.",
         }
         yield start + says[state]
     elif any(fails(one, None) for one in side.changes) and not side.is_one_machine and side.before is not None:

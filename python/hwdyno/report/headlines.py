@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hwdyno.ceilings.compute import LOOPS
+from hwdyno.comparison.matching import DISBELIEVED
 from hwdyno.findings.conditions import TARGETS
 from hwdyno.findings.rule import USELESS, Case, load_words
 from hwdyno.findings.snia import is_rounds, is_tracked
@@ -34,8 +35,6 @@ WIDE = 2
 """How many times as wide as the profile aims at an interval may be."""
 LEAST_SHARE = 0.05
 """Of their peak that loops on registers reach on any processor: below it, they or the ceiling are wrong."""
-DISBELIEVED = {"host_cache": "the host's cache answered"}
-"""Rules that doubt the figures of their points without degrading them, with what is doubted."""
 STATES: tuple[Validity, ...] = ("valid", "unverified", "degraded", "invalid")
 """From the best to the worst."""
 MARKS: dict[Validity, str] = {"valid": "", "degraded": " !", "invalid": " !!"}

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
+from hwdyno.comparison.matching import DISBELIEVED
 from hwdyno.findings.rule import first_sentence
-from hwdyno.report.headlines import DISBELIEVED, Headline
+from hwdyno.report.headlines import Headline
 from hwdyno.units import plural
 from hwdyno.words import Run
 
