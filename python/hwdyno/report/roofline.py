@@ -21,6 +21,9 @@ LOWEST, HIGHEST = 2.0**-5, 2.0**9
 """Arithmetic intensities that are shown, FLOP a byte."""
 
 
+HEADROOM = 1.6
+
+
 @dataclass(frozen=True, slots=True)
 class Roof:
     """A slope (bytes/s of a level) or a ceiling (FLOP/s of a loop)."""
@@ -93,12 +96,19 @@ def levels(run: Run) -> list[Roof]:
 
 
 def peaks(run: Run) -> list[Roof]:
-    """The best rate of each instruction set and precision."""
+    """The rate of each instruction set and precision: that which is quoted, where a grid has it."""
     best: dict[str, float] = {}
-    for parameters, point in _points(run, "compute_flops"):
+    quoted = {id(point) for result, _, point, _ in run.points_of("compute_flops") if result.name.endswith(".grid")}
+    points = sorted(_points(run, "compute_flops"), key=lambda one: id(one[1]) not in quoted)
+    of_grid: set[str] = set()
+    for parameters, point in points:
         if point.throughput.unit == "FLOP/s" and parameters.get("operands") != "zero":
             axes = {name: parameters.get(name) for name in ("operation", "precision")}
             label = label_of({**axes, "isa": str(point.details.get("isa") or "")}, Declaration())
+            if id(point) in quoted:
+                of_grid.add(label)
+            elif label in of_grid:
+                continue
             best[label] = max(best.get(label, 0.0), point.throughput.value)
     return [Roof(label, value) for label, value in sorted(best.items(), key=lambda one: one[1])]
 
@@ -211,7 +221,8 @@ def drawn(run: Run) -> tuple[int, Picture] | None:
     lowest = (
         [slope.value * LOWEST for slope in slopes] + [spot.flop_s for spot in kernels] + [top.value for top in tops]
     )
-    y = decades(unit.unit, [value / unit.divisor for value in lowest])
+    # Above the highest roof is room for its name.
+    y = decades(unit.unit, [value / unit.divisor for value in (*lowest, HEADROOM * highest)])
     caption = (
         "Slopes: measured bandwidth of each level. Dashed: measured peaks. "
         "A kernel cannot exceed the roof at its intensity."
