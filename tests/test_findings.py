@@ -109,7 +109,7 @@ PLANTED: dict[str, tuple[Callable[[random.Random], dict[str, Any]], Parameters, 
         {},
         set(),
     ),
-    "steal": (_machine_with(steal=(0.06, 0.4)), {}, set()),
+    "steal": (_machine_with(steal=(0.11, 0.4)), {}, set()),
     "swapping": (_machine_with(swap_bytes_s=(2e6, 1e9)), {}, set()),
     "load_before": (_machine_with(others_before=(0.11, 1.0)), {}, set()),
 }

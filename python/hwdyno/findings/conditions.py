@@ -15,9 +15,8 @@ from hwdyno.words import Measurement
 
 OTHERS_BEFORE = 0.1
 """Share of the machine's CPU at others' work before the first point, above which the machine is not quiet."""
-STEAL, STEAL_LEAST = 0.05, 0.02
+STEAL, STEAL_LEAST = 0.10, 0.02
 """Share of the CPU time that the hypervisor may take, as on any shared host; where the result is noisy, the second."""
-STEAL_EXPLAINS = 0.10
 OTHERS = 0.25
 """Share of the machine's CPU used by other processes above which they affect a result too much."""
 OTHERS_LEAST = 0.10
@@ -145,7 +144,7 @@ def steal(case: Case) -> Verdict | None:
         {"steal": share, "tolerance": STEAL if share > STEAL else STEAL_LEAST},
         f"Repeat at a quieter time or on a dedicated host: {case.command()}",
         weight=share,
-        explains=NOISE_RULES if share > STEAL_EXPLAINS else (),
+        explains=NOISE_RULES if share > STEAL else (),
     )
 
 
