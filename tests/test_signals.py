@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from hwdyno.processes import end_orphans, stat_of
 from hwdyno.store import Store
-from signals.commands import COMMANDS, ROOT, here
-from signals.moments import LIMIT_S, Control, is_pending, perform, sample
+from signals.commands import COMMANDS, ROOT, Command, here
+from signals.moments import LIMIT_S, Control, Moment, is_pending, perform, sample
 
 MOMENTS = 4
 
@@ -71,6 +71,15 @@ def test_a_signal_at_any_moment_leaves_a_valid_run_and_nothing_else(tmp_path: Pa
 def test_the_sample_reaches_every_command_and_signal() -> None:
     made = list(sample(COMMANDS, len(COMMANDS) * 6, seed=1))
     assert len({(one.command.name, one.how) for one in made}) == len(made)
+
+
+@pytest.mark.timeout(60)
+def test_a_process_that_ends_with_a_signal_untaken_is_judged(tmp_path: Path) -> None:
+    """Its second signal waited for ever for the first one to be taken: a process that has ended takes none."""
+    code = "import signal, time; signal.pthread_sigmask(signal.SIG_BLOCK, {2, 15}); time.sleep(0.5)"
+    deaf = Command("deaf", (), seconds=0.2, program=(sys.executable, "-I", "-S", "-c", code))
+    verdict = perform(Moment(deaf, "INT INT", 0.9, 0.05), tmp_path / "moment")
+    assert verdict.outcome == "finished" and not verdict.problems
 
 
 # --- what once ended badly

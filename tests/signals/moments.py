@@ -175,7 +175,7 @@ def _end(process: subprocess.Popen[bytes], verdict: Verdict, startup: float, dir
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(moment.gap_s)
             break
-        while is_pending(process.pid, first):
+        while process.poll() is None and is_pending(process.pid, first):
             time.sleep(0.002)  # A second one of the same kind would be merged with it.
         sent_at, leaves = time.monotonic(), True
         control.go()
