@@ -7,10 +7,12 @@ import io
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import made_store as made
 import pyarrow.parquet as pq
 import pytest
+from hwdyno.cli.common import status
 from hwdyno.cli.main import main
 from hwdyno.machine import Cpu, Machine
 from hwdyno.store import Store, json_schema
@@ -45,6 +47,26 @@ def test_history_lists_the_newest_first(store: Store, capsys: pytest.CaptureFixt
     assert main(["history", "--json", "--limit", "1"]) == 0
     (entry,) = json.loads(capsys.readouterr().out)
     assert (entry["id"], entry["verdict"]) == ("20260102-000000-bbbb", "valid")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "imported_from", "validity", "ends"),
+    [
+        ("sound", "", "degraded", 0),  # Points that are not quoted make a remark.
+        ("use with care", "", "valid", 3),
+        ("not to be trusted", "", "valid", 3),
+        ("use with care", "fio-json", "valid", 0),  # How it was measured is not known: its points alone decide.
+        ("use with care", "fio-json", "degraded", 3),
+        ("", "", "valid", 0),
+        ("", "", "degraded", 3),
+    ],
+)
+def test_the_exit_status_is_the_verdicts_and_of_an_imported_run_its_points(
+    verdict: Any, imported_from: str, validity: Any, ends: int
+) -> None:
+    points = tuple(replace(point, validity=validity) for point in made.run().experiments[0].points)
+    run = made.run(replace(made.run().experiments[0], points=points))
+    assert status(replace(run, verdict=verdict, imported_from=imported_from), None) == ends
 
 
 def test_history_lists_others_when_one_is_spoilt(store: Store, capsys: pytest.CaptureFixture[str]) -> None:

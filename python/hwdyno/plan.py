@@ -428,11 +428,11 @@ def _plan_one(experiment: Experiment, given: Given, kernels: Kernels, how: Profi
 def _quoted(experiments: Sequence[Planned], site: Topology) -> tuple[Planned, ...]:
     """The experiments, with those of their points that headlines quote."""
     storages: dict[tuple[str, str], list[tuple[int, Parameters, Configuration]]] = {}
-    for at, one in enumerate(experiments):
-        name = one.experiment.name
-        for point in one.points:
-            shown = Configuration(name, one.experiment.kernel, one.declaration.axes, {**one.fixed, **point})
-            storages.setdefault((one.experiment.resource, name.partition("@")[2]), []).append((at, point, shown))
+    for at, planned in enumerate(experiments):
+        name, fixed, axes = planned.experiment.name, planned.fixed, planned.declaration.axes
+        for point in planned.points:
+            shown = Configuration(name, planned.experiment.kernel, axes, {**fixed, **point})
+            storages.setdefault((planned.experiment.resource, name.partition("@")[2]), []).append((at, point, shown))
     chosen: list[list[Parameters]] = [[] for _ in experiments]
     for (resource, _), points in storages.items():
         for figure in find(resource).figures:

@@ -469,7 +469,7 @@ class Run:
     degraded: tuple[str, ...] = ()
     """Why the Run is partial or degraded, a sentence each; empty for a whole one."""
     verdict: Literal["", "sound", "use with care", "not to be trusted"] = ""
-    """How far its quoted figures can be trusted; empty where nobody judged it."""
+    """How far its quoted figures can be trusted; empty where it was not judged."""
     reason: str = ""
     """Why, in a sentence or two."""
     quoted: tuple[Quoted, ...] = ()

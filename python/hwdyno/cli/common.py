@@ -242,7 +242,7 @@ def perform(
         also(run, args)
     ends = status(run, args.fail_under)
     if ends == DEGRADED and not args.quiet:
-        sys.stderr.write(f"exit status 3: {run.verdict or 'nobody judged the Run'}\n")
+        sys.stderr.write(f"exit status 3: {run.verdict or 'the Run was not judged'}\n")
     return ends
 
 
@@ -366,6 +366,10 @@ def status(run: Run, fail_under: float | None) -> int:
         return INTERRUPTED
     if fail_under is not None and below(run, fail_under):
         return BELOW
+    if run.imported_from or not run.verdict:  # How it was measured is not known: its points alone decide.
+        from hwdyno.store import status_of
+
+        return OK if status_of(run) == "valid" else DEGRADED
     return OK if run.verdict == "sound" else DEGRADED
 
 

@@ -7,8 +7,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from hwdyno import __version__
+from hwdyno.cli.common import status
 from hwdyno.cli.help import Help
-from hwdyno.cli.main import DEGRADED, OK, Parser
+from hwdyno.cli.main import OK, Parser
 from hwdyno.cli.sources import add_store, named_by
 from hwdyno.units import parse_size
 from hwdyno.words import UserError
@@ -152,9 +153,7 @@ def _performed(documents: list[Document], args: argparse.Namespace) -> int:
         why = found.failed or "no pod has printed a Run"
         more = f"; its log ends: {' | '.join(found.last_lines)}" if found.last_lines else ""
         raise UserError(f"the measurement failed: {why}{more}")
-    from hwdyno.store import status_of
-
-    return OK if all(status_of(one) == "valid" for one in found.runs) else DEGRADED
+    return max((status(run, None) for run in found.runs), default=OK)
 
 
 def _store(run: Run, where: str | None) -> None:

@@ -303,7 +303,7 @@ def _too_little(case: Case, found: tuple[ExperimentResult, Curve] | None) -> str
             requested = case.requested or 1
             waits = f", each {format_ns(latency.mean)}" if latency else ""
             few = f"Too little in flight: {plural(requested, 'operation')}{waits}"
-            if case.resource.client == "measured":  # Its operations are instructions: nobody counts those in flight.
+            if case.resource.client == "measured":  # Its operations are instructions: those in flight are not counted.
                 few = f"Not all processors were used: {load_words(result.axis(curve.load), requested)}"
             return f"{few}. With {load_words(result.axis(curve.load), load)}: {times(gain)} times as much."
     return ""

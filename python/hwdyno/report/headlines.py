@@ -33,7 +33,7 @@ LITTLE = 0.02
 one thing, so that the interval of one holds for the other."""
 WIDE = 2
 """How many times as wide as the profile aims at an interval may be."""
-LEAST_SHARE = 0.05
+MIN_PEAK_SHARE = 0.05
 """Of their peak that loops on registers reach on any processor: below it, they or the ceiling are wrong."""
 STATES: tuple[Validity, ...] = ("valid", "unverified", "degraded", "invalid")
 """From the best to the worst."""
@@ -343,7 +343,7 @@ def _state(run: Run, found: _Found, share: Share | None) -> tuple[Validity, str]
             return "invalid", effect_of(finding.rule)
         if is_its and finding.rule in DISBELIEVED and finding.severity == "warning" and point.validity == "valid":
             return "degraded", DISBELIEVED[finding.rule]
-    if share and not share.reference and experiment.kernel == LOOPS and share.of_ceiling < LEAST_SHARE:
+    if share and not share.reference and experiment.kernel == LOOPS and share.of_ceiling < MIN_PEAK_SHARE:
         return "invalid", f"only {format_percent(share.of_ceiling)} of its ceiling"
     if point.validity == "valid" and _is_wide(run, point):
         return "degraded", effect_of("interval_not_reached")

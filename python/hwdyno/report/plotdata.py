@@ -276,7 +276,7 @@ NEAR_LOAD = 0.1
 
 
 def _among(axis: Axis, loads: Iterable[float], place: float) -> str:
-    """A place on a curve as the measured load there, or the two around it: nobody can ask for a depth of 4.8."""
+    """A place on a curve as the measured load there, or the two around it: a depth of 4.8 cannot be typed."""
     known = sorted(set(loads))
     near = min(known, key=lambda load: abs(load - place))
     if abs(near - place) <= NEAR_LOAD * place:

@@ -26,7 +26,7 @@ class Entry:
     profile: str
     study: str
     verdict: str
-    """That of the Run, a ``Status`` of one that nobody judged, or ``running`` or ``unreadable``."""
+    """That of the Run, a ``Status`` of one without a verdict, or ``running`` or ``unreadable``."""
     points: int
     headline: tuple[tuple[str, float, str], ...]
     """The figures that the Run is quoted by: title, value and unit."""
