@@ -34,6 +34,8 @@ class ModelServer:
     stop_after: int = 1 << 30
     """Tokens after which an answer ends, whatever was request for."""
     cached_share: float = 0.0
+    block_tokens: int = 0
+    """Tokens of a block of its prefix cache, which keeps every prompt; 0 for no such cache."""
     with_usage: bool = True
     crlf: bool = False
     closes: bool = False
@@ -52,6 +54,8 @@ class ModelServer:
     waiting: int = 0
     answering: int = 0
     questions: int = 0
+    kept_blocks: set[tuple[int, ...]] = field(default_factory=set)
+    """The beginnings of prompts in the prefix cache, in whole blocks."""
     states: list[tuple[int, int]] = field(default_factory=list)
     """Requests that waited and ran at each of these questions."""
 
@@ -206,14 +210,25 @@ vllm:num_preemptions_total{engine="0"} 1e400
         prompts = len(prompt) if isinstance(prompt, list) else len(str(prompt or request.get("messages")).split())
         if self.with_usage:
             usage: dict[str, Any] = {"prompt_tokens": prompts, "completion_tokens": done}
-            if self.cached_share:
-                usage["prompt_tokens_details"] = {"cached_tokens": int(self.cached_share * prompts)}
+            if self.cached_share or self.block_tokens:
+                cached = self._cached(prompt) if isinstance(prompt, list) else int(self.cached_share * prompts)
+                usage["prompt_tokens_details"] = {"cached_tokens": cached}
             self._event(writer, {"choices": [], "usage": usage})
         if kind != "no_done":
             self._data(writer, b"[DONE]")
         writer.write(b"0\r\n\r\n")
         await writer.drain()
         return True
+
+    def _cached(self, prompt: list[int]) -> int:
+        """Tokens of a prompt that are in the prefix cache, and then all of it is."""
+        if not self.block_tokens:
+            return int(self.cached_share * len(prompt))
+        ends = range(self.block_tokens, len(prompt) + 1, self.block_tokens)
+        beginnings = [tuple(prompt[:end]) for end in ends]
+        found = [len(one) for one in beginnings if one in self.kept_blocks]
+        self.kept_blocks.update(beginnings)
+        return max(found, default=0)
 
     def _event(self, writer: asyncio.StreamWriter, event: dict[str, Any]) -> None:
         is_chat = any("delta" in one for one in event.get("choices", ()))

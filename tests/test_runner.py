@@ -98,8 +98,16 @@ def test_the_same_seed_gives_the_same_order(tmp_path: Path) -> None:
     for _ in range(2):
         host = Tampered(QUIET, nothing)
         measured(tmp_path, host)
-        orders.append([call["iodepth"] for call in host.calls])
+        orders.append([(call["iodepth"], call["seed"]) for call in host.calls])
     assert orders[0] == orders[1]
+
+
+def test_no_reading_repeats_the_random_order_of_another(tmp_path: Path) -> None:
+    """A device's own cache would answer it, as a server's did with the same prompts at each point."""
+    host = Tampered(QUIET, nothing)
+    measured(tmp_path, host)
+    seeds = [call["seed"] for call in host.calls]
+    assert len(seeds) >= 10 and len(set(seeds)) == len(seeds)
 
 
 def test_what_is_true_of_the_machine_is_measured(tmp_path: Path) -> None:

@@ -59,6 +59,28 @@ def test_a_sweep_of_users_is_a_run_as_any_other(capsys: pytest.CaptureFixture[st
     assert "serving_capacity" in {one["rule"] for one in run["findings"]}
 
 
+@pytest.mark.parametrize(
+    ("words", "cached"),
+    [((), False), (("--shared-prefix", "48"), True), (("--reuse-prompts", "1"), True)],
+    ids=["no prompt twice", "a shared prefix is asked for", "reuse is asked for"],
+)
+def test_a_prefix_cache_answers_only_where_it_was_asked_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], cached: bool
+) -> None:
+    """The same prompts at every point, and in every warm-up, came from the cache of a server that has one."""
+    monkeypatch.setitem(plan.PROFILES, "quick", replace(plan.PROFILES["quick"], repeats_min=2, repeats_max=2))
+    server = ModelServer(prompt_s=0.01, token_s=0.001, block_tokens=16)
+    with server.running() as url:
+        run = _document(
+            capsys, "--server", url, "--concurrency", "1,2,4", "--input-tokens", "64", "--output-tokens", "4", *words
+        )
+    prompts = [tuple(one["prompt"]) for one in server.bodies]
+    assert len(prompts) > 40 and (len(set(prompts)) < len(prompts)) == ("--reuse-prompts" in words)
+    points = [point for result in run["experiments"] for point in result["points"]]
+    assert len(points) == 3
+    assert all((point["details"]["cached_share"] > 0) == cached for point in points)
+
+
 def test_the_servers_own_queue_is_in_the_limit(capsys: pytest.CaptureFixture[str]) -> None:
     with ModelServer(prompt_s=0.1, slots=1, metrics="vllm", kv_tokens=100).running() as url:
         run = _document(capsys, "--server", url, "--concurrency", "1,6", "--output-tokens", "2", "--runtime", "1")

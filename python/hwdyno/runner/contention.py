@@ -300,7 +300,7 @@ class _Rounds(Session):
     # --- one reading
 
     def _timed(self, planned: Planned, point: PointInWork, runtime_s: float) -> dict[str, Any]:
-        parameters = self._parameters(planned, point.parameters, repeat=len(point.readings))
+        parameters = self._parameters(planned, point, repeat=len(point.readings))
         parameters.pop(BACKGROUND.name, None)
         parameters["runtime"] = runtime_s
         if "ramp_time" in planned.declaration.names:

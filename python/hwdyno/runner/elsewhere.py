@@ -15,7 +15,7 @@ from hwdyno.machine import Machine, survey_of
 from hwdyno.plan import WARM_UP_S, Plan, Planned
 from hwdyno.runner import budget
 from hwdyno.runner.in_turn import blocks
-from hwdyno.runner.point import PointInWork
+from hwdyno.runner.point import WARM_UP, PointInWork
 from hwdyno.runner.progress import Journal, Keeper, Progress, Silent
 from hwdyno.runner.session import Session
 from hwdyno.words import Run, UserError
@@ -24,9 +24,6 @@ from hwdyno.workspace import Place
 PLAN = "hwdyno.engine-plan/1"
 """The format of ``crates/engine/src/measure.rs``."""
 READINGS = "hwdyno.engine-readings/1"
-
-WARM_UP = -1
-"""The repeat of a step whose reading does not count."""
 
 
 def plan_for(plan: Plan, host: Elsewhere, words: Sequence[str]) -> dict[str, Any]:
@@ -95,7 +92,7 @@ class _Steps(Session):
         return made
 
     def _step_of(self, planned: Planned, point: PointInWork, repeat: int) -> dict[str, Any]:
-        parameters = self._parameters(planned, point.parameters, max(0, repeat))
+        parameters = self._parameters(planned, point, repeat)
         if repeat == WARM_UP:
             limits = {"runtime": WARM_UP_S, "ramp_time": 0.0, "startdelay": 0.0}
             parameters |= {

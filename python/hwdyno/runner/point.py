@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,6 +14,18 @@ from hwdyno.plan import Profile, Timing
 from hwdyno.samples import FEW_REPEATS, plain_noise
 from hwdyno.units import format_percent
 from hwdyno.words import Declaration, Measurement, Note, Parameters, PeerResult
+
+WARM_UP = -1
+"""In place of a reading's number."""
+
+
+def seed_of(seed: int, experiment: str, point: int, repeat: int) -> int:
+    """The seed of one reading, the same for a Run's ``seed``, and no other reading's of the Run.
+
+    Readings of one order find in a cache what the reading before them fetched: the blocks of a device, or the prompts
+    of a server. A lucky order is no property of the storage, either.
+    """
+    return random.Random(f"{seed} {experiment} {point} {repeat}").getrandbits(48)
 
 
 @dataclass

@@ -30,7 +30,7 @@ from hwdyno.runner.faults import StopError
 from hwdyno.runner.in_turn import blocks
 from hwdyno.runner.layout import lay_out
 from hwdyno.runner.peer_readings import PeerReadings
-from hwdyno.runner.point import PointInWork
+from hwdyno.runner.point import WARM_UP, PointInWork, seed_of
 from hwdyno.runner.progress import Journal, Keeper, Progress, Silent, Step
 from hwdyno.runner.sizing import sized
 from hwdyno.runner.turns import Turns
@@ -370,7 +370,7 @@ class Session:
 
     def _warm_up(self, planned: Planned, point: PointInWork) -> None:
         signals.check()
-        parameters = self._parameters(planned, point.parameters, repeat=0)
+        parameters = self._parameters(planned, point, WARM_UP)
         for name, most_s in (("runtime", WARM_UP_S), ("ramp_time", 0.0), ("startdelay", 0.0)):
             if name in parameters:
                 parameters[name] = min(float(parameters[name] or most_s), most_s)
@@ -394,7 +394,7 @@ class Session:
         """Take one reading of one point, with its peers' in turn; settle the point if it is precise now."""
         signals.check()
         name, begun, chosen = planned.experiment.name, time.monotonic(), self.allowance.timing_of(point)
-        parameters = self._parameters(planned, point.parameters, len(point.readings), chosen)
+        parameters = self._parameters(planned, point, len(point.readings), chosen)
         self.progress.begins(self._step(planned, point))
         try:
             before = self.watch.snapshot()
@@ -462,11 +462,11 @@ class Session:
         return Step(name, point.parameters, repeat, self.readings, total, needed_s, planned.declaration.axes)
 
     def _parameters(
-        self, planned: Planned, point: Parameters, repeat: int, chosen: Timing | None = None
+        self, planned: Planned, point: PointInWork, repeat: int, chosen: Timing | None = None
     ) -> dict[str, Any]:
         """The kernel's parameters for one reading, by default with the times of most points."""
         chosen = chosen or self.allowance.timing
-        parameters: dict[str, Any] = {**planned.fixed, **point}
+        parameters: dict[str, Any] = {**planned.fixed, **point.parameters}
         for name, value in (("runtime", chosen.runtime_s), ("ramp_time", chosen.ramp_s)):
             if parameters.get(name) and name not in self.plan.given:
                 parameters[name] = value * planned.experiment.runtime_share
@@ -476,8 +476,7 @@ class Session:
             # A short reading has samples enough to show its course, too.
             parameters["interval_s"] = max(LEAST_INTERVAL_S, min(MOST_INTERVAL_S, runtime / SAMPLES))
         if "seed" in unset:
-            # Another order each time: a lucky order is not a property of the storage.
-            parameters["seed"] = self.plan.seed + repeat
+            parameters["seed"] = seed_of(self.plan.seed, planned.experiment.name, point.index, repeat)
         if self.workspace is not None and "data_file" in planned.experiment.needs:
             parameters["path"] = str(self.workspace.data)
             if self.workspace.place.written and planned.writes:
@@ -485,7 +484,7 @@ class Session:
         return parameters
 
     def _peer_results(self, planned: Planned, point: PointInWork) -> list[PeerResult]:
-        parameters = self._parameters(planned, point.parameters, repeat=0)
+        parameters = self._parameters(planned, point, repeat=0)
         if self.workspace is not None and "path" in parameters:
             # Not the scratch directory: its name is new in each run.
             parameters["path"] = str(self.plan.path / "data")

@@ -20,7 +20,7 @@ from hwdyno.hosts.site import site_of
 from hwdyno.measurement import Reading, Snapshot, measurement_of
 from hwdyno.plan import Plan, Planned
 from hwdyno.runner.faults import StopError, message_of
-from hwdyno.runner.point import PointInWork
+from hwdyno.runner.point import WARM_UP, PointInWork
 from hwdyno.runner.progress import Journal, Keeper, Progress, Silent, Step
 from hwdyno.runner.session import Session
 from hwdyno.statistics import SNIA_ROUNDS, SniaWindow, snia_window
@@ -114,7 +114,7 @@ class _Rounds(Session):
 
     def _precondition(self, planned: Planned) -> None:
         """Workload-independent: twice the region in sequence, or what the budget has time for."""
-        parameters = self._parameters(planned, planned.points[0], repeat=0)
+        parameters = self._parameters(planned, self.points[planned.experiment.name][0], WARM_UP)
         size = int(parameters["size"])
         depth = 1 if "synchronous" in traits_of(planned.declaration.axes, parameters) else 32
         parameters |= {"rw": "write", "bs": PRECONDITION_BYTES, "iodepth": depth, "numjobs": 1, "time_based": False}
@@ -153,7 +153,7 @@ class _Rounds(Session):
     def _round(self, planned: Planned, point: PointInWork, number: int, journal: Journal) -> None:
         """One workload in one round (0: once, after the steady state)."""
         signals.check()
-        parameters = self._parameters(planned, point.parameters, repeat=number) | {"runtime": self.runtime_s}
+        parameters = self._parameters(planned, point, repeat=number) | {"runtime": self.runtime_s}
         parameters |= {"ramp_time": 0.0, "interval_s": max(0.01, min(1.0, self.runtime_s / 10))}
         total = len(self.points[planned.experiment.name]) * SNIA_ROUNDS
         left = max(0, total - self.readings) * (self.runtime_s + OVERHEAD_S)

@@ -41,6 +41,8 @@ class Load:
     """Requests that are replayed at their times, or at ``rate`` if that is given."""
     shared_prefix: int = 0
     """Tokens that all prompts begin with."""
+    same_prompts: bool = False
+    """Send the prompts of every other load again, whatever its seed."""
 
     @property
     def is_open(self) -> bool:
@@ -50,9 +52,10 @@ class Load:
     def prompts(self) -> Iterator[Prompt]:
         """Prompts without end, the same for a seed; beyond the shared prefix no two begin alike."""
         numbers = random.Random(f"prompts {self.seed}")
+        words = 0 if self.same_prompts else self.seed
         for at in count():
             lengths = self.prompt.draw(numbers), self.output.draw(numbers)
-            yield Prompt(*lengths, (self.seed << 20) + at, shared=self.shared_prefix)
+            yield Prompt(*lengths, (words << 20) + at, shared=self.shared_prefix)
 
     def arrivals_until(self, runtime_s: float) -> list[Due]:
         """The requests of an open loop that are due within a time, in its order."""

@@ -60,7 +60,10 @@ DECLARATION = Declaration(
             "shared_prefix", default=0, means="tokens that all prompts begin with, within their length",
             kind="integer", least=0, most=10**6,
         ),
-        Axis("reuse_prompts", default=False, means="allow the server's prefix cache", kind="flag"),
+        Axis(
+            "reuse_prompts", default=False, kind="flag",
+            means="allow the server's prefix cache; without a shared prefix or a trace, send each prompt again",
+        ),
         Axis("ttft_target", "s", default=0.0, means="goodput: time to first token; 0 for any", least=0.0, most=3600.0),
         Axis("tpot_target", "s", default=0.0, means="goodput: time a token; 0 for any", least=0.0, most=3600.0),
         Axis(
@@ -162,6 +165,7 @@ def load_of(settings: dict[str, Any]) -> Load:
         burstiness=float(settings["burstiness"]),
         think_s=float(settings["think_time"]),
         shared_prefix=int(settings["shared_prefix"]),
+        same_prompts=bool(settings.get("reuse_prompts")) and not settings["shared_prefix"] and not settings["trace"],
         trace=request_trace.read(Path(str(settings["trace"]))) if settings["trace"] else (),
     )
 
