@@ -142,6 +142,8 @@ def test_a_real_iperf3_server_is_driven() -> None:
             assert reading["faults"] == [], parameters
             assert reading["details"]["server"] == "iperf3"
             assert sum(stream["bytes"] for stream in reading["streams"]) > 200_000, parameters
+            # iperf3 counts no calls: blocks of TCP follow from bytes, which it said were "nothing done".
+            assert all(stream["operations"] > 0 for stream in reading["streams"]), parameters
         with pytest.raises(OSError, match="does not echo"):
             measure("network_latency", server="127.0.0.1", port=port)
 
@@ -456,3 +458,6 @@ def test_the_command_line_measures_and_writes_both_documents(tmp_path: Path) -> 
     assert "network_no_link" in {finding["rule"] for finding in run["findings"]}
     done = hwdyno("network", "--direction", "down", "--output-format", "iperf3-json", *common)
     assert json.loads(done.stdout)["start"]["test_start"]["reverse"] == 1
+    done = hwdyno("network", "--direction", "up,down,both", "--json", *common)
+    titles = [one["title"] for one in json.loads(done.stdout)["quoted"]]
+    assert titles == [f"TCP loopback, 1 stream{way}" for way in ("", ", received", " each way")]

@@ -39,7 +39,7 @@ def verdict_on(run: Run, rows: Sequence[Headline]) -> tuple[Verdict, str]:
     planned = sum(max(one.planned, len(one.points)) for one in run.experiments)
     if wrong := [row for row in rows if row.state == "invalid"]:
         finding = next((one for one in run.findings if one.severity == "invalid"), None)
-        why = first_sentence(finding.says) if finding else f"{_names(wrong)}: {wrong[0].why}."
+        why = first_sentence(finding.says) if finding else f"{_names(wrong, rows)}: {wrong[0].why}."
         return "not to be trusted", shortened(why)
     if not rows or len(points) < MEASURED * planned:
         ended = f"{len(points)} of {plural(planned, 'point')} were measured." if rows else "No point can be quoted."
@@ -47,7 +47,7 @@ def verdict_on(run: Run, rows: Sequence[Headline]) -> tuple[Verdict, str]:
     # A point that is quoted twice, by its rate and its latency, fails once.
     by_point = {(row.experiment, row.point): row for row in reversed(rows)}
     if bad := [row for row in reversed(by_point.values()) if row.state == "degraded"]:
-        return "use with care", _doubted(run, bad, len(by_point))
+        return "use with care", _doubted(run, bad, list(by_point.values()))
     if run.interrupted:
         return "use with care", f"Interrupted: {len(points)} of {plural(planned, 'point')} were measured."
     if run.degraded:
@@ -65,8 +65,8 @@ def verdict_on(run: Run, rows: Sequence[Headline]) -> tuple[Verdict, str]:
     return "sound", ". ".join(["All figures below hold", *remarks]) + "."
 
 
-def _doubted(run: Run, bad: Sequence[Headline], total: int) -> str:
-    """Which figures fail, and what was measured of the cause: ``2 of 14 figures are noisy: …. …``."""
+def _doubted(run: Run, bad: Sequence[Headline], quoted: Sequence[Headline]) -> str:
+    """Which of the quoted figures fail, and what was measured of the cause: ``2 of 14 figures are noisy: …. …``."""
 
     def is_noisy(row: Headline) -> bool:
         return NOISE.issuperset(run.experiments[row.experiment].points[row.point].why) and row.why not in DOUBTS
@@ -87,7 +87,8 @@ def _doubted(run: Run, bad: Sequence[Headline], total: int) -> str:
             named = max(1, min(len(rows), left - (len(parts) - 1 - at)))
             left -= named
             is_or_are = "is" if len(rows) == 1 else "are"
-            figures = f"{len(rows)} of {plural(total, 'figure')} {is_or_are} {what}: {_names(rows, named)}."
+            names = _names(rows, quoted, named)
+            figures = f"{len(rows)} of {plural(len(quoted), 'figure')} {is_or_are} {what}: {names}."
             sentences.insert(0, f"{figures} {why[:1].upper()}{why[1:]}.")
         text = " ".join(sentences)
         if len(text) <= MOST_REASON and all(len(one.split()) <= MOST_WORDS for one in text.split(". ")):
@@ -99,10 +100,10 @@ def _reasons(rows: Sequence[Headline]) -> str:
     return ", ".join(dict.fromkeys(row.why for row in rows if row.why)) or "a wide interval"
 
 
-def _names(rows: Sequence[Headline], most: int = MOST_NAMED) -> str:
-    """The names of some figures with their intervals, and how many more there are."""
+def _names(rows: Sequence[Headline], quoted: Sequence[Headline], most: int = MOST_NAMED) -> str:
+    """The names of some of the quoted figures with their intervals, and how many more there are."""
     named = []
-    shorter = Counter(row.title.partition(",")[0] for row in rows)
+    shorter = Counter(row.title.partition(",")[0] for row in quoted)
     for row in rows:
         name = row.title.partition(",")[0]
         name = row.title if shorter[name] > 1 else name

@@ -5,19 +5,26 @@ from __future__ import annotations
 from hwdyno.ceilings import network
 from hwdyno.resources.description import Figure, Resource
 
+
+def _throughput(title: str, direction: str, typical: str = "") -> Figure:
+    return Figure(
+        title=title,
+        unit="bytes/s",
+        kernels=("network_throughput",),
+        where={"protocol": "tcp", "direction": direction},
+        prefer={"streams": 1},
+        typical=typical,
+    )
+
+
 RESOURCE = Resource(
     name="network",
     title="Network",
     rate_word="messages/s",
     figures=(
-        Figure(
-            title="TCP {path}, {streams}",
-            unit="bytes/s",
-            kernels=("network_throughput",),
-            where={"protocol": "tcp", "direction": "up"},
-            prefer={"streams": 1},
-            typical="tcp_loopback_bytes_s",
-        ),
+        _throughput("TCP {path}, {streams}", "up", "tcp_loopback_bytes_s"),
+        _throughput("TCP {path}, {streams}, received", "down"),
+        _throughput("TCP {path}, {streams} each way", "both"),
         Figure(
             title="round trip, {path}",
             unit="ns",

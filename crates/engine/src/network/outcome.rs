@@ -33,6 +33,14 @@ fn sum(figures: impl Iterator<Item = u64>) -> u64 {
     figures.fold(0, u64::saturating_add)
 }
 
+/// What a receiver counted. One that is not ours counts no calls of TCP, which has no packets: its bytes tell the blocks.
+fn counted_by_bytes(counts: Counts, settings: &Settings) -> Counts {
+    if settings.udp || counts.operations > 0 || counts.bytes == 0 {
+        return counts;
+    }
+    Counts { operations: (counts.bytes / settings.block.max(1) as u64).max(1), ..counts }
+}
+
 fn note(code: &str, says: impl Into<String>) -> Note {
     Note { code: code.into(), says: says.into() }
 }
@@ -64,10 +72,12 @@ pub fn reading(settings: &Settings, outcome: &Outcome, loopback: bool) -> Readin
                 || {
                     // The other end is gone: what its kernel acknowledged is what it had.
                     acked = !settings.udp;
-                    let bytes = end.tcp.map_or(0, |tcp| tcp.acked_bytes);
-                    Counts { bytes, operations: bytes / settings.block.max(1) as u64, ..Counts::default() }
+                    counted_by_bytes(
+                        Counts { bytes: end.tcp.map_or(0, |tcp| tcp.acked_bytes), ..Counts::default() },
+                        settings,
+                    )
                 },
-                |there| there.counts,
+                |there| counted_by_bytes(there.counts, settings),
             );
             (end.here, received, end.tcp.map_or(0, |tcp| tcp.retransmits))
         } else {
