@@ -37,6 +37,10 @@ class ModelServer:
     block_tokens: int = 0
     """Tokens of a block of its prefix cache, which keeps every prompt; 0 for no such cache."""
     with_usage: bool = True
+    counts_times: int = 1
+    """Its usage counts each token so many times."""
+    keeps_back: bool = False
+    """Sends an answer when it is whole, as a proxy that buffers does."""
     crlf: bool = False
     closes: bool = False
     """Close the connection after each answer."""
@@ -189,9 +193,11 @@ vllm:num_preemptions_total{engine="0"} 1e400
         if chat:
             self._event(writer, {"choices": [{"index": 0, "delta": {"role": "assistant", "content": None}}]})
         done, due = 0, time.perf_counter()
-        while done < wanted:
+        if self.keeps_back:
+            await asyncio.sleep(self.token_s * (wanted - 1))
+        while done < wanted and kind != "no_token":
             count = min(self.tokens_a_chunk, wanted - done)
-            if done:
+            if done and not self.keeps_back:
                 due += self.token_s * count
                 await asyncio.sleep(max(0.0, due - time.perf_counter()))
             done += count
@@ -205,11 +211,14 @@ vllm:num_preemptions_total{engine="0"} 1e400
             choice: dict[str, Any] = {"index": 0, "finish_reason": "length" if done == wanted else None}
             choice |= {"delta": {"content": text * count}} if chat else {"text": text * count}
             self._event(writer, {"choices": [choice], "sent_ns": time.perf_counter_ns()})
-            await writer.drain()
+            if not self.keeps_back:
+                await writer.drain()
+        if kind == "no_token":
+            self._event(writer, {"choices": [{"index": 0, "finish_reason": "stop", "delta": {}}]})
         prompt = request.get("prompt")
         prompts = len(prompt) if isinstance(prompt, list) else len(str(prompt or request.get("messages")).split())
         if self.with_usage:
-            usage: dict[str, Any] = {"prompt_tokens": prompts, "completion_tokens": done}
+            usage: dict[str, Any] = {"prompt_tokens": prompts, "completion_tokens": self.counts_times * done}
             if self.cached_share or self.block_tokens:
                 cached = self._cached(prompt) if isinstance(prompt, list) else int(self.cached_share * prompts)
                 usage["prompt_tokens_details"] = {"cached_tokens": cached}

@@ -42,7 +42,7 @@ DEFAULTS: dict[str, Any] = {axis.name: axis.default for axis in DECLARATION.axes
 }
 ACCUSES = {
     *("serving_faults", "serving_late", "serving_client_bound", "serving_short", "serving_cached", "serving_rate"),
-    *("rate_not_reached", "client_bound", "faults"),
+    *("serving_miscounted", "serving_one_piece", "rate_not_reached", "client_bound", "faults"),
 }
 
 
@@ -366,6 +366,10 @@ THRESHOLDS: list[tuple[str, str, Found, float, float]] = [
     ("serving_faults", "of the requests failed", _failed, 0, 1),
     ("serving_short", "Answers ended early", lambda share: _alone(short_share=share), 0.05, 0.0501),
     ("serving_cached", "the server's prefix cache", lambda share: _alone(cached_share=share), 0.1, 0.1001),
+    ("serving_miscounted", "token counts are impossible in 1.0% of the answers",
+     lambda share: _alone(**({"miscounted_share": share, "miscounted_tokens": 320.0} if share else {})), 0, 0.01),
+    ("serving_one_piece", "Answers came in one piece",
+     lambda share: _alone(**({"one_piece_share": share} if share else {})), 0, 0.01),
     ("serving_chunks", "A chunk has 1.2 tokens",
      lambda tokens: _alone(tokens_a_chunk=tokens, ns={"chunk_gap": 1e7, "per_token": 1e7}), 1.199, 1.2),
     ("serving_rate", "Rate not reached", _rated, 0.981, 0.979),

@@ -103,6 +103,7 @@ def test_an_open_loop_does_not_wait_for_answers() -> None:
         ("cut", "cut within the answer"),
         ("not_json", "not JSON"),
         ("error", "error within the stream: out of memory"),
+        ("no_token", "an answer without a token"),
     ],
 )
 def test_a_server_that_never_answers_is_one_line(kind: str, says: str) -> None:
@@ -180,6 +181,32 @@ def test_without_usage_no_token_is_counted() -> None:
     kinds = {kind for one in found["streams"] for kind in one["latency_ns"]}
     assert not {"per_token", "token_gap"} & kinds and "output_tokens_s" not in found["details"]
     assert "no_usage" in {note["code"] for note in found["notes"]}
+
+
+@pytest.mark.parametrize(
+    ("planted", "tokens"),
+    [({"counts_times": 10}, "16"), ({"counts_times": 10, "stop_after": 3}, "64"), ({"counts_times": 0}, "16")],
+    ids=["more than requested", "more than was sent", "none"],
+)
+def test_a_count_of_tokens_that_cannot_be_is_not_used(planted: dict[str, Any], tokens: str) -> None:
+    """It was believed: 10 times the rate."""
+    with ModelServer(prompt_s=0.01, token_s=0.002, **planted).running() as url:
+        found = _read(url, output_tokens=tokens)
+    assert not {"output_tokens_s", "tokens_a_chunk", "short_share"} & set(found["details"])
+    kinds = {kind for one in found["streams"] for kind in one["latency_ns"]}
+    assert "first_token" in kinds and not {"per_token", "token_gap"} & kinds
+    assert found["details"]["miscounted_share"] == 1
+    assert "no_usage" not in {note["code"] for note in found["notes"]}
+
+
+def test_an_answer_in_one_piece_has_no_times_of_tokens() -> None:
+    """Behind a proxy that buffers, TPOT was 0 ns and TTFT the time of the whole answer."""
+    with ModelServer(prompt_s=0.02, token_s=0.005, keeps_back=True).running() as url:
+        found = _read(url, output_tokens="16", ttft_target=1.0)
+    kinds = {kind for one in found["streams"] for kind in one["latency_ns"]}
+    assert "total" in kinds and not {"first_token", "per_token", "token_gap", "chunk_gap"} & kinds
+    assert found["details"]["one_piece_share"] == 1 and found["details"]["output_tokens_mean"] == 16
+    assert "good_share" not in found["details"]
 
 
 def test_answers_that_end_early_and_cached_prompts_are_counted() -> None:

@@ -20,12 +20,9 @@ from hwdyno.words import ExperimentResult, Latency, Measurement
 KERNEL, IN_PROCESS = "inference_serving", "inference_in_process"
 LATE_SHARE = 0.1
 """Send lag (p99) as a share of the median TTFT, above which times from the sent time leave a wait out."""
-SHORT_SHARE = 0.05
 CACHED_SHARE = 0.1
 PREFIX_GAIN = 1.1
 """How much shorter TTFT must be with the prefix cache, as a factor, to call it a gain."""
-SEVERAL = 1.2
-"""Tokens a chunk from which on gaps between chunks are no inter-token latency."""
 GROWTH = 0.5
 """Growth of a request's time from one load to another, as a share, from which on something limits it."""
 GROWS = 0.2
@@ -58,7 +55,8 @@ def percentile(latency: Latency | None, name: str) -> str:
     return f"{shown} {format_ns(value)}" if value and latency.count >= least else f"{shown} too few ({latency.count})"
 
 
-def _detail(point: Measurement, name: str) -> float:
+def detail_of(point: Measurement, name: str) -> float:
+    """One of a point's details; 0 where it has none."""
     return as_number(point.details.get(name)) or 0.0
 
 
@@ -97,7 +95,7 @@ def serving_late(case: Case) -> Verdict | None:
     lag, first = time_of(case.point, "send_lag"), time_of(case.point, "first_token_sent")
     if lag is None or first is None or not lag.p99 or not first.p50 or lag.p99 <= LATE_SHARE * first.p50:
         return None
-    waited = int(_detail(case.point, "waited_for_connection"))
+    waited = int(detail_of(case.point, "waited_for_connection"))
     connections = case.number("connections") or 1
     why = (
         f" {plural(waited, 'request')} a reading waited for one of {plural(connections, 'connection')}."
@@ -126,7 +124,7 @@ def serving_client_bound(case: Case) -> Verdict | None:
     share = case.cpu_share
     if share is None or share <= BUSY:
         return None
-    each, half = _detail(case.point, "client_cpu_s_a_chunk") * 1e9, _half(case)
+    each, half = detail_of(case.point, "client_cpu_s_a_chunk") * 1e9, _half(case)
     return Verdict(
         "warning",
         f"Client-bound ({case.label}): the load generator used {percent(share)} of its core, {format_ns(each)} a "
@@ -134,54 +132,6 @@ def serving_client_bound(case: Case) -> Verdict | None:
         {"cpu_share": share, "limit": BUSY, "client_cpu_ns_a_chunk": each},
         f"Split the load over two clients, each with half: {half}" if half else f"Repeat: {case.command()}",
         weight=share,
-    )
-
-
-def serving_short(case: Case) -> Verdict | None:
-    """Answers shorter than requested: the server ended them, so tokens/s of equal lengths are compared with less."""
-    share = _detail(case.point, "short_share")
-    if share <= SHORT_SHARE:
-        return None
-    mean = _detail(case.point, "output_tokens_mean")
-    return Verdict(
-        "warning",
-        f"Answers ended early ({case.label}): {percent(share)} have fewer tokens than requested, {format_count(mean)} "
-        "on average. Their lengths are the model's choice.",
-        {"short_share": share, "output_tokens_mean": mean},
-        f"Let the server go on past an end token, if it can: {case.command(ignore_eos=True)}",
-        weight=share,
-    )
-
-
-def serving_cached(case: Case) -> Verdict | None:
-    """Prompts that the server took from its prefix cache: their TTFT is no time of a prompt."""
-    share = _detail(case.point, "cached_share")
-    if share <= CACHED_SHARE or case.parameter("reuse_prompts"):
-        return None
-    return Verdict(
-        "warning",
-        f"Prompts came from the server's prefix cache ({case.label}): {percent(share)} of their tokens were not "
-        "computed again, so TTFT is too short.",
-        {"cached_share": share},
-        "Turn the server's prefix cache off. Where the cache is what you measure, say so: "
-        + case.command(reuse_prompts=True),
-        weight=share,
-    )
-
-
-def serving_chunks(case: Case) -> Verdict | None:
-    """Several tokens a chunk: gaps between chunks are longer than those between tokens."""
-    each = _detail(case.point, "tokens_a_chunk")
-    gap, token = time_of(case.point, "chunk_gap"), time_of(case.point, "per_token")
-    if each < SEVERAL or gap is None or token is None:
-        return None
-    return Verdict(
-        "info",
-        f"A chunk has {each:.2g} tokens ({case.label}): the gap between chunks is {format_ns(gap.mean)}, a token takes "
-        f"{format_ns(token.mean)}. Tools that call the gap inter-token latency show the first.",
-        {"tokens_a_chunk": each, "chunk_gap_ns": gap.mean, "per_token_ns": token.mean},
-        "Compare TPOT, which has the server's count of tokens.",
-        weight=each,
     )
 
 
@@ -194,7 +144,7 @@ def serving_rate(case: Case) -> Verdict | None:
     share = reached.value / offered
     if share >= MISSED - chance(case.point, share):
         return None
-    flight, first = (_detail(case.point, f"{name}_growth") for name in ("in_flight", "first_token"))
+    flight, first = (detail_of(case.point, f"{name}_growth") for name in ("in_flight", "first_token"))
     both = min(flight, first) > GROWS
     room = float(f"{0.7 * reached.value:.2g}")
     grew = (
@@ -228,7 +178,7 @@ def prefix_cache(case: Case) -> list[Verdict]:
 
 
 def _prefix_gain(case: Case, without: Measurement) -> Verdict | None:
-    share = _detail(case.point, "cached_share")
+    share = detail_of(case.point, "cached_share")
     cached, computed = _median(case.point, "first_token"), _median(without, "first_token")
     if not cached or not computed or "invalid" in {case.point.validity, without.validity}:
         return None
@@ -254,7 +204,7 @@ class _Served:
 
     @property
     def tokens_s(self) -> float:
-        return _detail(self.point, "output_tokens_s")
+        return detail_of(self.point, "output_tokens_s")
 
 
 def _in_order(result: ExperimentResult, points: Iterable[int]) -> list[_Served]:
@@ -298,7 +248,7 @@ def serving_capacity(case: Case) -> Verdict | None:
             "tokens_s": {one.load: one.tokens_s for one in served},
             "first_token_ns_p50": {one.load: _median(one.point, "first_token") for one in served},
             "per_token_ns_p50": {one.load: _median(one.point, "per_token") for one in served},
-            "goodput_requests_s": {one.load: _detail(one.point, "goodput_requests_s") for one in served},
+            "goodput_requests_s": {one.load: one.point.details.get("goodput_requests_s") for one in served},
         },
         f"Try more load, since throughput still rises: {case.command(**{case.result.load: more})}"
         if best is served[-1]
@@ -322,8 +272,12 @@ def _targets(case: Case, point: Measurement) -> str:
     if not any(as_number(case.result.fixed.get(name)) or as_number(point.parameters.get(name)) for name in
                ("ttft_target", "tpot_target")):  # fmt: skip
         return ""
-    share = _detail(point, "good_share")
-    return f" {percent(share)} of the requests met the targets ({_detail(point, 'goodput_requests_s'):.3g}/s goodput)."
+    if "good_share" not in point.details:
+        return " Goodput is unknown: answers came in one piece."
+    share = detail_of(point, "good_share")
+    return (
+        f" {percent(share)} of the requests met the targets ({detail_of(point, 'goodput_requests_s'):.3g}/s goodput)."
+    )
 
 
 def serving_limit(case: Case) -> Verdict | None:
@@ -376,7 +330,7 @@ class _Steps:
     @classmethod
     def of(cls, case: Case) -> _Steps:
         threads = int(case.number("threads") or 1)
-        detail = partial(_detail, case.point)
+        detail = partial(detail_of, case.point)
         sizes = [one.size_bytes or 0 for one in case.run.machine.cpu.caches] if case.run.machine.cpu else []
         is_in_memory = detail("weights_bytes") > max(sizes, default=0)
         return cls(
@@ -472,11 +426,11 @@ class _Spent:
     def of(cls, least: Measurement, most: Measurement) -> _Spent:
         both = (least, most)
         first, token = (tuple(_median(one, kind) or 0.0 for one in both) for kind in ("first_token", "per_token"))
-        prompt = tuple(_detail(one, "server_prompt_s") for one in both)
+        prompt = tuple(detail_of(one, "server_prompt_s") for one in both)
         return cls(
             (first[0], first[1]),
             (token[0], token[1]),
-            max(0.0, _detail(most, "output_tokens_mean") - 1),
+            max(0.0, detail_of(most, "output_tokens_mean") - 1),
             (prompt[0], prompt[1]),
         )
 
@@ -558,22 +512,19 @@ def _next_in_process(case: Case, kind: str, most: float) -> str:
     return f"Compare with this machine's memory bandwidth: {case.named('memory')}"
 
 
-_SERVING = Applies(kernels=(KERNEL, IN_PROCESS))
+SERVING = Applies(kernels=(KERNEL, IN_PROCESS))
 RULES = (
     Rule(
-        "serving_faults", "point", serving_faults, replace(_SERVING, needs=("faults",)), degrades=True,
+        "serving_faults", "point", serving_faults, replace(SERVING, needs=("faults",)), degrades=True,
         instead_of=("faults",),
     ),
-    Rule("serving_late", "point", serving_late, _SERVING, degrades=True),
-    Rule("serving_client_bound", "point", serving_client_bound, _SERVING, degrades=True, instead_of=("client_bound",)),
-    Rule("serving_short", "point", serving_short, replace(_SERVING, needs=("details.short_share",)), degrades=True),
-    Rule("serving_cached", "point", serving_cached, replace(_SERVING, needs=("details.cached_share",)), degrades=True),
-    Rule("serving_chunks", "point", serving_chunks, replace(_SERVING, needs=("details.tokens_a_chunk",))),
+    Rule("serving_late", "point", serving_late, SERVING, degrades=True),
+    Rule("serving_client_bound", "point", serving_client_bound, SERVING, degrades=True, instead_of=("client_bound",)),
     Rule(
-        "serving_rate", "point", serving_rate, replace(_SERVING, needs=("notes.rate_not_reached",)), degrades=True,
+        "serving_rate", "point", serving_rate, replace(SERVING, needs=("notes.rate_not_reached",)), degrades=True,
         instead_of=("rate_not_reached",),
     ),
-    Rule("prefix_cache", "experiment", prefix_cache, replace(_SERVING, needs=("parameters.reuse_prompts",))),
-    Rule("serving_capacity", "curve", serving_capacity, _SERVING),
-    Rule("serving_limit", "curve", serving_limit, replace(_SERVING, roles=("concurrency",))),
+    Rule("prefix_cache", "experiment", prefix_cache, replace(SERVING, needs=("parameters.reuse_prompts",))),
+    Rule("serving_capacity", "curve", serving_capacity, SERVING),
+    Rule("serving_limit", "curve", serving_limit, replace(SERVING, roles=("concurrency",))),
 )  # fmt: skip

@@ -34,6 +34,8 @@ class Answer:
     prompt_tokens: int | None = None
     output_tokens: int | None = None
     """By the server's ``usage``; none where it gives none."""
+    most_tokens: int = MOST_COUNT
+    """That its events can carry: a token has at least a byte of text, or is an event without text."""
     cached_tokens: int | None = None
     """Of the prompt, that the server had computed for an earlier request."""
     server_prompt_ms: float | None = None
@@ -84,6 +86,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self.is_done = False
+        self._most_tokens = 0
         self._choices: list[int] = []
         self._content: list[int] = []
         self._counts: list[int | None] = []
@@ -110,6 +113,7 @@ class _Reader:
         parts = [choice.get("text")]
         if isinstance(delta, dict):
             parts = [delta.get(name) for name in ("content", "reasoning_content", "reasoning", "tool_calls")]
+        self._most_tokens += max(1, sum(map(_bytes_of, parts)))
         if any(parts):
             self._content.append(moment)
             self._counts.append(_count(usage, "completion_tokens") if isinstance(usage, dict) else None)
@@ -124,13 +128,15 @@ class _Reader:
         details = self._usage.get("prompt_tokens_details")
         cached = _count(details, "cached_tokens") if isinstance(details, dict) else None
         counts = [one for one in self._counts if one is not None]
-        if not chunks:
+        output_tokens = _count(self._usage, "completion_tokens")
+        if not self._content and not output_tokens:
             return Answer("an answer without a token")
         return Answer(
             chunks_ns=tuple(chunks),
             tokens_by_chunk=tuple(counts) if len(counts) == len(chunks) else (),
             prompt_tokens=_count(self._usage, "prompt_tokens"),
-            output_tokens=_count(self._usage, "completion_tokens"),
+            output_tokens=output_tokens,
+            most_tokens=self._most_tokens,
             cached_tokens=_count(self._timings, "cache_n") if cached is None else cached,
             server_prompt_ms=_milliseconds(self._timings, "prompt_ms"),
             server_token_ms=_milliseconds(self._timings, "predicted_per_token_ms"),
@@ -141,6 +147,12 @@ class _Reader:
 def _count(values: Mapping[str, Any], name: str) -> int | None:
     value = values.get(name)
     return int(value) if is_number(value) and 0 <= value < MOST_COUNT else None
+
+
+def _bytes_of(part: Any) -> int:
+    """Bytes of a part of an answer: text, or the JSON of calls of tools."""
+    text = part if isinstance(part, str) else json.dumps(part) if part else ""
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def _milliseconds(values: Mapping[str, Any], name: str) -> float | None:

@@ -27,6 +27,11 @@ FORMULAS = {
     "send_lag": "send lag = sent - due",
 }
 """By kind of time: its name in the field and its formula."""
+FASTEST_TOKEN_S = 10e-6
+"""Mean time a token below which an answer came in one piece: the fastest services give one user some 3,000 tokens/s."""
+FAST_TOKEN_S, SHORT_SPAN = 100e-6, 0.01
+"""An answer came in one piece, too, whose tokens took less than this each and this share of its time: written one by
+one, but when it was whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,9 @@ class Request:
     """Tokens that came after each gap; empty where they are not known."""
     wanted_tokens: int
     output_tokens: int | None
+    """By the server's ``usage``; none where it gives none, or one that cannot be."""
+    miscounted: int | None = None
+    """The server's count where it cannot be: above the tokens requested, or above what its events can carry."""
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
     in_flight: int = 1
@@ -53,7 +61,14 @@ class Request:
     def per_token_s(self) -> float | None:
         """TPOT."""
         n = self.output_tokens
-        return (self.last_s - self.first_s) / (n - 1) if n is not None and n > 1 else None
+        return (self.last_s - self.first_s) / (n - 1) if n is not None and n > 1 and not self.in_one_piece else None
+
+    @property
+    def in_one_piece(self) -> bool:
+        """Whether something kept the answer's tokens back until it was whole: when each was made is not known."""
+        n, span_s = self.output_tokens or len(self.gaps_s) + 1, self.last_s - self.first_s
+        is_short = span_s < SHORT_SPAN * (self.last_s - self.sent_s)
+        return n > 1 and span_s < (FAST_TOKEN_S if is_short else FASTEST_TOKEN_S) * (n - 1)
 
     def is_good(self, first_token_s: float, per_token_s: float) -> bool:
         """Whether it is within both limits, of which 0 is none; an answer of one token has no time a token."""
@@ -67,18 +82,21 @@ def request_of(sent: Sent, answer: Answer, started_ns: int) -> Request:
     def seconds(moment: int) -> float:
         return (moment - started_ns) / 1e9
 
-    chunks = answer.chunks_ns
+    chunks, counted = answer.chunks_ns, answer.output_tokens
+    cannot_be = counted is not None and not 1 <= counted <= min(sent.prompt.output_tokens, answer.most_tokens)
+    cached, prompt = answer.cached_tokens, answer.prompt_tokens
     return Request(
         due_s=seconds(sent.due_ns),
         sent_s=seconds(sent.sent_ns),
         first_s=seconds(chunks[0]),
         last_s=seconds(chunks[-1]),
         gaps_s=tuple((after - before) / 1e9 for before, after in pairwise(chunks)),
-        tokens_by_gap=_tokens_by_gap(answer),
+        tokens_by_gap=() if cannot_be else _tokens_by_gap(answer),
         wanted_tokens=sent.prompt.output_tokens,
-        output_tokens=answer.output_tokens,
-        prompt_tokens=answer.prompt_tokens,
-        cached_tokens=answer.cached_tokens,
+        output_tokens=None if cannot_be else counted,
+        miscounted=counted if cannot_be else None,
+        prompt_tokens=prompt,
+        cached_tokens=None if cached is not None and prompt is not None and cached > prompt else cached,
         in_flight=sent.in_flight,
         server_prompt_s=None if answer.server_prompt_ms is None else answer.server_prompt_ms / 1e3,
         server_token_s=None if answer.server_token_ms is None else answer.server_token_ms / 1e3,
@@ -97,9 +115,11 @@ def histograms_of(requests: Iterable[Request]) -> dict[str, Histogram]:
     found = {name: Histogram() for name in FORMULAS}
     for one in requests:
         found["total"].record(_ns(one.last_s - one.due_s))
+        found["send_lag"].record(_ns(one.sent_s - one.due_s))
+        if one.in_one_piece:
+            continue  # Neither its first token nor any other has a time.
         found["first_token"].record(_ns(one.first_s - one.due_s))
         found["first_token_sent"].record(_ns(one.first_s - one.sent_s))
-        found["send_lag"].record(_ns(one.sent_s - one.due_s))
         if (each := one.per_token_s) is not None:
             found["per_token"].record(_ns(each))
         for gap in one.gaps_s:
@@ -153,14 +173,21 @@ def details_of(
     tokens = [one.output_tokens for one in requests if one.output_tokens is not None]
     prompts = [one.prompt_tokens for one in requests if one.prompt_tokens is not None]
     cached = [one.cached_tokens for one in requests if one.cached_tokens is not None]
-    good = sum(one.is_good(first_token_s, per_token_s) for one in requests)
     found = {
-        "goodput_requests_s": good / elapsed_s,
-        "good_share": good / len(requests),
         "chunks_s": sum(len(one.gaps_s) + 1 for one in requests) / elapsed_s,
         "first_token_growth": growth([one.due_s for one in requests], [one.first_s - one.due_s for one in requests]),
         "in_flight_growth": growth([one.due_s for one in requests], [float(one.in_flight) for one in requests]),
     }
+    pieces = sum(one.in_one_piece for one in requests)
+    if not pieces or not (first_token_s or per_token_s):
+        good = sum(one.is_good(first_token_s, per_token_s) for one in requests)
+        found |= {"goodput_requests_s": good / elapsed_s, "good_share": good / len(requests)}
+    shares = {
+        "one_piece_share": pieces / len(requests),
+        "miscounted_share": sum(one.miscounted is not None for one in requests) / len(requests),
+        "miscounted_tokens": max((one.miscounted or 0 for one in requests), default=0),
+    }
+    found |= {name: share for name, share in shares.items() if share}
     if len(tokens) == len(requests):
         counted = sum(tokens)
         short = sum(one.output_tokens < one.wanted_tokens for one in requests if one.output_tokens is not None)

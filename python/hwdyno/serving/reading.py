@@ -93,7 +93,7 @@ def _notes(load: Load, requests: Sequence[Request], elapsed_s: float, taken: Tak
         notes.append({"code": "connections_used_up", "says": says})
     if taken.kept_too_much:
         notes.append({"code": "answers_too_long", "says": "the reading ended early: its answers filled the memory"})
-    if any(one.output_tokens is None for one in requests):
+    if any(one.output_tokens is None and one.miscounted is None for one in requests):
         says = "the server gives no usage, so tokens are not counted; chunks are"
         notes.append({"code": "no_usage", "says": says})
     return notes
