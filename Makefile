@@ -7,6 +7,9 @@ BIN := $(VENV)/bin
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 ENGINE := $(VENV)/.engine
 
+# Set in many containers: each worker of the tests, and each program that they start, would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: run test test-quick test-long bench fuzz fuzz-engine sanitize soak calibration mutants docs wheel engine release setup lint lint-rust lint-python lock clean
 
 # Status 3 is a run that is done, but with degraded points, as its report says.

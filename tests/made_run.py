@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -517,3 +518,22 @@ ALL = {
     "sweep": plain_sweep_run,
     "empty": empty_run,
 }
+
+
+class MadeLater(Mapping[str, Run]):
+    """Runs by name, each made when it is first used: every worker imports every test's file."""
+
+    def __init__(self, makers: Mapping[str, Callable[[], Run]]) -> None:
+        self._makers = makers
+        self._made: dict[str, Run] = {}
+
+    def __getitem__(self, name: str) -> Run:
+        if name not in self._made:
+            self._made[name] = self._makers[name]()
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)

@@ -6,7 +6,9 @@ import importlib
 import io
 import re
 import shlex
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -120,17 +122,23 @@ def every_resource() -> Run:
     return replace(whole, experiments=measured, findings=(carried, *others))
 
 
-RUNS: dict[str, Run] = {
-    **{name: make() for name, make in made_run.ALL.items()},
-    **{f"explained {name}": explain(make()) for name, make in made_run.ALL.items()},
-    "every resource": every_resource(),
-    "all degraded": degraded(made_run.whole_run()),
-    "one resource": replace(made_run.whole_run(), experiments=made_run.whole_run().experiments[:1]),
-    "wholly hostile": hostile.wholly_hostile_run(),
-    "huge": made_run.huge_run(),
-    "interrupted": replace(made_run.whole_run(), interrupted=True),
-    "no machine": replace(made_run.whole_run(), machines=()),
-}
+def _explained(make: Callable[[], Run]) -> Run:
+    return explain(make())
+
+
+RUNS = made_run.MadeLater(
+    {
+        **made_run.ALL,
+        **{f"explained {name}": partial(_explained, make) for name, make in made_run.ALL.items()},
+        "every resource": every_resource,
+        "all degraded": lambda: degraded(made_run.whole_run()),
+        "one resource": lambda: replace(made_run.whole_run(), experiments=made_run.whole_run().experiments[:1]),
+        "wholly hostile": hostile.wholly_hostile_run,
+        "huge": made_run.huge_run,
+        "interrupted": lambda: replace(made_run.whole_run(), interrupted=True),
+        "no machine": lambda: replace(made_run.whole_run(), machines=()),
+    }
+)
 
 
 def printed(run: Run, width: int = 80, **more: Any) -> str:
