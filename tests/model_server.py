@@ -21,6 +21,19 @@ from typing import Any
 WORD = " tok"
 
 
+class _Kept:
+    """Keeps what is written."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+
+    def write(self, data: bytes) -> None:
+        self.data += data
+
+    async def drain(self) -> None:
+        """Nothing is sent."""
+
+
 @dataclass
 class ModelServer:
     """What it takes, and what it saw."""
@@ -185,23 +198,29 @@ vllm:num_preemptions_total{engine="0"} 1e400
         if kind == "wrong_chunk":
             writer.write(b"zz\r\nthis is no chunk\r\n")
             return False
-        return await self._tokens(request, chat, kind, writer)
+        if not self.keeps_back:
+            return await self._tokens(request, chat, kind, writer)
+        kept = _Kept()
+        is_open = await self._tokens(request, chat, kind, kept)
+        writer.write(bytes(kept.data))
+        await writer.drain()
+        return is_open
 
-    async def _tokens(self, request: dict[str, Any], chat: bool, kind: str, writer: asyncio.StreamWriter) -> bool:
+    async def _tokens(
+        self, request: dict[str, Any], chat: bool, kind: str, writer: asyncio.StreamWriter | _Kept
+    ) -> bool:
         wanted = min(int(request["max_tokens"]), self.stop_after)
         text = "x" * 300_000 if kind == "huge" else WORD
         if chat:
             self._event(writer, {"choices": [{"index": 0, "delta": {"role": "assistant", "content": None}}]})
         done, due = 0, time.perf_counter()
-        if self.keeps_back:
-            await asyncio.sleep(self.token_s * (wanted - 1))
         while done < wanted and kind != "no_token":
             count = min(self.tokens_a_chunk, wanted - done)
-            if done and not self.keeps_back:
+            if done:
                 due += self.token_s * count
                 await asyncio.sleep(max(0.0, due - time.perf_counter()))
             done += count
-            if kind == "cut" and done > wanted // 2:
+            if kind == "cut" and done > wanted // 2 and isinstance(writer, asyncio.StreamWriter):
                 writer.transport.abort()
                 return False
             if kind == "not_json" and done > wanted // 2:
@@ -211,8 +230,7 @@ vllm:num_preemptions_total{engine="0"} 1e400
             choice: dict[str, Any] = {"index": 0, "finish_reason": "length" if done == wanted else None}
             choice |= {"delta": {"content": text * count}} if chat else {"text": text * count}
             self._event(writer, {"choices": [choice], "sent_ns": time.perf_counter_ns()})
-            if not self.keeps_back:
-                await writer.drain()
+            await writer.drain()
         if kind == "no_token":
             self._event(writer, {"choices": [{"index": 0, "finish_reason": "stop", "delta": {}}]})
         prompt = request.get("prompt")
@@ -239,12 +257,12 @@ vllm:num_preemptions_total{engine="0"} 1e400
         self.kept_blocks.update(beginnings)
         return max(found, default=0)
 
-    def _event(self, writer: asyncio.StreamWriter, event: dict[str, Any]) -> None:
+    def _event(self, writer: asyncio.StreamWriter | _Kept, event: dict[str, Any]) -> None:
         is_chat = any("delta" in one for one in event.get("choices", ()))
         kind = "chat.completion.chunk" if is_chat else "text_completion"
         self._data(writer, json.dumps({"object": kind} | event).encode())
 
-    def _data(self, writer: asyncio.StreamWriter, data: bytes) -> None:
+    def _data(self, writer: asyncio.StreamWriter | _Kept, data: bytes) -> None:
         end = b"\r\n\r\n" if self.crlf else b"\n\n"
         _chunk(writer, b"data: " + data + end)
 
@@ -271,7 +289,7 @@ vllm:num_preemptions_total{engine="0"} 1e400
         await asyncio.gather(*others, return_exceptions=True)
 
 
-def _chunk(writer: asyncio.StreamWriter, data: bytes) -> None:
+def _chunk(writer: asyncio.StreamWriter | _Kept, data: bytes) -> None:
     writer.write(b"%x\r\n%b\r\n" % (len(data), data))
 
 

@@ -461,3 +461,22 @@ def test_the_command_line_measures_and_writes_both_documents(tmp_path: Path) -> 
     done = hwdyno("network", "--direction", "up,down,both", "--json", *common)
     titles = [one["title"] for one in json.loads(done.stdout)["quoted"]]
     assert titles == [f"TCP loopback, 1 stream{way}" for way in ("", ", received", " each way")]
+
+
+@pytest.mark.machine
+@pytest.mark.parametrize(
+    "words",
+    [("network", "--streams", "1"), ("network", "latency", "--message", "64"), ("network", "ping", "--message", "56")],
+    ids=lambda words: " ".join(words[:2]),
+)
+def test_a_host_with_ipv6_alone_is_measured_over_its_own_loopback(words: tuple[str, ...], tmp_path: Path) -> None:
+    only_ipv6 = "ip link set lo up && ip addr del 127.0.0.1/8 dev lo"
+    unshared = ["unshare", "--net", "sh", "-c", f'{only_ipv6} && exec "$@"', "sh"]
+    if shutil.which("ip") is None or subprocess.run([*unshared, "true"], capture_output=True, check=False).returncode:
+        missing("network namespaces cannot be made here")
+    quick = ("--runtime", "0.05", "--budget", "1s", "--no-page", "--quiet", "--json", "--store", str(tmp_path))
+    done = subprocess.run([*unshared, *HWDYNO, *words, *quick], capture_output=True, text=True, env=ENV, timeout=90,
+                          check=False)  # fmt: skip
+    assert done.returncode in {0, 3}, done.stderr
+    (result,) = json.loads(done.stdout)["experiments"]
+    assert all(point["operations"] > 0 and point["details"]["loopback"] for point in result["points"])

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hwdyno import loopback
 from hwdyno.peers import iperf3, netperf, network, ping, sockperf
 from hwdyno.words import UserError
 
@@ -265,14 +266,14 @@ def test_what_is_not_here_has_no_version_and_says_how_to_come_by_it(monkeypatch:
 def test_a_server_that_ends_before_it_listens_is_named() -> None:
     with (
         pytest.raises(OSError, match=r"false: the server ended with status 1 before listening"),
-        network.listening(["false"], network.free_port()),
+        network.listening(["false"], loopback.free_port()),
     ):
         pass
 
 
 def test_a_server_ends_with_all_its_children() -> None:
     """netserver has a child for each test, which would outlive it."""
-    port = network.free_port()
+    port = loopback.free_port()
     # Memory that takes the kernel a while to free: the port is the child's until then.
     child = (
         "import socket, time; held = bytearray(b'x') * (256 << 20); "

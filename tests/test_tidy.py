@@ -33,6 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     "spelling": set(),
     "called": {"__main__"},  # its name, by which a process was started
     "processes": set(),
+    "loopback": set(),
     # whether other Runs measure on the machine
     "measuring": {"processes"},
     # who is to stop, keep or remove something when a signal ends the process
@@ -51,20 +52,22 @@ ALLOWED: dict[str, set[str]] = {
     "models": {"extras", "foreign", "spelling", "words"},
     # requests to a server of a language model, and what they tell
     "serving": {
-        *("words", "units", "statistics", "signals", "formats"),
+        *("words", "units", "statistics", "signals", "formats", "loopback"),
         "engine",  # its receiver of answers and its chunks, which measure nothing by themselves
     },
     "workloads": {
         *("words", "units", "signals", "formats", "serving", "statistics", "models", "door", "processes"),
+        "loopback",
     },
     "hosts": {
         *("words", "axes", "machine", "topology", "units", "statistics", "engine", "workloads", "workspace", "signals"),
-        *("measuring", "processes", "foreign"),
+        *("measuring", "processes", "foreign", "loopback"),
         # mpi4py, which names itself where it is missing; the agent of a rank is the engine's
         *("extras", "_engine"),
     },
     "peers": {
         *("door", "spelling", "foreign", "words", "axes", "units", "formats", "hosts", "signals", "processes"),
+        "loopback",
         "models",  # the file of a made model that llama.cpp reads
     },
     "samples": {"words", "statistics"},
@@ -97,6 +100,7 @@ ALLOWED: dict[str, set[str]] = {
     "curves": {"words", "axes", "units", "statistics"},
     "formats": {
         "door",
+        "loopback",
         "extras",
         "spelling",
         "words",
@@ -140,6 +144,7 @@ ALLOWED: dict[str, set[str]] = {
     # the command line puts all of it together; a curve is fitted by the runner and read by the report
     "cli": {
         "foreign",  # files that audit reads
+        "loopback",
         *(
             "words",
             "axes",

@@ -40,9 +40,10 @@ ALLOWED = {
 """Growth that counts as flat: of the process's figures for each command, of a program's peak for each time that it ran,
 of all peaks as a share of the first of their program, of a Run's bytes in a round as a share of the first Run like it.
 What is in use is exact; pages settle for long, because small things that stay lie between those that went."""
-GIVES_BACK = "glibc.malloc.trim_threshold=131072"
+GIVES_BACK = "glibc.malloc.trim_threshold=131072:glibc.malloc.tcache_count=0"
 """The C library raises this default up to 64 MiB after large blocks were freed, and keeps as much for each thread that
-ever ran, malloc_trim(3) or not: anonymous memory grew by 3 MB a round for dozens of rounds, and nothing was in use."""
+ever ran, malloc_trim(3) or not: anonymous memory grew by 3 MB a round for dozens of rounds, and nothing was in use.
+What a thread keeps to use again (its tcache) counts as in use."""
 
 
 @dataclass

@@ -119,7 +119,11 @@ def perform(request: dict[str, Any]) -> dict[str, Any]:
     if request["plant"]:
         plant(request["plant"], Path(request["place"]))
     err.seek(0)
-    return {"status": status, "says": err.read()[-2000:]} | figures()
+    says = err.read()[-2000:]
+    # What was printed is as long as the store has Runs, and would count as in use.
+    out.close()
+    err.close()
+    return {"status": status, "says": says} | figures()
 
 
 if __name__ == "__main__":

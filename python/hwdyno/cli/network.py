@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from hwdyno import signals
+from hwdyno import loopback, signals
 from hwdyno.cli import common
 from hwdyno.cli.help import Help, Rows, experiments_of
 from hwdyno.cli.main import INTERRUPTED, OK
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _serve(args: argparse.Namespace) -> int:
-    bind, port = args.bind or "127.0.0.1", _port(args.axis_port or "5201")
+    bind, port = args.bind or loopback.address(), _port(args.axis_port or "5201")
     parameters = {"bind": bind, "port": port, "once": args.once, "parallel_clients": args.parallel_clients}
     if args.output_format:
         parameters["log"] = "/dev/stdout"

@@ -6,12 +6,12 @@ import argparse
 import sys
 import threading
 
-from hwdyno import signals
+from hwdyno import loopback, signals
 from hwdyno.cli.help import Help
 from hwdyno.cli.sources import add_names, add_store
 from hwdyno.words import UserError
 
-HOST, PORT = "127.0.0.1", 8451
+PORT = 8451
 
 HELP = Help(
     examples=("hwdyno serve", "hwdyno serve --port 9000", "hwdyno serve --store postgresql://bench@db.example/hwdyno")
@@ -22,7 +22,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hwdyno serve``."""
     parser.add_argument("--port", type=_port, default=PORT, metavar="PORT", help=f"0 for any free one (default {PORT})")
     parser.add_argument(
-        "--listen", default=HOST, metavar="ADDRESS", help=f"address to listen on: others may read (default {HOST})"
+        "--listen", metavar="ADDRESS", help=f"address to listen on: others may read (default {loopback.IPV4})"
     )
     add_names(parser)
     add_store(parser)
@@ -40,17 +40,16 @@ def run(args: argparse.Namespace) -> int:
     from hwdyno.serve.site import Pages
     from hwdyno.store import open_store
 
+    listen = args.listen or loopback.address()
     pages = Pages(open_store(args.store), with_names=args.with_names)
     try:
-        server = Server(args.listen, args.port, pages.answer)
+        server = Server(listen, args.port, pages.answer)
     except (OSError, OverflowError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        raise UserError(
-            f"cannot listen on {args.listen} port {args.port}: {why.lower()}; name another --port"
-        ) from None
+        raise UserError(f"cannot listen on {listen} port {args.port}: {why.lower()}; name another --port") from None
     sys.stderr.write(f"serving {server.url}; stop with Ctrl-C\n")
-    if args.listen not in {HOST, "localhost", "::1"}:
-        sys.stderr.write(f"whoever reaches {args.listen} can read these runs: there is no password\n")
+    if not loopback.is_one(listen):
+        sys.stderr.write(f"whoever reaches {listen} can read these runs: there is no password\n")
     sys.stderr.flush()
     with signals.keeping(), signals.halting(lambda: threading.Thread(target=server.shutdown).start()):
         server.serve_forever(poll_interval=0.2)

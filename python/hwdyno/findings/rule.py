@@ -437,6 +437,8 @@ def _titled(axis: Axis, load: float, *, in_list: bool = False) -> str:
         return f"{axis.words} {format_size(load)}"
     if axis.role == "concurrency" and axis.words.endswith("s"):
         return plural(load, axis.words.removesuffix("s"))
+    if axis.role == "concurrency" and axis.words.endswith("in flight"):
+        return f"{format_load(load)} {axis.words.replace('requests', 'request') if load == 1 else axis.words}"
     return ""
 
 

@@ -248,7 +248,7 @@ def serving_capacity(case: Case) -> Verdict | None:
             "tokens_s": {one.load: one.tokens_s for one in served},
             "first_token_ns_p50": {one.load: _median(one.point, "first_token") for one in served},
             "per_token_ns_p50": {one.load: _median(one.point, "per_token") for one in served},
-            "goodput_requests_s": {one.load: one.point.details.get("goodput_requests_s") for one in served},
+            "goodput_requests_s": {one.load: detail_of(one.point, "goodput_requests_s") for one in served},
         },
         f"Try more load, since throughput still rises: {case.command(**{case.result.load: more})}"
         if best is served[-1]
@@ -272,8 +272,6 @@ def _targets(case: Case, point: Measurement) -> str:
     if not any(as_number(case.result.fixed.get(name)) or as_number(point.parameters.get(name)) for name in
                ("ttft_target", "tpot_target")):  # fmt: skip
         return ""
-    if "good_share" not in point.details:
-        return " Goodput is unknown: answers came in one piece."
     share = detail_of(point, "good_share")
     return (
         f" {percent(share)} of the requests met the targets ({detail_of(point, 'goodput_requests_s'):.3g}/s goodput)."

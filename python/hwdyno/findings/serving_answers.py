@@ -10,6 +10,8 @@ from hwdyno.findings.serving import CACHED_SHARE, SERVING, detail_of, time_of
 from hwdyno.units import format_count, format_ns
 
 SHORT_SHARE = 0.05
+PIECES_SHARE = 0.5
+"""Share of the answers in one piece from which on something keeps them back; of fewer the client was late."""
 SEVERAL = 1.2
 """Tokens a chunk from which on gaps between chunks are no inter-token latency."""
 
@@ -78,6 +80,8 @@ def serving_miscounted(case: Case) -> Verdict | None:
 def serving_one_piece(case: Case) -> Verdict | None:
     """Answers that were kept back until they were whole: their tokens have no times."""
     share = detail_of(case.point, "one_piece_share")
+    if share < PIECES_SHARE:
+        return None
     return Verdict(
         "warning",
         f"Answers came in one piece ({case.label}): {percent(share)} of them. The server or a proxy before it keeps "

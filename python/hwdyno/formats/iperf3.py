@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from hwdyno import foreign
+from hwdyno import foreign, loopback
 from hwdyno.machine import Machine, OperatingSystem
 from hwdyno.units import amount_at, number_at
 from hwdyno.words import (
@@ -180,7 +180,7 @@ def _details(
         found["congestion_control"] = str(control)
     hosts = [str(one.get("remote_host")) for one in _tables(start.get("connected"))]
     if hosts:
-        found["loopback"] = hosts[0].startswith("127.") or hosts[0] == "::1"
+        found["loopback"] = loopback.is_one(hosts[0])
     return found
 
 
@@ -255,11 +255,11 @@ def document_of(run: Run, point: Measurement, given: Parameters) -> dict[str, An
     cpu = [number_at(details, name) / elapsed_s * 100 if elapsed_s else 0.0 for name in ("cpu_here_s", "cpu_there_s")]
     document: dict[str, Any] = {
         "start": {
-            "connected": [{"socket": row["id"], "remote_host": given.get("server") or "127.0.0.1"} for row in rows],
+            "connected": [{"socket": row["id"], "remote_host": given.get("server") or loopback.IPV4} for row in rows],
             "version": f"hwdyno {run.version}",
             "system_info": run.machine.os.kernel or "",
             "timestamp": {"time": run.started, "timesecs": _seconds(run.started)},
-            "connecting_to": {"host": given.get("server") or "127.0.0.1", "port": given.get("port") or 5201},
+            "connecting_to": {"host": given.get("server") or loopback.IPV4, "port": given.get("port") or 5201},
             "tcp_mss_default": int(number_at(details, "mss_bytes")),
             "test_start": {
                 "protocol": "UDP" if udp else "TCP",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from hwdyno import loopback
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, number, point_of
 from hwdyno.words import Measurement, Parameters, Run, Samples
@@ -99,7 +100,7 @@ def _point(lines: list[re.Match[str]], text: str) -> Measurement | None:
     hosts = [match[1] for match in _CONNECTED.finditer(before)]
     hosts += [match[1] or match[2] for match in _CONNECTING.finditer(before)]
     hosts += [match[1] for match in _HOST.finditer(before)]
-    if hosts and (hosts[-1].startswith("127.") or hosts[-1] in {"localhost", "::1"}):
+    if hosts and loopback.is_one(hosts[-1]):
         parameters["path"] = "loopback"
     each = 1 / 8 if line["unit"].startswith("bit") else 1.0
     scale = 1000.0 ** _POWERS[line["prefix"]] * each

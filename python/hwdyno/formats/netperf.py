@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from hwdyno import loopback
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, number, point_of
 from hwdyno.words import Measurement, Parameters, Run
@@ -58,7 +59,7 @@ def read(text: str, name: str) -> Run:
         title = text[match.start() : match.end()].upper()
         protocol = "udp" if "UDP" in title else "sctp" if "SCTP" in title else "tcp"
         parameters: Parameters = {"protocol": protocol}
-        if match[3].startswith("127.") or match[3] == "localhost":
+        if loopback.is_one(match[3]):
             parameters["path"] = "loopback"
         if selected := selectors(part):
             made = _selected(parameters, selected)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from hwdyno import loopback
 from hwdyno.formats import printed
 from hwdyno.formats.cell import Number
 from hwdyno.formats.row import figures, number, point_of
@@ -68,8 +69,7 @@ def read(text: str, name: str) -> Run:
         if size is not None:
             parameters["message"] = max(0, int(size[1]) - HEADER)
         if host is not None:
-            local = host[1].startswith("127.") or host[1] in {"localhost", "::1"}
-            parameters["path"] = "loopback" if local else host[1]
+            parameters["path"] = "loopback" if loopback.is_one(host[1]) else host[1]
         found = figures(lat_min=one.least, lat_mean=one.mean, lat_max=one.most, loss=one.loss)
         if (made := point_of(parameters, found)) is not None:
             points.append(made)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from hwdyno import loopback
 from hwdyno.formats import printed
 from hwdyno.formats.cell import Number
 from hwdyno.formats.row import figures, number, point_of
@@ -72,7 +73,7 @@ def read(text: str, name: str) -> Run:
         parameters: Parameters = {"protocol": peer[2].lower() if peer else "udp"}
         if size is not None:
             parameters["message"] = int(size[1])
-        if peer is not None and peer[1].startswith("127."):
+        if peer is not None and loopback.is_one(peer[1]):
             parameters["path"] = "loopback"
         if (tried := exchange(part)) is not None:
             made = point_of({**parameters, "half_round_trip": tried.is_half}, tried.times)

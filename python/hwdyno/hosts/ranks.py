@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hwdyno import __version__, signals
+from hwdyno import __version__, loopback, signals
 from hwdyno.hosts import HostLostError, Program, rank_process, rank_server
 from hwdyno.hosts.agent import PROTOCOL, Speaker
 from hwdyno.hosts.launch import Launch, Meeting, boot_id, host_name, job_of
@@ -196,8 +196,9 @@ def site() -> Together | None:
 
 def joined(launch: Launch, timeout_s: float = JOIN_S, *, serves: bool = False) -> Together:
     """On rank 0: the site of all ranks. Raises ``UserError`` where a rank does not come."""
-    listener = socket.create_server(launch.listens_at, backlog=min(launch.size, 4096))
-    meeting = Meeting(_outward_address(), listener.getsockname()[1], secrets.token_bytes(16))
+    here = _outward_address()
+    listener = socket.create_server(launch.listens_at, family=loopback.family(here), backlog=min(launch.size, 4096))
+    meeting = Meeting(here, listener.getsockname()[1], secrets.token_bytes(16))
     meeting = launch.share(meeting)
     door = _Door(listener, launch.size, meeting.secret)
     served = _Served(launch, meeting, serves=serves)
@@ -293,7 +294,7 @@ class _Served:
         nonce = secrets.token_hex(16)
         if self._serves:
             here = connection.getsockname()[0]
-            self._listens = here, _free_port(here)
+            self._listens = here, loopback.free_port(here)
         greeting = _received(connection)
         _send(connection, {
             "rank": launch.rank,
@@ -311,14 +312,6 @@ class _Served:
             raise UserError(f"{meeting.address}:{meeting.port} is not this start's rank 0; use another port")
         connection.settimeout(None)
         return connection, [int(one) for one in welcome["processors"]]
-
-
-def _free_port(address: str) -> int:
-    """A port of an address that nobody listens at now."""
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.bind((address, 0))
-        return int(probe.getsockname()[1])
 
 
 def _dial(meeting: Meeting, timeout_s: float) -> socket.socket:
@@ -375,10 +368,12 @@ def _ranks(numbers: list[int]) -> str:
 
 def _outward_address() -> str:
     """The address by which others reach this host: that of its route outwards; the loopback where there is none."""
-    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect(("192.0.2.1", 9))  # A datagram socket sends nothing by that.
-        return str(probe.getsockname()[0])
-    return "127.0.0.1"
+    # Addresses for documentation (RFC 5737, RFC 3849): a datagram socket sends nothing when it is connected.
+    for family, outside in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
+        with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((outside, 9))
+            return str(probe.getsockname()[0])
+    return loopback.address()
 
 
 def _proof(secret: bytes, text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hwdyno import loopback
 from hwdyno.formats import iperf3 as iperf3_json
 from hwdyno.peers import PeerReading, network
 from hwdyno.words import UserError
@@ -36,7 +37,7 @@ class Iperf3(network.NetworkPeer):
         command = [
             "iperf3",
             "-c",
-            str(given.get("server") or network.LOOPBACK),
+            str(given.get("server") or loopback.address()),
             "-p",
             str(int(given.get("port") or 5201)),
         ]
@@ -67,7 +68,7 @@ class Iperf3(network.NetworkPeer):
         """The server's command line, for one test; none if the user named a server."""
         if parameters.get("server"):
             return None
-        return [program, "-s", "-1", "-B", network.LOOPBACK, "-p", str(port)]
+        return [program, "-s", "-1", "-B", loopback.address(), "-p", str(port)]
 
     def reading(self, kernel: str, out: str, complaint: str) -> PeerReading:
         """Read the output of ``iperf3 -J``."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from hwdyno import loopback
 from hwdyno.formats.netperf import LATENCIES, TRANSACTIONS, selectors
 from hwdyno.peers import PeerReading, network
 from hwdyno.peers.round_trips import RoundTrips, is_udp, message_of
@@ -44,7 +45,7 @@ class Netperf(RoundTrips):
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
         """The command line; netperf runs for whole seconds, so a shorter point takes one."""
         size = message_of(parameters)
-        where = ["-4", "-H", network.LOOPBACK, "-p", str(int(parameters.get("port") or 12865))]
+        where = [_family(), "-H", loopback.address(), "-p", str(int(parameters.get("port") or 12865))]
         how = ["-t", _test(parameters) or "", "-l", str(network.seconds(parameters)), "-P", "0", "-j"]
         nodelay = [] if is_udp(parameters) else ["-D"]
         options = ["-r", f"{size},{size}", *nodelay, "-k", ",".join([_RATE, _UNITS, *_SELECTORS])]
@@ -52,7 +53,7 @@ class Netperf(RoundTrips):
 
     def server(self, program: str, parameters: Mapping[str, Any], port: int) -> list[str]:
         """The server's command line: in the foreground, without a log."""
-        return [_netserver(program) or "netserver", "-D", "-N", "-4", "-L", network.LOOPBACK, "-p", str(port)]
+        return [_netserver(program) or "netserver", "-D", "-N", _family(), "-L", loopback.address(), "-p", str(port)]
 
     def reading(self, kernel: str, out: str, complaint: str) -> PeerReading:
         """Read the selectors' output."""
@@ -60,6 +61,10 @@ class Netperf(RoundTrips):
 
 
 PEER = Netperf()
+
+
+def _family() -> str:
+    return "-6" if loopback.address() == loopback.IPV6 else "-4"
 
 
 def _test(parameters: Mapping[str, Any]) -> str | None:

@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import shutil
-import socket
 import subprocess
 import time
 from abc import ABC, abstractmethod
@@ -14,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar
 
-from hwdyno import door
+from hwdyno import door, loopback
 from hwdyno.hosts import programs
 from hwdyno.peers import PeerReading
 from hwdyno.words import UserError
@@ -23,7 +22,6 @@ GRACE_S = 15.0
 """Allowance besides the timed region: connections, the exchange of results, a slow machine."""
 PATIENCE_S = 5.0
 """Time limit for a server to start to listen."""
-LOOPBACK = "127.0.0.1"
 # States of the kernel's tables of sockets (include/net/tcp_states.h): TCP_LISTEN, and TCP_CLOSE of a bound UDP socket.
 _TABLES = {"tcp": ("/proc/net/tcp", "0A"), "udp": ("/proc/net/udp", "07")}
 
@@ -78,7 +76,7 @@ class NetworkPeer(ABC):
         program = self.program()
         if program is None:
             raise FileNotFoundError(f"{self.name} is not installed; {self.install} or set {self.variable} to its path")
-        given, port = dict(parameters), free_port()
+        given, port = dict(parameters), loopback.free_port()
         server = self.server(program, given, port)
         timeout_s = GRACE_S + seconds(given) + float(given.get("ramp_time") or 0)
         if server is not None:
@@ -107,13 +105,6 @@ def seconds(parameters: Mapping[str, Any]) -> int:
 def failed(name: str, complaint: str, default: str) -> OSError:
     """A peer's failure in one line, with its error message."""
     return OSError(f"{name} failed: {' '.join(complaint.split())[:200] or default}")
-
-
-def free_port() -> int:
-    """A free loopback port."""
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return int(probe.getsockname()[1])
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hwdyno import loopback
 from hwdyno.formats.ping import echoes
 from hwdyno.peers import PeerReading, network
 from hwdyno.words import UserError
@@ -36,7 +37,7 @@ class Ping(network.NetworkPeer):
         rate = float(given.get("rate") or 0)
         # -A: each request as soon as the last reply arrives.
         command += ["-i", f"{1 / rate:.6f}"] if rate else ["-A"]
-        return [*command, str(given.get("server") or network.LOOPBACK)]
+        return [*command, str(given.get("server") or loopback.address())]
 
     def server(self, program: str, parameters: Mapping[str, Any], port: int) -> None:
         """No server: the kernel at the other end answers."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hwdyno import loopback
 from hwdyno.formats.sockperf import exchange
 from hwdyno.peers import PeerReading, network
 from hwdyno.peers.round_trips import RoundTrips, is_udp, message_of
@@ -54,7 +55,7 @@ PEER = Sockperf()
 
 def _where(parameters: Mapping[str, Any]) -> list[str]:
     """Options of both ends: address, protocol and way of waiting."""
-    options = ["-i", network.LOOPBACK, "-p", str(int(parameters.get("port") or 11111))]
+    options = ["-i", loopback.address(), "-p", str(int(parameters.get("port") or 11111))]
     if not is_udp(parameters):
         options.append("--tcp")
     if parameters.get("waiting") == "spin":

@@ -27,7 +27,7 @@ _LESSONS = {rule.name for rule in RULES}
 _ENDS = r"`|;|(?<! )\. |(?<= \.) [A-Z]|(?<! )\.?$"
 _COMMAND = re.compile(rf"(?:(?<=: )|(?<=`)|(?<=, then ))hwdyno [a-z][^`;]*?(?={_ENDS})")
 _UNQUOTED = re.compile(r"[\w@%+=:,./-]+")
-_HALF = re.compile(r" ±([\d.]+)%")
+_HALF = re.compile(r",? ±([\d.]+)%")
 _PLACEHOLDER = re.compile(r"(?<![\w./-])[A-Z]{3,}(?![\w./-])|\.\.\.|…")
 
 

@@ -32,6 +32,8 @@ FASTEST_TOKEN_S = 10e-6
 FAST_TOKEN_S, SHORT_SPAN = 100e-6, 0.01
 """An answer came in one piece, too, whose tokens took less than this each and this share of its time: written one by
 one, but when it was whole."""
+KEPT_BACK = 0.5
+"""Share of the answers in one piece from which on something keeps them back; of fewer the client was late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +73,15 @@ class Request:
         return n > 1 and span_s < (FAST_TOKEN_S if is_short else FASTEST_TOKEN_S) * (n - 1)
 
     def is_good(self, first_token_s: float, per_token_s: float) -> bool:
-        """Whether it is within both limits, of which 0 is none; an answer of one token has no time a token."""
+        """Whether it is within both limits, of which 0 is none; an answer of one token has no time a token.
+
+        Of an answer in one piece the longest times are taken that it allows.
+        """
         is_soon = not first_token_s or self.first_s - self.due_s <= first_token_s
-        return is_soon and (not per_token_s or (self.per_token_s or 0.0) <= per_token_s)
+        each = self.per_token_s or 0.0
+        if self.in_one_piece:
+            each = (self.last_s - self.sent_s) / max(1, (self.output_tokens or 2) - 1)
+        return is_soon and (not per_token_s or each <= per_token_s)
 
 
 def request_of(sent: Sent, answer: Answer, started_ns: int) -> Request:
@@ -110,13 +118,14 @@ def _tokens_by_gap(answer: Answer) -> tuple[int, ...]:
     return (1,) * (len(answer.chunks_ns) - 1) if len(answer.chunks_ns) == answer.output_tokens else ()
 
 
-def histograms_of(requests: Iterable[Request]) -> dict[str, Histogram]:
+def histograms_of(requests: Sequence[Request]) -> dict[str, Histogram]:
     """The whole distribution of each kind of time, by the names of ``FORMULAS``."""
+    are_kept_back = one_piece_share(requests) >= KEPT_BACK
     found = {name: Histogram() for name in FORMULAS}
     for one in requests:
         found["total"].record(_ns(one.last_s - one.due_s))
         found["send_lag"].record(_ns(one.sent_s - one.due_s))
-        if one.in_one_piece:
+        if one.in_one_piece and are_kept_back:
             continue  # Neither its first token nor any other has a time.
         found["first_token"].record(_ns(one.first_s - one.due_s))
         found["first_token_sent"].record(_ns(one.first_s - one.sent_s))
@@ -127,6 +136,11 @@ def histograms_of(requests: Iterable[Request]) -> dict[str, Histogram]:
         for gap, tokens in zip(one.gaps_s, one.tokens_by_gap, strict=False):
             found["token_gap"].record(_ns(gap / tokens) if tokens else 0, tokens)
     return {name: one for name, one in found.items() if one.count}
+
+
+def one_piece_share(requests: Sequence[Request]) -> float:
+    """Share of the answers whose tokens came together."""
+    return sum(one.in_one_piece for one in requests) / max(1, len(requests))
 
 
 def _ns(seconds: float) -> int:
@@ -173,17 +187,16 @@ def details_of(
     tokens = [one.output_tokens for one in requests if one.output_tokens is not None]
     prompts = [one.prompt_tokens for one in requests if one.prompt_tokens is not None]
     cached = [one.cached_tokens for one in requests if one.cached_tokens is not None]
+    good = sum(one.is_good(first_token_s, per_token_s) for one in requests)
     found = {
+        "goodput_requests_s": good / elapsed_s,
+        "good_share": good / len(requests),
         "chunks_s": sum(len(one.gaps_s) + 1 for one in requests) / elapsed_s,
         "first_token_growth": growth([one.due_s for one in requests], [one.first_s - one.due_s for one in requests]),
         "in_flight_growth": growth([one.due_s for one in requests], [float(one.in_flight) for one in requests]),
     }
-    pieces = sum(one.in_one_piece for one in requests)
-    if not pieces or not (first_token_s or per_token_s):
-        good = sum(one.is_good(first_token_s, per_token_s) for one in requests)
-        found |= {"goodput_requests_s": good / elapsed_s, "good_share": good / len(requests)}
     shares = {
-        "one_piece_share": pieces / len(requests),
+        "one_piece_share": one_piece_share(requests),
         "miscounted_share": sum(one.miscounted is not None for one in requests) / len(requests),
         "miscounted_tokens": max((one.miscounted or 0 for one in requests), default=0),
     }

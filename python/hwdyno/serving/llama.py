@@ -16,11 +16,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO
 
+from hwdyno import loopback
 from hwdyno.words import UserError
 
 START_S = 300.0
 """A large model is read for so long at most."""
-LOOPBACK = "127.0.0.1"
 _LAST_BYTES = 4096
 
 
@@ -44,14 +44,12 @@ class Started:
     @cached_property
     def port(self) -> int:
         """A free port of the loopback."""
-        with socket.socket() as probe:
-            probe.bind((LOOPBACK, 0))
-            return int(probe.getsockname()[1])
+        return loopback.free_port()
 
     @property
     def url(self) -> str:
         """Where it answers."""
-        return f"http://{LOOPBACK}:{self.port}"
+        return f"http://{loopback.in_url()}:{self.port}"
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
@@ -87,7 +85,7 @@ class Started:
 
 def _is_well(port: int) -> bool:
     """Whether the server answers its ``/health`` with status 200; 503 while it loads the model."""
-    with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, port), 1.0) as sock:
+    with contextlib.suppress(OSError), socket.create_connection((loopback.address(), port), 1.0) as sock:
         sock.sendall(b"GET /health HTTP/1.0\r\n\r\n")
         return sock.recv(64).split(b" ")[1:2] == [b"200"]
     return False
@@ -122,7 +120,7 @@ def main(arguments: Sequence[str]) -> None:
     model, port, slots, threads, context = arguments
     settings = xllamacpp.CommonParams()
     settings.model.path = model
-    settings.hostnames = [LOOPBACK]
+    settings.hostnames = [loopback.address()]
     settings.port, settings.n_parallel = int(port), int(slots)
     settings.n_ctx = int(context) * int(slots)
     settings.endpoint_metrics = True

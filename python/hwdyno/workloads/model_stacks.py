@@ -9,6 +9,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from hwdyno import loopback
 from hwdyno.models import GGUF, GRAPH, shapes
 from hwdyno.models.gguf import FIRST_WORD
 from hwdyno.models.onnx import IMAGE, cache_names
@@ -128,7 +129,7 @@ class Llama:
         params.model.path = str(path / GGUF if path.is_dir() else path)
         params.n_ctx, params.n_parallel = context, 1
         params.warmup = params.fit_params = False
-        params.verbosity, params.port, params.hostnames = -1, 0, ["127.0.0.1"]
+        params.verbosity, params.port, params.hostnames = -1, 0, [loopback.address()]
         if threads:
             params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
         if slots is not None:

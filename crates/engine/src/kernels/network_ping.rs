@@ -6,7 +6,7 @@ use crate::declare::{integer, number, text, INTERVAL_S, RUNTIME};
 use crate::kernel::{Declaration, Error, Kernel, Stop};
 use crate::network::options::RAMP_TIME;
 use crate::network::ping::{self, Pinging};
-use crate::network::reach::resolve;
+use crate::network::reach::{loopback, resolve};
 use crate::network::route;
 use crate::parameter::Role;
 use crate::parameters;
@@ -23,7 +23,7 @@ const MOST_PAYLOAD: i64 = 65_507;
 parameters! {
     /// What `network_ping` takes.
     pub struct Parameters {
-        server: String = text("host to ping, by name or address; empty for 127.0.0.1", ""),
+        server: String = text("host to ping, by name or address; empty for this machine", ""),
         message: usize = integer("payload each way, as ping's \
             -s", "B", (0, MOST_PAYLOAD), PAYLOAD_BYTES).role(Role::Size),
         in_flight: usize = integer("echoes in flight", "", (1, 1024), 1).role(Role::Concurrency),
@@ -48,7 +48,7 @@ impl Kernel for NetworkPing {
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
         let server = parameters.server.as_str();
-        let address = resolve(if server.is_empty() { "127.0.0.1" } else { server }, 9)?.ip();
+        let address = if server.is_empty() { loopback() } else { resolve(server, 9)?.ip() };
         let pinging = Pinging {
             message: parameters.message,
             in_flight: parameters.in_flight,

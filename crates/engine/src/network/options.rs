@@ -1,6 +1,6 @@
 //! What the network kernels take alike, and how a target is found or made.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use crate::declare::{integer, number, text, Integer, Number, INTERVAL_S, RUNTIME};
 use crate::kernel::Error;
@@ -62,7 +62,7 @@ impl Target {
             let address = reach::resolve(&test.server, test.port)?;
             return Ok(Self { address, _local_server: None });
         }
-        let bind = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+        let bind = SocketAddr::new(reach::loopback(), 0);
         let server = Server::start(&Serving { parallel_clients: true, ..Serving::at(bind) })
             .map_err(|error| Error::machine("start a server on loopback", &error))?;
         Ok(Self { address: server.address(), _local_server: Some(server) })

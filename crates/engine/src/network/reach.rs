@@ -1,7 +1,7 @@
 //! The way to a server until a test is agreed on: its address, a connection, a greeting, and what mends a failure.
 
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::time::Duration;
 
 use crate::kernel::{Error, Stop};
@@ -14,7 +14,20 @@ pub const BUSY: &str = "the server is busy running a test; try again later";
 /// Where iperf3's servers and ours listen unless told otherwise.
 const USUAL_PORT: u16 = 5201;
 
-/// Finds the first address of `host`; a port in it (`host:port`, `[::1]:port`) wins over `port`.
+/// This machine's loopback: IPv6's where it has no IPv4.
+#[must_use]
+pub fn loopback() -> IpAddr {
+    let ipv4 = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    [ipv4, IpAddr::V6(Ipv6Addr::LOCALHOST)].into_iter().find(|ip| is_routed(SocketAddr::new(*ip, 9))).unwrap_or(ipv4)
+}
+
+/// Whether this machine has a way to an address. A datagram socket sends nothing when it is connected.
+fn is_routed(address: SocketAddr) -> bool {
+    let any: IpAddr = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    UdpSocket::bind((any, 0)).and_then(|socket| socket.connect(address)).is_ok()
+}
+
+/// Finds the first address of `host` that this machine has a way to; a port in it (`host:port`, `[::1]:port`) wins over `port`.
 pub fn resolve(host: &str, port: u16) -> Result<SocketAddr, Error> {
     let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
     if let Ok(ip) = bare.parse::<IpAddr>() {
@@ -27,8 +40,10 @@ pub fn resolve(host: &str, port: u16) -> Result<SocketAddr, Error> {
             _ => return Err(Error::usage(format!("server = {host}: '{given}' is not a port; use 1 to 65535"))),
         },
     };
-    let found = (name, port).to_socket_addrs().ok().and_then(|mut all| all.next());
-    found.ok_or_else(|| Error::usage(format!("server = {host}: the name '{name}' cannot be resolved")))
+    let all: Vec<SocketAddr> = (name, port).to_socket_addrs().map(Iterator::collect).unwrap_or_default();
+    // On a host with IPv6 alone, `localhost` still begins with 127.0.0.1.
+    let found = all.iter().find(|address| is_routed(**address)).or(all.first());
+    found.copied().ok_or_else(|| Error::usage(format!("server = {host}: the name '{name}' cannot be resolved")))
 }
 
 /// An address as people say it.
