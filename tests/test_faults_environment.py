@@ -169,6 +169,40 @@ def test_a_store_that_is_full_at_each_page_is_named_and_keeps_what_fits(
 
 
 @loops
+@pytest.mark.parametrize(
+    ("left", "words", "says"),
+    [
+        (0, ("storage", "--size", "1M"), "no inodes are left, of which each file takes one; use a writable directory"),
+        (
+            40,
+            ("storage", "metadata", "--operation", "create"),
+            r"needs \d+ files and directories, .* has \d+ inodes left",
+        ),
+        (
+            40,
+            ("storage", "metadata", "--operation", "stat"),
+            r"needs \d+ files and directories, .* has \d+ inodes left",
+        ),
+    ],
+    ids=["none", "create", "stat"],
+)
+def test_inodes_that_are_used_up_are_named_and_no_space(
+    tmp_path: Path, left: int, words: tuple[str, ...], says: str
+) -> None:
+    with mounted("tmpfs", tmp_path / "few", "-t", "tmpfs", "-o", "size=64m,nr_inodes=64") as few:
+        for number in range(os.statvfs(few).f_favail - left):
+            (few / f"{number}").touch()
+        refused = one_line(ended(tmp_path, [*words, "--path", str(few), "--no-page", "--quiet"], {}))
+        assert re.search(says, refused), refused
+        full = (
+            one_line(ended(tmp_path, ["storage", "--size", "1M"], {"HWDYNO_HOME": str(few / "home")}))
+            if not left
+            else ""
+        )
+    assert bool(left) or "no inodes are left, of which each file takes one; remove files, or set HWDYNO_HOME" in full
+
+
+@loops
 @pytest.mark.parametrize("most", ["300M"])
 def test_a_memory_limit_of_a_control_group_is_kept(tmp_path: Path, most: str) -> None:
     """What does not fit is refused or made smaller; the group's limit ends no process."""

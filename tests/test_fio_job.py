@@ -212,6 +212,19 @@ def test_a_job_file_runs_and_its_document_is_read_back(place: Path, capsys: pyte
     assert sorted(path.name for path in place.iterdir()) == ["home", "out.json", "x.fio"]
 
 
+def test_work_that_is_done_before_the_ramp_is_over_is_measured_as_fio_measures_it(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was "0 IOPS, nothing done"."""
+    job = "[global]\nrw=write\nbs=64k\nsize=64M\nioengine=psync\nramp_time=30\nruntime=30\n"
+    (place / "x.fio").write_text(job + "[a]\nio_size=16M\n[b]\nstonewall\nio_size=8M\nnumjobs=2\n")
+    assert main(["storage", "job", "x.fio", "--quiet", "--no-page", "--json"]) in {0, 3}
+    (result,) = json.loads(capsys.readouterr().out)["experiments"]
+    assert [point["operations"] for point in result["points"]] == [256, 256]
+    for point in result["points"]:
+        assert point["throughput"]["value"] > 0 and "done_in_ramp" in {note["code"] for note in point["notes"]}
+
+
 def test_the_shares_of_its_coarse_distribution_add_up(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["storage", "job", "x.fio", "--quiet", "--no-page", "--output-format", "fio-json"])
     for job in json.loads(capsys.readouterr().out)["jobs"]:

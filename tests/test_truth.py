@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from hwdyno.findings import explain
+from hwdyno.units import format_count
 from hwdyno.words import Concurrency, Fault, Finding, Note, Stream
 from made_point import base, run_of
 
@@ -134,6 +135,7 @@ def test_depth_is_short_by_law_or_levels(
 def test_failed_operations_are_share_of_all(operations: int, count: int, share: float, severity: str) -> None:
     finding = found("faults", operations=operations, faults=(Fault("read", 5, "Input/output error", count),))
     assert finding is not None and (finding.evidence["share"], finding.severity) == (share, severity)
+    assert not operations or f"of {format_count(operations + count)} operations failed" in finding.says
 
 
 @pytest.mark.parametrize(("path", "advice"), [("/dev/sda", "Use blocks and offsets"), ("/data/x", "Use a filesystem")])

@@ -24,6 +24,8 @@ from typing import NamedTuple
 from hwdyno import signals
 from hwdyno.words import UserError
 
+NO_INODES = "no inodes are left, of which each file takes one"
+"""What is used up where the system says that space is."""
 MARK = ".hwdyno"
 """The file that marks a folder as hwdyno's; it names the folder's inode, so that a copy is marked for nothing."""
 ATTRIBUTE = "user.hwdyno"
@@ -335,6 +337,16 @@ def output_folder(path: Path) -> Path:
     return path
 
 
+def why_refused(error: OSError, path: Path) -> str:
+    """What the system says, or that inodes are used up on the filesystem of ``path``, where it says that space is."""
+    if error.errno == errno.ENOSPC:
+        with contextlib.suppress(OSError):
+            room = os.statvfs(next(one for one in (path, *path.parents) if one.exists()))
+            if room.f_files and not room.f_favail:
+                return NO_INODES
+    return error.strerror or str(error)
+
+
 @contextlib.contextmanager
 def _explained(path: Path) -> Iterator[None]:
     try:
@@ -344,7 +356,7 @@ def _explained(path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise UserError(f"cannot write {path}: there is no directory {path.parent}; create it") from None
     except OSError as error:
-        raise UserError(f"cannot write {path}: {(error.strerror or str(error)).lower()}") from None
+        raise UserError(f"cannot write {path}: {why_refused(error, path.parent).lower()}") from None
 
 
 def _foreign(path: Path) -> UserError:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from hwdyno import signals
+from hwdyno import door, signals
 from hwdyno.door import Folder, identity_of, make_folder, remove_folder, write_all
 from hwdyno.units import format_bytes, format_size
 from hwdyno.words import UserError
@@ -200,7 +200,8 @@ class Workspace:
                 self._claim = _claim(place.path)
                 signals.register(signals.Stage.REMOVE, self.close)
         except OSError as error:
-            raise UserError(f"--path {place.path}: {error.strerror}; use a writable directory") from None
+            why = door.why_refused(error, place.path)
+            raise UserError(f"--path {place.path}: {why}; use a writable directory") from None
         # After a kill, the next run cleans up.
         atexit.register(self.close)
         self.data = self._claim.folder.path / _DATA
@@ -267,7 +268,8 @@ class Scratch:
                 self._claim.folder.make_folder(_MADE, 0o755)
         except OSError as error:
             self.close()
-            raise UserError(f"--path {self.parent}: {error.strerror}; use a writable directory") from None
+            why = door.why_refused(error, self.parent)
+            raise UserError(f"--path {self.parent}: {why}; use a writable directory") from None
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -64,14 +64,18 @@ def in_use() -> dict[str, float]:
     return {"in use": found.uordblks + found.hblkhd}
 
 
-def empty_bounded_caches() -> None:
-    """Empty what has a greatest size: it fills for hundreds of commands, and is no leak. What has none stays."""
+def settle_bounded_caches() -> None:
+    """Empty or fill what has a greatest size: it grows for hundreds of commands and is no leak. What has none stays."""
     for one in gc.get_objects():
         if isinstance(one, functools._lru_cache_wrapper) and one.cache_parameters()["maxsize"] is not None:
             one.cache_clear()
     re.purge()
     # It keeps the last names of attributes, in 4,096 places.
     sys._clear_type_cache()
+    if numpy := sys.modules.get("numpy"):
+        # NumPy keeps the data of freed arrays, up to seven of each size below 1 KiB (its multiarray/alloc.c).
+        for size in range(1, 1024):
+            _ = [numpy.empty(size, numpy.uint8) for _ in range(7)]
 
 
 def figures() -> dict[str, float]:
@@ -79,7 +83,7 @@ def figures() -> dict[str, float]:
 
     That is bytes of the C library, and blocks and objects of the interpreter, whose pools it does not see.
     """
-    empty_bounded_caches()
+    settle_bounded_caches()
     gc.collect()
     lines = (line.partition(":") for line in Path("/proc/self/status").read_text().splitlines())
     status = {name: value.split()[0] for name, _, value in lines if value.split()}

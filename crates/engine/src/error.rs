@@ -1,6 +1,12 @@
 //! Why a run gave no reading.
 
 use std::fmt;
+use std::path::Path;
+
+use crate::sys::filesystem;
+
+/// What is used up where every file and directory takes an inode, and there are no more.
+pub const NO_INODES: &str = "no inodes are left, of which each file takes one";
 
 /// Why a run gave no reading.
 #[derive(Debug)]
@@ -24,6 +30,32 @@ impl Error {
         match errno {
             Some(libc::EMFILE) => refusal.also("allow more of them, as by `ulimit -n 4096`, or ask for fewer at once"),
             _ => refusal,
+        }
+    }
+
+    /// A refusal by the filesystem that contains `path`: where its inodes are used up, the system says that its space is.
+    pub fn filesystem(doing: impl fmt::Display, path: &Path, error: &std::io::Error) -> Self {
+        if error.raw_os_error() == Some(libc::ENOSPC) && filesystem::free_inodes(path) == Some(0) {
+            return Self::Machine(
+                format!("{doing}: {NO_INODES}; remove files or use another path"),
+                Some(libc::ENOSPC),
+            );
+        }
+        Self::machine(doing, error)
+    }
+
+    /// Refuses to create `needed` files and directories, of which `what` consists, where the filesystem has fewer inodes.
+    pub fn without_inodes(what: &str, path: &Path, needed: u64) -> Result<(), Self> {
+        match filesystem::free_inodes(path) {
+            Some(free) if free < needed => Err(Self::Machine(
+                format!(
+                    "{what} needs {needed} files and directories, and the filesystem of {} has {free} inodes left: use \
+                     fewer files or another path",
+                    path.display()
+                ),
+                Some(libc::ENOSPC),
+            )),
+            _ => Ok(()),
         }
     }
 

@@ -229,7 +229,7 @@ def faults(case: Case) -> Verdict | None:
         return None
     operations = case.point.operations
     share = count / max(1, operations + count)
-    failed = f"{format_count(count)} of {format_count(operations)} operations failed or were short"
+    failed = f"{format_count(count)} of {format_count(operations + count)} operations failed or were short"
     kinds = "; ".join(f"{fault.count} x {fault.operation}: {fault.says}" for fault in case.point.faults)
     return Verdict(
         "invalid" if share > GRAVE_FAULTS else "warning",

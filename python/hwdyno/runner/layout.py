@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from dataclasses import dataclass
 
+from hwdyno.door import why_refused
 from hwdyno.hosts import Host
 from hwdyno.measurement import throughput_of
 from hwdyno.plan import Plan
@@ -66,7 +67,8 @@ def lay_out(plan: Plan, workspace: DataFile, host: Host, progress: Progress) -> 
     if not made.interrupted and there < made.size_bytes:
         smaller = there >> 20 << 20
         if smaller < max(least, 1 << 20):
-            raise UserError(f"--path {place.path}: no space left for the data file; free space or use another --path")
+            why = why_refused(OSError(errno.ENOSPC, "no space left"), place.path)
+            raise UserError(f"--path {place.path}: {why} for the data file; free space or use another --path")
         made.degraded = (
             f"the filesystem was full after {format_size(smaller)} of the data file's {format_size(made.size_bytes)}; "
             "the points were measured on that"

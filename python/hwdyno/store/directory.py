@@ -85,7 +85,7 @@ class Store:
             if not path.is_file() or path.read_text() != text:
                 raise self._taken(run) from None
         except OSError as error:
-            raise StoreError(f"cannot save run {run.id} in {self.runs}: {cause(error)}") from None
+            raise StoreError(f"cannot save run {run.id} in {self.runs}: {cause(error, self.runs)}") from None
         # The document is what counts; if the index cannot be written, the next history repairs it.
         with contextlib.suppress(StoreError, sqlite3.Error, OSError), contextlib.closing(self._open_index()) as index:
             self._remember(index, path, entry_of(run, path), figures_text(run))
@@ -152,14 +152,14 @@ class Store:
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise StoreError(f"cannot read {self.runs}: {cause(error)}") from None
+            raise StoreError(f"cannot read {self.runs}: {cause(error, self.runs)}") from None
 
     def _make(self) -> None:
         try:
             if not self.runs.is_dir():
                 door.Folder.for_files(self.runs).close()
         except OSError as error:
-            raise StoreError(f"cannot store Runs in {self.runs}: {cause(error)}") from None
+            raise StoreError(f"cannot store Runs in {self.runs}: {cause(error, self.runs.parent)}") from None
 
     # The index has one row per document, valid as long as the document's size and time match the row.
 
@@ -289,7 +289,7 @@ def _read(path: Path) -> Run:
     except FileNotFoundError:
         raise StoreError(f"{path} does not exist; `hwdyno history` lists the stored runs") from None
     except OSError as error:
-        raise StoreError(f"cannot read {path}: {cause(error)}") from None
+        raise StoreError(f"cannot read {path}: {cause(error, path)}") from None
     return from_journal(text, path) if path.suffix == ".journal" else from_json(text, str(path))
 
 

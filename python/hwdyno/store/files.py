@@ -8,7 +8,7 @@ import os
 import secrets
 from pathlib import Path
 
-from hwdyno.door import Folder, identity_of, write_all
+from hwdyno.door import NO_INODES, Folder, identity_of, why_refused, write_all
 from hwdyno.words import UserError
 
 
@@ -39,8 +39,10 @@ def temporary_name(path: Path) -> str:
     return f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}"
 
 
-def cause(error: OSError) -> str:
-    """Explain why the system refused, with the remedy if known."""
+def cause(error: OSError, folder: Path) -> str:
+    """Explain why the system refused to write in a folder, with the remedy if known."""
+    if (why := why_refused(error, folder)) == NO_INODES:
+        return f"{why}; remove files, or set HWDYNO_HOME to another directory"
     if error.errno == errno.ENOSPC:
         return "the disk is full; free space, or set HWDYNO_HOME to another directory"
     if error.errno == errno.EROFS:

@@ -44,7 +44,7 @@ class Writer:
             try:
                 self._folder = Folder.named(path.parent)
             except OSError as error:
-                raise StoreError(f"cannot create a journal in {path.parent}: {cause(error)}") from None
+                raise StoreError(f"cannot create a journal in {path.parent}: {cause(error, path.parent)}") from None
             try:
                 self._file: IO[bytes] = os.fdopen(self._folder.create(temporary, SHARED), "r+b", buffering=0)
                 self._identity = identity_of(os.fstat(self._file.fileno()))
@@ -64,7 +64,7 @@ class Writer:
                 raise
             except OSError as error:
                 self._folder.close()
-                raise StoreError(f"cannot create a journal in {path.parent}: {cause(error)}") from None
+                raise StoreError(f"cannot create a journal in {path.parent}: {cause(error, path.parent)}") from None
 
     def experiment(self, result: ExperimentResult) -> None:
         """Add an experiment that was not planned at the start."""
@@ -138,8 +138,9 @@ class Writer:
                 # A partial line would corrupt the next one.
                 with contextlib.suppress(OSError):
                     os.ftruncate(self._file.fileno(), end)
-                says = f"cannot store a point in {self.path}: {cause(error)}; earlier points are kept"
-                raise StoreError(f"cannot create {self.path}: {cause(error)}" if is_first else says) from None
+                why = cause(error, self.path.parent)
+                says = f"cannot store a point in {self.path}: {why}; earlier points are kept"
+                raise StoreError(f"cannot create {self.path}: {why}" if is_first else says) from None
 
 
 def from_journal(text: bytes, path: Path, ended: str = "the run was cut short") -> Run:

@@ -53,6 +53,7 @@ impl Kernel for Generate {
         let (folder, missing, kept_bytes) = plan(&layout, &dimensions)?;
         let needed: u64 = missing.iter().map(|&file| layout.size(dimensions[file as usize]).0).sum();
         room(&layout.folder, needed, &layout)?;
+        Error::without_inodes("the data set", &layout.folder, missing.len() as u64)?;
 
         let threads = match parameters.threads {
             0 => sys::affinity::allowed().len().max(1),
@@ -76,7 +77,8 @@ impl Kernel for Generate {
                     }
                     Err(Halt::Stopped) => break,
                     Err(Halt::Refused(error)) => {
-                        let says = format!("{}: {error}", layout.path(file).display());
+                        let doing = layout.path(file).display().to_string();
+                        let says = Error::filesystem(doing, &layout.folder, &error).to_string();
                         ledger.fault("write", error.raw_os_error().unwrap_or(0), says);
                         full.set();
                     }
@@ -116,7 +118,8 @@ impl Kernel for Generate {
 fn plan(layout: &Layout, dimensions: &[(u32, u32)]) -> Result<(Folder, Vec<u64>, u64), Error> {
     let failed = |name: &Path| {
         let doing = format!("create {}", layout.folder.join(name).display());
-        move |error: std::io::Error| Error::machine(doing, &error)
+        let folder = layout.folder.clone();
+        move |error: std::io::Error| Error::filesystem(doing, &folder, &error)
     };
     let (whole, is_new) = Folder::for_files(&layout.folder).map_err(failed(Path::new("")))?;
     if is_new {

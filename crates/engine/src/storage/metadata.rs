@@ -13,11 +13,12 @@ use crate::clock::Clock;
 use crate::cpu_time;
 use crate::door::scratch::Fresh;
 use crate::door::Folder;
+use crate::error::NO_INODES;
 use crate::kernel::{Error, Stop};
 use crate::reading::{CpuTime, Fault, Note, Reading, Samples, Stream};
 use crate::storage::results::counters::{Device, Snapshot};
 use crate::storage::results::metrics::Metrics;
-use crate::sys::filesystem::free_bytes;
+use crate::sys::filesystem::{free_bytes, free_inodes};
 use crate::sys::names;
 use crate::{team, words};
 
@@ -95,6 +96,8 @@ struct ThreadResult {
     cut: bool,
     listed: u64,
     faults_ended: bool,
+    /// Inodes that were left where there was no room for a file.
+    inodes: Option<u64>,
     counters: Option<serde_json::Map<String, serde_json::Value>>,
 }
 
@@ -124,10 +127,15 @@ impl MetadataJob {
             }
             _ => {}
         }
+        Error::without_inodes("the metadata test", &self.path, all + self.directories())?;
         let clock = Clock::best();
         let root = format!("names-{}-{:x}", std::process::id(), clock.now());
         let failed = |e: &std::io::Error| {
-            Error::machine(format!("create a directory in {}; use a writable one", self.path.display()), e)
+            Error::filesystem(
+                format!("create a directory in {}; use a writable one", self.path.display()),
+                &self.path,
+                e,
+            )
         };
         // removed with its contents when the reading ends, also after an error
         let tree = Folder::named(&self.path).and_then(|path| Fresh::new(path, &root)).map_err(|e| failed(&e))?;
@@ -150,9 +158,15 @@ impl MetadataJob {
         Ok(self.reading_of(results))
     }
 
+    /// Directories of all trees, the one around them included.
+    fn directories(&self) -> u64 {
+        let each: u64 = (0..=self.depth).map(|level| u64::pow(BRANCHES, level)).sum();
+        1 + each * if self.shared { 1 } else { self.jobs as u64 }
+    }
+
     /// Makes one thread's directories, and its files unless they are what is timed.
     fn make(&self, root: &Folder, number: usize, stop: &Stop) -> Result<Paths, Error> {
-        let failed = |e: &std::io::Error| Error::machine("create the tree's directories", e);
+        let failed = |e: &std::io::Error| Error::filesystem("create the tree's directories", &self.path, e);
         let base = PathBuf::from(if self.shared { "all".into() } else { format!("t{number}") });
         let mut level = vec![base];
         let make_all = |level: &[PathBuf]| {
@@ -179,7 +193,8 @@ impl MetadataJob {
                     break;
                 }
                 names::create(root.handle(), path, &content, false)
-                    .map_err(|errno| Error::machine("create a file", &std::io::Error::from_raw_os_error(errno)))?;
+                    .map_err(std::io::Error::from_raw_os_error)
+                    .map_err(|error| Error::filesystem("create a file", &self.path, &error))?;
             }
         }
         Ok(paths)
@@ -255,19 +270,22 @@ impl MetadataJob {
         metrics.end(now);
         let cpu = cpu_time::of_this_thread().since(cpu);
         let counters = before.map(|before| Snapshot::take(device).since(&before));
-        ThreadResult { metrics, cpu, stopped, cut, listed, faults_ended: in_a_row >= FAULTS_IN_A_ROW, counters }
+        let is_full = metrics.faults.iter().any(|fault| fault.errno == libc::ENOSPC);
+        let inodes = is_full.then(|| free_inodes(&self.path)).flatten();
+        ThreadResult { inodes, metrics, cpu, stopped, cut, listed, faults_ended: in_a_row >= FAULTS_IN_A_ROW, counters }
     }
 
     fn reading_of(&self, results: Vec<ThreadResult>) -> Reading {
         let mut reading = Reading { concurrency_asked: self.jobs as f64, ..Reading::default() };
         let mut all: Option<Metrics> = None;
-        let (mut listed, mut cut, mut faults_ended) = (0, false, false);
+        let (mut listed, mut cut, mut faults_ended, mut inodes) = (0, false, false, None);
         for result in results {
             reading.cpu += result.cpu;
             reading.interrupted |= result.stopped;
             listed += result.listed;
             cut |= result.cut;
             faults_ended |= result.faults_ended;
+            inodes = inodes.or(result.inodes);
             if let Some(counters) = result.counters {
                 reading.counters = counters;
             }
@@ -292,7 +310,11 @@ impl MetadataJob {
             reading.faults.push(Fault {
                 operation: self.operation.word().into(),
                 errno: fault.errno,
-                says: std::io::Error::from_raw_os_error(fault.errno).to_string(),
+                says: if inodes == Some(0) && fault.errno == libc::ENOSPC {
+                    NO_INODES.into()
+                } else {
+                    std::io::Error::from_raw_os_error(fault.errno).to_string()
+                },
                 count: fault.count,
             });
         }

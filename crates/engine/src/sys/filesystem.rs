@@ -26,6 +26,14 @@ pub fn free_bytes(path: &Path) -> io::Result<u64> {
     Ok(if is_memory(path) { free.min(available_memory().unwrap_or(u64::MAX)) } else { free })
 }
 
+/// Files and directories that a user without privileges may still create on the filesystem that contains `path`; none
+/// where it does not count them, as FAT and btrfs do not.
+#[must_use]
+pub fn free_inodes(path: &Path) -> Option<u64> {
+    let found = retry_on_intr(|| statvfs(path)).ok()?;
+    (found.f_files > 0).then_some(found.f_favail)
+}
+
 fn is_memory(path: &Path) -> bool {
     retry_on_intr(|| statfs(path)).is_ok_and(|found| matches!(found.f_type as u32, TMPFS | RAMFS))
 }

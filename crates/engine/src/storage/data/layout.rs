@@ -59,7 +59,7 @@ fn open(path: &Path, size: u64) -> Result<(File, Option<Made>), Error> {
     enough_room(path, parent, size)?;
     match door::create(path) {
         Ok((file, made)) => Ok((file, Some(made))),
-        Err(error) => Err(Error::machine(format!("create {}; use a writable path", path.display()), &error)),
+        Err(error) => Err(Error::filesystem(format!("create {}; use a writable path", path.display()), parent, &error)),
     }
 }
 

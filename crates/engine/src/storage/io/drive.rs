@@ -40,6 +40,8 @@ pub enum Ending {
     Time,
     /// Every block was visited.
     Pass,
+    /// Every block was visited before anything was to be counted; all of it was.
+    Ramp,
     /// A stop was requested.
     Stopped,
     /// Too many faults in a row.
@@ -102,14 +104,13 @@ pub fn drive<A: Access, const CONTROLLED: bool>(
         controls.restart(now);
     }
     let mut counting = now >= schedule.count_from_ns;
-    if counting {
-        edge(access, true, 0);
-        now = clock.now();
-        if CONTROLLED {
-            controls.restart(now);
-        }
-        metrics.begin(now);
+    // In the ramp, too: where all is done before it is over, that is what is measured.
+    edge(access, true, 0);
+    now = clock.now();
+    if CONTROLLED {
+        controls.restart(now);
     }
+    metrics.begin(now);
     let end = |now: u64| schedule.runtime_ns.map_or(u64::MAX, |runtime| now.saturating_add(runtime));
     let mut next_event = if counting { end(now) } else { schedule.count_from_ns };
     let ending = loop {
@@ -247,7 +248,8 @@ pub fn drive<A: Access, const CONTROLLED: bool>(
             break Ending::Faults;
         }
     };
-    if !counting {
+    let ending = if counting || ending != Ending::Pass { ending } else { Ending::Ramp };
+    if !counting && ending != Ending::Ramp {
         edge(access, true, in_flight as u64 * block);
         metrics.begin(now);
         metrics.carries_in(time_in_flight(&slots, &free, now));
@@ -473,6 +475,22 @@ mod tests {
         let in_flight = metrics.in_flight_ns() as f64 / (metrics.ended_ns - metrics.began_ns) as f64;
         // One is over between being taken as complete and being issued again.
         assert!((DEPTH as f64 - 1.5..=DEPTH as f64).contains(&in_flight), "{in_flight}");
+    }
+
+    #[test]
+    fn what_is_done_before_the_ramp_is_over_is_counted() {
+        let pool = BufferPool::new(4, 512, false, 1, true, &Content::default(), 1).unwrap();
+        let mut order = Order::new(Span { offset: 0, blocks: 100, block: 512 }, true, 100, false, 1);
+        let mut metrics = Metrics::new(1_000_000);
+        let clock = Clock::best();
+        let count_from_ns = clock.now() + 60_000_000_000;
+        let schedule = Schedule { clock, count_from_ns, runtime_ns: None, reap_at_least: 1, sync_at_end: false };
+        let (mut begins, controls, stop) = (0, &mut Controls::default(), &Stop::new());
+        let edge = |_: &OneByOne, is_begin, _| begins += u32::from(is_begin);
+        let access = &mut OneByOne(VecDeque::new());
+        let ending = drive::<_, false>(access, &mut order, controls, &pool, &schedule, stop, &mut metrics, edge);
+        assert_eq!((ending, metrics.directions[0].total.count(), begins), (Ending::Ramp, 100, 1));
+        assert!(metrics.ended_ns > metrics.began_ns);
     }
 
     #[test]

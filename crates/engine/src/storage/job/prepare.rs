@@ -279,8 +279,10 @@ fn purged(claim: Option<&Claim>) -> Note {
 fn make(paths: &[&Path]) -> Result<TemporaryFiles, Error> {
     let mut made = TemporaryFiles::default();
     for path in paths {
-        let (_, file) = door::create(path)
-            .map_err(|error| Error::machine(format!("create {}; use a writable path", path.display()), &error))?;
+        let (_, file) = door::create(path).map_err(|error| {
+            let parent = path.parent().unwrap_or(path);
+            Error::filesystem(format!("create {}; use a writable path", path.display()), parent, &error)
+        })?;
         made.0.push(file);
     }
     Ok(made)

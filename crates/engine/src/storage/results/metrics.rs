@@ -58,6 +58,8 @@ pub struct Metrics {
     carried_out_ns: u64,
     row_ends_ns: u64,
     row: usize,
+    /// The interval that was requested, before rows ran out.
+    requested_interval_ns: u64,
 }
 
 impl Metrics {
@@ -75,6 +77,7 @@ impl Metrics {
             carried_out_ns: 0,
             row_ends_ns: u64::MAX,
             row: 0,
+            requested_interval_ns: interval_ns.max(1),
         }
     }
 
@@ -110,7 +113,15 @@ impl Metrics {
             direction.bytes = 0;
             direction.bytes_now = 0;
             direction.latency_before = [0; 3];
+            for rows in [&mut direction.progress, &mut direction.bytes_progress] {
+                rows.iter_mut().take(self.row + 1).for_each(|row| *row = 0);
+            }
+            for rows in &mut direction.latency_progress {
+                rows.iter_mut().take(self.row + 1).for_each(|row| *row = 0);
+            }
         }
+        self.row = 0;
+        self.interval_ns = self.requested_interval_ns;
         self.faults.clear();
         self.carried_in_ns = 0;
         self.began_ns = now_ns;
