@@ -15,6 +15,7 @@ FRAME_BYTES = 38
 """Of each Ethernet frame: preamble 8, header 14, check sequence 4, gap 12 (IEEE 802.3, clauses 3 and 4)."""
 LEAST_PAYLOAD = 46
 DATAGRAM_BYTES, IP_BYTES = 8, 20
+"""Headers of UDP (RFC 768), and of IPv4 without options (RFC 791)."""
 SET_BY_HYPERVISORS = {"virtio_net", "vmxnet3", "xen_netfront", "vif", "netfront", "hv_netvsc", "ena", "gve"}
 """Drivers of virtual machines: their stated speed is a setting, which two guests of one host may exceed."""
 
@@ -59,6 +60,13 @@ def _wire_key(parameters: Mapping[str, Any]) -> str:
     return f"{protocol}/{_word(parameters, 'direction', 'up')}{size}"
 
 
+def fragments_of(payload_bytes: float, mtu_bytes: float) -> int:
+    """Packets that a datagram of IPv4 goes in: all parts but the last hold a multiple of 8 B (RFC 791, 3.2)."""
+    room = max(8.0, mtu_bytes - IP_BYTES)
+    rest = payload_bytes + DATAGRAM_BYTES - room
+    return 1 + max(0, math.ceil(rest / (room // 8 * 8)))
+
+
 def _copies_key(parameters: Mapping[str, Any]) -> str:
     names = ("zero_copy", "skip_rx_copy", "handing")
     values = [str(parameters.get(name) or "") for name in names]
@@ -74,7 +82,7 @@ def _wire(parameters: Parameters, point: Measurement) -> Ceiling | None:
     mtu = positive(details.get("pmtu_bytes")) or positive(details.get("interface_mtu_bytes")) or 1500
     if parameters.get("protocol") == "udp":
         payload = positive(parameters.get("block")) or 1460
-        frames = math.ceil((payload + DATAGRAM_BYTES) / (mtu - IP_BYTES))
+        frames = fragments_of(payload, mtu)
         wire = max(payload + DATAGRAM_BYTES + frames * IP_BYTES, LEAST_PAYLOAD * frames) + frames * FRAME_BYTES
     else:
         payload = positive(details.get("mss_bytes")) or mtu - 40

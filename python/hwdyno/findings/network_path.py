@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import replace
 
 from hwdyno.ceilings import bound_for
+from hwdyno.ceilings.network import DATAGRAM_BYTES, IP_BYTES, fragments_of
 from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, as_number, percent, quantity
 from hwdyno.units import format_ns, plural
@@ -146,6 +147,27 @@ def small_mtu(case: Case) -> Verdict | None:
     )
 
 
+def fragmented(case: Case) -> Verdict | None:
+    """Datagrams above the MTU, which go in several packets and are lost with each of them."""
+    point, block = case.point, case.number("block")
+    mtu = figure(point, "pmtu_bytes") or figure(point, "interface_mtu_bytes")
+    if case.parameter("protocol") != "udp" or not block or not mtu or point.details.get("loopback") is True:
+        return None
+    count = fragments_of(block, mtu)
+    if count < 2:
+        return None
+    fits = int(mtu) - IP_BYTES - DATAGRAM_BYTES
+    return Verdict(
+        "warning",
+        f"Each datagram of {block:,.0f} B goes in {count} fragments, because the MTU is {mtu:,.0f} B ({case.label}). "
+        f"Where one is lost, all of it is: {count} times the loss of single packets. Firewalls and tunnels drop "
+        "fragments, too.",
+        {"fragments": count, "mtu_bytes": mtu, "block": block},
+        f"Send datagrams that fit: {case.command(block=fits)}",
+        weight=float(count),
+    )
+
+
 def blackhole(case: Case) -> Verdict | None:
     """Small messages pass and full segments do not: a smaller MTU on the way that is not reported to the sender."""
     point = case.point
@@ -241,6 +263,7 @@ OF_STREAMS = Applies(kernels=("network_throughput",))
 RULES = (
     Rule("network_blackhole", "point", blackhole, OF_STREAMS, degrades=True),
     Rule("network_mtu", "point", small_mtu, replace(OF_STREAMS, needs=("details.pmtu_bytes",))),
+    Rule("network_fragments", "point", fragmented, replace(OF_STREAMS, needs=("details.interface_mtu_bytes",))),
     Rule("network_no_link", "experiment", no_link, OF_STREAMS),
     Rule("network_virtual_link", "experiment", virtual_link, OF_STREAMS),
     Rule("network_link", "experiment", share_of_link, OF_STREAMS),
