@@ -145,6 +145,7 @@ ALLOWED: dict[str, set[str]] = {
     "cli": {
         "foreign",  # files that audit reads
         "loopback",
+        "processes",
         *(
             "words",
             "axes",

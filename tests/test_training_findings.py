@@ -501,12 +501,12 @@ def test_plain_reads_feed_what_reaches_its_au(times: float, share: float, feeds:
 @pytest.mark.parametrize(
     ("kinds", "changes", "words"),
     [
-        ((("a", 2), ("b", 3), ("c", 1)), {}, "this storage fed 3 b, which need more"),
-        ((("a", 1),), {}, "this storage fed 1 a, which need more"),
-        ((("a", 0),), {}, ""),
-        ((("a", 3),), {"need_bytes_s": NEED}, ""),
-        ((("a", 3),), {"workload": "resnet50"}, ""),
-        ((("a", 3),), {"files": 8}, ""),
+        ((("v100", 2), ("a100", 3), ("h100", 1)), {}, "this storage fed 3 a100, which need more"),
+        ((("v100", 1),), {}, "this storage fed 1 v100, which need more"),
+        ((("v100", 0),), {}, ""),
+        ((("v100", 3),), {"need_bytes_s": NEED}, ""),
+        ((("v100", 3),), {"workload": "resnet50"}, ""),
+        ((("v100", 3),), {"files": 8}, ""),
     ],
 )
 def test_a_fed_kind_that_needs_more_clears_the_storage(kinds: Any, changes: Any, words: str) -> None:

@@ -150,7 +150,9 @@ class Plan:
     limits: Limits = NO_LIMITS
     budget_s: float | None = None
     prepared_s: float = 0.0
-    """The part of the budget spent on preparation."""
+    """The part of the budget spent on preparation, and on what comes before it."""
+    ending_s: float = 0.0
+    """The part of the budget kept for what follows the readings."""
     command: str = "hwdyno"
     study: str = ""
     destroy: str = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 from pathlib import Path
 
 _MARK = "HWDYNO_PROCESS"
@@ -35,6 +36,14 @@ def stat_of(pid: int) -> list[str]:
     except OSError:
         return []
     return text.rpartition(b")")[2].decode("ascii", "replace").split()
+
+
+def age_s() -> float:
+    """Seconds since this process was started; 0 where the system does not say."""
+    fields = stat_of(os.getpid())
+    if len(fields) <= _STARTED:
+        return 0.0
+    return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[_STARTED]) / os.sysconf("SC_CLK_TCK"))
 
 
 def family(pid: int) -> list[int]:

@@ -7,9 +7,10 @@ import importlib
 import io
 import os
 import sys
+import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hwdyno import __version__, signals
+from hwdyno import __version__, processes, signals
 from hwdyno.printable import escaping
 from hwdyno.spelling import hint, similar
 
@@ -177,6 +178,7 @@ def main(arguments: list[str] | None = None) -> int:
 
         signals.take_over("hwdyno", Guard)
     given = sys.argv[1:] if arguments is None else arguments
+    BEGAN[:] = [time.monotonic() - (processes.age_s() if arguments is None else 0.0)]
     _write_any_letter()
     os.umask(os.umask(0o077) | 0o002)  # No other user may change Runs or data files, whatever the shell allows.
     with escaping():
@@ -193,6 +195,8 @@ OF_OTHER_TOOLS = {
 """By an option of fio or iperf3: ours."""
 GIVEN: list[str] = []
 """The words of the command line that runs, which a Run keeps."""
+BEGAN: list[float] = []
+"""When the command began, by the monotonic clock: with its process, where that has only one command."""
 
 
 def _main(given: list[str]) -> int:

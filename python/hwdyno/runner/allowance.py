@@ -22,7 +22,9 @@ class Allowance:
 
     def __init__(self, plan: Plan, points: Mapping[str, Sequence[PointInWork]]) -> None:
         self.points, self.plan = points, plan
-        self.budget_s, self.given = plan.budget_s, plan.given
+        # Where a machine is slow the end takes long, too; some time for readings stays.
+        self.budget_s = None if plan.budget_s is None else max(plan.budget_s / 2, plan.budget_s - plan.ending_s)
+        self.given = plan.given
         self.may_add = {one.experiment.name: may_add(one) for one in plan.experiments}
         """By experiment: the number of points near its bends for which time is reserved."""
         self.started = time.monotonic() - plan.prepared_s
@@ -83,6 +85,13 @@ class Allowance:
     def late(self) -> bool:
         """Whether the current experiments have used their part of the budget."""
         return self.deadline is not None and time.monotonic() > self.deadline
+
+    def overruns(self, planned: Planned, point: PointInWork, readings: int = 1) -> bool:
+        """Whether so many more readings of a point, without its peers', would end beyond the budget and its grace."""
+        left = self.left_s
+        if left is None or "runtime" in self.given:
+            return False
+        return left + budget.GRACE * (self.budget_s or 0.0) < readings * self._once_s(planned, point)
 
     @property
     def spent(self) -> bool:

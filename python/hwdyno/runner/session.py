@@ -328,10 +328,12 @@ class Session:
     def _warm_up_all(self, experiments: Iterable[Planned]) -> None:
         """Warm each experiment up by its first point, unless it was."""
         for planned in experiments:
-            if planned.experiment.name not in self.warm:
+            first = self.allowance.of(planned)[0]
+            is_late = bool(self.readings) and self.allowance.overruns(planned, first, readings=2)
+            if planned.experiment.name not in self.warm and not is_late:
                 self.warm.add(planned.experiment.name)
                 with self._guarded((planned,)):
-                    self._warm_up(planned, self.allowance.of(planned)[0])
+                    self._warm_up(planned, first)
 
     def _near_the_bend(self, planned: Planned) -> list[tuple[Planned, PointInWork]]:
         """Extra points, outside of the plan, that fit into the time left."""
@@ -360,6 +362,10 @@ class Session:
                 if self.allowance.late and any(one.readings for owner, one in points if owner is planned):
                     self._leave_out(planned)
                     if point.readings and not point.done:
+                        self._settle(planned, point, journal, "time")
+                if not point.done and self.readings and self.allowance.overruns(planned, point):
+                    self._leave_out(planned)
+                    if not point.done:
                         self._settle(planned, point, journal, "time")
                 if not point.done:
                     self.allowance.keep_up(points)

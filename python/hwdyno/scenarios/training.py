@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hwdyno.formats.workload import Workload
+from hwdyno.plan import WRITE_BYTES_S
 from hwdyno.scenarios import Kind, Option, plain_reads
 from hwdyno.scenarios.preparation import Interrupted, Preparation, Says, refused
 from hwdyno.scenarios.request import Chosen, Request, bytes_below, free_bytes
@@ -91,17 +92,20 @@ def make(request: Request, host: Host) -> Scenario:
     """One experiment for each target and accelerator, one for what the loader itself delivers, and plain reads."""
     if request.profile not in CARE:
         raise UserError(f"no profile is called '{request.profile}'; {hint(request.profile, CARE)}")
+    request = _within_budget(request)
     options, targets = request.options, targets_of(request)
     care, given = CARE[request.profile], dict(request.axes)
     runtime = given.pop("runtime", None)
     runtime_s = care.runtime_s if runtime is None else parse_duration(runtime)
+    # A budget divides its time among the readings, unless their length was given.
+    is_divided = runtime is None and (request.is_brief or request.budget_s is not None)
     chosen: list[Chosen] = []
     for target in targets:
         if request.wants("training.accelerators"):
             chosen += _accelerators(target, request, given, len(targets) > 1)
         if request.wants("training.client") and not options["no_client"] and "compute" not in given:
-            chosen.append(_client(target, request, given, len(targets) > 1))
-    timed = {} if request.is_brief and runtime is None else {"runtime": runtime_s or UNLIMITED_S}
+            chosen.append(_client(target, request, given, len(targets) > 1, is_divided=is_divided))
+    timed = {} if is_divided else {"runtime": runtime_s or UNLIMITED_S}
     chosen = [(one, {**timed, **axes}) for one, axes in chosen]
     if request.wants("training.accelerators") and not options["no_plain"] and not options["generate"]:
         chosen += [] if "compute" in given else _plain_reads(targets, request, given)
@@ -117,6 +121,29 @@ def make(request: Request, host: Host) -> Scenario:
         needs=_needs(targets),
         is_prepared_only=bool(options["generate"]),
     )
+
+
+def _most_bytes(request: Request) -> float:
+    """The largest data set that is generated where no size was given."""
+    if request.is_brief:
+        return BRIEF_BYTES
+    from hwdyno.runner.layout import BUDGET_SHARE
+
+    most_bytes = CARE[request.profile].most_bytes
+    return most_bytes if request.budget_s is None else min(most_bytes, BUDGET_SHARE * request.budget_s * WRITE_BYTES_S)
+
+
+def _within_budget(request: Request) -> Request:
+    """The request with as many accelerators as a data set feeds that a short budget has time to generate."""
+    if (
+        request.is_brief
+        or request.budget_s is None
+        or {"accelerators", "samples"} & {*request.axes, *(name for name, value in request.options.items() if value)}
+    ):
+        return request
+    batch_bytes = max(kind.batch_size * kind.record_bytes for kinds in workloads_of(request.options) for kind in kinds)
+    counts = [one for one in _accelerator_counts({}) if 2 * batch_bytes * one <= _most_bytes(request)]
+    return replace(request, axes={**request.axes, "accelerators": ",".join(map(str, counts or [1]))})
 
 
 def targets_of(request: Request) -> list[Target]:
@@ -206,8 +233,7 @@ def _sized(kind: Workload, samples: int | None, path: Path, request: Request, mo
     ahead = (1 + kind.read_threads * kind.prefetch) * kind.batch_size * kind.record_bytes * most
     wanted = kind.need_bytes_s * most * care.runtime_s + ahead
     least = 2 * kind.batch_size * most * kind.record_bytes
-    most_bytes = BRIEF_BYTES if request.is_brief else care.most_bytes
-    size = max(min(wanted, most_bytes, ROOM_SHARE * free_bytes(path), kind.bytes), least)
+    size = max(min(wanted, _most_bytes(request), ROOM_SHARE * free_bytes(path), kind.bytes), least)
     found = min(kind.samples, max(1, int(size / kind.record_bytes)))
     shared = most * kind.batch_size
     # So small a set is worth most where its samples are shared evenly.
@@ -235,7 +261,7 @@ def _on(one: Experiment, kind: Workload, target: Target, more: Parameters) -> Ex
     return replace(one, fixed={**one.fixed, **named}, settled={**settled, **places})
 
 
-def _client(target: Target, request: Request, given: Mapping[str, Any], many: bool) -> Chosen:
+def _client(target: Target, request: Request, given: Mapping[str, Any], many: bool, *, is_divided: bool) -> Chosen:
     """What the loader itself delivers on a part of the data set."""
     from hwdyno.experiments.training import CLIENT
 
@@ -247,6 +273,8 @@ def _client(target: Target, request: Request, given: Mapping[str, Any], many: bo
     one = replace(one, name=f"training.client.{kind.name}{where}")
     if request.is_brief:
         return request.as_part(one, BRIEF_CLIENT_SHARE), options
+    if is_divided:
+        return replace(one, time_share=CLIENT_S / CARE["quick"].runtime_s), options
     return one, {**options, "runtime": CLIENT_S}
 
 
