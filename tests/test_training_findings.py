@@ -501,7 +501,7 @@ def test_plain_reads_feed_what_reaches_its_au(times: float, share: float, feeds:
 @pytest.mark.parametrize(
     ("kinds", "changes", "words"),
     [
-        ((("v100", 2), ("a100", 3), ("h100", 1)), {}, "this storage fed 3 a100, which need more"),
+        ((("v100", 2), ("a100", 3), ("b200", 1)), {}, "this storage fed 3 a100, which need more"),
         ((("v100", 1),), {}, "this storage fed 1 v100, which need more"),
         ((("v100", 0),), {}, ""),
         ((("v100", 3),), {"need_bytes_s": NEED}, ""),
