@@ -68,10 +68,16 @@ class Store:
         check_id(run.id)
         if self._document(run.id).exists():
             raise self._taken(run)
-        return Writer(self.runs / f"{run.id}.journal", run, self.save)
+        return Writer(self.runs / f"{run.id}.journal", run, self.write, self.announce)
 
     def save(self, run: Run) -> Path:
-        """Store a whole Run atomically and return its document's path.
+        """Store a whole Run, and return its document's path; raises as ``write`` does."""
+        path = self.write(run)
+        self.announce(run, path)
+        return path
+
+    def write(self, run: Run) -> Path:
+        """Write a whole Run's document atomically, and return its path.
 
         Raises ``StoreError`` if there is no space or permission, or if another Run has that name.
         """
@@ -86,10 +92,13 @@ class Store:
                 raise self._taken(run) from None
         except OSError as error:
             raise StoreError(f"cannot save run {run.id} in {self.runs}: {cause(error, self.runs)}") from None
+        return path
+
+    def announce(self, run: Run, path: Path) -> None:
+        """Add a stored Run to the index."""
         # The document is what counts; if the index cannot be written, the next history repairs it.
         with contextlib.suppress(StoreError, sqlite3.Error, OSError), contextlib.closing(self._open_index()) as index:
             self._remember(index, path, entry_of(run, path), figures_text(run))
-        return path
 
     def load(self, name: str | Path) -> Run:
         """Read a Run by id, unique prefix of an id, ``last``, or the path of a document or journal.

@@ -32,8 +32,10 @@ class Writer:
     Run is still being measured. If the process has to leave (``signals``), what the journal has becomes the Run.
     """
 
-    def __init__(self, path: Path, run: Run, save: Callable[[Run], Path]) -> None:
-        self._save = save
+    def __init__(
+        self, path: Path, run: Run, write: Callable[[Run], Path], announce: Callable[[Run, Path], None]
+    ) -> None:
+        self._write, self._announce = write, announce
         self.path = path
         self._writing = threading.RLock()
         self._names = {experiment.name for experiment in run.experiments}
@@ -88,11 +90,13 @@ class Writer:
         """
         with signals.undivided(), self._writing:
             try:
-                path = self._save(run)
+                path = self._write(run)
             except StoreError as error:
                 self.close()
                 raise StoreError(f"{error}; the results are kept in {self.path}") from None
             self.abandon()
+        # An index or a database may take its time: the Run is stored, and its journal gone.
+        self._announce(run, path)
         return path
 
     def seal(self) -> None:

@@ -56,14 +56,13 @@ class TeamStore(Store):
         with self._connected():
             return super().begin(run)
 
-    def save(self, run: Run) -> Path:
-        """Store a Run here, then in the database; where the database fails, ``trouble`` has the reason."""
-        path = super().save(run)
+    def announce(self, run: Run, path: Path) -> None:
+        """Store a Run that is here in the database, too; where that fails, ``trouble`` has the reason."""
+        super().announce(run, path)
         try:
             self._insert(run)
         except StoreError as error:
             self.trouble = f"{error}; run {run.id} is kept in {path}, and `hwdyno history --send` sends it later"
-        return path
 
     def send(self) -> list[str]:
         """Store this machine's Runs that the database does not have yet, and list their ids."""
