@@ -26,7 +26,7 @@ from hwdyno.report.terminal import print_run, sparkline
 from hwdyno.resources import rate_word
 from hwdyno.statistics import interval
 from hwdyno.store import to_json
-from hwdyno.words import Ceiling, Measurement, Parameters, Run, UserError, Value
+from hwdyno.words import Ceiling, Measurement, Note, Parameters, Run, UserError, Value
 from made_experiment import made_experiment
 
 MADE = {name: make() for name, make in made_run.ALL.items()}
@@ -292,6 +292,16 @@ def test_every_run_gives_charts_tables_and_a_terminal_report(name: str) -> None:
     assert overview.overview_of(MADE[name]).tally in out.getvalue()
     assert max(map(len, out.getvalue().splitlines())) <= 100
     assert tables.markdown(MADE[name]).startswith("# ")
+
+
+def test_what_the_kernels_noted_stands_in_the_whole_report() -> None:
+    """Threads that shared a processor, or direct I/O that was refused, stood in the document alone."""
+    run = made_run.whole_run()
+    first, *others = run.experiments
+    says = "2 threads share 1 CPU and take turns"
+    points = (replace(first.points[0], notes=(Note("oversubscribed", says),)), *first.points[1:])
+    text = printed(replace(run, experiments=(replace(first, points=points), *others)), 100)
+    assert f"{says} (1 of {len(points)} points)" in " ".join(text.split())
 
 
 def printed(run: Run, width: int) -> str:

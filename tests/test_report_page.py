@@ -18,7 +18,7 @@ from pathlib import Path
 import hostile
 import made_run
 import pytest
-from hwdyno.report import page
+from hwdyno.report import figures, page
 from hwdyno.report.audit import audit
 from hwdyno.report.charts import charts_of
 from hwdyno.report.scorecard import scorecard
@@ -304,7 +304,7 @@ def test_remarks_and_parameters_are_told_once_and_only_where_they_say_something(
     experiment = replace(
         run.experiments[0], points=tuple(loose), fixed={"cpus": "[]", "offset": 0, "direct": False, "runtime": 0.579336}
     )
-    remarks = page._remarks(experiment)
+    remarks = figures.remarks(experiment)
     assert len([one for one in remarks if "interval" in one]) == 1
     assert any("wider than the profile aims at" in one and f"(2 of {len(loose)} points)" in one for one in remarks)
     assert page._fixed(experiment) == [("direct", "no"), ("runtime", "0.579")]

@@ -167,7 +167,14 @@ impl Threads {
         }
         let places = places(&self.cpus);
         if self.shares.len() > places {
-            reading.note("oversubscribed", format!("{} threads share {places} CPUs and take turns", self.shares.len()));
+            reading.note(
+                "oversubscribed",
+                format!(
+                    "{} threads share {places} {} and take turns",
+                    self.shares.len(),
+                    if places == 1 { "CPU" } else { "CPUs" }
+                ),
+            );
         }
         for stream in streams {
             self.add(&mut reading, everyone.clone(), stream);

@@ -172,7 +172,7 @@ def command_of(run: Run, result: ExperimentResult, parameters: Mapping[str, Scal
     of_run, kernel = typed_command(run.command), result.declaration
     if of_run.words[:2] == ("hwdyno", "storage") and _WHOLE & set(of_run.words[2:3]):
         return _whole(of_run, kernel, changes)
-    given = aligned(dict(shares_joined(kernel.axes, {**parameters, **changes})))
+    given = aligned(_without_refused(result, dict(shares_joined(kernel.axes, {**parameters, **changes})), changes))
     named = [axis for axis in kernel.axes if axis.option and axis.name in given]
     options = {axis.option: typed(axis, given.pop(axis.name)) for axis in named}
     options |= {name: typed(kernel.axis(name), value) for name, value in given.items() if name not in _NO_AXES}
@@ -251,9 +251,28 @@ def _in_pages(block: Scalar) -> Scalar:
     return -(-size // _PAGE) * _PAGE if isinstance(size, int) and size % _SECTOR else block
 
 
+def _refused(result: ExperimentResult) -> set[str]:
+    return {note.code for point in result.points for note in point.notes if note.code.endswith("_refused")}
+
+
+def _without_refused(result: ExperimentResult, given: dict[str, Scalar], changes: Parameters) -> dict[str, Scalar]:
+    """The parameters without what this system has just refused, but for direct I/O where that is the advice."""
+    refused = _refused(result)
+    if "io_uring_refused" in refused and given.get("ioengine") == "io_uring":
+        given["ioengine"] = "libaio"
+    if "direct_refused" in refused and "direct" not in changes:
+        given.pop("direct", None)
+    return given
+
+
 def _placed(command: Typed, run: Run, result: ExperimentResult) -> Typed:
-    """The command with the storage that the Run measured; a raw device with the consent that was typed."""
+    """The command with the storage that the Run measured; a raw device with the consent that was typed.
+
+    A filesystem that refused direct I/O refuses it again: that needs another place.
+    """
     resource, place = find(result.resource), place_of(run, result)
+    if "1" in command.values("direct") and "direct_refused" in _refused(result):
+        return command.given({"path": "DIR"})
     if run.imported_from or not place or not (resource.page_cache or resource.bursty):
         return command
     of_run = typed_command(run.command)

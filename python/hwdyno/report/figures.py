@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hwdyno import repeatability, units
-from hwdyno.words import Axis, RunToRun, Scalar, Value
+from hwdyno.statistics import half_width
+from hwdyno.words import Axis, ExperimentResult, RunToRun, Scalar, Value
 
 NONE = "–"
 """Stands for what was not measured or cannot be known."""
@@ -127,3 +128,21 @@ def percent(share: float | None) -> str:
 def of_finding(value: float, unit: str) -> str:
     """What a finding computed, as a figure: three digits, bytes a second with their prefix, counts as they are."""
     return units.format_bytes_s(value) if unit == "bytes/s" else f"{units.format_count(value)} {unit}".rstrip()
+
+
+def remarks(experiment: ExperimentResult) -> list[str]:
+    """What the kernels noted, and faults, each once with how many points it touched; and the spread between runs."""
+    counts: dict[str, int] = {}
+    for point in experiment.points:
+        texts = [note.says for note in point.notes if note.code != "interval_not_reached"]
+        texts += [f"{fault.operation}: {fault.says}" for fault in point.faults]
+        for one in dict.fromkeys(texts):
+            counts[one] = counts.get(one, 0) + 1
+    many = len(experiment.points)
+    loose = [point for point in experiment.points if any(n.code == "interval_not_reached" for n in point.notes)]
+    widths = [width for point in loose if (width := half_width(point.throughput)) is not None]
+    if loose:
+        worst = f", up to {percent(max(widths))}" if widths else ""
+        counts[f"the 95% interval stayed wider than the profile aims at{worst}"] = len(loose)
+    found = [one if count == many else f"{one} ({count} of {many} points)" for one, count in counts.items()]
+    return [*found, *([run_to_run(experiment.run_to_run)] if experiment.run_to_run else [])]

@@ -27,7 +27,6 @@ from hwdyno.report.rows import Row, parameters_of, rows_of
 from hwdyno.report.scorecard import Scorecard, scorecard, urgency
 from hwdyno.report.story import Figure, story_of
 from hwdyno.resources import find, rate_word_of
-from hwdyno.statistics import half_width
 from hwdyno.words import ExperimentResult, Finding, Run, Value
 
 if TYPE_CHECKING:
@@ -397,7 +396,7 @@ def _experiment(experiment: ExperimentResult, at: int, charts: list[Chart]) -> d
             *({"caption": table.caption, "heads": table.heads, "rows": table.rows, "fold": ""} for table in shown),
             {"caption": whole.caption, "heads": whole.heads, "rows": whole.rows, "fold": whole.caption},
         ],
-        "remarks": _remarks(experiment),
+        "remarks": figures.remarks(experiment),
     }
 
 
@@ -424,24 +423,6 @@ def _folds(charts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     if charts[CHARTS_IN_SIGHT:]:
         groups.append({"fold": f"{len(charts) - CHARTS_IN_SIGHT} more charts", "charts": charts[CHARTS_IN_SIGHT:]})
     return [group for group in groups if group["charts"]]
-
-
-def _remarks(experiment: ExperimentResult) -> list[str]:
-    """What the kernels remarked, and faults, each once with how many points it touched."""
-    counts: dict[str, int] = {}
-    for point in experiment.points:
-        texts = [note.says for note in point.notes if note.code != "interval_not_reached"]
-        texts += [f"{fault.operation}: {fault.says}" for fault in point.faults]
-        for one in dict.fromkeys(texts):
-            counts[one] = counts.get(one, 0) + 1
-    many = len(experiment.points)
-    loose = [point for point in experiment.points if any(n.code == "interval_not_reached" for n in point.notes)]
-    widths = [width for point in loose if (width := half_width(point.throughput)) is not None]
-    if loose:
-        worst = f", up to {figures.percent(max(widths))}" if widths else ""
-        counts[f"the 95% interval stayed wider than the profile aims at{worst}"] = len(loose)
-    remarks = [one if count == many else f"{one} ({count} of {many} points)" for one, count in counts.items()]
-    return [*remarks, *([figures.run_to_run(experiment.run_to_run)] if experiment.run_to_run else [])]
 
 
 def _commands(run: Run) -> list[dict[str, Any]]:

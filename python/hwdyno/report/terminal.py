@@ -111,8 +111,8 @@ def _print_all(run: Run, console: Console) -> None:
             console.print()
             console.print(Text(experiment.asks or experiment.name, style="bold"))
             console.print(_body(experiment, console))
-            if experiment.run_to_run:
-                console.print(Text(figures.run_to_run(experiment.run_to_run), style="dim"))
+            for remark in figures.remarks(experiment):
+                console.print(Text(remark, style="dim"))
     overview = overview_of(run)
     console.print()
     console.print(Text(overview.says, style="bold"))
