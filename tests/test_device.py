@@ -61,6 +61,16 @@ def test_disk_spins_by_its_random_reads(ns: float, given: dict[str, Any], says: 
     assert finding is None or finding.says.endswith(kernel)
 
 
+def test_a_guest_is_told_the_time_and_not_the_kind_of_the_hosts_disk() -> None:
+    """On virtio "solid state: one random read takes 56 us" was the host's page cache."""
+    latency = base().latency_ns
+    assert latency is not None
+    point = base(parameters={**base().parameters, "iodepth": 1}, latency_ns=replace(latency, p50=56e3))
+    finding = found("spinning_or_solid", point, disks=[{"name": "vda", "kind": "virtio", "rotational": True}])
+    assert finding is not None and finding.says.startswith("One random read takes 56.0 µs (")
+    assert finding.says.endswith("as on solid state. The host's disk cannot be seen from this guest.")
+
+
 @pytest.mark.parametrize(("kind", "pairs", "ratio"), [
     *(("virtio", [(1 << 20, scale, times * scale)], ratio)
       for scale in (1e9, 1.0) for times, ratio in ((1.49, None), (1.51, 1.51))),

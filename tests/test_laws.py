@@ -57,6 +57,13 @@ def test_no_more_in_flight_than_requested(changes: dict[str, Any], shown: str) -
     assert finding is None if not shown else finding is not None and shown in finding.says
 
 
+def test_a_reading_that_breaks_littles_law_is_none() -> None:
+    """64 KiB at 48.1 GB/s with a mean of 85.7 us and one in flight was quoted. A table's figures may be rounded."""
+    severities = [severity("little", **counted(8 * off)) for off in (1.02, 1.09, 1.11, 63.0)]
+    assert severities == [None, "warning", "invalid", "invalid"]
+    assert severity("little", **counted(8 * 63.0), imported="table") == "warning"
+
+
 def rated(times: float, **more: Any) -> dict[str, Any]:
     return {"rate": Value(123_457 * times, "operations/s"), "throughput": Value(123_457.0 * BLOCK, "bytes/s"), **more}
 

@@ -69,7 +69,7 @@ MAY_CONNECT = {
     "hwdyno.hosts.ranks": "connects the ranks of one start by mpirun, Slurm or Kubernetes, who share its secret",
     "hwdyno.hosts.launch": "only names the host",
     "hwdyno.measuring": "holds the name of a Run that measures, to which nobody can connect",
-    "hwdyno.peers.network": "finds a free port of the loopback for a peer's server",
+    "hwdyno.loopback": "finds the loopback address and a free port of it; a connected datagram socket sends nothing",
     "hwdyno.store.team": "stores Runs in the PostgreSQL whose address the user gave",
     "hwdyno.serve.server": "answers a browser on the loopback, while `hwdyno serve` runs",
     "hwdyno.serve.site": "only names the status of an answer",

@@ -154,6 +154,13 @@ impl Passes {
         })
     }
 
+    /// The same by the host's clock: what a program waits for, the driver's part included. Where a pass has a latency,
+    /// its rate follows from that, with one in flight.
+    #[must_use]
+    pub fn by_host(self) -> Self {
+        Self { elapsed_s: self.host_s.max(1e-9), ..self }
+    }
+
     /// The reading of these passes: `stream` is what all of them did, `each` the operations of one.
     #[must_use]
     pub fn reading(self, device: &Device, stream: Stream, each: u64) -> Reading {

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from hwdyno.axes import read_share, series_of, splits, traits_of
 from hwdyno.findings.applies import Applies, Rule
+from hwdyno.findings.hidden_caches import VIRTUAL_KINDS
 from hwdyno.findings.rule import Case, Verdict, percent
 from hwdyno.units import format_ns, format_ratio
 from hwdyno.words import Measurement, Parameters
@@ -123,9 +124,15 @@ def spinning_or_solid(case: Case) -> Verdict | None:
     if isinstance(claims, bool):
         word = "spinning" if claims else "solid state"
         agrees = " The kernel agrees." if word == kind else f" The kernel reports {word}."
+    takes = f"one random read takes {format_ns(median_ns)} ({label})"
+    says = f"The storage is {kind}: {takes}.{compared}{agrees}"
+    if any(disk.kind in VIRTUAL_KINDS for disk in case.run.machine.storage.disks):
+        # The guest sees the host's caches, whatever lies behind them.
+        like = "a spinning disk" if kind == "spinning" else "solid state"
+        says = f"{takes[0].upper()}{takes[1:]}, as on {like}.{compared} The host's disk cannot be seen from this guest."
     return Verdict(
         "info",
-        f"The storage is {kind}: one random read takes {format_ns(median_ns)} ({label}).{compared}{agrees}",
+        says,
         {"median_ns": median_ns, "sequential_ratio": ratio, "rotational": claims, "verdict": kind},
         "Nothing to do."
         if not isinstance(claims, bool) or claims == (kind == "spinning")

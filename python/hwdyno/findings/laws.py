@@ -14,6 +14,8 @@ from hwdyno.words import CeilingClass
 
 LITTLE = 0.03
 """Figures obey Little's law within 3%, and a printed table within what its rounding adds."""
+WRONG = 0.10
+"""From here on a reading of ours that breaks it is no measurement."""
 BLOCKS = 0.001
 """Bandwidth is rate x size within this; the last blocks of a file may be shorter."""
 MEANS = 0.05
@@ -37,8 +39,10 @@ def little(case: Case) -> Verdict | None:
     shown = "Throughput x latency"
     if rate and latency:
         shown = f"{case.quantity(rate, 'operations/s')} x {format_ns(latency.mean)}"
+    # Of our own reading one of the two is wrong, and which is not known: neither may be quoted.
+    is_wrong = not case.imported and effective / requested - 1 > max(WRONG, tolerance)
     return Verdict(
-        "warning",
+        "invalid" if is_wrong else "warning",
         f"Rate, latency and queue depth disagree by {percent(effective / requested - 1)} ({case.label}). "
         f"{shown} is {effective:.1f} in flight, but only {requested:.0f} were requested (Little's law)."
         + _slip(effective / requested, tolerance),

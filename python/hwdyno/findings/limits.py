@@ -231,7 +231,11 @@ def _machine(case: Case, seen: list[tuple[str, float]]) -> str:
         seen.append(("the machine's CPU", busy))
     if stolen is not None and stolen > 0.1:
         return f"The hypervisor took {percent(stolen)} of the CPU time (steal)."
-    if busy is not None and busy > BUSY and not case.resource.fills_processors:
+    # Where the processors are what is measured, and all of them are used, they are busy by design.
+    by_design = case.resource.fills_processors or (
+        case.resource.client == "measured" and case.threads is not None and case.jobs >= case.threads
+    )
+    if busy is not None and busy > BUSY and not by_design:
         ours = f"; this tool's threads used {percent(case.cpu_share)} of theirs" if case.cpu_share is not None else ""
         return f"The machine's processors were {percent(busy)} busy{ours}."
     return ""

@@ -19,6 +19,8 @@ from hwdyno.words import ExperimentResult, Measurement, Parameters, Run
 
 LINE_BYTES = 64
 LEAST_GAIN = 0.05
+TESTED = 0.8
+"""Share of the bandwidth of reads, up to which a load must have gone for its latency to be known at high loads."""
 ALLOCATED = {"write": 2.0, "copy": 1.5, "scale": 1.5, "add": 4 / 3, "triad": 4 / 3}
 """By operation: bytes on the bus over bytes counted, if each written line is read first (McCalpin, STREAM's FAQ)."""
 BEYOND = 1.1
@@ -297,10 +299,17 @@ def loaded_latency(case: Case) -> Verdict | None:
     half_ns = fit["R0"] + fit["A"] * (peak / 2) / (fit["Xm"] - peak / 2)
     there = f", {format_ns(peak_ns)} at the peak of {peak / 1e9:.3g} GB/s" if peak_ns else ""
     tested = f"{percent(sustained / peak)} of peak" if curve.knee else "the highest load tested"
+    of_reads = [
+        point.throughput.value
+        for _, _, point, given in case.run.points_of(*BANDWIDTH)
+        if from_memory(given) and given.get("operation") == "read" and point.validity != "invalid"
+    ]
+    more = max(of_reads, default=0.0)
+    untested = f" Higher loads were not tested: all threads read {more / 1e9:.3g} GB/s." if peak < TESTED * more else ""
     return Verdict(
         "info",
         f"Load latency stays within {percent(BEARABLE - 1)} of idle up to {sustained / 1e9:.3g} GB/s, {tested} "
-        f"({case.label}). Latency: {format_ns(idle_ns)} idle{there}.",
+        f"({case.label}). Latency: {format_ns(idle_ns)} idle{there}.{untested}",
         {
             "sustained_bytes_s": sustained,
             "peak_bytes_s": peak,

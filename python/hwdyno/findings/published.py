@@ -12,6 +12,7 @@ from statistics import median
 from hwdyno.axes import is_loopback
 from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, as_number, operations_per_s, percent
+from hwdyno.statistics import half_width
 from hwdyno.units import SLIPS, format_bytes_s, format_count, format_ns, format_size, number_at, plural
 from hwdyno.words import Measurement, Parameters
 
@@ -233,10 +234,12 @@ def runs_backwards(case: Case) -> Verdict | None:
                 continue
             pairs += 1
             one, two = case.result.points[first], case.result.points[second]
-            rises = two.throughput.value / one.throughput.value - 1 - _rounding(one, "bw") - _rounding(two, "bw")
+            known_to = sum(0.0 if case.imported else half_width(point.throughput) or 0.0 for point in (one, two))
+            rounded = {name: _rounding(one, name) + _rounding(two, name) + known_to for name in ("bw", "lat")}
+            rises = two.throughput.value / one.throughput.value - 1 - rounded["bw"]
             slows = 0.0
             if one.latency_ns and two.latency_ns and one.latency_ns.mean > 0:
-                slows = two.latency_ns.mean / one.latency_ns.mean - 1 - _rounding(one, "lat") - _rounding(two, "lat")
+                slows = two.latency_ns.mean / one.latency_ns.mean - 1 - rounded["lat"]
             against += rises > RISES or slows > SLOWS
             for off, limit, what in ((rises, RISES, "bandwidth"), (slows, SLOWS, "latency")):
                 if off > limit and (worst is None or off > worst[0]):
@@ -257,15 +260,19 @@ def runs_backwards(case: Case) -> Verdict | None:
         "warning",
         f"The {what} runs backwards: it rises by {percent(off)} ({before} to {after}) as the injected delay grows from "
         f"{one.parameters['delay']} to {two.parameters['delay']}, but more delay is less load. "
-        + _why_backwards(against, pairs),
+        + _why_backwards(against, pairs, is_ours=not case.imported),
         {"off": off, "what": what},
-        "Check the two rows against the tool's output, or measure here: hwdyno memory",
+        "Check the two rows against the tool's output, or measure here: hwdyno memory"
+        if case.imported
+        else f"Quiet the machine and measure again: {case.command_with({'profile': 'standard'})}",
         weight=off,
         points=(first, second),
     )
 
 
-def _why_backwards(against: int, pairs: int) -> str:
+def _why_backwards(against: int, pairs: int, *, is_ours: bool) -> str:
+    if is_ours:
+        return "Possible causes: another load beside the test, a clock that changes, and readings that are too short."
     if against == 1 or against > 0.5 * pairs:
         return "Two rows or columns are swapped, or another load ran beside the test."
     return f"So it is at {against} of {pairs} delays: possible causes are another load and readings that are too short."
@@ -499,7 +506,7 @@ RULES = (
         Applies(imported=True, needs=("details.printed", "parameters.accelerator")),
     ),
     Rule("unit_slip", "experiment", unit_slip, Applies(imported=True, needs=("parameters.bs",))),
-    Rule("runs_backwards", "experiment", runs_backwards, Applies(imported=True, kernels=("memory_loaded_latency",))),
+    Rule("runs_backwards", "experiment", runs_backwards, Applies(kernels=("memory_loaded_latency",))),
     Rule("latency_floor", "point", latency_floor, Applies(imported=True, needs=("latency",)), degrades=True),
     Rule(
         "through_page_cache", "point", through_page_cache, Applies(imported=True, resources=("storage",)), degrades=True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from hwdyno.findings.applies import Applies, Rule
@@ -16,6 +17,9 @@ SPREAD = 0.08
 """Repeats within this share of each other are alike for any use."""
 FALL = 0.06
 """A fall between repeats that stays, from which it is named: a true one of 8% may read as less."""
+ORDER_CHANCE = 0.01
+"""Probability, over all points of a sweep, below which an order of repeats is named: repeats that differ in any order
+happen to fall in many."""
 WIDE = 0.20
 """Repeats that differ by more are a warning, whatever their order."""
 
@@ -35,6 +39,14 @@ def lasting_fall(values: Sequence[float]) -> tuple[int, float] | None:
     return (at, drop) if drop > 0 else None
 
 
+def order_chance(count: int, at: int, points: int) -> float:
+    """The probability that of ``count`` repeats in random order the first ``at`` are the highest, in any of ``points``.
+
+    One order of the two groups in C(n, k) has them so, for each of the cuts that were tried.
+    """
+    return min(1.0, points * (count - 2) / math.comb(count, at))
+
+
 def repeats_disagree(case: Case) -> Verdict | None:
     """Repeats of one point differ by more than their own samples explain: something changed between them."""
     found = disagreement(each_over_time(case.point))
@@ -42,7 +54,8 @@ def repeats_disagree(case: Case) -> Verdict | None:
     if found is None or found.chance >= FALL_CHANCE or len(values) < 2:
         return None
     unit, fall = case.point.throughput.unit, lasting_fall(values)
-    if fall is not None and fall[1] >= FALL:
+    repeated = sum(len(one.repeat_values) > 2 for one in case.result.points)  # Of two, none falls and stays low.
+    if fall is not None and fall[1] >= FALL and order_chance(len(values), fall[0], repeated) <= ORDER_CHANCE:
         at, drop = fall
         figures = contrast(case.quantity(mean(values[:at]), unit), case.quantity(mean(values[at:]), unit))
         says = f"Throughput fell by {percent(drop)} after repeat {at} of {len(values)} and stayed there"

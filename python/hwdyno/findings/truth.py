@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, as_flag, as_number, mean_rate, percent
@@ -20,6 +21,8 @@ MOSTLY_SHORT = 0.5
 DEEPLY_SHORT = 0.10
 LITTLES_LAW = "Little's law"
 GRAVE_FAULTS = 0.01
+OTHER_SEED = 2311
+"""For the same test with other data and another order."""
 
 
 def never_written(case: Case) -> float:
@@ -107,6 +110,26 @@ def at_device(counters: Mapping[str, float], direction: str) -> float | None:
     return device if device is not None else process or None
 
 
+def _direct_missed(case: Case, share: float, issued: float, seen: float, evidence: dict[str, Any]) -> Verdict:
+    """Bytes of direct I/O that the device did not see: what kept them from it was not measured."""
+    cached = as_number(evidence["cached_share_after"]) or 0.0
+    causes = "the filesystem compresses or deduplicates data, or has a cache besides the page cache"
+    if cached > CACHED:
+        causes = (
+            f"the filesystem ignores O_DIRECT ({percent(cached)} of the region is in the page cache now), or {causes}"
+        )
+    plain = {name: 0 for name in ("buffer_compress_percentage", "dedupe_percentage") if case.number(name)}
+    return Verdict(
+        "invalid" if share > 0.5 else "warning",
+        f"{percent(share)} of the {format_bytes(issued)} never reached the device, which moved {format_bytes(seen)} "
+        f"({case.label}). Direct I/O was requested. Possible causes: {causes}.",
+        evidence,
+        f"Repeat it with {'data that neither shrinks nor repeats' if plain else 'other data'}, and then on another "
+        f"filesystem (--path): {case.command_with({'seed': str(OTHER_SEED)}, **plain)}",
+        weight=share,
+    )
+
+
 def page_cache(case: Case) -> Verdict | None:
     """Issued bytes that never reached the device: they came from a cache or stayed in it."""
     missed = missed_device(case)
@@ -123,14 +146,7 @@ def page_cache(case: Case) -> Verdict | None:
     resident = {name: case.point.details.get(name) for name in ("cached_share_before", "cached_share_after")}
     evidence = {"cached_share": share, "direction": direction, "issued_bytes": issued, "device_bytes": seen, **resident}
     if case.direct:
-        return Verdict(
-            "invalid" if share > 0.5 else "warning",
-            f"{says} Direct I/O was requested.",
-            evidence,
-            "Check that the filesystem honours O_DIRECT (overlay, ZFS and FUSE may not), or use another --path: "
-            + case.command(),
-            weight=share,
-        )
+        return _direct_missed(case, share, issued, seen, evidence)
     before = as_number(resident["cached_share_before"]) if direction == "read" else None
     warm = f" {percent(before)} of the region was cached before." if before else ""
     return Verdict(

@@ -116,7 +116,7 @@ impl Kernel for GpuTransfer {
         let mut stream = Stream { bytes: count * block, ..Stream::new(operation.word(), count) };
         stream.add_latency("total", &histogram);
         let best = (ways * block) as f64 * 1e9 / passes.best_ns.max(1) as f64;
-        let mut reading = passes.reading(&device, stream, ways);
+        let mut reading = passes.by_host().reading(&device, stream, ways);
         reading.notes.retain(|note| note.code != "device_clock" || ways == 1);
         reading.detail("bytes_s_best_copy", best);
         reading.detail("shares_host_memory", device.number(Fact::Unified) != 0);
@@ -145,7 +145,7 @@ fn within(device: &Device, session: &Session, parameters: &Parameters, stop: &St
     let mut stream = Stream { bytes: passes.count * block, ..Stream::new(operation.word(), passes.count) };
     stream.add_latency("total", &histogram);
     let best = block as f64 * 1e9 / passes.best_ns.max(1) as f64;
-    let mut reading = passes.reading(device, stream, 1);
+    let mut reading = passes.by_host().reading(device, stream, 1);
     reading.detail("bytes_s_best_copy", best);
     let mut arrived = vec![0; content.len()];
     queue.read(&to, &mut arrived).map_err(refused)?;
