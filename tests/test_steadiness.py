@@ -68,7 +68,7 @@ THRESHOLDS: list[tuple[str, Change, float, float, str]] = [
     ("not_steady", drifting, 0.095, 0.105, "warning"),
     ("not_steady", drifting, -0.095, -0.105, "warning"),
     ("not_steady", lambda cv: base(samples=Samples(1e7, 2e7, 4e7, 1.0, cv)), 0.2, 0.21, "warning"),
-    ("repeats_disagree", lambda drop: at_levels(*[1] * 7, *[1 - drop] * 7), 0.055, 0.065, "warning"),
+    ("repeats_disagree", lambda drop: at_levels(1, 1 - drop, 1 - drop), 0.055, 0.065, "warning"),
     ("repeats_disagree", lambda spread: at_levels(1, 1 - spread / 2, 1 + spread / 2), 0.079, 0.081, "info"),
     ("repeats_disagree", lambda spread: at_levels(1, 1 - spread / 2, 1 + spread / 2), 0.195, 0.205, "warning"),
     ("stalls", lambda count: standing_still(round(count)), 2, 3, "warning"),

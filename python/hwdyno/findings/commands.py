@@ -256,12 +256,12 @@ def _refused(result: ExperimentResult) -> set[str]:
 
 
 def _without_refused(result: ExperimentResult, given: dict[str, Scalar], changes: Parameters) -> dict[str, Scalar]:
-    """The parameters without what this system has just refused, but for direct I/O where that is the advice."""
+    """The parameters with what took the place of what this system has just refused, unless it is the advice."""
     refused = _refused(result)
     if "io_uring_refused" in refused and given.get("ioengine") == "io_uring":
         given["ioengine"] = "libaio"
-    if "direct_refused" in refused and "direct" not in changes:
-        given.pop("direct", None)
+    if "direct_refused" in refused and "direct" not in changes and "direct" in {*given, *result.declaration.names}:
+        given["direct"] = False
     return given
 
 

@@ -39,8 +39,9 @@ def little(case: Case) -> Verdict | None:
     shown = "Throughput x latency"
     if rate and latency:
         shown = f"{case.quantity(rate, 'operations/s')} x {format_ns(latency.mean)}"
-    # Of our own reading one of the two is wrong, and which is not known: neither may be quoted.
-    is_wrong = not case.imported and effective / requested - 1 > max(WRONG, tolerance)
+    # Of our own reading, whose kernel tells how many were in flight, rate or latency is wrong: neither may be quoted.
+    is_ours = not case.imported and case.point.concurrency is not None
+    is_wrong = is_ours and effective / requested - 1 > max(WRONG, tolerance)
     return Verdict(
         "invalid" if is_wrong else "warning",
         f"Rate, latency and queue depth disagree by {percent(effective / requested - 1)} ({case.label}). "

@@ -55,21 +55,22 @@ def repeats_disagree(case: Case) -> Verdict | None:
         return None
     unit, fall = case.point.throughput.unit, lasting_fall(values)
     repeated = sum(len(one.repeat_values) > 2 for one in case.result.points)  # Of two, none falls and stays low.
-    if fall is not None and fall[1] >= FALL and order_chance(len(values), fall[0], repeated) <= ORDER_CHANCE:
+    is_low_later = fall is not None and fall[1] >= FALL
+    says = (
+        f"{case.point.repeats} repeats disagree by {percent(found.spread)}: {case.quantity(min(values), unit)} to "
+        f"{case.quantity(max(values), unit)} ({case.label}). Each is steady within itself."
+    )
+    if fall is not None and is_low_later and order_chance(len(values), fall[0], repeated) <= ORDER_CHANCE:
         at, drop = fall
         figures = contrast(case.quantity(mean(values[:at]), unit), case.quantity(mean(values[at:]), unit))
         says = f"Throughput fell by {percent(drop)} after repeat {at} of {len(values)} and stayed there"
         says += f" ({case.label}: {figures})."
-    elif found.chance >= CHANCE or found.spread <= SPREAD or outliers(values):
-        return None  # Alike; or one repeat is far off, which has a rule of its own.
     else:
         fall = None
-        says = (
-            f"{case.point.repeats} repeats disagree by {percent(found.spread)}: {case.quantity(min(values), unit)} to "
-        )
-        says += f"{case.quantity(max(values), unit)} ({case.label}). Each is steady within itself."
+        if not is_low_later and (found.chance >= CHANCE or found.spread <= SPREAD or outliers(values)):
+            return None  # Alike; or one repeat is far off, which has a rule of its own.
     return Verdict(
-        "warning" if fall is not None or found.spread > WIDE else "info",
+        "warning" if is_low_later or found.spread > WIDE else "info",
         says,
         {
             "spread": found.spread,
