@@ -156,8 +156,8 @@ from pathlib import Path
 from hwdyno import signals
 from hwdyno._engine import Guard
 signals.take_over("writer", Guard)
-print("go", flush=True)
 with signals.undivided(), Path(sys.argv[1]).open("w") as file:
+    print("go", flush=True)
     file.write("begun ")
     time.sleep(0.3)
     file.write("ended")
