@@ -247,10 +247,10 @@ def test_repeats_disagree_beyond_chance(monkeypatch: Any, values: Any, p_value: 
 def test_repeats_in_any_order_are_no_fall_in_one_sweep_of_a_hundred(monkeypatch: Any) -> None:
     """Each repeat has a level of its own, in random order: of such sweeps 20 to 80% had a point that had "fallen"."""
     monkeypatch.setattr(of_repeats, "disagreement", lambda _: Disagreement(1e-9, 0.5))
-    dice, fallen, sweeps = random.Random(11), 0, 300
+    draw, fallen, sweeps = random.Random(11), 0, 300
     for _ in range(sweeps):
-        count = dice.randint(3, 15)
-        levels = [tuple(dice.choice((1e8, 7e7)) * dice.gauss(1, 0.01) for _ in range(count)) for _ in range(20)]
+        count = draw.randint(3, 15)
+        levels = [tuple(draw.choice((1e8, 7e7)) * draw.gauss(1, 0.01) for _ in range(count)) for _ in range(20)]
         result = replace(run_of(base()).experiments[0], points=tuple(base(repeat_values=one) for one in levels))
         run = replace(run_of(base()), experiments=(result,))
         found = [repeats_disagree(Case(run, result, at)) for at in range(len(levels))]

@@ -341,7 +341,7 @@ def why_refused(error: OSError, path: Path) -> str:
     """What the system says, or that inodes are used up on the filesystem of ``path``, where it says that space is."""
     if error.errno == errno.ENOSPC:
         with contextlib.suppress(OSError):
-            room = os.statvfs(next(one for one in (path, *path.parents) if one.exists()))
+            room = os.statvfs(next(place for place in (path, *path.parents) if place.exists()))
             if room.f_files and not room.f_favail:
                 return NO_INODES
     return error.strerror or str(error)

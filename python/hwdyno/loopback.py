@@ -13,7 +13,7 @@ IPV4, IPV6 = "127.0.0.1", "::1"
 @functools.cache
 def address() -> str:
     """``127.0.0.1``, or ``::1`` where only that one can be reached."""
-    return next((one for one in (IPV4, IPV6) if _is_routed(one)), IPV4)
+    return next((place for place in (IPV4, IPV6) if _is_routed(place)), IPV4)
 
 
 def in_url() -> str:

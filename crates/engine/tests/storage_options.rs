@@ -272,3 +272,15 @@ fn small_pages_for_buffers_change_nothing_but_the_cost() {
         assert!(reading.faults.is_empty());
     }
 }
+
+#[test]
+fn a_thread_that_ended_in_the_ramp_adds_nothing_to_the_others_region() {
+    let scratch = Scratch::new("ramp");
+    let path = scratch.file(3 * 4096);
+    // One block for the first thread, at once, and two for the other, half a second apart.
+    let more = json!({"rw": "read", "bs": 4096, "numjobs": 2, "direct": false, "rate": 4.0, "ramp_time": 0.4});
+    let reading = blocks(&path, &more).unwrap();
+    assert_eq!(operations(&reading), 2);
+    assert!((0.4..0.9).contains(&reading.elapsed_s), "{}", reading.elapsed_s);
+    assert!(reading.notes.iter().all(|note| note.code != "done_in_ramp"));
+}

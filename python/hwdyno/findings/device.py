@@ -127,7 +127,7 @@ def spinning_or_solid(case: Case) -> Verdict | None:
     takes = f"one random read takes {format_ns(median_ns)} ({label})"
     says = f"The storage is {kind}: {takes}.{compared}{agrees}"
     if any(disk.kind in VIRTUAL_KINDS for disk in case.run.machine.storage.disks):
-        # The guest sees the host's caches, whatever lies behind them.
+        # The guest sees the host's caches, and nothing behind them.
         like = "a spinning disk" if kind == "spinning" else "solid state"
         says = f"{takes[0].upper()}{takes[1:]}, as on {like}.{compared} The host's disk cannot be seen from this guest."
     return Verdict(

@@ -54,7 +54,7 @@ def repeats_disagree(case: Case) -> Verdict | None:
     if found is None or found.chance >= FALL_CHANCE or len(values) < 2:
         return None
     unit, fall = case.point.throughput.unit, lasting_fall(values)
-    repeated = sum(len(one.repeat_values) > 2 for one in case.result.points)  # Of two, none falls and stays low.
+    repeated = sum(len(point.repeat_values) > 2 for point in case.result.points)  # Of two, none falls and stays low.
     is_low_later = fall is not None and fall[1] >= FALL
     says = (
         f"{case.point.repeats} repeats disagree by {percent(found.spread)}: {case.quantity(min(values), unit)} to "

@@ -10,8 +10,6 @@ from hwdyno.findings.serving import CACHED_SHARE, SERVING, detail_of, time_of
 from hwdyno.units import format_count, format_ns
 
 SHORT_SHARE = 0.05
-PIECES_SHARE = 0.5
-"""Share of the answers in one piece from which on something keeps them back; of fewer the client was late."""
 SEVERAL = 1.2
 """Tokens a chunk from which on gaps between chunks are no inter-token latency."""
 
@@ -67,10 +65,11 @@ def serving_chunks(case: Case) -> Verdict | None:
 def serving_miscounted(case: Case) -> Verdict | None:
     """Counts of tokens that cannot be: rates of tokens that follow from them are wrong."""
     share, most = detail_of(case.point, "miscounted_share"), detail_of(case.point, "miscounted_tokens")
+    counts = f"up to {format_count(most)}, more than was requested or than was sent" if most else "0, beside their text"
     return Verdict(
         "warning",
-        f"The server's token counts are impossible in {percent(share)} of the answers ({case.label}): up to "
-        f"{format_count(most)}, more than was requested or than was sent. They are not used, so tokens/s are unknown.",
+        f"The server's token counts are impossible in {percent(share)} of the answers ({case.label}): {counts}. "
+        "They are not used, so tokens/s are unknown.",
         {"miscounted_share": share, "miscounted_tokens": most},
         "Compare usage.completion_tokens of one answer with its text, and report it to the server's makers.",
         weight=share,
@@ -80,8 +79,6 @@ def serving_miscounted(case: Case) -> Verdict | None:
 def serving_one_piece(case: Case) -> Verdict | None:
     """Answers that were kept back until they were whole: their tokens have no times."""
     share = detail_of(case.point, "one_piece_share")
-    if share < PIECES_SHARE:
-        return None
     return Verdict(
         "warning",
         f"Answers came in one piece ({case.label}): {percent(share)} of them. The server or a proxy before it keeps "

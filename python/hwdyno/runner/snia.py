@@ -147,9 +147,9 @@ class _Rounds(Session):
         left = self.allowance.left_s
         if left is None:
             return longest
-        least_s = (every * SNIA_ROUNDS + once) * (SHORTEST_S + OVERHEAD_S)
-        if left < least_s:
-            needed = format_duration(least_s + self.allowance.run_s)
+        min_s = (every * SNIA_ROUNDS + once) * (SHORTEST_S + OVERHEAD_S)
+        if left < min_s:
+            needed = format_duration(min_s + self.allowance.run_s)
             workloads = f"{every + once} workloads, most in {SNIA_ROUNDS} rounds"
             self.progress.says(f"SNIA's test has {workloads}: it takes {needed}")
         turns = every * LIKELY_ROUNDS + once

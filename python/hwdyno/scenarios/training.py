@@ -123,7 +123,7 @@ def make(request: Request, host: Host) -> Scenario:
     )
 
 
-def _most_bytes(request: Request) -> float:
+def _max_bytes(request: Request) -> float:
     """The largest data set that is generated where no size was given."""
     if request.is_brief:
         return BRIEF_BYTES
@@ -142,7 +142,7 @@ def _within_budget(request: Request) -> Request:
     ):
         return request
     batch_bytes = max(kind.batch_size * kind.record_bytes for kinds in workloads_of(request.options) for kind in kinds)
-    counts = [one for one in _accelerator_counts({}) if 2 * batch_bytes * one <= _most_bytes(request)]
+    counts = [one for one in _accelerator_counts({}) if 2 * batch_bytes * one <= _max_bytes(request)]
     return replace(request, axes={**request.axes, "accelerators": ",".join(map(str, counts or [1]))})
 
 
@@ -233,7 +233,7 @@ def _sized(kind: Workload, samples: int | None, path: Path, request: Request, mo
     ahead = (1 + kind.read_threads * kind.prefetch) * kind.batch_size * kind.record_bytes * most
     wanted = kind.need_bytes_s * most * care.runtime_s + ahead
     least = 2 * kind.batch_size * most * kind.record_bytes
-    size = max(min(wanted, _most_bytes(request), ROOM_SHARE * free_bytes(path), kind.bytes), least)
+    size = max(min(wanted, _max_bytes(request), ROOM_SHARE * free_bytes(path), kind.bytes), least)
     found = min(kind.samples, max(1, int(size / kind.record_bytes)))
     shared = most * kind.batch_size
     # So small a set is worth most where its samples are shared evenly.

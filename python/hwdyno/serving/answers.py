@@ -34,7 +34,7 @@ class Answer:
     prompt_tokens: int | None = None
     output_tokens: int | None = None
     """By the server's ``usage``; none where it gives none."""
-    most_tokens: int = MOST_COUNT
+    max_tokens: int = MOST_COUNT
     """That its events can carry: a token has at least a byte of text, or is an event without text."""
     cached_tokens: int | None = None
     """Of the prompt, that the server had computed for an earlier request."""
@@ -86,7 +86,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self.is_done = False
-        self._most_tokens = 0
+        self._max_tokens = 0
         self._choices: list[int] = []
         self._content: list[int] = []
         self._counts: list[int | None] = []
@@ -113,7 +113,7 @@ class _Reader:
         parts = [choice.get("text")]
         if isinstance(delta, dict):
             parts = [delta.get(name) for name in ("content", "reasoning_content", "reasoning", "tool_calls")]
-        self._most_tokens += max(1, sum(map(_bytes_of, parts)))
+        self._max_tokens += max(1, sum(map(_bytes_of, parts)))
         if any(parts):
             self._content.append(moment)
             self._counts.append(_count(usage, "completion_tokens") if isinstance(usage, dict) else None)
@@ -136,7 +136,7 @@ class _Reader:
             tokens_by_chunk=tuple(counts) if len(counts) == len(chunks) else (),
             prompt_tokens=_count(self._usage, "prompt_tokens"),
             output_tokens=output_tokens,
-            most_tokens=self._most_tokens,
+            max_tokens=self._max_tokens,
             cached_tokens=_count(self._timings, "cache_n") if cached is None else cached,
             server_prompt_ms=_milliseconds(self._timings, "prompt_ms"),
             server_token_ms=_milliseconds(self._timings, "predicted_per_token_ms"),

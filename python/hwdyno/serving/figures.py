@@ -91,7 +91,7 @@ def request_of(sent: Sent, answer: Answer, started_ns: int) -> Request:
         return (moment - started_ns) / 1e9
 
     chunks, counted = answer.chunks_ns, answer.output_tokens
-    cannot_be = counted is not None and not 1 <= counted <= min(sent.prompt.output_tokens, answer.most_tokens)
+    cannot_be = counted is not None and not 1 <= counted <= min(sent.prompt.output_tokens, answer.max_tokens)
     cached, prompt = answer.cached_tokens, answer.prompt_tokens
     return Request(
         due_s=seconds(sent.due_ns),
@@ -195,8 +195,9 @@ def details_of(
         "first_token_growth": growth([one.due_s for one in requests], [one.first_s - one.due_s for one in requests]),
         "in_flight_growth": growth([one.due_s for one in requests], [float(one.in_flight) for one in requests]),
     }
+    pieces = one_piece_share(requests)
     shares = {
-        "one_piece_share": one_piece_share(requests),
+        "one_piece_share": pieces if pieces >= KEPT_BACK else 0.0,
         "miscounted_share": sum(one.miscounted is not None for one in requests) / len(requests),
         "miscounted_tokens": max((one.miscounted or 0 for one in requests), default=0),
     }

@@ -42,7 +42,7 @@ class Load:
     shared_prefix: int = 0
     """Tokens that all prompts begin with."""
     same_prompts: bool = False
-    """Send the prompts of every other load again, whatever its seed."""
+    """Send the prompts of every other load again, for any seed."""
 
     @property
     def is_open(self) -> bool:

@@ -170,8 +170,8 @@ pub fn receive(stream: &TcpStream, settings: &Settings, lane: &Lane, phase: &Pha
             // What has arrived is taken along, within a limit, so that a sender's last bytes count.
             if drained_until == 0 {
                 let _ = net::wake_at(stream, 1);
-                // No less: where many wait for a processor, this thread had none for longer than the bytes needed.
-                drained_until = now_ns() + 1_000_000_000;
+                // An amount comes whole, however long this thread waits for a processor; time must not add to a rate.
+                drained_until = now_ns() + if settings.by_amount() { 1_000_000_000 } else { 20_000_000 };
             }
             if now_ns() > drained_until || !net::wait(stream, false, Duration::ZERO).unwrap_or(false) {
                 break;

@@ -137,17 +137,13 @@ fn log_of(metrics: &Metrics, block: u64, variable_length: bool) -> Value {
     })
 }
 
-/// Leaves out what was done before the ramp was over, and says so where that is all: then it is what is counted.
-fn without_ramps(results: &mut [ThreadResult]) -> Option<Note> {
-    if results.iter().all(|result| result.ending == Ending::Ramp) {
-        let says = "all operations were done before ramp_time was over, so all of them are counted";
-        return Some(Note::new("done_in_ramp", says));
-    }
-    for result in results.iter_mut().filter(|result| result.ending == Ending::Ramp) {
-        result.metrics.begin(result.metrics.ended_ns);
-        (result.cpu, result.calls, result.straddling) = (CpuTime::default(), 0, 0);
-    }
-    None
+/// Whether the work of every thread was done before the ramp was over: then that is what is counted, and noted. Otherwise
+/// a thread that ended there counts nothing, and its time is none of the others' region.
+fn only_ramp(results: &[ThreadResult], notes: &mut Vec<Note>) -> bool {
+    let is_all = results.iter().all(|result| result.ending == Ending::Ramp);
+    let says = "all operations were done before ramp_time was over, so all of them are counted";
+    notes.extend(is_all.then(|| Note::new("done_in_ramp", says)));
+    is_all
 }
 
 impl Job {
@@ -187,7 +183,7 @@ impl Job {
         }
     }
 
-    pub(super) fn reading_of(&self, mut results: Vec<ThreadResult>, prepared: Prepared) -> Reading {
+    pub(super) fn reading_of(&self, results: Vec<ThreadResult>, prepared: Prepared) -> Reading {
         let Prepared { span, mut notes, mut details, file_blocks: ready_blocks, .. } = prepared;
         let mut reading = Reading { concurrency_asked: (self.depth * self.jobs) as f64, ..Reading::default() };
         let mut all: Option<Metrics> = None;
@@ -196,9 +192,12 @@ impl Job {
         let variable_length = self.options.variable_length();
         let mut threads = ThreadRates::default();
         let mut logs = Vec::new();
-        notes.extend(without_ramps(&mut results));
+        let all_in_ramp = only_ramp(&results, &mut notes);
         for result in results {
             summary.add(result.controls);
+            if result.ending == Ending::Ramp && !all_in_ramp {
+                continue;
+            }
             reading.cpu += result.cpu;
             reading.interrupted |= result.ending == Ending::Stopped;
             calls += result.calls;
