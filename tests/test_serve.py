@@ -311,6 +311,8 @@ def test_a_port_that_is_taken_is_one_line(server: serving.Server, capsys: pytest
 def test_an_address_of_another_machine_is_no_matter_of_the_port(
     address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    from hwdyno.cli.main import main
+
     assert main(["serve", "--listen", address, "--store", str(tmp_path)]) == 2
     says = capsys.readouterr().err
     assert says.endswith("; name an address of this machine by --listen\n") and says.count("\n") == 1

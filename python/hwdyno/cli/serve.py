@@ -49,8 +49,8 @@ def run(args: argparse.Namespace) -> int:
     except (OSError, OverflowError) as error:
         why = getattr(error, "strerror", None) or str(error)
         is_address = isinstance(error, socket.gaierror) or getattr(error, "errno", 0) == errno.EADDRNOTAVAIL
-        mend = "name an address of this machine by --listen" if is_address else "name another --port"
-        raise UserError(f"cannot listen on {listen} port {args.port}: {why.lower()}; {mend}") from None
+        remedy = "name an address of this machine by --listen" if is_address else "name another --port"
+        raise UserError(f"cannot listen on {listen} port {args.port}: {why.lower()}; {remedy}") from None
     sys.stderr.write(f"serving {server.url}; stop with Ctrl-C\n")
     if not loopback.is_one(listen):
         sys.stderr.write(f"whoever reaches {listen} can read these runs: there is no password\n")
