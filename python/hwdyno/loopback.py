@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import ipaddress
 import socket
@@ -41,6 +42,11 @@ def is_one(host: str) -> bool:
         return ipaddress.ip_address(name).is_loopback
     except ValueError:
         return name.lower() in {"localhost", "ip6-localhost"}
+
+
+def is_foreign(error: BaseException) -> bool:
+    """Whether nothing could listen on an address because it is no address of this machine."""
+    return isinstance(error, socket.gaierror) or getattr(error, "errno", 0) == errno.EADDRNOTAVAIL
 
 
 def _is_routed(place: str) -> bool:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import errno
-import socket
 import sys
 import threading
 
@@ -48,8 +46,7 @@ def run(args: argparse.Namespace) -> int:
         server = Server(listen, args.port, pages.answer)
     except (OSError, OverflowError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        is_address = isinstance(error, socket.gaierror) or getattr(error, "errno", 0) == errno.EADDRNOTAVAIL
-        remedy = "name an address of this machine by --listen" if is_address else "name another --port"
+        remedy = "name an address of this machine by --listen" if loopback.is_foreign(error) else "name another --port"
         raise UserError(f"cannot listen on {listen} port {args.port}: {why.lower()}; {remedy}") from None
     sys.stderr.write(f"serving {server.url}; stop with Ctrl-C\n")
     if not loopback.is_one(listen):

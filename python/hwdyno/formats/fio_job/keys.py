@@ -82,7 +82,9 @@ SUPPORTED: dict[str, Key] = {
     # when
     "runtime": Key("length of the timed region"),
     "time_based": Key("runs for the whole runtime"),
-    "ramp_time": Key("warm-up time that is not counted", "the order restarts after it"),
+    "ramp_time": Key(
+        "warm-up time that is not counted", "the order restarts after it; work that is done within it is counted whole"
+    ),
     "startdelay": Key("delay before the first operation", "one time, not a range"),
     "loops": Key("passes"),
     "size": Key("size of a thread's region, or a share of the file"),
