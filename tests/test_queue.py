@@ -61,6 +61,12 @@ def test_curve_without_figures_is_silent(rule: str, curve: dict[str, Any], load:
     assert BY_NAME[rule].check(case_of_base()) is None, "there is no curve"
 
 
+def test_more_load_that_takes_throughput_is_said_to() -> None:
+    lost = {**KNOWN, "state": "saturated at the first point", "parameters": {"loss": Value(0.27, "share")}}
+    finding = found("saturated", lost)
+    assert finding is not None and "More load loses 27% of the throughput and adds latency" in finding.says
+
+
 FIRST = " Compared with iodepth 1: 3 times the throughput"
 LAST = " Compared with iodepth 8: 300% of the throughput, 200% of the latency."
 

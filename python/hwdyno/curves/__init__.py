@@ -41,7 +41,12 @@ BEST_SHARE = 0.90
 MUCH_WORSE_TAIL = 2.0
 """A load is not the best one if another that is good enough has p99 so many times shorter."""
 RISING_GAIN = 0.05
-"""A curve is still rising when the last doubling of the load gains more than this."""
+"""A curve is still rising when the last doubling of the load gains more than this, by the fit and, beyond the noise, by
+the points."""
+LEAST_NOISE = 0.01
+"""No level is known better than this by its points."""
+LEAST_LOST = 0.05
+"""A fall of the last point below the peak, beyond the noise, from which it counts without a model of it."""
 SATURATED_SHARE = 0.95
 FLAT_LATENCY = 1.5
 """Throughput and latency that both stay level (latency within this factor) mean that the load never arrived."""
@@ -144,10 +149,16 @@ class _Series:
     """The squared coefficient of variation of the time between requests, in an open loop where it is known."""
     operation: float
     """Throughput over operations a second: bytes an operation, for bytes/s; 1 where that is unknown."""
+    errors: tuple[float, ...] = ()
+    """Each point's standard error, a share; none where one is not known."""
 
     @property
     def amounts(self) -> list[float]:
         return [value.value for value in self.values]
+
+    def noise(self, one: int, other: int) -> float:
+        """The noise of the ratio of two points (95%), a share; 0 where it is unknown."""
+        return t_quantile(30) * math.hypot(self.errors[one], self.errors[other]) if self.errors else 0.0
 
     def point(self, load: float, amount: float | None = None, note: str = "") -> OperatingPoint:
         """The place at a load: measured, or read between the points (straight lines in log-log)."""
@@ -238,8 +249,11 @@ def _curve(result: ExperimentResult, axis: Axis, others: Parameters, indices: li
     errors = [error for error in found if error is not None]
     if len(errors) < len(series.values):
         errors = []
+    series = replace(series, errors=tuple(errors))
     requests = axis.role == "concurrency" and series.loads[0] >= 1
     knee = fit_knee(series.loads, series.amounts, errors, requests=requests)
+    if (level := _level(series, knee)) is not None:
+        knee = fit_knee(series.loads, series.amounts, errors, requests=requests, level=level)
     usl = None
     if axis.workers and len(set(series.loads)) >= USL_LEAST_POINTS:
         usl = fit_scalability(series.loads, series.amounts, errors)
@@ -376,25 +390,65 @@ def _tight(top: Interval) -> bool:
 
 
 def _state(series: _Series, knee: Knee) -> State:
-    """Whether the curve has a knee within what was measured."""
+    """Whether the curve has a knee within what was measured; unknown where noise hides whether it still rises."""
     least, most = series.loads[0], series.loads[-1]
-    if knee.at(most) / knee.at(most / 2) - 1 > RISING_GAIN and not _levelled(series):
-        return "still rising"
+    gain, noise = _last_gain(series)
+    # With hardly any delay, the loop's time dominates: shorter ones no longer raise the rate.
+    if _fitted_gain(knee, series) > RISING_GAIN and not (series.axis.role == "delay" and gain <= RISING_GAIN):
+        if gain - noise > RISING_GAIN:
+            return "still rising"
+        if not _tight(knee.ceiling):
+            return "unknown"
     level = min(series.amounts) >= SATURATED_SHARE * max(series.amounts)
     # A rise within its own error is none.
-    if level or knee.gain.value <= 1 / SATURATED_SHARE or (knee.gain.low or knee.gain.value) <= 1:
+    uncertain = (knee.gain.low or knee.gain.value) <= 1 and not _has_risen(series)
+    if level or knee.gain.value <= 1 / SATURATED_SHARE or uncertain:
         known = [latency for latency in series.latencies if latency]
         same = len(known) == len(series.loads) and max(known) / min(known) < FLAT_LATENCY
         return "flat" if same and most / least >= 2 * FLAT_LATENCY else "saturated at the first point"
     return "knee"
 
 
-def _levelled(series: _Series) -> bool:
-    """Whether shorter delays no longer raise the rate: with hardly any delay, the loop's time dominates."""
-    if series.axis.role != "delay":
-        return False
-    before = [amount for load, amount in zip(series.loads, series.amounts, strict=True) if load <= series.loads[-1] / 2]
-    return bool(before) and series.amounts[-1] <= (1 + RISING_GAIN) * before[-1]
+def _fitted_gain(knee: Knee, series: _Series) -> float:
+    """What the fitted curve gains over the last doubling of the load, a share."""
+    most = series.loads[-1]
+    return knee.at(most) / knee.at(most / 2) - 1
+
+
+def _last_gain(series: _Series) -> tuple[float, float]:
+    """What was measured to be gained over the last doubling of the load, and the noise of that (95%), both shares."""
+    half = series.loads[-1] / 2
+    before = _between(list(zip(series.loads, series.amounts, strict=True)), half)
+    if not before:
+        return math.inf, 0.0
+    nearest = min(range(len(series.loads)), key=lambda at: abs(math.log(series.loads[at] / half)))
+    ratio = series.amounts[-1] / before
+    return ratio - 1, ratio * series.noise(nearest, -1)
+
+
+def _has_risen(series: _Series) -> bool:
+    """Whether the last point is measured to be above the first, beyond the noise of both."""
+    ratio = series.amounts[-1] / series.amounts[0]
+    return bool(series.errors) and ratio * (1 - series.noise(0, -1)) > 1 / SATURATED_SHARE
+
+
+def _lost(series: _Series, knee: Knee) -> float:
+    """What the greatest load loses against the peak, a share: by the fit, or by the points where that has no fall."""
+    if knee.fall > 0:
+        return knee.loss
+    places = [at for at in range(len(series.amounts)) if knee.odd is None or at != knee.odd.at]
+    peak, last = max(places, key=lambda at: series.amounts[at]), series.amounts[-1]
+    lost = 1 - last / series.amounts[peak]
+    return lost if lost > LEAST_LOST + series.noise(peak, -1) else 0.0
+
+
+def _level(series: _Series, knee: Knee) -> Interval | None:
+    """The level that the points reached where the last doubling of the load gains hardly anything, but in the fit."""
+    gain, noise = _last_gain(series)
+    if gain + noise > RISING_GAIN or _fitted_gain(knee, series) <= max(gain, 0) + noise + RISING_GAIN:
+        return None
+    most = max(series.amounts)
+    return Interval(most, most * (1 - max(noise, LEAST_NOISE)), most * (1 + max(noise, RISING_GAIN)))
 
 
 def _best(series: _Series, knee: Knee, state: State, top: float) -> tuple[OperatingPoint, float, float]:
@@ -447,11 +501,12 @@ def _parameters(plain: Curve, series: _Series, knee: Knee, usl: Scalability | No
     """The model's numbers under the names of its formula."""
     scale = series.operation
     one = knee.one * scale
-    wide = knee.crossing
+    wide, lost = knee.crossing, _lost(series, knee)
     found = {"Xm": replace(_as_value(knee.ceiling, plain.unit), value=knee.top), "p": _as_value(knee.p, "1")}
     if knee.fall > 0:
         found |= {"d": Value(knee.fall, "1"), "Nd": Value(knee.bend, "1"), "w": Value(knee.width, "1")}
-        found[LOSS] = Value(knee.loss, "share")
+    if knee.fall > 0 or lost > 0:
+        found[LOSS] = Value(lost, "share")
     if knee.odd is not None:
         found[ODD_LOAD] = Value(series.as_given(series.loads[knee.odd.at]), "1")
         found[ODD_RATIO] = Value(knee.odd.ratio, "ratio")

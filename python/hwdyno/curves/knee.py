@@ -110,6 +110,11 @@ class Knee:
 
         return replace(self, ceiling=moved(self.ceiling), crossing=moved(self.crossing))
 
+    def within(self, level: Interval) -> Knee:
+        """The knee whose ceiling is this level, as it was measured: its crossing is within the loads of the fit."""
+        edges = [edge and min(edge, self.most) for edge in (self.crossing.low, self.crossing.high)]
+        return replace(self, ceiling=level, crossing=Interval(min(self.crossing.value, self.most), *edges))
+
     def load_for(self, share: float) -> float:
         """The least load that reaches a share (below 1) of the most that the model reaches."""
         target = share * (self.at(self.bend) if self.fall > 0 else self.top)
@@ -162,6 +167,8 @@ class _Points:
     errors: Array
     """Each point's own, as far as it is known; 0 where it is not."""
     requests: bool
+    top: float = math.inf
+    """The logarithm of the greatest ceiling that may be fitted."""
 
     def model(self, theta: Array) -> tuple[Array, Array]:
         """The logarithm of the throughput and its slopes, by (ln Xm, ln N*, ln p, d, ln Nd, width), for each row."""
@@ -282,11 +289,17 @@ _PULL = NOISE / 2
 
 
 def fit_knee(
-    loads: Sequence[float], throughputs: Sequence[float], errors: Sequence[float] = (), *, requests: bool = False
+    loads: Sequence[float],
+    throughputs: Sequence[float],
+    errors: Sequence[float] = (),
+    *,
+    requests: bool = False,
+    level: Interval | None = None,
 ) -> Knee:
     """Fits the knee to at least three points; ``errors`` are the points' own standard errors (shares), if known.
 
-    ``requests`` says that the load counts requests in flight. A fall past a depth is fitted too, from seven points on,
+    ``requests`` says that the load counts requests in flight; ``level`` is where the last points are measured to lie,
+    so that no ceiling is beyond it. A fall past a depth is fitted too, from seven points on,
     and both models are weighted by Akaike's criterion for few points, with the noise as its scale (QAICc; Burnham &
     Anderson, Model Selection and Multimodel Inference, 2002, sections 2.5 and 4.3): the ceiling's interval includes
     how far they differ.
@@ -296,14 +309,16 @@ def fit_knee(
     n, x = np.log(np.asarray(loads, float)), np.log(np.asarray(throughputs, float))
     error = math.sqrt(math.fsum(e * e for e in errors) / len(errors)) if errors else 0.0
     each = np.asarray(errors, float) if errors else np.zeros_like(n)
-    points = _Points(n, x, error, each, requests)
+    top = math.log(level.high) if level is not None and level.high is not None else math.inf
+    points = _Points(n, x, error, each, requests, top)
     plain, falls = _fits(points, np.ones_like(n))
     odd = _odd_of(plain, falls)
     if odd is not None:
         used = np.ones_like(n)
         used[odd.at] = 0.0
         plain, falls = _fits(points, used)
-    return _knee_of(plain, falls, odd)
+    knee = _knee_of(plain, falls, odd)
+    return knee if level is None else knee.within(level)
 
 
 def _fits(points: _Points, used: Array, *, falling: bool = True) -> tuple[_Fit, list[_Fit]]:
@@ -317,14 +332,15 @@ def _fits(points: _Points, used: Array, *, falling: bool = True) -> tuple[_Fit, 
     top, least, most = float(x[kept].max()), float(n.min()), float(n.max())
     crossing = max(top - float((x - n)[kept].max()), 0.05 if points.requests else least)
     low = [top - 0.5, 1e-3 if points.requests else least - 3, math.log(LEAST_P), 0.0, 0.0, STEP]
-    high = [top + 4, most + 4.5, math.log(MOST_P), 0.0, 0.0, STEP]
-    starts = [[top + 0.02, crossing, math.log(p), 0.0, 0.0, STEP] for p in (1.3, 6.0)]
+    high = [min(top + 4, points.top), most + 4.5, math.log(MOST_P), 0.0, 0.0, STEP]
+    first = min(top + 0.02, points.top)
+    starts = [[first, crossing, math.log(p), 0.0, 0.0, STEP] for p in (1.3, 6.0)]
     lows, highs = [low, low], [high, high]
     if falling and int(used.sum()) >= FALL_LEAST_POINTS:
         # The fall begins between the second point and the last but one: outside it would be no fall, or no rise.
         places = np.linspace(max(n[1], float(n[kept][x[kept].argmax()]) - 0.7), n[-2], 2)
         for width in (STEP, ENDLESS):
-            starts += [[top + 0.02, crossing, math.log(p), 0.1, at, width] for at in places for p in (1.5, 8.0)]
+            starts += [[first, crossing, math.log(p), 0.1, at, width] for at in places for p in (1.5, 8.0)]
             lows += [[*low[:3], 0.0, n[1], width]] * 4
             highs += [[*high[:3], MOST_FALL, n[-1] - 0.1, width]] * 4
     thetas, costs = fit(

@@ -7,7 +7,7 @@ from collections import defaultdict
 from functools import partial
 
 from hwdyno.axes import series_of
-from hwdyno.curves import BEST_SHARE, LOADED_MODEL
+from hwdyno.curves import BEST_SHARE, LOADED_MODEL, LOSS
 from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.commands import typed
 from hwdyno.findings.rule import (
@@ -173,7 +173,7 @@ def _go_on(case: Case, axis: Axis, load: float) -> str:
 
 
 def saturated(case: Case) -> Verdict | None:
-    """The first load already reaches the ceiling; more load only adds latency."""
+    """The first load already reaches the ceiling; more load only adds latency, or takes throughput as well."""
     curve, axis = case.curve, case.result.load_axis
     if curve is None or curve.best is None:
         return None
@@ -183,11 +183,13 @@ def saturated(case: Case) -> Verdict | None:
     grown = ""
     if first.latency_ns and last.latency_ns:
         grown = f": {times(last.latency_ns.mean / first.latency_ns)} times at {load_words(axis, load)}"
+    more = "only adds latency"
+    if LOSS in curve.parameters:
+        more = f"loses {percent(curve.parameters[LOSS].value)} of the throughput and adds latency"
     ceiling = case.quantity(curve.ceiling) if curve.ceiling else case.quantity(first.throughput, curve.unit)
     return Verdict(
         "info",
-        f"Saturated at {load_words(axis, first.load)} ({case.label}; ceiling {ceiling}). "
-        f"More load only adds latency{grown}.",
+        f"Saturated at {load_words(axis, first.load)} ({case.label}; ceiling {ceiling}). More load {more}{grown}.",
         _evidence(case, curve),
         f"Stay at {load_words(axis, first.load)}: {case.command(**{curve.load: format_load(first.load)})}",
     )
