@@ -71,6 +71,7 @@ ALLOWED: dict[str, set[str]] = {
         "models",  # the file of a made model that llama.cpp reads
     },
     "samples": {"words", "statistics"},
+    "states": {"words", "units", "statistics"},
     "measurement": {"words", "units", "statistics", "samples"},
     "workspace": {"door", "words", "units", "signals"},
     "runner": {
@@ -97,7 +98,7 @@ ALLOWED: dict[str, set[str]] = {
     "ceilings": {"words", "axes", "machine", "units"},
     # what a resource is; the left side reads it too
     "resources": {"words", "axes", "units", "machine", "ceilings"},
-    "curves": {"words", "axes", "units", "statistics"},
+    "curves": {"words", "axes", "units", "statistics", "states"},
     "formats": {
         "door",
         "loopback",
@@ -119,7 +120,7 @@ ALLOWED: dict[str, set[str]] = {
     "serve": {"words", "printable", "names", "store", "trends", "fleet", "comparison", "report"},
     "findings": {
         *("words", "axes", "machine", "units", "statistics", "curves", "ceilings", "repeatability", "resources"),
-        "samples",
+        *("samples", "states"),
     },
     "report": {
         *(

@@ -29,6 +29,8 @@ from hwdyno.words import (
 Reading = Mapping[str, Any]
 Snapshot = Mapping[str, float]
 
+BEGAN = "began_s"
+"""In a Reading: when it was begun, s after the run was."""
 MOST_SAMPLES = 600
 APART_SHARE = 0.01
 """Hosts that start further apart than this share of a reading were not measured together."""
@@ -161,6 +163,7 @@ def measurement_of(
         bytes=sum(_total(one, "bytes") for one in whole),
         repeats=len(whole),
         repeat_values=tuple(rates),
+        repeat_starts_s=tuple(float(one[BEGAN]) for one in whole) if all(BEGAN in one for one in whole) else (),
         validity=validity,
         why=why,
         counters=_sums([*(one.get("counters", {}) for one in whole), *map(_waits, whole)]),

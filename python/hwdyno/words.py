@@ -189,6 +189,8 @@ class Measurement:
     repeats: int
     repeat_values: tuple[float, ...] = ()
     """Throughput of each repeat."""
+    repeat_starts_s: tuple[float, ...] = ()
+    """When each of them began, s after the run did; empty where that is unknown."""
     validity: Validity = "valid"
     why: tuple[str, ...] = ()
     """The rules that degraded or invalidated it."""

@@ -10,7 +10,7 @@ import math
 
 from hwdyno.curves.open_loop import next_rate
 
-from calibration import curves, machines, power, rates, repeats
+from calibration import curves, machines, power, rates, repeats, states
 
 PROFILES = ("quick", "standard")
 MOST_SHARES = (0.5, 0.7, 0.9)
@@ -95,6 +95,17 @@ def _intervals(count: int, seed: int) -> None:
             print(f"| {' | '.join(cells)} |", flush=True)
 
 
+def _states(count: int, seed: int) -> None:
+    print(f"\n## A device that changes during the run ({count:,} runs a cell)\n")
+    print("| what else moves the readings | change | named | named at its place |")
+    print("| --- | --- | --- | --- |")
+    for noise in states.NOISES:
+        for change in (1.0, 0.75, 0.5, 1 / 0.75):
+            found = states.score(noise, change, count, seed)
+            words = "none" if change == 1 else f"{change - 1:+.0%}"
+            print(f"| {noise} | {words} | {_share(found.named, count)} | {_share(found.placed, count)} |", flush=True)
+
+
 def _power(count: int, seed: int) -> None:
     print(f"\n## What is named ({count:,} points a cell)\n")
     print("| planted | repeats | named | anything above an info |")
@@ -111,15 +122,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="calibration", description=__doc__)
     parser.add_argument("--machines", type=int, default=1500, help="of each family of machines")
     parser.add_argument("--loops", type=int, default=200, help="of each cell of open loops")
-    parser.add_argument("--trials", type=int, default=2000, help="of each cell of intervals")
+    parser.add_argument("--trials", type=int, default=2000, help="of each cell of intervals, and of changes")
     parser.add_argument("--points", type=int, default=500, help="of each cell of what is planted")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("what", nargs="*", help="curves, rates, power, intervals; all of them where none is named")
+    parser.add_argument(
+        "what", nargs="*", help="curves, rates, power, states, intervals; all of them where none is named"
+    )
     args = parser.parse_args()
     tables = {
         "curves": lambda: _curves(args.machines, args.seed),
         "rates": lambda: _rates(args.loops, args.seed),
         "power": lambda: _power(args.points, args.seed),
+        "states": lambda: _states(args.trials, args.seed),
         "intervals": lambda: _intervals(args.trials, args.seed),
     }
     if unknown := set(args.what) - set(tables):

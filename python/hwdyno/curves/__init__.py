@@ -10,10 +10,11 @@ from itertools import pairwise
 from typing import Literal
 
 from hwdyno.axes import series_of
-from hwdyno.curves.knee import Knee, fit_knee
+from hwdyno.curves.knee import FALL_LEAST_POINTS, Knee, fit_knee
 from hwdyno.curves.loaded import loaded_curve
 from hwdyno.curves.models import USL_LEAST_POINTS, Interval, Scalability, fit_scalability
 from hwdyno.curves.open_loop import OF_OPERATIONS, Spread, fit_open_loop, next_rate
+from hwdyno.states import OTHER_STATE
 from hwdyno.statistics import POOLED_FREEDOM, Histogram, t_quantile
 from hwdyno.units import format_load, format_ratio
 from hwdyno.words import Axis, Curve, ExperimentResult, Latency, Measurement, OperatingPoint, Parameters, Scalar, Value
@@ -72,7 +73,8 @@ State = Literal["knee", "still rising", "saturated at the first point", "flat", 
 def curves_of(result: ExperimentResult) -> tuple[Curve, ...]:
     """One Curve for each combination of the other axes that has at least two loads.
 
-    Points that are invalid stay on the curve, but do not shape its model (unless all are).
+    Points that are invalid stay on the curve, but do not shape its model (unless all are). Those that were read in
+    another state of the device alone are on none.
     """
     axis = result.load_axis
     series: dict[tuple[tuple[str, Scalar], ...], list[int]] = defaultdict(list)
@@ -80,6 +82,8 @@ def curves_of(result: ExperimentResult) -> tuple[Curve, ...]:
         load = point.parameters.get(result.load)
         least = 0 if axis.role == "delay" else 1e-300
         if isinstance(load, bool) or not isinstance(load, int | float) or load < least or _amount(point, result) <= 0:
+            continue
+        if OTHER_STATE in point.why:
             continue
         series[series_of(result.declaration, point.parameters, {result.load})].append(at)
     found = []
@@ -433,8 +437,8 @@ def _has_risen(series: _Series) -> bool:
 
 
 def _lost(series: _Series, knee: Knee) -> float:
-    """What the greatest load loses against the peak, a share: by the fit, or by the points where that has no fall."""
-    if knee.fall > 0:
+    """What the greatest load loses against the peak, a share: by the fit, or by points too few to fit a fall."""
+    if knee.fall > 0 or len(series.amounts) >= FALL_LEAST_POINTS:
         return knee.loss
     places = [at for at in range(len(series.amounts)) if knee.odd is None or at != knee.odd.at]
     peak, last = max(places, key=lambda at: series.amounts[at]), series.amounts[-1]

@@ -15,6 +15,7 @@ from hwdyno.findings.rule import Case, Scope, Verdict
 from hwdyno.findings.summary import ORDER, Hit, finding_of, hedged, summarized
 from hwdyno.repeatability import with_pooled_repeats
 from hwdyno.resources import all_resources, with_derived
+from hwdyno.states import in_one_state, with_states
 from hwdyno.words import ExperimentResult, Finding, Measurement, Run, Validity
 
 __all__ = ["RULES", "about_this_run", "explain", "why_not_double"]
@@ -108,7 +109,7 @@ def explain(run: Run) -> Run:
     Points are judged first, because curve models leave invalid points out. Explaining a Run twice changes
     nothing. Rules whose figures are missing, as in an imported Run, return no finding.
     """
-    run = with_pooled_repeats(with_derived(run))
+    run = with_states(with_pooled_repeats(with_derived(run)))
     judged: list[ExperimentResult] = []
     hits: dict[tuple[str, str], list[Hit]] = defaultdict(list)
     for result in run.experiments:
@@ -119,7 +120,7 @@ def explain(run: Run) -> Run:
                 hits[rule.name, result.resource].append(Hit(result, at, verdict, dependent))
             points.append(_judged(point, verdicts))
         judged.append(replace(result, points=tuple(points)))
-    judged = [replace(result, curves=curves_of(result)) for result in judged]
+    judged = [replace(result, curves=curves_of(in_one_state(result))) for result in judged]
     run = replace(run, experiments=tuple(judged), findings=())
     of_points = [
         summarized(rule.name, found)
@@ -193,7 +194,7 @@ def _before(point: Measurement) -> tuple[list[str], Validity]:
 
 def _of_the_rest(run: Run) -> Iterator[Finding]:
     """Findings on curves, experiments and the whole Run."""
-    for result in run.experiments:
+    for result in map(in_one_state, run.experiments):
         curves = ((curve, Case(run, result, curve=curve)) for curve in result.curves)
         by_curve = [(rule, verdict, curve) for curve, case in curves for rule, verdict in _verdicts("curve", case)]
         for rule, verdict, curve in sorted(by_curve, key=lambda found: RULES.index(found[0])):

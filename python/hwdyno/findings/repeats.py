@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, contrast, percent
 from hwdyno.samples import MODES_NOTE, SHARED_NOTE, disagreement, each_over_time
+from hwdyno.states import CHANGED_AT, CHANGED_NOTE, CHANGED_TO, levels_of
 from hwdyno.statistics import mean, outliers
 from hwdyno.units import plural
 
@@ -84,6 +85,30 @@ def repeats_disagree(case: Case) -> Verdict | None:
     )
 
 
+def device_changed(case: Case) -> Verdict | None:
+    """All readings from some moment on are higher or lower by the same share: the device is in another state."""
+    note = next((note for note in case.point.notes if note.code == CHANGED_NOTE), None)
+    if note is None:
+        return None
+    at_s, ratio = case.point.conditions[CHANGED_AT], case.point.conditions[CHANGED_TO]
+    figures = levels_of(case.point)
+    says = f"{note.says[0].upper()}{note.says[1:]}, and stayed there"
+    says += f" ({case.label}: {figures})." if figures else f" ({case.label})."
+    curves = "Curves use the readings of one state."
+    return Verdict(
+        "warning",
+        f"{says} {curves}",
+        {"changed_at_s": at_s, "ratio": ratio, "unit": case.point.throughput.unit},
+        "Find what changed then (a full write cache, spent burst credits, heat, a clock, other load), or measure the "
+        f"state that lasts: {case.command(runtime=60)}",
+        weight=len(case.point.repeat_values) * (1.0 if figures else 0.1),
+        explains=(
+            *("repeats_disagree", "interval_not_reached", "outlying_repeats", "two_modes", "not_steady", "throttled"),
+        ),
+        several=f"{says} {{count}} points were read in both states or in the other one. {curves}",
+    )
+
+
 def two_modes(case: Case) -> Verdict | None:
     """Throughput switches between two levels, so that one mean stands for neither."""
     note = next((note for note in case.point.notes if note.code == MODES_NOTE), None)
@@ -116,6 +141,12 @@ def modes_nearby(case: Case) -> Verdict | None:
 
 
 RULES = (
+    Rule(
+        *("device_changed", "point", device_changed),
+        Applies(needs=(f"notes.{CHANGED_NOTE}",)),
+        degrades=True,
+        explains=True,
+    ),
     Rule("repeats_disagree", "point", repeats_disagree, Applies(where=lambda one: not one.bursty, needs=("samples",))),
     Rule("two_modes", "point", two_modes, Applies(where=lambda one: not one.bursty, needs=(f"notes.{MODES_NOTE}",))),
     Rule(

@@ -27,6 +27,8 @@ _EFFECTS = {
     "stalls": "stalls",
     "two_modes": "two levels of throughput",
     "another_run": "another hwdyno run at the same time",
+    "device_changed": "a device that changed",
+    "outlying_repeats": "repeats that are far off",
     "array_in_cache": "an array that a cache holds",
     "cached_writes": "writes that a cache took",
     "cpu_limited": "a limit on CPU time",

@@ -16,7 +16,7 @@ from hwdyno.ceilings.limits import known_ceilings
 from hwdyno.hosts import Host, HostLostError
 from hwdyno.hosts.site import Site, site_of
 from hwdyno.machine import Machine
-from hwdyno.measurement import Reading, operations_of
+from hwdyno.measurement import BEGAN, Reading, operations_of
 from hwdyno.measuring import announced
 from hwdyno.peers import Peer, on_site
 from hwdyno.plan import WARM_UP_S, Plan, Planned, Timing, overhead_s, showing, timing
@@ -111,6 +111,7 @@ class Session:
         """By experiment: how many points this machine has no instruction for."""
         self.ceilings: dict[str, tuple[Ceiling, ...]] = {}
         self.readings = 0
+        self.begun = time.monotonic()
 
     def run(self, store: Keeper, run_id: str, explain: Callable[[Run], Run]) -> Run:
         """Measure, keep and explain the Run."""
@@ -404,7 +405,7 @@ class Session:
         self.progress.begins(self._step(planned, point))
         try:
             before = self.watch.snapshot()
-            reading = self.site.run(planned.experiment.kernel, parameters)
+            reading = {BEGAN: begun - self.begun, **self.site.run(planned.experiment.kernel, parameters)}
         except (OSError, ValueError) as error:
             if isinstance(error, ValueError) and "instructions" in planned.experiment.needs and not point.readings:
                 point.done = True
