@@ -242,9 +242,13 @@ def test_others_at_work_are_named(data: Path, capsys: pytest.CaptureFixture[str]
 
 
 @contextlib.contextmanager
-def readings_in(made: Path, *limits: str, after_s: float = 0.2) -> Iterator[None]:
-    """Readings are taken in that control group; with two limits the second one comes a while after each begins."""
+def readings_in(made: Path, *limits: str, after_s: float = 0.2, first: int = 0) -> Iterator[None]:
+    """Readings are taken in that control group; with two limits the second one comes a while after each begins.
+
+    If ``first`` is given, so many readings have the first limit, and all after them the second.
+    """
     real_run, real_snapshot = Local.run, Local.snapshot
+    taken: list[str] = []
     file = next((made / name for name in ("io.max", "blkio.throttle.read_iops_device") if (made / name).exists()), None)
 
     def joins() -> None:
@@ -253,6 +257,10 @@ def readings_in(made: Path, *limits: str, after_s: float = 0.2) -> Iterator[None
     def runs(self: Local, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
         joins()
         if file is None or not limits or kernel != "storage_blocks":
+            return real_run(self, kernel, parameters)
+        if first:
+            taken.append(kernel)
+            file.write_text(limits[len(taken) > first])
             return real_run(self, kernel, parameters)
         file.write_text(limits[0])
         time.sleep(0.2)  # The limit works in slices, and the last one has to run out.
@@ -325,6 +333,23 @@ def test_storage_that_slows_down_in_mid_run_is_named(tmp_path: Path, capsys: pyt
     run = in_peace(run)
     assert "throttled" in run.experiments[0].points[0].why
     assert found(run, "throttled").severity == "warning"
+
+
+@loops
+def test_storage_that_slows_down_for_good_is_named_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As a drive does whose write cache is full: here half of the operations are left from the eighth reading on."""
+    with loop(tmp_path / "disk", 96 * MIB) as device:
+        command("mkfs.ext4", "-q", device)
+        number = f"{os.major(device.stat().st_rdev)}:{os.minor(device.stat().st_rdev)}"
+        files = {"io.max": f"{number} riops=1000", "blkio.throttle.read_iops_device": f"{number} 1000"}
+        with mounted(device, tmp_path / "slow") as where, group("io", files) as made:
+            word = "riops=" if (made / "io.max").exists() else ""
+            with readings_in(made, *(f"{number} {word}{operations}" for operations in (2000, 1000)), first=7):
+                points = ["--rw", "randread", "--ioengine", "psync", "--numjobs", "1,2,3,4", "--size", "16M"]
+                course = ["--runtime", "0.3s", "--budget", "6s"]
+                run = measured(capsys, where, *points, *course)
+    finding = found(run, "device_changed")
+    assert finding.severity == "warning" and finding.evidence["ratio"] == pytest.approx(0.5, abs=0.1)
 
 
 @loops
