@@ -140,7 +140,6 @@ def test_each_source_says_whether_its_figures_were_checked() -> None:
         ("WDC  WD10EZEX-08WN4A0", 1_000_204_886_016, "Western Digital WD Blue HDD 1 TB"),
         ("CT1000P3PSSD8", 1_000_204_886_016, "Crucial P3 Plus 1 TB"),
         ("CT1000P3SSD8", 1_000_204_886_016, "Crucial P3 1 TB"),
-        ("APPLE SSD SM256E", 251_000_193_024, "Apple SSD SM256E 251 GB"),
         ("ST9250610NS", 250_059_350_016, "Seagate Constellation.2 HDD 250 GB"),
         ("WDC  WDS500G1B0A-00H9H0", 500_107_862_016, "Western Digital WD Blue SSD (2016) 500 GB"),
         ("INTEL SSDPE21K375GA", 375_083_606_016, "Intel Optane SSD DC P4800X 375 GB"),

@@ -25,7 +25,7 @@ from hwdyno.scenarios import Request, Scenario, storage_classes
 from hwdyno.scenarios import study as command
 from hwdyno.store import Store, from_json, to_json
 from hwdyno.studies import sata_ssd_queue as sata
-from hwdyno.studies.common import mb_s, same
+from hwdyno.studies.common import mb_s, same, samples
 from hwdyno.words import (
     Ceiling,
     ExperimentResult,
@@ -217,6 +217,45 @@ def test_the_mix_penalty_is_what_was_planted() -> None:
 
 def test_the_best_block_size_is_the_least_that_reaches_90_percent() -> None:
     assert "is 16 KiB for randread" in sentences_of(answered(sata.NAME, mixes({})))
+
+
+def test_no_best_block_size_is_read_beside_points_that_are_not_valid() -> None:
+    """Of 884 MB/s in the table and 159 MB/s in the only valid point, neither is the best."""
+    good = mixes({})
+    bad = replace(good, points=tuple(
+        replace(one, validity="invalid") if one.parameters["rw"] == "randread" and one.parameters["bs"] == 64 * KIB
+        else one for one in good.points
+    ))  # fmt: skip
+    sentences = sentences_of(answered(sata.NAME, bad))
+    assert "The best block size for randread is unknown: not all of its points are valid" in sentences
+    assert "is 16 KiB for randwrite" in sentences
+
+
+def test_intervals_too_wide_to_see_a_penalty_do_not_say_that_there_is_none() -> None:
+    alike = mixes({4: 0.02})
+    wide = replace(alike, points=tuple(spread(one, 0.9) for one in alike.points))
+    narrow = replace(alike, points=tuple(spread(one, 0.02) for one in alike.points))
+    assert "cost of mixed reads and writes is unknown" in sentences_of(answered(sata.NAME, wide))
+    assert "Mixed reads and writes cost nothing here" in sentences_of(answered(sata.NAME, narrow))
+
+
+def test_what_the_study_of_a_sata_drive_gets_wrong_is_said() -> None:
+    sentences = sentences_of(answered(sata.NAME, mixes({})))
+    for words in ("84% of the 300 MB/s of SATA 3 Gbit/s", "X = N / R", "holds 32 commands"):
+        assert words in sentences
+    assert "reaches 1.0% of its 1.00 M random reads a second and 3.8% of its 130 k random writes" in sentences
+
+
+@pytest.mark.parametrize("count", [17, 24, 31])
+def test_a_least_sample_is_never_above_the_average_nor_a_greatest_below(count: int) -> None:
+    """Samples within each repeat are all of it: 3 repeats whose rates differ and whose ends are slow."""
+    values = tuple(1e8 * (1 + at // (count / 3)) * (0.2 if at % 8 == 7 else 1.0) for at in range(count))
+    parts = [values[round(at * count / 3) : round((at + 1) * count / 3)] for at in range(3)]
+    average = 3 / sum(len(part) / sum(part) for part in parts)
+    made = replace(point(average), repeats=3, samples=Samples(0, 0, 0, 0.1, values=values),
+                   rate=Value(1e4, "operations/s"))  # fmt: skip
+    least, middle, most = (float(cell) for cell in samples(made))
+    assert least <= middle <= most
 
 
 def test_where_the_patterns_meet() -> None:

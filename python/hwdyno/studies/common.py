@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from hwdyno.axes import FIELD, is_mixed
+from hwdyno.statistics import mean
 from hwdyno.units import as_number, format_bytes
-from hwdyno.words import Ceiling, CeilingClass, Curve, ExperimentResult, Measurement, Parameters, Run, Value
+from hwdyno.words import Ceiling, CeilingClass, ExperimentResult, Measurement, Parameters, Run, Value
 
 NONE = "-"
 SAME = 0.05
@@ -64,14 +66,24 @@ def sample_s(point: Measurement) -> float | None:
 def samples(point: Measurement) -> tuple[str, str, str]:
     """Minimum, average and maximum bandwidth, MB/s: the point's one average, and its least and greatest sample.
 
-    Fewer than two samples have neither.
+    A sample lies within one repeat, and together they are all of it, so that the average is never beyond them. Fewer
+    than two samples, or repeats shorter than one, have neither.
     """
     long_s, average = sample_s(point), mb_s(point.throughput.value)
     if long_s is None or point.samples is None:
         return NONE, average, NONE
-    each, values = round(long_s / point.samples.interval_s), point.samples.values
-    means = [sum(values[at : at + each]) / each for at in range(0, len(values) - each + 1, each)]
+    each = round(long_s / point.samples.interval_s)
+    repeats = _parted(point.samples.values, max(1, point.repeats))
+    if min(map(len, repeats)) + 1 < each:
+        return NONE, average, NONE
+    means = [mean(one) for repeat in repeats for one in _parted(repeat, max(1, len(repeat) // each))]
     return (mb_s(min(means)), average, mb_s(max(means))) if len(means) > 1 else (NONE, average, NONE)
+
+
+def _parted(values: Sequence[float], count: int) -> list[Sequence[float]]:
+    """Values in so many parts, as alike in length as can be."""
+    edges = [round(at * len(values) / count) for at in range(count + 1)]
+    return [values[low:high] for low, high in pairwise(edges)]
 
 
 def milliseconds(seconds: float | None) -> str:
@@ -122,10 +134,3 @@ def same(one: Value, other: Value) -> bool | None:
     if one.low is None or one.high is None or other.low is None or other.high is None:
         return False
     return None if one.low <= other.high and other.low <= one.high else False
-
-
-def curve_of(result: ExperimentResult, **series: object) -> Curve | None:
-    """The curve of the series with these values."""
-    return next(
-        (one for one in result.curves if all(one.series.get(name) == value for name, value in series.items())), None
-    )
