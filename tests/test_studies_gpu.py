@@ -42,7 +42,7 @@ def test_each_figure_stands_beside_its_theory_and_the_studys_gpu_beside_its_true
     )  # fmt: skip
 
 
-def test_a_study_without_a_gpu_has_no_table_of_it() -> None:
+def test_a_study_of_nothing_has_no_table_of_a_gpu() -> None:
     assert studies.tables(Run("r", "2026-01-01T00:00:00Z", None, (), "quick", "", (), study=STUDY)) == []
 
 

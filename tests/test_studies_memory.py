@@ -11,6 +11,7 @@ from hwdyno.findings import explain
 from hwdyno.hosts.local import Local
 from hwdyno.scenarios import Request
 from hwdyno.scenarios import study as command
+from hwdyno.studies.common import mb_s
 from hwdyno.words import Ceiling, PeerResult, Run, UserError, Value
 from simulation.host import SimulatedHost
 from test_findings_memory import flops, moved, point, result, run_of
@@ -81,6 +82,48 @@ def test_memory_that_is_not_full_needs_no_compromise() -> None:
     assert "delay of 0" not in sentence
 
 
+@pytest.mark.parametrize(("idle_ns", "says"), [(90.0, "the best compromise"), (240.0, "no compromise can be told")])
+def test_a_latency_that_falls_as_load_rises_is_not_believed(idle_ns: float, says: str) -> None:
+    points = [
+        point(value, "bytes/s", ns, mix="1:0", block=64, delay=delay)
+        for delay, value, ns in (
+            (0, 4e9, 200),
+            (50, 3.9e9, 150),
+            (200, 2e9, 120),
+            (500, 1e9, 110),
+            (1000, 5e8, idle_ns),
+        )
+    ]
+    run = of_study(
+        "laptop-memory-and-flash", run_of(result("memory_loaded_latency", "delay", *points, name="memory.loaded"))
+    )
+    assert says in "\n".join(studies.observations(run))
+
+
+def test_delay_and_access_size_are_told_in_words() -> None:
+    points = [
+        point(value * scale, "bytes/s", ns * (1 + (block == 256) / 2), mix="1:0", block=block, delay=delay)
+        for block, scale in ((64, 1.0), (256, 1.6))
+        for delay, value, ns in ((0, 4e9, 200), (50, 3.9e9, 150), (200, 2e9, 120), (500, 1e9, 110), (1000, 5e8, 100))
+    ]
+    run = of_study(
+        "laptop-memory-and-flash", run_of(result("memory_loaded_latency", "delay", *points, name="memory.loaded"))
+    )
+    sentences = "\n".join(studies.observations(run))
+    assert (
+        "A delay of 1000 instead of 0 cycles leaves 12% of the bandwidth and 50% of the latency (2 series" in sentences
+    )
+    assert "within 10% of its most up to a delay of 50 cycles" in sentences
+    assert "Blocks of 256 B move 1.6 times the bytes of 64 B without a delay, at 1.5 times the latency" in sentences
+
+
+@pytest.mark.parametrize(("bytes_s", "text"), [
+    (None, "-"), (0.0, "0.0"), (4.9e4, "0.049"), (4.94e3, "0.0049"), (9.5e5, "0.95"), (5.3e6, "5.3"), (2.517e8, "252"),
+])  # fmt: skip
+def test_a_small_bandwidth_keeps_its_digits(bytes_s: float | None, text: str) -> None:
+    assert mb_s(bytes_s) == text
+
+
 def test_the_laptops_traffic_is_on_all_processors_but_one_and_past_the_caches(tmp_path: Path) -> None:
     request = Request(places=(("", tmp_path),), seed=1, options={"only": "memory"})
     of = {}
@@ -91,7 +134,7 @@ def test_the_laptops_traffic_is_on_all_processors_but_one_and_past_the_caches(tm
         (loaded,) = plan.experiments
         of[profile] = {str(point["mix"]) for point in loaded.points}
         assert {point["threads"] for point in loaded.points} == {max(1, SimulatedHost().topology().processors - 1)}
-    assert of["full"] == {"1:0", "3:1-nt", "2:1-nt", "1:1-nt", "0:1"} and of["quick"] == {"1:0", "2:1-nt", "0:1"}
+    assert of["full"] == {"1:0", "3:1-nt", "2:1-nt", "1:1-nt", "0:1"} and of["quick"] == of["full"]
 
 
 MLC_LOADED = """Intel(R) Memory Latency Checker - v3.11
@@ -224,7 +267,7 @@ def test_streams_loops_stand_beside_the_studys_and_every_resource_has_its_effici
     assert rows["memory"][1:] == ("unknown", "-", "-")
     assert rows["processor, double precision"][0] == "226 GFLOP/s"
     sentences = "\n".join(studies.observations(run))
-    assert "Memory, STREAM's, triad: best concurrency 2 threads" in sentences
+    assert "Memory, STREAM's: no best concurrency of fewer than 3 points (triad)" in sentences
 
 
 def test_full_length_reads_each_point_as_long_as_the_study_did(tmp_path: Path) -> None:
@@ -268,5 +311,5 @@ def test_linpacks_large_systems_are_for_the_full_length(tmp_path: Path) -> None:
         plan = command.plan_of(studies.find("cloud-vm-suite"), replace(request, profile=profile), Local())
         (linpack,) = (one for one in plan.experiments if one.experiment.kernel == "linpack")
         sizes[profile] = [point["n"] for point in linpack.points]
-    assert sizes["quick"] == [1000, 2000, 5000] and sizes["full"][-1] == 45000
+    assert sizes["quick"] == [500, 1000, 2000, 3000, 5000] and sizes["full"][-1] == 45000
     assert "at most 5000 equations instead of 45000" in "\n".join(studies.observations(cloud()))

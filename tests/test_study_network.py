@@ -65,7 +65,10 @@ def test_the_tables_are_the_studys_on_one_node_and_on_two() -> None:
     assert rows["UDP lost, iperf3"] == ("25.0%",) * 4
     assert rows["TCP, iperf3"] == ("1.00",) * 4
     trips = tables["Network, two nodes: round trip of 64 KiB each way"]
-    assert [row[0] for row in trips.rows] == [f"{p} {w}" for p in ("TCP", "UDP") for w in ("mean", "p50", "p99")]
+    names = [f"{p} {w}" for p in ("TCP", "UDP") for w in ("mean", "p50", "p99")]
+    assert [row[0] for row in trips.rows] == [*names, "theory of one"]
+    near_trips = tables["Network, one node: round trip of 64 KiB each way"]
+    assert near_trips.rows[-1][1] == "unknown: a loopback has no link to serialize on"
     echo = tables["Network, two nodes: ICMP echo of 64000 B"]
     assert echo.columns == ("", "min", "mean", "p50", "p99", "max", "mdev", "lost")
     assert [row[0] for row in echo.rows] == ["hwdyno", "ping"]
@@ -132,3 +135,26 @@ def test_a_namespace_stands_for_the_second_node_and_goes_again() -> None:
         assert reading["streams"][0]["bytes"] > 100_000
     left = subprocess.run(["ip", "netns"], capture_output=True, text=True, check=True).stdout
     assert "hwdyno" not in left.replace("hwdyno-probe", "")
+
+
+def test_a_trips_theory_is_serialization_and_what_an_echo_leaves() -> None:
+    """At 1 Gbit/s in frames of 1538 B, 64 KiB each way take 1.11 ms; an echo of 64,000 B has 200 µs beside its own."""
+    far = answered(SimulatedPath(bits_s=1e9), study.TWO_NODES)
+    echo_ns = 2 * 64_000 / (1e9 / 8 * 1448 / 1538) * 1e9 + 2e5
+
+    def made(one: ExperimentResult) -> ExperimentResult:
+        if one.name != study.PING + study.TWO_NODES:
+            return one
+        (point,) = one.points
+        assert point.latency_ns is not None
+        return replace(one, points=(replace(point, latency_ns=replace(point.latency_ns, min=echo_ns)),))
+
+    def theory(*results: ExperimentResult) -> str:
+        tables = {table.title: table for table in studies.tables(run_of(*results))}
+        return tables["Network, two nodes: round trip of 64 KiB each way"].rows[-1][1]
+
+    whole = theory(*map(made, far))
+    assert whole == "1.31 ms = 2 x 64 KiB / 118 MB/s + 200 µs of link and stack (the shortest ICMP echo's)"
+    without = theory(*(one for one in far if not one.name.startswith(study.PING)))
+    assert without == "1.11 ms or more = 2 x 64 KiB / 118 MB/s + link and stack, which are unknown"
+    assert theory(*(one for one in far if not one.name.startswith(study.TCP))) == "unknown: no link's speed is known"

@@ -42,13 +42,18 @@ QUESTIONS = (
 
 
 def tables(run: Run) -> list[Table]:
-    """What the GPU reaches, its theory and both beside each other, and the study's GPU; none without a GPU's points."""
+    """What the GPU reaches, its theory and both beside each other, and the study's GPU.
+
+    A machine without a GPU says so; one whose GPU was not asked for has no table, nor has a study of one resource.
+    """
     rows = []
     for name, axis in ((PEAKS, "precision"), (BANDWIDTH, "operation")):
         if (result := experiment(run, name)) is not None:
             rows += [_row(result, point, str(whole(result, point).get(axis))) for point in sound(result.points)]
-    if not rows:
+    if not rows and (run.machine.gpus or len({one.resource for one in run.experiments}) < 2):
         return []
+    if not rows:
+        rows = [("no GPU here", NONE, NONE, NONE, NONE)]
     theirs = ("FP32, the study's Tesla M40", NONE, f"{TESLA_M40_FLOP_S / 1e9:,.0f} GFLOP/s", NONE)
     formula = f"3072 cores x 2 FLOP x 1.114 GHz; the study says {CLAIMED_GFLOP_S}"
     heads = ("figure", "measured", "theory", "of theory", "formula")

@@ -95,7 +95,7 @@ def tables(run: Run) -> list[Table]:
         if counted := experiment(run, COUNTED + suffix):
             made.append(_counted(run, counted, suffix, where))
         if trips := experiment(run, TRIPS + suffix):
-            made.append(_trips(trips, where))
+            made.append(_trips(trips, where, _theory_of_a_trip(run, suffix)))
         if echoes := experiment(run, PING + suffix):
             made.append(_echoes(echoes, where))
         if rows:
@@ -176,7 +176,31 @@ def _counted(run: Run, counted: ExperimentResult, suffix: str, where: str) -> Ta
     return Table(f"Network, {where}: a fixed count of blocks beside the timed runs", heads, tuple(rows))
 
 
-def _trips(result: ExperimentResult, where: str) -> Table:
+def _theory_of_a_trip(run: Run, suffix: str) -> str:
+    """The least time of a round trip of 64 KiB each way, with its formula; why there is none where it is unknown.
+
+    Serialization at the link's speed, both ways, and what the shortest ICMP echo leaves beside its own: the link's
+    length, the devices on it and the kernels at both ends.
+    """
+    timed = experiment(run, TCP + suffix)
+    # The timed runs' ceiling is of both directions together; a message has one.
+    wires = [one.value / 2 for one in timed.ceilings if one.metric.startswith("wire/tcp/both")] if timed else []
+    if not wires:
+        return "unknown: no link's speed is known" if suffix else "unknown: a loopback has no link to serialize on"
+    wire = min(wires)
+    serialized_ns = 2 * BLOCK_BYTES / wire * 1e9
+    words = f"2 x {format_size(BLOCK_BYTES)} / {format_quantity(wire, 'bytes/s')}"
+    echoes = experiment(run, PING + suffix)
+    known = [one.latency_ns.min for one in echoes.points if one.latency_ns and one.latency_ns.min] if echoes else []
+    shortest = min(known, default=None)
+    rest_ns = None if shortest is None else shortest - 2 * PING_BYTES / wire * 1e9
+    if rest_ns is None or rest_ns <= 0:
+        return f"{format_ns(serialized_ns)} or more = {words} + link and stack, which are unknown"
+    total = format_ns(serialized_ns + rest_ns)
+    return f"{total} = {words} + {format_ns(rest_ns)} of link and stack (the shortest ICMP echo's)"
+
+
+def _trips(result: ExperimentResult, where: str, theory: str) -> Table:
     rows = []
     for protocol in ("tcp", "udp"):
         points = _points(result, "in_flight", protocol)
@@ -184,6 +208,7 @@ def _trips(result: ExperimentResult, where: str) -> Table:
             found = [points[count][1].latency_ns if count in points else None for count in THREADS]
             row = [NONE if one is None else format_ns(getattr(one, word)) for one in found]
             rows.append((f"{protocol.upper()} {word}", *row))
+    rows.append(("theory of one", theory, *(NONE for _ in THREADS[1:])))
     heads = ("", *(f"{count} in flight" for count in THREADS))
     return Table(f"Network, {where}: round trip of 64 KiB each way", heads, tuple(rows))
 

@@ -26,8 +26,10 @@ THREADS = (1, 2, 4, 8)
 THREADS_IN_BRIEF = (1, 2, 8)
 EQUATIONS = (*(1000, 2000, 5000, 10000, 15000, 18000, 20000, 22000, 25000, 26000, 27000, 30000, 35000, 40000, 45000),)
 """The study's 15, of which it published those up to 20000; what memory has no room for is left out and named."""
-EQUATIONS_IN_BRIEF = (1000, 2000, 5000)
-"""Systems that are solved in about a second."""
+EQUATIONS_IN_BRIEF = (500, 1000, 2000, 3000, 5000)
+"""Systems that are solved in about a second, enough of them to see where the rate levels off."""
+LEAST_POINTS = 3
+"""Of fewer points none is an optimum."""
 BLOCKS = (8, 8 << 10, 8 << 20, 80 << 20)
 DISK_BLOCKS = (4 << 10, 8 << 10, 8 << 20, 80 << 20)
 STDIO_BLOCKS = (8, 8 << 10, 8 << 20, 80 << 20)
@@ -269,7 +271,15 @@ def _optima(result: ExperimentResult, title: str, threads: str, block: str, part
     for point in sound(result.points):
         parameters = whole(result, point)
         groups.setdefault(" ".join(str(parameters[part]) for part in parts if part in parameters), []).append(point)
-    return [_optimum(result, f"{title}, {words}", threads, block, points) for words, points in groups.items()]
+    few = [words for words, points in groups.items() if len(points) < LEAST_POINTS]
+    found = [
+        _optimum(result, f"{title}, {words}", threads, block, points)
+        for words, points in groups.items()
+        if words not in few
+    ]
+    if few:
+        found.append(f"{title}: no best concurrency of fewer than {LEAST_POINTS} points ({', '.join(few)}).")
+    return found
 
 
 def _optimum(result: ExperimentResult, title: str, threads: str, block: str, points: list[Measurement]) -> str:
@@ -351,7 +361,7 @@ STUDY = Study(
             asks="STREAM's four loops",
             kernel="memory_bandwidth",
             load="threads",
-            blocks=({"operation": ("copy", "scale", "add", "triad"), "threads": (1, 2)},),
+            blocks=({"operation": ("copy", "scale", "add", "triad"), "threads": (1, 2, 4)},),
             runtime_s=5.0,
         ),
         Question(

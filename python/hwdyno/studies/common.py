@@ -42,8 +42,13 @@ def number(parameters: Parameters, name: str, default: int = 1) -> int:
 
 
 def mb_s(value: float | None) -> str:
-    """A bandwidth in MB/s (10^6)."""
-    return NONE if value is None else f"{value / 1e6:.1f}" if value < 1e8 else f"{value / 1e6:.0f}"
+    """A bandwidth in MB/s (10^6), with two significant digits or more."""
+    if value is None:
+        return NONE
+    megabytes = value / 1e6
+    if 0 < megabytes < 1:
+        return f"{float(f'{megabytes:.2g}'):f}".rstrip("0")
+    return f"{megabytes:.1f}" if megabytes < 100 else f"{megabytes:.0f}"
 
 
 def micros(ns: float | None) -> str:
