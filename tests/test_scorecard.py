@@ -104,7 +104,7 @@ def every_resource() -> Run:
     )
     carried = Finding(
         "training_capacity", "info", "training", "This storage feeds 1.",
-        {"headline": {"title": "accelerators fed, unet3d on h100", "value": 1}}, ADVICE["whole"], fed.name, (0,),
+        {"headline": {"title": "H100s fed, unet3d", "value": 1}}, ADVICE["whole"], fed.name, (0,),
     )  # fmt: skip
     others = [
         Finding(
@@ -242,7 +242,7 @@ def test_the_figures_are_those_that_the_field_quotes() -> None:
     everything = scorecard(every_resource())
     assert {row.resource for row in everything.rows} == {"Storage", "Memory", "Processor", "Network", "Training"}
     assert [(row.title, row.value) for row in everything.rows if row.resource == "Training"] == [
-        ("accelerators fed, unet3d on h100", "1")
+        ("H100s fed, unet3d", "1")
     ]
 
 

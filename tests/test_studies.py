@@ -30,6 +30,7 @@ from hwdyno.words import (
     Ceiling,
     ExperimentResult,
     Measurement,
+    Parameters,
     PeerResult,
     Run,
     Samples,
@@ -217,6 +218,32 @@ def test_the_mix_penalty_is_what_was_planted() -> None:
 
 def test_the_best_block_size_is_the_least_that_reaches_90_percent() -> None:
     assert "is 16 KiB for randread" in sentences_of(answered(sata.NAME, mixes({})))
+
+
+A100_NEED = 7 * 146600628 / 0.636
+
+
+@pytest.mark.parametrize(("au", "of_need", "verdict"), [
+    (0.95, 0.95, "pass"), (0.5, 0.52, "fail"),
+    (None, 0.05, "fail (AU at most 5.0%)"), (None, 0.97, "unknown (too few steps for an AU)"),
+    (1.0, 1.23, "pass (23% more was read than computed on: read ahead, or twice)"),
+    (0.88, 0.6, "fail (32% less was read than computed on: read ahead before the clock)"),
+])  # fmt: skip
+def test_each_row_of_a_storage_has_a_verdict_and_says_where_the_law_does_not_hold(
+    au: float | None, of_need: float, verdict: str
+) -> None:
+    details: dict[str, float] = {} if au is None else {"au_dlio": au}
+    measured = replace(point(of_need * A100_NEED), parameters={"accelerators": 1}, details=details)
+    fixed: Parameters = {
+        "accelerator": "a100", "batch_size": 7, "record_bytes": 146600628, "compute": 0.636, "storage": "ceph",
+        "files": 3500, "samples_per_file": 1,
+    }  # fmt: skip
+    one = replace(result("training.unet3d@ceph", "accelerators", measured), fixed=fixed, kernel="training_loader")
+    tables = {table.title: table for table in studies.tables(answered("kubernetes-ai-storage", one))}
+    (row,) = tables["unet3d: accelerator utilisation by storage"].rows
+    assert row[-1] == verdict
+    theirs = tables["As published (its MB/s are MiB/s)"].rows
+    assert [row[-1] for row in theirs] == ["fail", "fail", "fail", "pass"]
 
 
 def test_no_best_block_size_is_read_beside_points_that_are_not_valid() -> None:

@@ -111,7 +111,7 @@ def cold_start(case: Case) -> Verdict | None:
         f"Model {model} is ready in {format_duration(best.ready_s)} from {case.storage} by {best.loader}: "
         f"{format_bytes_s(best.bytes_s)}{compared}. Its parts: {', '.join(parts)}.",
         {
-            "headline": {"title": f"{model} ready, {best.loader}", "value": best.bytes_s, "unit": "bytes/s"},
+            "headline": {"title": f"model load, {model}, {best.loader}", "value": best.bytes_s, "unit": "bytes/s"},
             "ready_s": best.ready_s,
             **({} if share is None else {"share_of_plain_read": share}),
         },
@@ -316,7 +316,11 @@ def _kv_verdict(case: Case, stack: str, points: Mapping[str, list[tuple[float, f
         "info",
         f"{says} {figures}",
         {
-            "headline": {"title": f"{most:,.0f} tokens, {stack}", "value": computed / restored, "unit": "times faster"},
+            "headline": {
+                "title": f"KV restore beside prefill, {most:,.0f} tokens, {stack}",
+                "value": computed / restored,
+                "unit": "times faster",
+            },
             "break_even_tokens": -1.0 if at is None else at,
             "recompute_s": computed, "restore_s": restored,
         },

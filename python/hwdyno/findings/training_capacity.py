@@ -133,7 +133,9 @@ def training_capacity(case: Case) -> Verdict | None:
         f"{where} feeds {most} {name} (AU of at least {percent(first.au_pass)}{caveat}). {limit}{by_plain}",
         {
             "headline": {
-                "title": "accelerators fed, " + " on ".join(filter(None, [first.workload, first.name])),
+                "title": ", ".join(
+                    filter(None, [f"{first.name.upper()}s fed" if first.name else "accelerators fed", first.workload])
+                ),
                 "value": most,
             },
             "most": most,
