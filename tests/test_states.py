@@ -78,6 +78,13 @@ def test_a_change_of_a_quarter_is_named_once_with_its_place_and_bytes(after: flo
     assert named >= 0.95 * 40
 
 
+def test_a_change_that_other_load_explains_is_that_loads() -> None:
+    """What is known to have taken the processor is said, and no change of the device is."""
+    for seed in MACHINES[:10]:
+        rules = rules_of(explained(SimulatedMachine.random(seed, others_cpu=0.6), MIXED, 0.6).findings)
+        assert "others_at_work" in rules and "device_changed" not in rules, f"machine {seed}"
+
+
 def test_nothing_is_named_on_a_machine_that_stays_as_it_is() -> None:
     for seed in MACHINES:
         assert "device_changed" not in rules_of(explained(SimulatedMachine.random(seed), MIXED, 1.0).findings)

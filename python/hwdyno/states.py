@@ -31,6 +31,8 @@ LEAST_CHANGE = 0.08
 """A smaller change, as a share, is not worth a remark."""
 LEAST_SIDE, LEAST_ACROSS = 2, 2
 """Readings on each side of a change, and points that were read on both sides: one odd reading or point is no change."""
+LEAST_SIDE_SHARE = 0.1
+"""Of all readings, on each side: what disturbs the last few is no state."""
 LEAST_SPARE = 3
 """Readings beyond those that tell each point's level and the change."""
 LEAST_EVIDENCE = 6.0
@@ -82,7 +84,8 @@ def change_in(points: Sequence[Measurement]) -> Change | None:
         return None
     times = np.unique(starts)
     middle = (times[:-1] + times[1:]) / 2
-    cuts = middle[LEAST_SIDE - 1 : len(middle) - LEAST_SIDE + 1]
+    side = max(LEAST_SIDE, math.ceil(LEAST_SIDE_SHARE * len(times)))
+    cuts = middle[side - 1 : len(middle) - side + 1]
     if not len(cuts):
         return None
     after = starts[None] > cuts[:, None]

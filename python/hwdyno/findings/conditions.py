@@ -21,7 +21,7 @@ OTHERS = 0.25
 """Share of the machine's CPU used by other processes above which they affect a result too much."""
 OTHERS_LEAST = 0.10
 """The same where the result suffers: it is too noisy, or needs all processors itself."""
-NOISE_RULES = ("throttled", "not_steady", "interval_not_reached", "repeats_disagree", "stalls")
+NOISE_RULES = ("device_changed", "throttled", "not_steady", "interval_not_reached", "repeats_disagree", "stalls")
 """Findings that other load on the machine explains."""
 SWAP_BYTES_S = 1e6
 THROTTLED = 0.02
