@@ -162,7 +162,7 @@ def test_no_accelerator_is_fed_less_than_one_that_needs_more() -> None:
     """A reading that something else slowed is no limit of the storage: what feeds an H100 feeds an A100."""
     run = of_storage_classes({("a100", "local"): 0.70, ("h100", "local"): 0.95})
     says = {found.evidence["headline"]["title"]: found.says for found in run.findings if "headline" in found.evidence}
-    (slower,) = (text for title, text in says.items() if "a100" in title)
+    (slower,) = (text for title, text in says.items() if "A100s fed" in title)
     assert "feeds 1 a100" in slower and "fed 1 h100, which need more" in slower
     assert "feeds 0" not in " ".join(says.values())
     sentences = " ".join(studies.observations(run))

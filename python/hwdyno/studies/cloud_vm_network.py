@@ -179,25 +179,36 @@ def _counted(run: Run, counted: ExperimentResult, suffix: str, where: str) -> Ta
 def _theory_of_a_trip(run: Run, suffix: str) -> str:
     """The least time of a round trip of 64 KiB each way, with its formula; why there is none where it is unknown.
 
-    Serialization at the link's speed, both ways, and what the shortest ICMP echo leaves beside its own: the link's
-    length, the devices on it and the kernels at both ends.
+    Serialization both ways, at the link's speed, or of a loopback at that of its two copies; and what the shortest ICMP
+    echo leaves beside its own: the link's length, the devices on it and the kernels at both ends.
     """
-    timed = experiment(run, TCP + suffix)
-    # The timed runs' ceiling is of both directions together; a message has one.
-    wires = [one.value / 2 for one in timed.ceilings if one.metric.startswith("wire/tcp/both")] if timed else []
-    if not wires:
-        return "unknown: no link's speed is known" if suffix else "unknown: a loopback has no link to serialize on"
-    wire = min(wires)
-    serialized_ns = 2 * BLOCK_BYTES / wire * 1e9
-    words = f"2 x {format_size(BLOCK_BYTES)} / {format_quantity(wire, 'bytes/s')}"
+    found = _serialization(experiment(run, TCP + suffix), is_loopback=not suffix)
+    if found is None:
+        return "unknown: no link's speed is known" if suffix else "unknown: the speed of a copy is not known"
+    bytes_s, words = found
+    serialized_ns = 2 * BLOCK_BYTES / bytes_s * 1e9
     echoes = experiment(run, PING + suffix)
     known = [one.latency_ns.min for one in echoes.points if one.latency_ns and one.latency_ns.min] if echoes else []
-    shortest = min(known, default=None)
-    rest_ns = None if shortest is None else shortest - 2 * PING_BYTES / wire * 1e9
-    if rest_ns is None or rest_ns <= 0:
-        return f"{format_ns(serialized_ns)} or more = {words} + link and stack, which are unknown"
+    rest_ns = min(known, default=0.0) - 2 * PING_BYTES / bytes_s * 1e9
+    path = "link and stack" if suffix else "stack"
+    if rest_ns <= 0:
+        return f"{format_ns(serialized_ns)} or more = {words} + unknown {path}"
     total = format_ns(serialized_ns + rest_ns)
-    return f"{total} = {words} + {format_ns(rest_ns)} of link and stack (the shortest ICMP echo's)"
+    return f"{total} = {words} + {format_ns(rest_ns)} of {path} (the shortest ICMP echo's)"
+
+
+def _serialization(timed: ExperimentResult | None, *, is_loopback: bool) -> tuple[float, str] | None:
+    """At what rate one message passes, bytes/s, and in words how long one each way takes."""
+    each_way = f"2 x {format_size(BLOCK_BYTES)}"
+    if timed is None:
+        return None
+    if is_loopback:
+        copies = [copy for point in timed.points if (copy := _detail(point.details, "copy_bytes_s"))]
+        copy = max(copies, default=0.0)
+        return (copy / 2, f"{each_way} x 2 copies / {format_quantity(copy, 'bytes/s')}") if copy else None
+    # The timed runs' ceiling is of both directions together; a message has one.
+    wires = [one.value / 2 for one in timed.ceilings if one.metric.startswith("wire/tcp/both")]
+    return (wires[0], f"{each_way} / {format_quantity(wires[0], 'bytes/s')}") if wires else None
 
 
 def _trips(result: ExperimentResult, where: str, theory: str) -> Table:
