@@ -246,6 +246,23 @@ def test_each_row_of_a_storage_has_a_verdict_and_says_where_the_law_does_not_hol
     assert [row[-1] for row in theirs] == ["fail", "fail", "fail", "pass"]
 
 
+def test_a_storage_that_feeds_an_accelerator_with_and_without_the_cache_is_named_once() -> None:
+    fixed: Parameters = {
+        "accelerator": "a100", "batch_size": 7, "record_bytes": 146600628, "compute": 0.636, "storage": "w",
+        "files": 42, "samples_per_file": 1,
+    }  # fmt: skip
+    results = []
+    for name, share in (("training.unet3d@w", 0.0), ("training.unet3d.112@w", 0.3)):
+        details = {"au_dlio": 0.99, "cached_share_by_device": share}
+        fed = replace(point(A100_NEED), parameters={"accelerators": 1}, details=details)
+        results.append(replace(result(name, "accelerators", fed), fixed=fixed, kernel="training_loader"))
+    sentences = sentences_of(answered("kubernetes-ai-storage", *results))
+    assert "A100 on unet3d: w feeds it" in sentences
+    assert "A100 on unet3d: w (from the page cache) feeds it" in sentences_of(
+        answered("kubernetes-ai-storage", results[1])
+    )
+
+
 def test_no_best_block_size_is_read_beside_points_that_are_not_valid() -> None:
     """Of 884 MB/s in the table and 159 MB/s in the only valid point, neither is the best."""
     good = mixes({})

@@ -208,7 +208,13 @@ def _fed(points: list[tuple[ExperimentResult, Measurement, float]], name: str) -
             found[storage + cached] = None
         elif not any(one.startswith(storage) for one in found):
             found[f"{storage}{cached} (it feeds {other.upper()}, which needs more)"] = None
-    return found
+    # What fed it without the cache needs no second mention with it.
+    return {
+        name: None
+        for name in found
+        if name.removesuffix(" (from the page cache)") == name
+        or name.removesuffix(" (from the page cache)") not in found
+    }
 
 
 STUDY = Study(
