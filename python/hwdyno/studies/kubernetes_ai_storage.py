@@ -12,6 +12,7 @@ AU_PASS = 0.90
 NEED_BYTES_S = {name: 7 * 146600628 / compute_s for name, compute_s in (("A100", 0.636), ("H100", 0.323))}
 """Of unet3d: batch x record / compute."""
 CACHED = 0.05
+FROM_CACHE = " (from the page cache)"
 LAW = 0.05
 """AU x need and throughput that differ by more are of different bytes."""
 RULE_MEMORIES = 5
@@ -203,18 +204,14 @@ def _fed(points: list[tuple[ExperimentResult, Measurement, float]], name: str) -
         other, storage = str(result.fixed.get("accelerator")), str(result.fixed.get("storage"))
         if au < AU_PASS or (other != name and needs[other] <= needs[name]):
             continue
-        cached = " (from the page cache)" if (_cached(point) or 0) > CACHED else ""
+        cached = FROM_CACHE if (_cached(point) or 0) > CACHED else ""
         if other == name:
             found[storage + cached] = None
         elif not any(one.startswith(storage) for one in found):
             found[f"{storage}{cached} (it feeds {other.upper()}, which needs more)"] = None
     # What fed it without the cache needs no second mention with it.
-    return {
-        name: None
-        for name in found
-        if name.removesuffix(" (from the page cache)") == name
-        or name.removesuffix(" (from the page cache)") not in found
-    }
+    twice = {name for name in found if name.endswith(FROM_CACHE) and name.removesuffix(FROM_CACHE) in found}
+    return {name: None for name in found if name not in twice}
 
 
 STUDY = Study(
