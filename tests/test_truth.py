@@ -70,6 +70,14 @@ def test_cache_answers_share_of_bytes(given: dict[str, Any], kernel: str, share:
     assert not any(found("page_cache", given, kernel, counters=known) for known in (in_flight, {}))
 
 
+@pytest.mark.parametrize(("blocks", "named"), [(10, False), (100, False), (5, True)])
+def test_one_block_that_the_counters_lack_proves_nothing(blocks: int, named: bool) -> None:
+    """Of ten blocks one is 10% of the bytes; of five, where two are missing, it is more than the edge of a region."""
+    block = BYTES // blocks
+    counters = {"device_read_bytes": float(BYTES - block * (2 if named else 1)), "straddling_bytes": 0.0}
+    assert (found("page_cache", {"bs": block}, "", counters=counters) is not None) == named
+
+
 @pytest.mark.parametrize(("engine", "direct", "used", "depth", "why"), [
     *(("psync", True, None, depth, why) for depth, why in ((1, ""), (2, "psync has one operation in flight per job"))),
     *(("libaio", direct, None, 8, why) for direct, why in ((True, ""), (False, "buffered libaio is"), (None, ""))),
