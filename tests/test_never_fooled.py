@@ -250,7 +250,7 @@ def test_others_at_work_are_named(data: Path, capsys: pytest.CaptureFixture[str]
 def readings_in(made: Path, *limits: str, after_s: float = 0.2, first: int = 0) -> Iterator[None]:
     """Readings are taken in that control group; with two limits the second one comes a while after each begins.
 
-    If ``first`` is given, so many readings have the first limit, and all after them the second.
+    If ``first`` is given, that number of readings has the first limit, and all after them the second.
     """
     real_run, real_snapshot = Local.run, Local.snapshot
     taken: list[str] = []
@@ -289,6 +289,18 @@ def readings_in(made: Path, *limits: str, after_s: float = 0.2, first: int = 0) 
             (made.parent / "cgroup.procs").write_text(str(os.getpid()))
 
 
+@contextlib.contextmanager
+def limited(tmp_path: Path, *rates: int) -> Iterator[tuple[Path, Path, list[str]]]:
+    """A filesystem on a loop device, a control group, and what limits reads there to these operations/s."""
+    with loop(tmp_path / "disk", 96 * MIB) as device:
+        command("mkfs.ext4", "-q", device)
+        number = f"{os.major(device.stat().st_rdev)}:{os.minor(device.stat().st_rdev)}"
+        files = {"io.max": f"{number} riops={rates[0]}", "blkio.throttle.read_iops_device": f"{number} {rates[0]}"}
+        with mounted(device, tmp_path / "slow") as where, group("io", files) as made:
+            word = "riops=" if (made / "io.max").exists() else ""
+            yield where, made, [f"{number} {word}{operations}" for operations in rates]
+
+
 def inside(made: Path, path: Path, *words: str) -> Run:
     """Measured by a process of its own that lives in that control group."""
     command = " ".join([sys.executable, "-m", "hwdyno", "storage", "--path", str(path), *once(*words)])
@@ -323,17 +335,11 @@ def test_a_limit_on_the_device_is_named(tmp_path: Path) -> None:
 @loops
 def test_storage_that_slows_down_in_mid_run_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As a spent burst budget or a full write cache does; here a limit that falls after a third of each repeat."""
-    with loop(tmp_path / "disk", 96 * MIB) as device:
-        command("mkfs.ext4", "-q", device)
-        number = f"{os.major(device.stat().st_rdev)}:{os.minor(device.stat().st_rdev)}"
-        files = {"io.max": f"{number} riops=1000", "blkio.throttle.read_iops_device": f"{number} 1000"}
-        with mounted(device, tmp_path / "slow") as where, group("io", files) as made:
-            word = "riops=" if (made / "io.max").exists() else ""
-            limits = [f"{number} {word}{operations}" for operations in (1000, 100)]
-            # A sample holds a whole slice of the limit, or it would look like hiccups.
-            course = ["--runtime", "1s", "--interval-s", "100ms", "--budget", "2s"]
-            with readings_in(made, *limits, after_s=0.4):
-                run = measured(capsys, where, "--rw", "randread", *PSYNC, *course)
+    with limited(tmp_path, 1000, 100) as (where, made, limits):
+        # A sample holds a whole slice of the limit, or it would look like hiccups.
+        course = ["--runtime", "1s", "--interval-s", "100ms", "--budget", "2s"]
+        with readings_in(made, *limits, after_s=0.4):
+            run = measured(capsys, where, "--rw", "randread", *PSYNC, *course)
     # Where others were at work, too, they would explain it.
     run = in_peace(run)
     assert "throttled" in run.experiments[0].points[0].why
@@ -343,16 +349,9 @@ def test_storage_that_slows_down_in_mid_run_is_named(tmp_path: Path, capsys: pyt
 @loops
 def test_storage_that_slows_down_for_good_is_named_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As a drive does whose write cache is full: here half of the operations are left from the eighth reading on."""
-    with loop(tmp_path / "disk", 96 * MIB) as device:
-        command("mkfs.ext4", "-q", device)
-        number = f"{os.major(device.stat().st_rdev)}:{os.minor(device.stat().st_rdev)}"
-        files = {"io.max": f"{number} riops=1000", "blkio.throttle.read_iops_device": f"{number} 1000"}
-        with mounted(device, tmp_path / "slow") as where, group("io", files) as made:
-            word = "riops=" if (made / "io.max").exists() else ""
-            with readings_in(made, *(f"{number} {word}{operations}" for operations in (2000, 1000)), first=7):
-                points = ["--rw", "randread", "--ioengine", "psync", "--numjobs", "1,2,3,4", "--size", "16M"]
-                course = ["--runtime", "0.3s", "--budget", "6s"]
-                run = measured(capsys, where, *points, *course)
+    with limited(tmp_path, 2000, 1000) as (where, made, limits), readings_in(made, *limits, first=7):
+        points = ["--rw", "randread", "--ioengine", "psync", "--numjobs", "1,2,3,4", "--size", "16M"]
+        run = measured(capsys, where, *points, "--runtime", "0.3s", "--budget", "6s")
     # Other load would explain it.
     finding = found(in_peace(run), "device_changed")
     assert finding.severity == "warning" and finding.evidence["ratio"] == pytest.approx(0.5, abs=0.1)

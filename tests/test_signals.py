@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pty
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hwdyno.hosts.local import Local
 from hwdyno.processes import end_orphans, stat_of
+from hwdyno.scenarios.model import ModelFiles, Source
+from hwdyno.scenarios.preparation import Interrupted, Says
 from hwdyno.store import Store
 from signals.commands import COMMANDS, ROOT, Command, here
 from signals.moments import LIMIT_S, Control, Moment, is_pending, perform, sample
@@ -148,6 +152,50 @@ def test_no_import_is_cut(home: Path) -> None:
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
         assert (process.returncode, out, err) == (130, "", "")
+
+
+MADE = """
+import sys, time
+from pathlib import Path
+from hwdyno import signals
+from hwdyno._engine import Guard
+from hwdyno.workspace import MadeFolder
+signals.take_over("maker", Guard)
+made = MadeFolder(Path(sys.argv[1]), "*.bin")
+(made.path / "1.bin").write_text("x")
+if sys.argv[2] == "released":
+    made.release()
+print("go", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("end", ["held", "released"])
+def test_a_made_folder_goes_with_its_process_from_the_first_moment_on(home: Path, tmp_path: Path, end: str) -> None:
+    """Whatever comes between its making and the work in it."""
+    folder = tmp_path / "data" / "hwdyno-set"
+    with started("-c", MADE, str(folder), end) as process:
+        assert process.stdout is not None and process.stdout.readline() == "go\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 143
+    assert folder.exists() == (end == "released")
+
+
+def test_the_end_of_a_model_makes_no_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a second signal removes it while the interruption by the first one ends the preparation."""
+    where = tmp_path / "hwdyno-model-resnet50"
+
+    def removed(self: ModelFiles, says: Says) -> None:
+        shutil.rmtree(self.where)
+        raise Interrupted("interrupted")
+
+    monkeypatch.setattr(ModelFiles, "_make", removed)
+    files = ModelFiles(
+        what="", where=where, bytes=0, compute_s=0.0, model=Source("resnet50").made, with_gguf=False, keeps=False
+    )
+    with pytest.raises(Interrupted), files.made(Local(), print):
+        pass
+    assert not where.exists()
 
 
 UNDIVIDED = """

@@ -35,12 +35,12 @@ def in_rounds(
     machine: SimulatedMachine, points: list[Parameters], share: float = 1.0, after: float = 0.5, rounds: int = 3
 ) -> tuple[ExperimentResult, float]:
     """Points read in rounds on a machine that has a share of its throughput after a part of the readings, and when."""
-    dice, host = random.Random(machine.seed), SimulatedHost(machine)
+    rng, host = random.Random(machine.seed), SimulatedHost(machine)
     works = [PointInWork(at, one) for at, one in enumerate(points)]
     total, changed_s = rounds * len(points), 0.0
     for taken in range(total):
         if taken % len(points) == 0:
-            order = dice.sample(works, len(works))
+            order = rng.sample(works, len(works))
         if taken == round(after * total):
             host.machine, changed_s = slower(machine, share), host.now_s
         point, before, began_s = order[taken % len(points)], host.snapshot(), host.now_s
@@ -83,6 +83,12 @@ def test_a_change_that_other_load_explains_is_that_loads() -> None:
     for seed in MACHINES[:10]:
         rules = rules_of(explained(SimulatedMachine.random(seed, others_cpu=0.6), MIXED, 0.6).findings)
         assert "others_at_work" in rules and "device_changed" not in rules, f"machine {seed}"
+
+
+def test_a_small_change_degrades_nothing() -> None:
+    """As after a minute of another load's: 11% are within what most figures leave open."""
+    for seed in MACHINES[:20]:
+        assert "device_changed" not in rules_of(explained(SimulatedMachine.random(seed), MIXED, 0.89).findings)
 
 
 def test_nothing_is_named_on_a_machine_that_stays_as_it_is() -> None:

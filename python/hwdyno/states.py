@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from hwdyno.statistics import mean, t_quantile
+from hwdyno.statistics import harmonic_mean, mean, t_quantile
 from hwdyno.units import format_bytes, format_duration, format_percent, format_quantity
 from hwdyno.words import ExperimentResult, Measurement, Note, Run, Value
 
@@ -27,15 +27,15 @@ CHANGED_TO = "changed_to_share"
 """Among them: throughput after that over throughput before."""
 CHANCE = 1e-3
 """Probability, over all places where the readings could be cut, below which a change is no chance."""
-LEAST_CHANGE = 0.08
-"""A smaller change, as a share, is not worth a remark."""
-LEAST_SIDE, LEAST_ACROSS = 2, 2
+MIN_CHANGE = 0.15
+"""A smaller change, as a share, is within what many figures leave open anyway, and would degrade them all."""
+MIN_SIDE, MIN_ACROSS = 2, 2
 """Readings on each side of a change, and points that were read on both sides: one odd reading or point is no change."""
-LEAST_SIDE_SHARE = 0.1
+MIN_SIDE_SHARE = 0.1
 """Of all readings, on each side: what disturbs the last few is no state."""
-LEAST_SPARE = 3
+MIN_SPARE = 3
 """Readings beyond those that tell each point's level and the change."""
-LEAST_EVIDENCE = 6.0
+MIN_EVIDENCE = 6.0
 """Twice the logarithm of the likelihood of a change over that of a drift: a cut is chosen among many, a line is one."""
 ALIKE_SHARE = 0.75
 """Of the points that were read on both sides, those that changed at least half as much as all together."""
@@ -49,8 +49,6 @@ class Change:
     """Between the beginnings of the last reading before it and the first after it, s after the run began."""
     ratio: float
     """Throughput after it over throughput before."""
-    noise: float
-    """Standard deviation of a reading's logarithm about its point's level in its state."""
 
 
 def change_in(points: Sequence[Measurement]) -> Change | None:
@@ -63,14 +61,16 @@ def change_in(points: Sequence[Measurement]) -> Change | None:
     import numpy as np
 
     known = [
-        one for one in points if len(one.repeat_starts_s) == len(one.repeat_values) > 1 and min(one.repeat_values) > 0
+        point
+        for point in points
+        if len(point.repeat_starts_s) == len(point.repeat_values) > 1 and min(point.repeat_values) > 0
     ]
-    owner = np.array([at for at, one in enumerate(known) for _ in one.repeat_values], dtype=int)
+    owner = np.array([at for at, point in enumerate(known) for _ in point.repeat_values], dtype=int)
     spare = len(owner) - len(known) - 1
-    if len(known) < LEAST_ACROSS or spare < LEAST_SPARE:
+    if len(known) < MIN_ACROSS or spare < MIN_SPARE:
         return None
-    starts = np.array([start for one in known for start in one.repeat_starts_s])
-    logs = np.log([value for one in known for value in one.repeat_values])
+    starts = np.array([start for point in known for start in point.repeat_starts_s])
+    logs = np.log([value for point in known for value in point.repeat_values])
 
     member = (owner[:, None] == np.arange(len(known))).astype(float)
     mean_of = member / member.sum(axis=0)
@@ -80,11 +80,11 @@ def change_in(points: Sequence[Measurement]) -> Change | None:
         return np.asarray(rows - rows @ mean_of @ member.T)
 
     off = within(logs[None])[0]
-    if np.abs(off).max() < LEAST_CHANGE / 4:
+    if np.abs(off).max() < MIN_CHANGE / 4:
         return None
     times = np.unique(starts)
     middle = (times[:-1] + times[1:]) / 2
-    side = max(LEAST_SIDE, math.ceil(LEAST_SIDE_SHARE * len(times)))
+    side = max(MIN_SIDE, math.ceil(MIN_SIDE_SHARE * len(times)))
     cuts = middle[side - 1 : len(middle) - side + 1]
     if not len(cuts):
         return None
@@ -98,22 +98,22 @@ def change_in(points: Sequence[Measurement]) -> Change | None:
     line = within(starts[None])[0]
     drift = float((line @ off) ** 2 / max(float(line @ line), 1e-300))
     left_by_drift = max(float((off**2).sum()) - drift, 0.0)
-    if abs(shift) < -math.log1p(-LEAST_CHANGE) or left_by_drift < rest * math.exp(LEAST_EVIDENCE / spare):
+    if abs(shift) < -math.log1p(-MIN_CHANGE) or left_by_drift < rest * math.exp(MIN_EVIDENCE / spare):
         return None
     from scipy.special import fdtrc
 
     chance = len(cuts) * float(fdtrc(1, spare, explained[best] / max(rest / spare, 1e-12)))
-    across = [one for one in (_shift_of(point, float(cuts[best])) for point in known) if one is not None]
-    alike = sum(one / shift >= 0.5 for one in across)
-    if chance >= CHANCE or len(across) < LEAST_ACROSS or alike < ALIKE_SHARE * len(across):
+    across = [found for point in known if (found := _shift_of(point, float(cuts[best]))) is not None]
+    alike = sum(found / shift >= 0.5 for found in across)
+    if chance >= CHANCE or len(across) < MIN_ACROSS or alike < ALIKE_SHARE * len(across):
         return None
-    return Change(float(cuts[best]), math.exp(shift), math.sqrt(rest / spare))
+    return Change(float(cuts[best]), math.exp(shift))
 
 
 def _shift_of(point: Measurement, at_s: float) -> float | None:
     """By how much a point's own readings changed, as a logarithm; none where all are of one state."""
     before, after = _split(point, at_s)
-    return math.log(mean(after) / mean(before)) if before and after else None
+    return math.log(harmonic_mean(after) / harmonic_mean(before)) if before and after else None
 
 
 def _split(point: Measurement, at_s: float) -> tuple[list[float], list[float]]:
@@ -127,54 +127,58 @@ def with_states(run: Run) -> Run:
 
     Points that have readings of another state than most of the resource's have a note, which says what changed.
     """
-    every: dict[str, list[Measurement]] = defaultdict(list)
+    points_of: dict[str, list[Measurement]] = defaultdict(list)
     for result in run.experiments:
-        every[result.resource] += [point for point in result.points if point.validity != "invalid"]
-    found = {resource: change_in(points) for resource, points in every.items()}
+        points_of[result.resource] += [point for point in result.points if point.validity != "invalid"]
+    changes = {resource: change_in(points) for resource, points in points_of.items()}
+    notes = {
+        resource: Note(CHANGED_NOTE, _words(change, points_of[resource], with_bytes=resource == "storage"))
+        for resource, change in changes.items()
+        if change is not None
+    }
+    is_later = {
+        resource: _is_mostly_after(points_of[resource], change.at_s)
+        for resource, change in changes.items()
+        if change is not None
+    }
+
+    def marked(point: Measurement, resource: str) -> Measurement:
+        change = changes[resource]
+        conditions = {name: value for name, value in point.conditions.items() if name not in {CHANGED_AT, CHANGED_TO}}
+        kept = tuple(note for note in point.notes if note.code != CHANGED_NOTE)
+        if change is not None and len(point.repeat_starts_s) == len(point.repeat_values) > 0:
+            conditions |= {CHANGED_AT: change.at_s, CHANGED_TO: change.ratio}
+            before, after = _split(point, change.at_s)
+            if before if is_later[resource] else after:
+                kept = (*kept, notes[resource])
+        if conditions == point.conditions and kept == point.notes:
+            return point
+        return replace(point, conditions=conditions, notes=kept)
+
     return replace(
         run,
         experiments=tuple(
-            replace(
-                result,
-                points=tuple(
-                    _marked(point, result, found[result.resource], every[result.resource]) for point in result.points
-                ),
-            )
+            replace(result, points=tuple(marked(point, result.resource) for point in result.points))
             for result in run.experiments
         ),
     )
 
 
-def _marked(
-    point: Measurement, result: ExperimentResult, change: Change | None, alike: Sequence[Measurement]
-) -> Measurement:
-    conditions = {name: value for name, value in point.conditions.items() if name not in {CHANGED_AT, CHANGED_TO}}
-    notes = tuple(note for note in point.notes if note.code != CHANGED_NOTE)
-    if change is not None and len(point.repeat_starts_s) == len(point.repeat_values) > 0:
-        conditions |= {CHANGED_AT: change.at_s, CHANGED_TO: change.ratio}
-        before, after = _split(point, change.at_s)
-        if before if _later_counts(alike, change.at_s) else after:
-            notes = (*notes, Note(CHANGED_NOTE, _words(change, result, alike)))
-    if conditions == point.conditions and notes == point.notes:
-        return point
-    return replace(point, conditions=conditions, notes=notes)
-
-
-def _later_counts(points: Sequence[Measurement], at_s: float) -> bool:
+def _is_mostly_after(points: Sequence[Measurement], at_s: float) -> bool:
     """Whether most readings are of the state after a moment."""
-    starts = [start for one in points for start in one.repeat_starts_s]
+    starts = [start for point in points for start in point.repeat_starts_s]
     return sum(start >= at_s for start in starts) * 2 > len(starts)
 
 
-def _words(change: Change, result: ExperimentResult, alike: Sequence[Measurement]) -> str:
+def _words(change: Change, points: Sequence[Measurement], *, with_bytes: bool) -> str:
     moved = [
         rate * point.elapsed_s / max(1, point.repeats)
-        for point in alike
+        for point in points
         for start, rate in zip(point.repeat_starts_s, point.repeat_values, strict=False)
         if start < change.at_s and point.throughput.unit == "bytes/s"
     ]
     verb = "fell" if change.ratio < 1 else "rose"
-    amount = f" and {format_bytes(sum(moved))}" if moved and result.resource == "storage" else ""
+    amount = f" and {format_bytes(sum(moved))}" if moved and with_bytes else ""
     return f"throughput {verb} to {format_percent(change.ratio)} after {format_duration(change.at_s)}{amount}"
 
 
@@ -184,7 +188,7 @@ def levels_of(point: Measurement) -> str:
     if at_s is None:
         return ""
     parts = [part for part in _split(point, at_s) if part]
-    return " to ".join(format_quantity(mean(part), unit) for part in parts) if len(parts) == 2 else ""
+    return " to ".join(format_quantity(harmonic_mean(part), unit) for part in parts) if len(parts) == 2 else ""
 
 
 def in_one_state(result: ExperimentResult) -> ExperimentResult:
@@ -192,7 +196,7 @@ def in_one_state(result: ExperimentResult) -> ExperimentResult:
 
     A point without such a reading says why it is left out. A latency over readings of both states is none.
     """
-    at_s = next((one.conditions[CHANGED_AT] for one in result.points if CHANGED_AT in one.conditions), None)
+    at_s = next((point.conditions[CHANGED_AT] for point in result.points if CHANGED_AT in point.conditions), None)
     if at_s is None:
         return result
     sides = [_split(point, at_s) if CHANGED_AT in point.conditions else ([], []) for point in result.points]
@@ -203,7 +207,7 @@ def in_one_state(result: ExperimentResult) -> ExperimentResult:
         kept, other = (after, before) if later else (before, after)
         if kept and other:
             half = t_quantile(30) * noise / math.sqrt(len(kept))
-            scale = mean(kept) / point.throughput.value
+            scale = harmonic_mean(kept) / point.throughput.value
             point = replace(
                 point,
                 throughput=_scaled(point.throughput, scale, half),

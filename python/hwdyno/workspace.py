@@ -340,7 +340,8 @@ def _claim(parent_path: Path, named: str | None = None) -> _Claim:
 class MadeFolder:
     """A folder with a scenario's name, which this run makes unless it is there; what a dead run left there goes before.
 
-    As long as this run means to remove the folder, it has a lock in there, in a file that names its files.
+    As long as this run means to remove the folder, it has a lock in there, in a file that names its files; and the
+    folder goes when the process leaves (``signals``), from the moment on at which it is there.
     """
 
     def __init__(self, path: Path, *patterns: str, keeps: bool = False) -> None:
@@ -351,15 +352,19 @@ class MadeFolder:
         with signals.undivided():
             self.is_new = make_folder(path)
             self._lease = _lease(path, patterns) if self.is_new and not keeps else None
+            if self.is_new and not keeps:
+                signals.register(signals.Stage.REMOVE, self.remove)
 
     def release(self) -> None:
         """Leave it as it is, for later commands."""
+        signals.unregister(self.remove)
         lease, self._lease = self._lease, None
         if lease is not None:
             lease.release()
 
     def remove(self) -> None:
         """Remove it with its files if this run made it, or if it is hwdyno's and empty; what else lies in it stays."""
+        signals.unregister(self.remove)
         lease, self._lease = self._lease, None
         is_new, self.is_new = self.is_new, False
         if lease is not None:

@@ -12,12 +12,12 @@ from hwdyno.words import Measurement, Value
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-LEAST_POINTS, MOST_POINTS = 6, 24
+MIN_POINTS, MAX_POINTS = 6, 24
 ROUNDS = (2, 3, 5)
 WITHIN_SHARE = 0.15
 """A true change is found, within this share of the readings, at its place."""
 EDGE_SHARE = 0.15
-"""No change is planted in the first or last readings of so large a share: nothing was read before it, or after."""
+"""No change is planted in this share of the readings at either end: too little is read before it, or after."""
 Noise = Callable[[Generator, int], NDArray[np.float64]]
 POINT = Measurement(
     parameters={}, throughput=Value(1.0, "bytes/s"), rate=None, latency_ns=None, streams=(), samples=None,
@@ -80,7 +80,7 @@ def score(noise: str, change: float, count: int, seed: int) -> Found:
     """So many runs of a few to many points in rounds, after whose change throughput is this share of what it was."""
     draw, found = np.random.default_rng((seed, round(1000 * change))), Found()
     for _ in range(count):
-        points, rounds = int(draw.integers(LEAST_POINTS, MOST_POINTS + 1)), int(draw.choice(ROUNDS))
+        points, rounds = int(draw.integers(MIN_POINTS, MAX_POINTS + 1)), int(draw.choice(ROUNDS))
         owners = np.concatenate([draw.permutation(points) for _ in range(rounds)])
         levels = 10 ** draw.uniform(5, 9, points)
         total = len(owners)

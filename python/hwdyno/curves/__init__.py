@@ -44,9 +44,9 @@ MUCH_WORSE_TAIL = 2.0
 RISING_GAIN = 0.05
 """A curve is still rising when the last doubling of the load gains more than this, by the fit and, beyond the noise, by
 the points."""
-LEAST_NOISE = 0.01
+MIN_NOISE = 0.01
 """No level is known better than this by its points."""
-LEAST_LOST = 0.05
+MIN_FALL = 0.05
 """A fall of the last point below the peak, beyond the noise, from which it counts without a model of it."""
 SATURATED_SHARE = 0.95
 FLAT_LATENCY = 1.5
@@ -443,7 +443,7 @@ def _lost(series: _Series, knee: Knee) -> float:
     places = [at for at in range(len(series.amounts)) if knee.odd is None or at != knee.odd.at]
     peak, last = max(places, key=lambda at: series.amounts[at]), series.amounts[-1]
     lost = 1 - last / series.amounts[peak]
-    return lost if lost > LEAST_LOST + series.noise(peak, -1) else 0.0
+    return lost if lost > MIN_FALL + series.noise(peak, -1) else 0.0
 
 
 def _level(series: _Series, knee: Knee) -> Interval | None:
@@ -452,7 +452,7 @@ def _level(series: _Series, knee: Knee) -> Interval | None:
     if gain + noise > RISING_GAIN or _fitted_gain(knee, series) <= max(gain, 0) + noise + RISING_GAIN:
         return None
     most = max(series.amounts)
-    return Interval(most, most * (1 - max(noise, LEAST_NOISE)), most * (1 + max(noise, RISING_GAIN)))
+    return Interval(most, most * (1 - max(noise, MIN_NOISE)), most * (1 + max(noise, RISING_GAIN)))
 
 
 def _best(series: _Series, knee: Knee, state: State, top: float) -> tuple[OperatingPoint, float, float]:

@@ -91,8 +91,7 @@ class ImageFiles(Preparation):
         folder = MadeFolder(self.where, FILES, PART, keeps=self.keeps)
         end = folder.release if self.keeps or not folder.is_new else folder.remove
         try:
-            with signals.at_leave(signals.Stage.REMOVE, end):
-                self._make(says)
+            self._make(says)
             yield True
         finally:
             end()

@@ -123,11 +123,11 @@ class ModelFiles(Preparation):
         folder = MadeFolder(self.where, WEIGHTS, GRAPH, GGUF, "*.part", KV_FILES, keeps=self.keeps)
         end = folder.release if self.keeps or not folder.is_new else folder.remove
         try:
-            with signals.at_leave(signals.Stage.REMOVE, end):
-                self._make(says)
+            self._make(says)
             yield True
         finally:
-            with contextlib.suppress(OSError), door.Folder.for_files(self.where) as there:
+            # Not ``for_files``, which makes a folder that is gone.
+            with contextlib.suppress(OSError), door.Folder.named(self.where) as there:
                 there.clear(KV_FILES)
             end()
 

@@ -103,7 +103,6 @@ class PlainFile(Preparation):
                     why = f"already exists, and this file needs that name; remove it or use {self.left_out_by}"
                     raise UserError(f"{path.parent} {why}")
                 stack.callback(folder.remove)
-                stack.enter_context(signals.at_leave(signals.Stage.REMOVE, folder.remove))
             try:
                 door.create(path)
             except OSError as error:

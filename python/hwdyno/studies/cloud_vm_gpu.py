@@ -50,7 +50,7 @@ def tables(run: Run) -> list[Table]:
     for name, axis in ((PEAKS, "precision"), (BANDWIDTH, "operation")):
         if (result := experiment(run, name)) is not None:
             rows += [_row(result, point, str(whole(result, point).get(axis))) for point in sound(result.points)]
-    if not rows and (run.machine.gpus or len({one.resource for one in run.experiments}) < 2):
+    if not rows and (run.machine.gpus or len({result.resource for result in run.experiments}) < 2):
         return []
     if not rows:
         rows = [("no GPU here", NONE, NONE, NONE, NONE)]

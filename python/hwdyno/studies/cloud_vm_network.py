@@ -188,7 +188,8 @@ def _theory_of_a_trip(run: Run, suffix: str) -> str:
     bytes_s, words = found
     serialized_ns = 2 * BLOCK_BYTES / bytes_s * 1e9
     echoes = experiment(run, PING + suffix)
-    known = [one.latency_ns.min for one in echoes.points if one.latency_ns and one.latency_ns.min] if echoes else []
+    timed = [point.latency_ns for point in echoes.points] if echoes else []
+    known = [latency.min for latency in timed if latency is not None and latency.min]
     rest_ns = min(known, default=0.0) - 2 * PING_BYTES / bytes_s * 1e9
     path = "link and stack" if suffix else "stack"
     if rest_ns <= 0:
@@ -207,7 +208,7 @@ def _serialization(timed: ExperimentResult | None, *, is_loopback: bool) -> tupl
         copy = max(copies, default=0.0)
         return (copy / 2, f"{each_way} x 2 copies / {format_quantity(copy, 'bytes/s')}") if copy else None
     # The timed runs' ceiling is of both directions together; a message has one.
-    wires = [one.value / 2 for one in timed.ceilings if one.metric.startswith("wire/tcp/both")]
+    wires = [bound.value / 2 for bound in timed.ceilings if bound.metric.startswith("wire/tcp/both")]
     return (wires[0], f"{each_way} / {format_quantity(wires[0], 'bytes/s')}") if wires else None
 
 

@@ -28,7 +28,7 @@ EQUATIONS = (*(1000, 2000, 5000, 10000, 15000, 18000, 20000, 22000, 25000, 26000
 """The study's 15, of which it published those up to 20000; what memory has no room for is left out and named."""
 EQUATIONS_IN_BRIEF = (500, 1000, 2000, 3000, 5000)
 """Systems that are solved in about a second, enough of them to see where the rate levels off."""
-LEAST_POINTS = 3
+MIN_POINTS = 3
 """Of fewer points none is an optimum."""
 BLOCKS = (8, 8 << 10, 8 << 20, 80 << 20)
 DISK_BLOCKS = (4 << 10, 8 << 10, 8 << 20, 80 << 20)
@@ -271,14 +271,14 @@ def _optima(result: ExperimentResult, title: str, threads: str, block: str, part
     for point in sound(result.points):
         parameters = whole(result, point)
         groups.setdefault(" ".join(str(parameters[part]) for part in parts if part in parameters), []).append(point)
-    few = [words for words, points in groups.items() if len(points) < LEAST_POINTS]
+    few = [words for words, points in groups.items() if len(points) < MIN_POINTS]
     found = [
         _optimum(result, f"{title}, {words}", threads, block, points)
         for words, points in groups.items()
         if words not in few
     ]
     if few:
-        found.append(f"{title}: no best concurrency of fewer than {LEAST_POINTS} points ({', '.join(few)}).")
+        found.append(f"{title}: no best concurrency of fewer than {MIN_POINTS} points ({', '.join(few)}).")
     return found
 
 

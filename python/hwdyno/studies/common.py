@@ -86,7 +86,7 @@ def samples(point: Measurement) -> tuple[str, str, str]:
 
 
 def _parted(values: Sequence[float], count: int) -> list[Sequence[float]]:
-    """Values in so many parts, as alike in length as can be."""
+    """Values in ``count`` parts, as alike in length as can be."""
     edges = [round(at * len(values) / count) for at in range(count + 1)]
     return [values[low:high] for low, high in pairwise(edges)]
 

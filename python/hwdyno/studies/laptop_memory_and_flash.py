@@ -164,14 +164,18 @@ def _of_delay(loaded: ExperimentResult, series: list[list[Measurement]]) -> str:
     sooner = [
         last.latency_ns.mean / first.latency_ns.mean for first, last in ends if first.latency_ns and last.latency_ns
     ]
-    delays = [number(whole(loaded, one), "delay", 0) for one in ends[0]]
+    delays = [number(whole(loaded, point), "delay", 0) for point in ends[0]]
     waits = "fewer accesses wait for each other" if max(sooner) < 1 - BACKWARDS else "not all of them filled the memory"
     says = (
         f"A delay of {delays[1]} instead of {delays[0]} cycles leaves {_between(less)} of the bandwidth and "
         f"{_between(sooner)} of the latency ({len(ends)} series of mix and block): {waits}."
     )
     level = {
-        max(number(whole(loaded, one), "delay", 0) for one in points if one.throughput.value >= LEVEL * _most(points))
+        max(
+            number(whole(loaded, point), "delay", 0)
+            for point in points
+            if point.throughput.value >= LEVEL * _most(points)
+        )
         for points in series
         if len(points) >= LEAST_POINTS
     }

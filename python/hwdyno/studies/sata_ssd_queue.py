@@ -27,9 +27,9 @@ MEET = 0.10
 """Curves within this share of each other meet."""
 PENALTY = 0.05
 """A mix penalty below this share is not reported."""
-MOST_UNSEEN = 0.15
+MAX_UNSEEN = 0.15
 """Where the interval leaves a greater penalty open, none is said to be absent."""
-BEST_SHARE, LEAST_BLOCKS = 0.9, 3
+BEST_SHARE, MIN_BLOCKS = 0.9, 3
 ENTERPRISE_IOPS = {"randread": ("random reads", 1e6), "randwrite": ("random writes", 130e3)}
 """By pattern: what the maker rates the study's enterprise SSD for, at 4 KiB (rated-devices.csv, D7-P5600)."""
 
@@ -249,7 +249,7 @@ def _best_blocks(result: ExperimentResult) -> dict[str, tuple[int, float, bool] 
         points = {block: point.throughput.value for block, point in every.items() if sound([point])}
         if not every:
             continue
-        if len(points) < max(LEAST_BLOCKS, len(every)):
+        if len(points) < max(MIN_BLOCKS, len(every)):
             found[kind] = None
             continue
         most = max(points.values())
@@ -290,7 +290,7 @@ def _turns(grid: dict[tuple[str, int], Measurement], kind: str, block: int) -> t
     def loss(mixed: float, read: float, write: float) -> float:
         return 1 - mixed * (share / read + (1 - share) / write) if min(read, write) > 0 else 0.0
 
-    ends = [(one.low or one.value, one.high or one.value) for one in (mixed, read, write)]
+    ends = [(value.low or value.value, value.high or value.value) for value in (mixed, read, write)]
     least, most = (loss(ends[0][1 - at], ends[1][at], ends[2][at]) for at in (0, 1))
     return loss(mixed.value, read.value, write.value), least, most
 
@@ -306,7 +306,7 @@ def _penalty(result: ExperimentResult) -> str:
     if not losses:
         return ""
     costly = [block for block, (loss, least, _) in losses.items() if loss > PENALTY and least > 0]
-    unsure = [block for block, (_, _, most) in losses.items() if block not in costly and most > MOST_UNSEEN]
+    unsure = [block for block, (_, _, most) in losses.items() if block not in costly and most > MAX_UNSEEN]
     if not costly and unsure:
         return "The cost of mixed reads and writes is unknown: the repeats vary too much."
     if not costly:
