@@ -70,7 +70,7 @@ def test_a_change_of_a_quarter_is_named_once_with_its_place_and_bytes(after: flo
             continue
         assert found[0].evidence["changed_at_s"] == pytest.approx(changed_s, abs=2.5), f"machine {seed}"
         assert found[0].evidence["ratio"] == pytest.approx(0.75, abs=0.05)
-        assert "Throughput fell to 7" in found[0].says and "B, and stayed there" in found[0].says
+        assert "Storage: throughput fell to 7" in found[0].says and "B, and stayed there" in found[0].says
         symptoms = {"repeats_disagree", "interval_not_reached", "outlying_repeats", "throttled"}
         touched = {at for at, one in enumerate(run.experiments[0].points) if "device_changed" in one.why}
         assert touched

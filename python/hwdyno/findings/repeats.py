@@ -21,6 +21,11 @@ FALL = 0.06
 ORDER_CHANCE = 0.01
 """Probability, over all points of a sweep, below which an order of repeats is named: repeats that differ in any order
 happen to fall in many."""
+LOSSES, GAINS = (
+    "a full write cache, spent burst credits, heat, a lower clock, other load",
+    "other load, a rebuild, heat",
+)
+"""What takes throughput for good, and what gives it back, for the reader to look for: none of it was measured."""
 WIDE = 0.20
 """Repeats that differ by more are a warning, whatever their order."""
 
@@ -92,15 +97,15 @@ def device_changed(case: Case) -> Verdict | None:
         return None
     at_s, ratio = case.point.conditions[CHANGED_AT], case.point.conditions[CHANGED_TO]
     figures = levels_of(case.point)
-    says = f"{note.says[0].upper()}{note.says[1:]}, and stayed there"
+    says = f"{case.resource.title}: {note.says}, and stayed there"
     says += f" ({case.label}: {figures})." if figures else f" ({case.label})."
     curves = "Curves use the readings of one state."
     return Verdict(
         "warning",
         f"{says} {curves}",
         {"changed_at_s": at_s, "ratio": ratio, "unit": case.point.throughput.unit},
-        "Find what changed then (a full write cache, spent burst credits, heat, a clock, other load), or measure the "
-        f"state that lasts: {case.command(runtime=60)}",
+        f"Find what {'ended' if ratio > 1 else 'began'} then ({GAINS if ratio > 1 else LOSSES}), or measure the state "
+        f"that lasts: {case.command(runtime=60)}",
         weight=len(case.point.repeat_values) * (1.0 if figures else 0.1),
         explains=(
             *("repeats_disagree", "interval_not_reached", "outlying_repeats", "two_modes", "not_steady", "throttled"),
