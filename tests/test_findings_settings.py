@@ -301,7 +301,7 @@ POWERSAVE = {
                                      (7, 8, "may run on 7 of 8"), (7, 7, ""), (8, 9, ""), (0, 9, ""))),
     # The kernel has more than half of a client's time that is the limit: 3 s of one job.
     *((DEBUG, ("storage", {"cpu_user_s": 3 - kernel_s, "cpu_system_s": kernel_s}), says)
-      for kernel_s, says in ((1.44, ""), (1.56, "The kernel took 52% of the CPU time that limits"))),
+      for kernel_s, says in ((1.44, ""), (1.56, "The kernel took 52% of the CPU time that limits throughput ("))),
     (DEBUG, ("storage", {"cpu_user_s": 0.5, "cpu_system_s": 1.5}), ""),
     *((POWERSAVE, worked(4.0, details={"clock_hz_during": share * 4e9}), says)
       for share, says in ((0.91, ""), (0.89, "The clock reached 89% of its maximum"))),

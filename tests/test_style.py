@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hwdyno import findings
 from hwdyno.findings import explain
 from hwdyno.findings.limits import limit_of
 from hwdyno.findings.rule import Case, contrast, quantity
@@ -51,6 +54,27 @@ def _texts(run: Run) -> list[str]:
     for one in explained.experiments:
         texts += [limit_of(Case(explained, one, at)).says for at in range(len(one.points))]
     return texts
+
+
+def _opened(text: ast.JoinedStr) -> Iterator[str]:
+    """Labels of points outside brackets: one of a point with many parameters alone fills a sentence."""
+    depth = 0
+    for part in text.values:
+        if isinstance(part, ast.Constant):
+            depth += str(part.value).count("(") - str(part.value).count(")")
+        elif isinstance(part, ast.FormattedValue):
+            name = ast.unparse(part.value)
+            if re.fullmatch(r"(?!.*ceiling)[\w.]+\.label", name) and not depth:
+                yield f"{name}: {ast.unparse(text)}"
+
+
+def test_a_points_label_stands_in_brackets() -> None:
+    files = Path(findings.__file__).parent.glob("*.py")
+    texts = [
+        node for file in files for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.JoinedStr)
+    ]
+    assert len(texts) > 300
+    assert [one for text in texts for one in _opened(text)] == []
 
 
 @pytest.mark.parametrize("name", sorted(set(ALL) - {"hostile"}))

@@ -137,13 +137,13 @@ def host_cache(case: Case) -> Verdict | None:
     disk = machine.storage.disk.name or "the virtual disk"
     writes, reads = pair["writes"], pair["reads"]
     written, read = writes.point.throughput, reads.point.throughput
-    figures = f"{writes.label}: {quantity(written)} against {quantity(read)}"
+    figures = f"({writes.label}: {quantity(written)} against {quantity(read)})"
     evidence = {"ratio": written.value / read.value, "write_bytes_s": written.value, "read_bytes_s": read.value}
     if ratio < FASTER:
         return Verdict(
             "info",
             f"Writes that are stored before they count reach {percent(written.value / read.value)} of reads on {disk} "
-            f"({figures}). No cache of the host answers them: this is what the disk takes.",
+            f"{figures}. No cache of the host answers them: this is what the disk takes.",
             evidence,
             "Take this figure for the disk's writes, and not one without --sync.",
             points=(writes.at,),
@@ -152,13 +152,13 @@ def host_cache(case: Case) -> Verdict | None:
     if found[0] in stored:
         says = (
             f"Writes are still {times(ratio)} times as fast as reads on {disk} although each has to be stored "
-            f"before it counts ({figures}). The host acknowledges flushes too: what the disk takes cannot be measured "
+            f"before it counts {figures}. The host acknowledges flushes too: what the disk takes cannot be measured "
             "from this guest."
         )
         advice = "Have the host open the disk past its cache (QEMU: cache=none or directsync), or measure on the host."
     else:
         says = (
-            f"Writes are {times(ratio)} times as fast as reads on {disk} ({figures}). No disk is like that: the host's "
+            f"Writes are {times(ratio)} times as fast as reads on {disk} {figures}. No disk is like that: the host's "
             "cache acknowledges them before they are stored."
         )
         command = writes.command(rw="read,write")

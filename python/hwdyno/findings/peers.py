@@ -40,12 +40,12 @@ def _compared(case: Case, tool: str, peers: list[PeerResult]) -> Verdict:
     costs = f" Our CPU time per operation is {geometric_mean(cpu):.2g} of its." if cpu else ""
     far = [peer.point for peer, ratio in zip(peers, ratios, strict=True) if _differs(ratio)]
     interval = f" ({overall.low:.3g} to {overall.high:.3g})" if overall.low is not None and overall.high else ""
-    count = f"over {len(ratios)} points of {case.result.name}" if len(ratios) > 1 else f"at {where.label}"
+    count = f"over {len(ratios)} points of {case.result.name}" if len(ratios) > 1 else f"here ({where.label})"
     unknown = not far and any(map(_is_wide, (overall, *ratios)))
     outcome = f"Differs from {tool}" if far else f"Agreement with {tool} unproven" if unknown else f"Agrees with {tool}"
     says = f"{outcome}: our result is {overall.value:.3g} times its{interval} {count}."
     if far and len(ratios) > 1:
-        says += f" Furthest: {where.label}, {worst.value:.3g} times."
+        says += f" The furthest point has {worst.value:.3g} times ({where.label})."
     if far and tool.startswith("fio") and worst.value > 1 and _paged_apart(where):
         says += (
             " There fio's buffers are in 4 KiB pages, so the device gets each block in up to "

@@ -224,7 +224,9 @@ def _client_bound(one: Case) -> str:
     if share is None or share <= BUSY or one.resource.client != "beside" or not point.cpu_system_s:
         return ""
     kernel = point.cpu_system_s / (point.cpu_system_s + (point.cpu_user_s or 0.0))
-    return f"The kernel took {percent(kernel)} of the CPU time that limits {one.label}." if kernel > IN_KERNEL else ""
+    if kernel <= IN_KERNEL:
+        return ""
+    return f"The kernel took {percent(kernel)} of the CPU time that limits throughput ({one.label})."
 
 
 def _all_busy(one: Case) -> str:
