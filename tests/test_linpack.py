@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import subprocess
 
 import numpy as np
 import pytest
@@ -57,6 +59,15 @@ def test_each_library_that_is_here_is_named_by_itself_and_solves() -> None:
         reading = linpack.WORKLOAD.run({"operation": "gemm", "n": 64, "blas": name, "runtime": 0.0})
         assert reading["details"]["library"] == name and reading["details"]["verification"] == "passed"
         assert reading["details"]["library_file"]
+
+
+def test_no_compiler_is_started_to_find_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As ``ctypes.util.find_library`` does, whose files stay where a signal ends the process meanwhile."""
+    started: list[object] = []
+    monkeypatch.setattr(subprocess, "Popen", lambda command, **_: started.append(command))
+    monkeypatch.setattr(os, "popen", started.append)
+    blas._load.cache_clear()
+    assert [list(blas._loadable(name)) for name in blas.NAMES] and started == []
 
 
 @pytest.mark.parametrize(("numpys", "taken"), [("0.3.31.188", True), ("0.3.30", False), ("0.3.9", False)])

@@ -157,7 +157,7 @@ def test_no_import_is_cut(home: Path) -> None:
 MADE = """
 import sys, time
 from pathlib import Path
-from hwdyno import signals
+from hwdyno import signals, workspace
 from hwdyno._engine import Guard
 from hwdyno.workspace import MadeFolder
 signals.take_over("maker", Guard)
@@ -165,14 +165,21 @@ made = MadeFolder(Path(sys.argv[1]), "*.bin")
 (made.path / "1.bin").write_text("x")
 if sys.argv[2] == "released":
     made.release()
-print("go", flush=True)
+if sys.argv[2] == "removed":
+    def slow(_path):
+        print("go", flush=True)
+        time.sleep(0.1)
+    workspace.clean_stale = slow
+    made.remove()
+else:
+    print("go", flush=True)
 time.sleep(60)
 """
 
 
-@pytest.mark.parametrize("end", ["held", "released"])
+@pytest.mark.parametrize("end", ["held", "released", "removed"])
 def test_a_made_folder_goes_with_its_process_from_the_first_moment_on(home: Path, tmp_path: Path, end: str) -> None:
-    """Whatever comes between its making and the work in it."""
+    """Whatever comes between its making and the work in it, and in the middle of its removal."""
     folder = tmp_path / "data" / "hwdyno-set"
     with started("-c", MADE, str(folder), end) as process:
         assert process.stdout is not None and process.stdout.readline() == "go\n"

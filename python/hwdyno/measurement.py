@@ -134,7 +134,7 @@ def measurement_of(
     if median_because:
         remarks.append(Note(MEDIAN_NOTE, f"throughput is the median of the repeats, because {median_because}"))
     if modes is not None and not median_because:
-        remarks.append(Note(samples.MODES_NOTE, _modes_words(modes)))
+        remarks.append(Note(samples.MODES_NOTE, _modes_words(modes, rates, unit)))
     low, high = throughput.low, throughput.high
     if (
         not median_because
@@ -284,11 +284,13 @@ def interval_of(readings: Sequence[Reading], counted: str, unit: str) -> tuple[V
     return wide, median_because, modes
 
 
-def _modes_words(modes: samples.Modes) -> str:
-    return (
-        f"throughput alternates between two levels; the lower ({format_percent(modes.low / modes.high)}) held "
-        f"{format_percent(modes.share)} of the time"
+def _modes_words(modes: samples.Modes, rates: Sequence[float], unit: str) -> str:
+    low, high, least, middle, most = (
+        format_quantity(value, unit)
+        for value in (modes.low, modes.high, min(rates), statistics.median(rates), max(rates))
     )
+    says = f"throughput alternates between {low} ({format_percent(modes.share)} of the time) and {high}"
+    return f"{says}: {plural(len(rates), 'reading')} from {least} to {most}, median {middle}"
 
 
 def course_of(reading: Reading, counted: str) -> tuple[list[float], float]:

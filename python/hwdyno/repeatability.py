@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from hwdyno import statistics
-from hwdyno.samples import SHARED_NOTE, each_over_time, shared_modes, wandering, with_shared
+from hwdyno.samples import SHARED_NOTE, each_over_time, shared_modes, two_modes, wandering, with_shared, within_levels
 from hwdyno.units import format_percent
 from hwdyno.words import ExperimentResult, Measurement, Note, Run, RunToRun, Value
 
@@ -137,6 +137,8 @@ def _with_spread(point: Measurement, prior: float, found: float) -> Measurement:
     within = wandering(repeats) / value if repeats and value > 0 else 0.0
     low = min(math.exp(-half), 1 - within, *(one / value for one in point.repeat_values))
     high = max(math.exp(half), 1 + within, *(one / value for one in point.repeat_values))
+    if (modes := two_modes(repeats)) is not None and value > 0:
+        low, high = (one / value for one in within_levels(low * value, high * value, modes, point.repeat_values))
 
     def scaled(one: Value) -> Value:
         return replace(one, low=max(0.0, one.value * low), high=one.value * high)

@@ -34,7 +34,7 @@ UNEVEN = 1e-3
 FEW_REPEATS = 5
 """Up to so many, an interval reaches from the least repeat to the greatest where samples are no plain noise, and such
 a point is not sure before."""
-RARE, MISSED = 0.2, 0.085
+RARE, MISSED = 0.2, 1 - statistics.CONFIDENCE
 """Share of the repeats that are at a lower level, and of the points that may miss such a level."""
 
 
@@ -42,8 +42,8 @@ RARE, MISSED = 0.2, 0.085
 def repeats_that_show(points: int) -> int:
     """The least repeats after which at most ``MISSED`` of an experiment's points miss a level of ``RARE`` of them.
 
-    The level is drawn once a repeat: 12 for one or two points, 7, 5, 4 and 4 for three to six, and 3 for seven. A point
-    counts with it where its own repeats show it, or those of two others.
+    The level is drawn once a repeat: 14 for one or two points, 9, 6, 5, 4 and 4 for three to seven, and 3 for eight.
+    A point counts with it where its own repeats show it, or those of two others.
     """
     others = points - 1
     for repeats in count(1):
@@ -243,9 +243,19 @@ def with_samples(
         least, most = modes.shares()
         apart = modes.high - modes.low
         low, high = min(low, modes.high - most * apart), max(high, modes.high - least * apart)
+        low, high = within_levels(low, high, modes, rates)
     if (modes is not None or persists) and len(rates) <= FEW_REPEATS:
         low, high = min(low, *rates), max(high, *rates)
     return replace(value, low=max(0.0, low), high=high), modes if modes is not None and modes.named else None
+
+
+def within_levels(low: float, high: float, modes: Modes, rates: Sequence[float]) -> tuple[float, float]:
+    """An interval without what lies beyond both levels and all readings: no mean of the two levels is there.
+
+    The few samples that count where levels last for whole readings give a Student's t that leaves even a mean of zero
+    open.
+    """
+    return max(low, min(modes.low, *rates)), min(high, max(modes.high, *rates))
 
 
 def with_shared(value: Value, repeats: Sequence[Sequence[float]], shared: Modes) -> Value:

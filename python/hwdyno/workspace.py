@@ -357,20 +357,23 @@ class MadeFolder:
 
     def release(self) -> None:
         """Leave it as it is, for later commands."""
-        signals.unregister(self.remove)
-        lease, self._lease = self._lease, None
-        if lease is not None:
-            lease.release()
+        with signals.undivided():
+            signals.unregister(self.remove)
+            lease, self._lease = self._lease, None
+            if lease is not None:
+                lease.release()
 
     def remove(self) -> None:
         """Remove it with its files if this run made it, or if it is hwdyno's and empty; what else lies in it stays."""
-        signals.unregister(self.remove)
-        lease, self._lease = self._lease, None
-        is_new, self.is_new = self.is_new, False
-        if lease is not None:
-            lease.remove()
-        else:
-            remove_folder(self.path, *(self.patterns if is_new else ()))
+        # A process that leaves waits for it: whoever unregisters it has begun it.
+        with signals.undivided():
+            signals.unregister(self.remove)
+            lease, self._lease = self._lease, None
+            is_new, self.is_new = self.is_new, False
+            if lease is not None:
+                lease.remove()
+            else:
+                remove_folder(self.path, *(self.patterns if is_new else ()))
 
 
 class _Lease:

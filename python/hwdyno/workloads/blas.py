@@ -9,7 +9,6 @@ threadpoolctl, never by the file that was asked for.
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import importlib
 import os
 import re
@@ -121,8 +120,8 @@ def _loadable(name: str) -> Iterator[str]:
     folders = [Path(folder) for folder in os.environ.get("HWDYNO_BLAS", "").split(os.pathsep) if folder]
     folders.append(Path(sys.prefix) / "lib")
     places = [str(folder / file) for folder in folders for file in _FILES[name] if (folder / file).is_file()]
-    linked = ctypes.util.find_library({"mkl": "mkl_rt"}.get(name, name))
-    for place in [*places, *([linked] if linked else [])]:
+    # By their bare names the system finds what its linker knows; ``ctypes.util`` would start a compiler for that.
+    for place in [*places, *_FILES[name]]:
         loaded = _load(place)
         if loaded is not None:
             yield _path_of(loaded, place)
