@@ -75,6 +75,23 @@ def test_label_of_accelerator_fits_its_need(need: float, rounding: float, known:
     assert (found and found.evidence["fits"]) == fits
 
 
+@pytest.mark.parametrize(
+    ("shares", "says"),
+    [
+        ((0.9, 0.95), "All 2 rows pass MLPerf Storage's limit for unet3d, an AU of 90%."),
+        ((0.9, 0.899), "1 of 2 rows fails MLPerf Storage's limit for unet3d, an AU of 90%. The lowest has 89.9%"),
+        ((0.1081, 0.0558), "2 of 2 rows fail MLPerf Storage's limit for unet3d, an AU of 90%. The lowest has 5.58%"),
+    ],
+)
+def test_rows_below_the_limit_of_a_workload_fail(shares: tuple[float, ...], says: str) -> None:
+    known = {"workload": "unet3d", "au_pass": 0.9}
+    rows = [row(1e8, accelerator=f"a{at}", details={"printed": {"au": au}, **known}) for at, au in enumerate(shares)]
+    found = finding("published_au", table(*rows))
+    assert found is not None and found.says.startswith(says)
+    assert found.points == tuple(at for at, au in enumerate(shares) if au < 0.9)
+    assert not named("published_au", table(row(1e8, accelerator="a1", details={"printed": {"au": 0.5}})))
+
+
 @pytest.mark.parametrize("scale", [1e9, 1.0])
 @pytest.mark.parametrize(
     ("needs", "expected"),

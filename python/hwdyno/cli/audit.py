@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 OURS = "hwdyno"
 MOST_ROWS = 60
 """Rows of the table that puts tools side by side."""
+MAX_OBSERVATIONS = 2
+"""Up to so many are printed beside the faults."""
 
 HELP = Help(
     usage="FILE…",
@@ -74,17 +76,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def faults_of(document: Run) -> list[Finding]:
-    """What is wrong: findings that are more than observations. How well a curve fits is an observation."""
+    """What is wrong, of each table by itself."""
+    return [one for found in document.findings if _is_fault(found) for one in _by_experiment(document, found)]
+
+
+def _is_fault(found: Finding) -> bool:
+    """Whether a finding is more than an observation. How well a curve fits is an observation."""
     from hwdyno.findings import RULES
     from hwdyno.findings.laws import FAR_ABOVE_RATED
 
     of_curves = {rule.name for rule in RULES if rule.scope == "curve"}
-    return [
-        one
-        for found in document.findings
-        for one in _by_experiment(document, found)
-        if (one.severity != "info" and one.rule not in of_curves) or one.evidence.get("ratio", 0) > FAR_ABOVE_RATED
-    ]
+    says_wrong = found.severity != "info" and found.rule not in of_curves
+    return says_wrong or found.evidence.get("ratio", 0) > FAR_ABOVE_RATED
 
 
 def _by_experiment(document: Run, found: Finding) -> list[Finding]:
@@ -190,9 +193,9 @@ def _same(result: ExperimentResult, point: Measurement) -> tuple[str, ...]:
 def _verdict(document: Run) -> str:
     from hwdyno.printable import printable
 
-    faults, lines = faults_of(document), []
+    faults = faults_of(document)
+    lines, observed = [], [one for one in document.findings if not _is_fault(one)]
     results = sum(len(one.points) for one in document.experiments)
-    observed = len(document.findings) - len(faults)
     if faults:
         lines.append(f"\n{plural(len(faults), 'fault')} in {plural(results, 'result')}:")
     else:
@@ -200,6 +203,8 @@ def _verdict(document: Run) -> str:
     for one in faults:
         mark = "✗" if one.severity == "invalid" else "!"
         lines += [f"{mark} {one.says}", f"    {one.advice}  (hwdyno explain {one.rule})"]
-    if observed:
-        lines.append(f"\n{plural(observed, 'observation')} more: --all")
+    if len(observed) > MAX_OBSERVATIONS:
+        lines.append(f"\n{plural(len(observed), 'observation')} more: --all")
+    elif observed:
+        lines += ["", *(f"· {one.says}" for one in observed)]
     return "".join(f"{line}\n" for line in (printable(line) for line in lines)).replace("\\n", "\n")

@@ -106,6 +106,33 @@ def mislabelled_accelerator(case: Case) -> list[Verdict]:
     return found
 
 
+def published_au(case: Case) -> Verdict | None:
+    """How many rows reach the AU from which on MLPerf Storage counts a workload's accelerators as fed."""
+    judged = [
+        (au, number_at(point.details, "au_pass"), at)
+        for at, point in enumerate(case.result.points)
+        if point.details.get("au_pass") and 0 < (au := _au(point)) <= 1
+    ]
+    if not judged:
+        return None
+    failed = [one for one in judged if one[0] < one[1]]
+    least, limit, at = min(judged)
+    worst = Case(case.run, case.result, at)
+    wanted = f"MLPerf Storage's limit for {worst.point.details.get('workload')}, an AU of {percent(limit)}"
+    evidence = {"rows": len(judged), "failed": len(failed), "au_pass": limit, "least": least}
+    if not failed:
+        return Verdict("info", f"All {plural(len(judged), 'row')} pass {wanted}.", evidence, "Nothing to do.")
+    return Verdict(
+        "info",
+        f"{len(failed)} of {plural(len(judged), 'row')} {'fails' if len(failed) == 1 else 'fail'} {wanted}. "
+        f"The lowest has {100 * least:.4g}% ({worst.label}): "
+        f"its accelerator waits for data for {percent(1 - least)} of the time.",
+        evidence,
+        "Look for what limits the storage below: plain reads of the same files with as many threads.",
+        points=tuple(at for *_, at in failed),
+    )
+
+
 def _article(name: str) -> str:
     return f"an {name}" if name[:1] in "AEFHILMNORSX8" else f"a {name}"
 
@@ -504,6 +531,12 @@ RULES = (
         "experiment",
         mislabelled_accelerator,
         Applies(imported=True, needs=("details.printed", "parameters.accelerator")),
+    ),
+    Rule(
+        "published_au",
+        "experiment",
+        published_au,
+        Applies(imported=True, needs=("details.printed", "details.au_pass")),
     ),
     Rule("unit_slip", "experiment", unit_slip, Applies(imported=True, needs=("parameters.bs",))),
     Rule("runs_backwards", "experiment", runs_backwards, Applies(kernels=("memory_loaded_latency",))),

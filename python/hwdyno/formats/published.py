@@ -368,7 +368,7 @@ class _Table:
         return [one for one in made if one]
 
     def _need(self, parameters: Parameters) -> dict[str, Any]:
-        """The needs of the accelerators that the row's workload is defined for, bytes/s."""
+        """The needs of the accelerators that the row's workload is defined for, bytes/s, and the AU that passes."""
         if self.resource != "training":
             return {}
         labels = " ".join(value for value in parameters.values() if isinstance(value, str))
@@ -378,7 +378,11 @@ class _Table:
         if len(named) != 1:
             return {}
         needs = workload.catalogue()[named[0]]
-        return {"workload": named[0], "needs_bytes_s": {name: one.need_bytes_s for name, one in needs.items()}}
+        return {
+            "workload": named[0],
+            "needs_bytes_s": {name: one.need_bytes_s for name, one in needs.items()},
+            "au_pass": min(one.au for one in needs.values()),
+        }
 
     def _has_models(self) -> bool:
         """Whether the rows name their models, so that a row's is not another's."""
