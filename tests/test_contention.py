@@ -24,6 +24,8 @@ from hwdyno.report.rows import rows_of
 from hwdyno.report.scorecard import scorecard
 from hwdyno.report.tables import markdown
 from hwdyno.runner import contention as runner
+from hwdyno.runner.allowance import Allowance
+from hwdyno.runner.progress import Silent
 from hwdyno.scenarios import contention as scenario
 from hwdyno.scenarios.request import Request
 from hwdyno.statistics import ratio_interval
@@ -343,6 +345,27 @@ def test_a_budget_ends_it_early_and_says_so(tmp_path: Path) -> None:
     run = runner.run(made.plan, host, store, "x", explain=explain)
     assert any("raise it with --budget" in why for why in run.degraded)
     assert common.status(run, None) == DEGRADED
+
+
+@pytest.mark.parametrize(("budget_s", "loads", "times"), [(15.0, 3, 1), (60.0, 5, 2), (3600.0, 9, 2)])
+def test_sweeps_take_two_fifths_of_a_budget(budget_s: float, loads: int, times: int, tmp_path: Path) -> None:
+    """The least is one reading of both ends and of a load between them."""
+    host = CoupledHost(52_201)
+    made = scenario.make(replace(request(tmp_path), budget_s=budget_s), host)
+    work = runner._Rounds(made.plan, host, Silent())
+    planned, points, taken = work._fitted_sweep(made.plan.experiments[0])
+    assert (planned.experiment.name, len(points), taken) == ("storage.knee", loads, times)
+    assert {points[0].parameters["iodepth"], points[-1].parameters["iodepth"]} == {1, 256}
+
+
+def test_a_budget_that_ends_in_a_round_keeps_what_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    host = CoupledHost(52_202)
+    made = scenario.make(replace(request(tmp_path, at=AT), budget_s=15.0), host)
+    left = iter([10.0] * 12)
+    monkeypatch.setattr(Allowance, "left_s", property(lambda _: next(left, 0.0)))
+    run = runner.run(made.plan, host, Store(tmp_path / "store"), "x", explain=explain)
+    assert run.degraded == ("only 0 of 3 rounds fit into the budget of 15 s; raise it with --budget",)
+    assert 0 < sum(point.repeats for one in run.experiments for point in one.points) < 28
 
 
 @pytest.mark.parametrize(

@@ -121,8 +121,8 @@ def test_a_point_that_may_be_repeated_has_a_range_of_bytes(place: Path, capsys: 
     words = ["storage", "--operation", "create", "--nrfiles", "100", "--filesize", "100000", "--path", str(place)]
     assert main([*words, "--numjobs", "1,2,3,4,5,6,7", "--dry-run"]) == 0
     out = capsys.readouterr().out
-    # A warm-up and 3 to 5 repeats of 100 files of 100 kB.
-    assert "writes 40 MB to 60 MB" in out and out.splitlines()[-1].endswith("850 MB to 1.41 GB written")
+    # A warm-up and 4 to 5 repeats of 100 files of 100 kB.
+    assert "writes 50 MB to 60 MB" in out and out.splitlines()[-1].endswith("1.13 GB to 1.41 GB written")
 
 
 def test_a_point_alone_writes_in_as_many_repeats_as_show_a_rare_level(
@@ -131,5 +131,5 @@ def test_a_point_alone_writes_in_as_many_repeats_as_show_a_rare_level(
     words = ["storage", "--operation", "create", "--nrfiles", "100", "--filesize", "100000", "--path", str(place)]
     assert main([*words, "--dry-run"]) == 0
     out = capsys.readouterr().out
-    # A warm-up and 12 repeats of 100 files of 100 kB.
-    assert "writes 130 MB" in out and out.splitlines()[-1].endswith(" 130 MB written")
+    # A warm-up and 14 repeats of 100 files of 100 kB.
+    assert "writes 150 MB" in out and out.splitlines()[-1].endswith(" 150 MB written")

@@ -13,6 +13,7 @@ import pytest
 from calibration.repeats import reading
 from hwdyno import experiments, plan, runner, signals
 from hwdyno.listing import listing
+from hwdyno.runner.allowance import Allowance
 from hwdyno.runner.point import PointInWork
 from hwdyno.sweep import Sweep
 from hwdyno.words import Measurement, PeerResult, Run, UserError
@@ -180,6 +181,20 @@ def test_repeats_that_show_a_rare_level_take_no_longer_than_that_is_worth(
     (one,) = planned(tmp_path, SimulatedHost(QUIET), {"iodepth": "8"}).experiments
     chosen = plan.Timing(runtime_s, 0.0, 3, most)
     assert plan.showing(one, one.points[0], chosen, frozenset()) == repeats
+
+
+def test_a_budget_that_ends_counts_with_the_longer_readings(tmp_path: Path) -> None:
+    """A reading is begun where it ends within the budget and 10%; of four, the upper middle one says how long it is."""
+    made = replace(planned(tmp_path, SimulatedHost(QUIET), {"iodepth": "8"}), budget_s=100.0)
+    one, point = made.experiments[0], PointInWork(0, {"iodepth": 8})
+    allowance = Allowance(replace(made, prepared_s=96.0), {one.experiment.name: [point]})
+    once_s = plan.reading_s(one, point.parameters, allowance.timing, frozenset())
+    for excess_s in (1.0, 2.0, 13.0, 20.0):
+        allowance.learn(one, excess_s - once_s)
+    assert not allowance.overruns(one, point)
+    allowance.learn(one, 15.0 - once_s)
+    allowance.learn(one, 15.0 - once_s)
+    assert allowance.overruns(one, point)
 
 
 def test_a_listing_counts_the_repeats_of_a_point_alone(tmp_path: Path) -> None:

@@ -344,6 +344,19 @@ def test_a_cache_is_not_quoted_as_memory() -> None:
         assert "256 MiB" in card.rows[0].title
 
 
+def test_rows_of_several_experiments_with_one_load_name_them() -> None:
+    """A loader's speed from memory is none of them."""
+    names = ("training.unet3d.a100", "training.unet3d.h100", "training.client.unet3d")
+    found = [
+        made_experiment(name, "training", "", "accelerators", "training_loader", (moved(2e9, accelerators=1),))
+        for name in names
+    ]
+    card = scorecard(replace(made_run.whole_run(), experiments=tuple(found), findings=()))
+    assert [row.title for row in card.rows] == ["unet3d.a100, 1 accelerator", "unet3d.h100, 1 accelerator"]
+    card = scorecard(replace(made_run.whole_run(), experiments=(found[0], found[2]), findings=()))
+    assert [row.title for row in card.rows] == ["1 accelerator"]
+
+
 def test_a_latency_has_the_interval_of_its_rate_and_a_tail_and_no_ceiling() -> None:
     for width, expected in ((0.02, "±2.0%"), (0.9, "80.0–125")):
         latency = of_latency(

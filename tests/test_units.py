@@ -86,6 +86,8 @@ def test_a_printed_number_is_read(text: str | None, number: float | None) -> Non
         (units.format_ns(9_996), "10.0 µs"),
         (units.format_duration(125), "2 min 5 s"),
         (units.format_duration(0.5), "0.5 s"),
+        (units.format_duration(0.02), "20.0 ms"),
+        (units.format_duration(0.0), "0 s"),
         (units.format_duration(3720), "1 h 2 min"),
         (units.format_duration(12.3), "12 s"),
         (units.format_bytes(999_600), "1 MB"),

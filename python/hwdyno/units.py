@@ -255,7 +255,9 @@ def format_ns(ns: float | None) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """A time to wait: ``0.5 s``, ``45 s``, ``2 min 5 s``, ``1 h 2 min``."""
+    """A time to wait: ``20 ms``, ``0.5 s``, ``45 s``, ``2 min 5 s``, ``1 h 2 min``."""
+    if 0 < seconds < 0.05:
+        return format_ns(seconds * 1e9)
     if seconds < 9.95:
         return f"{_plain(f'{seconds:.1f}')} s"
     whole = round(seconds)

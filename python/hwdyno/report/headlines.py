@@ -164,7 +164,7 @@ def _of_resource(run: Run, name: str, place: str, which: Sequence[int]) -> Itera
     carried = list(_by_findings(run, resource, title, which))
     yield from (*chosen.values(), *carried)
     if not chosen and not carried:
-        yield from _by_default(run, title, which)
+        yield from _by_default(run, resource, title, which)
 
 
 def _picked(run: Run, figure: Figure, resource: str, which: Sequence[int]) -> _Found | None:
@@ -239,17 +239,27 @@ def _by_findings(run: Run, resource: Resource, title: str, which: Sequence[int])
     yield from found.values()
 
 
-def _by_default(run: Run, title: str, which: Sequence[int]) -> Iterator[_Found]:
+def _by_default(run: Run, resource: Resource, title: str, which: Sequence[int]) -> Iterator[_Found]:
     """The best points of other measurements; of rounds until steady, the last that decides."""
-    left = MOST_BY_DEFAULT
+    found: list[_Found] = []
     for at in which:
         experiment = run.experiments[at]
-        unit = unit_of(experiment)
+        if experiment.name.startswith(resource.never_quoted):
+            continue
         rounds = [index for index, point in enumerate(experiment.points) if is_tracked(point)]
-        for index in rounds[-1:] if is_rounds(experiment) else headline_points(experiment):
-            if left and (value := in_unit(experiment.points[index], unit)) is not None:
-                left -= 1
-                yield _Found(title, point_label(experiment, index), at, index, value)
+        best = rounds[-1:] if is_rounds(experiment) else headline_points(experiment)
+        values = [(index, in_unit(experiment.points[index], unit_of(experiment))) for index in best]
+        found += [
+            _Found(title, point_label(experiment, index), at, index, value)
+            for index, value in values
+            if value is not None
+        ]
+    shown = found[:MOST_BY_DEFAULT]
+    several = len({one.title for one in shown}) < len(shown)
+    for one in shown:
+        # Of several experiments with the same load, each says which it is.
+        name = run.experiments[one.experiment].name.partition("@")[0].partition(".")[2]
+        yield replace(one, title=f"{name}, {one.title}") if several else one
 
 
 def _joined(found: Sequence[_Found], every: Sequence[Headline]) -> tuple[Headline, ...]:

@@ -81,6 +81,8 @@ class Resource:
     """The headline figures, the most quoted first. If none was measured, the fastest valid points are the headline."""
     headline_rules: tuple[str, ...] = ()
     """Rules whose findings are the headline, where no single figure is."""
+    never_quoted: tuple[str, ...] = ()
+    """How the names of experiments begin whose points are no headline even where nothing else is."""
 
     # Ceilings
     ceilings: OfMachine = _nothing

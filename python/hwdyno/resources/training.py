@@ -10,6 +10,7 @@ RESOURCE = Resource(
     rate_word="samples/s",
     # The headline is the load that the storage carries, not a loader's speed from memory.
     headline_rules=("training_capacity", "kv_users", "vector_queries"),  # The last two: of Runs until 0.1.
+    never_quoted=("training.client",),
     limits=("the storage's parallelism", "opening and parsing files", "waiting for whole batches"),
     by_default=False,
     client="by_rule",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from hwdyno.plan import FEWER_QUOTED, QUOTED_REPEATS, SHORTEST_S, Plan, Planned, Timing, reading_s, timing
@@ -91,7 +91,9 @@ class Allowance:
         left = self.left_s
         if left is None or "runtime" in self.given:
             return False
-        return left + budget.GRACE * (self.budget_s or 0.0) < readings * self._once_s(planned, point)
+        # Of readings that differ in length, the longer half: at the end of a budget one too many is worse.
+        once_s = self._once_s(planned, point, statistics.median_high)
+        return left + budget.GRACE * (self.budget_s or 0.0) < readings * once_s
 
     @property
     def spent(self) -> bool:
@@ -115,11 +117,11 @@ class Allowance:
         """The plan with the overheads of its readings and of its peers as they were so far."""
         return replace(plan, experiments=tuple(map(self._as_read, plan.experiments)))
 
-    def _as_read(self, planned: Planned) -> Planned:
+    def _as_read(self, planned: Planned, middle: Callable[[list[float]], float] = statistics.median_low) -> Planned:
         """Before a kernel's first reading its excess is the least of any: a machine that is slow in all is in this."""
         kernel = planned.experiment.kernel
         # A point far slower than the others of its kernel says nothing of them.
-        known = {name: statistics.median_low(each) for name, each in self.excess_s.items()}
+        known = {name: middle(each) for name, each in self.excess_s.items()}
         excess_s = known[kernel] if kernel in known else max(0.0, min(known.values(), default=0.0))
         peers = self.peers_s.get(kernel)
         overhead_s = sum(peers) / len(peers) if peers else planned.peer_overhead_s
@@ -202,8 +204,10 @@ class Allowance:
             return point.spent_s / len(point.readings)
         return self._as_read(planned).with_peers_s(self.plan, self._once_s(planned, point))
 
-    def _once_s(self, planned: Planned, point: PointInWork) -> float:
-        return reading_s(self._as_read(planned), point.parameters, self.timing_of(point), self.given)
+    def _once_s(
+        self, planned: Planned, point: PointInWork, middle: Callable[[list[float]], float] = statistics.median_low
+    ) -> float:
+        return reading_s(self._as_read(planned, middle), point.parameters, self.timing_of(point), self.given)
 
     def ends(self, point: PointInWork, target: float, experiments: Sequence[Planned]) -> str:
         """What ends a point: ``sure`` (within ``target``), ``repeats`` or ``time``; empty if it goes on."""

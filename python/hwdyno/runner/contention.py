@@ -22,12 +22,13 @@ from hwdyno.hosts import Host, Loadable, LoadError, UnderLoad, Work
 from hwdyno.hosts.site import site_of
 from hwdyno.measurement import Reading, Snapshot, course_of, operations_of, throughput_of, unit_of
 from hwdyno.plan import Plan, Planned
+from hwdyno.runner.budget import thinned
 from hwdyno.runner.faults import StopError, message_of
 from hwdyno.runner.point import PointInWork
 from hwdyno.runner.progress import Journal, Keeper, Progress, Silent, Step
 from hwdyno.runner.session import LEAST_OPERATIONS, Session
 from hwdyno.sweep import Sweep
-from hwdyno.units import format_duration, is_number
+from hwdyno.units import format_duration, is_number, plural
 from hwdyno.words import ExperimentResult, Measurement, Parameters, Run, Scalar, UserError
 
 SWEEP, PAIRS = "knee", "together"
@@ -36,6 +37,8 @@ NEAR = 0.9
 """The knee is the least load with this share of the most that the sweep reached."""
 SWEEP_S, SWEEP_TIMES = 0.25, 2
 """Length and number of the readings of a load of the sweep."""
+SWEEPS_SHARE, MIN_LOADS = 0.4, 3
+"""Share of a budget for all sweeps, and the least loads that a sweep is thinned to: two ends and one between them."""
 RUNTIME_S = {"quick": 0.5, "standard": 1.0, "full": 3.0}
 SHORTEST_S = 0.2
 ROUNDS = {"quick": 8, "standard": 10, "full": 20}
@@ -150,6 +153,8 @@ class _Rounds(Session):
         self.total = 0
         """Readings that are expected, for the progress."""
         self.left_s = 0.0
+        self.is_cut = False
+        """Whether the budget ended in the middle of a round."""
 
     # --- the whole
 
@@ -207,8 +212,8 @@ class _Rounds(Session):
         if side.sweep is None:
             side.knee = dict(side.pairs.fixed)
             return
-        planned, points = side.sweep, self.points[side.sweep.experiment.name]
-        for _ in range(SWEEP_TIMES):
+        planned, points, times = self._fitted_sweep(side.sweep)
+        for _ in range(times):
             for point in self.random.sample(points, len(points)):
                 reading = self._take(side, planned, point, SWEEP_S)
                 if reading is None:
@@ -223,9 +228,29 @@ class _Rounds(Session):
         self.plan = replace(self.plan, experiments=(*every[:at], side.pairs, *every[at + 1 :]))
         self.progress.says(f"{side.resource} saturates at {planned.load} {found}")
 
+    def _fitted_sweep(self, planned: Planned) -> tuple[Planned, list[PointInWork], int]:
+        """As many points of a sweep, and readings of each, as fit into its part of the budget."""
+        points, times = self.points[planned.experiment.name], SWEEP_TIMES
+        sweeps = sum(one.load != BACKGROUND.name for one in self.plan.experiments)
+        budget_s = self.allowance.budget_s
+        fits = math.inf if budget_s is None else SWEEPS_SHARE * budget_s / sweeps / (SWEEP_S + OVERHEAD_S)
+        if fits < SWEEP_TIMES * len(points):
+            times = max(1, min(SWEEP_TIMES, int(fits / MIN_LOADS)))
+            kept = thinned(planned.points, planned.load, max(MIN_LOADS, int(fits / times)))
+            points = [point for point in points if point.parameters in kept]
+        return planned, points, times
+
+    def _is_over(self, side: Side) -> bool:
+        """Whether a reading beside a load, and the next one without, would end beyond the budget; the round is cut."""
+        left = self.allowance.left_s
+        over = left is not None and left < 2 * (self.runtime_s + side.setup_s) + settle_s(side)
+        self.is_cut = self.is_cut or over
+        return over
+
     # --- the rounds
 
     def _in_rounds(self, sides: list[Side], journal: Journal) -> None:
+        whole = 0
         for number in range(1, self.rounds + 1):
             began = time.monotonic()
             order = [side for side in sides if side.knee]
@@ -240,23 +265,24 @@ class _Rounds(Session):
                     for point in self.points[side.pairs.experiment.name]:
                         if point.readings:
                             self._keep(journal, side.pairs.experiment.name, point, self._made(side.pairs, point, ""))
+            whole = number - self.is_cut
             took, left = time.monotonic() - began, self.allowance.left_s
             self.left_s = took * (self.rounds - number) if left is None else min(left, took * (self.rounds - number))
-            if left is not None and left < took:
-                self.progress.says(f"the time was used up after {number} rounds")
+            if self.is_cut or (left is not None and left < took):
+                self.progress.says(f"the time was used up after {plural(whole, 'round')}")
                 break
-        if number < LEAST_ROUNDS:
+        if whole < LEAST_ROUNDS:
             total = format_duration(self.plan.budget_s or 0.0)
             self._degrade(
-                f"only {number} of {LEAST_ROUNDS} rounds fit into the budget of {total}; raise it with --budget"
+                f"only {whole} of {LEAST_ROUNDS} rounds fit into the budget of {total}; raise it with --budget"
             )
 
     def _round(self, side: Side, sides: Sequence[Side]) -> None:
         """Read a resource alone, and between that and the next time alone beside each load."""
         points = {point.parameters[BACKGROUND.name]: point for point in self.points[side.pairs.experiment.name]}
-        before = self._take(side, side.pairs, points[ALONE], self.runtime_s)
+        before = None if self._is_over(side) else self._take(side, side.pairs, points[ALONE], self.runtime_s)
         for load in self.random.sample(sides, len(sides)):
-            if load is side or not load.knee or before is None:
+            if load is side or not load.knee or before is None or self._is_over(load):
                 continue
             turn = self._under_load(side, load, points[load.resource], before)
             before = self._take(side, side.pairs, points[ALONE], self.runtime_s) if not self.interrupted else None
