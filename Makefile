@@ -24,8 +24,8 @@ test: setup
 	$(BIN)/python tests/retries.py -n $(WORKERS) --dist worksteal -m "not long"
 
 # The quick half: every file is collected, and those run whose tests use programs of others, without long waits.
-QUICK := $(wildcard tests/test_network*.py tests/test_peers_*.py) tests/test_agent_programs.py tests/test_command_line.py \
-	tests/test_training_bad_luck.py
+QUICK := $(wildcard tests/*/test_network*.py tests/*/test_peers_*.py) tests/measure/test_agent_programs.py tests/cli/test_command_line.py \
+	tests/measure/test_training_bad_luck.py
 test-quick: setup
 	$(BIN)/python -m pytest --collect-only -qq >/dev/null
 	$(BIN)/python tests/retries.py -n $(WORKERS) --dist worksteal -m "not long and not slow and not browser and machine" $(QUICK)
@@ -49,7 +49,7 @@ fuzz: setup $(FUZZ)/.atheris
 calibration: setup
 	PYTHONPATH="$(CURDIR)/tests" $(BIN)/python -m calibration
 
-# Which changes of single lines the tests notice, by mutmut: hours for all. MUTANTS="hwdyno.curves.knee*" tries some.
+# Which changes of single lines the tests notice, by mutmut: hours for all. MUTANTS="hwdyno.analysis.curves.knee*" tries some.
 # mutmut wants sources under src/, so it works on a copy.
 MUTANTS_ENV := target/mutants-env
 MUTANTS_TREE := target/mutants

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hwdyno import signals
-from hwdyno.peers import Peer, PeerReading
-from hwdyno.statistics import median_interval
+from hwdyno.analysis.statistics import median_interval
+from hwdyno.measure.peers import Peer, PeerReading
+from hwdyno.system import signals
 
 Reading = dict[str, Any]
 Parameters = dict[str, Any]

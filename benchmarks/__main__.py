@@ -12,9 +12,10 @@ import time
 from functools import partial
 from pathlib import Path
 
-from hwdyno import engine, signals
 from hwdyno._engine import Guard
-from hwdyno.units import format_count
+from hwdyno.measure import engine
+from hwdyno.model.units import format_count
+from hwdyno.system import signals
 
 import benchmarks
 from benchmarks import Bench, BenchError, Row

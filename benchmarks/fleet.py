@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from hwdyno import engine
-from hwdyno.fleet.slow import fleet_of, nodes_of
-from hwdyno.hosts.local import Local
-from hwdyno.measurement import measurement_of
-from hwdyno.store import Store, to_json
-from hwdyno.words import ExperimentResult, Measurement, Run
+from hwdyno.explain.fleet.slow import fleet_of, nodes_of
+from hwdyno.measure import engine
+from hwdyno.measure.hosts.local import Local
+from hwdyno.measure.measurement import measurement_of
+from hwdyno.model.words import ExperimentResult, Measurement, Run
+from hwdyno.system.store import Store, to_json
 
 from benchmarks import Bench, Parameters, Row, Target
 
@@ -40,7 +40,7 @@ def measure(bench: Bench) -> Iterator[Row]:
 
 def _variants() -> Iterator[str]:
     """Documents of Runs that differ by noise alone."""
-    host, dice = Local(), random.Random(1)
+    host, rng = Local(), random.Random(1)
     kernel = host.kernels()["memory_bandwidth"]
     points = []
     for operation in OPERATIONS:
@@ -49,7 +49,7 @@ def _variants() -> Iterator[str]:
         points.append(measurement_of(given, readings, kernel))
     machine = replace(host.survey(), hostname=HOST)
     for _ in range(VARIANTS):
-        noisy = tuple(_noisy(point, dice.gauss(1.0, NOISE)) for point in points)
+        noisy = tuple(_noisy(point, rng.gauss(1.0, NOISE)) for point in points)
         result = ExperimentResult(
             "memory.grid", "memory", "?", "threads", "memory_bandwidth", noisy, planned=len(noisy), declaration=kernel
         )

@@ -10,11 +10,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hwdyno.measurement import throughput_of
-from hwdyno.models import GRAPH, WEIGHTS, onnx, safetensors, shapes
-from hwdyno.scenarios.model import MODEL as USUAL_MODEL
-from hwdyno.scenarios.model import SEED
-from hwdyno.workloads import find
+from hwdyno.measure.measurement import throughput_of
+from hwdyno.measure.models import GRAPH, WEIGHTS, onnx, safetensors, shapes
+from hwdyno.measure.scenarios.model import MODEL as USUAL_MODEL
+from hwdyno.measure.scenarios.model import SEED
+from hwdyno.measure.workloads import find
 
 from benchmarks import Bench, BenchError, Row, Target, row_of
 

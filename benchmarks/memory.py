@@ -15,10 +15,10 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hwdyno import peers
-from hwdyno.curves.loaded import BASE_CYCLES
-from hwdyno.peers import Peer
-from hwdyno.workloads import linpack
+from hwdyno.analysis.curves.loaded import BASE_CYCLES
+from hwdyno.measure import peers
+from hwdyno.measure.peers import Peer
+from hwdyno.measure.workloads import linpack
 
 from benchmarks import Bench, BenchError, Reading, Row, Target, row_of
 

@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterator
 from statistics import median
 
-from hwdyno import peers
-from hwdyno.peers import Peer, PeerReading
+from hwdyno.measure import peers
+from hwdyno.measure.peers import Peer, PeerReading
 
 from benchmarks import Bench, BenchError, Parameters, Reading, Row, Target, row_of
 
@@ -129,6 +129,6 @@ def _rate(reading: Reading) -> float:
 
 
 def _p99(reading: Reading) -> float:
-    from hwdyno.statistics import Histogram
+    from hwdyno.model.histogram import Histogram
 
     return float(Histogram.from_reading(reading["streams"][0]["latency_ns"]["total"]).quantile(0.99))

@@ -14,13 +14,13 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 
-from hwdyno import engine
-from hwdyno.hosts import ranks
-from hwdyno.hosts.launch import ByAddress, Meeting
-from hwdyno.hosts.merging import merged
-from hwdyno.hosts.together import Together
-from hwdyno.measurement import measurement_of, throughput_of
-from hwdyno.processes import family
+from hwdyno.measure import engine
+from hwdyno.measure.hosts import ranks
+from hwdyno.measure.hosts.launch import ByAddress, Meeting
+from hwdyno.measure.hosts.merging import merged
+from hwdyno.measure.hosts.together import Together
+from hwdyno.measure.measurement import measurement_of, throughput_of
+from hwdyno.system.processes import family
 
 from benchmarks import Bench, Parameters, Row, Target, row_of
 

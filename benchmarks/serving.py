@@ -19,12 +19,12 @@ import sys
 import time
 from collections.abc import Iterator
 
-from hwdyno.serving import client, lengths
-from hwdyno.serving.answers import answer_of
-from hwdyno.serving.prompts import Wording
-from hwdyno.serving.schedule import Load
-from hwdyno.serving.server import Server, server_of
-from hwdyno.serving.wire import events_of
+from hwdyno.measure.serving import client, lengths
+from hwdyno.measure.serving.answers import answer_of
+from hwdyno.measure.serving.prompts import Wording
+from hwdyno.measure.serving.schedule import Load
+from hwdyno.measure.serving.server import Server, server_of
+from hwdyno.measure.serving.wire import events_of
 
 from benchmarks import Bench, BenchError, Row, Target
 

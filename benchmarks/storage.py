@@ -9,9 +9,9 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 
-from hwdyno import peers
-from hwdyno.peers import PeerReading
-from hwdyno.peers.fio import reading_of
+from hwdyno.measure import peers
+from hwdyno.measure.peers import PeerReading
+from hwdyno.measure.peers.fio import reading_of
 
 from benchmarks import Bench, BenchError, Parameters, Reading, Row, Target, row_of
 

@@ -14,13 +14,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hwdyno import peers
-from hwdyno.peers import Peer
+from hwdyno.measure import peers
+from hwdyno.measure.peers import Peer
 
 from benchmarks import Bench, BenchError, Parameters, Reading, Row, Target, row_of
 
 KERNEL = "training_loader"
-MOST_PAIRS = 3
+MAX_PAIRS = 3
 """Fewer pairs, because a DLIO run takes 10 to 20 s, most of it start-up."""
 ACCELERATORS = 100
 START_UPS = 5
@@ -64,13 +64,13 @@ UNHURRIED: Parameters = {
 }  # fmt: skip
 _MEMORY = """
 import json, resource, sys
-from hwdyno import engine
+from hwdyno.measure import engine
 reading = engine.run("training_loader", json.loads(sys.argv[1]))
 print(json.dumps([resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, reading["details"]["steps"]]))
 """
 _START = """
 import os, sys, time
-from hwdyno import engine
+from hwdyno.measure import engine
 from hwdyno.cli.main import main
 run = engine.run
 def timed(kernel, parameters):
@@ -108,7 +108,7 @@ def _cost(bench: Bench, peer: Peer | None, case: Case, parameters: Parameters) -
     """CPU seconds per GB with compute = 0, raw and with all checksums verified, without DLIO's start-up."""
     parameters = {**parameters, "compute": 0.0, "cache": "warm", "epochs": 10_000, "runtime": max(1.0, bench.runtime_s)}
     raw, checked = [], []
-    for _ in range(min(MOST_PAIRS, bench.pairs) if peer else bench.pairs):
+    for _ in range(min(MAX_PAIRS, bench.pairs) if peer else bench.pairs):
         theirs = case.table_s_per_gb if peer is None else _theirs(peer, {**parameters, "runtime": 4.0})
         raw.append((_ours(bench.run(KERNEL, {**parameters, "parse": "raw"})), theirs))
         checked.append((_ours(bench.run(KERNEL, {**parameters, "parse": "full"})), theirs))
@@ -130,7 +130,7 @@ def _apart(bench: Bench, peer: Peer | None, parameters: Parameters) -> Iterator[
     if peer is None:
         return
     apart = []
-    for _ in range(min(MOST_PAIRS, bench.pairs)):
+    for _ in range(min(MAX_PAIRS, bench.pairs)):
         ours = _au(bench.run(KERNEL, parameters))
         apart.append(100 * abs(ours - float(_run(peer, parameters)["au"])))
     yield Row("AU apart from DLIO's, neither client-bound", "points", statistics.median(apart),

@@ -60,7 +60,7 @@ def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 
 def _lessons() -> dict[str, str]:
     """Each rule's lesson, with its command."""
-    from hwdyno.findings import RULES, lessons
+    from hwdyno.explain.findings import RULES, lessons
 
     return {
         rule.name: f"{lessons.lesson(rule.name).text}\nIn a terminal: `hwdyno explain {rule.name}`\n" for rule in RULES
@@ -69,7 +69,7 @@ def _lessons() -> dict[str, str]:
 
 def _findings() -> str:
     """The list of all findings, by family."""
-    from hwdyno.findings import RULES, lessons
+    from hwdyno.explain.findings import RULES, lessons
 
     parts = ["# Findings\n\nEach rule has a lesson: its law, a drawing, an example, and when it is wrong.\n"]
     families: dict[str, list[str]] = {}
@@ -111,7 +111,7 @@ def _list_of_studies() -> str:
 
 
 def _experiments(resource: str) -> str:
-    from hwdyno import experiments
+    from hwdyno.measure import experiments
 
     rows = [
         (f"`{one.name}`", one.asks, one.load)
@@ -128,14 +128,14 @@ def _api() -> str:
     for name in api.__all__:
         value = getattr(api, name)
         if inspect.isfunction(value):
-            signature = str(inspect.signature(value)).replace("'", "").replace("hwdyno.words.", "")
+            signature = str(inspect.signature(value)).replace("'", "").replace("hwdyno.model.words.", "")
             text = (inspect.getdoc(value) or "").replace("``", "`")
             parts.append(f"### hwdyno.{name}\n\n```python\nhwdyno.{name}{signature}\n```\n\n{text}")
     return "\n\n".join(parts)
 
 
 def _json_schema() -> dict[str, Any]:
-    from hwdyno.store import json_schema
+    from hwdyno.system.store import json_schema
 
     return json_schema()
 

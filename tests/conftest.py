@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from advised import commands_in, is_dry_run, not_taken, refused, shape
 from here import missing, sample
-from hwdyno import engine, findings, measuring, peers
 from hwdyno.cli.main import GIVEN
-from hwdyno.findings import summary
+from hwdyno.explain import findings
+from hwdyno.explain.findings import summary
+from hwdyno.measure import concurrent_runs, engine, peers
 from hypothesis import settings
 from real_cluster import IS_HERE
 from simulated_runs import MACHINES
@@ -25,7 +26,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # What they ask for, no package brings; tests/cluster.py stands in for it.
-collect_ignore = [] if IS_HERE else ["test_kubernetes_real.py"]
+collect_ignore = [] if IS_HERE else ["measure/test_kubernetes_real.py"]
 
 # A test asserts no time that the machine decides, and examples are the same in every run.
 settings.register_profile("house", deadline=None, derandomize=True)
@@ -63,7 +64,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests that measure here at the same time in other processes are no other Runs."""
-    monkeypatch.setattr(measuring, "NAME", f"hwdyno-test-{os.getpid()}")
+    monkeypatch.setattr(concurrent_runs, "NAME", f"hwdyno-test-{os.getpid()}")
     # Nor is a Run that a test makes by itself the command of the test before.
     GIVEN.clear()
 

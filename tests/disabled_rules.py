@@ -23,8 +23,8 @@ from typing import Any, TextIO
 
 import pytest
 from _pytest.runner import runtestprotocol
-from hwdyno.findings import RULES
-from hwdyno.findings.applies import Rule
+from hwdyno.explain.findings import RULES
+from hwdyno.explain.findings.applies import Rule
 
 ROOT = Path(__file__).parents[1]
 HEAVY = ("machine", "browser", "peer", "slow", "long")
@@ -247,7 +247,7 @@ def _outcome(item: pytest.Item, folder: Path, without: Rule | None) -> None:
 def files_that_name(rules: Sequence[Rule]) -> list[str]:
     """The test files in which one of the rules' words occurs."""
     words = {word for rule in rules for word in words_of(rule)}
-    texts = {path: path.read_text() for path in sorted((ROOT / "tests").glob("test_*.py"))}
+    texts = {path: path.read_text() for path in sorted((ROOT / "tests").rglob("test_*.py"))}
     return [str(path) for path, text in texts.items() if any(word in text for word in words)]
 
 

@@ -9,7 +9,7 @@ from functools import cache, partial
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import made_run
-from hwdyno.words import Axis, Curve, ExperimentResult, Latency, Measurement, Run, Value
+from hwdyno.model.words import Axis, Curve, ExperimentResult, Latency, Measurement, Run, Value
 
 T = TypeVar("T")
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from hwdyno.axes import CLIENTS, with_clients
-from hwdyno.findings import explain
-from hwdyno.words import Ceiling, HostShare, Latency, Measurement, Run, Value
+from hwdyno.explain.findings import explain
+from hwdyno.model.axes import CLIENTS, with_clients
+from hwdyno.model.words import Ceiling, HostShare, Latency, Measurement, Run, Value
 from made_experiment import made_experiment
 from simulated_runs import FIXED, at, run_of
 from simulation.host import SimulatedMachine

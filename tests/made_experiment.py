@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from hwdyno import experiments
-from hwdyno.axes import with_field_axes
-from hwdyno.experiments import Experiment
-from hwdyno.hosts.local import Local
-from hwdyno.plan import BY_PROFILE, Planned
-from hwdyno.runner.declared import kept_declaration
-from hwdyno.sweep import Sweep
-from hwdyno.topology import Topology
-from hwdyno.words import ExperimentResult
+from hwdyno.measure import experiments
+from hwdyno.measure.experiments import Experiment
+from hwdyno.measure.hosts.local import Local
+from hwdyno.measure.plan import BY_PROFILE, Planned
+from hwdyno.measure.runner.declared import kept_declaration
+from hwdyno.measure.sweep import Sweep
+from hwdyno.measure.topology import Topology
+from hwdyno.model.axes import with_field_axes
+from hwdyno.model.words import ExperimentResult
 
 KERNELS = Local().kernels()
 NOT_GIVEN = {*BY_PROFILE, "interval_s"}
@@ -38,4 +38,4 @@ def made_experiment(*args: Any, **named: Any) -> ExperimentResult:
 
 
 ON_ONE_HOST = tuple(one for one in experiments.all() if one.fits(Topology(64)))
-"""The experiments that need no second host; tests/test_scaling.py has the others."""
+"""The experiments that need no second host; tests/report/test_scaling.py has the others."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import made_store as made
-from hwdyno.machine import Machine
-from hwdyno.store import Entry, Figure
-from hwdyno.words import Run
+from hwdyno.model.machine import Machine
+from hwdyno.model.words import Run
+from hwdyno.system.store import Entry, Figure
 
 CPU = "Some CPU 64-Core"
 SURVEY: dict[str, Any] = {
@@ -67,7 +67,7 @@ def fleet(
     count: int, faults: Mapping[int, Fault] | None = None, *, seed: int = 1, noise: float = 0.02, tail: float = 15.0
 ) -> Fleet:
     """Nodes whose figures vary by node and by figure, with tails as heavy as Student's t with ``tail`` degrees."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     faults = faults or {}
     rows, surveys = [], {}
     for at in range(count):
@@ -79,8 +79,8 @@ def fleet(
                 place = place[step]
             place[path[-1]] = value
         survey["hostname"] = name
-        offset = noise / 2 * dice.gauss(0, 1)
-        figures = tuple(_figures(dice, fault, offset, noise, tail))
+        offset = noise / 2 * rng.gauss(0, 1)
+        figures = tuple(_figures(rng, fault, offset, noise, tail))
         rows.append(
             (
                 Entry(
@@ -101,9 +101,9 @@ def fleet(
     return Fleet(rows, surveys)
 
 
-def _figures(dice: random.Random, fault: Fault, offset: float, noise: float, tail: float) -> Iterator[Figure]:
+def _figures(rng: random.Random, fault: Fault, offset: float, noise: float, tail: float) -> Iterator[Figure]:
     for experiment, resource, kernel, parameters, usual, unit in FIGURES:
-        heavy = dice.gauss(0, 1) / math.sqrt(dice.gammavariate(tail / 2, 2) / tail)
+        heavy = rng.gauss(0, 1) / math.sqrt(rng.gammavariate(tail / 2, 2) / tail)
         slower = fault.slower.get(experiment, 0.0)
         factor = 1 / (1 - slower) if unit == "ns" else 1 - slower
         yield Figure(experiment, resource, kernel, parameters, usual * factor * math.exp(offset + noise * heavy), unit)

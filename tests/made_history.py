@@ -9,8 +9,8 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import made_store as made
-from hwdyno.machine import Machine
-from hwdyno.words import Run, Value
+from hwdyno.model.machine import Machine
+from hwdyno.model.words import Run, Value
 
 FIRST = datetime(2026, 1, 5, 9, 30, tzinfo=timezone.utc)
 NOISE = 0.03
@@ -41,16 +41,16 @@ def runs_of(
     seed: int = 1,
     name: str = "r",
 ) -> list[Run]:
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     found = []
     for at in range(count):
         points = [
-            made.point(depth, 2e8 * depth**0.7 * level(at, figure) * (1 + dice.gauss(0, NOISE)))
+            made.point(depth, 2e8 * depth**0.7 * level(at, figure) * (1 + rng.gauss(0, NOISE)))
             for figure, depth in enumerate(DEPTHS)
         ]
         mixed = [
             replace(
-                made.point(depth, 1e8 * level(at, len(DEPTHS) + figure) * (1 + dice.gauss(0, NOISE)), rw="randwrite")
+                made.point(depth, 1e8 * level(at, len(DEPTHS) + figure) * (1 + rng.gauss(0, NOISE)), rw="randwrite")
             )
             for figure, depth in enumerate(DEPTHS)
         ]
@@ -58,7 +58,7 @@ def runs_of(
         probe = replace(
             probe,
             throughput=Value(1e7, "operations/s"),
-            latency_ns=made.latency(90 / level(at, 99) * (1 + dice.gauss(0, NOISE))),
+            latency_ns=made.latency(90 / level(at, 99) * (1 + rng.gauss(0, NOISE))),
         )
         started = (FIRST + timedelta(days=3 * at)).isoformat()
         found.append(

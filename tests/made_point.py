@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from hwdyno.axes import with_field_axes
-from hwdyno.findings import explain
-from hwdyno.findings.rule import Case
-from hwdyno.machine import Machine
-from hwdyno.words import Concurrency, ExperimentResult, Latency, Measurement, Run, Samples, Stream, Value
+from hwdyno.explain.findings import explain
+from hwdyno.explain.findings.rule import Case
+from hwdyno.model.axes import with_field_axes
+from hwdyno.model.machine import Machine
+from hwdyno.model.words import Concurrency, ExperimentResult, Latency, Measurement, Run, Samples, Stream, Value
 
 RATE, BLOCK, DEPTH, THREADS = 10_000.0, 4096, 8.0, 8
 QUIET = {"cpu_busy": 0.1, "cpu_user": 0.05, "steal": 0.0}

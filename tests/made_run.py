@@ -9,10 +9,10 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from hwdyno.curves import curves_of
-from hwdyno.machine import Machine
-from hwdyno.statistics import Histogram
-from hwdyno.words import (
+from hwdyno.analysis.curves import curves_of
+from hwdyno.model.histogram import Histogram
+from hwdyno.model.machine import Machine
+from hwdyno.model.words import (
     Ceiling,
     Concurrency,
     ExperimentResult,
@@ -42,10 +42,10 @@ def queue_ops(depth: float) -> float:
 
 @lru_cache(maxsize=256)
 def latency(mean_ns: float, seed: int, count: int = 20_000, *, packed: bool = True) -> Latency:
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     drawn = min(count, DRAWS)
     values = sorted(
-        mean_ns * 0.82 * math.exp(dice.gauss(0, 0.28)) * (9 if dice.random() < 0.002 else 1) for _ in range(drawn)
+        mean_ns * 0.82 * math.exp(rng.gauss(0, 0.28)) * (9 if rng.random() < 0.002 else 1) for _ in range(drawn)
     )
 
     def at(quantile: float) -> float:
@@ -67,14 +67,14 @@ def latency(mean_ns: float, seed: int, count: int = 20_000, *, packed: bool = Tr
 def measured(
     parameters: dict[str, Scalar], operations_s: float, depth: float, seed: int, **changes: Any
 ) -> Measurement:
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     size = int(parameters.get("bs") or 4096)
     bytes_s = operations_s * size
-    repeats = tuple(bytes_s * (1 + dice.gauss(0, 0.012)) for _ in range(3))
+    repeats = tuple(bytes_s * (1 + rng.gauss(0, 0.012)) for _ in range(3))
     centre = 3 / sum(1 / value for value in repeats)
     half = 0.018 * centre
     count = max(1000, int(operations_s))
-    values = tuple(bytes_s * (1 + dice.gauss(0, 0.03)) for _ in range(30))
+    values = tuple(bytes_s * (1 + rng.gauss(0, 0.03)) for _ in range(30))
     words = str(parameters.get("rw", "read"))
     names = ("read", "write") if words.startswith(("rw", "randrw")) else ("write",) if "write" in words else ("read",)
     # Drawing a latency takes milliseconds, so that one that is given is not drawn first.
@@ -86,7 +86,7 @@ def measured(
         latency_ns=drawn,
         streams=tuple(Stream(name, count // len(names), count * size // len(names)) for name in names),
         samples=Samples(min(values), sum(values) / len(values), max(values), 0.1, 0.03, values),
-        concurrency=Concurrency(depth, depth * (1 + dice.gauss(0, 0.003))),
+        concurrency=Concurrency(depth, depth * (1 + rng.gauss(0, 0.003))),
         cpu_user_s=0.12,
         cpu_system_s=0.61,
         elapsed_s=3.0,
@@ -485,11 +485,11 @@ def huge_run() -> Run:
     # Drawing 1,056 latencies takes seconds: the counts of one per depth vary instead.
     shared = [latency(1e5 * 2**step, step, 50_000) for step in range(11)]
     drawn = [Histogram.unpack(one.histogram) for one in shared]
-    dice = random.Random(56)
+    rng = random.Random(56)
 
     def varied(step: int) -> Latency:
         made = drawn[step].merge(Histogram())
-        made.buckets = {at: max(1, count + dice.randint(-2, 2)) for at, count in made.buckets.items()}
+        made.buckets = {at: max(1, count + rng.randint(-2, 2)) for at, count in made.buckets.items()}
         return replace(shared[step], histogram=made.pack())
 
     for rw in ("read", "write", "randread", "randwrite", "randrw:70", "randrw:50"):

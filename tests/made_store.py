@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hwdyno.machine import Machine
-from hwdyno.words import (
+from hwdyno.model.machine import Machine
+from hwdyno.model.words import (
     Concurrency,
     ExperimentResult,
     Latency,

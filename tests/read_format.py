@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hwdyno import foreign, formats
-from hwdyno.words import Run
+from hwdyno import formats
+from hwdyno.model.words import Run
+from hwdyno.system import foreign
 
 
 def run_of(path: Path) -> Run:

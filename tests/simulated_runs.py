@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from here import sample
-from hwdyno.measurement import measurement_of
-from hwdyno.resources import ceilings_of
-from hwdyno.words import ExperimentResult, Finding, Measurement, Parameters, Run
+from hwdyno.analysis.resources import ceilings_of
+from hwdyno.measure.measurement import measurement_of
+from hwdyno.model.words import ExperimentResult, Finding, Measurement, Parameters, Run
 from made_experiment import made_experiment
 from simulation.host import SimulatedHost, SimulatedMachine
 

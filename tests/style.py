@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-MOST_WORDS = 25
+MAX_WORDS = 25
 STILTED = (
     "of these", "there is it", "hands back", "brings about", "brings it about", "one's own", "of its own", "so many",
     "so much", "asked for", "asked to", "at work", "whatever", "held against", "lies far", "lie far", "speaks for",
@@ -50,7 +50,7 @@ def faults_of(text: str) -> list[str]:
     lower = text.lower()
     found += [f"'{phrase}'" for phrase in STILTED if re.search(rf"(?<![\w-]){re.escape(phrase)}(?!\w)", lower)]
     for sentence in sentences_of(text):
-        if len(words_of(sentence)) > MOST_WORDS:
+        if len(words_of(sentence)) > MAX_WORDS:
             found.append(f"{len(words_of(sentence))} words: {sentence}")
         if not re.match(r"[A-Z0-9`]", sentence):
             found.append(f"a small letter begins: {sentence}")

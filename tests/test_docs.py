@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 from here import needs
-from hwdyno import resources, studies
+from hwdyno import studies
+from hwdyno.analysis import resources
 from hwdyno.cli.main import parser_of
-from hwdyno.findings import RULES
-from hwdyno.words import UserError
+from hwdyno.explain.findings import RULES
+from hwdyno.model.words import UserError
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

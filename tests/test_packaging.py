@@ -10,15 +10,15 @@ from pathlib import Path
 import made_run as made
 import pytest
 from hwdyno.cli.main import main
-from hwdyno.extras import EXTRAS
-from hwdyno.foreign import toml_of
-from hwdyno.store import Store
+from hwdyno.system.foreign import toml_of
+from hwdyno.system.optional import EXTRAS
+from hwdyno.system.store import Store
 
 ROOT = Path(__file__).parents[1]
 PROJECT = toml_of((ROOT / "pyproject.toml").read_text(), "pyproject.toml")["project"]
 
-MOST_CORE_BYTES = 215e6
-MOST_INFERENCE_BYTES = 160e6
+MAX_CORE_BYTES = 215e6
+MAX_INFERENCE_BYTES = 160e6
 """With NumPy, which the core has too."""
 ENGINE_BYTES = 8e6
 """Of the stripped engine and hwdyno's Python files, as `make wheel` prints them; an editable engine is not stripped."""
@@ -56,14 +56,14 @@ def test_the_core_needs_at_most_215_mb() -> None:
     assert {"numpy", "scipy", "rich"} <= core
     assert not core & {"pyarrow", "vl-convert-python"}
     sizes = {name: installed_bytes(name) for name in core}
-    assert sum(sizes.values()) + ENGINE_BYTES <= MOST_CORE_BYTES, sizes
+    assert sum(sizes.values()) + ENGINE_BYTES <= MAX_CORE_BYTES, sizes
 
 
 def test_the_extra_of_inference_needs_less_than_160_mb() -> None:
     extra = needs(PROJECT["optional-dependencies"]["inference"])
     assert {"onnxruntime", "pillow", "numpy"} <= extra
     sizes = {name: installed_bytes(name) for name in extra}
-    assert sum(sizes.values()) < MOST_INFERENCE_BYTES, sizes
+    assert sum(sizes.values()) < MAX_INFERENCE_BYTES, sizes
 
 
 def test_every_extra_is_one_that_a_command_names() -> None:

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hwdyno import engine
+from hwdyno.measure import engine
 from tidy import rust
 from tidy.sources import read_tree
 
@@ -35,7 +35,8 @@ PROMISES = promises()
 
 def names_in(file: str) -> set[str | None]:
     """The tests in a file, and None if there are any: of ``tests`` in Python, of the engine's crate in Rust."""
-    path = (ROOT / "tests" if file.endswith(".py") else CRATE) / file
+    tests = ROOT / "tests"
+    path = next(tests.rglob(file), tests / file) if file.endswith(".py") else CRATE / file
     assert path.is_file(), f"docs/promises.md names {file}, which is not there"
     text = path.read_text()
     if file.endswith(".rs"):
@@ -66,21 +67,21 @@ NETWORK = {
     *("requests", "urllib3", "httpx", "aiohttp"),
 }
 MAY_CONNECT = {
-    "hwdyno.hosts.ranks": "connects the ranks of one start by mpirun, Slurm or Kubernetes, who share its secret",
-    "hwdyno.hosts.launch": "only names the host",
-    "hwdyno.measuring": "holds the name of a Run that measures, to which nobody can connect",
-    "hwdyno.loopback": "finds the loopback address and a free port of it; a connected datagram socket sends nothing",
-    "hwdyno.store.team": "stores Runs in the PostgreSQL whose address the user gave",
-    "hwdyno.serve.server": "answers a browser on the loopback, while `hwdyno serve` runs",
-    "hwdyno.serve.site": "only names the status of an answer",
+    "hwdyno.measure.hosts.ranks": "connects the ranks of one start by mpirun, Slurm or Kubernetes, by its secret",
+    "hwdyno.measure.hosts.launch": "only names the host",
+    "hwdyno.measure.concurrent_runs": "holds the name of a Run that measures, to which nobody can connect",
+    "hwdyno.system.loopback": "finds the loopback address and a free port; a connected datagram socket sends nothing",
+    "hwdyno.system.store.team": "stores Runs in the PostgreSQL whose address the user gave",
+    "hwdyno.report.serve.server": "answers a browser on the loopback, while `hwdyno serve` runs",
+    "hwdyno.report.serve.site": "only names the status of an answer",
     "hwdyno.report.served": "only encodes the links of a page",
-    "hwdyno.workloads.model_stacks": "asks llama.cpp's server in its own process, on the loopback, for its KV cache",
-    "hwdyno.scenarios.two_nodes": "tries the address that is to be served",
-    "hwdyno.names": "only splits a URL, to leave out its host",
-    "hwdyno.serving.server": "takes the address of the server that the user named apart and connects to it",
-    "hwdyno.serving.client": "sends requests to the server that the user named",
-    "hwdyno.serving.models": "asks that server which models it has",
-    "hwdyno.serving.llama": "finds a free port of the loopback for llama.cpp's server, which the user asked for",
+    "hwdyno.measure.workloads.model_stacks": "asks llama.cpp's server in its own process, on the loopback",
+    "hwdyno.measure.scenarios.two_nodes": "tries the address that is to be served",
+    "hwdyno.report.redaction": "only splits a URL, to leave out its host",
+    "hwdyno.measure.serving.server": "takes the address of the server that the user named apart and connects to it",
+    "hwdyno.measure.serving.client": "sends requests to the server that the user named",
+    "hwdyno.measure.serving.models": "asks that server which models it has",
+    "hwdyno.measure.serving.llama": "finds a free port of the loopback for llama.cpp's server",
 }
 """Python modules that may open a socket, each with its reason."""
 

@@ -12,7 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from hwdyno.foreign import toml_of
+from hwdyno.system.foreign import toml_of
 
 from release import advisories, build, check, supply, trial
 

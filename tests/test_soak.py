@@ -19,8 +19,8 @@ ALLOWED = 10.0
 
 
 def noisy(growth: float, rounds: int, seed: int = 1) -> list[float]:
-    dice = random.Random(seed)
-    return [1000 + growth * number + dice.gauss(0, 20) for number in range(rounds)]
+    rng = random.Random(seed)
+    return [1000 + growth * number + rng.gauss(0, 20) for number in range(rounds)]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -48,8 +48,8 @@ def test_what_fills_once_does_not_grow() -> None:
 
 def fills(rounds: int, fills_in: float, seed: int) -> list[float]:
     """What nears 70,000 above its start, as free memory that threads keep."""
-    dice = random.Random(seed)
-    return [70_000 * (1 - math.exp(-number / fills_in)) + dice.gauss(0, 20) for number in range(rounds)]
+    rng = random.Random(seed)
+    return [70_000 * (1 - math.exp(-number / fills_in)) + rng.gauss(0, 20) for number in range(rounds)]
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -72,9 +72,9 @@ def test_a_leak_that_begins_late_is_found(seed: int) -> None:
 
 def runs(growth: float, rounds: int = 34, seed: int = 1) -> Soak:
     """What a soak saw of Runs whose size varies by 1%, and grows by a share in each round of 28."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     soak = Soak(rounds=rounds)
-    soak.relative_runs = [1 + growth * number / 28 + dice.gauss(0, 0.01) for number in range(rounds * 28)]
+    soak.relative_runs = [1 + growth * number / 28 + rng.gauss(0, 0.01) for number in range(rounds * 28)]
     return soak
 
 

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hwdyno import findings
-from hwdyno.findings import explain
-from hwdyno.findings.limits import limit_of
-from hwdyno.findings.rule import Case, contrast, quantity
-from hwdyno.machine import Machine
-from hwdyno.resources import all_resources
-from hwdyno.statistics import interval
-from hwdyno.words import ExperimentResult, Measurement, Note, Run, Value
+from hwdyno.analysis.resources import all_resources
+from hwdyno.analysis.statistics import interval
+from hwdyno.explain import findings
+from hwdyno.explain.findings import explain
+from hwdyno.explain.findings.limits import limit_of
+from hwdyno.explain.findings.rule import Case, contrast, quantity
+from hwdyno.model.machine import Machine
+from hwdyno.model.words import ExperimentResult, Measurement, Note, Run, Value
 from made_experiment import made_experiment
 from made_run import ALL
 from made_run import measured as made_point

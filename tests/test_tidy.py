@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from tidy import definitions, files, modules, names, rust
-from tidy.sources import Tree, read_tree, static_imports
+from tidy.sources import Tree, imports_of, read_tree, static_imports
 
 ROOT = Path(__file__).parents[1]
 HOUSE = read_tree(ROOT / "python" / "hwdyno", "hwdyno")
 BENCHMARKS = read_tree(ROOT / "benchmarks", "benchmarks")
 TESTS = read_tree(ROOT / "tests")
+TESTS = Tree(
+    TESTS.root,
+    {
+        # Each folder with tests is on the path: they import one another by their bare names.
+        (bare := name.rpartition(".")[2] if ".test_" in name else name): replace(one, name=bare)
+        for name, one in TESTS.modules.items()
+    },
+)
 OUTSIDE = Tree(ROOT, {**BENCHMARKS.modules, **TESTS.modules})
 ENGINE = rust.read_crate(ROOT / "crates" / "engine" / "src")
 BRIDGE = rust.read_crate(ROOT / "crates" / "bridge" / "src")
@@ -19,187 +28,67 @@ FUZZ = rust.read_crate(ROOT / "crates" / "engine" / "fuzz" / "src")
 ENTRIES = ("hwdyno.cli.main", "hwdyno.__main__", "hwdyno.api")
 """Where a user comes in: the program, ``python -m hwdyno``, and ``import hwdyno``."""
 
-# What each room may import of the house, besides itself. A room is a module or package below hwdyno.
+PURE = {"model", "system", "analysis"}
 ALLOWED: dict[str, set[str]] = {
-    "machine": set(),
-    "words": {"machine"},
-    "axes": {"words"},
-    "units": {"words"},
-    "foreign": {"spelling", "words", "units"},
-    "door": {"words", "signals"},
-    "extras": {"words"},
-    "_engine": set(),
-    "printable": set(),
-    "spelling": set(),
-    "called": {"__main__"},  # its name, by which a process was started
-    "processes": set(),
-    "loopback": set(),
-    # whether other Runs measure on the machine
-    "measuring": {"processes"},
-    # who is to stop, keep or remove something when a signal ends the process
-    "signals": {"processes"},
-    # left of the wall
-    "statistics": {"words"},
-    "engine": {"_engine", "axes", "words", "signals", "door"},
-    "topology": {"machine"},
-    "sweep": {"spelling", "words", "axes", "units", "topology"},
-    "experiments": {"spelling", "words", "axes", "units", "sweep", "topology", "resources"},
-    "plan": {
-        *("spelling", "foreign", "words", "axes", "units", "sweep", "topology", "experiments", "samples", "resources"),
-    },
-    "listing": {"words", "plan"},
-    # models that are made: their tensors and their files
-    "models": {"extras", "foreign", "spelling", "words"},
-    # requests to a server of a language model, and what they tell
-    "serving": {
-        *("words", "units", "statistics", "signals", "formats", "loopback"),
-        "engine",  # its receiver of answers and its chunks, which measure nothing by themselves
-    },
-    "workloads": {
-        *("words", "units", "signals", "formats", "serving", "statistics", "models", "door", "processes"),
-        "loopback",
-    },
-    "hosts": {
-        *("words", "axes", "machine", "topology", "units", "statistics", "engine", "workloads", "workspace", "signals"),
-        *("measuring", "processes", "foreign", "loopback"),
-        # mpi4py, which names itself where it is missing; the agent of a rank is the engine's
-        *("extras", "_engine"),
-    },
-    "peers": {
-        *("door", "spelling", "foreign", "words", "axes", "units", "formats", "hosts", "signals", "processes"),
-        "loopback",
-        "models",  # the file of a made model that llama.cpp reads
-    },
-    "samples": {"words", "statistics"},
-    "states": {"words", "units", "statistics"},
-    "measurement": {"words", "units", "statistics", "samples"},
-    "workspace": {"door", "words", "units", "signals"},
-    "runner": {
-        *("words", "axes", "machine", "topology", "units", "statistics", "measurement", "workspace", "sweep", "plan"),
-        *("experiments", "door", "samples"),
-        # curves are pure: one more point is measured where a curve bends
-        *("hosts", "peers", "store", "ceilings", "curves", "resources", "signals", "measuring"),
-    },
-    "scenarios": {
-        *("spelling", "words", "units", "foreign", "statistics", "sweep", "plan", "experiments", "formats", "studies"),
-        *("listing", "hosts", "runner", "workspace", "signals", "processes", "door", "serving", "models"),
-        "peers",  # as a type
-        # what is driven beside what: a resource names its knee
-        *("axes", "resources"),
-        "kubernetes",  # the volumes of a study's pods
-        "topology",  # why a study has no GPU to measure
-    },
-    # documents for a cluster, and the Runs that come back
-    "kubernetes": {"words", "units", "signals", "store"},
-    # what leaves the machine is without names
-    "names": {"words", "axes", "machine"},
-    # at the wall and right of it: a Run file is all they need
-    "store": {"door", "extras", "words", "foreign", "axes", "machine", "statistics", "printable", "signals"},
-    "ceilings": {"words", "axes", "machine", "units"},
-    # what a resource is; the left side reads it too
-    "resources": {"words", "axes", "units", "machine", "ceilings"},
-    "curves": {"words", "axes", "units", "statistics", "states"},
-    "formats": {
-        "door",
-        "loopback",
-        "extras",
-        "spelling",
-        "words",
-        "foreign",
-        "axes",
-        "machine",
-        "units",
-        "statistics",
-        "printable",
-    },
-    "comparison": {"words", "axes", "machine", "statistics", "ceilings", "repeatability"},
-    "repeatability": {"words", "units", "statistics", "samples"},
-    # figures over Runs
-    "trends": {"words", "extras", "statistics", "repeatability", "comparison", "store"},
-    "fleet": {"words", "statistics", "repeatability", "comparison", "resources", "store", "trends"},
-    "serve": {"words", "printable", "names", "store", "trends", "fleet", "comparison", "report"},
-    "findings": {
-        *("words", "axes", "machine", "units", "statistics", "curves", "ceilings", "repeatability", "resources"),
-        *("samples", "states"),
-    },
-    "report": {
-        *(
-            "words",
-            "axes",
-            "machine",
-            "units",
-            "statistics",
-            "repeatability",
-            "curves",
-            "findings",
-            "store",
-            "ceilings",
-            "studies",
-        ),
-        *("called", "resources", "printable", "door", "extras", "comparison", "trends", "fleet"),
-    },
+    "model": set(),
+    "system": {"model"},
+    "analysis": {"model"},
+    "formats": PURE,
     # published studies are data: their questions are plain axes, and their tables come from any Run
-    "studies": {"spelling", "words", "axes", "units", "statistics"},
-    # from Python: the commands' own functions
-    "api": {"cli", "report", "scenarios", "spelling", "words"},
-    # the command line puts all of it together; a curve is fitted by the runner and read by the report
-    "cli": {
-        "foreign",  # files that audit reads
-        "loopback",
-        "processes",
-        *(
-            "words",
-            "axes",
-            "machine",
-            "units",
-            "topology",
-            "experiments",
-            "plan",
-            "listing",
-            "workloads",
-            "hosts",
-            "peers",
-        ),
-        *("runner", "scenarios", "store", "ceilings", "formats", "comparison", "repeatability", "findings", "report"),
-        *(
-            "called",
-            "studies",
-            "resources",
-            "printable",
-            "spelling",
-            "signals",
-            "door",
-            "names",
-            "trends",
-            "fleet",
-            "serve",
-        ),
-        "kubernetes",
+    "studies": PURE,
+    "measure": PURE | {"formats", "studies", "_engine"},
+    "explain": PURE,
+    "report": PURE | {"explain", "studies"},
+    "cli": PURE
+    | {
+        *("formats", "studies", "measure", "explain", "report"),
         "_engine",  # its guard of the signals
-        # to serve a measurement, and to check a file against its journal: neither is a point of a plan
-        "engine",
+    },
+    "api": {"cli", "measure", "report", "model", "system"},
+    "_engine": set(),
+}
+"""What each room may import of the house, besides itself. A room is a module or package below hwdyno."""
+
+INSIDE: dict[str, dict[str, set[str]]] = {
+    "model": {
+        **{"machine": set(), "words": {"machine"}, "axes": {"words"}, "units": {"words"}, "histogram": {"words"}},
+        "histogram_arrays": {"histogram", "words"},
+    },
+    "system": {
+        **{"loopback": set(), "optional": set(), "printable": set(), "processes": set(), "suggestions": set()},
+        **{"program_name": set(), "foreign": {"suggestions"}, "signals": {"processes"}, "safe_files": {"signals"}},
+        "store": {"foreign", "optional", "printable", "safe_files", "signals"},
+    },
+    "analysis": {
+        **{"ceilings": set(), "resources": {"ceilings"}, "statistics": set()},
+        **{"samples": {"statistics"}, "states": {"statistics"}, "curves": {"states", "statistics"}},
+    },
+    "measure": {
+        **{"topology": set(), "engine": set(), "workspace": set(), "concurrent_runs": set(), "measurement": set()},
+        **{"models": set(), "sweep": {"topology"}, "experiments": {"sweep", "topology"}},
+        **{"plan": {"experiments", "sweep", "topology"}, "dry_run": {"plan"}},
+        # documents for a cluster, and the Runs that come back
+        "kubernetes": set(),
+        "serving": {"engine"},  # its receiver of answers and its chunks, which measure nothing by themselves
+        "workloads": {"models", "serving"},
+        "hosts": {"concurrent_runs", "engine", "topology", "workloads", "workspace"},
+        "peers": {"hosts", "models"},
+        "runner": {
+            *("concurrent_runs", "experiments", "hosts", "measurement", "peers", "plan", "sweep", "topology"),
+            "workspace",
+        },
+        "scenarios": {
+            *("dry_run", "experiments", "hosts", "kubernetes", "models", "peers", "plan", "runner", "serving", "sweep"),
+            *("topology", "workspace"),
+        },
+    },
+    "explain": {
+        **{"repeatability": set(), "findings": {"repeatability"}, "comparison": {"repeatability"}},
+        "trends": {"comparison", "repeatability"},
+        "fleet": {"comparison", "repeatability", "trends"},
     },
 }
-LEFT_OF_THE_WALL = {
-    *(
-        "engine",
-        "_engine",
-        "topology",
-        "sweep",
-        "experiments",
-        "plan",
-        "listing",
-        "workloads",
-        "hosts",
-        "peers",
-        "measurement",
-    ),
-    *("workspace", "runner", "scenarios", "serving"),
-}
-RIGHT_OF_THE_WALL = {
-    *("store", "ceilings", "resources", "curves", "formats", "comparison", "repeatability", "findings", "report"),
-    "studies",
-}
+"""What the rooms inside a room may import of one another."""
 
 FOR_TESTS: dict[str, str] = {}
 """Modules that tests and benchmarks alone import, each with its reason."""
@@ -212,7 +101,7 @@ UNUSED_HERE = {
         f"hwdyno.api.{name}": "users of Python call it"
         for name in ("compute", "gpu", "inference", "network", "together", "training")
     },
-    "hwdyno.signals.end_children": "the benchmarks end their children by it",
+    "hwdyno.system.signals.end_children": "the benchmarks end their children by it",
     "hwdyno.formats.fio_job.keys.table": "writes the tables of docs/fio-jobs.md, which a test holds to the code",
 }
 """Definitions that the package does not use, each with its reason."""
@@ -224,13 +113,13 @@ UNUSED_METHODS = {
     ),
     **dict.fromkeys(
         (
-            "hwdyno.serve.server.Server.handle_error",
-            *(f"hwdyno.serve.server._Handler.{what}" for what in ("do_HEAD", "log_message", "send_error")),
+            "hwdyno.report.serve.server.Server.handle_error",
+            *(f"hwdyno.report.serve.server._Handler.{what}" for what in ("do_HEAD", "log_message", "send_error")),
         ),
         "http.server calls them",
     ),
-    "hwdyno.printable.Escaping.writelines": "libraries that write to a stream call it",
-    "hwdyno.machine.Machine.part": "a new resource reads its own part of the survey by it",
+    "hwdyno.system.printable.Escaping.writelines": "libraries that write to a stream call it",
+    "hwdyno.model.machine.Machine.part": "a new resource reads its own part of the survey by it",
 }
 """Methods that the package does not use, each with its reason."""
 
@@ -262,18 +151,18 @@ UNSAFE = {
 }
 """Modules that may say ``unsafe``, each with its reason."""
 
-DOORS = ("hwdyno.door", "crate::door", "crate::sys::beneath")
+DOORS = ("hwdyno.system.safe_files", "crate::safe_files", "crate::sys::beneath")
 """Modules that call the system to make, replace and remove files; everybody else calls them."""
 
 AROUND_THE_DOOR = {
     (
-        "hwdyno.store.directory",
+        "hwdyno.system.store.directory",
         "sqlite3.connect",
     ): "SQLite opens by name what the door made and verified",
     ("hwdyno.cli.main", "os.open"): "the null device, where output goes that nobody reads",
-    ("hwdyno.signals", "os.open"): "likewise, from a terminal that is gone",
+    ("hwdyno.system.signals", "os.open"): "likewise, from a terminal that is gone",
     ("crate::sys::apart", "open"): "the null device, in a child whose driver may print",
-    ("hwdyno.hosts.agent", "tempfile.TemporaryFile"): "a file without a name, for an agent's messages",
+    ("hwdyno.measure.hosts.agent", "tempfile.TemporaryFile"): "a file without a name, for an agent's messages",
     ("crate::storage::scratch", "create_dir_all"): "directories of the engine's tests",
     ("crate::storage::scratch", "remove_dir_all"): "likewise",
     ("crate::fuzzing::mutation", "create_dir_all"): "inputs of the engine's tests",
@@ -281,7 +170,7 @@ AROUND_THE_DOOR = {
     ("crate::fuzzing::storage", "write"): "likewise",
     ("crate::fuzzing::storage", "remove_file"): "likewise",
     ("crate::fuzzing::training", "write"): "likewise",
-    ("hwdyno.plan", "replace"): "Sweep.replace changes the axes of a sweep",
+    ("hwdyno.measure.plan", "replace"): "Sweep.replace changes the axes of a sweep",
     ("hwdyno.cli.resource", "replace"): "likewise",
     ("crate::sys::names", "CREATE"): "storage_metadata times it, in a directory that it made, by its handle",
     ("crate::sys::names", "WRONLY"): "likewise",
@@ -294,7 +183,7 @@ AROUND_THE_DOOR = {
 }
 """What else makes, replaces or removes files, by module and name, each with its reason."""
 
-VAGUE_KEYS = {("python/hwdyno/words.py", "asked"): "Concurrency.asked is a key of the Run file"}
+VAGUE_KEYS = {("python/hwdyno/model/words.py", "asked"): "Concurrency.asked is a key of the Run file"}
 """Vague names that a file format fixes, each with its reason."""
 
 
@@ -311,33 +200,41 @@ def test_every_permission_is_used() -> None:
     assert_none(modules.unused_permissions(HOUSE, ALLOWED))
 
 
+def test_rooms_inside_a_room_import_what_they_may() -> None:
+    for room, allowed in INSIDE.items():
+        tree = HOUSE.inside(room)
+        assert_none(modules.forbidden_imports(tree, allowed) + modules.unused_permissions(tree, allowed))
+        assert modules.circles(allowed) == []
+
+
+def test_the_house_has_ten_rooms_and_four_files() -> None:
+    files_of = {path.stem for path in HOUSE.root.glob("*.py")}
+    rooms = {HOUSE.room(name) for name in HOUSE.modules} - files_of - {"_engine"}
+    assert len(rooms) <= 10 and len(files_of) <= 4
+
+
 def test_only_hosts_open_the_engine_and_the_workloads() -> None:
-    doors = {room for room, needs in ALLOWED.items() if needs & {"engine", "_engine", "workloads"}}
-    assert doors == {"hosts", "engine", "cli", "serving"}
+    inside = INSIDE["measure"]
+    assert {room for room, needs in inside.items() if needs & {"engine", "workloads"}} == {"hosts", "serving"}
+    outside = {
+        HOUSE.room(name)
+        for name, module in HOUSE.modules.items()
+        if "hwdyno.measure.engine" in imports_of(module, HOUSE)
+    }
+    # It serves a measurement, and checks a file against its journal: neither is a point of a plan.
+    assert outside == {"measure", "cli"}
     with_engine = [
         name
         for name, one in HOUSE.modules.items()
-        if name.startswith("hwdyno.serving") and ("engine.R" in one.text or "engine import Chunks" in one.text)
+        if name.startswith("hwdyno.measure.serving") and ("engine.R" in one.text or "engine import Chunks" in one.text)
     ]
-    assert with_engine == ["hwdyno.serving.client", "hwdyno.serving.wire"], "for its receiver and its chunks alone"
+    reason = "for its receiver and its chunks alone"
+    assert with_engine == ["hwdyno.measure.serving.client", "hwdyno.measure.serving.wire"], reason
 
 
-def test_nothing_right_of_the_wall_imports_anything_left_of_it() -> None:
-    left = {"engine", "_engine", "sweep", "experiments", "topology", "plan", "workloads", "hosts", "peers", "runner"}
-    left |= {"measurement", "workspace"}
-    for room in (
-        "store",
-        "ceilings",
-        "resources",
-        "curves",
-        "formats",
-        "comparison",
-        "repeatability",
-        "findings",
-        "report",
-        "studies",
-    ):
-        assert not ALLOWED[room] & left
+def test_the_two_sides_of_the_wall_never_meet() -> None:
+    assert "explain" not in ALLOWED["measure"] and "measure" not in ALLOWED["explain"]
+    assert not ALLOWED["report"] & {"measure", "cli"} and not ALLOWED["measure"] & {"report", "cli"}
 
 
 def test_imports_make_no_circle_of_rooms_or_files() -> None:
@@ -419,7 +316,7 @@ def test_names_are_the_fields() -> None:
 
 def test_no_test_skips_by_itself() -> None:
     """A skip goes through tests/here.py, so that where everything is required nothing is left out unseen."""
-    for path in Path(__file__).parent.glob("*.py"):
+    for path in Path(__file__).parent.rglob("*.py"):
         # DLIO is a package of no distribution, and asks for other versions of ours: its test is for who has it.
         # PyTorch and TensorFlow are gigabytes beside our megabytes: theirs likewise. MLPerf Storage's KV cache is
         # no package, and netperf comes as source only. AIPerf takes 1.1 GB.

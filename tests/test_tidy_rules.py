@@ -312,7 +312,7 @@ def test_a_file_that_goes_around_the_door_is_found(line: str, name: str, tmp_pat
     module = house(tmp_path, a=imports + line).modules["hwdyno.a"]
     assert list(files.python_calls(module)) == [(3, name)]
     found = [("hwdyno.a", 3, name)]
-    says = f"hwdyno.a: line 3: {name} goes around the door to files (door.py, door.rs)"
+    says = f"hwdyno.a: line 3: {name} goes around safe_files (safe_files.py, safe_files.rs)"
     assert files.outside_of_the_door(found, ("hwdyno.door",), {}) == [says]
     assert files.outside_of_the_door(found, ("hwdyno.a",), {}) == []
     assert files.outside_of_the_door(found, (), {("hwdyno.a", name): "a reason"}) == []
@@ -351,5 +351,5 @@ def test_a_rust_file_that_goes_around_the_door_is_found_outside_of_tests(tmp_pat
         assert list(files.rust_calls(tested)) == []
     reads = "fn f() { File::open(p)?; OpenOptions::new().read(true).open(p)?; g(); file.write(x); fs::read(p)?; }"
     assert list(files.rust_calls(crate(tmp_path, a=reads)["crate::a"])) == []
-    found = [("crate::door::part", 1, "write"), ("crate::doors", 1, "write")]
-    assert len(files.outside_of_the_door(found, ("crate::door",), {})) == 1
+    found = [("crate::safe_files::part", 1, "write"), ("crate::safe_filesx", 1, "write")]
+    assert len(files.outside_of_the_door(found, ("crate::safe_files",), {})) == 1

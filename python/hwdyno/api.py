@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from hwdyno.model.words import Curve, Run, UserError
 from hwdyno.report import notebook
-from hwdyno.words import Curve, Run, UserError
 
 __all__ = [
     "Curve",
@@ -159,7 +159,7 @@ def _measured(command: str, words: Iterable[object], **options: Option) -> Run:
     """Read the options as the command line would, measure, and give the Run."""
     from hwdyno.cli import common
     from hwdyno.cli.main import parser_of
-    from hwdyno.scenarios import Interrupted, Scenario
+    from hwdyno.measure.scenarios import Interrupted, Scenario
 
     parser = parser_of(command)
     parser.raises = True
@@ -177,7 +177,7 @@ def _measured(command: str, words: Iterable[object], **options: Option) -> Run:
 
 def typed_options(parser: argparse.ArgumentParser, options: dict[str, Option]) -> list[str]:
     """The words of a command line for options by their Python names; raises ``UserError`` for an unknown one."""
-    from hwdyno.spelling import similar
+    from hwdyno.system.suggestions import similar
 
     known = {
         name.removeprefix("--").replace("-", "_"): action

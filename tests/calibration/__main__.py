@@ -8,12 +8,12 @@ from __future__ import annotations
 import argparse
 import math
 
-from hwdyno.curves.open_loop import next_rate
+from hwdyno.analysis.curves.open_loop import next_rate
 
 from calibration import curves, machines, power, rates, repeats, states
 
 PROFILES = ("quick", "standard")
-MOST_SHARES = (0.5, 0.7, 0.9)
+MAX_SHARES = (0.5, 0.7, 0.9)
 
 
 def _share(count: int, total: int) -> str:
@@ -52,7 +52,7 @@ def _rates(count: int, seed: int) -> None:
     print(f"|{' --- |' * len(heads)}")
     for service in rates.SERVICES:
         for random_arrivals in (True, False):
-            for most in MOST_SHARES:
+            for most in MAX_SHARES:
                 found = rates.score(service, most, count, random_arrivals=random_arrivals, seed=seed)
                 cells = [
                     service,

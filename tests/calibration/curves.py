@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from hwdyno import statistics
-from hwdyno.axes import FIELD, with_field_axes
-from hwdyno.curves import curves_of, suggest_load
-from hwdyno.findings import explain
-from hwdyno.machine import Machine as Host
-from hwdyno.words import Curve, ExperimentResult, Latency, Measurement, Run
+from hwdyno.analysis import statistics
+from hwdyno.analysis.curves import curves_of, suggest_load
+from hwdyno.explain.findings import explain
+from hwdyno.model.axes import FIELD, with_field_axes
+from hwdyno.model.machine import Machine as Host
+from hwdyno.model.words import Curve, ExperimentResult, Latency, Measurement, Run
 from numpy.random import Generator
 
 from calibration.machines import FAMILIES, REPEATS_MAX, REPEATS_MIN, Machine

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from hwdyno.axes import with_field_axes
-from hwdyno.findings import explain
-from hwdyno.machine import Machine
-from hwdyno.plan import PROFILES
-from hwdyno.runner.point import PointInWork
-from hwdyno.words import ExperimentResult, Finding, Run
+from hwdyno.explain.findings import explain
+from hwdyno.measure.plan import PROFILES
+from hwdyno.measure.runner.point import PointInWork
+from hwdyno.model.axes import with_field_axes
+from hwdyno.model.machine import Machine
+from hwdyno.model.words import ExperimentResult, Finding, Run
 from numpy.random import Generator
 from numpy.typing import NDArray
 

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from hwdyno.axes import with_field_axes
-from hwdyno.curves import CAPACITY, curves_of
-from hwdyno.curves.open_loop import next_rate
-from hwdyno.statistics import Histogram
-from hwdyno.words import Curve, ExperimentResult, Latency, Measurement, Value
+from hwdyno.analysis.curves import CAPACITY, curves_of
+from hwdyno.analysis.curves.open_loop import next_rate
+from hwdyno.model.axes import with_field_axes
+from hwdyno.model.histogram import Histogram
+from hwdyno.model.words import Curve, ExperimentResult, Latency, Measurement, Value
 from numpy.random import Generator
 from numpy.typing import NDArray
 

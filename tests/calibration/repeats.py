@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from hwdyno.machine import Machine
-from hwdyno.plan import PROFILES, Timing
-from hwdyno.repeatability import with_pooled_repeats
-from hwdyno.runner.point import PointInWork
-from hwdyno.samples import repeats_that_show
-from hwdyno.words import ExperimentResult, Measurement, Run
+from hwdyno.analysis.samples import repeats_that_show
+from hwdyno.explain.repeatability import with_pooled_repeats
+from hwdyno.measure.plan import PROFILES, Timing
+from hwdyno.measure.runner.point import PointInWork
+from hwdyno.model.machine import Machine
+from hwdyno.model.words import ExperimentResult, Measurement, Run
 from numpy.random import Generator
 from numpy.typing import NDArray
 

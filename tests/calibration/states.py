@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from hwdyno.states import change_in
-from hwdyno.words import Measurement, Value
+from hwdyno.analysis.states import change_in
+from hwdyno.model.words import Measurement, Value
 from numpy.random import Generator
 from numpy.typing import NDArray
 

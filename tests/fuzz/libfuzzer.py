@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 FOUND = ROOT / "target" / "fuzz"
 """By reader: the inputs on which it failed."""
-MOST_KEPT_BYTES = 8 << 10
+MAX_KEPT_BYTES = 8 << 10
 """Of each reader; all of them together stay below 700 kB."""
 SLOWEST_S = 10
 """For one input."""
@@ -59,7 +59,7 @@ def keep(path: Path, corpus: Path, line_of: Callable[[bytes], str]) -> None:
     lines: list[str] = []
     for data in fresh:
         lines.append(line_of(data))
-        if sum(map(len, lines)) > MOST_KEPT_BYTES:
+        if sum(map(len, lines)) > MAX_KEPT_BYTES:
             lines.pop()
             break
     path.parent.mkdir(exist_ok=True)

@@ -27,18 +27,18 @@ _PLACE = tuple[Any, Any]
 
 def mutants(seeds: Sequence[bytes], words: Sequence[str], count: int, seed: int) -> Iterator[bytes]:
     """Yield ``count`` inputs, each some steps away from one of the seeds."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     trees = [tree for one in seeds if (tree := _tree(one)) is not None]
     for _ in range(count):
-        if trees and dice.random() < 0.6:
-            data = _changed_tree(dice, dice.choice(trees), words)
-            if dice.random() < 0.9:
+        if trees and rng.random() < 0.6:
+            data = _changed_tree(rng, rng.choice(trees), words)
+            if rng.random() < 0.9:
                 yield data
                 continue
         else:
-            data = dice.choice(seeds)
-        for _ in range(dice.choice((1, 1, 1, 2, 3, 5))):
-            data = _changed(dice, data, seeds, words)
+            data = rng.choice(seeds)
+        for _ in range(rng.choice((1, 1, 1, 2, 3, 5))):
+            data = _changed(rng, data, seeds, words)
         yield data
 
 
@@ -61,61 +61,61 @@ def _places(tree: Any) -> list[_PLACE]:
     return found
 
 
-def _odd(dice: random.Random, words: Sequence[str]) -> Any:
-    kind = dice.randrange(8)
+def _odd(rng: random.Random, words: Sequence[str]) -> Any:
+    kind = rng.randrange(8)
     if kind < 4:
-        return f"\x01{dice.choice(NUMBERS)}\x01" if kind else dice.choice(NUMBERS)
+        return f"\x01{rng.choice(NUMBERS)}\x01" if kind else rng.choice(NUMBERS)
     if kind == 4:
-        return dice.choice((None, True, False, [], {}, [[]], [{}], "", [None], {"": None}))
+        return rng.choice((None, True, False, [], {}, [[]], [{}], "", [None], {"": None}))
     if kind == 5:
-        return dice.choice((*WORDS, *words))
+        return rng.choice((*WORDS, *words))
     if kind == 6:
-        return [dice.choice((0, -1, 1e300, 3, "x", None)) for _ in range(dice.randrange(4))]
-    return dice.choice((dice.randrange(1 << 70), -dice.random(), dice.random() * 10 ** dice.randrange(-40, 40)))
+        return [rng.choice((0, -1, 1e300, 3, "x", None)) for _ in range(rng.randrange(4))]
+    return rng.choice((rng.randrange(1 << 70), -rng.random(), rng.random() * 10 ** rng.randrange(-40, 40)))
 
 
-def _changed_tree(dice: random.Random, data: bytes, words: Sequence[str]) -> bytes:
+def _changed_tree(rng: random.Random, data: bytes, words: Sequence[str]) -> bytes:
     tree = json.loads(data)
-    for _ in range(dice.choice((1, 1, 2, 4))):
+    for _ in range(rng.choice((1, 1, 2, 4))):
         places = _places(tree)
         if not places:
             break
-        container, key = dice.choice(places)
-        step = dice.randrange(6)
+        container, key = rng.choice(places)
+        step = rng.randrange(6)
         if step == 0:
             del container[key]
         elif step == 1:
-            other, at = dice.choice(places)
+            other, at = rng.choice(places)
             container[key] = json.loads(json.dumps(other[at]))
         elif step == 2 and isinstance(container, list):
             container.insert(key, container[key])
         elif step == 3 and isinstance(container, dict):
-            container[dice.choice((*words, *container)) if words else key] = container.pop(key)
+            container[rng.choice((*words, *container)) if words else key] = container.pop(key)
         else:
-            container[key] = _odd(dice, words)
+            container[key] = _odd(rng, words)
     return _RAW.sub(lambda match: match[1], json.dumps(tree).replace("\\u0001", "\x01")).encode()
 
 
-def _changed(dice: random.Random, data: bytes, seeds: Sequence[bytes], words: Sequence[str]) -> bytes:
-    start, end = sorted(dice.randint(0, len(data)) for _ in range(2))
-    step = dice.randrange(9)
+def _changed(rng: random.Random, data: bytes, seeds: Sequence[bytes], words: Sequence[str]) -> bytes:
+    start, end = sorted(rng.randint(0, len(data)) for _ in range(2))
+    step = rng.randrange(9)
     if step <= 2 and (numbers := list(_NUMBER.finditer(data))):
-        match = dice.choice(numbers)
-        return data[: match.start()] + dice.choice(NUMBERS).encode() + data[match.end() :]
+        match = rng.choice(numbers)
+        return data[: match.start()] + rng.choice(NUMBERS).encode() + data[match.end() :]
     if step == 3:
-        word = dice.choice((*WORDS, *words, *NUMBERS)).encode()
+        word = rng.choice((*WORDS, *words, *NUMBERS)).encode()
         return data[:start] + word + data[start:]
     if step == 4:
-        return data[:start] + data[end:] if dice.random() < 0.7 else data[:start]
+        return data[:start] + data[end:] if rng.random() < 0.7 else data[:start]
     if step == 5:
         lines = data.splitlines(keepends=True) or [b""]
-        at = dice.randrange(len(lines))
-        other = dice.choice(lines)
-        return b"".join([*lines[:at], *dice.choice(((), (other,), (other, lines[at]))), *lines[at + 1 :]])
+        at = rng.randrange(len(lines))
+        other = rng.choice(lines)
+        return b"".join([*lines[:at], *rng.choice(((), (other,), (other, lines[at]))), *lines[at + 1 :]])
     if step == 6:
-        other = dice.choice(seeds)
-        cut = dice.randint(0, len(other))
-        return data[:start] + other[cut : cut + dice.randint(0, 200)] + data[start:]
+        other = rng.choice(seeds)
+        cut = rng.randint(0, len(other))
+        return data[:start] + other[cut : cut + rng.randint(0, 200)] + data[start:]
     if step == 7:
-        return data[:start] + bytes(dice.randrange(256) for _ in range(dice.randint(1, 4))) + data[start + 1 :]
-    return data[:start] + data[start : start + dice.randint(1, 40)] * dice.choice((2, 3, 50)) + data[start:]
+        return data[:start] + bytes(rng.randrange(256) for _ in range(rng.randint(1, 4))) + data[start + 1 :]
+    return data[:start] + data[start : start + rng.randint(1, 40)] * rng.choice((2, 3, 50)) + data[start:]

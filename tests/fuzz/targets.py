@@ -14,19 +14,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hwdyno import foreign, formats, plan, scenarios, sweep, units
-from hwdyno.axes import FIELD
+from hwdyno import formats
 from hwdyno.cli import elsewhere as bare
-from hwdyno.findings import explain
-from hwdyno.foreign import Table
+from hwdyno.explain.findings import explain
 from hwdyno.formats import checkpoint, dlio_yaml, fio_job, kv_model, request_trace, workload
 from hwdyno.formats.data_set import file_bytes
 from hwdyno.formats.fio_job import command_line
 from hwdyno.formats.fio_job.keys import HARMLESS, SUPPORTED, WHY
-from hwdyno.hosts import Outcome
-from hwdyno.machine import survey_of
-from hwdyno.models import safetensors
-from hwdyno.peers import (
+from hwdyno.measure import plan, scenarios, sweep
+from hwdyno.measure.hosts import Outcome
+from hwdyno.measure.models import safetensors
+from hwdyno.measure.peers import (
     PeerReading,
     aiperf,
     cpufp,
@@ -49,13 +47,18 @@ from hwdyno.peers import (
     sysbench,
     vllm_bench,
 )
-from hwdyno.runner import elsewhere
-from hwdyno.runner.progress import Journal
-from hwdyno.serving import answers, wire
-from hwdyno.store import from_json, to_json
-from hwdyno.store import history as index
-from hwdyno.store.journal import from_journal
-from hwdyno.words import LONGEST_ERROR, Axis, Measurement, PeerResult, Run, UserError
+from hwdyno.measure.runner import elsewhere
+from hwdyno.measure.runner.progress import Journal
+from hwdyno.measure.serving import answers, wire
+from hwdyno.model import units
+from hwdyno.model.axes import FIELD
+from hwdyno.model.machine import survey_of
+from hwdyno.model.words import LONGEST_ERROR, Axis, Measurement, PeerResult, Run, UserError
+from hwdyno.system import foreign
+from hwdyno.system.foreign import Table
+from hwdyno.system.store import from_json, to_json
+from hwdyno.system.store import history as index
+from hwdyno.system.store.journal import from_journal
 from simulation.host import SimulatedHost
 
 DATA = Path(__file__).parents[1] / "data"
@@ -245,7 +248,7 @@ def _requests(data: bytes) -> None:
     times = [one.due_s for one in found]
     json.dumps(times, allow_nan=False)
     assert times == sorted(times) and times[0] == 0
-    assert all(0 < one.output_tokens <= request_trace.MOST_TOKENS for one in found)
+    assert all(0 < one.output_tokens <= request_trace.MAX_TOKENS for one in found)
 
 
 def _response(data: bytes) -> None:

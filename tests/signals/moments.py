@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
-from hwdyno.store import Store, from_json, json_schema
+from hwdyno.system.store import Store, from_json, json_schema
 
 from signals.commands import HWDYNO, ROOT, Command, Place, environment
 
@@ -108,13 +108,13 @@ class Control:
 
 def sample(commands: Sequence[Command], count: int, seed: int) -> Iterator[Moment]:
     """Moments spread evenly over commands and signals, at random times."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     pairs = [(command, how) for command in commands for how in HOWS]
     for number in range(count):
         if number % len(pairs) == 0:
-            dice.shuffle(pairs)
+            rng.shuffle(pairs)
         command, how = pairs[number % len(pairs)]
-        yield Moment(command, how, dice.random(), dice.choice([0.01, 0.05, 0.2, 0.5, 1.0]))
+        yield Moment(command, how, rng.random(), rng.choice([0.01, 0.05, 0.2, 0.5, 1.0]))
 
 
 def startup_s() -> float:
@@ -294,8 +294,8 @@ def _judge_files(moment: Moment, place: Place, home: Path, verdict: Verdict) -> 
             verdict.problems.append(f"half a {path.suffix[1:]}")
 
 
-def _judge_processes(mark: str, verdict: Verdict, patience_s: float) -> None:
-    until = time.monotonic() + patience_s
+def _judge_processes(mark: str, verdict: Verdict, timeout_s: float) -> None:
+    until = time.monotonic() + timeout_s
     while left := marked(mark):
         if time.monotonic() > until:
             name = Path(f"/proc/{left[0]}/comm").read_text().strip()

@@ -7,8 +7,8 @@ import random
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hwdyno.machine import Machine
-from hwdyno.words import Declaration
+from hwdyno.model.machine import Machine
+from hwdyno.model.words import Declaration
 
 from simulation.reading import latencies, noisy, parameter, reading, stream
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hwdyno.hosts import LoadError, UnderLoad, Work
-from hwdyno.machine import Machine
+from hwdyno.measure.hosts import LoadError, UnderLoad, Work
+from hwdyno.model.machine import Machine
 
 from simulation.core import Core
 from simulation.host import SimulatedMachine

@@ -7,11 +7,11 @@ import random
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hwdyno.ceilings.links import pcie
-from hwdyno.machine import Cpu, CudaDevice, GpuDrivers, Machine
-from hwdyno.resources import ceilings_of
-from hwdyno.statistics import interval
-from hwdyno.words import ExperimentResult, Measurement, Parameters
+from hwdyno.analysis.ceilings.links import pcie
+from hwdyno.analysis.resources import ceilings_of
+from hwdyno.analysis.statistics import interval
+from hwdyno.model.machine import Cpu, CudaDevice, GpuDrivers, Machine
+from hwdyno.model.words import ExperimentResult, Measurement, Parameters
 from made_experiment import made_experiment
 
 NOISE = 0.01

@@ -12,9 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hwdyno.machine import Machine
-from hwdyno.topology import Topology
-from hwdyno.words import Declaration, UserError
+from hwdyno.measure.topology import Topology
+from hwdyno.model.machine import Machine
+from hwdyno.model.words import Declaration, UserError
 
 from simulation import core, storage
 from simulation.machine import SimulatedMachine

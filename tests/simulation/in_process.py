@@ -10,7 +10,7 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from hwdyno.workloads.inference_in_process import KERNEL
+from hwdyno.measure.workloads.inference_in_process import KERNEL
 
 from simulation import serving
 from simulation.serving import SimulatedServer

@@ -7,7 +7,7 @@ import random
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hwdyno.machine import Machine
+from hwdyno.model.machine import Machine
 
 from simulation.core import Core
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hwdyno.machine import Machine, Nic
-from hwdyno.statistics import Histogram
-from hwdyno.words import Declaration, Kind
+from hwdyno.model.histogram import Histogram
+from hwdyno.model.machine import Machine, Nic
+from hwdyno.model.words import Declaration, Kind
 
 from simulation.host import SimulatedHost, SimulatedMachine
 from simulation.reading import noisy, parameter, reading, stream

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from hwdyno.axes import FIELD
-from hwdyno.statistics import Histogram
-from hwdyno.words import Axis, Declaration, Kind, UserError
+from hwdyno.model.axes import FIELD
+from hwdyno.model.histogram import Histogram
+from hwdyno.model.words import Axis, Declaration, Kind, UserError
 
 # The shape of latencies: quantiles of a log-normal with sigma 0.25, as shares of the mean.
 _SHAPE_BINS = 24

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from hwdyno.serving.figures import Request
-from hwdyno.serving.prompts import Prompt
-from hwdyno.serving.reading import Taken, reading_of
-from hwdyno.workloads.inference_serving import KERNEL, load_of
+from hwdyno.measure.serving.figures import Request
+from hwdyno.measure.serving.prompts import Prompt
+from hwdyno.measure.serving.reading import Taken, reading_of
+from hwdyno.measure.workloads.inference_serving import KERNEL, load_of
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hwdyno.hosts import Done, Ended, Event, HostLostError, Outcome, Program, Ready, Refused, Scratch
-from hwdyno.hosts.together import Patience, Together
-from hwdyno.machine import Machine
+from hwdyno.measure.hosts import Done, Ended, Event, HostLostError, Outcome, Program, Ready, Refused, Scratch
+from hwdyno.measure.hosts.together import Timeouts, Together
+from hwdyno.model.machine import Machine
 
 from simulation.host import SimulatedHost, SimulatedMachine
 
-IMPATIENT = Patience(silent_s=0.2, apart_s=0.2, stop_s=0.2, setup_s=0.4)
+SHORT_TIMEOUTS = Timeouts(silent_s=0.2, apart_s=0.2, stop_s=0.2, setup_s=0.4)
 
 
 class SimulatedMember(SimulatedHost):
@@ -164,9 +164,9 @@ class SimulatedMember(SimulatedHost):
 
 
 def site_of_two(
-    *members: SimulatedMember, patience: Patience = IMPATIENT, machine: SimulatedMachine | None = None
+    *members: SimulatedMember, timeouts: Timeouts = SHORT_TIMEOUTS, machine: SimulatedMachine | None = None
 ) -> tuple[Together, Sequence[SimulatedMember]]:
     """A site of these, or of two alike hosts with clocks a day apart."""
     machine = machine or SimulatedMachine(seed=3, noise=0.005)
     hosts = members or (SimulatedMember("a", machine), SimulatedMember("b", machine, -86_400 * 10**9))
-    return Together(hosts, patience), hosts
+    return Together(hosts, timeouts), hosts

@@ -7,8 +7,8 @@ import math
 import random
 from typing import Any
 
-from hwdyno.axes import traits_of, write_share
-from hwdyno.words import Declaration
+from hwdyno.model.axes import traits_of, write_share
+from hwdyno.model.words import Declaration
 
 from simulation.machine import SimulatedMachine
 from simulation.reading import LEVEL, latencies, left_by_the_hypervisor, noisy, parameter, reading, stream

@@ -21,9 +21,9 @@ from signals.moments import marked
 from soak.series import Verdict, judged
 
 GOOD = {0, 3}
-LEAST_PEAKS = 10
+MIN_PEAKS = 10
 """Of a command, for a verdict on it alone."""
-PATIENCE_S = 2.0
+TIMEOUT_S = 2.0
 """For processes that end by themselves."""
 ALLOWED = {
     "in use": ("bytes", 128.0),
@@ -76,7 +76,7 @@ class Soak:
             # The mean of a round: each command leaves other memory behind, and each round has all of them.
             found.append(judged(f"process: {name}", unit, allowed * count, [sum(one) / len(one) for one in rounds]))
         for name, values in self.peaks.items():
-            if len(values) >= LEAST_PEAKS:
+            if len(values) >= MIN_PEAKS:
                 found.append(judged(f"peak of {name}", *ALLOWED["peak"], values))
         found.append(judged("peak of all, of their first", *ALLOWED["peaks"], self.relative_peaks))
         if self.relative_runs:
@@ -196,7 +196,7 @@ class Runner:
             if str(path) not in self.seen:
                 self.seen.add(str(path))
                 yield f"file {path.name}"
-        until = time.monotonic() + PATIENCE_S
+        until = time.monotonic() + TIMEOUT_S
         while others := [pid for pid in marked(self.mark) if str(pid) not in self.seen]:
             if time.monotonic() > until:
                 break

@@ -18,9 +18,9 @@ from itertools import combinations
 QUANTILE = 2.576
 """Of the normal distribution, for 99% on both sides."""
 WARM_UP_SHARE = 0.2
-LEAST_WARM_UP = 2
+MIN_WARM_UP = 2
 """Rounds left out at the start: caches, thread pools and imports fill there."""
-LEAST_HALF = 8
+MIN_HALF = 8
 """Rounds that the last half needs to decide; seven have no 99% interval narrower than all their slopes."""
 
 
@@ -92,8 +92,8 @@ class Verdict:
 
 def judged(name: str, unit: str, allowed: float, values: Sequence[float]) -> Verdict:
     """Judge a series, but for its warm-up."""
-    kept = values[max(LEAST_WARM_UP, math.ceil(len(values) * WARM_UP_SHARE)) :]
+    kept = values[max(MIN_WARM_UP, math.ceil(len(values) * WARM_UP_SHARE)) :]
     first, last = (kept[0], kept[-1]) if kept else (math.nan, math.nan)
     half = values[len(values) // 2 :]
-    late = slope_of(half) if len(half) >= LEAST_HALF else None
+    late = slope_of(half) if len(half) >= MIN_HALF else None
     return Verdict(name, unit, allowed, first, last, len(kept), slope_of(kept), late)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from tidy.sources import Module, Tree, dynamic_imports
 
-MOST_LINES = 100
+MAX_LINES = 100
 REASON = "long because"
 """A comment with these words above a function or in its first lines excuses its length."""
 
@@ -219,6 +219,6 @@ def long_functions(tree: Tree, excused: Mapping[str, str]) -> list[str]:
 
 def too_long(lengths: Mapping[str, int], excused: Mapping[str, str]) -> list[str]:
     """The functions over 100 lines, and the excuses that nobody needs."""
-    long = {name: count for name, count in lengths.items() if count > MOST_LINES}
+    long = {name: count for name, count in lengths.items() if count > MAX_LINES}
     found = [f"{name}: {count} lines and no reason" for name, count in long.items() if name not in excused]
     return found + [f"{name}: it is short, or gone: drop its excuse" for name in excused.keys() - long.keys()]

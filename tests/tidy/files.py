@@ -116,6 +116,6 @@ def outside_of_the_door(
         if (module, name) in excused:
             used.add((module, name))
         else:
-            wrong.append(f"{module}: line {line}: {name} goes around the door to files (door.py, door.rs)")
+            wrong.append(f"{module}: line {line}: {name} goes around safe_files (safe_files.py, safe_files.rs)")
     unused = [f"{module}: {name} is excused, and is not there" for module, name in set(excused) - used]
     return sorted(wrong) + sorted(unused)

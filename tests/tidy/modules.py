@@ -8,24 +8,25 @@ from pathlib import Path
 
 from tidy.sources import Module, Tree, ancestors, imports_of
 
-MOST_LINES = 600
+MAX_LINES = 600
 
 
 def rooms_of(module: Module, tree: Tree) -> set[str]:
     """The other rooms that a module imports."""
-    return {tree.modules[name].room for name in imports_of(module, tree)} - {module.room, "__init__"}
+    return {tree.room(name) for name in imports_of(module, tree)} - {tree.room(module.name), "__init__"}
 
 
 def forbidden_imports(tree: Tree, allowed: Mapping[str, Set[str]]) -> list[str]:
     """Imports that the table does not allow, and rooms that it does not have."""
     found = []
     for module in tree.modules.values():
-        if module.room in {"__init__", "__main__"}:
+        room = tree.room(module.name)
+        if room in {"__init__", "__main__"}:
             continue
-        if module.room not in allowed:
-            found.append(f"{module.name}: {module.room} is a new room: say what it may import")
+        if room not in allowed:
+            found.append(f"{module.name}: {room} is a new room: say what it may import")
             continue
-        extra = rooms_of(module, tree) - allowed[module.room]
+        extra = rooms_of(module, tree) - allowed[room]
         found += [f"{module.name} must not import {room}" for room in sorted(extra)]
     return found
 
@@ -34,7 +35,7 @@ def unused_permissions(tree: Tree, allowed: Mapping[str, Set[str]]) -> list[str]
     """Permissions that no module uses, and rooms in the table that do not exist."""
     used: dict[str, set[str]] = {}
     for module in tree.modules.values():
-        used.setdefault(module.room, set()).update(rooms_of(module, tree))
+        used.setdefault(tree.room(module.name), set()).update(rooms_of(module, tree))
     found = [f"{room} is no room" for room in sorted(allowed.keys() - used.keys())]
     for room in allowed.keys() & used.keys():
         found += [f"{room} does not import {other}" for other in sorted(allowed[room] - used[room])]
@@ -120,6 +121,6 @@ def too_long_files(paths: Iterable[Path], root: Path) -> list[str]:
     found = []
     for path in paths:
         lines = len(path.read_text().splitlines())
-        if lines > MOST_LINES:
+        if lines > MAX_LINES:
             found.append(f"{path.relative_to(root)}: {lines} lines; does it hold one thing?")
     return found

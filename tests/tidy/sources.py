@@ -57,12 +57,6 @@ class Module:
         """Whether the file is a folder's ``__init__.py``."""
         return self.path.name == "__init__.py"
 
-    @property
-    def room(self) -> str:
-        """The first part of the name below the distribution: ``findings`` for ``hwdyno.findings.rule``."""
-        parts = self.name.split(".")
-        return parts[1] if len(parts) > 1 else "__init__"
-
 
 @dataclass(frozen=True)
 class Tree:
@@ -70,6 +64,18 @@ class Tree:
 
     root: Path
     modules: dict[str, Module]
+    level: int = 1
+    """Parts of a name before that of its room."""
+
+    def room(self, name: str) -> str:
+        """The part of a module's name right below the package whose modules these are."""
+        parts = name.split(".")
+        return parts[self.level] if len(parts) > self.level else "__init__"
+
+    def inside(self, room: str) -> Tree:
+        """The modules of one room, as a tree of the rooms in it."""
+        kept = {name: one for name, one in self.modules.items() if self.room(name) == room}
+        return Tree(self.root / room, kept, self.level + 1)
 
     def children(self, package: str) -> set[str]:
         """The modules right below a package."""

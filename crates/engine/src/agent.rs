@@ -32,7 +32,7 @@ pub const PROTOCOL: u32 = 4;
 /// Longest request; longer ones are read to their end and refused.
 pub const LONGEST_LINE: usize = 1 << 20;
 /// How long a run may take to end once the input has.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 type Output = Arc<Mutex<Box<dyn Write + Send>>>;
 
@@ -246,7 +246,7 @@ impl Agent {
     /// Ends a run and leaves nothing behind; a run that does not end is left to the end of the process.
     fn close(mut self) {
         self.stop();
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         if let Some(run) = self.run.take() {
             while !run.done.load(Ordering::Acquire) && Instant::now() < until {
                 std::thread::sleep(Duration::from_millis(5));

@@ -1,7 +1,7 @@
 //! Walks through the chunks of an HTTP body (RFC 9112, 7.1) as its pieces come: where their data lie, and which is the last.
 
 /// Digits of a chunk's size: far more than any answer has.
-const MOST_DIGITS: u32 = 12;
+const MAX_DIGITS: u32 = 12;
 /// Bytes of the line with a chunk's size.
 const LONGEST_LINE: u32 = 1024;
 
@@ -129,7 +129,7 @@ impl Chunks {
                     Place::Data { left: size }
                 }
             }
-            (Place::Size { size, digits }, _) if byte.is_ascii_hexdigit() && digits < MOST_DIGITS => {
+            (Place::Size { size, digits }, _) if byte.is_ascii_hexdigit() && digits < MAX_DIGITS => {
                 let digit = char::from(byte).to_digit(16).map_or(0, u64::from);
                 Place::Size { size: 16 * size + digit, digits: digits + 1 }
             }

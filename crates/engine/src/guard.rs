@@ -3,7 +3,7 @@
 //! A signal handler may do little, and an interpreter's thread may wait long for its lock. So the handler writes the
 //! signal's number into a pipe, and a thread here reads it: the first signal of a process that has something to keep
 //! is a request, and any other one sets a limit, after which the process ends as it is. The limit is one of the time that
-//! the machine gives (`given.rs`): a process that waits for a processor all the while is not cut off in its clean-up.
+//! the machine gives (`run_time.rs`): a process that waits for a processor all the while is not cut off in its clean-up.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use rustix::pipe::{pipe_with, PipeFlags};
 
-use crate::given::Given;
+use crate::run_time::RunTimeClock;
 use crate::sys::exit;
 
 /// A shell's status of a program that a signal ended is this plus the signal's number.
@@ -106,11 +106,11 @@ impl Guard {
 
 /// Waits until the machine gave `limit`, and says meanwhile how much it gave so far.
 fn wait(limit: Duration, spent_ns: &AtomicU64) {
-    let (began, mut given, longest) = (Instant::now(), Given::new(), LONGEST.max(limit));
+    let (began, mut run_time, longest) = (Instant::now(), RunTimeClock::new(), LONGEST.max(limit));
     let mut spent = Duration::ZERO;
     while spent < limit && began.elapsed() < longest {
         thread::sleep(STEP);
-        spent = given.advance();
+        spent = run_time.advance();
         spent_ns.store(spent.as_nanos().try_into().unwrap_or(u64::MAX), Ordering::SeqCst);
     }
 }

@@ -10,11 +10,9 @@ mod compute;
 mod cpu_time;
 mod crew;
 mod declare;
-mod door;
 mod error;
 #[cfg(any(test, fuzzing))]
 mod fuzzing;
-mod given;
 mod gpu;
 pub mod guard;
 #[cfg(test)]
@@ -31,6 +29,8 @@ mod parameter;
 mod reading;
 pub mod receiver;
 mod rng;
+mod run_time;
+mod safe_files;
 mod stalls;
 mod start;
 mod storage;

@@ -28,9 +28,9 @@ const LONG: usize = 64 << 10;
 const FINE_NS: u64 = 2_000_000;
 const MS: u64 = 1_000_000;
 /// Connections served before the time is looked at again.
-const MOST_AT_ONCE: usize = 64;
+const MAX_AT_ONCE: usize = 64;
 /// And of a fine wait whose time is over: even one that is always late must read what comes.
-const LEAST_AT_ONCE: usize = 8;
+const MIN_AT_ONCE: usize = 8;
 /// Of fewer, whose pieces are stamped, more are waited for: a server sends the tokens of a step one after the other, and to
 /// wake for each costs more than to read it.
 const FEW: usize = 8;
@@ -204,7 +204,7 @@ impl Receiver {
     /// last piece completes an answer, is of one without chunks, is empty, or leaves no room. A signal ends the wait as
     /// well. The end of a `fine` wait is met within tens of microseconds.
     pub fn wait(&mut self, until_ns: u64, fine: bool) -> io::Result<Vec<RawFd>> {
-        let (mut found, mut events) = (Vec::new(), Vec::with_capacity(MOST_AT_ONCE));
+        let (mut found, mut events) = (Vec::new(), Vec::with_capacity(MAX_AT_ONCE));
         loop {
             events.clear();
             let left = until_ns.saturating_sub(now_ns());
@@ -222,7 +222,7 @@ impl Receiver {
             self.follow_clock();
             for (at, event) in events.iter().enumerate() {
                 // What is due goes before the rest, which the next poll finds again.
-                if fine && at >= LEAST_AT_ONCE && now_ns() >= until_ns {
+                if fine && at >= MIN_AT_ONCE && now_ns() >= until_ns {
                     return Ok(found);
                 }
                 let fd = of(event);
@@ -360,7 +360,7 @@ mod tests {
     #[test]
     fn a_fine_wait_that_is_over_reads_a_few_and_leaves_the_rest_to_the_next() {
         let (mut pairs, poll) = (Vec::new(), epoll::create(epoll::CreateFlags::CLOEXEC).unwrap());
-        for _ in 0..3 * LEAST_AT_ONCE {
+        for _ in 0..3 * MIN_AT_ONCE {
             let mut one = pair();
             let data = epoll::EventData::new_u64(one.near.as_raw_fd() as u64);
             epoll::add(&poll, &one.near, data, epoll::EventFlags::IN).unwrap();
@@ -374,7 +374,7 @@ mod tests {
         let read = |receiver: &Receiver| receiver.followed.values().filter(|one| !one.pieces.sizes.is_empty()).count();
         for turn in 1..=3 {
             assert!(receiver.wait(now_ns(), true).unwrap().is_empty());
-            assert_eq!(read(&receiver), turn * LEAST_AT_ONCE);
+            assert_eq!(read(&receiver), turn * MIN_AT_ONCE);
         }
         for one in &mut pairs {
             one.far.write_all(b"3\r\ntwo\r\n").unwrap();

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from hwdyno.cli.help import Help
 from hwdyno.cli.main import DEGRADED, OK
-from hwdyno.units import format_ratio, plural
+from hwdyno.model.units import format_ratio, plural
 
 if TYPE_CHECKING:
     from hwdyno.cli.sources import Source
-    from hwdyno.words import ExperimentResult, Finding, Measurement, Run
+    from hwdyno.model.words import ExperimentResult, Finding, Measurement, Run
 
 OURS = "hwdyno"
-MOST_ROWS = 60
+MAX_ROWS = 60
 """Rows of the table that puts tools side by side."""
 MAX_OBSERVATIONS = 2
 """Up to so many are printed beside the faults."""
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     """Print how each file was read and what is wrong in it; 3 where a law is broken."""
     from hwdyno.cli.sources import ceilings_given, maps_of, merged, sources_of
     from hwdyno.report.scorecard import explained
-    from hwdyno.store import to_json
+    from hwdyno.system.store import to_json
 
     sources = sources_of(args.files, maps_of(args.map))
     given = ceilings_given(args.ceiling, args.link, args.device, limits=True)
@@ -82,8 +82,8 @@ def faults_of(document: Run) -> list[Finding]:
 
 def _is_fault(found: Finding) -> bool:
     """Whether a finding is more than an observation. How well a curve fits is an observation."""
-    from hwdyno.findings import RULES
-    from hwdyno.findings.laws import FAR_ABOVE_RATED
+    from hwdyno.explain.findings import RULES
+    from hwdyno.explain.findings.laws import FAR_ABOVE_RATED
 
     of_curves = {rule.name for rule in RULES if rule.scope == "curve"}
     says_wrong = found.severity != "info" and found.rule not in of_curves
@@ -92,7 +92,7 @@ def _is_fault(found: Finding) -> bool:
 
 def _by_experiment(document: Run, found: Finding) -> list[Finding]:
     """A finding on several tables as one of each, so that none hides behind the worst."""
-    from hwdyno.findings import explain
+    from hwdyno.explain.findings import explain
 
     names = found.evidence.get("points")
     if not isinstance(names, dict) or len(names) < 2:
@@ -106,7 +106,7 @@ def _by_experiment(document: Run, found: Finding) -> list[Finding]:
 
 
 def _readings(sources: Sequence[Source], document: Run) -> str:
-    from hwdyno.printable import printable
+    from hwdyno.system.printable import printable
 
     lines = []
     for source in sources:
@@ -124,9 +124,9 @@ def _readings(sources: Sequence[Source], document: Run) -> str:
 
 def side_by_side(sources: Sequence[Source]) -> str:
     """Several tools' results in one table, with ratios where they measured the same; empty for one tool."""
-    from hwdyno.findings.rule import label_of
-    from hwdyno.printable import columns, printable
+    from hwdyno.explain.findings.rule import label_of
     from hwdyno.report.figures import scale_for
+    from hwdyno.system.printable import columns, printable
 
     tools = [(tool, result, point) for source in sources for tool, result, point in _results(source)]
     if len({tool for tool, _, _ in tools}) < 2:
@@ -152,7 +152,7 @@ def side_by_side(sources: Sequence[Source]) -> str:
             text = f"{base[0]} / {tool} = {format_ratio(ratio, 3)}" if tool != base[0] and ratio else ""
             value = scales[point.throughput.unit].quantity(point.throughput.value)
             rows.append((tool, what[:60], value, text))
-    kept = rows[: MOST_ROWS + 1]
+    kept = rows[: MAX_ROWS + 1]
     more = f"… and {plural(len(rows) - len(kept), 'more row')}\n" if len(rows) > len(kept) else ""
     return "\n" + columns(printable(kept)) + more
 
@@ -191,7 +191,7 @@ def _same(result: ExperimentResult, point: Measurement) -> tuple[str, ...]:
 
 
 def _verdict(document: Run) -> str:
-    from hwdyno.printable import printable
+    from hwdyno.system.printable import printable
 
     faults = faults_of(document)
     lines, observed = [], [one for one in document.findings if not _is_fault(one)]

@@ -14,21 +14,21 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from hwdyno import door
-from hwdyno.called import as_called
 from hwdyno.cli.main import BEGAN, BELOW, DEGRADED, GIVEN, INTERRUPTED, OK
 from hwdyno.cli.sources import add_limits, add_names, add_store, named_by
-from hwdyno.units import format_bytes, format_duration, plural
-from hwdyno.words import Run, UserError
+from hwdyno.model.units import format_bytes, format_duration, plural
+from hwdyno.model.words import Run, UserError
+from hwdyno.system import safe_files
+from hwdyno.system.program_name import as_called
 
 if TYPE_CHECKING:
-    from hwdyno.hosts import Host
-    from hwdyno.listing import Line
-    from hwdyno.machine import Machine
-    from hwdyno.peers import Peer
-    from hwdyno.plan import Limits, Plan
-    from hwdyno.scenarios import Kind, Preparation, Request, Scenario
-    from hwdyno.store import Store
+    from hwdyno.measure.dry_run import Line
+    from hwdyno.measure.hosts import Host
+    from hwdyno.measure.peers import Peer
+    from hwdyno.measure.plan import Limits, Plan
+    from hwdyno.measure.scenarios import Kind, Preparation, Request, Scenario
+    from hwdyno.model.machine import Machine
+    from hwdyno.system.store import Store
 
 
 SHORTEST_SHOWN_S = 0.1
@@ -104,8 +104,8 @@ def given_axes(args: argparse.Namespace) -> dict[str, str]:
 
 def request_of(args: argparse.Namespace, command: str, **more: Any) -> Request:
     """The request that the options make; ``more`` has the fields that no option sets."""
-    from hwdyno.scenarios import Request, place_of
-    from hwdyno.units import parse_duration
+    from hwdyno.measure.scenarios import Request, place_of
+    from hwdyno.model.units import parse_duration
 
     if isinstance(args.path, list):
         places = tuple(place_of(text) for text in args.path or ["."])
@@ -128,8 +128,8 @@ def request_of(args: argparse.Namespace, command: str, **more: Any) -> Request:
 
 def limits_of(args: argparse.Namespace) -> Limits:
     """The limits that ``--ceiling``, ``--link`` and ``--device`` give. Raises ``UserError`` before anything is made."""
-    from hwdyno.ceilings.limits import known_ceilings
-    from hwdyno.plan import Limits
+    from hwdyno.analysis.ceilings.limits import known_ceilings
+    from hwdyno.measure.plan import Limits
 
     given = Limits(tuple(args.ceiling), tuple(args.link), tuple(args.device))
     for resource in ("storage", "compute"):
@@ -159,10 +159,10 @@ def _folder(text: str) -> Path:
 
 
 def _seed(text: str) -> int:
-    from hwdyno.plan import MOST_SEED
+    from hwdyno.measure.plan import MAX_SEED
 
-    if not text.isdecimal() or int(text[:20]) > MOST_SEED:
-        raise argparse.ArgumentTypeError(f"'{text[:30]}' must be a whole number from 0 to {MOST_SEED}")
+    if not text.isdecimal() or int(text[:20]) > MAX_SEED:
+        raise argparse.ArgumentTypeError(f"'{text[:30]}' must be a whole number from 0 to {MAX_SEED}")
     return int(text)
 
 
@@ -186,22 +186,22 @@ def this_machine(args: argparse.Namespace | None = None) -> Host:
         from hwdyno.cli import elsewhere
 
         return elsewhere.host_of(survey)
-    from hwdyno.hosts import ranks
+    from hwdyno.measure.hosts import ranks
 
     if (site := ranks.site()) is not None:
         return site
     if commands := os.environ.get("HWDYNO_AGENTS"):
-        from hwdyno.hosts.together import of_commands
+        from hwdyno.measure.hosts.together import of_commands
 
         return of_commands(commands)
-    from hwdyno.hosts.local import Local
+    from hwdyno.measure.hosts.local import Local
 
     return Local()
 
 
 def command_line(command: str, arguments: Sequence[str] | None = None) -> str:
     """The command line, quoted for a shell, without a database's password."""
-    from hwdyno.store import without_password
+    from hwdyno.system.store import without_password
 
     typed = shlex.join([*command.split(), *map(without_password, GIVEN[1:] if arguments is None else arguments)])
     # A name that is not UTF-8 fits no document, so it is escaped.
@@ -215,7 +215,7 @@ def perform(
     also: Callable[[Run, argparse.Namespace], None] | None = None,
 ) -> int:
     """Measure a plan or a scenario, keep the Run, report it (by ``also``, too), and give the exit status."""
-    from hwdyno.scenarios import Interrupted, Scenario
+    from hwdyno.measure.scenarios import Interrupted, Scenario
 
     host = host or this_machine()
     scenario = what if isinstance(what, Scenario) else Scenario(plan=what)
@@ -261,15 +261,15 @@ def says(args: argparse.Namespace) -> Callable[[str], None]:
 def measured(scenario: Scenario, args: argparse.Namespace, host: Host) -> Run:
     """Measure a scenario with progress shown, and keep the Run."""
     from hwdyno.cli import progress
-    from hwdyno.scenarios.scenario import Bench
-    from hwdyno.store import new_id, open_store
+    from hwdyno.measure.scenarios.scenario import Bench
+    from hwdyno.system.store import new_id, open_store
 
     store = open_store(args.store)
     if args.out is not None and not args.no_page and os.path.lexists(args.out / PAGE):
         from hwdyno.report import page
 
         # A page that is in the way is named before the measurement, not after it.
-        door.check_output(args.out / PAGE, overwrite=args.overwrite, header=page.HEADER)
+        safe_files.check_output(args.out / PAGE, overwrite=args.overwrite, header=page.HEADER)
     before_s = time.monotonic() - BEGAN[0] if BEGAN else 0.0
     with scenario.ready(host, says(args)) as plan, progress.shown(args.quiet) as shown:
         # Findings and report load and do about twice as much as the start did, at this machine's present speed.
@@ -290,15 +290,15 @@ def measured(scenario: Scenario, args: argparse.Namespace, host: Host) -> Run:
 
 def with_stored(run: Run, store: Store) -> Run:
     """The Run with the spread between earlier runs of its machine stated, if the store has any."""
-    from hwdyno.repeatability import MOST_EARLIER, with_earlier
-    from hwdyno.store import StoreError, machine_of
+    from hwdyno.explain.repeatability import MAX_EARLIER, with_earlier
+    from hwdyno.system.store import StoreError, machine_of
 
     names = {one.name for one in run.experiments}
     earlier: list[Run] = []
     with suppress(StoreError):
         for entry in store.history():
             alike = entry.machine == machine_of(run) and names & {name for name, _, _ in entry.headline}
-            if entry.id != run.id and alike and len(earlier) < MOST_EARLIER:
+            if entry.id != run.id and alike and len(earlier) < MAX_EARLIER:
                 with suppress(StoreError):  # An unreadable Run is left out.
                     earlier.append(store.load(entry.path))
     return with_earlier(run, earlier)
@@ -308,8 +308,8 @@ def peers_of(plan: Plan, host: Host, shown: Any) -> list[Peer]:
     """The plan's peers that are installed; missing ones are reported. On several hosts, the runner checks each."""
     if not plan.peers:
         return []
-    from hwdyno import peers
-    from hwdyno.hosts.site import site_of
+    from hwdyno.measure import peers
+    from hwdyno.measure.hosts.site import site_of
 
     wanted = dict.fromkeys(name for planned in plan.experiments for name in planned.experiment.peers)
     here = []
@@ -334,14 +334,14 @@ def explained(run: Run) -> Run:
 def show(run: Run, args: argparse.Namespace) -> None:
     """Print the report (or the document, as it is stored) on stdout, and write the page, which others may see."""
     if args.json:
-        from hwdyno.store import to_json
+        from hwdyno.system.store import to_json
 
         sys.stdout.write(to_json(run) + "\n")
         for why in run.degraded:
             sys.stderr.write(f"degraded: {why}\n")
     else:
+        from hwdyno.measure.runner.faults import why_not_stored
         from hwdyno.report.terminal import print_run
-        from hwdyno.runner.faults import why_not_stored
 
         print_run(run, verbose=args.verbose, named=named_by(run, args.store))
         sys.stdout.flush()
@@ -350,14 +350,14 @@ def show(run: Run, args: argparse.Namespace) -> None:
     sys.stdout.flush()
     if args.no_page:
         return
-    from hwdyno.names import without_names
     from hwdyno.report import page
+    from hwdyno.report.redaction import without_names
 
     shared = run if args.with_names else without_names(run)
     again = as_called(f"hwdyno report {shlex.join(named_by(run, args.store))}")
     path = (args.out or Path("hwdyno-runs") / run.id) / PAGE
     try:
-        door.output_folder(path.parent)
+        safe_files.output_folder(path.parent)
         page.write(shared, path, overwrite=args.overwrite)
     except UserError as error:
         sys.stderr.write(f"no page: {error}; run `{again} --html FILE` to try again\n")
@@ -372,7 +372,7 @@ def status(run: Run, fail_under: float | None) -> int:
     if fail_under is not None and below(run, fail_under):
         return BELOW
     if run.imported_from or not run.verdict:  # How it was measured is not known: its points alone decide.
-        from hwdyno.store import status_of
+        from hwdyno.system.store import status_of
 
         return OK if status_of(run) == "valid" else DEGRADED
     return OK if run.verdict == "sound" else DEGRADED
@@ -380,7 +380,7 @@ def status(run: Run, fail_under: float | None) -> int:
 
 def below(run: Run, share: float) -> bool:
     """Whether some metric's best point stays below ``share`` of the tightest ceiling that bounds it; each is named."""
-    from hwdyno.ceilings import Bound, bounds_for
+    from hwdyno.analysis.ceilings import Bound, bounds_for
 
     best: dict[str, float] = {}
     for experiment in run.experiments:
@@ -453,7 +453,7 @@ def _cost(one: Preparation, write_bytes_s: float) -> str:
 
 def write_speed(scenario: Scenario, host: Host) -> float:
     """The most that the storage can take, bytes/s: its link's rate, or a fast drive's where the link is unknown."""
-    from hwdyno.plan import WRITE_BYTES_S
+    from hwdyno.measure.plan import WRITE_BYTES_S
 
     return _link_speed(host.survey(scenario.plan.path)) or WRITE_BYTES_S
 

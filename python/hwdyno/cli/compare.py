@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hwdyno import door
 from hwdyno.cli.common import share
 from hwdyno.cli.help import Help
 from hwdyno.cli.main import BELOW, DEGRADED, OK
 from hwdyno.cli.sources import STDIN, add_ceiling, add_link, add_map, add_names, add_store
-from hwdyno.words import UserError
+from hwdyno.model.words import UserError
+from hwdyno.system import safe_files
 
 if TYPE_CHECKING:
-    from hwdyno.comparison import Compared
+    from hwdyno.explain.comparison import Compared
 
 HELP = Help(
     usage="BASE [OTHER …]",
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     on_stdout = str(args.junit) == STDIN
     if args.junit is not None and not on_stdout:
         text = compared_files.junit(base, sides, args.fail_under)
-        door.write_output(args.junit, text.encode(), overwrite=args.overwrite)
+        safe_files.write_output(args.junit, text.encode(), overwrite=args.overwrite)
     if args.json:
         sys.stdout.write(compared_files.json_text(base, sides, args.fail_under))
     elif on_stdout:
@@ -89,16 +89,16 @@ def exit_status(sides: Sequence[Compared], limit: float | None) -> int:
 
     Without ``--fail-under`` any proven loss counts, but only between Runs of one machine.
     """
-    from hwdyno.comparison import FAILED, OPEN, status
+    from hwdyno.explain.comparison import FAILED, OPEN, status
 
     return {FAILED: BELOW, OPEN: DEGRADED}.get(status(sides, limit), OK)
 
 
 def compared_sides(args: argparse.Namespace) -> tuple[str, list[Compared]]:
     """The name of the base, and every other side beside it. Raises ``UserError``."""
-    from hwdyno.ceilings.named import parse_device
+    from hwdyno.analysis.ceilings.named import parse_device
     from hwdyno.cli.sources import ceilings_given, loaded, maps_of
-    from hwdyno.comparison import device_compared, runs_compared
+    from hwdyno.explain.comparison import device_compared, runs_compared
 
     if len(args.runs) + len(args.device) < 2:
         raise UserError("one result has nothing to be compared with; name another one, or --device NAME")
@@ -108,7 +108,7 @@ def compared_sides(args: argparse.Namespace) -> tuple[str, list[Compared]]:
     sides = [runs_compared(first, other, name) for name, other in zip(names, others, strict=True)]
     sides += [device_compared(first, name, parse_device(name)) for name in args.device]
     if not args.with_names:
-        from hwdyno.names import without_names_of
+        from hwdyno.report.redaction import without_names_of
 
         # Compared first: two machines are told apart by the names that a reader need not see.
         sides = without_names_of([first, *others], sides)

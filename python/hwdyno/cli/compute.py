@@ -10,8 +10,8 @@ from hwdyno.cli.help import Help, experiments_of
 from hwdyno.cli.resource import add_axes, plan_of
 
 if TYPE_CHECKING:
-    from hwdyno.hosts import Host
-    from hwdyno.plan import Plan
+    from hwdyno.measure.hosts import Host
+    from hwdyno.measure.plan import Plan
 
 KERNELS = ("compute_flops", "linpack")
 
@@ -44,7 +44,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def planned(args: argparse.Namespace, host: Host) -> Plan:
     """What the options ask for."""
     if getattr(args, "axis_blas", None) == "all":
-        from hwdyno.workloads import blas
+        from hwdyno.measure.workloads import blas
 
         # Without LAPACK a library has no LU, so LU is left out there.
         args.axis_blas = ",".join(blas.here())

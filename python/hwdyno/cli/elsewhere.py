@@ -8,16 +8,16 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hwdyno import foreign
 from hwdyno.cli.main import GIVEN, OK, parser_of
-from hwdyno.foreign import Table
-from hwdyno.hosts.elsewhere import Elsewhere, Readings, Taken
-from hwdyno.machine import Machine
-from hwdyno.words import UserError
+from hwdyno.measure.hosts.elsewhere import Elsewhere, Readings, Taken
+from hwdyno.model.machine import Machine
+from hwdyno.model.words import UserError
+from hwdyno.system import foreign
+from hwdyno.system.foreign import Table
 
 if TYPE_CHECKING:
-    from hwdyno.hosts import Host
-    from hwdyno.scenarios import Scenario
+    from hwdyno.measure.hosts import Host
+    from hwdyno.measure.scenarios import Scenario
 
 LARGEST_SURVEY = 16 << 20
 LARGEST_READINGS = 1 << 30
@@ -56,7 +56,7 @@ def _machine(document: Any, name: str) -> Machine:
 
 def print_plan(scenario: Scenario, host: Elsewhere) -> int:
     """Print the plan of a scenario that needs no preparation; raises ``UserError``."""
-    from hwdyno.runner import elsewhere
+    from hwdyno.measure.runner import elsewhere
 
     if scenario.preparations:
         names = [one.experiment.name for one in scenario.plan.experiments]
@@ -79,14 +79,14 @@ def _without_survey(words: list[str]) -> list[str]:
 
 def is_readings(head: str) -> bool:
     """Whether a file that begins so has a bare engine's readings."""
-    from hwdyno.runner.elsewhere import READINGS
+    from hwdyno.measure.runner.elsewhere import READINGS
 
     return READINGS in head.partition("\n")[0][:200]
 
 
 def read(path: Path) -> tuple[list[str], Elsewhere]:
     """The command that was planned, and its host with the readings; raises ``UserError`` in one line."""
-    from hwdyno.runner.elsewhere import PLAN
+    from hwdyno.measure.runner.elsewhere import PLAN
 
     lines = foreign.text_of(path, LARGEST_READINGS).splitlines()
     documents = [Table.of(foreign.json_of(line, f"{path.name}, line {at}"), path.name) for at, line in _whole(lines)]
@@ -164,7 +164,7 @@ def _read(words: list[str]) -> argparse.Namespace:
 def _scenario(command: str, args: argparse.Namespace, host: Host) -> Scenario:
     import importlib
 
-    from hwdyno.scenarios import Scenario
+    from hwdyno.measure.scenarios import Scenario
 
     made = importlib.import_module(f"hwdyno.cli.{command}").planned(args, host)
     return made if isinstance(made, Scenario) else Scenario(plan=made)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 
-from hwdyno import findings
 from hwdyno.cli.help import Help, Rows
 from hwdyno.cli.main import OK
-from hwdyno.findings import lessons
-from hwdyno.spelling import hint
-from hwdyno.words import UserError
+from hwdyno.explain import findings
+from hwdyno.explain.findings import lessons
+from hwdyno.model.words import UserError
+from hwdyno.system.suggestions import hint
 
 HELP = Help(
     usage="[RULE]",

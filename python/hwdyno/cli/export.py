@@ -6,10 +6,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from hwdyno import door
 from hwdyno.cli.help import Help
 from hwdyno.cli.sources import add_ceiling, add_names, add_store
-from hwdyno.words import UserError
+from hwdyno.model.words import UserError
+from hwdyno.system import safe_files
 
 ALL = "all"
 
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     """Write the points of all the Runs together; CSV on stdout where no file is named."""
     from hwdyno.cli.sources import ceilings_given, loaded
     from hwdyno.formats import openmetrics, table
-    from hwdyno.names import machines_of, without_names
+    from hwdyno.report.redaction import machines_of, without_names
 
     names = args.runs if ALL not in args.runs else _all(args.store)
     given = ceilings_given(args.ceiling)
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     if not rows:
         raise UserError("these runs have no points to export")
     if args.parquet is not None:
-        door.write_output(args.parquet, table.parquet_of(rows), overwrite=args.overwrite)
+        safe_files.write_output(args.parquet, table.parquet_of(rows), overwrite=args.overwrite)
     is_none_named = args.csv is None and args.parquet is None and args.openmetrics is None
     if args.csv is not None or is_none_named:
         _put(args.csv, table.csv_of(rows), overwrite=args.overwrite)
@@ -72,11 +72,11 @@ def _put(path: Path | None, text: str, *, overwrite: bool) -> None:
     if path is None or str(path) == "-":
         sys.stdout.write(text)
     else:
-        door.write_output(path, text.encode(), overwrite=overwrite)
+        safe_files.write_output(path, text.encode(), overwrite=overwrite)
 
 
 def _all(where: str | None) -> list[str]:
-    from hwdyno.store import open_store
+    from hwdyno.system.store import open_store
 
     entries = open_store(where).history()
     return [entry.path for entry in reversed(entries) if entry.verdict not in {"running", "unreadable"}]

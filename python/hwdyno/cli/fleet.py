@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from hwdyno.cli.help import Help
 from hwdyno.cli.main import BELOW, OK
 from hwdyno.cli.sources import add_store, runs_in
-from hwdyno.units import plural
-from hwdyno.words import UserError
+from hwdyno.model.units import plural
+from hwdyno.model.words import UserError
 
 if TYPE_CHECKING:
-    from hwdyno.store import Entry, Figure
-    from hwdyno.words import Run
+    from hwdyno.model.words import Run
+    from hwdyno.system.store import Entry, Figure
 
     Row = tuple[Entry, Sequence[Figure]]
 
@@ -43,10 +43,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the slow nodes; 1 where there is one."""
-    from hwdyno.fleet.slow import fleet_of, nodes_of
+    from hwdyno.explain.fleet.slow import fleet_of, nodes_of
     from hwdyno.report import fleet as words
     from hwdyno.report.trends import labels_of
-    from hwdyno.store import open_store
+    from hwdyno.system.store import open_store
 
     if args.runs:
         rows, load = _given(args.runs, args.store)
@@ -69,7 +69,7 @@ def _given(names: Sequence[str], where: str | None) -> tuple[list[Row], Callable
 
     A Run without a host's name is a machine of its own, named by its file: nothing else tells like machines apart.
     """
-    from hwdyno.store import entry_of, figures_of
+    from hwdyno.system.store import entry_of, figures_of
 
     runs = dict(runs_in(names, where))
     rows: list[Row] = []

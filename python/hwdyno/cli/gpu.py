@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from hwdyno.cli import common, elsewhere
 from hwdyno.cli.help import Help, experiments_of
 from hwdyno.cli.resource import add_axes, plan_of
-from hwdyno.topology import gpus_in, why_no_gpu
-from hwdyno.words import UserError
+from hwdyno.measure.topology import gpus_in, why_no_gpu
+from hwdyno.model.words import UserError
 
 if TYPE_CHECKING:
-    from hwdyno.hosts import Host
-    from hwdyno.plan import Plan
+    from hwdyno.measure.hosts import Host
+    from hwdyno.measure.plan import Plan
 
 KERNELS = (
     "gpu_flops",

@@ -8,8 +8,8 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-MOST_COLUMNS = 100
-MOST_LINES = 40
+MAX_COLUMNS = 100
+MAX_LINES = 40
 """The size of a screen; a test keeps every ``--help`` within it."""
 BOUNDS = re.compile(r" \([^()]*(?: to | or more)[^()]*\)")
 """The least and the most value at the end of an option's text, which a screen leaves out."""
@@ -34,7 +34,7 @@ class Help:
 
 def experiments_of(resource: str) -> Rows:
     """The experiments of a resource that its command takes, with their titles."""
-    from hwdyno import experiments
+    from hwdyno.measure import experiments
 
     names = ((one.name.partition(".")[2], one.asks) for one in experiments.all() if one.resource == resource)
     return tuple((name, title) for name, title in names if not name.startswith("snia-"))
@@ -42,7 +42,7 @@ def experiments_of(resource: str) -> Rows:
 
 def screen(parser: argparse.ArgumentParser, guide: Help) -> str:
     """The help of a command on one screen."""
-    width = min(MOST_COLUMNS, shutil.get_terminal_size((MOST_COLUMNS, MOST_LINES)).columns)
+    width = min(MAX_COLUMNS, shutil.get_terminal_size((MAX_COLUMNS, MAX_LINES)).columns)
     lines = [usage(parser, guide), "", parser.description or "", ""]
     if guide.rows is not None:
         lines += [f"{guide.title}:", *_columns(guide.rows(), width), ""]
@@ -62,10 +62,10 @@ def whole(parser: argparse.ArgumentParser, guide: Help) -> str:
     """Every option of a command, in groups."""
     lines = [usage(parser, guide), "", parser.description or "", ""]
     if guide.rows is not None:
-        lines += [f"{guide.title}:", *_columns(guide.rows(), MOST_COLUMNS), ""]
+        lines += [f"{guide.title}:", *_columns(guide.rows(), MAX_COLUMNS), ""]
     for title, note, actions in groups_of(parser):
         lines += [f"{title}:" if not note else f"{title} ({note}):"]
-        lines += _columns(tuple((invocation(one), text_of(one)) for one in actions), MOST_COLUMNS, wrap=True)
+        lines += _columns(tuple((invocation(one), text_of(one)) for one in actions), MAX_COLUMNS, wrap=True)
         lines += [""]
     return "\n".join([*lines, "examples:", *(f"  {one}" for one in guide.examples)]) + "\n"
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from hwdyno.cli.help import Help
 from hwdyno.cli.sources import add_store
-from hwdyno.printable import columns, printable
-from hwdyno.units import format_value, plural
-from hwdyno.words import UserError
+from hwdyno.model.units import format_value, plural
+from hwdyno.model.words import UserError
+from hwdyno.system.printable import columns, printable
 
 if TYPE_CHECKING:
-    from hwdyno.store import Entry, Store
+    from hwdyno.system.store import Entry, Store
 
 HEADLINES = 3
 """How many of a Run's best numbers its line shows."""
@@ -50,7 +50,7 @@ def _count(text: str) -> int:
 
 def run(args: argparse.Namespace) -> int:
     """Print the list on stdout, and on stderr why a document cannot be read."""
-    from hwdyno.store import TeamStore, open_store
+    from hwdyno.system.store import TeamStore, open_store
 
     store = open_store(args.store)
     if args.send:
@@ -83,9 +83,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _trends(args: argparse.Namespace, store: Store) -> int:
     """Print the history of one machine's figures."""
+    from hwdyno.explain.trends.account import account_of
+    from hwdyno.explain.trends.series import history_of
     from hwdyno.report import trends
-    from hwdyno.trends.account import account_of
-    from hwdyno.trends.series import history_of
 
     rows = store.figures()
     # An imported Run's id does not say when it was.

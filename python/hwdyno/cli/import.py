@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     """Make the Run, store it, and report it."""
     from hwdyno.cli import elsewhere
     from hwdyno.cli.sources import head_of, loaded
-    from hwdyno.store import Store
+    from hwdyno.system.store import Store
 
     if elsewhere.is_readings(head_of(args.file)):
         words, host = elsewhere.read(args.file)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from hwdyno import scenarios
 from hwdyno.cli import common
 from hwdyno.cli.help import Help
 from hwdyno.cli.resource import add_scenario_axes
+from hwdyno.measure import scenarios
 
 if TYPE_CHECKING:
-    from hwdyno.hosts import Host
-    from hwdyno.scenarios import Scenario
+    from hwdyno.measure.hosts import Host
+    from hwdyno.measure.scenarios import Scenario
 
 COMMAND = "inference"
 

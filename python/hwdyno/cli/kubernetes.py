@@ -11,13 +11,13 @@ from hwdyno.cli.common import status
 from hwdyno.cli.help import Help
 from hwdyno.cli.main import OK, Parser
 from hwdyno.cli.sources import add_store, named_by
-from hwdyno.units import parse_size
-from hwdyno.words import UserError
+from hwdyno.model.units import parse_size
+from hwdyno.model.words import UserError
 
 if TYPE_CHECKING:
-    from hwdyno.kubernetes.manifest import Form, Wanted
-    from hwdyno.kubernetes.volumes import Document
-    from hwdyno.words import Run
+    from hwdyno.measure.kubernetes.manifest import Form, Wanted
+    from hwdyno.measure.kubernetes.volumes import Document
+    from hwdyno.model.words import Run
 
 HELP = Help(
     usage="manifest|run|clean [-- COMMAND …]",
@@ -35,12 +35,12 @@ HELP = Help(
     ),
 )
 FORMS: tuple[Form, ...] = ("job", "indexed", "mpi")
-MOST_CLIENTS = 100_000
+MAX_CLIENTS = 100_000
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hwdyno kubernetes``."""
-    from hwdyno.kubernetes.manifest import IMAGE
+    from hwdyno.measure.kubernetes.manifest import IMAGE
 
     parser.add_argument("what", choices=("manifest", "run", "clean"), metavar="WHAT", help="manifest, run or clean")
     parser.add_argument(
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
 
 def text_of(documents: list[Document], name: str) -> str:
     """The documents as YAML, with the way to their Run."""
-    from hwdyno.kubernetes.volumes import as_yaml
+    from hwdyno.measure.kubernetes.volumes import as_yaml
 
     kind = "mpijob" if documents[-1]["kind"] == "MPIJob" else "job"
     pod = f"job/{name}-launcher" if kind == "mpijob" else f"job/{name}"
@@ -98,7 +98,7 @@ def text_of(documents: list[Document], name: str) -> str:
 
 
 def _documents(args: argparse.Namespace) -> list[Document]:
-    from hwdyno.kubernetes.manifest import documents_of
+    from hwdyno.measure.kubernetes.manifest import documents_of
 
     return documents_of(wanted_of(args))
 
@@ -106,16 +106,16 @@ def _documents(args: argparse.Namespace) -> list[Document]:
 def wanted_of(args: argparse.Namespace) -> Wanted:
     """What the options ask for; raises ``UserError``."""
     from hwdyno.cli.main import commands
-    from hwdyno.kubernetes.manifest import Wanted
-    from hwdyno.kubernetes.volumes import ACCESS, volumes_of
-    from hwdyno.units import parse_duration
+    from hwdyno.measure.kubernetes.manifest import Wanted
+    from hwdyno.measure.kubernetes.volumes import ACCESS, volumes_of
+    from hwdyno.model.units import parse_duration
 
     if not args.pasted:
         raise UserError("name a command after --, such as: hwdyno kubernetes manifest --storage class:ceph -- storage")
     if args.pasted[0] not in commands():
         raise UserError(f"'{args.pasted[0]}' is no command of hwdyno; write it without hwdyno: -- storage iodepth")
-    if not 1 <= args.clients <= MOST_CLIENTS:
-        raise UserError(f"--clients {args.clients} must be from 1 to {MOST_CLIENTS}")
+    if not 1 <= args.clients <= MAX_CLIENTS:
+        raise UserError(f"--clients {args.clients} must be from 1 to {MAX_CLIENTS}")
     wrong = next((text for text in args.on if "=" not in text), None)
     if wrong is not None:
         raise UserError(f"--on '{wrong}' must be LABEL=VALUE, such as kubernetes.io/hostname=node7")
@@ -143,7 +143,7 @@ def _says(text: str) -> None:
 
 
 def _performed(documents: list[Document], args: argparse.Namespace) -> int:
-    from hwdyno.kubernetes.follow import Cluster, performed
+    from hwdyno.measure.kubernetes.follow import Cluster, performed
 
     found = performed(Cluster(args.namespace), documents, _says, keep=args.keep)
     for one in found.runs:
@@ -157,13 +157,13 @@ def _performed(documents: list[Document], args: argparse.Namespace) -> int:
 
 
 def _store(run: Run, where: str | None) -> None:
-    from hwdyno.store import open_store
+    from hwdyno.system.store import open_store
 
     open_store(where).save(run)
 
 
 def _clean(args: argparse.Namespace) -> int:
-    from hwdyno.kubernetes.follow import Cluster, claims_of, documents_named
+    from hwdyno.measure.kubernetes.follow import Cluster, claims_of, documents_named
 
     cluster = Cluster(args.namespace)
     cluster.delete([*documents_named(args.name), *claims_of(cluster, args.name)])

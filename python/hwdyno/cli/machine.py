@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, TextIO
 
 from hwdyno.cli.help import Help
 from hwdyno.cli.sources import add_ceiling
-from hwdyno.printable import console_on, printable
-from hwdyno.units import format_size, format_value, plural
-from hwdyno.words import Ceiling, UserError
+from hwdyno.model.units import format_size, format_value, plural
+from hwdyno.model.words import Ceiling, UserError
+from hwdyno.system.printable import console_on, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from hwdyno.machine import (
+    from hwdyno.model.machine import (
         BlockQueue,
         Conditions,
         Cpu,
@@ -68,10 +68,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Describe the machine on stdout."""
-    from hwdyno import engine
-    from hwdyno.ceilings import parse_given
-    from hwdyno.machine import Machine
-    from hwdyno.resources import ceilings_of, why_no_ceiling
+    from hwdyno.analysis.ceilings import parse_given
+    from hwdyno.analysis.resources import ceilings_of, why_no_ceiling
+    from hwdyno.measure import engine
+    from hwdyno.model.machine import Machine
 
     given = tuple(parse_given(text) for text in args.ceiling)
     if not args.root.exists():

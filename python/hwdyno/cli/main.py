@@ -10,9 +10,10 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hwdyno import __version__, processes, signals
-from hwdyno.printable import escaping
-from hwdyno.spelling import hint, similar
+from hwdyno import __version__
+from hwdyno.system import processes, signals
+from hwdyno.system.printable import escaping
+from hwdyno.system.suggestions import hint, similar
 
 if TYPE_CHECKING:
     from hwdyno.cli.help import Help
@@ -144,7 +145,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> None:  # type: ignore[override]
         """Report the error and where to find help, and exit with status 2."""
         if self.raises:
-            from hwdyno.words import UserError
+            from hwdyno.model.words import UserError
 
             raise UserError(message)
         self.exit(ERROR, f"{self.prog}: {message}; see {self.prog} --help\n")
@@ -269,13 +270,13 @@ def _as_rank(name: str) -> int | None:
     """The status of a process that only serves as one of several ranks; none where it has the command to run."""
     if not _LAUNCHERS & os.environ.keys():
         return None
-    from hwdyno.hosts.launch import launch_of
+    from hwdyno.measure.hosts.launch import launch_of
 
     launch = launch_of()
     if launch is None:
         return None
     if name in _MEASURES:
-        from hwdyno.hosts import ranks
+        from hwdyno.measure.hosts import ranks
 
         serves = name == "network"
         if launch.rank:
@@ -290,7 +291,7 @@ _LAUNCHERS = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "HWDYNO_RENDEZVOUS"}
 
 def _explain(error: Exception) -> int:
     """One line for an error of the user or the machine; for a bug of hwdyno, how to report it."""
-    from hwdyno.words import UserError
+    from hwdyno.model.words import UserError
 
     says = " ".join(str(error).split())
     if isinstance(error, UserError) or type(error).__name__ in {"UsageError", "StoreError"}:
@@ -306,6 +307,6 @@ def _explain(error: Exception) -> int:
 
 
 def _complain(says: str) -> None:
-    from hwdyno.called import as_called
+    from hwdyno.system.program_name import as_called
 
     sys.stderr.write(f"hwdyno: {as_called(says)}\n")

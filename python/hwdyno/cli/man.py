@@ -6,9 +6,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from hwdyno import __version__, door
+from hwdyno import __version__
 from hwdyno.cli.help import Help, groups_of, invocation, text_of, usage
 from hwdyno.cli.main import COMMANDS, OK, parser_of
+from hwdyno.system import safe_files
 
 HELP = Help(examples=("hwdyno man", "hwdyno man > hwdyno.1", "hwdyno man | man -l -"))
 
@@ -43,8 +44,8 @@ def run(args: argparse.Namespace) -> int:
         return OK
     for path, text in installed().items():
         target = args.write / path
-        door.output_folder(target.parent)
-        door.write_output(target, text.encode(), overwrite=args.overwrite)
+        safe_files.output_folder(target.parent)
+        safe_files.write_output(target, text.encode(), overwrite=args.overwrite)
     return OK
 
 

@@ -10,8 +10,8 @@ from hwdyno.cli.help import Help, experiments_of
 from hwdyno.cli.resource import add_axes, plan_of
 
 if TYPE_CHECKING:
-    from hwdyno.hosts import Host
-    from hwdyno.plan import Plan
+    from hwdyno.measure.hosts import Host
+    from hwdyno.measure.plan import Plan
 
 KERNELS = ("memory_bandwidth", "memory_latency", "memory_loaded_latency", "memory_core_to_core")
 

@@ -6,17 +6,17 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from hwdyno import loopback, signals
 from hwdyno.cli import common
 from hwdyno.cli.help import Help, Rows, experiments_of
 from hwdyno.cli.main import INTERRUPTED, OK
 from hwdyno.cli.resource import add_axes, plan_of
-from hwdyno.scenarios import Scenario, two_nodes
-from hwdyno.words import UserError
+from hwdyno.measure.scenarios import Scenario, two_nodes
+from hwdyno.model.words import UserError
+from hwdyno.system import loopback, signals
 
 if TYPE_CHECKING:
-    from hwdyno.hosts import Host
-    from hwdyno.plan import Plan
+    from hwdyno.measure.hosts import Host
+    from hwdyno.measure.plan import Plan
 
 KERNELS = ("network_throughput", "network_latency", "network_ping")
 
@@ -85,7 +85,7 @@ def _serve(args: argparse.Namespace) -> int:
     if args.output_format:
         parameters["log"] = "/dev/stdout"
     if args.axis_runtime:
-        from hwdyno.units import parse_duration
+        from hwdyno.model.units import parse_duration
 
         parameters["runtime"] = parse_duration(args.axis_runtime)
     two_nodes.check_listens(bind, port)

@@ -7,18 +7,18 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from hwdyno import signals
-from hwdyno.axes import FIELD_AXES
-from hwdyno.printable import Escaping, console_on, printable
-from hwdyno.runner import Step
-from hwdyno.units import (
+from hwdyno.measure.runner import Step
+from hwdyno.model.axes import FIELD_AXES
+from hwdyno.model.units import (
     format_count,
     format_duration,
     format_ns,
     format_percent,
     format_quantity,
 )
-from hwdyno.words import Axis, Declaration, Measurement, Parameters
+from hwdyno.model.words import Axis, Declaration, Measurement, Parameters
+from hwdyno.system import signals
+from hwdyno.system.printable import Escaping, console_on, printable
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def described(parameters: Parameters, axes: Sequence[Axis] = FIELD_AXES) -> str:
     """A point's parameters in a few words: ``randread 4 KiB, iodepth=8, 1 job``; ``axes`` are its kernel's."""
-    from hwdyno.findings.rule import label_of
+    from hwdyno.explain.findings.rule import label_of
 
     return label_of(parameters, Declaration(axes=tuple(axes)))
 

@@ -9,15 +9,15 @@ import sys
 from hwdyno.cli.help import Help
 from hwdyno.cli.main import OK
 from hwdyno.cli.sources import loaded
-from hwdyno.printable import printable
-from hwdyno.words import UserError
+from hwdyno.model.words import UserError
+from hwdyno.system.printable import printable
 
 HELP = Help(
     usage="[RUN]",
     examples=("hwdyno project", "hwdyno project --load 100,1000,10000", "hwdyno project last --load 500 --json"),
 )
 LATEST = "last"
-MOST_LOAD = 1e9
+MAX_LOAD = 1e9
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -59,6 +59,6 @@ def loads_of(text: str) -> list[float]:
         loads = {float(word) for word in text.split(",")}
     except ValueError:
         loads = {0.0}
-    if not all(1 <= load <= MOST_LOAD for load in loads):
-        raise UserError(f"--load '{text}' must be numbers from 1 to {MOST_LOAD:.0e}, such as 100,1000")
+    if not all(1 <= load <= MAX_LOAD for load in loads):
+        raise UserError(f"--load '{text}' must be numbers from 1 to {MAX_LOAD:.0e}, such as 100,1000")
     return sorted(loads)

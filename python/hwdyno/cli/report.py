@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hwdyno.cli.help import Help
 from hwdyno.cli.sources import add_limits, add_map, add_names, add_store, named_by
-from hwdyno.words import UserError
+from hwdyno.model.words import UserError
 
 DEGRADED = 3
 LATEST = "-"
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     given = ceilings_given(args.ceiling, args.link, args.device)
     document = loaded("last" if args.run == LATEST else args.run, args.store, given, maps_of(args.map))
     if not args.with_names:
-        from hwdyno.names import without_names
+        from hwdyno.report.redaction import without_names
 
         document = without_names(document)
     made: list[Path] = []

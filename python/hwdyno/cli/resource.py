@@ -7,21 +7,21 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hwdyno.axes import BETWEEN, CLIENTS, LARGEST_INTEGER, SHARED_FILE, axes_of_a_site
 from hwdyno.cli import common
 from hwdyno.cli.main import Parser
-from hwdyno.experiments import Experiment
-from hwdyno.units import format_size
-from hwdyno.words import Axis, Declaration, UserError
+from hwdyno.measure.experiments import Experiment
+from hwdyno.model.axes import BETWEEN, CLIENTS, LARGEST_INTEGER, SHARED_FILE, axes_of_a_site
+from hwdyno.model.units import format_size
+from hwdyno.model.words import Axis, Declaration, UserError
 
 if TYPE_CHECKING:
-    from hwdyno.hosts import Host
-    from hwdyno.plan import Plan
-    from hwdyno.scenarios import Kind
+    from hwdyno.measure.hosts import Host
+    from hwdyno.measure.plan import Plan
+    from hwdyno.measure.scenarios import Kind
 
 
 Kernels = str | tuple[str, ...]
-MOST_HOSTS = 100_000
+MAX_HOSTS = 100_000
 
 
 def add_axes(
@@ -48,7 +48,7 @@ def add_axes(
     titled = {name: title for title, names in (groups or {}).items() for name in names}
     _declare(parser, group, [axis for axis in axes.values() if axis.name not in titled], leave_out, defaults)
     if CLIENTS.name not in axes:
-        _declare(parser, group, axes_of_a_site(axes, MOST_HOSTS, between=True), leave_out, {})
+        _declare(parser, group, axes_of_a_site(axes, MAX_HOSTS, between=True), leave_out, {})
     group.add_argument("--load", metavar="AXIS", help="axis of the curves (default: the one with most values)")
     for title, members in (groups or {}).items():
         mine = [axis for axis in axes.values() if axis.name in members]
@@ -133,7 +133,7 @@ def _bound(bound: float, unit: str) -> str:
 
 def _defaults(resource: str, kernel: str) -> dict[str, str]:
     """The value of each axis that the command line leaves out."""
-    from hwdyno.experiments import base_of
+    from hwdyno.measure.experiments import base_of
 
     like = base_of(resource, kernel)
     if like is None:
@@ -144,7 +144,7 @@ def _defaults(resource: str, kernel: str) -> dict[str, str]:
 
 
 def _shown(value: Any) -> str:
-    from hwdyno.topology import FromSite
+    from hwdyno.measure.topology import FromSite
 
     return value.name if isinstance(value, FromSite) else str(int(value)) if isinstance(value, bool) else str(value)
 
@@ -154,9 +154,9 @@ def plan_of(
 ) -> Plan:
     """The plan of a resource's command: the named experiments, the given sweep, or the usual experiments of the
     resource. ``shared`` are parameters that every point has, and that are no sweep."""
-    from hwdyno import experiments
-    from hwdyno import plan as plans
-    from hwdyno.units import parse_duration
+    from hwdyno.measure import experiments
+    from hwdyno.measure import plan as plans
+    from hwdyno.model.units import parse_duration
 
     given = common.given_axes(args)
     chosen: list[tuple[Experiment, Any]]
@@ -210,7 +210,7 @@ def kernel_with(kernel: Kernels, given: Mapping[str, str], host: Host) -> str:
 
 def base_sweep(resource: str, kernel: str) -> Experiment:
     """The experiment that a resource's axes override: its first one, at a single point."""
-    from hwdyno.experiments import base_of
+    from hwdyno.measure.experiments import base_of
 
     like = base_of(resource, kernel)
     if like is None:

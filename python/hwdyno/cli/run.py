@@ -6,15 +6,15 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hwdyno import experiments
 from hwdyno.cli import common, elsewhere
 from hwdyno.cli.help import Help, Rows
 from hwdyno.cli.main import COMMANDS
-from hwdyno.words import UserError
+from hwdyno.measure import experiments
+from hwdyno.model.words import UserError
 
 if TYPE_CHECKING:
-    from hwdyno.hosts import Host
-    from hwdyno.scenarios import Scenario
+    from hwdyno.measure.hosts import Host
+    from hwdyno.measure.scenarios import Scenario
 
 
 def _resources() -> Rows:
@@ -48,9 +48,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def planned(args: argparse.Namespace, host: Host) -> Scenario:
     """The plan of the options, with the scenarios that prepare for its experiments; raises ``UserError``."""
-    from hwdyno import plan as plans
-    from hwdyno import scenarios
-    from hwdyno.units import parse_duration
+    from hwdyno.measure import plan as plans
+    from hwdyno.measure import scenarios
+    from hwdyno.model.units import parse_duration
 
     command = common.command_line("hwdyno run", getattr(args, "typed", None))
     only = [name.strip() for name in args.only.split(",") if name.strip()] if args.only is not None else None

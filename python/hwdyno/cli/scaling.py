@@ -10,8 +10,8 @@ from hwdyno.cli.help import Help
 from hwdyno.cli.main import OK
 from hwdyno.cli.project import add_loads, loads_of
 from hwdyno.cli.sources import add_store, loaded, runs_in
-from hwdyno.printable import printable
-from hwdyno.words import Run, UserError
+from hwdyno.model.words import Run, UserError
+from hwdyno.system.printable import printable
 
 HELP = Help(
     usage="[FOLDER | RUN …]",
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _one(args: argparse.Namespace) -> Run:
     """The Run whose curves go along the number of clients; raises ``UserError`` where there is none."""
-    from hwdyno.comparison.clients import has_curve, over_clients
+    from hwdyno.explain.comparison.clients import has_curve, over_clients
     from hwdyno.report.scorecard import explained
 
     names = args.runs or [LATEST]

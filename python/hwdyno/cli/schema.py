@@ -23,6 +23,6 @@ def run(args: argparse.Namespace) -> int:
 
 def text() -> str:
     """The JSON Schema of the Run document, as it is published."""
-    from hwdyno.store import json_schema
+    from hwdyno.system.store import json_schema
 
     return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"

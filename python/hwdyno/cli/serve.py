@@ -6,10 +6,10 @@ import argparse
 import sys
 import threading
 
-from hwdyno import loopback, signals
 from hwdyno.cli.help import Help
 from hwdyno.cli.sources import add_names, add_store
-from hwdyno.words import UserError
+from hwdyno.model.words import UserError
+from hwdyno.system import loopback, signals
 
 PORT = 8451
 
@@ -36,9 +36,9 @@ def _port(text: str) -> int:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until Ctrl-C."""
-    from hwdyno.serve.server import Server
-    from hwdyno.serve.site import Pages
-    from hwdyno.store import open_store
+    from hwdyno.report.serve.server import Server
+    from hwdyno.report.serve.site import Pages
+    from hwdyno.system.store import open_store
 
     listen = args.listen or loopback.address()
     pages = Pages(open_store(args.store), with_names=args.with_names)

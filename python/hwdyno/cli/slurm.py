@@ -12,8 +12,8 @@ from hwdyno import __version__
 from hwdyno.cli import common, elsewhere
 from hwdyno.cli.help import Help
 from hwdyno.cli.main import OK, Parser
-from hwdyno.units import parse_duration
-from hwdyno.words import UserError
+from hwdyno.model.units import parse_duration
+from hwdyno.model.words import UserError
 
 HELP = Help(
     usage="script [PLAN.toml | -- COMMAND …]",
@@ -30,7 +30,7 @@ SPARE = 2.0
 START_S = 300.0
 """For the start of the ranks, from a shared store of programs."""
 STEP = "srun --distribution=block --cpu-bind=none --kill-on-bad-exit=0"
-MOST_NODES = 100_000
+MAX_NODES = 100_000
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -50,8 +50,8 @@ def run(args: argparse.Namespace) -> int:
     if (args.plan is None) == (not args.pasted):
         raise UserError("name a plan file or a command, such as: hwdyno slurm script -- storage --path /scratch")
     for name, value in (("--nodes", args.nodes), ("--ranks-per-node", args.ranks_per_node)):
-        if not 1 <= value <= MOST_NODES:
-            raise UserError(f"{name} {value} must be from 1 to {MOST_NODES}")
+        if not 1 <= value <= MAX_NODES:
+            raise UserError(f"{name} {value} must be from 1 to {MAX_NODES}")
     words = ["run", str(args.plan)] if args.plan is not None else list(args.pasted)
     limit_s = (
         parse_duration(args.time)
@@ -91,7 +91,7 @@ def script(words: list[str], nodes: int, ranks_per_node: int, limit_s: float, pa
 
 def estimated_s(words: list[str], ranks: int) -> float:
     """What a dry run of the command estimates for so many ranks, each like this machine; raises ``UserError``."""
-    from hwdyno.hosts.local import Alike
+    from hwdyno.measure.hosts.local import Alike
 
     if words[0] not in elsewhere.COMMANDS:
         raise UserError(f"'{words[0]}' is not for several nodes; use one of {', '.join(elsewhere.COMMANDS)}")

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hwdyno.words import UserError
+from hwdyno.model.words import UserError
 
 if TYPE_CHECKING:
-    from hwdyno.store import Store, TeamStore
-    from hwdyno.words import Ceiling, ExperimentResult, Run
+    from hwdyno.model.words import Ceiling, ExperimentResult, Run
+    from hwdyno.system.store import Store, TeamStore
 
 STDIN = "-"
 LARGEST_STDIN = 64 << 20
@@ -70,7 +70,7 @@ def named_by(run: Run, where: str | None) -> tuple[str, ...]:
     """The words by which a command finds a stored Run again, in the store that ``--store`` names if it does."""
     if not where:
         return (run.id,)
-    from hwdyno.store import without_password
+    from hwdyno.system.store import without_password
 
     return (run.id, "--store", without_password(where))
 
@@ -89,7 +89,7 @@ def loaded(name: str, where: str | None, given: Ceilings | None = None, maps: Ma
     ``UserError``.
     """
     from hwdyno.report.scorecard import explained
-    from hwdyno.store import StoreError, open_store
+    from hwdyno.system.store import StoreError, open_store
 
     try:
         run = _of_report(Path(name)) or open_store(where).load(name)
@@ -104,7 +104,7 @@ def loaded(name: str, where: str | None, given: Ceilings | None = None, maps: Ma
 def _of_report(path: Path) -> Run | None:
     """The Run inside a page that hwdyno wrote, or inside the one page or document of a folder; raises ``UserError``."""
     from hwdyno.report.embedding import run_in_page
-    from hwdyno.store import from_json
+    from hwdyno.system.store import from_json
 
     if path.is_dir() and path.name != "last":
         inside = sorted({*path.glob("*.html"), *path.glob("*.json")})
@@ -123,7 +123,7 @@ def _of_report(path: Path) -> Run | None:
 
 def runs_in(names: Sequence[str], where: str | None) -> Iterator[tuple[str, Run]]:
     """The Runs that are named, and those of each folder that is, with what each was read by; raises ``UserError``."""
-    from hwdyno.store import open_store
+    from hwdyno.system.store import open_store
 
     store = open_store(where)
     for name in names:
@@ -140,7 +140,7 @@ def runs_in(names: Sequence[str], where: str | None) -> Iterator[tuple[str, Run]
 
 
 def _read(store: Store | TeamStore, path: Path) -> Run | None:
-    from hwdyno.store import StoreError
+    from hwdyno.system.store import StoreError
 
     try:
         return store.load(path)
@@ -160,7 +160,8 @@ def head_of(path: Path) -> str:
 
 def _is_foreign(path: Path) -> bool:
     """Whether a file looks like another tool's output or a table."""
-    from hwdyno import foreign, formats
+    from hwdyno import formats
+    from hwdyno.system import foreign
 
     if not path.is_file():
         return False
@@ -202,8 +203,9 @@ class Source:
 
 def sources_of(names: Sequence[str], maps: Mapping[str, str]) -> list[Source]:
     """Read every file. Raises ``UserError`` in one line."""
-    from hwdyno import foreign, formats
+    from hwdyno import formats
     from hwdyno.formats import published, table_rows
+    from hwdyno.system import foreign
 
     texts = []
     for name in names:
@@ -212,7 +214,7 @@ def sources_of(names: Sequence[str], maps: Mapping[str, str]) -> list[Source]:
     heads = [head for _, text in texts if maps for head in published.heads_of(text)]
     for wanted in maps:
         if not any(table_rows.is_head(wanted, head) for head in heads):
-            from hwdyno.spelling import hint
+            from hwdyno.system.suggestions import hint
 
             raise UserError(f"--map names the column '{wanted}', which no table has; {hint(wanted, heads)}")
     return [_source(name, text, maps) for name, text in texts]
@@ -227,7 +229,7 @@ def _stdin() -> str:
 
 def _source(name: str, text: str, maps: Mapping[str, str]) -> Source:
     from hwdyno import formats
-    from hwdyno.store import from_json
+    from hwdyno.system.store import from_json
 
     if '"hwdyno.run/' in text[:65536]:
         return Source(name, (from_json(text.encode()),))
@@ -256,8 +258,8 @@ def ceilings_given(
 
     With ``limits`` a ceiling without a class is what nothing may exceed, else a maker's figure.
     """
-    from hwdyno.ceilings import parse_given
-    from hwdyno.ceilings.limits import known_ceilings
+    from hwdyno.analysis.ceilings import parse_given
+    from hwdyno.analysis.ceilings.limits import known_ceilings
 
     if not (ceilings or links or devices):
         return None
@@ -271,7 +273,7 @@ def ceilings_given(
 
 def _limit(text: str) -> Ceiling:
     """A ceiling from the command line; without a class it is a limit, which nothing may exceed."""
-    from hwdyno.ceilings import parse_given
+    from hwdyno.analysis.ceilings import parse_given
 
     first = text.split()[0].lower() if text.split() else ""
     if first in {"rated", "reference"}:
@@ -282,7 +284,7 @@ def _limit(text: str) -> Ceiling:
 
 def _labelled(result: ExperimentResult) -> tuple[Ceiling, ...]:
     """The ceilings of the device and the link that a table's rows name."""
-    from hwdyno.ceilings.named import device_ceilings, link_ceilings, link_rate, only_link
+    from hwdyno.analysis.ceilings.named import device_ceilings, link_ceilings, link_rate, only_link
 
     found: list[Ceiling] = []
     found += device_ceilings(str(result.fixed.get("device") or ""), result.resource)
@@ -295,7 +297,7 @@ def _labelled(result: ExperimentResult) -> tuple[Ceiling, ...]:
 
 def merged(sources: Sequence[Source], given: Ceilings | None = None) -> Run:
     """All files as one Run, each experiment with its ceilings."""
-    from hwdyno.words import Run
+    from hwdyno.model.words import Run
 
     runs = [one for source in sources for one in source.runs]
     names: set[str] = set()

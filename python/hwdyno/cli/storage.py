@@ -10,12 +10,12 @@ from hwdyno.cli import common, elsewhere, storage_check, storage_job, storage_sn
 from hwdyno.cli.help import Help, Rows, experiments_of
 from hwdyno.cli.main import Parser
 from hwdyno.cli.resource import add_axes, plan_of
-from hwdyno.scenarios import Scenario
-from hwdyno.words import UserError
+from hwdyno.measure.scenarios import Scenario
+from hwdyno.model.words import UserError
 
 if TYPE_CHECKING:
-    from hwdyno.hosts import Host
-    from hwdyno.plan import Plan
+    from hwdyno.measure.hosts import Host
+    from hwdyno.measure.plan import Plan
 
 KERNEL = "storage_blocks"
 KERNELS = (KERNEL, "storage_patterns", "storage_metadata")

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from hwdyno import signals
 from hwdyno.cli import common
 from hwdyno.cli.main import DEGRADED, INTERRUPTED, OK
-from hwdyno.words import UserError
+from hwdyno.model.words import UserError
+from hwdyno.system import signals
 
 KERNEL = "storage_check"
 

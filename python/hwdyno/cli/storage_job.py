@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from hwdyno.cli import common
 from hwdyno.cli.main import OK
-from hwdyno.scenarios import fio_job
+from hwdyno.measure.scenarios import fio_job
 
 if TYPE_CHECKING:
-    from hwdyno.runner.jobs import Work
-    from hwdyno.words import Run
+    from hwdyno.measure.runner.jobs import Work
+    from hwdyno.model.words import Run
 
 FORMATS = ("report", "json", "fio-json", "fio-json+")
 

@@ -7,8 +7,8 @@ import sys
 
 from hwdyno.cli import common
 from hwdyno.cli.main import OK
-from hwdyno.scenarios import snia
-from hwdyno.units import format_duration
+from hwdyno.measure.scenarios import snia
+from hwdyno.model.units import format_duration
 
 
 def run(names: list[str], args: argparse.Namespace) -> int:
@@ -21,8 +21,8 @@ def run(names: list[str], args: argparse.Namespace) -> int:
 
 def listed(scenario: snia.SniaScenario) -> int:
     """List the test of a dry run; measures and writes nothing."""
-    from hwdyno.experiments.storage_snia import CELL_S, ROUNDS, matches
-    from hwdyno.runner.snia import LONGEST_S
+    from hwdyno.measure.experiments.storage_snia import CELL_S, ROUNDS, matches
+    from hwdyno.measure.runner.snia import LONGEST_S
 
     plan = scenario.plan
     preparations, write_bytes_s = scenario.prepares(), common.write_speed(scenario, common.this_machine())

@@ -8,16 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hwdyno import scenarios, studies
+from hwdyno import studies
 from hwdyno.cli import common
 from hwdyno.cli.help import Help, Rows
 from hwdyno.cli.main import OK
 from hwdyno.cli.training import write_summaries
-from hwdyno.words import Run, UserError
+from hwdyno.measure import scenarios
+from hwdyno.model.words import Run, UserError
 
 if TYPE_CHECKING:
-    from hwdyno.hosts import Host
-    from hwdyno.scenarios import Scenario
+    from hwdyno.measure.hosts import Host
+    from hwdyno.measure.scenarios import Scenario
 
 COMMAND = "study"
 
@@ -58,14 +59,14 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def planned(args: argparse.Namespace, host: Host) -> Scenario:
     """The study that the options name."""
-    from hwdyno.scenarios import study
+    from hwdyno.measure.scenarios import study
 
     return study.KIND.make(common.request_of(args, "hwdyno study", study=studies.find(args.name).name), host)
 
 
 def run(args: argparse.Namespace) -> int:
     """List the studies, print the manifests of one, or perform it."""
-    from hwdyno.scenarios import storage_classes
+    from hwdyno.measure.scenarios import storage_classes
 
     if args.name is None:
         width = max(len(one.name) for one in studies.all())
@@ -95,6 +96,6 @@ def merged(names: list[str], where: str | None, study: str) -> Run:
 
 
 def _loaded(name: str, where: str | None) -> Run:
-    from hwdyno.store import Store
+    from hwdyno.system.store import Store
 
     return Store(where).load(name)

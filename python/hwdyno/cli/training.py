@@ -6,15 +6,16 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hwdyno import door, scenarios
 from hwdyno.cli import common
 from hwdyno.cli.help import Help
 from hwdyno.cli.resource import add_scenario_axes
-from hwdyno.words import Run
+from hwdyno.measure import scenarios
+from hwdyno.model.words import Run
+from hwdyno.system import safe_files
 
 if TYPE_CHECKING:
-    from hwdyno.hosts import Host
-    from hwdyno.scenarios import Scenario
+    from hwdyno.measure.hosts import Host
+    from hwdyno.measure.scenarios import Scenario
 
 COMMAND = "training"
 
@@ -77,6 +78,6 @@ def write_summaries(run: Run, args: argparse.Namespace) -> None:
             if not point.details.get("au_dlio_by_epoch") or result.fixed.get("compute") == 0:
                 continue
             name = f"{result.name.removeprefix('training.')}-{point.parameters.get('accelerators')}"
-            folder = door.output_folder(args.summary / name)
+            folder = safe_files.output_folder(args.summary / name)
             text = json.dumps(dlio.write(run, result, point), indent=4) + "\n"
-            door.write_output(folder / "summary.json", text.encode(), overwrite=args.overwrite)
+            safe_files.write_output(folder / "summary.json", text.encode(), overwrite=args.overwrite)

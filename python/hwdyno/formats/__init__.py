@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
-from hwdyno import foreign
-from hwdyno.axes import declared
-from hwdyno.words import Run, UserError
+from hwdyno.model.axes import declared
+from hwdyno.model.words import Run, UserError
+from hwdyno.system import foreign
 
 LARGEST_BYTES = 512 << 20
 """A larger result file is refused rather than read into memory."""
@@ -50,7 +50,7 @@ def _module(name: str) -> Any:
 def read_as(form: Format, text: str, name: str) -> Run:
     """Read text in a format into a Run whose every figure can be kept. Raises ``UserError`` in one line."""
     try:
-        return foreign.checked(declared(form.read(text, name)), name, foreign.MOST_COUNT)
+        return foreign.checked(declared(form.read(text, name)), name, foreign.MAX_COUNT)
     except UserError as error:
         raise UserError(str(error) if name in str(error) else f"{name}: {error}") from None
 
@@ -93,7 +93,7 @@ def read_every(text: str, name: str, maps: Mapping[str, str] | None = None) -> t
             found = published.read_mapped(text, name, maps or {}, marked=bool(runs))
         except UserError as error:
             raise (error if maps or not refused else refused[0]) from None
-        runs.append(foreign.checked(declared(found.run), name, foreign.MOST_COUNT))
+        runs.append(foreign.checked(declared(found.run), name, foreign.MAX_COUNT))
         readings += found.readings
     if runs:
         return runs, readings

@@ -5,10 +5,10 @@ Its TTFT counts from the sent time to the first chunk with content; what it call
 
 from __future__ import annotations
 
-from hwdyno import foreign
-from hwdyno.foreign import Table
 from hwdyno.formats.load_generator import Reported, latency_of, run_of
-from hwdyno.words import Run, UserError
+from hwdyno.model.words import Run, UserError
+from hwdyno.system import foreign
+from hwdyno.system.foreign import Table
 
 NAME = "aiperf-json"
 _KINDS = {

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from hwdyno.formats.column import BINARY, DECIMAL, SIZES, Unit, given_in, unit_readings
-from hwdyno.units import printed_number
-from hwdyno.words import Scalar
+from hwdyno.model.units import printed_number
+from hwdyno.model.words import Scalar
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from hwdyno import foreign
-from hwdyno.foreign import Table
-from hwdyno.spelling import hint
-from hwdyno.units import format_size
-from hwdyno.words import Parameters, UserError
+from hwdyno.model.units import format_size
+from hwdyno.model.words import Parameters, UserError
+from hwdyno.system import foreign
+from hwdyno.system.foreign import Table
+from hwdyno.system.suggestions import hint
 
 FILE = Path(__file__).parents[1] / "data" / "checkpoints.toml"
 TRANSFER_BYTES = 8 << 20

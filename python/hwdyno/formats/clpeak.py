@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from hwdyno import foreign
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, number, point_of
-from hwdyno.words import Measurement, Parameters, Run
+from hwdyno.model.words import Measurement, Parameters, Run
+from hwdyno.system import foreign
 
 NAME = "clpeak-text"
 _SECTION = re.compile(r"^\s*(.{3,60}?) \((GBPS|GFLOPS|GIOPS|TFLOPS|TIOPS)\)\s*$")

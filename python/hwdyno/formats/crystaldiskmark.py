@@ -7,7 +7,7 @@ import re
 from hwdyno.formats import printed
 from hwdyno.formats.cell import number_in, size_of
 from hwdyno.formats.row import figures, number, point_of
-from hwdyno.words import Measurement, Parameters, Run
+from hwdyno.model.words import Measurement, Parameters, Run
 
 NAME = "crystaldiskmark-text"
 _SECTION = re.compile(r"^\s*\[(Read|Write|Mix)\](?:\s*Read (\d{1,3})%)?", re.I)

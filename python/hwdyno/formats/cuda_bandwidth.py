@@ -10,7 +10,7 @@ import re
 
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, number, point_of
-from hwdyno.words import Measurement, Parameters, Run
+from hwdyno.model.words import Measurement, Parameters, Run
 
 NAME = "bandwidthtest-text"
 _TEST = re.compile(

@@ -6,7 +6,7 @@ from hwdyno.formats.workload import Workload
 
 SEED = 10
 """DLIO's, of the sizes."""
-MOST_DRAWN = 20_000
+MAX_DRAWN = 20_000
 """Of more files the mean size is known."""
 # What a format adds to a sample's bytes: around each sample, and around each file.
 _AROUND: dict[str, tuple[int, int]] = {
@@ -56,5 +56,5 @@ def _sides(workload: Workload) -> list[tuple[int, int]]:
         return [(int(side), int(side))]
     import numpy as np
 
-    drawn = np.random.RandomState(SEED).normal(int(side), spread, (min(workload.files, MOST_DRAWN), 2))
+    drawn = np.random.RandomState(SEED).normal(int(side), spread, (min(workload.files, MAX_DRAWN), 2))
     return [(max(1, int(width)), max(1, int(height))) for width, height in drawn]

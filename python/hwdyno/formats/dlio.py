@@ -6,13 +6,13 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from hwdyno import foreign
-from hwdyno.foreign import Table
+from hwdyno.analysis.statistics import interval
 from hwdyno.formats import printed
-from hwdyno.machine import Machine, Memory
-from hwdyno.statistics import interval
-from hwdyno.units import printed_number
-from hwdyno.words import ExperimentResult, Measurement, Parameters, Run, UserError
+from hwdyno.model.machine import Machine, Memory
+from hwdyno.model.units import printed_number
+from hwdyno.model.words import ExperimentResult, Measurement, Parameters, Run, UserError
+from hwdyno.system import foreign
+from hwdyno.system.foreign import Table
 
 NAME = "dlio-summary"
 _MIB = 2**20

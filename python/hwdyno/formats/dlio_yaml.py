@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hwdyno import foreign
 from hwdyno.formats.workload import Workload
-from hwdyno.spelling import hint
-from hwdyno.units import LARGEST_SIZE, is_number
-from hwdyno.words import UserError
+from hwdyno.model.units import LARGEST_SIZE, is_number
+from hwdyno.model.words import UserError
+from hwdyno.system import foreign
+from hwdyno.system.suggestions import hint
 
 LARGEST_BYTES = 1 << 20
 """A larger workload file is refused."""

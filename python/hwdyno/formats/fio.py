@@ -14,13 +14,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from hwdyno import foreign
 from hwdyno.formats import fio_options as options
 from hwdyno.formats.fio_latency import Spread, coarse_quantiles, latency_of, spread_of
 from hwdyno.formats.fio_options import KERNEL
-from hwdyno.machine import Disk, Machine, Storage
-from hwdyno.units import amount_at, printed_error
-from hwdyno.words import (
+from hwdyno.model.machine import Disk, Machine, Storage
+from hwdyno.model.units import amount_at, printed_error
+from hwdyno.model.words import (
     Claim,
     Concurrency,
     ExperimentResult,
@@ -34,10 +33,11 @@ from hwdyno.words import (
     UserError,
     Value,
 )
+from hwdyno.system import foreign
 
 NAME = "fio-json"
 DIRECTIONS = ("read", "write", "trim")
-MOST_BRACES = 100
+MAX_BRACES = 100
 """Lines that begin with a brace and hold no document before the one that does."""
 # fio averages bandwidth over this unless bwavgtime says otherwise.
 SAMPLE_S = 0.5
@@ -56,7 +56,7 @@ def parse(text: str, name: str = "fio's output") -> dict[str, Any]:
     Raises ``UserError`` in one line when there is none.
     """
     start = text.find("{")
-    for _ in range(MOST_BRACES):
+    for _ in range(MAX_BRACES):
         if start < 0:
             break
         document = foreign.json_at(text, start)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hwdyno.axes import FIELD, is_mixed
-from hwdyno.words import Parameters, Scalar
+from hwdyno.model.axes import FIELD, is_mixed
+from hwdyno.model.words import Parameters, Scalar
 
 _SECONDS = {"runtime", "ramp_time", "startdelay", "steadystate_duration", "steadystate_ramp_time"}
 _MICROSECONDS = {"thinktime", "thinktime_spin", "latency_target", "latency_window", "flow_sleep"}

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hwdyno.statistics import Histogram
-from hwdyno.units import amount_at, as_number, printed_number
-from hwdyno.words import Latency
+from hwdyno.model.histogram import Histogram
+from hwdyno.model.units import amount_at, as_number, printed_number
+from hwdyno.model.words import Latency
 
-P999_LEAST_COUNT = 10_000
+P999_MIN_COUNT = 10_000
 Quantiles = tuple[tuple[float, float], ...]
 """Pairs of share (0 to 1) and latency in ns, ascending."""
 
@@ -151,7 +151,7 @@ def latency_of(spread: Spread) -> Latency | None:
         p50=at(0.5),
         p90=at(0.9),
         p99=at(0.99),
-        p999=at(0.999) if spread.count >= P999_LEAST_COUNT else None,
+        p999=at(0.999) if spread.count >= P999_MIN_COUNT else None,
         min=spread.min,
         max=spread.max,
         count=int(spread.count),

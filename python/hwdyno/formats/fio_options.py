@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hwdyno.axes import FIELD, is_mixed
-from hwdyno.words import Parameters, Scalar
+from hwdyno.model.axes import FIELD, is_mixed
+from hwdyno.model.words import Parameters, Scalar
 
 KERNEL = "storage_blocks"
 """The kernel whose points fio's documents hold."""

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from hwdyno.formats import printed
 from hwdyno.formats.cell import Number
 from hwdyno.formats.row import figures, number, point_of
-from hwdyno.units import parse_size
-from hwdyno.words import Measurement, Parameters, Run, UserError
+from hwdyno.model.units import parse_size
+from hwdyno.model.words import Measurement, Parameters, Run, UserError
 
 NAME = "fio-text"
 _JOB = re.compile(r"^(?P<name>[^\n:]{1,128}): \(g=(?P<group>\d{1,6})\): rw=(?P<rw>\w+), (?P<rest>[^\n]*)$", re.M)

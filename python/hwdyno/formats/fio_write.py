@@ -13,13 +13,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from hwdyno import door
 from hwdyno.formats import fio_log
 from hwdyno.formats.fio_job_options import options_of
 from hwdyno.formats.fio_log import Logs
 from hwdyno.formats.fio_options import KERNEL
-from hwdyno.statistics import Histogram
-from hwdyno.words import Latency, Measurement, Parameters, Run, Stream, UserError
+from hwdyno.model.histogram import Histogram
+from hwdyno.model.words import Latency, Measurement, Parameters, Run, Stream, UserError
+from hwdyno.system import safe_files
 
 # fio's default percentile_list (its manual).
 PERCENTILES = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 99.5, 99.9, 99.95, 99.99)
@@ -81,11 +81,11 @@ def write_directory(run: Run, directory: Path, *, overwrite: bool = False) -> li
         made[f"{stem}.json"] = text_of(alone, plus=True)
         logs = Logs(bw=stem, iops=stem, lat=stem)
         made |= dict(fio_log.files(logs, point.details.get("logs") or [], 1))
-    door.output_folder(directory)
+    safe_files.output_folder(directory)
     for name in made:
-        door.check_output(directory / name, overwrite=overwrite)
+        safe_files.check_output(directory / name, overwrite=overwrite)
     for name, text in made.items():
-        door.write_output(directory / name, text.encode(), overwrite=overwrite)
+        safe_files.write_output(directory / name, text.encode(), overwrite=overwrite)
     return [directory / name for name in made]
 
 

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from hwdyno import foreign
 from hwdyno.formats import printed
 from hwdyno.formats.column import unit_readings
 from hwdyno.formats.row import figures, number, point_of
-from hwdyno.units import as_number, printed_number
-from hwdyno.words import Measurement, Parameters, Run, UserError
+from hwdyno.model.units import as_number, printed_number
+from hwdyno.model.words import Measurement, Parameters, Run, UserError
+from hwdyno.system import foreign
 
 NAME = "geekbench"
 _KINDS = {"bytes/s": "bw", "operations/s": "iops", "FLOP/s": "flops", "s": "time"}
@@ -19,7 +19,7 @@ _RATE = re.compile(r"\s*([\d.,]+)\s*(.{1,40})")
 _PREFIXED = re.compile(r"([KMG])(?:lines|pixels|pairs|rows|keys|words|pages|images|functions|samples)/s(?:ec)?")
 """Units of a prefix and what is counted; in general a first letter is no prefix (messages)."""
 _PREFIX = {"K": 1e3, "M": 1e6, "G": 1e9}
-MOST_DEEP = 12
+MAX_DEEP = 12
 
 
 def recognizes(text: str) -> bool:
@@ -72,7 +72,7 @@ def _number(value: object) -> float | None:
 
 
 def _workloads(value: Any, section: str, depth: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    if depth > MOST_DEEP:
+    if depth > MAX_DEEP:
         return
     if isinstance(value, list):
         for one in value:
@@ -92,7 +92,7 @@ def _workloads(value: Any, section: str, depth: int) -> Iterator[tuple[str, dict
 
 def _plain(element: Any, depth: int) -> Any:
     """An element as JSON would have it: attributes and children by name."""
-    if depth > MOST_DEEP:
+    if depth > MAX_DEEP:
         raise UserError("the XML is nested too deep")
     found: dict[str, Any] = {key.lower(): value for key, value in element.attrib.items()}
     for child in element:

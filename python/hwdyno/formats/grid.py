@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 from itertools import pairwise
 
-from hwdyno.words import UserError
+from hwdyno.model.words import UserError
 
-MOST_CELLS = 200_000
-MOST_COLUMNS = 256
+MAX_CELLS = 200_000
+MAX_COLUMNS = 256
 LONGEST_CAPTION = 120
 """Characters of a line right above a table that count as its title."""
 LONGEST_RULE = 2000
 LONGEST_CELL = 500
 """Characters of a cell that are read; what is longer is prose."""
-MOST_SPAN = 64
+MAX_SPAN = 64
 """Cells that one cell of HTML may stand for."""
 _RULE = re.compile(r"\s*[|+]?\s*:?[-=]+:?\s*(?:[|+]\s*:?[-=]+:?\s*)+[|+]?\s*|\s*[|+]?\s*:?[-=]{2,}:?\s*[|+]?\s*")
 _HEADING = re.compile(r"\s*(?:#{1,6}\s+|\*\*|=+\s+)(.{1,200}?)\s*(?:\*\*|#*|=+)?:?\s*|\s*(.{1,100}):\s*")
@@ -100,7 +100,7 @@ def _grid(title: str, rows: Sequence[Sequence[str]]) -> Iterator[Grid]:
     width = max(width, len(lines[0]))
     if width < 2:
         return
-    if width > MOST_COLUMNS or width * len(lines) > MOST_CELLS:
+    if width > MAX_COLUMNS or width * len(lines) > MAX_CELLS:
         raise UserError(f"a table has {len(lines)} rows of {width} columns; split the file")
     if len(lines[0]) == width - 1 and all(len(line) == width and line[-1] for line in lines[1:]):
         # Heads without one above the labels of the rows.
@@ -353,15 +353,15 @@ def _laid_out(rows: list[list[_Cell]]) -> list[list[str]]:
             if tall > 1:
                 following[at] = (tall - 1, text)
             line.append(text)
-            if len(line) > MOST_COLUMNS:
-                raise UserError(f"a table has more than {MOST_COLUMNS} columns; split the file")
+            if len(line) > MAX_COLUMNS:
+                raise UserError(f"a table has more than {MAX_COLUMNS} columns; split the file")
         below = following
         lines.append(line)
     return lines
 
 
 def _span(text: str | None) -> int:
-    return min(MOST_SPAN, max(1, int(text))) if text and text.isascii() and text.isdigit() and len(text) < 6 else 1
+    return min(MAX_SPAN, max(1, int(text))) if text and text.isascii() and text.isdigit() and len(text) < 6 else 1
 
 
 def _html(text: str) -> list[tuple[str, list[list[str]]]]:

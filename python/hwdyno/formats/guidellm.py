@@ -5,10 +5,10 @@ Its inter-token latency is TPOT, (last - first) / (n - 1). Its time per output t
 
 from __future__ import annotations
 
-from hwdyno import foreign
-from hwdyno.foreign import Table
 from hwdyno.formats.load_generator import Reported, latency_of, run_of
-from hwdyno.words import Latency, Run, UserError
+from hwdyno.model.words import Latency, Run, UserError
+from hwdyno.system import foreign
+from hwdyno.system.foreign import Table
 
 NAME = "guidellm-json"
 _KINDS = {

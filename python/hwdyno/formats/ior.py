@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from hwdyno import foreign
-from hwdyno.foreign import Table
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, number, point_of
-from hwdyno.units import parse_size
-from hwdyno.words import Measurement, Parameters, Run, UserError
+from hwdyno.model.units import parse_size
+from hwdyno.model.words import Measurement, Parameters, Run, UserError
+from hwdyno.system import foreign
+from hwdyno.system.foreign import Table
 
 NAME = "ior-text"
 _HEADS = re.compile(r"^access\s+bw\(MiB/s\)(?P<rest>[^\n]*)$", re.M)

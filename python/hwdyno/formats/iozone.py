@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, number, point_of
-from hwdyno.words import Measurement, Parameters, Run
+from hwdyno.model.words import Measurement, Parameters, Run
 
 NAME = "iozone-text"
 TESTS = (

@@ -12,10 +12,9 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from hwdyno import foreign, loopback
-from hwdyno.machine import Machine, OperatingSystem
-from hwdyno.units import amount_at, number_at
-from hwdyno.words import (
+from hwdyno.model.machine import Machine, OperatingSystem
+from hwdyno.model.units import amount_at, number_at
+from hwdyno.model.words import (
     Claim,
     Concurrency,
     ExperimentResult,
@@ -29,6 +28,7 @@ from hwdyno.words import (
     UserError,
     Value,
 )
+from hwdyno.system import foreign, loopback
 
 NAME = "iperf3-json"
 KERNEL = "network_throughput"

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from hwdyno import loopback
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, number, point_of
-from hwdyno.words import Measurement, Parameters, Run, Samples
+from hwdyno.model.words import Measurement, Parameters, Run, Samples
+from hwdyno.system import loopback
 
 NAME = "iperf3-text"
 # "[  5]   0.00-10.00  sec  11.0 GBytes  9.42 Gbits/sec    0             sender"

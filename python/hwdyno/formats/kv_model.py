@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from hwdyno import foreign
-from hwdyno.foreign import Table
-from hwdyno.spelling import hint
-from hwdyno.words import Parameters, UserError
+from hwdyno.model.words import Parameters, UserError
+from hwdyno.system import foreign
+from hwdyno.system.foreign import Table
+from hwdyno.system.suggestions import hint
 
 FILE = Path(__file__).parents[1] / "data" / "kv_models.toml"
 FLOAT16_BYTES = 2

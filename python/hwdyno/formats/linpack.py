@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from hwdyno import statistics
+from hwdyno.analysis import statistics
 from hwdyno.formats import printed
-from hwdyno.units import printed_error
-from hwdyno.words import Claim, Measurement, Parameters, Run
+from hwdyno.model.units import printed_error
+from hwdyno.model.words import Claim, Measurement, Parameters, Run
 
 NAME = "linpack-text"
 # "WR11C2R4   10000   192     1     2     12.34     5.401e+01": variant, N, NB, P, Q, seconds, Gflops.

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from hwdyno import foreign, statistics
-from hwdyno.foreign import Table
+from hwdyno.analysis import statistics
 from hwdyno.formats import printed
-from hwdyno.words import Claim, Measurement, Parameters, Run, UserError
+from hwdyno.model.words import Claim, Measurement, Parameters, Run, UserError
+from hwdyno.system import foreign
+from hwdyno.system.foreign import Table
 
 NAME = "llama-bench-json"
 _MARKS = ('"n_prompt"', '"n_gen"', '"avg_ts"', '"avg_ns"')

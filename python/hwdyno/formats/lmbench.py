@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, number, point_of
-from hwdyno.words import Measurement, Parameters, Run
+from hwdyno.model.words import Measurement, Parameters, Run
 
 NAME = "lmbench-text"
 _STRIDE = re.compile(r'^"stride=(\d{1,9})\s*$', re.M)

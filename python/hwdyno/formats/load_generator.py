@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from hwdyno.foreign import Table
 from hwdyno.formats import printed
-from hwdyno.words import Claim, Concurrency, Latency, Measurement, Parameters, Run, Stream
+from hwdyno.model.words import Claim, Concurrency, Latency, Measurement, Parameters, Run, Stream
+from hwdyno.system.foreign import Table
 
 KERNEL = "inference_serving"
 ERROR = 0.01

@@ -6,7 +6,7 @@ import re
 
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, number, point_of
-from hwdyno.words import Measurement, Parameters, Run
+from hwdyno.model.words import Measurement, Parameters, Run
 
 NAME = "mdtest-text"
 _HEAD = re.compile(r"SUMMARY(?: rate)?(?: \(in ops/sec\))?:?\s*\(of (\d{1,6}) iterations\)")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from hwdyno.formats import printed
-from hwdyno.words import Measurement, Parameters, Run
+from hwdyno.model.words import Measurement, Parameters, Run
 
 NAME = "mlc-text"
 _VERSION = re.compile(r"Memory Latency Checker - v?([\w.]+)")

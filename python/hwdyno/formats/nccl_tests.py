@@ -6,7 +6,7 @@ import re
 
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, number, point_of
-from hwdyno.words import Measurement, Parameters, Run
+from hwdyno.model.words import Measurement, Parameters, Run
 
 NAME = "nccl-tests-text"
 _HEADS = re.compile(r"^#\s+size\s+count[^\n]*\balgbw\s+busbw\b", re.M)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from hwdyno import loopback
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, number, point_of
-from hwdyno.words import Measurement, Parameters, Run
+from hwdyno.model.words import Measurement, Parameters, Run
+from hwdyno.system import loopback
 
 NAME = "netperf-text"
 _TEST = re.compile(

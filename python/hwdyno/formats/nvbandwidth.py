@@ -6,7 +6,7 @@ import re
 
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, number, point_of
-from hwdyno.words import Measurement, Parameters, Run
+from hwdyno.model.words import Measurement, Parameters, Run
 
 NAME = "nvbandwidth-text"
 _TEST = re.compile(r"^Running ([a-z0-9_]{3,80})\.\s*$", re.M)

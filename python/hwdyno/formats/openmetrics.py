@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from hwdyno.printable import printable
-from hwdyno.words import Measurement, Run, Value
+from hwdyno.model.words import Measurement, Run, Value
+from hwdyno.system.printable import printable
 
 _UNITS = {
     "bytes/s": "bytes_per_second",

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from hwdyno.formats.column import FIGURES, Meaning, meaning_of
 from hwdyno.formats.grid import Grid
-from hwdyno.printable import escaped
-from hwdyno.words import UserError
+from hwdyno.model.words import UserError
+from hwdyno.system.printable import escaped
 
 _WORDS = {
     "r": "read", "rd": "read", "read": "read", "reads": "read", "w": "write", "wr": "write", "write": "write",

@@ -6,7 +6,7 @@ import re
 
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, number, point_of
-from hwdyno.words import ExperimentResult, Measurement, Parameters, Run
+from hwdyno.model.words import ExperimentResult, Measurement, Parameters, Run
 
 NAME = "perftest-text"
 _BANDWIDTH = re.compile(

@@ -7,15 +7,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from hwdyno import foreign, statistics
+from hwdyno.analysis import statistics
 from hwdyno.formats import printed
 from hwdyno.formats.column import unit_readings
 from hwdyno.formats.row import figures, number, point_of
-from hwdyno.units import as_number, printed_number
-from hwdyno.words import ExperimentResult, Measurement, Parameters, Run
+from hwdyno.model.units import as_number, printed_number
+from hwdyno.model.words import ExperimentResult, Measurement, Parameters, Run
+from hwdyno.system import foreign
 
 NAME = "phoronix"
-MOST_TESTS = 2000
+MAX_TESTS = 2000
 _KINDS = {"bytes/s": "bw", "operations/s": "iops", "FLOP/s": "flops", "s": "time"}
 _RESOURCES = (
     ("storage", r"fio|disk|iozone|sqlite|dbench|compilebench|ior\b|postmark|fs-mark|flexible io"),
@@ -38,7 +39,7 @@ def read(text: str, name: str) -> Run:
     """Make a Run of it. Raises ``UserError`` in one line."""
     tests = _of_xml(text, name) if "<PhoronixTestSuite" in text[:65536] else _of_json(text, name)
     groups: dict[str, list[Measurement]] = {}
-    for identifier, title, scale, system, value, repeats in list(tests)[: printed.MOST_POINTS]:
+    for identifier, title, scale, system, value, repeats in list(tests)[: printed.MAX_POINTS]:
         units, _ = unit_readings(scale)
         unit = units[0] if units else None
         kind = _KINDS.get(unit.kind, "value") if unit else "value"
@@ -73,7 +74,7 @@ _Test = tuple[str, str, str, str, str, list[float]]
 
 def _of_xml(text: str, name: str) -> Iterator[_Test]:
     root = foreign.xml_of(text, name)
-    for result in list(root.iter("Result"))[:MOST_TESTS]:
+    for result in list(root.iter("Result"))[:MAX_TESTS]:
         title = " ".join(filter(None, (result.findtext(one) for one in ("Title", "Description"))))
         for entry in result.iter("Entry"):
             raw = [printed_number(one) for one in (entry.findtext("RawString") or "").split(":")]
@@ -96,7 +97,7 @@ def _of_json(text: str, name: str) -> Iterator[_Test]:
         if isinstance(results, dict)
         else list(enumerate(results if isinstance(results, list) else ()))
     )
-    for key, row in rows[:MOST_TESTS]:
+    for key, row in rows[:MAX_TESTS]:
         if not isinstance(row, dict):
             continue
         identifier = str(row.get("identifier") or row.get("test") or (key if "units" in row else ""))

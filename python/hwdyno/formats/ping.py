@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hwdyno import loopback
 from hwdyno.formats import printed
 from hwdyno.formats.cell import Number
 from hwdyno.formats.row import figures, number, point_of
-from hwdyno.words import Measurement, Parameters, Run
+from hwdyno.model.words import Measurement, Parameters, Run
+from hwdyno.system import loopback
 
 NAME = "ping-text"
 _SUMMARY = re.compile(

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from hwdyno.machine import Machine
-from hwdyno.units import printed_number
-from hwdyno.words import Declaration, ExperimentResult, Latency, Measurement, Parameters, Run, UserError, Value
+from hwdyno.model.machine import Machine
+from hwdyno.model.units import printed_number
+from hwdyno.model.words import Declaration, ExperimentResult, Latency, Measurement, Parameters, Run, UserError, Value
 
-MOST_POINTS = 10_000
+MAX_POINTS = 10_000
 WHY = "not in the printed result"
 
 
@@ -66,8 +66,8 @@ def run(form: str, tool: str, text: str, name: str, experiments: Sequence[Experi
     found = tuple(one for one in experiments if one.points)
     if not found:
         raise UserError(f"{name} looks like {tool}'s output, but has no table of results")
-    if sum(len(one.points) for one in found) > MOST_POINTS:
-        raise UserError(f"{name} has more than {MOST_POINTS} results; split the file")
+    if sum(len(one.points) for one in found) > MAX_POINTS:
+        raise UserError(f"{name} has more than {MAX_POINTS} results; split the file")
     digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:8]
     return Run(
         id=f"{form}-undated-{digest}",

@@ -30,9 +30,9 @@ from hwdyno.formats.table_rows import (
     with_row_units,
 )
 from hwdyno.formats.table_units import Resolver
-from hwdyno.printable import escaped
-from hwdyno.units import LARGEST, SMALLEST, plural
-from hwdyno.words import ExperimentResult, Measurement, Parameters, Run, UserError
+from hwdyno.model.units import LARGEST, SMALLEST, plural
+from hwdyno.model.words import ExperimentResult, Measurement, Parameters, Run, UserError
+from hwdyno.system.printable import escaped
 
 NAME = "table"
 CLAIM = "claim"

@@ -9,20 +9,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from hwdyno import foreign
-from hwdyno.foreign import Table
-from hwdyno.units import LARGEST, printed_number
-from hwdyno.words import UserError
+from hwdyno.model.units import LARGEST, printed_number
+from hwdyno.model.words import UserError
+from hwdyno.system import foreign
+from hwdyno.system.foreign import Table
 
 LARGEST_BYTES = 256 << 20
 """BurstGPT's largest file has 190 MB."""
-MOST_TOKENS = 16 << 20
+MAX_TOKENS = 16 << 20
 """Of one prompt or answer."""
-MOST_BLOCKS = 1 << 16
+MAX_BLOCKS = 1 << 16
 """Hashes of one request."""
 BLOCK_TOKENS = 512
 """Tokens that one hash of Mooncake's stands for (its README: prefix blocks of 512 tokens)."""
-MOST_HASH = (1 << 63) - 1
+MAX_HASH = (1 << 63) - 1
 
 # Columns of CSV traces: when, the prompt's and the answer's tokens.
 _COLUMNS = (
@@ -68,8 +68,8 @@ def _mooncake(text: str, name: str) -> Iterator[TracedRequest]:
             continue
         row = Table.of(foreign.json_of(line, f"{name} line {at}"), f"{name} line {at}")
         hashes = row.numbers("hash_ids") if "hash_ids" in row else []
-        if len(hashes) > MOST_BLOCKS or any(one > MOST_HASH for one in hashes):
-            raise UserError(f"{name} line {at} has hash_ids beyond {MOST_BLOCKS} blocks or 63 bits")
+        if len(hashes) > MAX_BLOCKS or any(one > MAX_HASH for one in hashes):
+            raise UserError(f"{name} line {at} has hash_ids beyond {MAX_BLOCKS} blocks or 63 bits")
         prompt, answer = (_tokens(row.count(key), key, row.name) for key in ("input_length", "output_length"))
         yield TracedRequest(row.number("timestamp") / 1e3, prompt, answer, tuple(map(int, hashes)))
 
@@ -128,6 +128,6 @@ def _printed(text: str, column: str, where: str) -> int:
 
 
 def _tokens(count: int, what: str, where: str) -> int:
-    if count > MOST_TOKENS:
-        raise UserError(f"{where}: {what} = {count} is more than {MOST_TOKENS} tokens")
+    if count > MAX_TOKENS:
+        raise UserError(f"{where}: {what} = {count} is more than {MAX_TOKENS} tokens")
     return count

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from hwdyno.axes import is_loopback
 from hwdyno.formats import printed
 from hwdyno.formats.cell import Number, number_in
 from hwdyno.formats.column import FIGURES, Unit
 from hwdyno.formats.table_laws import claims_of
-from hwdyno.units import LARGEST
-from hwdyno.words import Latency, Measurement, Parameters, UserError, Value
+from hwdyno.model.axes import is_loopback
+from hwdyno.model.units import LARGEST
+from hwdyno.model.words import Latency, Measurement, Parameters, UserError, Value
 
 _STATISTICS = ("", "_mean", "_p50", "_max", "_min", "_p99", "_p95", "_p90", "_p999", "_p9999")
 RATE_OF_TIME = "1/s"

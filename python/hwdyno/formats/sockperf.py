@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from hwdyno import loopback
 from hwdyno.formats import printed
 from hwdyno.formats.cell import Number
 from hwdyno.formats.row import figures, number, point_of
-from hwdyno.words import Measurement, Parameters, Run
+from hwdyno.model.words import Measurement, Parameters, Run
+from hwdyno.system import loopback
 
 NAME = "sockperf-text"
 _VERSION = re.compile(r"sockperf:?\s.{0,12}== version #([\w.-]+)")

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hwdyno.formats import printed
-from hwdyno.units import printed_error
-from hwdyno.words import Claim, Measurement, Parameters, Run
+from hwdyno.model.units import printed_error
+from hwdyno.model.words import Claim, Measurement, Parameters, Run
 
 NAME = "stream-text"
 _ROW = re.compile(r"^\s*(Copy|Scale|Add|Triad):\s+([0-9.eE+]+)\s+([0-9.eE+-]+)\s+([0-9.eE+-]+)\s+([0-9.eE+-]+)", re.M)

@@ -6,7 +6,7 @@ import re
 
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, number, point_of
-from hwdyno.words import Claim, Measurement, Run
+from hwdyno.model.words import Claim, Measurement, Run
 
 NAME = "stress-ng-text"
 _HEADS = re.compile(r"stressor\s+bogo ops\s+real time\s+usr time\s+sys time\s+bogo ops/s")

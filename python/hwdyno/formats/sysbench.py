@@ -7,8 +7,8 @@ import re
 from hwdyno.formats import printed
 from hwdyno.formats.cell import Number
 from hwdyno.formats.row import figures, number, point_of
-from hwdyno.units import parse_size
-from hwdyno.words import ExperimentResult, Parameters, Run, UserError
+from hwdyno.model.units import parse_size
+from hwdyno.model.words import ExperimentResult, Parameters, Run, UserError
 
 NAME = "sysbench-text"
 _VERSION = re.compile(r"\bsysbench (\d[\d.]*)")

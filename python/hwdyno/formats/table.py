@@ -6,9 +6,9 @@ import csv
 import io
 from typing import Any
 
-from hwdyno import extras
-from hwdyno.printable import csv_cell
-from hwdyno.words import Measurement, PeerResult, Run, Value
+from hwdyno.model.words import Measurement, PeerResult, Run, Value
+from hwdyno.system import optional
+from hwdyno.system.printable import csv_cell
 
 Row = dict[str, Any]
 
@@ -99,7 +99,7 @@ def parquet_of(rows: list[Row]) -> bytes:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
-        raise extras.missing("parquet", "a Parquet file", "--csv needs nothing") from error
+        raise optional.missing("parquet", "a Parquet file", "--csv needs nothing") from error
 
     columns = {name: _uniform([row.get(name) for row in rows]) for name in columns_of(rows)}
     out = io.BytesIO()

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from hwdyno.formats.cell import Number, statistics_in_order
-from hwdyno.units import as_number
-from hwdyno.words import Claim, Parameters
+from hwdyno.model.units import as_number
+from hwdyno.model.words import Claim, Parameters
 
 COLLECTIVE = re.compile(r"\ball[ _-]?(?:reduce|gather|to[ _-]?all)\b|\breduce[ _-]?scatter\b", re.I)
 _TITLES = {

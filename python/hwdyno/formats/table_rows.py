@@ -22,7 +22,7 @@ from hwdyno.formats.column import (
 )
 from hwdyno.formats.grid import Grid
 from hwdyno.formats.languages import in_english
-from hwdyno.words import Parameters, UserError
+from hwdyno.model.words import Parameters, UserError
 
 LONGEST_LABEL = 60
 BY_ROW = "unit of each row"

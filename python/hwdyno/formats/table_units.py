@@ -12,10 +12,10 @@ from hwdyno.formats.cell import Number, number_in, size_of
 from hwdyno.formats.column import FIGURES, SIZES, Unit, unit_readings
 from hwdyno.formats.grid import Grid
 from hwdyno.formats.table_rows import Column, Row
-from hwdyno.printable import escaped
-from hwdyno.words import Parameters, UserError
+from hwdyno.model.words import Parameters, UserError
+from hwdyno.system.printable import escaped
 
-MOST_SHARE = 1.5
+MAX_SHARE = 1.5
 
 
 class Rows(Protocol):
@@ -64,7 +64,7 @@ class Resolver:
         if quantity in {"au", "share", "loss"}:
             # A share in percent, unless no value is above 1 by more than a slip.
             most = max((number.value for number in cells if number.unit is None), default=0.0)
-            return (Unit("1", 0.01, "%"), "by magnitude") if most > MOST_SHARE else (Unit("1", 1.0, ""), "")
+            return (Unit("1", 0.01, "%"), "by magnitude") if most > MAX_SHARE else (Unit("1", 1.0, ""), "")
         in_cells = [number.unit for number in cells if number.unit is not None and number.unit.kind != "short"]
         if cells and len(in_cells) == len(cells):
             sure = [unit for unit in in_cells if unit.kind != "bits or bytes"]

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from hwdyno import foreign
-from hwdyno.foreign import Table
 from hwdyno.formats.load_generator import Reported, latency_of, run_of
-from hwdyno.units import printed_number
-from hwdyno.words import Run, UserError
+from hwdyno.model.units import printed_number
+from hwdyno.model.words import Run, UserError
+from hwdyno.system import foreign
+from hwdyno.system.foreign import Table
 
 NAME = "vllm-bench-serve"
 _KINDS = {"ttft": "first_token_sent", "tpot": "per_token", "itl": "chunk_gap", "e2el": "total"}

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from hwdyno import foreign
-from hwdyno.foreign import Table
-from hwdyno.spelling import hint
-from hwdyno.words import Parameters, UserError
+from hwdyno.model.words import Parameters, UserError
+from hwdyno.system import foreign
+from hwdyno.system.foreign import Table
+from hwdyno.system.suggestions import hint
 
 FOLDER = Path(__file__).parents[1] / "data" / "workloads"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from hwdyno.words import Measurement, Run
+from hwdyno.model.words import Measurement, Run
 
-MOST_REASONS = 2
+MAX_REASONS = 2
 Holds = Literal["yes", "partly", "no", "not applicable"]
 
 
@@ -59,8 +59,8 @@ def _subset(run: Run, points: list[Measurement]) -> _Judged:
 def _reasons(degraded: tuple[str, ...]) -> str:
     """The first reasons; a run that was cut short has one for each experiment."""
     reasons = [one.removesuffix(".") for one in degraded]
-    if len(reasons) > MOST_REASONS + 1:
-        reasons[MOST_REASONS:] = [f"and {len(reasons) - MOST_REASONS} more reasons in the raw data"]
+    if len(reasons) > MAX_REASONS + 1:
+        reasons[MAX_REASONS:] = [f"and {len(reasons) - MAX_REASONS} more reasons in the raw data"]
     return "; ".join(reasons) + "." * bool(reasons)
 
 

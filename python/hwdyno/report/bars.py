@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from hwdyno.model.words import ExperimentResult
 from hwdyno.report import plotdata
 from hwdyno.report.drawing import load_title, numbers, standard_tip
 from hwdyno.report.figures import Scale
 from hwdyno.report.picture import Bar, Picture, Tip, even, named, with_ends
 from hwdyno.report.plotdata import Rows
 from hwdyno.report.rows import Series, point_label, unit_of
-from hwdyno.words import ExperimentResult
 
 ROW = 20.0
 """Units of height that a bar and its gap take."""

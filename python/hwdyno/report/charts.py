@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from hwdyno.curves import is_loaded
-from hwdyno.findings.snia import is_rounds
+from hwdyno.analysis.curves import is_loaded
+from hwdyno.explain.findings.snia import is_rounds
+from hwdyno.model.words import ExperimentResult, Run
 from hwdyno.report import bars, distributions, open_closed, plots, roofline, snia
 from hwdyno.report.picture import Picture
 from hwdyno.report.rows import Series, by_unit, is_number, label_of, load_of, series_of, varying
-from hwdyno.words import ExperimentResult, Run
 
-MOST_SERIES = 8
+MAX_SERIES = 8
 """Most lines of one chart: more are not distinguishable."""
 
 
@@ -104,23 +104,23 @@ def kinds_of(experiment: ExperimentResult, group: list[Series]) -> list[tuple[st
 def parted(experiment: ExperimentResult) -> list[tuple[str, list[Series]]]:
     """The series in groups of at most eight, split by the axes with the fewest values; the words name the groups."""
     series = series_of(experiment)
-    if len(series) <= MOST_SERIES:
+    if len(series) <= MAX_SERIES:
         return [("", series)]
     names = varying([one.parameters for one in series])
     # The axis with most values below the limit stays inside a chart; the others part the charts.
     counts = {name: len({repr(one.parameters.get(name)) for one in series}) for name in names}
-    inside = max((name for name in names if counts[name] <= MOST_SERIES), key=lambda name: counts[name], default="")
+    inside = max((name for name in names if counts[name] <= MAX_SERIES), key=lambda name: counts[name], default="")
     outside = [name for name in names if name != inside]
     groups: dict[str, list[Series]] = {}
     for one in series:
         groups.setdefault(label_of(one.parameters, outside, experiment.declaration), []).append(one)
     result = []
     for words, members in groups.items():
-        for start in range(0, len(members), MOST_SERIES):
+        for start in range(0, len(members), MAX_SERIES):
             some = [
                 replace(one, label=label_of(one.parameters, [inside], experiment.declaration))
-                for one in members[start : start + MOST_SERIES]
+                for one in members[start : start + MAX_SERIES]
             ]
-            more = f"from series {start + 1}" if len(members) > MOST_SERIES else ""
+            more = f"from series {start + 1}" if len(members) > MAX_SERIES else ""
             result.append((" · ".join(filter(None, [words, more])) or "all", some))
     return result

@@ -6,21 +6,21 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
-from hwdyno.comparison import Change, Compared, Difference, Unlike, Verdict, assumed, fails, overall, status
-from hwdyno.comparison.matching import LOAD, LOOPBACK, UNIT, WAY
-from hwdyno.printable import columns, printable
+from hwdyno.analysis.resources import rate_word_of
+from hwdyno.explain.comparison import Change, Compared, Difference, Unlike, Verdict, assumed, fails, overall, status
+from hwdyno.explain.comparison.matching import LOAD, LOOPBACK, UNIT, WAY
+from hwdyno.model.units import format_number, format_percent, plural
+from hwdyno.model.words import ExperimentResult, Run, Scalar, Value
 from hwdyno.report import figures
 from hwdyno.report.machine import fact_name, fact_text
 from hwdyno.report.rows import point_label
-from hwdyno.resources import rate_word_of
-from hwdyno.units import format_number, format_percent, plural
-from hwdyno.words import ExperimentResult, Run, Scalar, Value
+from hwdyno.system.printable import columns, printable
 
 VERDICTS: tuple[Verdict, ...] = ("slower", "faster", "same", "unknown")
 FIRST_DIFFERENCES = 6
 """Differences of a side that stand above the table; the others wait for ``--verbose``."""
 FIRST_EXPERIMENTS, FIRST_POINTS = 10, 5
-_MOST_NAME, _MOST_VALUE = 34, 40
+_MAX_NAME, _MAX_VALUE = 34, 40
 """Characters of a point's label, and of a value in the line of differences."""
 _LINE = 100
 _UNITS = {"bytes/s": "bandwidth (bytes/s)", "operations/s": "rate (operations/s)"}
@@ -35,8 +35,8 @@ def difference_words(one: Difference) -> str:
             for some, other in ((one.before, one.after), (one.after, one.before))
         )
         marks = [f"−{word}" for word in gone] + [f"+{word}" for word in new]
-        return _short(f"{name} {' '.join(marks)}", 2 * _MOST_VALUE)
-    before, after = (_short(fact_text(one.path, value), _MOST_VALUE) for value in (one.before, one.after))
+        return _short(f"{name} {' '.join(marks)}", 2 * _MAX_VALUE)
+    before, after = (_short(fact_text(one.path, value), _MAX_VALUE) for value in (one.before, one.after))
     return f"{name} {before} → {after}"
 
 
@@ -63,16 +63,16 @@ def _scalar(one: Unlike, value: Scalar) -> str:
 def refusal(sides: Sequence[Compared], base: str) -> str:
     """Why nothing can be compared, in one line that names what differs."""
     side = sides[0]
-    base, name = (_short(printable(one), _MOST_VALUE) for one in (base, side.name))
+    base, name = (_short(printable(one), _MAX_VALUE) for one in (base, side.name))
     if side.before is None:
         return f"{base} has no result that {name} has a figure for; compare it with a run of that device"
     reasons = dict.fromkeys(
-        printable(f"{unlike_words(one)} in {_short(one.experiment, _MOST_VALUE)}")
+        printable(f"{unlike_words(one)} in {_short(one.experiment, _MAX_VALUE)}")
         for one in _each_experiment(side.matching.unlike)
     )
     if not reasons:
         resources = {one.resource for one in side.before.experiments} ^ {one.resource for one in side.after.experiments}
-        others = _short(printable(", ".join(sorted(resources))), _MOST_VALUE)
+        others = _short(printable(", ".join(sorted(resources))), _MAX_VALUE)
         reasons = {f"they measured other things ({others or 'no result is valid'})": None}
     more = f" and {len(reasons) - 3} more" if len(reasons) > 3 else ""
     return (
@@ -255,7 +255,7 @@ def _screen(base: str, sides: Sequence[Compared], limit: float | None) -> Iterat
 
 
 def _cell(text: str) -> str:
-    return _short(text, _MOST_NAME)
+    return _short(text, _MAX_NAME)
 
 
 def _row(side: Compared, one: Change, limit: float | None) -> tuple[str, ...]:
@@ -291,7 +291,7 @@ def _many(base: str, sides: Sequence[Compared]) -> Iterator[str]:
     rows = [("experiment", *(_short(side.name, 24) for side in sides))]
     shown = list(names.items())[:FIRST_EXPERIMENTS]
     rows += [
-        (_short(" ".join(filter(None, what)), _MOST_NAME), *(of.get(at, "") for at in range(len(sides))))
+        (_short(" ".join(filter(None, what)), _MAX_NAME), *(of.get(at, "") for at in range(len(sides))))
         for what, of in shown
     ]
     yield f"Ratio to {base}: - slower, + faster, = same, ? cannot tell"

@@ -8,8 +8,7 @@ from dataclasses import asdict
 from typing import Any
 from xml.etree import ElementTree
 
-from hwdyno.comparison import Change, Compared, fails, is_open, overall, status
-from hwdyno.printable import printable
+from hwdyno.explain.comparison import Change, Compared, fails, is_open, overall, status
 from hwdyno.report.compared import (
     difference_words,
     interval_text,
@@ -20,6 +19,7 @@ from hwdyno.report.compared import (
     verdict_words,
 )
 from hwdyno.report.machine import fact_name
+from hwdyno.system.printable import printable
 
 SCHEMA = "hwdyno.comparison/1"
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hwdyno import __version__, door
-from hwdyno.comparison import Change, Compared, fails, overall
-from hwdyno.printable import printable
+from hwdyno import __version__
+from hwdyno.explain.comparison import Change, Compared, fails, overall
+from hwdyno.model.units import format_bytes
+from hwdyno.model.words import Run
 from hwdyno.report import overlay, page, svg, theme
 from hwdyno.report.charts import Chart
 from hwdyno.report.compared import (
@@ -25,8 +26,8 @@ from hwdyno.report.compared import (
 )
 from hwdyno.report.compared_files import json_text
 from hwdyno.report.embedding import packed
-from hwdyno.units import format_bytes
-from hwdyno.words import Run
+from hwdyno.system import safe_files
+from hwdyno.system.printable import printable
 
 CHARTS_IN_SIGHT = 8
 """Charts that stand open; the others wait in a fold."""
@@ -36,7 +37,7 @@ def write(
     base: str, sides: Sequence[Compared], path: Path, *, limit: float | None = None, overwrite: bool = False
 ) -> None:
     """Write the page as one file; raises ``UserError`` where another's is in the way."""
-    door.write_output(path, html(base, sides, limit).encode(), overwrite=overwrite, header=page.HEADER)
+    safe_files.write_output(path, html(base, sides, limit).encode(), overwrite=overwrite, header=page.HEADER)
 
 
 def html(base: str, sides: Sequence[Compared], limit: float | None = None) -> str:

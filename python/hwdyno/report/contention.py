@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hwdyno.axes import ALONE, BACKGROUND
-from hwdyno.findings.contention import Cell, cause_of, cells_of, cost_words
-from hwdyno.resources import rate_word_of
-from hwdyno.units import format_percent, format_quantity
-from hwdyno.words import ExperimentResult, Run
+from hwdyno.analysis.resources import rate_word_of
+from hwdyno.explain.findings.contention import Cell, cause_of, cells_of, cost_words
+from hwdyno.model.axes import ALONE, BACKGROUND
+from hwdyno.model.units import format_percent, format_quantity
+from hwdyno.model.words import ExperimentResult, Run
 
 ITSELF = "itself"
 NOT_MEASURED = "not measured"

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hwdyno.model.words import ExperimentResult
 from hwdyno.report import plotdata
 from hwdyno.report.drawing import joined, tip_of, y_axis
 from hwdyno.report.picture import Dot, Line, Mark, Picture, Side, even
 from hwdyno.report.rows import is_at, series_of
-from hwdyno.words import ExperimentResult
 
-MOST_LINES = 6
+MAX_LINES = 6
 """Points that the charts of percentiles and of samples show at once."""
-MOST_TIPS = 150
+MAX_TIPS = 150
 """Samples that each have a tooltip; of more, each line has one."""
 
 
 def chosen_points(experiment: ExperimentResult) -> list[int]:
     """Points whose distributions are worth a line: all of a grid; of a curve the least, best and greatest load."""
-    if experiment.name.endswith(".grid") or len(experiment.points) <= MOST_LINES:
-        return list(range(len(experiment.points)))[:MOST_LINES]
+    if experiment.name.endswith(".grid") or len(experiment.points) <= MAX_LINES:
+        return list(range(len(experiment.points)))[:MAX_LINES]
     series = series_of(experiment)
     wanted: list[int] = []
     for one in series:
-        ends = [one.points[0], one.points[-1]] if len(series) <= MOST_LINES // 2 else []
+        ends = [one.points[0], one.points[-1]] if len(series) <= MAX_LINES // 2 else []
         best = one.curve.best if one.curve else None
         middle = next((at for at in one.points if is_at(experiment, at, best)), one.points[len(one.points) // 2])
         wanted += dict.fromkeys([*ends[:1], middle, *ends[1:]])
-    return wanted[:MOST_LINES]
+    return wanted[:MAX_LINES]
 
 
 def percentiles(experiment: ExperimentResult, points: list[int]) -> Picture | None:
@@ -70,7 +70,7 @@ def samples(experiment: ExperimentResult, points: list[int]) -> Picture | None:
     fields = (("series", "point"), ("tip_time", "time"), ("tip_value", "throughput"), ("tip_range", "min … avg … max"))
     shown = [row for row in rows if row["y"] > 0 or y.kind != "log"]
     marks: list[Mark] = [*joined(shown, at, "time", width=1.3, stepped=True)]
-    if len(rows) <= MOST_TIPS:
+    if len(rows) <= MAX_TIPS:
         marks += [Dot(at[row["series"]], row["time"], row["y"], "unseen", tip_of(row, *fields)) for row in shown]
     else:
         whole = {row["series"]: tip_of(row, ("series", "point"), ("tip_range", "min … avg … max")) for row in rows}

@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from hwdyno.model.words import ExperimentResult
 from hwdyno.report import figures, plotdata
 from hwdyno.report.picture import CEILING, Dot, Line, Side, Tip, decades, even
 from hwdyno.report.plotdata import Rows
 from hwdyno.report.rows import Series
-from hwdyno.words import ExperimentResult
 
-MOST_TICKS = 16
+MAX_TICKS = 16
 """Loads that all have a tick; more of them have ticks at even steps."""
 _PADDING = 0.04
 """Of the width, left free beside the first and the last load."""
@@ -39,7 +39,7 @@ def axis_of_load(experiment: ExperimentResult, loads: Iterable[float]) -> Side:
         margin = _PADDING * ((math.log1p(high) if symlog else high - low) or 1.0)
         side = Side(title, low - margin, math.expm1(math.log1p(high) + margin) if symlog else high + margin)
         side = Side(title, side.low, side.high, "symlog") if symlog else side
-    if len(values) > MOST_TICKS:
+    if len(values) > MAX_TICKS:
         made = decades("", values) if low > 0 else even("", values)
         ticks = [low, *(tick for tick, _ in made.ticks if low < tick < high), high]
     labels = tuple((tick, figures.size(tick) if axis.unit == "B" else f"{tick:,.6g}") for tick in ticks)

@@ -11,13 +11,14 @@ import zlib
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hwdyno.printable import escaped
-from hwdyno.statistics import Histogram, mean
-from hwdyno.words import Latency, Measurement, Run, Samples
+from hwdyno.analysis.statistics import mean
+from hwdyno.model.histogram import Histogram
+from hwdyno.model.words import Latency, Measurement, Run, Samples
+from hwdyno.system.printable import escaped
 
-MOST_DATA = 700_000
+MAX_DATA = 700_000
 """Characters of the Run in a page: beside 1,056 points' charts and tables, the page stays below 1.5 MB."""
-MOST_PLAIN = 60_000
+MAX_PLAIN = 60_000
 """Characters of a fold that stands in the page as it is; a longer one is packed until it is opened."""
 MAX_UNPACKED_BYTES = 256 << 20
 """Bytes of a Run's JSON that a page may hold."""
@@ -43,7 +44,7 @@ def embedded(run: Run, *, whole: bool = False) -> Embedded:
     """The Run's document, shortened if it is longer than a page bears, unless it has to be ``whole``."""
     text = document(run)
     made = packed(text)
-    if whole or len(made) <= MOST_DATA:
+    if whole or len(made) <= MAX_DATA:
         return Embedded(made, len(text), shortened=False)
     text = _rounded(document(shortened(run)))
     return Embedded(packed(text), len(text), shortened=True)
@@ -51,7 +52,7 @@ def embedded(run: Run, *, whole: bool = False) -> Embedded:
 
 def document(run: Run) -> str:
     """The Run's JSON."""
-    from hwdyno.store import to_json
+    from hwdyno.system.store import to_json
 
     return to_json(run)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hwdyno import units
+from hwdyno.model import units
 from hwdyno.report import figures
 
 LONGEST_TEXT = 400
@@ -40,7 +40,19 @@ OF_UNIT = frozenset({"Xm", "B", "c", "worst", "median", "ceiling", "low", "high"
 SHARES = frozenset(
     {
         *("share", "steal", "tolerance", "target", "half_width", "others_cpu", "others_before", "spread", "drop"),
-        *("cpu_busy", "processors_busy", "gain", "loss", "cv", "au", "recall", "chance", "overlap", "variability"),
+        *(
+            "cpu_busy",
+            "processors_busy",
+            "gain",
+            "loss",
+            "cv",
+            "au",
+            "recall",
+            "chance",
+            "p_value",
+            "overlap",
+            "variability",
+        ),
     }
 )
 LEFT_OUT = frozenset({"unit", "headline"})

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hwdyno import repeatability, units
-from hwdyno.statistics import half_width
-from hwdyno.words import Axis, ExperimentResult, RunToRun, Scalar, Value
+from hwdyno.analysis.statistics import half_width
+from hwdyno.explain import repeatability
+from hwdyno.model import units
+from hwdyno.model.words import Axis, ExperimentResult, RunToRun, Scalar, Value
 
 NONE = "–"
 """Stands for what was not measured or cannot be known."""

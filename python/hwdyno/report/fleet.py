@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hwdyno.fleet.slow import FALSE_RATE, LEAST_NODES, Fleet, Loss, Slow
-from hwdyno.printable import printable
+from hwdyno.analysis.resources import find
+from hwdyno.explain.fleet.slow import FALSE_RATE, MIN_NODES, Fleet, Loss, Slow
+from hwdyno.explain.trends.series import Key
+from hwdyno.model.units import format_percent, plural
 from hwdyno.report.compared import difference_words
 from hwdyno.report.trends import NOTHING_KNOWN, amount, name_of, shift_words
-from hwdyno.resources import find
-from hwdyno.trends.series import Key
-from hwdyno.units import format_percent, plural
+from hwdyno.system.printable import printable
 
-MOST_LOSSES = 3
+MAX_LOSSES = 3
 """Figures of a resource that are listed; all of them are in the JSON."""
-MOST_FACTS = 4
-MOST_ALONE = 6
+MAX_FACTS = 4
+MAX_ALONE = 6
 
 Labels = Mapping[str, Mapping[Key, str]]
 """By slow node: the names of its points."""
@@ -27,13 +27,11 @@ def heading(fleet: Fleet) -> str:
     judged = fleet.nodes - len(fleet.alone)
     if not fleet.figures:
         return (
-            f"{plural(fleet.nodes, 'node')}; none was judged: at least {LEAST_NODES} with the same processor must have "
+            f"{plural(fleet.nodes, 'node')}; none was judged: at least {MIN_NODES} with the same processor must have "
             "measured the same points."
         )
     seen = f" ({plural(fleet.figures, 'figure')} compared)"
-    few = (
-        f"fewer than {LEAST_NODES} nodes with {'its' if len(fleet.alone) == 1 else 'their'} processor measured the same"
-    )
+    few = f"fewer than {MIN_NODES} nodes with {'its' if len(fleet.alone) == 1 else 'their'} processor measured the same"
     left = (
         f" {len(fleet.alone)} more {'is' if len(fleet.alone) == 1 else 'are'} not judged: {few}." if fleet.alone else ""
     )
@@ -50,15 +48,15 @@ def text_of(fleet: Fleet, labels: Labels) -> str:
     for one in fleet.slow:
         lines += ["", headline(one)]
         for resource, losses in one.losses.items():
-            lines += [f"  {loss_words(loss, labels.get(one.node.name, {}))}" for loss in losses[:MOST_LOSSES]]
-            if len(losses) > MOST_LOSSES:
-                lines.append(f"  and {plural(len(losses) - MOST_LOSSES, 'figure')} more of {find(resource).title}")
+            lines += [f"  {loss_words(loss, labels.get(one.node.name, {}))}" for loss in losses[:MAX_LOSSES]]
+            if len(losses) > MAX_LOSSES:
+                lines.append(f"  and {plural(len(losses) - MAX_LOSSES, 'figure')} more of {find(resource).title}")
         lines.append(f"  different   {different_words(one)}")
         if one.sound_run:
             lines.append(f"  hwdyno compare {one.sound_run} {one.node.entry.id}")
     if fleet.alone and fleet.figures:
-        names = ", ".join(node.name for node in fleet.alone[:MOST_ALONE])
-        more = ", …" if len(fleet.alone) > MOST_ALONE else ""
+        names = ", ".join(node.name for node in fleet.alone[:MAX_ALONE])
+        more = ", …" if len(fleet.alone) > MAX_ALONE else ""
         lines += ["", f"Not judged: {names}{more}"]
     return "\n".join(map(printable, lines)) + "\n"
 
@@ -89,7 +87,7 @@ def loss_words(loss: Loss, labels: Mapping[Key, str]) -> str:
 def different_words(one: Slow) -> str:
     """The facts that set a node apart, those of what is slow first."""
     facts = dict.fromkeys(
-        difference_words(fact) for resource in one.losses for fact in one.differences[resource][:MOST_FACTS]
+        difference_words(fact) for resource in one.losses for fact in one.differences[resource][:MAX_FACTS]
     )
     return "; ".join([*facts, *map(shift_words, one.shifts)]) or NOTHING_KNOWN
 

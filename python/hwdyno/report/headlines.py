@@ -6,27 +6,27 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hwdyno.ceilings.compute import LOOPS
-from hwdyno.comparison.matching import DISBELIEVED
-from hwdyno.findings.conditions import TARGETS
-from hwdyno.findings.rule import USELESS, Case, load_words
-from hwdyno.findings.snia import is_rounds, is_tracked
-from hwdyno.findings.summary import effect_of
+from hwdyno.analysis.ceilings.compute import LOOPS
+from hwdyno.analysis.resources import Figure, Resource, find, rate_word_of
+from hwdyno.analysis.resources.quoted import Configuration, distance, fits
+from hwdyno.analysis.statistics import half_width
+from hwdyno.explain.comparison.matching import DISBELIEVED
+from hwdyno.explain.findings.conditions import TARGETS
+from hwdyno.explain.findings.rule import USELESS, Case, load_words
+from hwdyno.explain.findings.snia import is_rounds, is_tracked
+from hwdyno.explain.findings.summary import effect_of
+from hwdyno.model.units import as_number, format_percent
+from hwdyno.model.words import ExperimentResult, Measurement, Run, Validity, Value
 from hwdyno.report import figures, typical
 from hwdyno.report.rows import headline_points, in_unit, parameters_of, point_label, tightest, unit_of
 from hwdyno.report.typical import Typical
-from hwdyno.resources import Figure, Resource, find, rate_word_of
-from hwdyno.resources.quoted import Configuration, distance, fits
-from hwdyno.statistics import half_width
-from hwdyno.units import as_number, format_percent
-from hwdyno.words import ExperimentResult, Measurement, Run, Validity, Value
 
-MOST_ROWS = 16
+MAX_ROWS = 16
 """Rows: those of storage, memory, processor and network together."""
-MOST_BY_DEFAULT = 3
+MAX_BY_DEFAULT = 3
 """Figures of a resource whose headline was not measured."""
-LEAST_REPEATS = 3
-LEAST_FOR_P99 = 1000
+MIN_REPEATS = 3
+MIN_FOR_P99 = 1000
 """Operations that leave ten beyond the 99th percentile."""
 LITTLE = 0.02
 """How far operations in flight by Little's law may be off the requested ones where rate and latency are two views of
@@ -122,7 +122,7 @@ def _found(run: Run) -> list[_Found]:
         if one.points:
             groups.setdefault((one.resource, one.name.partition("@")[2]), []).append(at)
     every = [_in_pairs(list(_of_resource(run, name, place, which))) for (name, place), which in groups.items()]
-    left, rank = MOST_ROWS, 0
+    left, rank = MAX_ROWS, 0
     counts = [0] * len(every)
     while left and any(rank < len(one) for one in every):
         for group, figures_of in enumerate(every):
@@ -254,7 +254,7 @@ def _by_default(run: Run, resource: Resource, title: str, which: Sequence[int]) 
             for index, value in values
             if value is not None
         ]
-    shown = found[:MOST_BY_DEFAULT]
+    shown = found[:MAX_BY_DEFAULT]
     several = len({one.title for one in shown}) < len(shown)
     for one in shown:
         # Of several experiments with the same load, each says which it is.
@@ -331,7 +331,7 @@ def _rows(run: Run, found: Sequence[_Found]) -> tuple[Headline, ...]:
                 share=share,
                 no_ceiling=_why_no_ceiling(run, experiment, one),
                 p99=scale.quantity(latency.p99)
-                if latency and latency.p99 is not None and latency.count >= LEAST_FOR_P99
+                if latency and latency.p99 is not None and latency.count >= MIN_FOR_P99
                 else None,
                 typical=typical.of(one.typical, run.machine, scale),
                 state=state,
@@ -363,7 +363,7 @@ def _state(run: Run, found: _Found, share: Share | None) -> tuple[Validity, str]
 def _is_wide(run: Run, point: Measurement) -> bool:
     """Whether the interval of a point is more than ``WIDE`` times what the Run's profile aims at."""
     target, half = TARGETS.get(run.profile), half_width(point.throughput)
-    return target is not None and half is not None and point.repeats >= LEAST_REPEATS and half > WIDE * target
+    return target is not None and half is not None and point.repeats >= MIN_REPEATS and half > WIDE * target
 
 
 def _interval(run: Run, experiment: ExperimentResult, found: _Found, scale: figures.Scale) -> str:
@@ -383,7 +383,7 @@ def _interval(run: Run, experiment: ExperimentResult, found: _Found, scale: figu
     width = half_width(source)
     if width is not None and width <= USELESS:
         return f"±{format_percent(width)}"
-    if len(point.repeat_values) < LEAST_REPEATS:
+    if len(point.repeat_values) < MIN_REPEATS:
         return "few repeats" if width is not None else ""
     # Of the throughput, with which a rate and a latency change in proportion.
     ends = [value for value in (min(point.repeat_values), max(point.repeat_values)) if value > 0]

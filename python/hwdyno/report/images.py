@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from hwdyno import door, extras
-from hwdyno.printable import printable
+from hwdyno.model.words import Run
 from hwdyno.report import svg, theme
 from hwdyno.report.charts import Chart, charts_of
-from hwdyno.words import Run
+from hwdyno.system import optional, safe_files
+from hwdyno.system.printable import printable
 
 Format = Literal["png", "svg", "pdf"]
 
@@ -25,7 +25,7 @@ def draw(chart: Chart, kind: Format) -> bytes:
     try:
         import vl_convert
     except ImportError as error:
-        raise extras.missing("images", f"a chart as {kind}", "--svg needs nothing") from error
+        raise optional.missing("images", f"a chart as {kind}", "--svg needs nothing") from error
     if kind == "png":
         return bytes(vl_convert.svg_to_png(drawn, scale=SCALE))
     return bytes(vl_convert.svg_to_pdf(drawn))
@@ -33,10 +33,10 @@ def draw(chart: Chart, kind: Format) -> bytes:
 
 def write(run: Run, directory: Path, kind: Format, *, overwrite: bool = False) -> list[Path]:
     """Draw every chart of a Run into ``directory``, one file each; gives their paths. Raises ``UserError``."""
-    door.output_folder(directory)
+    safe_files.output_folder(directory)
     paths = []
     for chart in charts_of(printable(run)):
         path = directory / f"{chart.name}.{kind}"
-        door.write_output(path, draw(chart, kind), overwrite=overwrite)
+        safe_files.write_output(path, draw(chart, kind), overwrite=overwrite)
         paths.append(path)
     return paths

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hwdyno import units
-from hwdyno.machine import Machine, survey_of
+from hwdyno.model import units
+from hwdyno.model.machine import Machine, survey_of
 from hwdyno.report import figures
 
 _GROUPS = {

@@ -6,16 +6,16 @@ import math
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from hwdyno.printable import printable
+from hwdyno.analysis.resources import rate_word_of
+from hwdyno.model.units import format_load, format_ns, format_quantity
+from hwdyno.model.words import Curve, ExperimentResult, OperatingPoint, Run
 from hwdyno.report import figures, svg, theme
 from hwdyno.report.headlines import MARKS
 from hwdyno.report.picture import CEILING, Dot, Line, Mark, Picture, Rule, Side, Words, even
 from hwdyno.report.plotdata import model_at
 from hwdyno.report.rows import label_of
 from hwdyno.report.scorecard import scorecard
-from hwdyno.resources import rate_word_of
-from hwdyno.units import format_load, format_ns, format_quantity
-from hwdyno.words import Curve, ExperimentResult, OperatingPoint, Run
+from hwdyno.system.printable import printable
 
 STEPS = 48
 _CELL = 'style="padding:2px 12px 2px 0;text-align:left"'

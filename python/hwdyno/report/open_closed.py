@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from hwdyno.curves.open_loop import OpenLoop
+from hwdyno.analysis.curves.open_loop import OpenLoop
+from hwdyno.analysis.resources import rate_word_of
+from hwdyno.model.units import format_size
+from hwdyno.model.words import Axis, Curve, ExperimentResult, Measurement, Parameters, Run
 from hwdyno.report import figures
 from hwdyno.report.drawing import joined, tip_of
 from hwdyno.report.picture import Dot, Line, Mark, Picture, Place, decades, even
-from hwdyno.resources import rate_word_of
-from hwdyno.units import format_size
-from hwdyno.words import Axis, Curve, ExperimentResult, Measurement, Parameters, Run
 
 SAME = ("rw", "rwmixread", "bs", "direct", "ioengine")
 """What two experiments must share to be of the same work."""

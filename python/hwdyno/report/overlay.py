@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from hwdyno.comparison import Change, Compared
+from hwdyno.explain.comparison import Change, Compared
+from hwdyno.model.words import Curve, ExperimentResult, Measurement, Run
 from hwdyno.report import bars, plots
 from hwdyno.report.charts import Chart, kinds_of
 from hwdyno.report.compared import interval_text, label, ratio_text, rows_of, verdict_words
 from hwdyno.report.picture import NEUTRAL, Line, Picture
 from hwdyno.report.rows import Series, by_unit, point_label, series_of
-from hwdyno.words import Curve, ExperimentResult, Measurement, Run
 
-MOST_SIDES = 8
+MAX_SIDES = 8
 """Curves of one picture that can be told apart."""
-MOST_RATIOS = 16
+MAX_RATIOS = 16
 """Rows of the picture of ratios."""
 _EMPTY = 1.0
 
@@ -23,7 +23,7 @@ _EMPTY = 1.0
 def ratios(base: str, sides: Sequence[Compared]) -> Picture | None:
     """Every experiment's ratio to the base with its interval, and a line where nothing changed."""
     rows = []
-    for side in sides[:MOST_SIDES]:
+    for side in sides[:MAX_SIDES]:
         for one in rows_of(side):
             name = one.stated.partition(",")[0] or one.experiment
             words = "" if one.points > 1 else label(side, one)
@@ -38,8 +38,8 @@ def ratios(base: str, sides: Sequence[Compared]) -> Picture | None:
                     "tip": _tip(base, side, one),
                 }
             )
-    shown = list(dict.fromkeys(str(row["name"]) for row in rows))[:MOST_RATIOS]
-    names = tuple(dict.fromkeys(side.name for side in sides[:MOST_SIDES]))
+    shown = list(dict.fromkeys(str(row["name"]) for row in rows))[:MAX_RATIOS]
+    names = tuple(dict.fromkeys(side.name for side in sides[:MAX_SIDES]))
     more = len({str(row["name"]) for row in rows}) - len(shown)
     caption = f"% of {base}, more is better; whiskers show the 95% interval; the line is {base} itself"
     caption += f". {more} more in the table." if more > 0 else "."
@@ -61,7 +61,7 @@ def _tip(base: str, side: Compared, one: Change) -> tuple[tuple[str, str], ...]:
 
 def overlays(base: str, sides: Sequence[Compared]) -> list[Chart]:
     """A chart for each series that the base and another side have, the experiments that changed most first."""
-    with_runs = [side for side in sides if side.before is not None][: MOST_SIDES - 1]
+    with_runs = [side for side in sides if side.before is not None][: MAX_SIDES - 1]
     if not with_runs or with_runs[0].before is None:
         return []
     first = with_runs[0].before

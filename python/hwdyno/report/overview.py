@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from hwdyno.analysis.resources import Resource, find
+from hwdyno.model.units import plural
+from hwdyno.model.words import Finding, Run, Validity
 from hwdyno.report.headlines import headlines
-from hwdyno.resources import Resource, find
-from hwdyno.store import Status, status_of
-from hwdyno.units import plural
-from hwdyno.words import Finding, Run, Validity
+from hwdyno.system.store import Status, status_of
 
 SEVERITIES = {"invalid": 0, "warning": 1, "info": 2}
 """Order of findings, the gravest first."""
 
 _TROUBLE: tuple[Validity, ...] = ("invalid", "degraded", "unverified")
-MOST_CARRIED = 2
+MAX_CARRIED = 2
 """Loads whose storage is named on top; the findings have all."""
 
 
@@ -75,7 +75,7 @@ def _reached(run: Run) -> str:
 def _by_findings(run: Run, resource: Resource) -> str:
     """How much of whose load each storage carries, where no figure alone is a headline."""
     carried = [one for one in run.findings if one.rule in resource.headline_rules and one.resource == resource.name]
-    sentences = [f"{one.says.partition('. ')[0].removesuffix('.')}." for one in carried[:MOST_CARRIED]]
+    sentences = [f"{one.says.partition('. ')[0].removesuffix('.')}." for one in carried[:MAX_CARRIED]]
     if more := len(carried) - len(sentences):
         sentences.append(f"{plural(more, 'more load')} {'is' if more == 1 else 'are'} listed below.")
     return " ".join(sentences)

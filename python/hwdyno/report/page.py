@@ -12,22 +12,23 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hwdyno import door, units
-from hwdyno.axes import is_mixed, splits
-from hwdyno.findings import about_this_run
-from hwdyno.printable import printable
+from hwdyno.analysis.resources import find, rate_word_of
+from hwdyno.explain.findings import about_this_run
+from hwdyno.model import units
+from hwdyno.model.axes import is_mixed, splits
+from hwdyno.model.words import ExperimentResult, Finding, Run, Value
 from hwdyno.report import contention, distributions, evidence, figures, scaling, study, svg, tables, theme
 from hwdyno.report.audit import audit
 from hwdyno.report.charts import Chart, charts_of
-from hwdyno.report.embedding import KEPT_DIGITS, KEPT_SAMPLES, MOST_PLAIN, Embedded, embedded, packed
+from hwdyno.report.embedding import KEPT_DIGITS, KEPT_SAMPLES, MAX_PLAIN, Embedded, embedded, packed
 from hwdyno.report.headlines import Headline
 from hwdyno.report.machine import machines_of
 from hwdyno.report.overview import ranked
 from hwdyno.report.rows import Row, parameters_of, rows_of
 from hwdyno.report.scorecard import Scorecard, scorecard, urgency
 from hwdyno.report.story import Figure, story_of
-from hwdyno.resources import find, rate_word_of
-from hwdyno.words import ExperimentResult, Finding, Run, Value
+from hwdyno.system import safe_files
+from hwdyno.system.printable import printable
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -47,7 +48,7 @@ HEADER = b'<meta name="generator" content="hwdyno '
 
 def write(run: Run, path: Path, *, overwrite: bool = False, full_data: bool = False) -> None:
     """Write the whole page as one file; raises ``UserError`` where another's is in the way."""
-    door.write_output(path, html(run, full_data=full_data).encode(), overwrite=overwrite, header=HEADER)
+    safe_files.write_output(path, html(run, full_data=full_data).encode(), overwrite=overwrite, header=HEADER)
 
 
 def html(run: Run, *, full_data: bool = False) -> str:
@@ -77,7 +78,7 @@ def _folded(markup: str, plain: bool) -> Markup:
     """What a fold holds; where it is long, packed until a script unpacks it, or the words that say so."""
     from markupsafe import Markup
 
-    if plain or len(markup) <= MOST_PLAIN:
+    if plain or len(markup) <= MAX_PLAIN:
         return Markup(markup)
     words = "Packed to keep this page small; a script unpacks it. <code>hwdyno report --full-data</code> packs nothing."
     return Markup(f'<p class="note" data-packed="{packed(markup)}">{words}</p>')

@@ -8,27 +8,27 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from hwdyno.ceilings import block_bytes
-from hwdyno.curves import LOADED_MODEL
-from hwdyno.curves.knee import knee_at
+from hwdyno.analysis.ceilings import block_bytes
+from hwdyno.analysis.curves import LOADED_MODEL
+from hwdyno.analysis.curves.knee import knee_at
+from hwdyno.analysis.resources import rate_word_of
+from hwdyno.model.histogram import Histogram
+from hwdyno.model.words import Axis, Curve, ExperimentResult, Latency, Measurement
 from hwdyno.report import figures
 from hwdyno.report.figures import Scale, latency_scale, scale_for
 from hwdyno.report.rows import Series, bounds, direction, in_unit, is_number, load_of, parameters_of, point_label
-from hwdyno.resources import rate_word_of
-from hwdyno.statistics import Histogram
-from hwdyno.words import Axis, Curve, ExperimentResult, Latency, Measurement
 
 Rows = list[dict[str, Any]]
 
 QUANTILES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999)
-LEAST_BEYOND = 10
+MIN_BEYOND = 10
 """Operations that must lie beyond a quantile for it to be shown: p99.9 from 10^4 on."""
 FAR = 1.7
 """A ceiling this many times above all results is only named in the caption: drawn, it would flatten the curve."""
 STEPS_PER_OCTAVE = 8
 
 
-MOST_NAMED = 2
+MAX_NAMED = 2
 """Curves of one chart whose marks can be named and still be read."""
 STEPS_OF_LOADED = 60
 LABEL_SHARE = 0.05
@@ -133,7 +133,7 @@ def tradeoffs(experiment: ExperimentResult, group: list[Series], unit: str) -> t
             abs(row["x"] - one["x"]) < LABEL_SHARE * wide and abs(row["y"] - one["y"]) < LABEL_SHARE * high
             for one in named
         )
-        row["name"] = "" if near or len(group) > MOST_NAMED else row["tip_load"]
+        row["name"] = "" if near or len(group) > MAX_NAMED else row["tip_load"]
         if row["name"]:
             named.append(row)
     return kept, x_scale, y_scale
@@ -152,10 +152,10 @@ def tradeoff_marks(group: list[Series], x_scale: Scale, y_scale: Scale) -> tuple
                         "series": series.label,
                         "x": place.throughput / x_scale.divisor,
                         "y": place.latency_ns / y_scale.divisor,
-                        "text": word if len(fitted) <= MOST_NAMED else "",
+                        "text": word if len(fitted) <= MAX_NAMED else "",
                     }
                 )
-        if curve.ceiling is not None and len(fitted) <= MOST_NAMED:
+        if curve.ceiling is not None and len(fitted) <= MAX_NAMED:
             tops.append({"series": series.label, "x": curve.ceiling.value / x_scale.divisor})
     return places, tops
 
@@ -371,7 +371,7 @@ def quantiles_of(latency: Latency) -> list[tuple[float, float]]:
     """(quantile, ns) from the whole histogram, or from the summary where that is all there is; none for a mean."""
     if latency.histogram:
         histogram = _unpacked(latency.histogram)
-        return [(q, float(histogram.quantile(q))) for q in QUANTILES if latency.count * (1 - q) >= LEAST_BEYOND - 1e-6]
+        return [(q, float(histogram.quantile(q))) for q in QUANTILES if latency.count * (1 - q) >= MIN_BEYOND - 1e-6]
     known = ((0.5, latency.p50), (0.9, latency.p90), (0.99, latency.p99), (0.999, latency.p999))
     return [(share, ns) for share, ns in known if ns is not None]
 

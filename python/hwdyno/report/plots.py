@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hwdyno.curves.loaded import BEARABLE
+from hwdyno.analysis.curves.loaded import BEARABLE
+from hwdyno.model.words import ExperimentResult
 from hwdyno.report import plotdata
 from hwdyno.report.drawing import (
     axis_of_load,
@@ -16,9 +17,8 @@ from hwdyno.report.drawing import (
 )
 from hwdyno.report.picture import CEILING, Band, Dot, Line, Mark, Picture, Rule, Whisker, Words, even, with_ends
 from hwdyno.report.rows import Series, unit_of
-from hwdyno.words import ExperimentResult
 
-MOST_BANDS = 3
+MAX_BANDS = 3
 """Series whose bands of latency can lie over each other and still be read."""
 
 
@@ -79,7 +79,7 @@ def latency(experiment: ExperimentResult, group: list[Series]) -> Picture | None
     x = axis_of_load(experiment, (row["load"] for row in rows))
     lines = joined(rows, at, least=3)
     names = {name for name, number in at.items() if number in {line.series for line in lines}}
-    banded = len(group) <= MOST_BANDS and all(
+    banded = len(group) <= MAX_BANDS and all(
         row["p99"] > 0 and row["p50"] > 0 for row in rows if row["series"] in names
     )
     over = [row[name] for row in rows for name in (("y", "p50", "p99") if banded and lines else ("y",))]

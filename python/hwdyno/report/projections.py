@@ -7,16 +7,16 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
-from hwdyno.axes import CLIENTS
-from hwdyno.curves import error_of, value_of
-from hwdyno.curves.models import Interval
-from hwdyno.curves.projection import Outlook, outlook
-from hwdyno.findings.commands import command_of, shared_options, started
-from hwdyno.printable import columns
+from hwdyno.analysis.curves import error_of, value_of
+from hwdyno.analysis.curves.models import Interval
+from hwdyno.analysis.curves.projection import Outlook, outlook
+from hwdyno.analysis.resources import rate_word_of
+from hwdyno.explain.findings.commands import command_of, shared_options, started
+from hwdyno.model.axes import CLIENTS
+from hwdyno.model.units import format_load, format_ns, format_percent, format_quantity
+from hwdyno.model.words import Axis, Curve, ExperimentResult, Measurement, Parameters, Run, Value
 from hwdyno.report.rows import series_of, tightest
-from hwdyno.resources import rate_word_of
-from hwdyno.units import format_load, format_ns, format_percent, format_quantity
-from hwdyno.words import Axis, Curve, ExperimentResult, Measurement, Parameters, Run, Value
+from hwdyno.system.printable import columns
 
 MODELS = {"queue-knee", "usl", "none"}
 """Of curves along the number of what is in flight in a closed loop."""

@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from hwdyno.axes import INTENSITY
-from hwdyno.ceilings import bounds_for, gpu
-from hwdyno.curves.roofline import GPU_ROOFLINE, roofs_of
-from hwdyno.findings.rule import label_of
+from hwdyno.analysis.ceilings import bounds_for, gpu
+from hwdyno.analysis.curves.roofline import GPU_ROOFLINE, roofs_of
+from hwdyno.explain.findings.rule import label_of
+from hwdyno.model.axes import INTENSITY
+from hwdyno.model.units import as_number, format_size, plural
+from hwdyno.model.words import Declaration, Measurement, Parameters, Run
 from hwdyno.report import figures
 from hwdyno.report.picture import NEUTRAL, Dot, Line, Mark, Picture, Rule, Side, Words, decades
-from hwdyno.units import as_number, format_size, plural
-from hwdyno.words import Declaration, Measurement, Parameters, Run
 
 LOWEST, HIGHEST = 2.0**-5, 2.0**9
 """Arithmetic intensities that are shown, FLOP a byte."""

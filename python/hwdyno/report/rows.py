@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from hwdyno.axes import BACKGROUND, read_share, traits_of
-from hwdyno.ceilings import applies_by_key, utilizations
-from hwdyno.curves import is_loaded
-from hwdyno.findings import why_not_double
-from hwdyno.findings.rule import label_of as field_label
-from hwdyno.findings.snia import is_rounds
-from hwdyno.report import figures
-from hwdyno.words import (
+from hwdyno.analysis.ceilings import applies_by_key, utilizations
+from hwdyno.analysis.curves import is_loaded
+from hwdyno.explain.findings import why_not_double
+from hwdyno.explain.findings.rule import label_of as field_label
+from hwdyno.explain.findings.snia import is_rounds
+from hwdyno.model.axes import BACKGROUND, read_share, traits_of
+from hwdyno.model.words import (
     Axis,
     Ceiling,
     Curve,
@@ -26,8 +25,9 @@ from hwdyno.words import (
     Scalar,
     Value,
 )
+from hwdyno.report import figures
 
-MOST_ROWS = 12
+MAX_ROWS = 12
 """Headline rows that one experiment other than a grid may have."""
 
 SAME = 0.005
@@ -265,8 +265,8 @@ def headline_points(experiment: ExperimentResult) -> list[int]:
         best = series.curve.best if series.curve else None
         at_best = [at for at in series.points if is_at(experiment, at, best)]
         chosen.append(at_best[0] if at_best else max(series.points, key=reached))
-    if len(chosen) > MOST_ROWS:
-        chosen = sorted(chosen, key=reached, reverse=True)[:MOST_ROWS]
+    if len(chosen) > MAX_ROWS:
+        chosen = sorted(chosen, key=reached, reverse=True)[:MAX_ROWS]
     return chosen
 
 

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hwdyno.axes import CLIENTS
-from hwdyno.findings.ranks import Pair, pairs_of
-from hwdyno.findings.scaling import NOT_KNOWN, Step, plain_of, steps_of
-from hwdyno.printable import columns
+from hwdyno.analysis.resources import find, rate_word_of
+from hwdyno.explain.findings.ranks import Pair, pairs_of
+from hwdyno.explain.findings.scaling import NOT_KNOWN, Step, plain_of, steps_of
+from hwdyno.model.axes import CLIENTS
+from hwdyno.model.units import format_load, format_ns, format_percent, format_quantity
+from hwdyno.model.words import Curve, ExperimentResult, Run
 from hwdyno.report.contention import Matrix
 from hwdyno.report.projections import document_of, projections_of, section
 from hwdyno.report.rows import series_of
-from hwdyno.resources import find, rate_word_of
-from hwdyno.units import format_load, format_ns, format_percent, format_quantity
-from hwdyno.words import Curve, ExperimentResult, Run
+from hwdyno.system.printable import columns
 
 NOTHING = "-"
 

@@ -6,16 +6,16 @@ import re
 import shlex
 from dataclasses import dataclass, replace
 
-from hwdyno.findings import RULES, about_this_run, explain
-from hwdyno.findings.rule import USELESS, first_sentence
-from hwdyno.findings.summary import ORDER
+from hwdyno.explain.findings import RULES, about_this_run, explain
+from hwdyno.explain.findings.rule import USELESS, first_sentence
+from hwdyno.explain.findings.summary import ORDER
+from hwdyno.model.units import format_memory, plural
+from hwdyno.model.words import Finding, Quoted, Run
 from hwdyno.report.headlines import Headline, headlines
 from hwdyno.report.verdict import Verdict, shortened, verdict_on
-from hwdyno.units import format_memory, plural
-from hwdyno.words import Finding, Quoted, Run
 
-MOST_TODO = 3
-MOST_SENTENCE = 76
+MAX_TODO = 3
+MAX_SENTENCE = 76
 """Characters of a thing to do."""
 COMMAND_COLUMNS = 76
 """Columns of a command before it goes on in the next line."""
@@ -49,9 +49,9 @@ class Scorecard:
     reason: str
     """The verdict's one reason, a sentence."""
     rows: tuple[Headline, ...]
-    """At most ``MOST_ROWS``, those of one resource together."""
+    """At most ``MAX_ROWS``, those of one resource together."""
     todo: tuple[Todo, ...]
-    """At most ``MOST_TODO``, what is about the machine before what is about this run."""
+    """At most ``MAX_TODO``, what is about the machine before what is about this run."""
     rest: str
     """How much the Run has in all: ``64 points, 14 findings``."""
 
@@ -111,8 +111,8 @@ def _todo(run: Run) -> tuple[Todo, ...]:
         kind = "noise" if only_run else finding.rule
         if command and command not in made and kind not in rules and not (only_run and finding.severity == "info"):
             rules.add(kind)
-            made[command] = Todo(shortened(_without_wide(first_sentence(finding.says)), MOST_SENTENCE), command)
-    return tuple(made.values())[:MOST_TODO]
+            made[command] = Todo(shortened(_without_wide(first_sentence(finding.says)), MAX_SENTENCE), command)
+    return tuple(made.values())[:MAX_TODO]
 
 
 def urgency(finding: Finding) -> tuple[int, bool, bool]:

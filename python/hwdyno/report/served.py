@@ -7,17 +7,17 @@ from typing import Any
 from urllib.parse import urlencode
 
 from hwdyno import __version__
-from hwdyno.fleet.slow import Slow
-from hwdyno.printable import printable
+from hwdyno.explain.fleet.slow import Slow
+from hwdyno.explain.trends.account import Account
+from hwdyno.explain.trends.series import History, Key
+from hwdyno.model.units import format_value, plural
+from hwdyno.model.words import Run
 from hwdyno.report import figures, page, svg, theme, trends
 from hwdyno.report.bars import of_rows
 from hwdyno.report.fleet import different_words, slow_words
 from hwdyno.report.picture import Picture
-from hwdyno.store import Entry
-from hwdyno.trends.account import Account
-from hwdyno.trends.series import History, Key
-from hwdyno.units import format_value, plural
-from hwdyno.words import Run
+from hwdyno.system.printable import printable
+from hwdyno.system.store import Entry
 
 PLACES = (
     ("runs", "/", "Runs"),
@@ -25,9 +25,9 @@ PLACES = (
     ("compare", "/compare", "Compare"),
     ("fleet", "/fleet", "Fleet"),
 )
-MOST_CHARTS = 24
+MAX_CHARTS = 24
 """Figures of a machine that are drawn: the changed ones first; the table has all."""
-MOST_FLEET_CHARTS = 8
+MAX_FLEET_CHARTS = 8
 HEADLINES = 3
 
 
@@ -113,7 +113,7 @@ def trends_page(
     word = machines.get(chosen, "")
     names = {metric.key: printable(trends.name_of(metric, labels)) for metric, _ in history.trends}
     changed = trends.changed_first(history)
-    drawn = [_drawn(trends.picture_of(one, trend, names[one.key])) for one, trend in changed[:MOST_CHARTS]]
+    drawn = [_drawn(trends.picture_of(one, trend, names[one.key])) for one, trend in changed[:MAX_CHARTS]]
     events = [
         {
             "head": trends.event_head(event, history),
@@ -138,7 +138,7 @@ def trends_page(
         heading=trends.heading(history),
         events=printable(events),
         charts=drawn,
-        more=max(0, len(changed) - MOST_CHARTS),
+        more=max(0, len(changed) - MAX_CHARTS),
         heads=["Figure", "Runs", "Newest", "Trend"],
         table=printable(table),
     )
@@ -200,7 +200,7 @@ def _side_by_side(machines: Mapping[str, str], newest: Mapping[str, Entry]) -> l
             found.setdefault((experiment, unit), []).append((printable(word), value))
     shared = sorted((one for one in found.items() if len(one[1]) > 1), key=lambda one: -len(one[1]))
     pictures = []
-    for (experiment, unit), values in shared[:MOST_FLEET_CHARTS]:
+    for (experiment, unit), values in shared[:MAX_FLEET_CHARTS]:
         scale = figures.scale_for([value for _, value in values], unit)
         rows = [
             {

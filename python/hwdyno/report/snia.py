@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from hwdyno.analysis.resources import rate_word_of
+from hwdyno.analysis.statistics import SNIA_RANGE, SNIA_SLOPE, snia_window
+from hwdyno.model.units import format_size, number_at
+from hwdyno.model.words import ExperimentResult, Measurement
 from hwdyno.report import figures
 from hwdyno.report.drawing import joined, tip_of
 from hwdyno.report.picture import CEILING, NEUTRAL, Dot, Line, Mark, Picture, Rule, Side, even
-from hwdyno.resources import rate_word_of
-from hwdyno.statistics import SNIA_RANGE, SNIA_SLOPE, snia_window
-from hwdyno.units import format_size, number_at
-from hwdyno.words import ExperimentResult, Measurement
 
 TRACKED = "snia_tracked"
 """The note on the rounds that decide."""
 DECIDES = " (decides)"
-MOST_NAMED = 8
+MAX_NAMED = 8
 """Workloads that a legend has."""
 
 
@@ -50,7 +50,7 @@ def convergence(experiment: ExperimentResult) -> Picture | None:
     title = f"mean latency, {scale.unit}" if by_latency else scale.unit
     every = list(dict.fromkeys(row["series"] for row in rows))
     # More than a legend can tell apart are grey, but for what decides.
-    names = every if len(every) <= MOST_NAMED else [name for name in every if name.endswith(DECIDES)]
+    names = every if len(every) <= MAX_NAMED else [name for name in every if name.endswith(DECIDES)]
     at = {name: names.index(name) if name in names else NEUTRAL for name in every}
     fields = (("series", "workload"), ("round", "round"), ("tip", "value"))
     marks: list[Mark] = [*joined(rows, at, "round")]

@@ -6,20 +6,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hwdyno.findings.rule import USELESS
+from hwdyno.analysis.resources import find
+from hwdyno.analysis.statistics import half_width
+from hwdyno.explain.findings.rule import USELESS
+from hwdyno.model.words import ExperimentResult, Run
 from hwdyno.report import figures, plots, roofline, svg
 from hwdyno.report.bars import of_rows
 from hwdyno.report.charts import charts_of, parted
 from hwdyno.report.headlines import MARKS, Headline, headlines
 from hwdyno.report.picture import Picture
 from hwdyno.report.rows import is_number, load_of
-from hwdyno.resources import find
-from hwdyno.statistics import half_width
-from hwdyno.words import ExperimentResult, Run
 
-MOST, LEAST = 5, 3
+MAX_CHARTS, MIN_CHARTS = 5, 3
 """Figures of a story."""
-LEAST_LOADS = 3
+MIN_LOADS = 3
 """Points of a curve that is worth a story."""
 
 
@@ -35,10 +35,10 @@ class Figure:
 
 def story_of(run: Run) -> list[Figure]:
     """The figures in the order in which they are read; charts of single experiments fill up where there are few."""
-    made = list(_figures(run))[:MOST]
+    made = list(_figures(run))[:MAX_CHARTS]
     several = len({experiment.resource for experiment in run.experiments}) > 1
     for chart in charts_of(run):
-        if len(made) >= LEAST:
+        if len(made) >= MIN_CHARTS:
             break
         experiment = run.experiments[chart.experiment]
         taken = {picture.title for figure in made for picture in figure.pictures}
@@ -104,7 +104,7 @@ def _by_depth(run: Run) -> Iterator[Figure]:
     for experiment in sorted(run.experiments, key=lambda one: one.resource != "storage"):
         if experiment.load_axis.role != "concurrency" or not _followed(experiment):
             continue
-        group = [series for series in parted(experiment)[0][1] if len(series.points) >= LEAST_LOADS]
+        group = [series for series in parted(experiment)[0][1] if len(series.points) >= MIN_LOADS]
         if not group:
             continue
         above, below = plots.throughput(experiment, group), plots.tail(experiment, group)
@@ -134,7 +134,5 @@ def _followed(experiment: ExperimentResult) -> bool:
     """Whether there are three loads or more, all of them quantities, and latencies."""
     loads = {load_of(experiment, at) for at in range(len(experiment.points))}
     return (
-        len(loads) >= LEAST_LOADS
-        and all(map(is_number, loads))
-        and any(point.latency_ns for point in experiment.points)
+        len(loads) >= MIN_LOADS and all(map(is_number, loads)) and any(point.latency_ns for point in experiment.points)
     )

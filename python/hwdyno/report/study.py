@@ -6,9 +6,9 @@ import textwrap
 from typing import Any
 
 from hwdyno import studies
-from hwdyno.printable import markdown_text
+from hwdyno.model.words import Run
 from hwdyno.studies import Table
-from hwdyno.words import Run
+from hwdyno.system.printable import markdown_text
 
 WIDTH = 96
 HEAD_LINES = 2

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from hwdyno.curves import LOADED_MODEL, is_loaded
-from hwdyno.printable import csv_cell, markdown_code, markdown_text
+from hwdyno.analysis.curves import LOADED_MODEL, is_loaded
+from hwdyno.analysis.resources import rate_word_of
+from hwdyno.model.units import format_number
+from hwdyno.model.words import Curve, ExperimentResult, Latency, Measurement, OperatingPoint, Run, Value
 from hwdyno.report import figures, study
 from hwdyno.report.overview import overview_of, ranked
 from hwdyno.report.plotdata import quantiles_of
 from hwdyno.report.rows import Row, parameters_of, point_label, rows_of, series_of, unit_of, varying
 from hwdyno.report.scorecard import Scorecard, scorecard
-from hwdyno.resources import rate_word_of
-from hwdyno.units import format_number
-from hwdyno.words import Curve, ExperimentResult, Latency, Measurement, OperatingPoint, Run, Value
+from hwdyno.system.printable import csv_cell, markdown_code, markdown_text
 
 
 @dataclass(frozen=True, slots=True)

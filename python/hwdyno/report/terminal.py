@@ -10,10 +10,11 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from hwdyno.called import as_called
-from hwdyno.curves import LOADED_MODEL
-from hwdyno.curves.loaded import BEARABLE
-from hwdyno.printable import console_on, printable
+from hwdyno.analysis.curves import LOADED_MODEL
+from hwdyno.analysis.curves.loaded import BEARABLE
+from hwdyno.analysis.resources import rate_word_of
+from hwdyno.model.units import format_number
+from hwdyno.model.words import ExperimentResult, Measurement, Run, Validity
 from hwdyno.report import contention, figures, scaling, study
 from hwdyno.report.headlines import MARKS, Share
 from hwdyno.report.overview import overview_of, ranked
@@ -31,9 +32,8 @@ from hwdyno.report.rows import (
     unit_of,
 )
 from hwdyno.report.scorecard import COMMAND_COLUMNS, Scorecard, command_lines, scorecard
-from hwdyno.resources import rate_word_of
-from hwdyno.units import format_number
-from hwdyno.words import ExperimentResult, Measurement, Run, Validity
+from hwdyno.system.printable import console_on, printable
+from hwdyno.system.program_name import as_called
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 NARROW = 78
 """Columns below which the grid shows only what everyone compares."""
-MOST_SERIES = 24
-MOST_POINTS = 16
+MAX_SERIES = 24
+MAX_POINTS = 16
 
 BAR = 10
 """Places of a bar that is full at the ceiling."""
@@ -265,7 +265,7 @@ def _body(experiment: ExperimentResult, console: Console) -> RenderableType:
 
         return Group(*(_body(part, console) for part in parts))
     series = series_of(experiment)
-    if len(series) == 1 or len(experiment.points) <= MOST_POINTS // 2:
+    if len(series) == 1 or len(experiment.points) <= MAX_POINTS // 2:
         return _points(experiment, series, console)
     return _curves(experiment, series, console)
 
@@ -343,7 +343,7 @@ def _points(experiment: ExperimentResult, series: list[Series], console: Console
         table.add_column(f"{head} {latency.unit}", justify="right")
     table.add_column("")
     for one in series:
-        for at in one.points[:MOST_POINTS]:
+        for at in one.points[:MAX_POINTS]:
             point, value = experiment.points[at], values[at]
             row = [one.label] if len(series) > 1 else []
             row.append(figures.parameter(experiment.load_axis, load_of(experiment, at)))
@@ -357,7 +357,7 @@ def _points(experiment: ExperimentResult, series: list[Series], console: Console
             best = one.curve.best if one.curve else None
             row.append("best" if is_at(experiment, at, best) else "")
             table.add_row(*row)
-    if any(one.curve and one.curve.knee for one in series) or any(len(one.points) > MOST_POINTS for one in series):
+    if any(one.curve and one.curve.knee for one in series) or any(len(one.points) > MAX_POINTS for one in series):
         table.caption = "; ".join(filter(None, (_read_off(experiment, one, scale) for one in series)))
         table.caption_justify = "left"
     return table
@@ -379,7 +379,7 @@ def _curves(experiment: ExperimentResult, series: list[Series], console: Console
     if wide:
         table.add_column(f"at {experiment.load}", justify="right")
         table.add_column("", overflow="fold")
-    for one in series[:MOST_SERIES]:
+    for one in series[:MAX_SERIES]:
         known = [(at, value.value) for at in one.points if (value := values[at]) is not None]
         if not known:
             continue
@@ -388,8 +388,8 @@ def _curves(experiment: ExperimentResult, series: list[Series], console: Console
         row.append(_flagged(scale.number(most), experiment.points[at]))
         where = figures.parameter(experiment.load_axis, load_of(experiment, at))
         table.add_row(*row, *([where, _read_off(experiment, one, scale)] if wide else []))
-    if len(series) > MOST_SERIES:
-        table.caption = f"and {len(series) - MOST_SERIES} more series in the report"
+    if len(series) > MAX_SERIES:
+        table.caption = f"and {len(series) - MAX_SERIES} more series in the report"
         table.caption_justify = "left"
     return table
 

@@ -8,24 +8,24 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from hwdyno.axes import FIELD_AXES
-from hwdyno.findings.rule import label_of
-from hwdyno.fleet.slow import Loss
-from hwdyno.printable import columns, printable
+from hwdyno.explain.findings.rule import label_of
+from hwdyno.explain.fleet.slow import Loss
+from hwdyno.explain.trends.account import CONDITIONS, Account, Shift
+from hwdyno.explain.trends.changes import MIN_RUNS, Change, Trend
+from hwdyno.explain.trends.series import Event, History, Key, Metric, key_of
+from hwdyno.model.axes import FIELD_AXES
+from hwdyno.model.units import format_ns, format_percent, format_value, plural
+from hwdyno.model.words import Declaration, Parameters, Run, Value
 from hwdyno.report import figures
 from hwdyno.report.compared import difference_words
 from hwdyno.report.picture import Band, Dot, Line, Mark, Picture, Side, nice_step, plain
 from hwdyno.report.rows import point_label
-from hwdyno.trends.account import CONDITIONS, Account, Shift
-from hwdyno.trends.changes import MIN_RUNS, Change, Trend
-from hwdyno.trends.series import Event, History, Key, Metric, key_of
-from hwdyno.units import format_ns, format_percent, format_value, plural
-from hwdyno.words import Declaration, Parameters, Run, Value
+from hwdyno.system.printable import columns, printable
 
 NOTHING_KNOWN = "nothing that a Run records"
 FIRST_EXPERIMENTS = 6
 _HEIGHT = 120.0
-_MOST_TICKS = 4
+_MAX_TICKS = 4
 
 
 def when(started: str) -> str:
@@ -260,7 +260,7 @@ def picture_of(metric: Metric, trend: Trend, name: str) -> Picture:
 
 def _runs_side(metric: Metric) -> Side:
     count = len(metric.runs)
-    step = max(1, math.ceil((count - 1) / _MOST_TICKS))
+    step = max(1, math.ceil((count - 1) / _MAX_TICKS))
     ticks = tuple((float(at), metric.runs[at].started[:10]) for at in range(0, count, step))
     return Side("run", -0.6, count - 0.4, "linear", ticks)
 

@@ -9,20 +9,20 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from hwdyno import statistics
-from hwdyno.ceilings.gpu import the_gpu
-from hwdyno.ceilings.rated import catalogue
-from hwdyno.machine import Disk, Machine
+from hwdyno.analysis import statistics
+from hwdyno.analysis.ceilings.gpu import the_gpu
+from hwdyno.analysis.ceilings.rated import catalogue
+from hwdyno.model.machine import Disk, Machine
 from hwdyno.report.figures import Scale
 
-CATALOGUE = Path(__file__).parent.parent / "data" / "typical.csv"
+CATALOGUE = Path(__file__).parents[1] / "data" / "typical.csv"
 GPU = "gpu_"
 """Begins the figures of GPUs, whose rows name a device (a pattern of its name) or the link, as ``PCIe 4.0 x16``."""
 SERVERS = re.compile(r"\b(?:Xeon|EPYC|Opteron|Neoverse|Ampere|Altra|ThunderX\d?|Kunpeng|POWER\d+)\b", re.I)
 MOBILE = re.compile(r"\d(?:U|H|HX|HS|P|Y|HQ|MQ|G[1-7])\b|\b(?:Core|Celeron|Pentium)\b.*\b[NM]\d{4}\b|\bM[1-9]\b")
 """Intel's and AMD's suffixes of processors for laptops."""
 RDMA_DRIVERS = {"mlx4_core", "mlx5_core", "hfi1", "cxi_core", "efa"}
-LEAST_DRIVES = 3
+MIN_DRIVES = 3
 """Drives of one interface whose makers' figures have a median worth the name."""
 
 
@@ -46,7 +46,7 @@ def of(figure: str, machine: Machine, scale: Scale) -> Typical | None:
     """The catalogue's figure of this name for hardware of the machine's kind, in the unit of ``scale``."""
     interface = interface_of(machine.storage.disk)
     drives = [one.figures[figure] for one in catalogue() if one.interface == interface and figure in one.figures]
-    if len(drives) >= LEAST_DRIVES:
+    if len(drives) >= MIN_DRIVES:
         source = f"median of {len(drives)} drives with this interface, by their makers' figures"
         return Typical(scale.quantity(statistics.median(drives)), _kind(interface), source)
     named = (one for one in rows() if one["figure"] == figure)

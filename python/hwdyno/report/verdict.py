@@ -7,21 +7,21 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
-from hwdyno.comparison.matching import DISBELIEVED
-from hwdyno.findings.rule import first_sentence
+from hwdyno.explain.comparison.matching import DISBELIEVED
+from hwdyno.explain.findings.rule import first_sentence
+from hwdyno.model.units import plural
+from hwdyno.model.words import Run
 from hwdyno.report.headlines import Headline
-from hwdyno.units import plural
-from hwdyno.words import Run
 
 Verdict = Literal["sound", "use with care", "not to be trusted"]
 
-MOST_REASON = 270
+MAX_REASON = 270
 """Characters of the verdict's reason."""
 MEASURED = 0.5
 """The share of planned points below which a Run that ended early says nothing of its machine."""
-MOST_WORDS = 25
+MAX_WORDS = 25
 """Words of a sentence."""
-MOST_NAMED = 4
+MAX_NAMED = 4
 """Figures that the verdict names."""
 DOUBTS = frozenset(DISBELIEVED.values())
 CAUSES = ("steal", "noisy_neighbour", "others_at_work", "another_run", "load_before", "throttled", "swapping")
@@ -79,7 +79,7 @@ def _doubted(run: Run, bad: Sequence[Headline], quoted: Sequence[Headline]) -> s
     parts = [(noisy, "noisy", why)] if noisy else []
     parts += [(others, "doubtful", _reasons(others))] if others else []
     text = ""
-    for most in range(MOST_NAMED, 0, -1):
+    for most in range(MAX_NAMED, 0, -1):
         left = most
         sentences: list[str] = []
         # Of what is doubtful, the names first: noise is the commoner.
@@ -91,7 +91,7 @@ def _doubted(run: Run, bad: Sequence[Headline], quoted: Sequence[Headline]) -> s
             figures = f"{len(rows)} of {plural(len(quoted), 'figure')} {is_or_are} {what}: {names}."
             sentences.insert(0, f"{figures} {why[:1].upper()}{why[1:]}.")
         text = " ".join(sentences)
-        if len(text) <= MOST_REASON and all(len(one.split()) <= MOST_WORDS for one in text.split(". ")):
+        if len(text) <= MAX_REASON and all(len(one.split()) <= MAX_WORDS for one in text.split(". ")):
             break
     return text
 
@@ -100,7 +100,7 @@ def _reasons(rows: Sequence[Headline]) -> str:
     return ", ".join(dict.fromkeys(row.why for row in rows if row.why)) or "a wide interval"
 
 
-def _names(rows: Sequence[Headline], quoted: Sequence[Headline], most: int = MOST_NAMED) -> str:
+def _names(rows: Sequence[Headline], quoted: Sequence[Headline], most: int = MAX_NAMED) -> str:
     """The names of some of the quoted figures with their intervals, and how many more there are."""
     named = []
     shorter = Counter(row.title.partition(",")[0] for row in quoted)
@@ -125,7 +125,7 @@ def without_brackets(text: str) -> str:
     return text
 
 
-def shortened(text: str, most: int = MOST_REASON) -> str:
+def shortened(text: str, most: int = MAX_REASON) -> str:
     """A sentence within so many characters: without its brackets if it has to, or its first clause, or cut."""
     if len(text) > most:
         text = without_brackets(text)

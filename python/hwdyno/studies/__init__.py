@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 
-from hwdyno.spelling import hint
+from hwdyno.model.units import format_duration, format_size
+from hwdyno.model.words import Parameters, Run, Scalar, UserError
 from hwdyno.studies.common import experiment, number, whole
-from hwdyno.units import format_duration, format_size
-from hwdyno.words import Parameters, Run, Scalar, UserError
+from hwdyno.system.suggestions import hint
 
 Block = Mapping[str, Scalar | tuple[Scalar, ...]]
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hwdyno.studies import Question, Study, Table, cloud_vm_gpu, cloud_vm_network, published
-from hwdyno.studies.common import NONE, experiment, mb_s, number, sound, tightest, whole
-from hwdyno.units import (
+from hwdyno.model.units import (
     as_number,
     format_ns,
     format_number,
@@ -16,7 +14,9 @@ from hwdyno.units import (
     format_value,
     plural,
 )
-from hwdyno.words import ExperimentResult, Measurement, Run
+from hwdyno.model.words import ExperimentResult, Measurement, Run
+from hwdyno.studies import Question, Study, Table, cloud_vm_gpu, cloud_vm_network, published
+from hwdyno.studies.common import NONE, experiment, mb_s, number, sound, tightest, whole
 
 NAME = "cloud-vm-suite"
 CPU, LINPACK, MEMORY, STREAM, DISK = (

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from hwdyno.axes import FIELD, is_mixed
-from hwdyno.statistics import mean
-from hwdyno.units import as_number, format_bytes
-from hwdyno.words import Ceiling, CeilingClass, ExperimentResult, Measurement, Parameters, Run, Value
+from hwdyno.analysis.statistics import mean
+from hwdyno.model.axes import FIELD, is_mixed
+from hwdyno.model.units import as_number, format_bytes
+from hwdyno.model.words import Ceiling, CeilingClass, ExperimentResult, Measurement, Parameters, Run, Value
 
 NONE = "-"
 SAME = 0.05

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hwdyno.model.units import format_quantity, format_size
+from hwdyno.model.words import ExperimentResult, Measurement, Run
 from hwdyno.studies import Question, Study, Table, published
 from hwdyno.studies.common import (
     NONE,
@@ -19,8 +21,6 @@ from hwdyno.studies.common import (
     sound,
     whole,
 )
-from hwdyno.units import format_quantity, format_size
-from hwdyno.words import ExperimentResult, Measurement, Run
 
 NAME = "jetson-sequential-read"
 QUESTION = "storage.sequential"

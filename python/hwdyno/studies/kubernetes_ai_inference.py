@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from itertools import takewhile
 
-from hwdyno.statistics import quantile_of
+from hwdyno.model.histogram import quantile_of
+from hwdyno.model.units import format_count
+from hwdyno.model.words import ExperimentResult, Latency, Measurement, Run
 from hwdyno.studies import Table
 from hwdyno.studies.common import NONE, mb_s, micros, number, whole
-from hwdyno.units import format_count
-from hwdyno.words import ExperimentResult, Latency, Measurement, Run
 
 IN_TIME_NS = 100e6
 """P95 of reads that MLPerf Storage's KV cache asks for of responsive users."""

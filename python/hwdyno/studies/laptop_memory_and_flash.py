@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from hwdyno.axes import FIELD_AXES, read_share
+from hwdyno.model.axes import FIELD_AXES, read_share
+from hwdyno.model.units import format_bytes_s, format_count, format_ns, format_percent, format_ratio, format_size
+from hwdyno.model.words import ExperimentResult, Measurement, Parameters, Run
 from hwdyno.studies import Question, Study, Table, published
 from hwdyno.studies.common import NONE, experiment, mb_s, micros, number, pattern, sound, whole
-from hwdyno.units import format_bytes_s, format_count, format_ns, format_percent, format_ratio, format_size
-from hwdyno.words import ExperimentResult, Measurement, Parameters, Run
 
 NAME = "laptop-memory-and-flash"
 _PUBLISHED = "usb-flash-laptop"
 LOADED, FLASH = "memory.loaded", "storage.flash"
 MIXES = ("1:0", "3:1-nt", "2:1-nt", "1:1-nt", "0:1")
 """Reads to non-temporal writes, as the study has them; MLC's 0:1 is of such writes, too."""
-LEAST_POINTS = 5
+MIN_POINTS = 5
 BACKWARDS = 0.05
 """Load cannot shorten a latency: by more than this, it is the measurement that is off."""
 LEVEL = 0.9
@@ -157,7 +157,7 @@ def observations(run: Run) -> list[str]:
 
 def _of_delay(loaded: ExperimentResult, series: list[list[Measurement]]) -> str:
     """What a longer delay does to bandwidth and latency, over all series, and where the bandwidth levels off."""
-    ends = [(points[0], points[-1]) for points in series if len(points) >= LEAST_POINTS]
+    ends = [(points[0], points[-1]) for points in series if len(points) >= MIN_POINTS]
     if not ends:
         return ""
     less = [last.throughput.value / first.throughput.value for first, last in ends]
@@ -177,7 +177,7 @@ def _of_delay(loaded: ExperimentResult, series: list[list[Measurement]]) -> str:
             if point.throughput.value >= LEVEL * _most(points)
         )
         for points in series
-        if len(points) >= LEAST_POINTS
+        if len(points) >= MIN_POINTS
     }
     return f"{says} Bandwidth stays within {format_percent(1 - LEVEL)} of its most up to {_cycles(level)}."
 
@@ -233,7 +233,7 @@ def _series(loaded: ExperimentResult) -> list[list[Measurement]]:
 
 def _compromise(loaded: ExperimentResult, points: list[Measurement]) -> str:
     """The point between the ends with the most throughput for its latency: Kleinrock's power (ICC 1979)."""
-    if len(points) < LEAST_POINTS:
+    if len(points) < MIN_POINTS:
         return ""  # Of few points, any could be the best.
 
     def throughput_per_ns(point: Measurement) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hwdyno.model.units import format_count, format_ns, format_percent, format_quantity, format_size
+from hwdyno.model.words import Curve, ExperimentResult, Measurement, Parameters, Run
 from hwdyno.studies import Question, Study, Table
 from hwdyno.studies.common import (
     NONE,
@@ -17,8 +19,6 @@ from hwdyno.studies.common import (
     tightest,
     whole,
 )
-from hwdyno.units import format_count, format_ns, format_percent, format_quantity, format_size
-from hwdyno.words import Curve, ExperimentResult, Measurement, Parameters, Run
 
 NAME = "sata-ssd-queue"
 MIX, DEPTH, JOBS, CUBE = "storage.mix", "storage.iodepth", "storage.jobs", "storage.cube"

@@ -15,7 +15,7 @@ use hwdyno_engine::parts::TARGETS;
 use libfuzzer_sys::fuzz_target;
 
 /// No reader needs so much for an input of some KiB: what asks for more would do so for any file that says so.
-const MOST_BYTES: usize = 256 << 20;
+const MAX_BYTES: usize = 256 << 20;
 
 /// The system's allocator, which ends the process where an input makes a reader ask for too much.
 struct Limited;
@@ -44,7 +44,7 @@ unsafe impl GlobalAlloc for Limited {
 }
 
 fn limit(bytes: usize) {
-    if bytes > MOST_BYTES {
+    if bytes > MAX_BYTES {
         eprintln!("an allocation of {bytes} bytes");
         std::process::abort();
     }

@@ -19,16 +19,16 @@ use serde_json::{json, Map, Value};
 use crate::agent::minder;
 use crate::agent::scratch::working_folder;
 use crate::clock::now_ns;
-use crate::door::Folder;
+use crate::safe_files::Folder;
 use crate::sys::time::children_cpu_time;
 use crate::{start, Error, Stop};
 
 /// Most of what a program may print to either of its outputs.
-pub const MOST_OUTPUT: usize = 8 << 20;
+pub const MAX_OUTPUT: usize = 8 << 20;
 /// Between two looks at a running program.
 const LOOK: Duration = Duration::from_millis(2);
 /// How long the pipes of a killed program may stay open.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// What a program gets of the agent's environment.
 const INHERITED: [&str; 5] = ["PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "LANG"];
 /// What a request may set besides.
@@ -243,7 +243,7 @@ impl Program {
     }
 
     fn too_much(&self) -> Error {
-        let says = format!("{} printed more than {} MiB, so it was killed", self.tool, MOST_OUTPUT >> 20);
+        let says = format!("{} printed more than {} MiB, so it was killed", self.tool, MAX_OUTPUT >> 20);
         Error::Machine(says, Some(libc::EFBIG))
     }
 }
@@ -292,9 +292,9 @@ fn reader(pipe: Option<impl Read + Send + 'static>, too_much: &Arc<AtomicBool>) 
     let (mut pipe, too_much) = (pipe?, Arc::clone(too_much));
     let work = move || {
         let mut found = Vec::new();
-        let limit = MOST_OUTPUT as u64 + 1;
+        let limit = MAX_OUTPUT as u64 + 1;
         let _ = pipe.by_ref().take(limit).read_to_end(&mut found);
-        if found.len() > MOST_OUTPUT {
+        if found.len() > MAX_OUTPUT {
             too_much.store(true, Ordering::Release);
         }
         found
@@ -306,7 +306,7 @@ fn reader(pipe: Option<impl Read + Send + 'static>, too_much: &Arc<AtomicBool>) 
 /// What was printed, where whoever still has the pipe lets go of it in time.
 fn printed(output: Output) -> String {
     let Some(reading) = output else { return String::new() };
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while !reading.is_finished() {
         if Instant::now() >= until {
             return String::new();

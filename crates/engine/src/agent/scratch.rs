@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde_json::{json, Value};
 
-use crate::door::scratch::{clean_stale, Private, Scratch};
-use crate::door::{Folder, New};
+use crate::safe_files::scratch::{clean_stale, Private, Scratch};
+use crate::safe_files::{Folder, New};
 use crate::sys::filesystem::size_and_free_bytes;
 use crate::Error;
 

@@ -108,14 +108,14 @@ fn settings_of(line: &[u8]) -> Option<Settings> {
 pub mod iperf3_parameters {
     use super::{Settings, Value, TCP};
     use crate::fuzzing::checks::accepted;
-    use crate::network::settings::{LARGEST_BLOCK, MOST_STREAMS};
+    use crate::network::settings::{LARGEST_BLOCK, MAX_STREAMS};
 
     /// What is accepted is within a server's limits, and means the same after another trip over the wire.
     pub fn read(input: &[u8]) -> bool {
         let Ok(fields) = serde_json::from_slice::<Value>(input) else { return false };
         let read = Settings::from_parameters(&fields);
         if let Ok(settings) = &read {
-            assert!(settings.streams <= MOST_STREAMS && settings.block <= LARGEST_BLOCK && settings.block > 0);
+            assert!(settings.streams <= MAX_STREAMS && settings.block <= LARGEST_BLOCK && settings.block > 0);
             assert!(settings.memory_bytes() < 1 << 31 && settings.segments() > 0);
             let sent = settings.to_parameters();
             assert_eq!(Settings::from_parameters(&sent).map(|again| again.to_parameters()), Ok(sent));
@@ -186,7 +186,7 @@ pub mod iperf3_control {
 
     use super::{pair, Shutdown, Write, ONE, TCP};
     use crate::fuzzing::checks::accepted;
-    use crate::network::wire::{Control, MOST_PARAMETERS};
+    use crate::network::wire::{Control, MAX_PARAMETERS};
     use crate::Stop;
 
     /// Reads a state, then a document, then an error's two numbers.
@@ -195,9 +195,9 @@ pub mod iperf3_control {
         let Ok(mut control) = Control::new(near, Stop::new()) else { return false };
         let _ = (&far).write_all(&input[..input.len().min(1 << 16)]);
         let _ = far.shutdown(Shutdown::Write);
-        let patience = Duration::from_secs(1);
-        let _ = control.poll_state(patience);
-        let document = control.read_json("its parameters", MOST_PARAMETERS, patience);
+        let timeout = Duration::from_secs(1);
+        let _ = control.poll_state(timeout);
+        let document = control.read_json("its parameters", MAX_PARAMETERS, timeout);
         let _ = accepted(Err::<(), _>(control.read_error()));
         if let Ok(document) = &document {
             assert!(document.is_object());

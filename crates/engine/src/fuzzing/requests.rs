@@ -125,7 +125,7 @@ pub mod jobs {
         "log",
         "verify",
     ];
-    const MOST_BYTES: u64 = 1 << 20;
+    const MAX_BYTES: u64 = 1 << 20;
 
     /// Runs each for a moment; one that names large blocks, or many threads, is not run.
     pub fn read(input: &[u8]) -> bool {
@@ -136,14 +136,14 @@ pub mod jobs {
             for (name, value) in [("ioengine", json!("null")), ("runtime", json!(0.002)), ("path", json!("x"))] {
                 job.insert(name.into(), value);
             }
-            for (name, most) in [("bs", MOST_BYTES), ("iodepth", 64), ("numjobs", 3)] {
+            for (name, most) in [("bs", MAX_BYTES), ("iodepth", 64), ("numjobs", 3)] {
                 if job.get(name).and_then(Value::as_u64).is_some_and(|value| value > most) {
                     return false;
                 }
             }
             let lengths = ["bssplit", "bssplit_write"].map(|name| job.get(name).and_then(Value::as_str).unwrap_or(""));
             let longest = lengths.iter().filter_map(|text| crate::storage::order::pattern::lengths(text).ok());
-            if longest.flatten().any(|(_, bytes)| bytes > MOST_BYTES) {
+            if longest.flatten().any(|(_, bytes)| bytes > MAX_BYTES) {
                 return false;
             }
         }

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use crate::door::Folder;
 use crate::fuzzing::checks::accepted;
 use crate::fuzzing::memory_file::MemoryFile;
+use crate::safe_files::Folder;
 use crate::storage::scratch::Scratch;
 use crate::training::dataset::{Format, Layout};
 use crate::training::sink::Sink;
@@ -106,7 +106,7 @@ formats! {
 /// The file of an entry of a KV cache.
 pub mod kv_entry {
     use super::{accepted, Scratch};
-    use crate::door::scratch::Private;
+    use crate::safe_files::scratch::Private;
     use crate::training::kv_files::{Buffers, Shelf, Way, BLOCK};
     use crate::training::ledger::Ledger;
 

@@ -7,7 +7,7 @@ use crate::network::client::{self, Outcome};
 use crate::network::options::{Direction, Protocol, Target, TestParameters};
 use crate::network::outcome;
 use crate::network::route;
-use crate::network::settings::{Echo, Settings, MOST_STREAMS};
+use crate::network::settings::{Echo, Settings, MAX_STREAMS};
 use crate::parameter::Role;
 use crate::reading::{Fault, Reading, Samples, Stream};
 use crate::sys::datagrams::LARGEST_DATAGRAM;
@@ -18,7 +18,7 @@ use crate::{parameters, words};
 pub struct NetworkLatency;
 
 /// The most bytes under way at once: more would wait in our own buffers.
-const MOST_UNDER_WAY: usize = 4 << 20;
+const MAX_UNDER_WAY: usize = 4 << 20;
 
 words! {
     /// What a round trip goes over.
@@ -48,7 +48,7 @@ parameters! {
         message: usize = integer("message size, each way", "B", (1, 64 << 10), 64).role(Role::Size),
         in_flight: usize = integer("round trips in flight", "", (1, 1024), 1).role(Role::Concurrency),
         waiting: Waiting = choice("sleep until a message arrives, as most programs do, or spin for 50 µs first"),
-        load_streams: usize = integer("TCP streams that load the path meanwhile", "", (0, MOST_STREAMS as i64), 0)
+        load_streams: usize = integer("TCP streams that load the path meanwhile", "", (0, MAX_STREAMS as i64), 0)
             .role(Role::Concurrency),
         direction: Direction = choice("direction of these streams: from here, to here, or both"),
         congestion: String = text("TCP congestion control of these streams; empty for the system default", ""),
@@ -82,9 +82,9 @@ impl Kernel for NetworkLatency {
         if udp && message > LARGEST_DATAGRAM {
             return Err(Error::usage(format!("message = {message}: a datagram has at most {LARGEST_DATAGRAM} bytes")));
         }
-        if message * in_flight > MOST_UNDER_WAY {
+        if message * in_flight > MAX_UNDER_WAY {
             return Err(Error::usage(format!(
-                "message x in_flight = {}: at most {MOST_UNDER_WAY} bytes may be in flight",
+                "message x in_flight = {}: at most {MAX_UNDER_WAY} bytes may be in flight",
                 message * in_flight
             )));
         }

@@ -18,14 +18,14 @@ pub struct NetworkPing;
 /// As `ping` has it: 64 B with the header of ICMP.
 const PAYLOAD_BYTES: i64 = 56;
 /// The largest that IPv4 can carry: 65535 B less 20 of IP and 8 of ICMP.
-const MOST_PAYLOAD: i64 = 65_507;
+const MAX_PAYLOAD: i64 = 65_507;
 
 parameters! {
     /// What `network_ping` takes.
     pub struct Parameters {
         server: String = text("host to ping, by name or address; empty for this machine", ""),
         message: usize = integer("payload each way, as ping's \
-            -s", "B", (0, MOST_PAYLOAD), PAYLOAD_BYTES).role(Role::Size),
+            -s", "B", (0, MAX_PAYLOAD), PAYLOAD_BYTES).role(Role::Size),
         in_flight: usize = integer("echoes in flight", "", (1, 1024), 1).role(Role::Concurrency),
         rate: f64 = number("echoes per second; 0 sends the next when one \
             returns", "1/s", (0.0, 1e7), 0.0).role(Role::Rate),

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::declare::{choice, flag, integer, text, Group};
 use crate::kernel::{Declaration, Error, Kernel, Stop};
 use crate::network::options::{Direction, Protocol, Target, TestParameters};
-use crate::network::settings::{Handing, Settings, HEADER_BYTES, LARGEST_BLOCK, MOST_STREAMS};
+use crate::network::settings::{Handing, Settings, HEADER_BYTES, LARGEST_BLOCK, MAX_STREAMS};
 use crate::network::{client, outcome, route};
 use crate::parameter::Role;
 use crate::parameters;
@@ -25,7 +25,7 @@ parameters! {
     /// What `network_throughput` takes.
     pub struct Parameters {
         protocol: Protocol = choice("protocol of the streams"),
-        streams: usize = integer("streams per direction", "", (1, MOST_STREAMS as i64), 1).role(Role::Concurrency),
+        streams: usize = integer("streams per direction", "", (1, MAX_STREAMS as i64), 1).role(Role::Concurrency),
         block: usize = integer("bytes per call, or per datagram with UDP; 0 for 128 KiB, or 1460 B with \
             UDP", "B", (0, LARGEST_BLOCK as i64), 0).role(Role::Size),
         direction: Direction = choice("from here (up), to here (down), or both at once"),

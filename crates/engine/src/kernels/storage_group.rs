@@ -14,7 +14,7 @@ use crate::reading::Reading;
 use crate::storage::pace::flow::Flows;
 
 /// So many jobs may run at once.
-const MOST_JOBS: usize = 256;
+const MAX_JOBS: usize = 256;
 
 /// Which jobs one job waits for, and which end with it.
 #[derive(Debug, Default)]
@@ -105,8 +105,8 @@ impl Kernel for StorageGroup {
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
         let given: Vec<Value> = serde_json::from_str(&parameters.jobs)
             .map_err(|error| Error::usage(format!("jobs is not a JSON list: {error}")))?;
-        if given.is_empty() || given.len() > MOST_JOBS {
-            return Err(Error::usage(format!("jobs has {} entries; use 1 to {MOST_JOBS}", given.len())));
+        if given.is_empty() || given.len() > MAX_JOBS {
+            return Err(Error::usage(format!("jobs has {} entries; use 1 to {MAX_JOBS}", given.len())));
         }
         let jobs = given.len();
         let given = given

@@ -7,11 +7,11 @@ use crate::training::noise::Noise;
 
 use crate::clock::now_ns;
 use crate::declare::{flag, integer, number, required, text};
-use crate::door::scratch::Private;
 use crate::histogram::Histogram;
 use crate::kernel::{Declaration, Error, Kernel, Stop, Writes};
 use crate::parameter::Role;
 use crate::reading::{CpuTime, Reading};
+use crate::safe_files::scratch::Private;
 use crate::training::batches::Meeting;
 use crate::training::ledger::Ledger;
 use crate::{cpu_time, parameters, sys, team};

@@ -7,10 +7,10 @@ use crate::rng::mix;
 
 use crate::clock::now_ns;
 use crate::declare::{integer, Group};
-use crate::door::Folder;
 use crate::histogram::Histogram;
 use crate::kernel::{Declaration, Error, Kernel, Stop, Writes};
 use crate::reading::{CpuTime, Reading};
+use crate::safe_files::Folder;
 use crate::training::dataset::{DatasetParameters, Format, Layout};
 use crate::training::ledger::Ledger;
 use crate::training::sink::{Halt, Sink};

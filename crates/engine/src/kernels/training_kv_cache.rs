@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::clock::now_ns;
 use crate::declare::{choice_or, flag, integer, number, required, text, INTERVAL_S, SEED};
-use crate::door::scratch::Private;
 use crate::kernel::{Declaration, Error, Kernel, Stop, Writes};
 use crate::parameter::Role;
 use crate::reading::Reading;
+use crate::safe_files::scratch::Private;
 use crate::storage::results::counters::{Device, Snapshot};
 use crate::survey::platform::available_bytes;
 use crate::training::kv_files::{Buffers, Shelf, Way, BLOCK};

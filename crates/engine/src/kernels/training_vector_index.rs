@@ -7,10 +7,10 @@ use serde_json::{json, Map, Value};
 
 use crate::clock::now_ns;
 use crate::declare::{choice, integer, required, Group, Text, SEED};
-use crate::door::part::Part;
-use crate::door::{Folder, New};
 use crate::kernel::{Declaration, Error, Kernel, Stop, Writes};
 use crate::reading::{Reading, Stream};
+use crate::safe_files::part::Part;
+use crate::safe_files::{Folder, New};
 use crate::survey::platform::available_bytes;
 use crate::training::vectors::data::{Code, Set, Spread, TRUTH};
 use crate::training::vectors::file::{words, Header, Layout, Writer, SECTOR};

@@ -36,7 +36,7 @@ const BATCH_CYCLES: u64 = 100_000;
 /// How far ahead lines are fetched, in cycles: beyond any latency of a memory that is not full.
 const AHEAD_CYCLES: u64 = 2000;
 /// The same in lines: within a first-level cache.
-const MOST_AHEAD: u64 = 128;
+const MAX_AHEAD: u64 = 128;
 /// A power of two above all that a ring holds.
 const ROOM: usize = 256;
 
@@ -101,7 +101,7 @@ impl Paced {
     /// The same with a chain as long as the law has it, whatever the loop takes beside it.
     fn uncorrected(delay: u64, block: u64) -> Self {
         let (cycles, in_block) = (delay + BASE_CYCLES, block.div_ceil(LINE));
-        let lines_ahead = (AHEAD_CYCLES * LINES / cycles).clamp(LINES, MOST_AHEAD);
+        let lines_ahead = (AHEAD_CYCLES * LINES / cycles).clamp(LINES, MAX_AHEAD);
         Self {
             pause: Pause::new(cycles),
             groups: (BATCH_CYCLES * LINES / (STEP * in_block * cycles)).clamp(1, 4000),
@@ -199,7 +199,7 @@ impl Paced {
         let (pause, mut chain, mut moved) = (self.pause, self.chain, self.lines);
         let (mut read, mut updated) = (0, 0);
         // Lines of a long block are fetched ahead within it.
-        let within = (ahead as u64 * in_block).clamp(LINES, MOST_AHEAD);
+        let within = (ahead as u64 * in_block).clamp(LINES, MAX_AHEAD);
         let at_once = in_block.min(within);
         for group in 0..groups.max(1) {
             if group < groups {

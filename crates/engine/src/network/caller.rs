@@ -52,18 +52,18 @@ pub enum Caller {
 
 impl Caller {
     /// Opens it; `address` is where the server reported its echo.
-    pub fn open(echo: &Echo, address: SocketAddr, patience: Duration) -> io::Result<Self> {
+    pub fn open(echo: &Echo, address: SocketAddr, timeout: Duration) -> io::Result<Self> {
         if echo.connect {
             return Ok(Self::Connect(address));
         }
         if !echo.udp {
-            let stream = net::connect(&address, &Options { nodelay: true, ..Options::default() }, patience)?;
+            let stream = net::connect(&address, &Options { nodelay: true, ..Options::default() }, timeout)?;
             return Ok(Self::Tcp(stream));
         }
         let any: SocketAddr = if address.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
         let socket = net::udp_socket(&any, &Options::default())?;
         socket.connect(address)?;
-        send_hello(&socket, patience)?;
+        send_hello(&socket, timeout)?;
         Ok(Self::Udp(socket))
     }
 
@@ -95,9 +95,9 @@ impl Caller {
 }
 
 /// Says hello by UDP until it is answered.
-pub fn send_hello(socket: &UdpSocket, patience: Duration) -> io::Result<()> {
+pub fn send_hello(socket: &UdpSocket, timeout: Duration) -> io::Result<()> {
     let clock = Clock::system();
-    let until = clock.now() + patience.as_nanos() as u64;
+    let until = clock.now() + timeout.as_nanos() as u64;
     socket.set_read_timeout(Some(Duration::from_millis(250)))?;
     let mut answer = [0; 64];
     while clock.now() < until {

@@ -20,7 +20,7 @@ use crate::reading::CpuTime;
 use crate::sys::net;
 
 /// For a connection, an answer, or the results.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// One stream at its end.
 #[derive(Debug, Clone, Default)]
@@ -102,9 +102,9 @@ fn attempt(
         let doing = format!("{doing} {}", place(address));
         move |error: io::Error| Error::machine(doing, &error)
     };
-    let mut control = reach::greet(address, &cookie, PATIENCE, stop)?;
+    let mut control = reach::greet(address, &cookie, TIMEOUT, stop)?;
     control.send_json(&settings.to_parameters()).map_err(failed("send the parameters to"))?;
-    reach::expect(&mut control, wire::CREATE_STREAMS, PATIENCE).map_err(failed("agree on a test with"))?;
+    reach::expect(&mut control, wire::CREATE_STREAMS, TIMEOUT).map_err(failed("agree on a test with"))?;
     let echo = match pings {
         None => None,
         Some(pings) => {
@@ -121,11 +121,11 @@ fn attempt(
         opened.push(open(address, settings, &cookie).map_err(|error| reach::no_stream(address, settings, &error))?);
     }
     for state in [wire::TEST_START, wire::TEST_RUNNING] {
-        reach::expect(&mut control, state, PATIENCE).map_err(failed("start the test with"))?;
+        reach::expect(&mut control, state, TIMEOUT).map_err(failed("start the test with"))?;
     }
     // The echo answers while the test runs, and no sooner.
     let caller = match echo {
-        Some((pings, place)) => Some(Caller::open(&pings.echo, place, PATIENCE).map_err(failed("open the echo of"))?),
+        Some((pings, place)) => Some(Caller::open(&pings.echo, place, TIMEOUT).map_err(failed("open the echo of"))?),
         None => None,
     };
     let test = Test { settings, opened: &opened, interval_s, stop };
@@ -136,8 +136,8 @@ fn attempt(
 
 fn open(address: SocketAddr, settings: &Settings, cookie: &wire::Cookie) -> io::Result<Carrier> {
     if !settings.udp {
-        let stream = net::connect(&address, &settings.socket, PATIENCE)?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        let stream = net::connect(&address, &settings.socket, TIMEOUT)?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
         io::Write::write_all(&mut &stream, cookie)?;
         streams::prepare(&stream)?;
         return Ok(Carrier::Tcp(stream));
@@ -145,7 +145,7 @@ fn open(address: SocketAddr, settings: &Settings, cookie: &wire::Cookie) -> io::
     let any: SocketAddr = if address.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
     let socket = net::udp_socket(&any, &settings.socket)?;
     socket.connect(address)?;
-    caller::send_hello(&socket, PATIENCE)?;
+    caller::send_hello(&socket, TIMEOUT)?;
     Ok(Carrier::Udp(socket))
 }
 
@@ -300,8 +300,8 @@ impl Test<'_> {
             }
             let next = if timed { row_ends.min(course.from_ns + runtime) } else { began + omit };
             let most = if self.settings.by_amount() { 1_000_000 } else { 50_000_000 };
-            let patience = Duration::from_nanos(next.saturating_sub(now_ns()).clamp(200_000, most));
-            let ended = match control.poll_state(patience) {
+            let timeout = Duration::from_nanos(next.saturating_sub(now_ns()).clamp(200_000, most));
+            let ended = match control.poll_state(timeout) {
                 Ok(Some(wire::SERVER_ERROR)) => Some((control.read_error(), 0)),
                 Ok(Some(wire::SERVER_TERMINATE)) => Some(("the server ended the test".into(), 0)),
                 Ok(_) => None,
@@ -356,9 +356,9 @@ impl Outcome {
 
     fn try_exchange(&self, control: &mut Control, count: usize, settings: &Settings) -> io::Result<Report> {
         // A reader that is still behind a long queue needs its time; the whole has one limit.
-        let until = now_ns() + 2 * PATIENCE.as_nanos() as u64;
+        let until = now_ns() + 2 * TIMEOUT.as_nanos() as u64;
         loop {
-            match control.read_state("the end of the test", PATIENCE)? {
+            match control.read_state("the end of the test", TIMEOUT)? {
                 wire::EXCHANGE_RESULTS => break,
                 wire::SERVER_ERROR => return Err(io::Error::other(control.read_error())),
                 wire::SERVER_TERMINATE => return Err(io::Error::other("the server ended the test")),
@@ -367,10 +367,10 @@ impl Outcome {
             }
         }
         control.send_json(&self.report(settings).to_json(None))?;
-        let results = control.read_json("its results", wire::MOST_RESULTS, PATIENCE)?;
+        let results = control.read_json("its results", wire::MAX_RESULTS, TIMEOUT)?;
         let report = Report::from_json(&results, count);
         // The test is over: a slip in saying goodbye loses nothing.
-        if let Ok(wire::DISPLAY_RESULTS) = control.read_state("its goodbye", PATIENCE) {
+        if let Ok(wire::DISPLAY_RESULTS) = control.read_state("its goodbye", TIMEOUT) {
             let _ = control.send_state(wire::IPERF_DONE);
         }
         Ok(report)

@@ -53,13 +53,12 @@ pub fn place(address: SocketAddr) -> String {
 }
 
 /// Connects to a server's port and gives it the cookie, until it asks for parameters.
-pub fn greet(address: SocketAddr, cookie: &Cookie, patience: Duration, stop: &Stop) -> Result<Control, Error> {
+pub fn greet(address: SocketAddr, cookie: &Cookie, timeout: Duration, stop: &Stop) -> Result<Control, Error> {
     let options = Options { nodelay: true, ..Options::default() };
-    let connection =
-        net::connect(&address, &options, patience).map_err(|error| unreached(address, patience, &error))?;
+    let connection = net::connect(&address, &options, timeout).map_err(|error| unreached(address, timeout, &error))?;
     let greeted = Control::new(connection, stop.clone()).and_then(|mut control| {
         control.send(cookie)?;
-        expect(&mut control, wire::PARAM_EXCHANGE, patience)?;
+        expect(&mut control, wire::PARAM_EXCHANGE, timeout)?;
         Ok(control)
     });
     greeted.map_err(|error| {
@@ -72,7 +71,7 @@ pub fn greet(address: SocketAddr, cookie: &Cookie, patience: Duration, stop: &St
             match error.kind() {
                 ErrorKind::TimedOut => format!(
                     "something listens at {place}, but did not answer as an iperf3 server within {} s; {WHICH}",
-                    patience.as_secs()
+                    timeout.as_secs()
                 ),
                 ErrorKind::InvalidData => {
                     format!("the service at {place} does not speak iperf3's protocol ({error}); {WHICH}")
@@ -89,7 +88,7 @@ pub fn greet(address: SocketAddr, cookie: &Cookie, patience: Duration, stop: &St
 
 const WHICH: &str = "run `hwdyno network server` or `iperf3 -s` there";
 
-fn unreached(address: SocketAddr, patience: Duration, error: &io::Error) -> Error {
+fn unreached(address: SocketAddr, timeout: Duration, error: &io::Error) -> Error {
     let (ip, errno) = (address.ip(), error.raw_os_error());
     let says = match errno {
         Some(libc::ECONNREFUSED) => {
@@ -98,7 +97,7 @@ fn unreached(address: SocketAddr, patience: Duration, error: &io::Error) -> Erro
         Some(libc::ETIMEDOUT) => format!(
             "no answer from {} within {} s: check the address, the host and the firewall; try `ping {ip}`",
             place(address),
-            patience.as_secs()
+            timeout.as_secs()
         ),
         Some(libc::EHOSTUNREACH | libc::ENETUNREACH) => {
             format!("no route to {} ({error}); `ip route get {ip}` shows where it ends", place(address))
@@ -121,8 +120,8 @@ fn start(address: SocketAddr) -> String {
 }
 
 /// Waits for a state; what else comes is an error that says what it was.
-pub fn expect(control: &mut Control, wanted: i8, patience: Duration) -> io::Result<()> {
-    match control.read_state("its next state", patience)? {
+pub fn expect(control: &mut Control, wanted: i8, timeout: Duration) -> io::Result<()> {
+    match control.read_state("its next state", timeout)? {
         state if state == wanted => Ok(()),
         wire::ACCESS_DENIED => Err(io::Error::other(BUSY)),
         wire::SERVER_ERROR => Err(io::Error::other(control.read_error())),

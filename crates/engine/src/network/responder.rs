@@ -14,7 +14,7 @@ use crate::sys::datagrams::LARGEST_DATAGRAM;
 use crate::sys::net::{self, Options};
 
 /// A server holds at most this many echo connections of a test.
-const MOST_CONNECTIONS: usize = 64;
+const MAX_CONNECTIONS: usize = 64;
 
 /// The server's end of the echo: bound next to the test's port, for one client's address alone.
 pub enum Responder {
@@ -96,7 +96,7 @@ fn answer_connections(listener: &TcpListener, echo: &Echo, client: IpAddr, phase
                 let _ = (&stream).read_exact(&mut buffer).and_then(|()| (&stream).write_all(&buffer));
                 continue;
             }
-            if open.len() >= MOST_CONNECTIONS {
+            if open.len() >= MAX_CONNECTIONS {
                 continue;
             }
             let (spent, stream) = (&spent_us, Arc::new(stream));

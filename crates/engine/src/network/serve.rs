@@ -23,7 +23,7 @@ use crate::reading::CpuTime;
 use crate::sys::net;
 
 /// For each thing that a client has to send.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// A client may take this much longer than it announced.
 const GRACE_S: f64 = 30.0;
 /// A client that ends by bytes may take this long.
@@ -54,7 +54,7 @@ pub struct Place<'a> {
 }
 
 /// What all tests of a server may hold in memory together.
-const MOST_MEMORY: usize = 1 << 30;
+const MAX_MEMORY: usize = 1 << 30;
 
 /// A test's part of the server's memory, given back at its end.
 struct Reserved<'a> {
@@ -66,7 +66,7 @@ impl<'a> Reserved<'a> {
     fn take(memory: &'a AtomicUsize, bytes: usize) -> Option<Self> {
         let before = memory.fetch_add(bytes, Ordering::Relaxed);
         let reserved = Self { memory, bytes };
-        (before + bytes <= MOST_MEMORY).then_some(reserved)
+        (before + bytes <= MAX_MEMORY).then_some(reserved)
     }
 }
 
@@ -84,7 +84,7 @@ fn ended(says: &str) -> io::Error {
 pub fn serve(control: TcpStream, place: &Place<'_>, course: &mut Course) -> io::Result<u64> {
     let mut control = Control::new(control, place.stop.clone())?;
     control.send_state(wire::PARAM_EXCHANGE)?;
-    let parameters = control.read_json("its parameters", wire::MOST_PARAMETERS, PATIENCE)?;
+    let parameters = control.read_json("its parameters", wire::MAX_PARAMETERS, TIMEOUT)?;
     let settings = match Settings::from_parameters(&parameters) {
         Ok(settings) => settings,
         Err(says) => {
@@ -127,14 +127,14 @@ pub fn serve(control: TcpStream, place: &Place<'_>, course: &mut Course) -> io::
     course.here = Some(report.clone());
     finished?;
     control.send_state(wire::EXCHANGE_RESULTS)?;
-    let results = control.read_json("its results", wire::MOST_RESULTS, PATIENCE)?;
+    let results = control.read_json("its results", wire::MAX_RESULTS, TIMEOUT)?;
     course.there = Some(Report::from_json(&results, opened.len()));
     let output = settings.wants_output.then(|| output_of(&settings, &report));
     control.send_json(&report.to_json(output))?;
     place.leaving.store(true, Ordering::Release);
     control.send_state(wire::DISPLAY_RESULTS)?;
     // It is gone or reports that it is done: both are an end.
-    let _ = control.read_state("its goodbye", PATIENCE);
+    let _ = control.read_state("its goodbye", TIMEOUT);
     Ok(report.streams.iter().flatten().map(|stream| stream.counts.bytes).sum())
 }
 
@@ -147,7 +147,7 @@ fn refuse(control: &mut Control, errno: i32) -> io::Result<()> {
 
 /// Waits for its turn at the port of datagrams, within a limit.
 fn enter<'a>(place: &Place<'a>) -> io::Result<MutexGuard<'a, ()>> {
-    let until = Instant::now() + 2 * PATIENCE;
+    let until = Instant::now() + 2 * TIMEOUT;
     loop {
         match place.door.try_lock() {
             Ok(guard) => return Ok(guard),
@@ -170,7 +170,7 @@ fn still_there(control: &mut Control) -> io::Result<()> {
 }
 
 fn open_streams(control: &mut Control, settings: &Settings, place: &Place<'_>) -> io::Result<Vec<Carrier>> {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     let mut opened = Vec::with_capacity(settings.total());
     while opened.len() < settings.total() {
         match place.streams.recv_timeout(Duration::from_millis(50)) {
@@ -198,7 +198,7 @@ fn open_datagrams(
     let mut opened: Vec<Carrier> = Vec::with_capacity(settings.total());
     let mut known: Vec<SocketAddr> = Vec::with_capacity(settings.total());
     // All of them together have a limit, since others wait for the port.
-    let until = Instant::now() + PATIENCE + Duration::from_millis(20) * settings.total() as u32;
+    let until = Instant::now() + TIMEOUT + Duration::from_millis(20) * settings.total() as u32;
     let mut hello = [0; 64];
     while opened.len() < settings.total() {
         if Instant::now() > until || place.stop.is_set() {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use crate::kernel::Stop;
 use crate::network::document::{document, Course};
 use crate::network::serve::{serve, Place};
-use crate::network::settings::MOST_STREAMS;
+use crate::network::settings::MAX_STREAMS;
 use crate::network::waiting::LOOK;
 use crate::network::wire::{Cookie, ACCESS_DENIED, COOKIE_BYTES};
 use crate::sys::net;
@@ -22,13 +22,13 @@ use crate::sys::net;
 /// The name of the log that is this process's own output.
 const STANDARD_OUTPUT: &str = "/dev/stdout";
 /// A connection has this long to send its cookie.
-const COOKIE_PATIENCE: Duration = Duration::from_secs(3);
+const COOKIE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Connections that have not yet sent theirs; more are closed at once.
-const MOST_PENDING: usize = 64;
+const MAX_PENDING: usize = 64;
 /// Of these at most from one address, so that one slow client does not shut others out.
-const MOST_PENDING_EACH: usize = 48;
+const MAX_PENDING_EACH: usize = 48;
 /// Tests at once, where several clients are served.
-const MOST_TESTS: usize = 16;
+const MAX_TESTS: usize = 16;
 
 /// How a server is to be.
 #[derive(Debug, Clone)]
@@ -94,7 +94,7 @@ impl Server {
             Some(path) if path == Path::new(STANDARD_OUTPUT) => {
                 Some(std::fs::File::from(std::io::stdout().as_fd().try_clone_to_owned()?))
             }
-            Some(path) => Some(crate::door::open_to_append(path)?),
+            Some(path) => Some(crate::safe_files::open_to_append(path)?),
             None => None,
         };
         let (stop, served) = (Stop::new(), Arc::new(Served::default()));
@@ -180,8 +180,8 @@ impl Acceptor {
     fn run(mut self) {
         while !self.stop.is_set() {
             // Waiting connections are looked at often: a client opens its streams one after the other.
-            let patience = if self.pending.is_empty() { LOOK } else { Duration::from_millis(1) };
-            let _ = net::wait(&self.listener, false, patience);
+            let timeout = if self.pending.is_empty() { LOOK } else { Duration::from_millis(1) };
+            let _ = net::wait(&self.listener, false, timeout);
             self.accept();
             self.read_cookies();
             let over = self.served.tests.load(Ordering::Relaxed) + self.served.failed.load(Ordering::Relaxed) > 0;
@@ -200,11 +200,11 @@ impl Acceptor {
         while let Ok((stream, from)) = self.listener.accept() {
             let from = from.ip().to_canonical();
             let of_this_one = self.pending.iter().filter(|other| other.from == from).count();
-            if self.pending.len() >= MOST_PENDING || of_this_one >= MOST_PENDING_EACH {
+            if self.pending.len() >= MAX_PENDING || of_this_one >= MAX_PENDING_EACH {
                 continue; // closed at once
             }
             if stream.set_nonblocking(true).is_ok() {
-                let until = Instant::now() + COOKIE_PATIENCE;
+                let until = Instant::now() + COOKIE_TIMEOUT;
                 self.pending.push(Pending { stream, from, cookie: [0; COOKIE_BYTES], filled: 0, until });
             }
         }
@@ -223,7 +223,7 @@ impl Acceptor {
                 Err(_) => continue,
             }
             if one.filled == COOKIE_BYTES {
-                one.until = Instant::now() + COOKIE_PATIENCE;
+                one.until = Instant::now() + COOKIE_TIMEOUT;
                 self.assign(one);
             } else if Instant::now() < one.until {
                 self.pending.push(one);
@@ -243,7 +243,7 @@ impl Acceptor {
             }
             return;
         }
-        let most = if self.serving.parallel_clients { MOST_TESTS } else { 1 };
+        let most = if self.serving.parallel_clients { MAX_TESTS } else { 1 };
         if tests.len() >= most {
             let leaving = tests.values().any(|running| running.leaving.load(Ordering::Acquire));
             if leaving && Instant::now() < one.until {
@@ -257,7 +257,7 @@ impl Acceptor {
         }
         let (sender, streams) = channel();
         let leaving = Arc::new(AtomicBool::new(false));
-        let (client, left) = (one.from, 2 * MOST_STREAMS);
+        let (client, left) = (one.from, 2 * MAX_STREAMS);
         tests.insert(one.cookie, Running { client, streams: sender, left, leaving: Arc::clone(&leaving) });
         drop(tests);
         self.running.fetch_add(1, Ordering::Relaxed);

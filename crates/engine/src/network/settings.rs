@@ -2,7 +2,7 @@
 
 use serde_json::{json, Map, Value};
 
-use crate::sys::datagrams::{LARGEST_DATAGRAM, MOST_SEGMENTS};
+use crate::sys::datagrams::{LARGEST_DATAGRAM, MAX_SEGMENTS};
 use crate::sys::net::Options;
 use crate::words;
 
@@ -10,7 +10,7 @@ use crate::words;
 /// byte. Of the powers of two it was the fastest with an L2 cache of 2 MiB.
 pub const TAKEN_BYTES: usize = 512 << 10;
 /// A server serves at most this many streams a test and direction.
-pub const MOST_STREAMS: usize = 128;
+pub const MAX_STREAMS: usize = 128;
 /// The largest block of a TCP stream (iperf3's limit).
 pub const LARGEST_BLOCK: usize = 1 << 20;
 /// A test ends by itself after this many seconds.
@@ -147,7 +147,7 @@ impl Settings {
     #[must_use]
     pub fn segments(&self) -> usize {
         match self.handing {
-            Handing::Segmented => (LARGEST_DATAGRAM / self.block.max(1)).clamp(1, MOST_SEGMENTS),
+            Handing::Segmented => (LARGEST_DATAGRAM / self.block.max(1)).clamp(1, MAX_SEGMENTS),
             _ => 1,
         }
     }
@@ -218,8 +218,8 @@ impl Settings {
             message: (echo["message"].as_u64().unwrap_or(64) as usize).clamp(1, LARGEST_DATAGRAM),
         });
         let parallel = if fields.get("parallel").is_none() { 1 } else { whole("parallel") as usize };
-        if parallel > MOST_STREAMS || (parallel == 0 && echo.is_none()) {
-            return Err(format!("{parallel} streams; 1 to {MOST_STREAMS} are supported"));
+        if parallel > MAX_STREAMS || (parallel == 0 && echo.is_none()) {
+            return Err(format!("{parallel} streams; 1 to {MAX_STREAMS} are supported"));
         }
         let counters_64 = flag("udp_counters_64bit");
         let block = match whole("len") as usize {

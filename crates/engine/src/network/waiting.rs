@@ -23,7 +23,7 @@ pub struct Rest {
 impl Rest {
     /// Misses in a row after which an end sleeps until something comes, some 50 µs: who looks for longer keeps the other
     /// end from the processor where there are fewer processors than ends.
-    const MOST: u32 = 256;
+    const MAX_MISSES: u32 = 256;
 
     /// Waits asleep, or spins first.
     #[must_use]
@@ -44,7 +44,7 @@ impl Rest {
             return true;
         }
         self.misses += 1;
-        if self.misses < Self::MOST {
+        if self.misses < Self::MAX_MISSES {
             return false;
         }
         let _ = net::wait(socket, false, LOOK);

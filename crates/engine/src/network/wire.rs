@@ -39,9 +39,9 @@ pub const SERVER_ERROR: i8 = -2;
 /// 36 characters and a zero.
 pub const COOKIE_BYTES: usize = 37;
 /// A client's parameters are at most this long.
-pub const MOST_PARAMETERS: usize = 8 << 10;
+pub const MAX_PARAMETERS: usize = 8 << 10;
 /// Results are at most this long; a server's may hold its whole output.
-pub const MOST_RESULTS: usize = 4 << 20;
+pub const MAX_RESULTS: usize = 4 << 20;
 /// What the client of a UDP stream sends first (its `UDP_CONNECT_MSG`).
 pub const HELLO: &[u8; 4] = b"9876";
 /// What the server answers (its `UDP_CONNECT_REPLY`).
@@ -105,9 +105,9 @@ impl Control {
         self.stream.write_all(&state.to_ne_bytes())
     }
 
-    /// The state that came, or none when nothing came within `patience`.
-    pub fn poll_state(&mut self, patience: Duration) -> io::Result<Option<i8>> {
-        if !crate::sys::net::wait(&self.stream, false, patience)? {
+    /// The state that came, or none when nothing came within `timeout`.
+    pub fn poll_state(&mut self, timeout: Duration) -> io::Result<Option<i8>> {
+        if !crate::sys::net::wait(&self.stream, false, timeout)? {
             return Ok(None);
         }
         let mut byte = [0];
@@ -119,10 +119,10 @@ impl Control {
         }
     }
 
-    /// Waits for a state until `patience` is over.
-    pub fn read_state(&mut self, waited_for: &str, patience: Duration) -> io::Result<i8> {
+    /// Waits for a state until `timeout` is over.
+    pub fn read_state(&mut self, waited_for: &str, timeout: Duration) -> io::Result<i8> {
         let mut byte = [0];
-        self.read_all(&mut byte, waited_for, Instant::now() + patience)?;
+        self.read_all(&mut byte, waited_for, Instant::now() + timeout)?;
         Ok(i8::from_ne_bytes(byte))
     }
 
@@ -151,8 +151,8 @@ impl Control {
     }
 
     /// Reads JSON of at most `most` bytes; its content is not trusted.
-    pub fn read_json(&mut self, waited_for: &str, most: usize, patience: Duration) -> io::Result<Value> {
-        let until = Instant::now() + patience;
+    pub fn read_json(&mut self, waited_for: &str, most: usize, timeout: Duration) -> io::Result<Value> {
+        let until = Instant::now() + timeout;
         let mut length = [0; 4];
         self.read_all(&mut length, waited_for, until)?;
         let length = u32::from_be_bytes(length) as usize;
@@ -210,7 +210,7 @@ mod tests {
     fn a_length_that_is_too_great_is_refused_before_anything_is_allocated() {
         let (mut control, mut peer) = pair();
         peer.write_all(&u32::MAX.to_be_bytes()).unwrap();
-        let error = control.read_json("parameters", MOST_PARAMETERS, Duration::from_secs(1)).unwrap_err();
+        let error = control.read_json("parameters", MAX_PARAMETERS, Duration::from_secs(1)).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);
     }
 

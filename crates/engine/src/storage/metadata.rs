@@ -11,11 +11,11 @@ use serde_json::json;
 
 use crate::clock::Clock;
 use crate::cpu_time;
-use crate::door::scratch::Fresh;
-use crate::door::Folder;
 use crate::error::NO_INODES;
 use crate::kernel::{Error, Stop};
 use crate::reading::{CpuTime, Fault, Note, Reading, Samples, Stream};
+use crate::safe_files::scratch::Fresh;
+use crate::safe_files::Folder;
 use crate::storage::results::counters::{Device, Snapshot};
 use crate::storage::results::metrics::Metrics;
 use crate::sys::filesystem::{free_bytes, free_inodes};

@@ -7,7 +7,7 @@ use serde_json::{json, Value};
 use super::arm_cores;
 use super::memory::meminfo_bytes;
 use super::scan::Survey;
-use super::tree::{Ranges, Tree, MOST_NUMBERS};
+use super::tree::{Ranges, Tree, MAX_NUMBERS};
 
 const CPUS: &str = "/sys/devices/system/cpu";
 const NODES: &str = "/sys/devices/system/node";
@@ -297,7 +297,7 @@ fn binary_size(text: &str) -> Option<u64> {
 fn numa_nodes(survey: &Survey) -> Value {
     let tree = &survey.tree;
     // A processor belongs to one node.
-    let mut room = MOST_NUMBERS;
+    let mut room = MAX_NUMBERS;
     let nodes: Vec<Value> = tree
         .list(NODES)
         .iter()
@@ -306,7 +306,7 @@ fn numa_nodes(survey: &Survey) -> Value {
             let file = format!("{NODES}/{name}/cpulist");
             let list = survey.processors("cpu.numa_nodes", &file).unwrap_or_default();
             let Some(left) = room.checked_sub(list.count()) else {
-                let why = format!("/sys/devices/system/node lists more than {MOST_NUMBERS} processors");
+                let why = format!("/sys/devices/system/node lists more than {MAX_NUMBERS} processors");
                 survey.unknown.note("cpu.numa_nodes", &why);
                 return json!({"node": node, "cpus": [], "memory_bytes": null});
             };

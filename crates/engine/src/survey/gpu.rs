@@ -11,7 +11,7 @@ use super::tree::{base, Tree};
 const PCI: &str = "/sys/bus/pci/devices";
 const DRM: &str = "/sys/class/drm";
 /// No machine has more; a garbled tree could.
-const MOST: usize = 1024;
+const MAX_GPUS: usize = 1024;
 
 /// The machine's `gpus`; empty where there are none.
 #[must_use]
@@ -27,7 +27,7 @@ pub fn survey(survey: &Survey) -> Value {
     let of_drm = cards.filter_map(|card| tree.resolve(&format!("{DRM}/{card}/device")));
     let mut known = HashSet::new();
     let mut paths: Vec<String> = of_pci.chain(of_drm).filter(|path| known.insert(path.clone())).collect();
-    survey.at_most("gpus", &mut paths, MOST);
+    survey.at_most("gpus", &mut paths, MAX_GPUS);
     paths.iter().enumerate().map(|(index, path)| gpu(survey, index, path)).collect()
 }
 

@@ -7,7 +7,7 @@ use super::routes::{bits_s, NET};
 use super::scan::Survey;
 
 /// A host of containers has one for each of them.
-const MOST: usize = 4096;
+const MAX_NICS: usize = 4096;
 
 /// The machine's `nics`.
 #[must_use]
@@ -19,7 +19,7 @@ pub fn survey(survey: &Survey) -> Value {
     }
     let mut names: Vec<String> =
         names.into_iter().filter(|name| survey.tree.exists(&format!("{NET}/{name}/mtu"))).collect();
-    survey.at_most("nics", &mut names, MOST);
+    survey.at_most("nics", &mut names, MAX_NICS);
     names.iter().enumerate().map(|(index, name)| nic(survey, index, name)).collect()
 }
 

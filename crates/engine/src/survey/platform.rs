@@ -7,7 +7,7 @@ use serde_json::{json, Value};
 use super::cpu::CpuInfo;
 use super::memory::meminfo_bytes;
 use super::mounts::{self, Mount};
-use super::record::{LONGEST_PATH, MOST_LEVELS};
+use super::record::{LONGEST_PATH, MAX_LEVELS};
 use super::scan::Survey;
 use super::tree::{parent, Ranges, Tree};
 use crate::sys::uring::Queues;
@@ -281,7 +281,7 @@ fn upwards(mount: &Mount, path: &str) -> Vec<String> {
     let mut directory = directory.trim_end_matches('/');
     // What is longer or deeper leads nowhere, and is left out.
     loop {
-        if directory.len() <= LONGEST_PATH && directory.split('/').count() <= MOST_LEVELS + 1 {
+        if directory.len() <= LONGEST_PATH && directory.split('/').count() <= MAX_LEVELS + 1 {
             directories.push(directory.to_string());
         }
         match parent(directory) {

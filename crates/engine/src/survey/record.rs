@@ -21,17 +21,17 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 /// As the kernel's own limit on links in one path.
-pub const MOST_LINKS: usize = 40;
+pub const MAX_LINKS: usize = 40;
 /// As the kernel's own limit on a path (`PATH_MAX`).
 pub const LONGEST_PATH: usize = 4096;
 /// No folder lies deeper: a disk behind seven hubs has about 40 above it.
-pub const MOST_LEVELS: usize = 128;
+pub const MAX_LEVELS: usize = 128;
 /// A range in a record repeats an entry at most so often.
-const MOST_REPEATS: u64 = 4096;
+const MAX_REPEATS: u64 = 4096;
 /// Names that all ranges of a record make together, at most, and the bytes of their entries: a short text could ask
 /// for more than any memory holds.
-const MOST_REPEATED: usize = 1 << 18;
-const MOST_REPEATED_BYTES: usize = 16 << 20;
+const MAX_REPEATED: usize = 1 << 18;
+const MAX_REPEATED_BYTES: usize = 16 << 20;
 
 /// What a record holds: a node a name, so that a path costs one look-up a component, however large the record is.
 #[derive(Default)]
@@ -137,7 +137,7 @@ impl Record {
             let (name, node) = self.nodes[above].below.get_key_value(name)?;
             if let Entry::Link(target) = &self.nodes[*node].entry {
                 links += 1;
-                if links > MOST_LINKS || target.len() > LONGEST_PATH {
+                if links > MAX_LINKS || target.len() > LONGEST_PATH {
                     return None;
                 }
                 if target.starts_with('/') {
@@ -149,7 +149,7 @@ impl Record {
                 continue;
             }
             done.push((name, *node));
-            if done.len() > MOST_LEVELS {
+            if done.len() > MAX_LEVELS {
                 return None;
             }
         }
@@ -216,8 +216,8 @@ impl Room {
         let Some((head, first, last, tail)) = range else { return vec![(path.to_string(), None)] };
         let each = path.len() + content_bytes;
         let names = components(path).count().max(1);
-        let room = ((MOST_REPEATED - self.names) / names).min((MOST_REPEATED_BYTES - self.bytes) / each);
-        let numbers = first..=last.min(first.saturating_add(MOST_REPEATS));
+        let room = ((MAX_REPEATED - self.names) / names).min((MAX_REPEATED_BYTES - self.bytes) / each);
+        let numbers = first..=last.min(first.saturating_add(MAX_REPEATS));
         let made: Vec<_> = numbers.take(room).map(|n| (format!("{head}{n}{tail}"), Some(n))).collect();
         self.names += made.len() * names;
         self.bytes += made.len() * each;

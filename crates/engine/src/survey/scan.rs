@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::tree::{Ranges, Tree, MOST_NUMBERS};
+use super::tree::{Ranges, Tree, MAX_NUMBERS};
 
 /// A survey under way: where it reads, and what it could not find out.
 pub struct Survey {
@@ -31,7 +31,7 @@ impl Survey {
         let ranges = Ranges::of(list);
         if ranges.is_none() {
             self.unknown
-                .note(at, &format!("{file} lists more than {MOST_NUMBERS} processors, more than any kernel has"));
+                .note(at, &format!("{file} lists more than {MAX_NUMBERS} processors, more than any kernel has"));
         }
         ranges
     }

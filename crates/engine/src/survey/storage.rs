@@ -17,7 +17,7 @@ use super::{block, link};
 /// No sane machine stacks devices deeper; a garbled tree could, for ever.
 const DEEPEST: usize = 16;
 /// Disks and layers together that are followed, as a bound against a garbled tree.
-const MOST_ELEMENTS: usize = 256;
+const MAX_ELEMENTS: usize = 256;
 
 /// Filesystems that a server keeps.
 const NETWORK: &[&str] = &[
@@ -182,7 +182,7 @@ impl Walk<'_> {
                 return self.device(&path, depth + 1).into_iter().collect();
             }
         }
-        let named = mount.source.split(':').take(MOST_ELEMENTS);
+        let named = mount.source.split(':').take(MAX_ELEMENTS);
         let sources: Vec<String> = named.filter_map(|source| self.by_source(source)).collect();
         if mount.filesystem == "btrfs" && !sources.is_empty() {
             return self.btrfs(&sources, depth);
@@ -316,7 +316,7 @@ impl Walk<'_> {
     /// Follows a block device whose directory is `path` below `/sys/devices`; gives the name under which it stands.
     fn device(&mut self, path: &str, depth: usize) -> Option<String> {
         let tree = &self.survey.tree;
-        if depth > DEEPEST || self.chain.len() + self.disks.len() > MOST_ELEMENTS {
+        if depth > DEEPEST || self.chain.len() + self.disks.len() > MAX_ELEMENTS {
             self.give_up("the layers below the path are deeper than 16, or go in a circle");
             return None;
         }

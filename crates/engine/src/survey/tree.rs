@@ -6,12 +6,12 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use super::record::{components, Record, LONGEST_PATH, MOST_LEVELS, MOST_LINKS};
+use super::record::{components, Record, LONGEST_PATH, MAX_LEVELS, MAX_LINKS};
 
 /// No file that the survey reads is longer; what is, is cut here.
 const LONGEST_BYTES: u64 = 4 << 20;
 /// No kernel is built for more processors (its limit on x86 is 8192).
-pub const MOST_NUMBERS: u64 = 65_536;
+pub const MAX_NUMBERS: u64 = 65_536;
 
 /// A place that holds `/proc` and `/sys`. Paths are absolute within it, and links never lead out of it.
 pub enum Tree {
@@ -118,7 +118,7 @@ impl Tree {
             }
             done.push(name);
             let text = done.to_string_lossy();
-            if text.len() > LONGEST_PATH || done.components().skip(1).count() > MOST_LEVELS {
+            if text.len() > LONGEST_PATH || done.components().skip(1).count() > MAX_LEVELS {
                 return None;
             }
             let target = match fs::read_link(below(root, &text)) {
@@ -127,7 +127,7 @@ impl Tree {
                 Err(_) => continue,
             };
             links += 1;
-            if links > MOST_LINKS {
+            if links > MAX_LINKS {
                 return None;
             }
             done.pop();
@@ -180,7 +180,7 @@ impl Ranges {
         }
         given.sort_unstable();
         let mut merged: Vec<(u64, u64)> = Vec::new();
-        let mut room = MOST_NUMBERS;
+        let mut room = MAX_NUMBERS;
         for (first, last) in given {
             // What stands already begins no later.
             let known = merged.last().map(|(_, known)| *known);
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn no_kernel_has_as_many_processors_as_a_refused_list() {
-        assert_eq!(Ranges::of("0-65535,4-70").map(|list| list.count()), Some(MOST_NUMBERS));
+        assert_eq!(Ranges::of("0-65535,4-70").map(|list| list.count()), Some(MAX_NUMBERS));
         for list in ["0-65536", "7-70000,0-2", "0-99999999999", "0-18446744073709551615", "0-40000,50000-90000"] {
             assert_eq!(Ranges::of(list), None, "{list}");
         }

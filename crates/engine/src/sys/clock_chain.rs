@@ -164,7 +164,7 @@ const SINGLE_DIVISIONS: u32 = 8;
 /// Cycles of a step: on x86-64 a multiplication (3 cycles on every core of today), elsewhere an addition.
 const STEP_CYCLES: u64 = if cfg!(target_arch = "x86_64") { 3 } else { 1 };
 /// The most steps that a pause has beside its divisions.
-const MOST_STEPS: u64 = (1 << SINGLE_DIVISIONS) - 1;
+const MAX_STEPS: u64 = (1 << SINGLE_DIVISIONS) - 1;
 /// Turns and tries by which divisions are timed: pieces of about 0.1 ms, in together about 20 ms.
 const TIMED: u64 = 1 << 10;
 
@@ -322,7 +322,7 @@ impl Pause {
 
     fn of(cycles: u64, division: Division) -> Self {
         let (divisions, left) = parts(cycles, division);
-        Self::made(divisions, (left / STEP_CYCLES).min(MOST_STEPS), left % STEP_CYCLES)
+        Self::made(divisions, (left / STEP_CYCLES).min(MAX_STEPS), left % STEP_CYCLES)
     }
 
     fn made(divisions: u64, steps: u64, single: u64) -> Self {

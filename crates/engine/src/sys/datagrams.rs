@@ -9,7 +9,7 @@ use crate::sys::net::{result, set};
 /// Largest payload of a datagram over IPv4.
 pub const LARGEST_DATAGRAM: usize = 65_507;
 /// The kernel cuts one buffer into at most this many datagrams (`UDP_MAX_SEGMENTS` before Linux 6.7).
-pub const MOST_SEGMENTS: usize = 64;
+pub const MAX_SEGMENTS: usize = 64;
 
 const UDP_SEGMENT: libc::c_int = 103;
 const UDP_GRO: libc::c_int = 104;

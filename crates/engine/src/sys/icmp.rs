@@ -34,7 +34,7 @@ impl AsFd for EchoSocket {
 
 impl EchoSocket {
     /// Opens one: a datagram socket, which `net.ipv4.ping_group_range` allows, or a raw one, which takes `CAP_NET_RAW`.
-    pub fn open(address: IpAddr, patience: Duration, payload: &[u8]) -> io::Result<Self> {
+    pub fn open(address: IpAddr, timeout: Duration, payload: &[u8]) -> io::Result<Self> {
         let v6 = address.is_ipv6();
         let protocol = if v6 { Protocol::ICMPV6 } else { Protocol::ICMPV4 };
         let to = SocketAddr::new(address, 0);
@@ -46,7 +46,7 @@ impl EchoSocket {
         if raw {
             hear_replies_alone(&socket, v6)?;
         }
-        socket.set_read_timeout(Some(patience))?;
+        socket.set_read_timeout(Some(timeout))?;
         while let Err(error) = socket.connect(&to.into()) {
             if error.kind() != io::ErrorKind::Interrupted {
                 return Err(error);

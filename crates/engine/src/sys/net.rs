@@ -109,11 +109,11 @@ pub fn wait(fd: &impl AsFd, write: bool, time: Duration) -> io::Result<bool> {
 }
 
 /// Connects a TCP socket that has its options set before, so that the window's scale is agreed with them.
-pub fn connect(address: &SocketAddr, options: &Options, patience: Duration) -> io::Result<TcpStream> {
+pub fn connect(address: &SocketAddr, options: &Options, timeout: Duration) -> io::Result<TcpStream> {
     loop {
         let socket = Socket::new(Domain::for_address(*address), Type::STREAM, None)?;
         options.apply_tcp(&socket)?;
-        return match socket.connect_timeout(&(*address).into(), patience) {
+        return match socket.connect_timeout(&(*address).into(), timeout) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(io::Error::from_raw_os_error(libc::ETIMEDOUT)),
             connected => connected.map(|()| socket.into()),

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::ledger::Ledger;
 use crate::clock::now_ns;
-use crate::door::scratch::Private;
+use crate::safe_files::scratch::Private;
 use crate::sys::files;
 use crate::sys::memory::Region;
 

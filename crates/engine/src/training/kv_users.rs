@@ -339,7 +339,7 @@ impl User<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::door::scratch::Private;
+    use crate::safe_files::scratch::Private;
     use crate::training::kv_files::Way;
 
     #[test]

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use crate::training::noise::Noise;
 
-use crate::door::part::Part;
-use crate::door::{Folder, New};
 use crate::kernel::Stop;
+use crate::safe_files::part::Part;
+use crate::safe_files::{Folder, New};
 
 /// Bytes gathered before a write.
 const BUFFER: usize = 1 << 20;

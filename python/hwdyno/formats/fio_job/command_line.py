@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hwdyno.words import UserError
+from hwdyno.model.words import UserError
 
 _FLAGS = {
     *("time_based", "group_reporting", "thread", "norandommap", "stonewall", "wait_for_previous", "new_group"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from hwdyno.formats.fio_job.reader import Entry, Reader
-from hwdyno.words import Parameters, UserError
+from hwdyno.model.words import Parameters, UserError
 
 VERIFIES = {
     *("crc32c", "crc32c-intel", "crc32", "crc16", "crc7", "crc64", "md5", "meta", "xxhash", "pattern"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from hwdyno.axes import FIELD, traits_of
 from hwdyno.formats.fio_job.reader import Entry, Reader
-from hwdyno.words import Parameters
+from hwdyno.model.axes import FIELD, traits_of
+from hwdyno.model.words import Parameters
 
 STANDS_FOR: dict[str, tuple[str, str]] = {
     "io_uring": ("io_uring", ""),

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from hwdyno.formats.fio_job.logs import Trace
 from hwdyno.formats.fio_job.reader import Reader
-from hwdyno.words import Parameters
+from hwdyno.model.words import Parameters
 
-MOST_FILES = 4096
+MAX_FILES = 4096
 """The most open files of a job's threads."""
 _SERVICE = re.compile(r"(roundrobin|sequential|random)(:\d+)?|(zipf|pareto|normal|gauss)(:\d+(\.\d+)?(:\d+)?)?")
 
@@ -63,7 +63,7 @@ def read(reader: Reader, given: Parameters, line: int) -> tuple[Files, int | Non
     """Read the files, and the size of a thread's region or its share of the files."""
     names, directories = _split(reader.text("filename")), _split(reader.text("directory"))
     named = reader.text("filename_format") or ""
-    count = reader.integer("nrfiles", 1, MOST_FILES) or 1
+    count = reader.integer("nrfiles", 1, MAX_FILES) or 1
     if names:
         count = len(names)
     each = _each(reader)

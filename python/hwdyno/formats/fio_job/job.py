@@ -6,15 +6,15 @@ import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from hwdyno.axes import FIELD_AXES, write_share
 from hwdyno.formats.fio_job import data, engine, files, lengths, logs, order, pace, timing
 from hwdyno.formats.fio_job.files import Files
 from hwdyno.formats.fio_job.reader import Entry, Reader, traits
 from hwdyno.formats.fio_job.text import LARGEST_BYTES, Open, no_files, sections
 from hwdyno.formats.fio_log import NO_LOGS, Logs
-from hwdyno.words import Parameters, Scalar, UserError
+from hwdyno.model.axes import FIELD_AXES, write_share
+from hwdyno.model.words import Parameters, Scalar, UserError
 
-MOST_JOBS = 256
+MAX_JOBS = 256
 _PER_JOB = (*pace.PER_JOB, *timing.PER_JOB)
 
 
@@ -100,8 +100,8 @@ def parse(
         dependencies, jobs = _jobs(title, line, group, options, name, frozenset(ignore), traces)
         made.append(_Section(title, group, reported, dependencies, jobs))
         count += len(jobs)
-        if count > MOST_JOBS:
-            raise UserError(f"{name}:{line}: more than {MOST_JOBS} jobs; split the file")
+        if count > MAX_JOBS:
+            raise UserError(f"{name}:{line}: more than {MAX_JOBS} jobs; split the file")
     if not made:
         raise UserError(f"{name} has no job: write a section such as [reads] with rw=randread and size=1g")
     jobs, cut = _joined(made, name)

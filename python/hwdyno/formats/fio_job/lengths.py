@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 
 from hwdyno.formats.fio_job.reader import Entry, Reader, traits
-from hwdyno.words import Parameters
+from hwdyno.model.words import Parameters
 
-MOST_LENGTHS = 256
+MAX_LENGTHS = 256
 _Table = list[tuple[int, str]]
 
 
@@ -61,9 +61,9 @@ def _range(reader: Reader, entry: Entry) -> _Table:
     first, last = reader.bytes_of(low), reader.bytes_of(high)
     if not first or not last or last < first:
         raise reader.error(entry, f"bsrange={entry.value} is not LOW-HIGH, such as 4k-64k")
-    if "bs_unaligned" in reader.options or last // first > MOST_LENGTHS:
+    if "bs_unaligned" in reader.options or last // first > MAX_LENGTHS:
         if "bs_unaligned" not in reader.options:
-            raise reader.error(entry, f"bsrange={entry.value}: at most {MOST_LENGTHS} multiples of the smallest")
+            raise reader.error(entry, f"bsrange={entry.value}: at most {MAX_LENGTHS} multiples of the smallest")
         return [(first, "50"), (last, "50")]
     # As in fio, multiples of the smallest, with equal shares.
     return [(length, "") for length in range(first, last + 1, first)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hwdyno.formats.fio_job.reader import Reader
 from hwdyno.formats.fio_log import Logs
-from hwdyno.words import Parameters
+from hwdyno.model.words import Parameters
 
 WINDOW_MS = 100
 """The default window, where fio would log each operation; a run of any length keeps at most 4096 windows."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from hwdyno.axes import FIELD
 from hwdyno.formats.fio_job.lengths import directions
 from hwdyno.formats.fio_job.reader import Entry, Reader, traits
-from hwdyno.words import Parameters
+from hwdyno.model.axes import FIELD
+from hwdyno.model.words import Parameters
 
 ALIASES = {"readwrite": "rw", "randreadwrite": "randrw"}
 ORDERS = tuple(word for word in FIELD["rw"].traits if word not in ALIASES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hwdyno.formats.fio_job.lengths import directions
 from hwdyno.formats.fio_job.reader import Reader, traits
-from hwdyno.words import Parameters, UserError
+from hwdyno.model.words import Parameters, UserError
 
 PER_JOB = (
     *("rate", "rate_bytes", "rate_iops_read", "rate_iops_write", "rate_read", "rate_write"),

@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hwdyno.axes import FIELD, traits_of
 from hwdyno.formats import fio_options
 from hwdyno.formats.fio_job.keys import HARMLESS, SUPPORTED, WHY
-from hwdyno.units import LONGEST_S
-from hwdyno.words import Scalar, Trait, UserError
+from hwdyno.model.axes import FIELD, traits_of
+from hwdyno.model.units import LONGEST_S
+from hwdyno.model.words import Scalar, Trait, UserError
 
 _SECONDS = {"": 1.0, "us": 1e-6, "usec": 1e-6, "ms": 1e-3, "msec": 1e-3, "s": 1.0, "sec": 1.0}
 _SECONDS |= {"m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}

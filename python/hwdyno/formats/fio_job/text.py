@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 
 from hwdyno.formats import fio_options
 from hwdyno.formats.fio_job.reader import Entry
-from hwdyno.words import UserError
+from hwdyno.model.words import UserError
 
 LARGEST_BYTES = 1 << 20
 """A larger job file is refused."""
 DEEPEST_INCLUDE = 16
-MOST_INCLUDES = 256
+MAX_INCLUDES = 256
 """In all: files that include each other many times over would never end."""
 _MACHINE: dict[str, Callable[[], int]] = {
     "pagesize": lambda: os.sysconf("SC_PAGE_SIZE"),
@@ -77,8 +77,8 @@ def _lines(
                 f"{name}:{number}: include {other} is the {DEEPEST_INCLUDE + 1}th inside another; one is enough"
             )
         opened.append(other)
-        if len(opened) > MOST_INCLUDES:
-            raise UserError(f"{name}:{number}: include {other}: more than {MOST_INCLUDES} files are included")
+        if len(opened) > MAX_INCLUDES:
+            raise UserError(f"{name}:{number}: include {other}: more than {MAX_INCLUDES} files are included")
         try:
             inner = included(other)
         except (OSError, ValueError) as error:

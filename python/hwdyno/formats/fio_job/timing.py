@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from hwdyno.formats.fio_job.reader import Entry, Reader
-from hwdyno.words import Parameters
+from hwdyno.model.words import Parameters
 
 PER_JOB = ("io_size", "number_ios")
 """Keys that fio counts per thread, and our kernel over all threads."""

@@ -7,7 +7,7 @@ import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from hwdyno.words import Run
+from hwdyno.model.words import Run
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ use serde_json::json;
 
 use crate::clock::Clock;
 use crate::cpu_time;
-use crate::door::{self, Made};
 use crate::kernel::{Error, Stop};
 use crate::reading::{Note, Reading, Samples, Stream};
+use crate::safe_files::{self, Made};
 use crate::storage::results::metrics::Metrics;
 use crate::sys::files::{self, Advice};
 use crate::sys::filesystem::free_bytes;
@@ -50,14 +50,14 @@ fn open(path: &Path, size: u64) -> Result<(File, Option<Made>), Error> {
     if crate::storage::raw::claim::is_block_device(path) {
         return Err(Error::usage(format!("{} is a raw device; only files can be laid out", path.display())));
     }
-    match door::open_to_write(path, 0) {
+    match safe_files::open_to_write(path, 0) {
         Ok(file) => return Ok((file, None)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(Error::machine(format!("open {} for writing", path.display()), &error)),
     }
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     enough_room(path, parent, size)?;
-    match door::create(path) {
+    match safe_files::create(path) {
         Ok((file, made)) => Ok((file, Some(made))),
         Err(error) => Err(Error::filesystem(format!("create {}; use a writable path", path.display()), parent, &error)),
     }

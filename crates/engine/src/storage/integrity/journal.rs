@@ -24,8 +24,8 @@ use std::sync::Arc;
 
 use super::ledger::Ledger;
 use super::verify::MIN_BLOCK;
-use crate::door;
 use crate::kernel::Error;
+use crate::safe_files;
 use crate::storage::order::blocks::Span;
 use crate::sys::filesystem::free_bytes;
 use crate::sys::words::Words;
@@ -83,7 +83,7 @@ impl Journal {
                 Some(libc::ENOSPC),
             ));
         }
-        let (mut journal, made) = door::create(path).map_err(|e| failed(&e))?;
+        let (mut journal, made) = safe_files::create(path).map_err(|e| failed(&e))?;
         // Written, not only lengthened: a page that finds no room when it is touched would end the process.
         let zeroes = vec![0_u8; CHUNK];
         let mut left = total * 8;
@@ -217,7 +217,7 @@ impl Journal {
 
 /// Takes away the journal of a run that has ended; anything else is not ours to remove.
 fn make_way(path: &Path) -> Result<(), Error> {
-    let found = match door::found(path) {
+    let found = match safe_files::found(path) {
         Ok(found) => found,
         Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
             return Err(Error::usage(format!("{} is a symbolic link: name a file that is free", path.display())))

@@ -9,9 +9,9 @@ use crate::rng::mix;
 use super::parameters::{
     JobFileParameters, LoadParameters, MultiFileParameters, RateProcess, RwSequencer, SequenceDirection, Verification,
 };
-use crate::door::output;
 use crate::histogram::Histogram;
 use crate::kernel::Error;
+use crate::safe_files::output;
 use crate::storage::data::content::{Content, Duplicates};
 use crate::storage::integrity::journal::Journal;
 use crate::storage::integrity::ledger::Ledger;

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use serde_json::{json, Map, Value};
 
 use super::spec::{Engine, Job};
-use crate::door::{self, Made};
 use crate::kernel::Error;
 use crate::reading::Note;
+use crate::safe_files::{self, Made};
 use crate::storage::order::blocks::Span;
 use crate::storage::raw::claim::{self, Claim};
 use crate::storage::results::counters::Device;
@@ -279,7 +279,7 @@ fn purged(claim: Option<&Claim>) -> Note {
 fn make(paths: &[&Path]) -> Result<TemporaryFiles, Error> {
     let mut made = TemporaryFiles::default();
     for path in paths {
-        let (_, file) = door::create(path).map_err(|error| {
+        let (_, file) = safe_files::create(path).map_err(|error| {
             let parent = path.parent().unwrap_or(path);
             Error::filesystem(format!("create {}; use a writable path", path.display()), parent, &error)
         })?;
@@ -294,7 +294,7 @@ fn open(path: &Path, write: bool, direct: bool) -> Result<File, Error> {
 
 fn open_as(path: &Path, write: bool, direct: bool, durable: Durable) -> Result<File, Error> {
     let flags = files::flags(direct, durable);
-    let opened = if write { door::open_to_write(path, flags) } else { files::open_to_read(path, flags) };
+    let opened = if write { safe_files::open_to_write(path, flags) } else { files::open_to_read(path, flags) };
     opened.map_err(|error| {
         let remedy = match error.kind() {
             io::ErrorKind::NotFound => ": lay the file out first",

@@ -9,8 +9,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::door::output;
 use crate::kernel::Error;
+use crate::safe_files::output;
 
 /// Operations recorded for each thread at most; the rest are only counted.
 pub const MAX_RECORDED: usize = 1 << 20;

@@ -1,0 +1,1 @@
+"""Numbers in, numbers out: statistics, curves, ceilings and what a resource is; imports ``model`` alone."""

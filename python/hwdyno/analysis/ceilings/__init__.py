@@ -1,0 +1,34 @@
+"""What the hardware could deliver at most: from its links, from makers' figures, or as given, each with its formula.
+
+Which of these a resource has, its description in ``resources`` says.
+
+Metrics: ``read_bytes_s`` and ``write_bytes_s`` bound one direction, ``total_bytes_s`` both together,
+``randread_4k_iops`` and ``randwrite_4k_iops`` random operations of 4 KiB or more, ``dram_bytes_s`` what goes past
+all caches, ``flop_s/OPERATION/PRECISION/ISA/CORES`` one loop of arithmetic (``flop_s/*/CORES`` any in double).
+"""
+
+from __future__ import annotations
+
+from hwdyno.analysis.ceilings.bounds import (
+    Bound,
+    Utilization,
+    applies_by_key,
+    block_bytes,
+    bound_for,
+    bound_of,
+    bounds_for,
+    utilizations,
+)
+from hwdyno.analysis.ceilings.given import parse_given
+
+__all__ = [
+    "Bound",
+    "Utilization",
+    "applies_by_key",
+    "block_bytes",
+    "bound_for",
+    "bound_of",
+    "bounds_for",
+    "parse_given",
+    "utilizations",
+]

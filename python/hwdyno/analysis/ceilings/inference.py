@@ -1,0 +1,122 @@
+"""What bounds a model server: the plain read of its file, and the memory's read bandwidth over the bytes of a token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from hwdyno.model.units import as_number, format_bytes_s, format_size, format_value, number_at, plural
+from hwdyno.model.words import Ceiling, ExperimentResult, Measurement, Run
+
+LOAD, DECODE, RESTORE, IMAGES = "inference_load", "inference_decode", "inference_restore", "inference_images"
+RAW = "raw"
+"""The loader that only reads, past the page cache and into memory that it uses again."""
+FILE_READ = "model_read_bytes_s"
+TOKENS = "tokens_s/"
+CACHED_IMAGES = "images_s/"
+SERVED, SERVED_BY_MEMORY = "inference_in_process", "served/"
+
+
+def of_file(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
+    """The plain sequential read of the same file in the same experiment."""
+    point = raw_of(result)
+    if point is not None:
+        value = point.throughput.value
+        formula = f"plain direct reads of the same file = {format_bytes_s(value)}"
+        yield Ceiling(FILE_READ, "reference", value, "bytes/s", formula, "read in turn with the loaders", "plain read")
+
+
+def of_memory(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
+    """Tokens a second by threads: read bandwidth over the weights and the KV cache that one token reads."""
+    each = next((as_number(point.details.get("bytes_per_token")) for point in result.points), None)
+    for threads, value in sorted(bandwidths(run).items()) if each else ():
+        assert each
+        formula = (
+            f"{format_bytes_s(value)} of reads with {threads} thread{'s' if threads > 1 else ''} / {format_size(each)} "
+            f"of weights and KV cache a token = {format_value(value / each, 'tokens/s')}"
+        )
+        source = "read bandwidth measured in turn with the decoding"
+        yield Ceiling(f"{TOKENS}{threads}", "reference", value / each, "operations/s", formula, source, "memory reads")
+
+
+def of_served(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
+    """Requests a second by load: read bandwidth over the weights and the KV cache that a token takes its part of.
+
+    A step reads the weights once for all of its sequences, so that the bytes a token are those that were counted. A
+    request's first token comes with its prompt, which is computed and no step; so this is what no prompt would allow.
+    """
+    known = bandwidths(run)
+    for point in result.points:
+        given = {**result.fixed, **point.parameters}
+        each, tokens = (as_number(point.details.get(name)) for name in ("bytes_per_token", "output_tokens_mean"))
+        threads = int(number_at(given, "threads") or 1)
+        if not each or not tokens or tokens <= 1 or threads not in known:
+            continue
+        rate = known[threads] / each
+        formula = (
+            f"{format_bytes_s(known[threads])} of reads with {plural(threads, 'thread')} / {format_size(each)} of "
+            f"weights and KV cache a token = {format_value(rate, 'tokens/s')}; / {tokens - 1:.3g} tokens a request "
+            f"after its first = {format_value(rate / (tokens - 1), 'requests/s')}"
+        )
+        metric = f"{SERVED_BY_MEMORY}{result.load}/{number_at(given, result.load) or 0:g}"
+        source = "read bandwidth measured in turn with the requests"
+        yield Ceiling(metric, "reference", rate / (tokens - 1), "operations/s", formula, source, "memory reads")
+
+
+def applies_to_served(metric: str, parameters: Mapping[str, Any]) -> bool:
+    """Whether memory bounds a measurement: one of the load for which the bytes of a token were counted."""
+    _, load, value = metric.split("/")
+    return f"{number_at(parameters, load) or 0:g}" == value
+
+
+def of_images(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
+    """Images a second by workers, with all files in the page cache: what no faster storage exceeds."""
+    for point in result.points:
+        given = {**result.fixed, **point.parameters}
+        if given.get("cache") != "warm" or point.validity == "invalid" or not point.throughput.value:
+            continue
+        workers, value = int(number_at(given, "threads") or 1), point.throughput.value
+        formula = f"{plural(workers, 'worker')} with all files in the page cache = {format_value(value, 'images/s')}"
+        source = "classified in turn with the images from storage"
+        yield Ceiling(
+            f"{CACHED_IMAGES}{workers}", "reference", value, "operations/s", formula, source, "images in memory"
+        )
+
+
+def applies_to_images(metric: str, parameters: Mapping[str, Any]) -> bool:
+    """Whether images from memory bound a measurement: one of images from storage with as many workers."""
+    workers = int(number_at(parameters, "threads") or 1)
+    return parameters.get("cache") == "cold" and workers == int(metric.removeprefix(CACHED_IMAGES))
+
+
+def applies(metric: str, parameters: Mapping[str, Any]) -> bool:
+    """Whether a ceiling of decoding bounds a measurement with these parameters."""
+    return int(number_at(parameters, "threads") or 1) == int(metric.removeprefix(TOKENS))
+
+
+def applies_to_load(metric: str, parameters: Mapping[str, Any]) -> bool:
+    """Whether the plain read bounds a load: one from storage, by a real loader."""
+    return parameters.get("cache") == "cold" and parameters.get("loader") != RAW
+
+
+def raw_of(result: ExperimentResult) -> Measurement | None:
+    """The fastest valid plain read of a model's file from storage; none if there is none."""
+    found = [
+        point
+        for point in result.points
+        if point.parameters.get("loader", result.fixed.get("loader")) == RAW
+        and point.parameters.get("cache", result.fixed.get("cache")) == "cold"
+        and point.validity != "invalid"
+        and point.throughput.value > 0
+    ]
+    return max(found, key=lambda one: one.throughput.value, default=None)
+
+
+def bandwidths(run: Run) -> dict[int, float]:
+    """The memory's read bandwidth by threads, bytes/s, as this Run measured it."""
+    found: dict[int, float] = {}
+    for _, _, point, given in run.points_of("memory_bandwidth"):
+        if given.get("operation") == "read" and point.validity != "invalid" and point.throughput.unit == "bytes/s":
+            threads = int(number_at(given, "threads") or 1)
+            found[threads] = max(found.get(threads, 0.0), point.throughput.value)
+    return found

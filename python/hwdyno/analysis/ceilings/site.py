@@ -1,0 +1,26 @@
+"""Ceilings of several hosts together: the sum of each node's, where it is known for every node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from hwdyno.model.machine import Machine, node_of
+from hwdyno.model.units import format_value
+from hwdyno.model.words import Ceiling
+
+
+def summed(machines: Sequence[Machine], of_one: Callable[[Machine], tuple[Ceiling, ...]]) -> tuple[Ceiling, ...]:
+    """The ceilings of these hosts together; for one host, its own ceilings. Ranks of one node share what it has."""
+    nodes = {node_of(machine.hostname or str(at)): machine for at, machine in enumerate(machines)}
+    each = [of_one(machine) for machine in nodes.values()]
+    if len(each) == 1:
+        return each[0]
+    found = []
+    for first in each[0] if each else ():
+        alike = [one for ceilings in each for one in ceilings if (one.metric, one.kind) == (first.metric, first.kind)]
+        if len(alike) == len(each):
+            value, hosts = sum(one.value for one in alike), f"{len(each)} hosts"
+            formula = f"{' + '.join(one.formula for one in alike)} = {format_value(value, first.unit)}"
+            found.append(replace(first, value=value, formula=formula, label=f"{hosts}, each like {first.label}"))
+    return tuple(found)

@@ -1,0 +1,27 @@
+"""Inference: what storage and memory give to a model server."""
+
+from __future__ import annotations
+
+from hwdyno.analysis.ceilings import inference
+from hwdyno.analysis.resources.description import Resource
+
+RESOURCE = Resource(
+    name="inference",
+    title="Inference",
+    rate_word="tokens/s",
+    headline_rules=(
+        "cold_start", "decode_bound", "kv_restore", "images_from_files", "kv_users", "vector_queries",
+        "serving_capacity",
+    ),
+    derived={
+        inference.LOAD: inference.of_file, inference.DECODE: inference.of_memory, inference.IMAGES: inference.of_images,
+        inference.SERVED: inference.of_served,
+    },
+    limits=("the storage's parallelism", "how the loader reads", "the engine's own work for each operator"),
+    by_default=False,
+    client="by_rule",
+    bursty=True,
+    by_scenario=True,
+    on_faults="Check dmesg and the model's files",
+    survey_parts=("storage", "memory"),
+)  # fmt: skip

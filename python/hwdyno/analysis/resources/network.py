@@ -1,0 +1,46 @@
+"""The network: streams and round trips between two ends."""
+
+from __future__ import annotations
+
+from hwdyno.analysis.ceilings import network
+from hwdyno.analysis.resources.description import Figure, Resource
+
+
+def _throughput(title: str, direction: str, typical: str = "") -> Figure:
+    return Figure(
+        title=title,
+        unit="bytes/s",
+        kernels=("network_throughput",),
+        where={"protocol": "tcp", "direction": direction},
+        prefer={"streams": 1},
+        typical=typical,
+    )
+
+
+RESOURCE = Resource(
+    name="network",
+    title="Network",
+    rate_word="messages/s",
+    figures=(
+        _throughput("TCP {path}, {streams}", "up", "tcp_loopback_bytes_s"),
+        _throughput("TCP {path}, {streams}, received", "down"),
+        _throughput("TCP {path}, {streams} each way", "both"),
+        Figure(
+            title="round trip, {path}",
+            unit="ns",
+            kernels=("network_latency",),
+            where={"protocol": "tcp", "in_flight": 1},
+            not_in=("network.loaded_latency",),
+            prefer={"message": 64},
+        ),
+    ),
+    derived={"network_throughput": network.of_path},
+    limits=("the path between the ends", "a policer or shaper on it", "the other end's processors"),
+    client="by_rule",
+    latency_kernels=("network_latency", "network_ping"),
+    two_ended=True,
+    steps_down=("a spent burst budget, a policer, or a lower clock", "both ends' processors"),
+    on_faults="Check errors and drops at both ends (ip -s link, nstat -az) and the server's log",
+    knee="streams",
+    survey_parts=("nics",),
+)

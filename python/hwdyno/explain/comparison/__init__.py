@@ -1,0 +1,28 @@
+"""Compares Runs point by point: what is alike, what differs between the machines, and which changes exceed noise."""
+
+from __future__ import annotations
+
+from hwdyno.explain.comparison.changes import Change, Verdict, assumed, fails, is_open, overall
+from hwdyno.explain.comparison.differences import Difference, differences
+from hwdyno.explain.comparison.matching import Matching, Unlike, matched
+from hwdyno.explain.comparison.side import FAILED, OPEN, Compared, device_compared, runs_compared, status
+
+__all__ = [
+    "FAILED",
+    "OPEN",
+    "Change",
+    "Compared",
+    "Difference",
+    "Matching",
+    "Unlike",
+    "Verdict",
+    "assumed",
+    "device_compared",
+    "differences",
+    "fails",
+    "is_open",
+    "matched",
+    "overall",
+    "runs_compared",
+    "status",
+]

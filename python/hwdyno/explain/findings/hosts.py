@@ -1,0 +1,100 @@
+"""Whether the hosts of a site measured together: all of them, with one start, and equally fast."""
+
+from __future__ import annotations
+
+import math
+
+from hwdyno.analysis.statistics import median
+from hwdyno.explain.findings.applies import Applies, Rule
+from hwdyno.explain.findings.rule import Case, Verdict, apart, contrast, percent
+from hwdyno.model.units import format_ns, plural
+from hwdyno.model.words import HostShare
+
+SLOW = 0.20
+"""A host this much slower than the others is a straggler."""
+LONGER = 1.05
+"""A host whose readings take this many times the others' has fixed work, not fixed time: the site waits for it."""
+SMALL_OFFSET = 0.005
+"""The longer reading that the advice gives makes the offset between starts this share of it."""
+MIN_RUNTIME_S = 60
+WAITING = ("depth_not_reached",)
+"""Findings that follow while some hosts wait for another one."""
+
+
+def host_missing(case: Case) -> Verdict | None:
+    """A host gave no reading, or not all; the cause is among the reasons why the Run is degraded."""
+    point = case.point
+    failed = [one for one in point.hosts if one.failure]
+    if not failed:
+        return None
+    worst = min(failed, key=lambda one: one.repeats)
+    lacking = [one for one in failed if one.repeats < point.repeats]
+    if lacking:
+        had = f"Readings missing: {worst.host} gave {worst.repeats or 'none'} of {plural(point.repeats, 'reading')}"
+        effect = f" The result does not cover all {len(point.hosts)} hosts."
+    else:
+        had, effect = f"Host stopped: {worst.host} did not end with the others", ""
+    more = f", and so did {plural(len(failed) - 1, 'other host')}" if len(failed) > 1 else ""
+    return Verdict(
+        "warning",
+        f"{had}{more} ({case.label}).{effect}",
+        {"hosts": {one.host: {"readings": one.repeats, "failure": one.failure} for one in failed}},
+        f"Check {', '.join(one.host for one in failed)}, then repeat: {case.command()}",
+        weight=float(len(failed)) + 1 - worst.repeats / max(1, point.repeats),
+    )
+
+
+def hosts_apart(case: Case) -> Verdict | None:
+    """The hosts started further apart than the measurement allows."""
+    point = case.point
+    if "hosts_apart" not in point.why:
+        return None
+    latest = max(point.hosts, key=lambda one: one.start_offset_s)
+    offset_s, reading_s = latest.start_offset_s, point.elapsed_s / max(1, point.repeats)
+    runtime_s = max(MIN_RUNTIME_S, math.ceil(offset_s / SMALL_OFFSET))
+    return Verdict(
+        "warning",
+        f"The hosts did not load the system together ({case.label}): {latest.host} started "
+        f"{format_ns(offset_s * 1e9)} after the first host, {percent(offset_s / reading_s)} of a reading.",
+        {"host": latest.host, "offset_s": offset_s, "reading_s": reading_s},
+        f"Measure longer to make the offset negligible: {case.command(runtime=runtime_s)}",
+        weight=offset_s / reading_s,
+        explains=WAITING,
+    )
+
+
+def straggler(case: Case) -> Verdict | None:
+    """One host is much slower than the others, beyond the scatter of its repeats."""
+    shares = [one for one in case.point.hosts if one.repeats and one.operations]
+    if len(shares) < 2:
+        return None
+    slowest = min(shares, key=lambda one: one.throughput.value)
+    others = [one for one in shares if one is not slowest]
+    usual = median([one.throughput.value for one in others])
+    slower = 1 - slowest.throughput.value / usual
+    if slower < SLOW or not all(apart(slowest.throughput, one.throughput) for one in others):
+        return None
+    waits = _reading_s(slowest) > LONGER * median([_reading_s(one) for one in others])
+    unit, rest = slowest.throughput.unit, "host" if len(others) == 1 else f"{len(others)} hosts"
+    return Verdict(
+        "warning",
+        f"Straggler ({case.label}): {slowest.host} is {percent(slower)} slower than the other {rest} "
+        f"({contrast(case.quantity(slowest.throughput.value, unit), case.quantity(usual, unit), 'vs')}). "
+        + ("The site waits for it." if waits else "The site's result includes it."),
+        {"host": slowest.host, "slower": slower, "value": slowest.throughput.value, "usual": usual, "unit": unit},
+        f"Measure alone on {slowest.host}: {case.command_alone()}",
+        weight=slower,
+        explains=(*(WAITING if waits else ()), "unfair"),
+    )
+
+
+def _reading_s(share: HostShare) -> float:
+    return share.elapsed_s / share.repeats
+
+
+_SITE = Applies(needs=("hosts",))
+RULES = (
+    Rule("host_missing", "point", host_missing, _SITE, degrades=True),
+    Rule("hosts_apart", "point", hosts_apart, _SITE, degrades=True, explains=True),
+    Rule("straggler", "point", straggler, _SITE, explains=True),
+)

@@ -1,0 +1,186 @@
+"""Open-loop results: rates that were not reached, and the latency at shares of the capacity."""
+
+from __future__ import annotations
+
+import math
+
+from hwdyno.analysis.curves import CAPACITY, REACHED_SHARE
+from hwdyno.analysis.curves.open_loop import OF_OPERATIONS, OpenLoop, next_rate
+from hwdyno.analysis.resources import rate_word_of
+from hwdyno.explain.findings.applies import Applies, Rule
+from hwdyno.explain.findings.commands import typed
+from hwdyno.explain.findings.rule import Case, Verdict, as_number, operations_per_s, percent
+from hwdyno.explain.findings.snia import PREFIX
+from hwdyno.model.units import format_count, format_ns
+from hwdyno.model.words import Axis, Measurement
+
+SHARES = (0.5, 0.8, 0.95)
+"""Loads whose latency is printed: half, where queueing begins to matter, and where it dominates."""
+MISSED = 0.98
+"""Below this share of the requested rate requests queued up, unless it was chance."""
+CHANCE = 4.0
+"""Standard errors of a count of random arrivals (1 / sqrt n each) that may be chance."""
+CLOSE = 0.1
+"""A capacity whose interval is within this share is printed without it."""
+ROOM = 0.7
+"""This share of the rate that was reached is a rate with headroom."""
+
+
+def offered_and_reached(case: Case) -> tuple[Axis, float, float] | None:
+    """The axis of the offered rate, its value, and the rate reached, in the same unit; none without such an axis."""
+    rates = [(axis, case.number(axis.name)) for axis in case.result.declaration.axes if axis.role == "rate"]
+    offered = [(axis, rate) for axis, rate in rates if rate]
+    if len(offered) != 1:
+        return None
+    ((axis, rate),) = offered
+    reached = operations_per_s(case.point) if axis.unit in OF_OPERATIONS else None
+    if axis.unit == "B" and case.point.throughput.unit == "bytes/s":
+        reached = case.point.throughput.value
+    return None if reached is None else (axis, rate, reached)
+
+
+def chance(point: Measurement, share: float) -> float:
+    """How far below its rate a count of random arrivals may be by chance, as a share.
+
+    Of all that arrived, of which this ``share`` was served: few served of many is no chance.
+    """
+    return CHANCE / math.sqrt(point.operations / share) if point.operations and share > 0 else 1.0
+
+
+def rate_not_reached(case: Case) -> Verdict | None:
+    """Requests arrived faster than they were served, so the backlog grew for as long as the run lasted."""
+    noted = any(note.code == "rate_not_reached" for note in case.point.notes)
+    found = offered_and_reached(case)
+    if found is None or not noted:
+        return None
+    axis, offered, reached = found
+    share, latency = reached / offered, case.point.latency_ns
+    if share >= MISSED - chance(case.point, share):
+        return None
+    counted = "bytes/s" if axis.unit == "B" else rate_word_of(case.result) or "operations/s"
+    waits = f" ({format_ns(latency.mean)} on average)" if latency else ""
+    room = max(1, int(float(f"{ROOM * reached:.2g}")))
+    return Verdict(
+        "warning",
+        f"Rate not reached ({case.label}): {format_count(reached)} of {format_count(offered)} {counted} "
+        f"({percent(share)}). Requests queued up, so the latency{waits} is the backlog of this runtime, not the "
+        "storage's.",
+        {"asked": offered, "reached": reached, "share": share, "latency_ns_mean": latency.mean if latency else None},
+        f"Request a rate that it can serve: {case.command(**{axis.name: room})}",
+        weight=1 - share,
+    )
+
+
+def users_wait(case: Case) -> Verdict | None:
+    """The latency of a request at shares of the capacity, by G/G/m and as measured."""
+    curve = case.curve
+    axis = case.result.load_axis
+    if curve is None or axis.unit not in OF_OPERATIONS:
+        return None
+    counted = rate_word_of(case.result) or "operations/s"
+    rates = {at: as_number(case.result.points[at].parameters.get(axis.name)) or 0.0 for at in curve.points}
+    served = [at for at, rate in rates.items() if _kept_up(case.result.points[at], rate)]
+    if not served:
+        return None
+    least_at, most_at = min(served, key=rates.__getitem__), max(served, key=rates.__getitem__)
+    beyond = [rate for rate in rates.values() if rate > rates[most_at]]
+    edge = f" At {format_count(min(beyond))} {counted}, requests queue up without end." if beyond else ""
+    if curve.model != "g-g-m" or curve.ceiling is None:
+        why, advice = "No queueing model fits these points.", f"Compare with the closed loop: {_closed_loop(case)}"
+        if known := curve.parameters.get(CAPACITY):
+            per = known.value / OpenLoop.of(curve.parameters).capacity_s
+            least, most = (format_count((bound or 0.0) / per) for bound in (known.low, known.high))
+            why = (
+                f"The capacity is open: {least} to {most} {counted} fit these points alike (best fit: "
+                f"{format_count(known.value / per)})."
+            )
+            advice = f"Measure a higher rate too: {_with_next(case, rates[most_at], min(beyond, default=None))}"
+        least_point, most_point = case.result.points[least_at], case.result.points[most_at]
+        return _as_measured(case, counted, least_point, most_point, edge, why, advice)
+    model = OpenLoop.of(curve.parameters)
+    waits = [f"{format_ns(model.latency_ns(share * model.capacity_s))} at {percent(share)}" for share in SHARES]
+    kept_up = [case.result.points[at] for at in served]
+    busiest = min(kept_up, key=lambda point: abs((operations_per_s(point) or 0.0) / model.capacity_s - 0.8))
+    share = (operations_per_s(busiest) or 0.0) / model.capacity_s
+    tail = (
+        f" Measured at {percent(share)} load: {format_ns(busiest.latency_ns.mean)} on average"
+        + (f", p99 {format_ns(busiest.latency_ns.p99)}." if busiest.latency_ns.p99 is not None else ".")
+        if busiest.latency_ns
+        else ""
+    )
+    return Verdict(
+        "info",
+        f"Capacity: {format_count(model.capacity_s)} {counted}{_range(case, model)} ({case.label}; "
+        f"model G/G/{model.servers}, variability {model.variability:.2g}). "
+        f"Users wait {', '.join(waits)} load, and {format_ns(model.service_ns)} without a queue.{tail}{edge}",
+        {
+            "capacity_operations_s": model.capacity_s,
+            "service_ns": model.service_ns,
+            "servers": model.servers,
+            "variability": model.variability,
+            "latency_ns_at_share": {str(one): model.latency_ns(one * model.capacity_s) for one in SHARES},
+        },
+        f"Plan for less than {percent(SHARES[1])} of the capacity. Compare with the closed loop: {_closed_loop(case)}",
+    )
+
+
+def _range(case: Case, model: OpenLoop) -> str:
+    """The interval of a capacity that is not known within ``CLOSE``, in parentheses."""
+    ceiling = case.curve.ceiling if case.curve is not None else None
+    if ceiling is None or ceiling.low is None or ceiling.high is None:
+        return ""
+    per = ceiling.value / model.capacity_s
+    close = max(ceiling.high / ceiling.value - 1, 1 - ceiling.low / ceiling.value) <= CLOSE
+    return "" if close else f", {format_count(ceiling.low / per)} to {format_count(ceiling.high / per)}"
+
+
+def _kept_up(point: Measurement, rate: float) -> bool:
+    reached = operations_per_s(point)
+    return bool(
+        rate and reached and reached >= (REACHED_SHARE - chance(point, reached / rate)) * rate and point.latency_ns
+    )
+
+
+def _with_next(case: Case, served: float, missed: float | None) -> str:
+    """The command that measures the curve again with the rate that tells most of an open capacity."""
+    axis, rates = case.result.load_axis, [as_number(point.parameters[case.result.load]) for point in _points(case)]
+    more = float(f"{next_rate(served, missed):.3g}")
+    return case.command(**{axis.name: ",".join(typed(axis, rate) for rate in sorted({more, *filter(None, rates)}))})
+
+
+def _points(case: Case) -> list[Measurement]:
+    return [case.result.points[at] for at in case.curve.points] if case.curve is not None else []
+
+
+def _closed_loop(case: Case) -> str:
+    """The command that measures the same work in a closed loop."""
+    both, size = case.resource.both_loops, case.parameter("size")
+    if not both or case.imported:
+        return case.command(**{case.result.load: 0})
+    return case.named(both, **({"size": typed(case.result.axis("size"), size)} if size else {}))
+
+
+def _as_measured(
+    case: Case, counted: str, least: Measurement, most: Measurement, edge: str, why: str, advice: str
+) -> Verdict | None:
+    if least is most or least.latency_ns is None or most.latency_ns is None:
+        return None
+    rates = [operations_per_s(point) or 0.0 for point in (least, most)]
+    return Verdict(
+        "info",
+        f"Users wait {format_ns(least.latency_ns.mean)} at {format_count(rates[0])} {counted}, and "
+        f"{format_ns(most.latency_ns.mean)} at {format_count(rates[1])}, the highest rate that was served "
+        f"({case.label}). {why}{edge}",
+        {
+            "rates": rates,
+            "latency_ns_mean": [least.latency_ns.mean, most.latency_ns.mean],
+            "latency_ns_p99": [least.latency_ns.p99, most.latency_ns.p99],
+        },
+        advice,
+    )
+
+
+RULES = (
+    Rule("rate_not_reached", "point", rate_not_reached, Applies(needs=("notes.rate_not_reached",))),
+    Rule("users_wait", "curve", users_wait, Applies(roles=("rate",), not_named=PREFIX)),
+)

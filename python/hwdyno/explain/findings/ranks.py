@@ -1,0 +1,149 @@
+"""What many hosts show of each other: slow pairs of a network, its bisection, and what a shared file costs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hwdyno.analysis.statistics import median
+from hwdyno.explain.findings.applies import Applies, Rule
+from hwdyno.explain.findings.rule import Case, Verdict, apart, as_flag, contrast, percent
+from hwdyno.model.axes import BETWEEN, SHARED_FILE
+from hwdyno.model.units import plural
+from hwdyno.model.words import ExperimentResult, Measurement, Scalar, Value
+
+SLOW = 0.20
+"""A pair this much slower than the usual one is slow; the same share as of a host."""
+MIN_PAIRS = 6
+"""Three hosts both ways: with fewer pairs nothing is usual."""
+COSTS = 0.10
+"""A shared file that costs less is not worth a file each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One ordered pair of hosts, alone."""
+
+    at: int
+    sender: str
+    receiver: str
+    point: Measurement
+
+
+def pairs_of(result: ExperimentResult, names: tuple[str, ...]) -> list[Pair]:
+    """The points of single pairs, by the names of the site's hosts in their order."""
+    found = []
+    for at, point in enumerate(result.points):
+        first, dash, second = str(point.parameters.get(BETWEEN.name) or "").partition("-")
+        if dash and first.isdecimal() and second.isdecimal() and point.validity != "invalid":
+            sender, receiver = (names[int(one)] if int(one) < len(names) else one for one in (first, second))
+            found.append(Pair(at, sender, receiver, point))
+    return found
+
+
+def names_of(case: Case) -> tuple[str, ...]:
+    """The site's hosts in their order."""
+    return tuple(machine.hostname or str(at) for at, machine in enumerate(case.run.machines))
+
+
+def _figure(point: Measurement) -> Value:
+    """What a pair is judged by: a time, if it is one, as a rate, so that more is better."""
+    return point.rate if point.rate is not None and not point.bytes else point.throughput
+
+
+def slow_pair(case: Case) -> list[Verdict]:
+    """Pairs of hosts far slower than the others; where all of them have one host in common, that host."""
+    pairs = pairs_of(case.result, names_of(case))
+    return [
+        verdict
+        for group in _alike(pairs).values()
+        if len(group) >= MIN_PAIRS and (verdict := _slow_of(case, group)) is not None
+    ]
+
+
+def _alike(pairs: list[Pair]) -> Mapping[tuple[tuple[str, Scalar], ...], list[Pair]]:
+    """Pairs that differ in nothing else."""
+    found: dict[tuple[tuple[str, Scalar], ...], list[Pair]] = {}
+    for one in pairs:
+        rest = tuple(sorted((k, v) for k, v in one.point.parameters.items() if k != BETWEEN.name))
+        found.setdefault(rest, []).append(one)
+    return found
+
+
+def _slow_of(case: Case, pairs: list[Pair]) -> Verdict | None:
+    usual = median([_figure(one.point).value for one in pairs])
+    middle = min(pairs, key=lambda one: abs(_figure(one.point).value - usual))
+    slow = [
+        one
+        for one in pairs
+        if _figure(one.point).value < (1 - SLOW) * usual and apart(_figure(one.point), _figure(middle.point))
+    ]
+    if not slow:
+        return None
+    worst = min(slow, key=lambda one: _figure(one.point).value)
+    value, unit = _figure(worst.point).value, _figure(worst.point).unit
+    involved = Counter(name for one in slow for name in (one.sender, one.receiver))
+    host, count = involved.most_common(1)[0]
+    shared = len(slow) > 1 and count == len(slow)
+    what = (
+        f"Slow host on the network: {host} is in all {len(slow)} slow pairs of {len(pairs)}"
+        if shared
+        else f"Slow {'pair' if len(slow) == 1 else 'pairs'}: {len(slow)} of {len(pairs)}"
+    )
+    compared = contrast(case.quantity(value, unit), case.quantity(usual, unit), "vs")
+    return Verdict(
+        "warning",
+        f"{what}. Worst: {worst.sender} to {worst.receiver}, {percent(1 - value / usual)} slower than usual "
+        f"({compared}).",
+        {
+            "host": host if shared else "",
+            "pairs": {f"{one.sender} > {one.receiver}": _figure(one.point).value for one in slow},
+            "usual": usual,
+            "unit": unit,
+        },
+        f"Measure that pair again: {case.command(**worst.point.parameters)}",
+        weight=1 - value / usual,
+        points=tuple(one.at for one in slow),
+    )
+
+
+def shared_file(case: Case) -> list[Verdict]:
+    """What one file for all hosts costs against a file each, at otherwise like points."""
+    by_rest: dict[tuple[tuple[str, Scalar], ...], dict[bool, int]] = {}
+    for at, point in enumerate(case.result.points):
+        if SHARED_FILE.name in point.parameters and point.validity != "invalid":
+            rest = tuple(sorted((k, v) for k, v in point.parameters.items() if k != SHARED_FILE.name))
+            by_rest.setdefault(rest, {})[as_flag(point.parameters[SHARED_FILE.name])] = at
+    found = (_cost_of(case, both[True], both[False]) for both in by_rest.values() if len(both) == 2)
+    return [verdict for verdict in found if verdict is not None]
+
+
+def _cost_of(case: Case, shared: int, each: int) -> Verdict | None:
+    one, other = case.result.points[shared].throughput, case.result.points[each].throughput
+    if other.value <= 0:
+        return None
+    kept, hosts = one.value / other.value, plural(len(case.result.points[each].hosts), "host")
+    there = Case(case.run, case.result, shared)
+    compared = contrast(case.quantity(one.value, one.unit), case.quantity(other.value, other.unit), "vs")
+    costs = kept < 1 - COSTS and apart(one, other)
+    verdict = (
+        f"One shared file costs {percent(1 - kept)}" if costs else "One shared file is as fast as a file for each host"
+    )
+    return Verdict(
+        "info",
+        f"{verdict} ({there.label}, {hosts}): {compared} with a file each.",
+        {"shared_to_own": kept, "shared": one.value, "own": other.value, "unit": one.unit},
+        f"Use a file for each host where the application allows it: {Case(case.run, case.result, each).command()}"
+        if costs
+        else f"Nothing to do; with more hosts measure again: {there.command()}",
+        weight=1 - kept,
+        points=(shared, each),
+    )
+
+
+RULES = (
+    Rule("slow_pair", "experiment", slow_pair, Applies(resources=("network",), needs=("parameters.between",))),
+    Rule("shared_file", "experiment", shared_file, Applies(resources=("storage",), needs=("parameters.shared_file",))),
+)
+"""The rules on what hosts are to each other."""

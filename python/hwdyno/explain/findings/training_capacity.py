@@ -1,0 +1,233 @@
+"""How many accelerators a storage feeds and what limits it, by the sweep of accelerators and by plain reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hwdyno.explain.findings.applies import Rule
+from hwdyno.explain.findings.rule import Case, Verdict, as_number, percent
+from hwdyno.explain.findings.training import OF_LOADER, Fed, client_bytes_s, fed, training_too_small
+from hwdyno.model.units import format_bytes_s, format_size, plural
+from hwdyno.model.words import ExperimentResult, Measurement, Run
+
+PLAIN = "storage.pattern."
+"""Begins the name of an experiment of plain reads; the workload follows, and ``@`` with the storage's name if any."""
+APART = 0.20
+"""Loader and plain reads that differ by more than this disagree."""
+
+
+@dataclass(frozen=True)
+class Plain:
+    """Plain reads with a loader's transfer size and threads, without opening files, batches or parsing."""
+
+    result: ExperimentResult
+    threads_each: int
+    """Readers of one accelerator."""
+
+    def point(self, accelerators: int) -> Measurement | None:
+        """The point with as many threads as that many accelerators have readers."""
+        jobs = accelerators * self.threads_each
+        found = (one for one in self.result.points if as_number(one.parameters.get("numjobs")) == jobs)
+        return next((one for one in found if one.throughput.value > 0 and one.validity != "invalid"), None)
+
+    def bytes_s(self, accelerators: int) -> float | None:
+        """The throughput of that point, bytes/s."""
+        point = self.point(accelerators)
+        return None if point is None else point.throughput.value
+
+    def feeds(self, one: Fed, most: int) -> int:
+        """The most accelerators that plain reads would feed, of the measured numbers up to ``most``."""
+        enough = 0
+        for number in range(1, most + 1):
+            reached = self.bytes_s(number)
+            if reached is not None and reached >= number * one.need_bytes_s * one.read_share * one.au_pass:
+                enough = number
+        return enough
+
+    @property
+    def what(self) -> str:
+        """``plain 512 KiB reads``."""
+        size = as_number(self.result.fixed.get("bs"))
+        return f"plain {format_size(size)} reads" if size else "plain reads"
+
+
+def plain_of(run: Run, result: ExperimentResult) -> Plain | None:
+    """The plain reads that were measured beside an experiment on the same storage, if any."""
+    _, at, storage = result.name.partition("@")
+    wanted = f"{PLAIN}{result.fixed.get('workload')}{at}{storage}"
+    found = next((one for one in run.experiments if one.name == wanted and one.points), None)
+    threads = as_number(result.fixed.get("read_threads"))
+    return None if found is None else Plain(found, max(1, int(threads or 0)))
+
+
+def _in_order(result: ExperimentResult) -> list[tuple[Fed, int]]:
+    found = ((fed(result, point), at) for at, point in enumerate(result.points))
+    return sorted(((what, at) for what, at in found if what is not None), key=lambda one: one[0].number)
+
+
+def _fed_by(found: list[tuple[Fed, int]]) -> int:
+    """The most accelerators that reach their AU, with all smaller numbers."""
+    most = 0
+    for what, _ in found:
+        if not what.passes:
+            break
+        most = what.number
+    return most
+
+
+def _needier(case: Case, found: list[tuple[Fed, int]], most: int) -> tuple[int, str] | None:
+    """More accelerators of a kind that needs more, which the same storage fed from the same files: how many, and whose.
+
+    What feeds them feeds as many of this kind, so its own figure was not the storage's limit.
+    """
+    first, files = found[0][0], case.result.fixed.get("files")
+    storage = case.result.name.partition("@")[2]
+    best: tuple[int, str] | None = None
+    for other in case.run.experiments:
+        if other is case.result or other.kernel != case.result.kernel or other.fixed.get("files") != files:
+            continue
+        theirs = _in_order(other) if other.name.partition("@")[2] == storage else []
+        if not theirs or theirs[0][0].workload != first.workload or theirs[0][0].need_bytes_s <= first.need_bytes_s:
+            continue
+        number = _fed_by(theirs)
+        if number > max(most, best[0] if best else 0):
+            best = (number, theirs[0][0].name or "accelerators")
+    return best
+
+
+def training_capacity(case: Case) -> Verdict | None:
+    """How many accelerators this storage feeds, the next limit, and how many plain reads would feed."""
+    found = _in_order(case.result)
+    if not found:
+        return None
+    most = _fed_by(found)
+    needier = _needier(case, found, most)
+    first, best = found[0][0], max(what.nominal_bytes_s for what, _ in found)
+    name = f"{first.name or 'accelerators'} for {first.workload}" if first.workload else first.name or "accelerators"
+    by_rate = best / (first.need_bytes_s * first.au_pass)
+    fails = next((what for what, _ in found if what.number > most), None)
+    if fails is None:
+        limit = f"No limit was reached up to {most} (AU {percent(found[-1][0].au)})."
+    else:
+        client = client_bytes_s(case.run, case.result, fails.number)
+        need = fails.need_bytes_s * fails.number * fails.au_pass * fails.read_share
+        bound = client is not None and client < need
+        limit = (
+            f"With {fails.number}, AU is {percent(fails.au)} and the next limit is "
+            f"{'this client' if bound else 'the storage'}: {format_bytes_s(fails.nominal_bytes_s)} of the needed "
+            f"{format_bytes_s(fails.need_bytes_s * fails.number)} arrive."
+        )
+    if needier is not None:
+        most, by = needier
+        limit = (
+            f"Its own AU was {percent(found[0][0].au)}, but this storage fed {most} {by}, which need more: "
+            "something else slowed this reading. Measure it again."
+        )
+    small = any(training_too_small(Case(case.run, case.result, at)) for _, at in found)
+    caveat = ", data set too small for a verdict" if small else ""
+    by_plain, evidence = _by_plain(case, found)
+    last, here = found[-1][0].number, Case(case.run, case.result, found[-1][1])
+    where = f"Storage {case.storage}" if "@" in case.result.name else case.storage.capitalize()
+    return Verdict(
+        "info",
+        f"{where} feeds {most} {name} (AU of at least {percent(first.au_pass)}{caveat}). {limit}{by_plain}",
+        {
+            "headline": {
+                "title": ", ".join(
+                    filter(None, [f"{first.name.upper()}s fed" if first.name else "accelerators fed", first.workload])
+                ),
+                "value": most,
+            },
+            "most": most,
+            "au": {what.number: what.au for what, _ in found},
+            "law": {what.number: what.au * what.need_bytes_s * what.number for what, _ in found},
+            "bytes_s": {what.number: what.whole_bytes_s for what, _ in found},
+            "by_throughput": by_rate,
+            "best_bytes_s": best,
+            **evidence,
+        },
+        f"Measure again: {here.command()}"
+        if needier
+        else f"See the findings on single points: the best rate, {format_bytes_s(best)}, is enough for {by_rate:.1f} "
+        "accelerators."
+        if fails
+        else f"Try more: {here.command(accelerators=f'{last * 2},{last * 4}')}",
+        points=tuple(at for _, at in found),
+    )
+
+
+def _by_plain(case: Case, found: list[tuple[Fed, int]]) -> tuple[str, dict[str, float]]:
+    """How many accelerators plain reads would feed, in words and figures."""
+    plain, first, largest = plain_of(case.run, case.result), found[0][0], found[-1][0].number
+    reached = plain.bytes_s(largest) if plain else None
+    if plain is None or reached is None:
+        return "", {}
+    feeds, each = plain.feeds(first, largest), first.need_bytes_s * first.read_share * first.au_pass
+    says = (
+        f" By {plain.what} with {plural(largest * plain.threads_each, 'thread')} ({format_bytes_s(reached)}), it would "
+        f"feed {feeds if feeds < largest else f'all {largest}'}; the rate is enough for {reached / each:.1f}."
+    )
+    return says, {"plain_most": feeds, "plain_bytes_s": reached, "plain_by_throughput": reached / each}
+
+
+def _disturbed(point: Measurement) -> bool:
+    """Whether other load disturbed the point, which alone makes two readings differ."""
+    return bool({"others_at_work", "steal"} & set(point.why))
+
+
+def training_plain(case: Case) -> Verdict | None:
+    """Loader and plain reads that disagree: one of them did not measure the storage."""
+    plain = plain_of(case.run, case.result)
+    if plain is None:
+        return None
+    worst: tuple[float, Fed, float, float, int] | None = None
+    for what, at in _in_order(case.result):
+        reached, loaded = plain.bytes_s(what.number), case.result.points[at].throughput.value
+        point = plain.point(what.number)
+        if point is None or reached is None or loaded <= 0 or _disturbed(point) or _disturbed(case.result.points[at]):
+            continue
+        off = loaded / reached - 1
+        # Accelerators that get enough read no more: only a loader that falls short shows a loss.
+        counts = off > APART or (off < -APART and not what.passes)
+        if counts and (worst is None or abs(off) > worst[0]):
+            worst = (abs(off), what, reached, loaded, at)
+    if worst is None:
+        return None
+    off, what, reached, loaded, at = worst
+    here = Case(case.run, case.result, at)
+    says = f"The loader gets {format_bytes_s(loaded)}, {plain.what} with "
+    says += f"{plural(what.number * plain.threads_each, 'thread')} get {format_bytes_s(reached)}."
+    evidence = {"loader_bytes_s": loaded, "plain_bytes_s": reached, "apart": off, "tolerance": APART}
+    if loaded > reached:
+        return Verdict(
+            "warning",
+            f"The loader is {percent(off)} faster than plain reads of the same storage ({what.who}). {says} "
+            "Possible causes: a cache, or storage that serves many files better than one.",
+            evidence,
+            "Use more samples than fit in memory, or direct I/O, and see whether both agree: "
+            + here.command(direct=True),
+            points=(at,),
+        )
+    client = client_bytes_s(case.run, case.result, what.number)
+    slow = client is not None and client < reached * (1 - APART)
+    why = (
+        f"The loader itself delivers no more than {format_bytes_s(client)} from memory."
+        if slow and client is not None
+        else "Possible causes: opening files, waiting for whole batches, or parsing."
+    )
+    return Verdict(
+        "warning",
+        f"The storage is not the limit ({what.who}): the loader is {percent(off)} slower than plain reads. "
+        f"{says} {why}",
+        evidence,
+        f"Use a client with more processors, or parse nothing: {here.command(parse='raw')}"
+        if slow
+        else f"Keep more in flight: {here.command(read_threads=2 * plain.threads_each, prefetch=4)}",
+        points=(at,),
+    )
+
+
+RULES = (
+    Rule("training_capacity", "experiment", training_capacity, OF_LOADER),
+    Rule("training_plain", "experiment", training_plain, OF_LOADER),
+)

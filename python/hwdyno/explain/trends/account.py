@@ -1,0 +1,73 @@
+"""What was different between the runs on both sides of a change: facts of the machine, versions, and its neighbours."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from hwdyno.explain.comparison.differences import Difference, differences
+from hwdyno.explain.trends.series import Event
+from hwdyno.model.words import Run
+from hwdyno.system.store import Entry, StoreError
+
+SIDE = 3
+"""Runs on each side that must agree: a setting that comes and goes explains no lasting change."""
+CONDITIONS = {
+    "others_cpu_share": ("other processes", 0.05),
+    "steal_share": ("steal", 0.02),
+    "temperature_c": ("temperature", 10.0),
+}
+"""Of the conditions before a run: the words for it, and the difference of medians from which it is named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """A condition that was another one after a change than before it."""
+
+    condition: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What differs on both sides of a change; it may be the cause, and need not."""
+
+    differences: tuple[Difference, ...] = ()
+    shifts: tuple[Shift, ...] = ()
+
+
+def account_of(event: Event, runs: Sequence[Entry], load: Callable[[str], Run]) -> Account:
+    """Compare the last runs before a change with the first ones after it; ``load`` reads a Run by its entry's path."""
+    ids = [one.id for one in runs]
+    at = ids.index(event.first.id)
+    before = _loaded(runs[max(0, at - SIDE) : at], load)
+    after = _loaded(runs[at : at + SIDE], load)
+    if not before or not after:
+        return Account()
+    unsteady = {one.path for side in (before, after) for run in side[1:] for one in differences(side[0], run)}
+    lasting = tuple(one for one in differences(before[-1], after[0]) if one.path not in unsteady)
+    return Account(lasting, tuple(shifts(before, after)))
+
+
+def _loaded(entries: Sequence[Entry], load: Callable[[str], Run]) -> list[Run]:
+    found = []
+    for entry in entries:
+        with suppress(StoreError):  # It was removed meanwhile; the others still tell.
+            found.append(load(entry.path))
+    return found
+
+
+def shifts(before: Sequence[Run], after: Sequence[Run]) -> list[Shift]:
+    """The conditions whose medians on both sides are apart."""
+    found = []
+    for name, (_, least) in CONDITIONS.items():
+        sides = [[getattr(run.machine.conditions, name) for run in side] for side in (before, after)]
+        known = [[float(one) for one in side if one is not None] for side in sides]
+        if all(known):
+            old, new = (statistics.median(side) for side in known)
+            if abs(new - old) >= least:
+                found.append(Shift(name, old, new))
+    return found

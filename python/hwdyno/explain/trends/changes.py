@@ -1,0 +1,297 @@
+"""Finds since when a figure is another one: change points of its history, or a drift, and neither in noise."""
+
+from __future__ import annotations
+
+import math
+import statistics as plain
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from hwdyno.analysis.statistics import CONFIDENCE, false_discovery_rates, t_quantile
+from hwdyno.explain.comparison.changes import DISCOVERY_RATE, NOISE_FLOOR
+from hwdyno.model.words import Value
+from hwdyno.system.optional import missing
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[Any]
+
+MIN_RUNS = 10
+"""With fewer runs, no step of a usual size can be told from noise among many figures."""
+MIN_SIDE = 3
+"""Runs on each side of a change: fewer are outliers, not a new level."""
+MAX_CHANGES = 8
+SHUFFLES = 9_999
+_BATCHES = (199, 800, SHUFFLES - 999)
+_ENOUGH = 30
+"""So many shuffles as good as the series tell its chance within a fifth, and end the search (Besag & Clifford,
+Biometrika 78, 1991: sequential Monte Carlo p-values)."""
+_CLIP = 3.0
+"""Standard deviations (robust ones) from the median beyond which a run counts as if it were this far, as one slow run
+is no level."""
+_MIN_AUTOCORRELATION = 0.1
+_MAX_AUTOCORRELATION = 0.8
+_CHANCES = 8
+"""Shuffles of each series that show what its split hides."""
+MAD_OF_NORMAL = 1.4826
+_OF_CHANGES, _OF_DRIFTS = 0.5 * DISCOVERY_RATE, 0.1 * DISCOVERY_RATE
+"""The share of false ones that each kind may have: both together, with later splits, stay below the house's."""
+
+Key = TypeVar("Key")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The first run of another level."""
+
+    at: int
+    """Its place in the series."""
+    ratio: Value
+    """The level from there on over the one before, with its 95% interval."""
+    before: float
+    after: float
+    """The medians of both levels, in the series's unit."""
+    p_value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """A figure's history: its levels, or its drift."""
+
+    changes: tuple[Change, ...] = ()
+    drift: Value | None = None
+    """How much it changes a run, as a ratio with its 95% interval; none where it keeps its level between changes."""
+
+
+def trends_of(series: Mapping[Key, Sequence[float]]) -> dict[Key, Trend]:
+    """The trend of each series of positive figures, a run each, oldest first; all are judged together.
+
+    Steps are sought in logarithms by E-divisive's procedure (Matteson & James, JASA 109, 2014, section 3): the best
+    split of the levels so far, held against the same runs in shuffled order, until no split stands out. The first split
+    of every series shares one false discovery rate (Benjamini & Hochberg 1995), so among any number of flat series all
+    stay silent in 95% of histories. Where a straight line explains a series better than its steps (BIC), it drifts
+    (Theil & Sen's slope, Mann & Kendall's test). Series with fewer than ``MIN_RUNS`` have no trend.
+    Raises ``UserError`` where the library of the search is missing.
+    """
+    logs = {key: _clipped(values) for key, values in series.items() if _is_fit(values)}
+    autocorrelation = _autocorrelation(list(logs.values()))
+    kept = (1 - autocorrelation) / (1 + autocorrelation)
+    first = {key: _split_p(values, [0, len(values)], kept) for key, values in logs.items()}
+    limit = _discovery_limit(list(first.values()), _OF_CHANGES)
+    slopes = {key: _mann_kendall(values, kept) for key, values in logs.items()}
+    steady = _discovery_limit(list(slopes.values()), _OF_DRIFTS)
+    found = {key: Trend() for key in series}
+    for key, values in logs.items():
+        places, p_values = _steps(values, first[key], limit, kept)
+        if places and _is_line(values, places):
+            # Shuffled runs differ from drifting ones as from steps: the line is then what was found.
+            found[key] = Trend(drift=_sen(values))
+        elif places:
+            found[key] = Trend(tuple(_changes(series[key], values, places, p_values)))
+        elif slopes[key] <= steady:
+            found[key] = Trend(drift=_sen(values))
+    return {key: _beyond_noise(trend) for key, trend in found.items()}
+
+
+def _is_fit(values: Sequence[float]) -> bool:
+    return len(values) >= MIN_RUNS and all(one > 0 for one in values)
+
+
+def _discovery_limit(p_values: Sequence[float], rate: float) -> float:
+    """The largest chance that still stands out among all of them; below 0 where none does."""
+    adjusted = false_discovery_rates(p_values)
+    return max((p for p, among in zip(p_values, adjusted, strict=True) if among <= rate), default=-1.0)
+
+
+def _clipped(figures: Sequence[float]) -> Floats:
+    """The logarithms of a series, with single far runs moved nearer; their order has no say in it."""
+    import numpy as np
+
+    logs = np.log(np.asarray(figures, dtype=float))
+    centre = np.median(logs)
+    reach = _CLIP * MAD_OF_NORMAL * float(np.median(np.abs(logs - centre)))
+    clipped: Floats = np.clip(logs, centre - reach, centre + reach) if reach > 0 else logs
+    return clipped
+
+
+def _autocorrelation(series: Sequence[Floats]) -> float:
+    """How much a run resembles the one before it beyond steps: the lag-1 correlation that most series share, 0 to 1.
+
+    Each is read off what the best splits leave. They take a part of it away, which the same noise in shuffled order
+    shows.
+    """
+    import numpy as np
+
+    rng = np.random.default_rng(len(series))
+    found, by_chance, runs = [], [], 0
+    for values in series:
+        rest = _rest(values)
+        if not float((rest**2).sum()) > 0:
+            continue
+        runs += len(values)
+        found.append(_lag_one(rest))
+        by_chance += [_lag_one(_rest(rng.permutation(rest))) for _ in range(_CHANCES)]
+    if not found:
+        return 0.0
+    pooled = plain.fmean(found) - plain.fmean(by_chance)
+    return min(pooled, _MAX_AUTOCORRELATION) if pooled > _MIN_AUTOCORRELATION + 2 / math.sqrt(runs) else 0.0
+
+
+def _rest(values: Floats) -> Floats:
+    """What up to four levels leave of a series, without far runs."""
+    import numpy as np
+
+    parts = [values]
+    for _ in range(2):
+        parts = [half for part in parts for half in _halves(part)]
+    rest = np.concatenate([part - part.mean() for part in parts])
+    far = 3 * MAD_OF_NORMAL * float(np.median(np.abs(rest)))
+    clipped: Floats = np.clip(rest, -far, far)
+    return clipped
+
+
+def _lag_one(rest: Floats) -> float:
+    squares = float((rest**2).sum())
+    return float((rest[1:] * rest[:-1]).sum()) / squares if squares > 0 else 0.0
+
+
+def _halves(values: Floats) -> list[Floats]:
+    """A series at its best split; whole where it is too short for one."""
+    import numpy as np
+
+    if len(values) < 2 * MIN_SIDE:
+        return [values]
+    left = np.arange(MIN_SIDE, len(values) - MIN_SIDE + 1)
+    sums = np.cumsum(values - values.mean())[left - 1]
+    at = int(left[np.argmax(sums**2 / (left * (len(values) - left)))])
+    return [values[:at], values[at:]]
+
+
+def _contrasts(rows: Floats) -> Floats:
+    """How far the best split of each row parts its levels: the F statistic, 0 for a row too short to be split."""
+    import numpy as np
+
+    length = rows.shape[1]
+    if length < 2 * MIN_SIDE:
+        return np.zeros(len(rows))
+    rows = rows - rows.mean(axis=1, keepdims=True)
+    sums = np.cumsum(rows, axis=1)[:, MIN_SIDE - 1 : length - MIN_SIDE]
+    left = np.arange(MIN_SIDE, length - MIN_SIDE + 1)
+    between = (sums**2 * length / (left * (length - left))).max(axis=1)
+    whole = (rows**2).sum(axis=1)
+    contrasts: Floats = between / np.maximum(whole - between, 1e-12 * whole + 1e-300) * (length - 2)
+    return contrasts
+
+
+def _split_p(values: Floats, ends: Sequence[int], kept: float) -> float:
+    """The chance of a split as good as the best one where each level between ``ends`` is only noise.
+
+    ``kept`` is the share of independent runs that correlated ones are worth (Bartlett's (1 - r) / (1 + r)).
+    """
+    import numpy as np
+
+    rng = np.random.default_rng(len(values))
+    parts = [values[low:high] for low, high in pairwise(ends)]
+    found = kept * max(float(_contrasts(part[None, :])[0]) for part in parts)
+    if found <= 0:
+        return 1.0
+    as_good = done = 0
+    for count in _BATCHES:
+        shuffled = [_contrasts(rng.permuted(np.tile(part, (count, 1)), axis=1)) for part in parts]
+        # A shuffle that restores the very split has the same gain but for rounding.
+        as_good += int((np.max(shuffled, axis=0) >= found * (1 - 1e-9)).sum())
+        done += count
+        if as_good >= _ENOUGH:
+            break
+    return (as_good + 1) / (done + 1)
+
+
+def _steps(values: Floats, first: float, limit: float, kept: float) -> tuple[list[int], list[float]]:
+    """The first run of each level but the oldest, with the chances of the splits as they were found."""
+    ends, p_values = [0, len(values)], list[float]()
+    p_value = first
+    while p_value <= limit and len(p_values) < MAX_CHANGES:
+        p_values.append(p_value)
+        ends = [0, *_best_places(values, len(p_values)), len(values)]
+        p_value = _split_p(values, ends, kept) if len(ends) > 2 else 1.0
+    return ends[1:-1], p_values
+
+
+def _best_places(values: Floats, count: int) -> list[int]:
+    """The places of so many steps with the least squares, by an exact search."""
+    try:
+        import ruptures
+    except ImportError:
+        raise missing("history", "the search for changes") from None
+    search = ruptures.Dynp(model="l2", min_size=MIN_SIDE, jump=1).fit(values)
+    try:
+        return [int(one) for one in search.predict(n_bkps=count)[:-1]]
+    except ruptures.exceptions.BadSegmentationParameters:  # Too few runs for so many levels.
+        return []
+
+
+def _is_line(values: Floats, places: Sequence[int]) -> bool:
+    """Whether a straight line explains the series better than its levels, by the Bayesian information criterion."""
+    import numpy as np
+
+    runs = np.arange(len(values))
+    line = np.polyval(np.polyfit(runs, values, 1), runs)
+    levels = np.concatenate([np.full(len(part), part.mean()) for part in np.split(values, places)])
+
+    def criterion(model: Floats, parameters: int) -> float:
+        squares = max(float(((values - model) ** 2).sum()), 1e-300)
+        return len(values) * math.log(squares / len(values)) + parameters * math.log(len(values))
+
+    return criterion(line, 2) < criterion(levels, 2 * len(places) + 1)
+
+
+def _mann_kendall(values: Floats, kept: float) -> float:
+    """The chance of a rank correlation with time like this one; of correlated runs by Hamed & Rao (1998)."""
+    from scipy.stats import kendalltau, norm
+
+    count = len(values)
+    tau = float(kendalltau(range(count), values).statistic)
+    if not math.isfinite(tau):
+        return 1.0
+    deviation = math.sqrt(2 * (2 * count + 5) / (9 * count * (count - 1)) / kept)
+    return float(2 * norm.sf(abs(tau) / deviation))
+
+
+def _sen(values: Floats) -> Value:
+    from scipy.stats import theilslopes
+
+    slope = theilslopes(values, alpha=CONFIDENCE)
+    low, high = sorted((float(slope.low_slope), float(slope.high_slope)))
+    return Value(math.exp(float(slope.slope)), "ratio", math.exp(low), math.exp(high))
+
+
+def _changes(raw: Sequence[float], logs: Floats, places: Sequence[int], p_values: Sequence[float]) -> list[Change]:
+    ends = [0, *places, len(raw)]
+    found = []
+    for low, at, high in zip(ends, ends[1:], ends[2:], strict=False):
+        before, after = raw[low:at], raw[at:high]
+        ratio = _ratio(logs[low:at], logs[at:high])
+        found.append(Change(at, ratio, plain.median(before), plain.median(after), max(p_values)))
+    return found
+
+
+def _ratio(before: Floats, after: Floats) -> Value:
+    """The ratio of two levels with its interval: Welch's (1947) on logarithms."""
+    parts = [(float(one.var(ddof=1)) / len(one), len(one) - 1) for one in (before, after)]
+    difference = float(after.mean() - before.mean())
+    total = sum(variance for variance, _ in parts)
+    weighted = sum(variance**2 / freedom for variance, freedom in parts)
+    half = t_quantile(total**2 / weighted) * math.sqrt(total) if weighted > 0 else 0.0
+    return Value(math.exp(difference), "ratio", math.exp(difference - half), math.exp(difference + half))
+
+
+def _beyond_noise(trend: Trend) -> Trend:
+    """Without steps below the noise floor, and without a drift whose direction its interval leaves open."""
+    changes = tuple(one for one in trend.changes if abs(math.log(one.ratio.value)) >= NOISE_FLOOR)
+    drift = trend.drift
+    if drift is not None and (drift.low is None or drift.high is None or drift.low <= 1 <= drift.high):
+        drift = None
+    return Trend(changes, drift)

@@ -1,0 +1,116 @@
+"""The figures of one machine as series over its Runs, and the changes in them that came at one time."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from hwdyno.explain.repeatability import FREE
+from hwdyno.explain.trends.changes import Change, Trend, trends_of
+from hwdyno.model.words import Parameters
+from hwdyno.system.store import Entry, Figure
+
+_PLACES = {"path", "port"}
+"""Parameters that name a place, beside those that may differ between two runs of one experiment."""
+Key = tuple[str, str]
+"""An experiment's name, and what tells its points and units apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One point of an experiment over the runs that measured it, oldest first."""
+
+    key: Key
+    experiment: str
+    resource: str
+    parameters: Parameters
+    unit: str
+    runs: tuple[Entry, ...]
+    values: tuple[float, ...]
+
+    @property
+    def less_is_better(self) -> bool:
+        """Whether it is a time."""
+        return self.unit in {"ns", "s"}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """The figures whose level changed at one run."""
+
+    last: Entry
+    """The last run before it."""
+    first: Entry
+    """The first run of the new levels."""
+    changes: tuple[tuple[Metric, Change], ...]
+
+    @property
+    def slower(self) -> int:
+        """How many of its figures became worse."""
+        return sum((change.ratio.value > 1) == metric.less_is_better for metric, change in self.changes)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A machine's Runs with the trend of each figure that several of them share, and what happened when."""
+
+    machine: str
+    runs: tuple[Entry, ...]
+    trends: tuple[tuple[Metric, Trend], ...]
+    events: tuple[Event, ...]
+    """The newest first."""
+
+
+def key_of(experiment: str, kernel: str, parameters: Mapping[str, object], unit: str) -> Key:
+    """The same for points of different runs that are one figure."""
+    like = {name: value for name, value in parameters.items() if name not in FREE | _PLACES}
+    return experiment, json.dumps([kernel, like, unit], sort_keys=True, default=str)
+
+
+def history_of(rows: Iterable[tuple[Entry, Sequence[Figure]]], machine: str, metric: str = "") -> History:
+    """The history of the machine of that name; ``metric`` is a part of the names of the figures to look at."""
+    mine = [(entry, figures) for entry, figures in rows if entry.machine == machine]
+    mine.sort(key=lambda one: (one[0].started, one[0].id))
+    found: dict[Key, list[tuple[Entry, Figure]]] = {}
+    for entry, figures in mine:
+        taken: set[Key] = set()
+        for one in figures:
+            key = key_of(one.experiment, one.kernel, one.parameters, one.unit)
+            if key not in taken and metric.lower() in " ".join([one.experiment, key[1]]).lower():
+                taken.add(key)
+                found.setdefault(key, []).append((entry, one))
+    metrics = {key: _metric(key, some) for key, some in found.items() if len(some) > 1}
+    trends = trends_of({key: one.values for key, one in metrics.items()})
+    runs = tuple(entry for entry, _ in mine)
+    pairs = tuple((one, trends[key]) for key, one in metrics.items())
+    return History(machine, runs, pairs, tuple(_events(runs, pairs)))
+
+
+def _metric(key: Key, some: Sequence[tuple[Entry, Figure]]) -> Metric:
+    newest = some[-1][1]
+    return Metric(
+        key,
+        newest.experiment,
+        newest.resource,
+        newest.parameters,
+        newest.unit,
+        tuple(entry for entry, _ in some),
+        tuple(one.value for _, one in some),
+    )
+
+
+def _events(runs: Sequence[Entry], pairs: Sequence[tuple[Metric, Trend]]) -> list[Event]:
+    """The changes by the run at which most of them came; those one run beside belong to it."""
+    place = {entry.id: at for at, entry in enumerate(runs)}
+    changes = [(place[one.runs[change.at].id], one, change) for one, trend in pairs for change in trend.changes]
+    times = Counter(at for at, _, _ in changes)
+    found = []
+    while times:
+        at = max(times, key=lambda one: (times[one], one))
+        members = tuple((one, change) for where, one, change in changes if where in times and abs(where - at) <= 1)
+        found.append(Event(runs[at - 1], runs[at], members))
+        for near in (at - 1, at, at + 1):
+            times.pop(near, None)
+    return sorted(found, key=lambda one: (one.first.started, one.first.id), reverse=True)

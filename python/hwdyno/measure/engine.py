@@ -1,0 +1,88 @@
+"""The one door to the engine: its three verbs with Python's types on our side."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterator
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from hwdyno import _engine
+from hwdyno._engine import Chunks, MachineError, Receiver, Stop, UsageError, document, processor, unpacked
+from hwdyno.model.axes import declarations_of
+from hwdyno.model.words import Declaration
+from hwdyno.system import safe_files, signals
+
+ENDS_S = 0.3
+"""For a kernel to see that it is stopped and to remove its files, before a process that leaves removes the rest."""
+
+__all__ = [
+    "Chunks",
+    "MachineError",
+    "Receiver",
+    "Stop",
+    "UsageError",
+    "document",
+    "kernels",
+    "processor",
+    "run",
+    "survey",
+    "unpacked",
+]
+
+
+def survey(path: Path | None = None, root: Path = Path("/")) -> dict[str, Any]:
+    """Describe the machine, with the storage behind ``path``; ``root`` may be a recorded tree."""
+    _show_packages()
+    with _apart_from_the_users_cache():
+        machine: dict[str, Any] = json.loads(_engine.survey(str(root), None if path is None else str(path)))
+    return machine
+
+
+@contextlib.contextmanager
+def _apart_from_the_users_cache() -> Iterator[None]:
+    """Lets PoCL, which leaves a file in its cache when it is asked for devices, leave it in a folder that goes."""
+    if "POCL_CACHE_DIR" in os.environ:
+        yield
+        return
+    with safe_files.temporary("hwdyno-opencl-") as folder:
+        os.environ["POCL_CACHE_DIR"] = str(folder)
+        try:
+            yield
+        finally:
+            del os.environ["POCL_CACHE_DIR"]
+
+
+@cache
+def _show_packages() -> None:
+    """Let the engine look for NVIDIA's compiler in Python's packages, unless the user names folders."""
+    folders = [str(one) for root in sys.path if root for one in Path(root).glob("nvidia/*/lib")]
+    if folders:
+        os.environ.setdefault("HWDYNO_LIBRARIES", ":".join(folders))
+
+
+@cache
+def kernels() -> dict[str, Declaration]:
+    """Every kernel's declaration by its name."""
+    return declarations_of(json.loads(_engine.kernels()))
+
+
+def run(kernel: str, parameters: dict[str, Any], stop: Stop | None = None) -> dict[str, Any]:
+    """Run a kernel once and give its Reading.
+
+    Raises ``UsageError`` for a wrong name or value and ``MachineError`` (an OSError) for what the
+    machine refused. The first interrupt, or a ``stop`` that is set, gives a reading with ``interrupted`` set.
+    """
+    stop = stop or Stop()
+    _show_packages()
+    with contextlib.ExitStack() as stack:
+        if kernel in kernels() and kernels()[kernel].writes != "nothing":
+            ends = partial(signals.patiently, stop.wait, ENDS_S)
+            stack.enter_context(signals.at_leave(signals.Stage.REMOVE, ends))
+        stack.enter_context(signals.halting(stop.set))
+        reading: dict[str, Any] = json.loads(_engine.run(kernel, json.dumps(parameters), stop))
+    return reading

@@ -1,0 +1,91 @@
+"""One Reading out of those of several hosts: streams, histograms and samples stay whole, and counts add up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from hwdyno.analysis import statistics
+from hwdyno.model.units import is_number
+
+Reading = Mapping[str, Any]
+
+
+def merged(
+    readings: Mapping[str, Reading],
+    started_ns: Mapping[str, int],
+    failures: Mapping[str, str],
+    order: Sequence[str],
+) -> dict[str, Any]:
+    """The Reading of a site, by its hosts' Readings and when each started, by one clock.
+
+    Every host's streams stand side by side, each with its whole histograms, so that percentiles are of all
+    operations together. The timed region goes from the first start to the last end. ``hosts`` has each host's
+    own Reading with its offset, or why there is none, in this ``order``.
+    """
+    first_ns = min(started_ns.values())
+    offsets = {name: (at - first_ns) / 1e9 for name, at in started_ns.items()}
+    every = list(readings.values())
+    return {
+        "kernel": every[0].get("kernel", ""),
+        "parameters": every[0].get("parameters", {}),
+        "elapsed_s": max(offsets[name] + float(one.get("elapsed_s", 0.0)) for name, one in readings.items()),
+        "streams": [stream for one in every for stream in one.get("streams", ())],
+        "samples": _samples(readings, offsets),
+        "cpu": _sums(one.get("cpu", {}) for one in every),
+        "concurrency_asked": sum(float(one.get("concurrency_asked", 0.0)) for one in every),
+        "counters": _sums(one.get("counters", {}) for one in every),
+        "faults": [fault for one in every for fault in one.get("faults", ())],
+        "notes": [note for one in every for note in one.get("notes", ())],
+        "details": _details([one.get("details", {}) for one in every]),
+        "interrupted": False,
+        "hosts": [
+            {
+                "host": name,
+                "start_offset_s": offsets.get(name, 0.0),
+                "failure": failures.get(name, ""),
+                "reading": readings.get(name),
+            }
+            for name in order
+        ],
+    }
+
+
+def _samples(readings: Mapping[str, Reading], offsets: Mapping[str, float]) -> dict[str, Any]:
+    """Every host's rows of counts, each moved to where it lies after the first start."""
+    intervals = [float(one.get("samples", {}).get("interval_s") or 0.0) for one in readings.values()]
+    interval_s = min(intervals, default=0.0)
+    if interval_s <= 0 or max(intervals) > interval_s:
+        return {"interval_s": 0.0, "operations": [], "bytes": []}
+    rows: dict[str, list[list[int]]] = {"operations": [], "bytes": []}
+    for name, one in readings.items():
+        before = [0] * round(offsets[name] / interval_s)
+        for counted, found in rows.items():
+            found += [[*before, *row] for row in one["samples"].get(counted) or ()]
+    return {"interval_s": interval_s, **rows}
+
+
+def _sums(many: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for counts in many:
+        for name, value in counts.items():
+            if isinstance(value, int | float):
+                found[name] = found.get(name, 0.0) + value
+    return found
+
+
+def _details(many: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A kernel's own figures: the mean of numbers, what holds for all hosts, and the first one's of others.
+
+    A failed verification stands.
+    """
+    found: dict[str, Any] = {}
+    for name, value in many[0].items():
+        values = [one[name] for one in many if name in one]
+        if all(isinstance(one, bool) for one in values):
+            found[name] = all(values)
+        else:
+            found[name] = statistics.mean(values) if all(map(is_number, values)) else value
+    if any(one.get("verification") == "failed" for one in many):
+        found["verification"] = "failed"
+    return found

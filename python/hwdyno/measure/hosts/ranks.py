@@ -1,0 +1,399 @@
+"""Several ranks as one site: rank 0 measures, and each rank serves as an agent over a connection of its own.
+
+Rank 0 listens, and each rank, 0 too, connects an agent to it. Both ends prove that they know the secret of the start
+(HMAC-SHA-256 of the other end's random number), and neither sends it. From there on it is the agent's protocol.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hwdyno import __version__
+from hwdyno.measure.hosts import HostLostError, Program, rank_process, rank_server
+from hwdyno.measure.hosts.agent import PROTOCOL, Speaker
+from hwdyno.measure.hosts.launch import Launch, Meeting, boot_id, host_name, job_of
+from hwdyno.measure.hosts.together import Timeouts, Together
+from hwdyno.model.machine import Machine
+from hwdyno.model.words import UserError
+from hwdyno.system import loopback, signals
+
+JOIN_S = 60.0
+"""For all ranks to connect."""
+GREET_S = 5.0
+"""For one end of a connection to say who it is."""
+RETRY_S = 0.1
+STOP_S = 5.0
+"""For rank 0 to end the agents after a signal."""
+TIMEOUT_S = 2.5
+"""For an answer that needs no work; with ``TIMEOUTS``, a rank that hangs is named within 3 s."""
+TIMEOUTS = Timeouts(silent_s=2.0, pulse_s=0.5)
+LONGEST_LINE = 1 << 20
+
+
+class Rank(Speaker):
+    """The agent of one rank, at the other end of a connection."""
+
+    survey_s = 15.0
+
+    def __init__(self, arrival: _Arrival, processors: Iterable[int]) -> None:
+        super().__init__(TIMEOUT_S)
+        self._processors = frozenset(processors)
+        connection = arrival.connection
+        self.number, self.name, self._boot = arrival.number, arrival.name, arrival.boot
+        self._server = arrival.server
+        self._connection = connection
+        connection.settimeout(TIMEOUT_S)
+
+    @property
+    def called(self) -> str:
+        """Its host and its number."""
+        return f"{self.name} rank {self.number}"
+
+    @property
+    def descriptor(self) -> int:
+        """Its connection."""
+        return self._connection.fileno()
+
+    @property
+    def boot(self) -> str:
+        """As the rank reads it."""
+        return self._boot
+
+    @property
+    def processors(self) -> frozenset[int]:
+        """Those that it was given."""
+        return self._processors
+
+    @property
+    def server(self) -> tuple[str, int] | None:
+        """As the rank has told where its server listens, if it has one."""
+        return self._server
+
+    def survey(self, path: Path | None = None) -> Machine:
+        """Describe the host under the rank's name."""
+        return replace(super().survey(path), hostname=self.called)
+
+    def find(self, program: Program) -> None:
+        """No reference tool: a rank has no minder that would end one with it."""
+
+    def _write(self, line: bytes) -> None:
+        self._connection.sendall(line)
+
+    def _lost(self) -> HostLostError:
+        return HostLostError("its connection ended: its process has died, or the network between is gone")
+
+    def close(self) -> None:
+        """End the connection, and with it the agent."""
+        self._connection.close()
+
+    abandon = close
+
+
+@dataclass(frozen=True)
+class _Arrival:
+    """A rank that has proved itself, before it is given its processors."""
+
+    number: int
+    name: str
+    boot: str
+    processors: tuple[int, ...]
+    nonce: str
+    connection: socket.socket
+    server: tuple[str, int] | None = None
+
+
+class _Door:
+    """Where ranks arrive; whoever does not prove to be one is sent away without holding up the others."""
+
+    def __init__(self, listener: socket.socket, size: int, secret: bytes) -> None:
+        self._listener, self._size, self._secret = listener, size, secret
+        self._changed = threading.Condition()
+        self.arrivals: dict[int, _Arrival] = {}
+        self.refused = ""
+        """Why a rank cannot take part; empty while each can."""
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def all(self, timeout_s: float) -> list[_Arrival]:
+        """Every rank, once each is there; raises ``UserError`` that names those that are not."""
+        until = time.monotonic() + timeout_s
+        while len(self.arrivals) < self._size and not self.refused and time.monotonic() < until:
+            signals.check()
+            with self._changed:
+                self._changed.wait(RETRY_S)
+        if self.refused:
+            raise UserError(self.refused)
+        absent = [number for number in range(self._size) if number not in self.arrivals]
+        if absent:
+            raise UserError(
+                f"{_ranks(absent)} of {self._size} did not connect within {timeout_s:g} s; check that each host "
+                "reaches rank 0 and has hwdyno"
+            )
+        return [self.arrivals[number] for number in range(self._size)]
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):  # Closed: all are there.
+            while True:
+                connection, _ = self._listener.accept()
+                threading.Thread(target=self._meet, args=(connection,), daemon=True).start()
+
+    def _meet(self, connection: socket.socket) -> None:
+        try:
+            connection.settimeout(GREET_S)
+            nonce = secrets.token_hex(16)
+            _send(connection, {"hwdyno": "ranks", "nonce": nonce})
+            found = _received(connection)
+            number = found["rank"]
+            if not hmac.compare_digest(str(found["proof"]), _proof(self._secret, f"rank {number} {nonce}")):
+                raise ValueError
+            arrival = _Arrival(
+                int(number), str(found["name"]), str(found["boot"]), tuple(map(int, found["processors"])),
+                str(found["nonce"]), connection, _server_of(found.get("server")),
+            )  # fmt: skip
+        except (OSError, ValueError, KeyError, TypeError):
+            connection.close()
+            return
+        with self._changed:
+            if found.get("version") != [__version__, PROTOCOL]:
+                self.refused = (
+                    f"rank {number} on {arrival.name} has hwdyno {found.get('version')} and rank 0 "
+                    f"{[__version__, PROTOCOL]} (version, protocol); install the same version on both"
+                )
+            elif not 0 <= arrival.number < self._size or arrival.number in self.arrivals:
+                self.refused = f"rank {number} came twice or is not one of {self._size}; start all with one launcher"
+            else:
+                self.arrivals[arrival.number] = arrival
+            self._changed.notify_all()
+
+
+_SITE: list[Together] = []
+
+
+def join(launch: Launch, *, serves: bool = False) -> None:
+    """On rank 0: make the site of all ranks, for ``site``, until this process ends; ``serves`` as for ``serve``."""
+    _SITE[:] = [joined(launch, serves=serves)]
+    atexit.register(_SITE[0].close)
+
+
+def site() -> Together | None:
+    """The site of all ranks, on rank 0 of a start of several."""
+    return _SITE[0] if _SITE else None
+
+
+def joined(launch: Launch, timeout_s: float = JOIN_S, *, serves: bool = False) -> Together:
+    """On rank 0: the site of all ranks. Raises ``UserError`` where a rank does not come."""
+    here = _outward_address()
+    listener = socket.create_server(launch.listens_at, family=loopback.family(here), backlog=min(launch.size, 4096))
+    meeting = Meeting(here, listener.getsockname()[1], secrets.token_bytes(16))
+    meeting = launch.share(meeting)
+    door = _Door(listener, launch.size, meeting.secret)
+    served = _Served(launch, meeting, serves=serves)
+    served.begin()
+    try:
+        arrivals = door.all(timeout_s)
+        ranks = [_rank_of(one, shared, meeting.secret) for one, shared in _shares(arrivals)]
+        for one in ranks:
+            one._greet()
+        site = Together(ranks, TIMEOUTS, lambda why: sys.stderr.write(f"hwdyno: {why}\n"))
+        site.job = job_of()
+        return site
+    except (HostLostError, OSError) as error:
+        raise UserError(f"a rank was lost at the start: {error}; start again") from None
+    finally:
+        listener.close()
+
+
+def serve(launch: Launch, *, serves: bool = False) -> None:
+    """On any other rank: serve rank 0 until it ends. Raises ``UserError`` where it is not found.
+
+    ``serves``: also the network measurements of the other ranks, by a server of its own.
+    """
+    served = _Served(launch, launch.share(None), serves=serves)
+    served.begin()
+    with signals.keeping():
+        served.end()
+
+
+class _Served:
+    """This rank's agent: connected, then a process of its own, whose standard input is the connection."""
+
+    def __init__(self, launch: Launch, meeting: Meeting, *, serves: bool = False) -> None:
+        self._launch, self._meeting, self._serves = launch, meeting, serves
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._error: UserError | None = None
+        self._listens: tuple[str, int] | None = None
+
+    def begin(self) -> None:
+        """Connect, and start the process as soon as rank 0 has all ranks."""
+        self._thread.start()
+
+    def end(self) -> None:
+        """Wait for the end of the process; raises what kept it from being started.
+
+        A signal is rank 0's to act on, because a launcher sends it to all: its agents stop, and their parts are kept.
+        """
+        until: float | None = None
+        while self._thread.is_alive() and (until is None or time.monotonic() < until):
+            self._thread.join(0.2)
+            if signals.requested() and until is None:
+                until = time.monotonic() + STOP_S
+        if self._error is not None:
+            raise self._error
+
+    def _run(self) -> None:
+        try:
+            connection, processors = self._connected()
+        except UserError as error:
+            self._error = error
+            return
+        except (OSError, ValueError, KeyError, TypeError):
+            return  # Rank 0 has ended, and says why.
+        life, kept = os.pipe()
+        server = self._start_server(life)
+        command = [sys.executable, "-m", rank_process.__name__, ",".join(map(str, processors)), str(life)]
+        with connection:
+            process = subprocess.Popen(
+                command, stdin=connection.fileno(), stdout=connection.fileno(), pass_fds=(life,), start_new_session=True
+            )
+        os.close(life)
+        signals.spare(process.pid)
+        process.wait()
+        os.close(kept)
+        if server is not None:
+            server.wait()
+
+    def _start_server(self, life: int) -> subprocess.Popen[bytes] | None:
+        """The process that serves other ranks' network measurements, until the pipe ``life`` ends."""
+        if self._listens is None:
+            return None
+        command = [sys.executable, "-m", rank_server.__name__, *map(str, self._listens), str(life)]
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=(life,), start_new_session=True)
+        signals.spare(process.pid)
+        return process
+
+    def _connected(self) -> tuple[socket.socket, list[int]]:
+        """The connection, and the processors that this rank is to use."""
+        meeting, launch = self._meeting, self._launch
+        connection = _dial(meeting, JOIN_S)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.settimeout(GREET_S)
+        nonce = secrets.token_hex(16)
+        if self._serves:
+            here = connection.getsockname()[0]
+            self._listens = here, loopback.free_port(here)
+        greeting = _received(connection)
+        _send(connection, {
+            "rank": launch.rank,
+            "name": host_name(),
+            "boot": boot_id(),
+            "processors": sorted(os.sched_getaffinity(0)),
+            "version": [__version__, PROTOCOL],
+            "nonce": nonce,
+            "server": self._listens,
+            "proof": _proof(meeting.secret, f"rank {launch.rank} {greeting['nonce']}"),
+        })  # fmt: skip
+        connection.settimeout(JOIN_S + GREET_S)
+        welcome = _received(connection)
+        if not hmac.compare_digest(str(welcome["proof"]), _proof(meeting.secret, f"site {nonce}")):
+            raise UserError(f"{meeting.address}:{meeting.port} is not this start's rank 0; use another port")
+        connection.settimeout(None)
+        return connection, [int(one) for one in welcome["processors"]]
+
+
+def _dial(meeting: Meeting, timeout_s: float) -> socket.socket:
+    """A connection to rank 0, which may not listen yet."""
+    until = time.monotonic() + timeout_s
+    while True:
+        signals.check()
+        try:
+            return socket.create_connection((meeting.address, meeting.port), timeout=GREET_S)
+        except OSError as error:
+            if time.monotonic() > until:
+                why = error.strerror or error
+                raise UserError(f"rank 0 is not at {meeting.address}:{meeting.port} ({why}); is it started?") from None
+            time.sleep(RETRY_S)
+
+
+def _rank_of(arrival: _Arrival, processors: tuple[int, ...], secret: bytes) -> Rank:
+    """Give a rank its processors; its agent speaks next."""
+    arrival.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    _send(arrival.connection, {"proof": _proof(secret, f"site {arrival.nonce}"), "processors": processors})
+    return Rank(arrival, processors)
+
+
+def _shares(arrivals: list[_Arrival]) -> list[tuple[_Arrival, tuple[int, ...]]]:
+    """The processors of each rank: those that ranks of one kernel have in common are dealt out in blocks.
+
+    Without that each of them would pin its first thread to the same one.
+    """
+    alike: Mapping[Any, list[_Arrival]] = defaultdict(list)
+    for one in arrivals:
+        alike[(one.boot or one.number, one.processors)].append(one)
+    found: dict[int, tuple[int, ...]] = {}
+    for (_, processors), many in alike.items():
+        for place, one in enumerate(many):
+            found[one.number] = _block(processors, place, len(many))
+    return [(one, found[one.number]) for one in arrivals]
+
+
+def _block(processors: tuple[int, ...], place: int, many: int) -> tuple[int, ...]:
+    if many > len(processors):
+        return (processors[place % len(processors)],)
+    return processors[place * len(processors) // many : (place + 1) * len(processors) // many]
+
+
+def _server_of(found: Any) -> tuple[str, int] | None:
+    return None if found is None else (str(found[0]), int(found[1]))
+
+
+def _ranks(numbers: list[int]) -> str:
+    """Some ranks in words; of many, the first ones."""
+    shown = ", ".join(map(str, numbers[:8])) + (" …" if len(numbers) > 8 else "")
+    return f"rank {shown}" if len(numbers) == 1 else f"ranks {shown}"
+
+
+def _outward_address() -> str:
+    """The address by which others reach this host: that of its route outwards; the loopback where there is none."""
+    # Addresses for documentation (RFC 5737, RFC 3849): a datagram socket sends nothing when it is connected.
+    for family, outside in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
+        with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((outside, 9))
+            return str(probe.getsockname()[0])
+    return loopback.address()
+
+
+def _proof(secret: bytes, text: str) -> str:
+    return hmac.new(secret, text.encode(), hashlib.sha256).hexdigest()
+
+
+def _send(connection: socket.socket, document: Mapping[str, Any]) -> None:
+    connection.sendall(json.dumps(document).encode() + b"\n")
+
+
+def _received(connection: socket.socket) -> dict[str, Any]:
+    """The next line as a JSON object, and no byte of what follows it; raises ``ValueError`` and ``OSError``."""
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        piece = connection.recv(1)
+        if not piece or len(line) > LONGEST_LINE:
+            raise ValueError
+        line += piece
+    found = json.loads(line)
+    if not isinstance(found, dict):
+        raise ValueError
+    return found

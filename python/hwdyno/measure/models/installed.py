@@ -1,0 +1,35 @@
+"""The libraries behind the loaders and the engines that run models: which of them are installed."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from hwdyno.model.words import UserError
+from hwdyno.system import optional
+
+STACKS = ("onnxruntime", "llama.cpp")
+SPINNING = {"llama.cpp"}
+"""Stacks whose threads spin at each operation's barrier: with more than are free a token takes seconds."""
+LOADERS = ("raw", "direct", "read", "mmap", "safetensors", "onnxruntime", "mapped", "llama.cpp")
+_MODULES = {
+    "onnxruntime": "onnxruntime",
+    "mapped": "onnxruntime",
+    "llama.cpp": "xllamacpp",
+    "safetensors": "safetensors",
+    "images": "PIL",
+}
+"""By what runs or loads a model: the module that it needs."""
+
+
+def is_here(word: str) -> bool:
+    """Whether the library behind a stack or a loader is installed; nothing is imported."""
+    return word not in _MODULES or find_spec(_MODULES[word]) is not None
+
+
+def need(word: str) -> None:
+    """Raise ``UserError`` where the library behind a stack or a loader is not installed."""
+    if is_here(word):
+        return
+    if _MODULES[word] == "onnxruntime":
+        raise optional.missing("inference", f"the loader {word}" if word == "mapped" else word)
+    raise UserError(f"{word} needs {_MODULES[word]}: pip install {_MODULES[word]}")

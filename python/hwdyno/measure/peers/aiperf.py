@@ -1,0 +1,42 @@
+"""Runs NVIDIA's AIPerf on one of our points."""
+
+from __future__ import annotations
+
+from hwdyno.formats import aiperf
+from hwdyno.measure.peers import PeerReading, load_generator
+from hwdyno.measure.peers.load_generator import Load, LoadGenerator
+
+
+class AiPerf(LoadGenerator):
+    """AIPerf, on the path or named by ``HWDYNO_AIPERF``."""
+
+    name = "aiperf"
+    program = "aiperf"
+    variable = "HWDYNO_AIPERF"
+    result = "**/profile_export_aiperf.json"
+
+    def arguments(self, load: Load, folder: str) -> list[str]:
+        """``aiperf profile`` with synthetic prompts of fixed length."""
+        how = ["--request-rate", f"{load.rate:g}", "--request-rate-mode", "constant" if load.is_constant else "poisson"]
+        return [
+            "profile", "--url", load.server, "--endpoint-type", "chat" if load.is_chat else "completions",
+            "--streaming", "--model", load.model or "default", "--tokenizer", load.tokenizer,
+            "--random-seed", str(load.seed),
+            "--synthetic-input-tokens-mean", str(load.prompt), "--synthetic-input-tokens-stddev", "0",
+            "--output-tokens-mean", str(load.output), "--output-tokens-stddev", "0",
+            # Its own count is of the text by another tokenizer; the server's is what came.
+            "--use-server-token-count", "--extra-inputs", "ignore_eos:true", "--request-count", str(load.requests()),
+            *(how if load.rate else ["--concurrency", str(load.users)]), "--ui-type", "none", "--artifact-dir", folder,
+        ]  # fmt: skip
+
+    def reading(self, text: str) -> PeerReading:
+        """Its only load."""
+        return reading_of(text)
+
+
+PEER = AiPerf()
+
+
+def reading_of(text: str) -> PeerReading:
+    """Read its export. Raises ``OSError`` in one line if it cannot be read."""
+    return load_generator.reading(lambda one: aiperf.load_of(one, "it"), text)

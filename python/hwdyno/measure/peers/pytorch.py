@@ -1,0 +1,7 @@
+"""The loader with PyTorch's DataLoader: worker processes that each load a whole batch ahead."""
+
+from __future__ import annotations
+
+from hwdyno.measure.peers.loaders import Loader
+
+PEER = Loader("pytorch")

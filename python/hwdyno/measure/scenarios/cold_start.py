@@ -1,0 +1,32 @@
+"""A model's cold start alone: the loaders that are named, by threads and sizes of reads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hwdyno.measure.models.installed import LOADERS
+from hwdyno.measure.scenarios import Kind, Option
+from hwdyno.measure.scenarios.inference import PARTS, scenario_of
+from hwdyno.measure.scenarios.model import source_of
+from hwdyno.measure.scenarios.request import Request
+from hwdyno.measure.scenarios.scenario import Scenario
+
+if TYPE_CHECKING:
+    from hwdyno.measure.hosts import Host
+
+
+def make(request: Request, host: Host) -> Scenario:
+    """One experiment for each storage."""
+    return scenario_of(request, host, source_of(request), PARTS[:1])
+
+
+KIND = Kind(
+    name="cold_start",
+    command="inference",
+    make=make,
+    title="cold start",
+    options=(Option("--cold", f"time to ready by these loaders: {', '.join(LOADERS)}", "LOADERS"),),
+    chosen_by="cold",
+    kernel="inference_load",
+    hidden={"path", "model", "loader"},
+)

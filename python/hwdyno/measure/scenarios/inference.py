@@ -1,0 +1,171 @@
+"""A model's way from storage to its tokens: cold start, decoding, and the KV cache restored or computed again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hwdyno.measure.models.installed import LOADERS, SPINNING, STACKS
+from hwdyno.measure.scenarios import Kind, Option
+from hwdyno.measure.scenarios.model import MODEL, Source, files_for, source_of, usable
+from hwdyno.measure.scenarios.request import Chosen, Request
+from hwdyno.measure.scenarios.scenario import Scenario
+from hwdyno.model.units import number_at
+from hwdyno.model.words import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hwdyno.measure.experiments import Experiment
+    from hwdyno.measure.hosts import Host
+    from hwdyno.measure.plan import Planned
+    from hwdyno.measure.sweep import Sweep
+
+USUAL_LOADERS = ("raw", "read", "mmap", "onnxruntime", "mapped", "llama.cpp")
+QUICK_S = 95.0
+"""With the profile quick: with its model made and its report it ends within 2 minutes."""
+PARTS = ("inference.cold_start", "inference.decode", "inference.memory", "inference.restore")
+
+
+def make(request: Request, host: Host) -> Scenario:
+    """All parts of one model; those that it has no engine for are left out."""
+    if request.axes and not request.is_brief:
+        name = next(iter(request.axes)).replace("_", "-")
+        raise UserError(f"--{name} is an axis of one test; name it: --cold, --decode, --restore, --kv-cache …")
+    source = source_of(request)
+    parts = [one for one in PARTS if request.wants(one) and (not source.file or one == PARTS[0])]
+    return scenario_of(request, host, source, parts)
+
+
+def scenario_of(
+    request: Request,
+    host: Host,
+    source: Source,
+    parts: Sequence[str],
+    axes: Mapping[str, Mapping[str, Any]] | None = None,
+    *,
+    names: bool = False,
+) -> Scenario:
+    """The named parts, for each storage; decoding and memory are the same for all storages and measured once.
+
+    ``axes`` has the axes of each part, where they are not the request's for all of them. With ``names`` an experiment
+    has its storage's name also where there is one storage.
+    """
+    from hwdyno.measure import plan as plans
+
+    request.check_places()
+    chosen: list[Chosen] = []
+    preparations: list[Any] = []
+    many = names or len(request.places) > 1
+    for name, place in request.places:
+        mine = [
+            _placed(one, source, name, place, many=many and one.name in {PARTS[0], PARTS[3]})
+            for one in _experiments(request, source, parts)
+            if name == request.places[0][0] or one.name in {PARTS[0], PARTS[3]}
+        ]
+        chosen += [(request.as_part(one, one.time_share), _axes(one, request, axes)) for one in mine]
+    is_whole = not request.axes and not request.is_brief and request.budget_s is None
+    whole_s = plans.budget_of(request.profile, request.peers)
+    if request.profile == "quick" and not request.peers:
+        whole_s = QUICK_S
+    budget_s = whole_s if is_whole else request.budget_s
+    plan = replace(request, budget_s=budget_s).plan(chosen, host)
+    for _, place in request.places:
+        with_gguf = any(_uses_llama(planned) for planned in plan.experiments)
+        restores = sum(_restored_bytes(planned, source, place) for planned in plan.experiments)
+        preparations += files_for(source, place, request, with_gguf=with_gguf, restores=restores)
+    return Scenario(plan=plan, preparations=tuple(preparations), is_prepared_only=bool(request.options.get("generate")))
+
+
+def _experiments(request: Request, source: Source, parts: Sequence[str]) -> list[Experiment]:
+    """The parts with the loaders and engines that are wanted, or that are here."""
+    from hwdyno.measure.experiments import inference as catalogue
+    from hwdyno.measure.sweep import Sweep
+
+    options = request.options
+    made: list[Experiment] = []
+    for part in parts:
+        (one,) = (found for found in (catalogue.COLD_START, catalogue.DECODE, catalogue.MEMORY, catalogue.RESTORE)
+                  if found.name == part)  # fmt: skip
+        if part == PARTS[2]:
+            made.append(one)
+            continue
+        option, known, usual = {
+            PARTS[0]: ("cold", LOADERS, USUAL_LOADERS),
+            PARTS[1]: ("decode", STACKS, STACKS),
+            PARTS[3]: ("restore", STACKS, STACKS),
+        }[part]
+        given = options.get(option)
+        words = usable(source, given, known, usual, option)
+        if part == PARTS[0]:
+            sweep: Sweep = Sweep(loader=words, cache="cold", threads=4)
+            again = tuple(word for word in words if word != "raw" and word != "direct")
+            sweep = sweep + Sweep(loader=again, cache="warm", threads=4) if again and not request.axes else sweep
+            made.append(replace(one, sweep=sweep, base=Sweep(loader=words, cache="cold", threads=4)))
+        else:
+            made.append(with_stacks(one, words))
+    return made
+
+
+def with_stacks(one: Experiment, stacks: Sequence[str]) -> Experiment:
+    """The experiment with these engines; with the profile quick, those that spin have one thread."""
+    from hwdyno.measure.sweep import Sweep
+
+    def of(sweep: Sweep, stacks: Sequence[str], **more: int) -> Sweep:
+        return Sweep(dict(sweep.axes) | {"stack": tuple(stacks)} | more)
+
+    made = replace(one, sweep=of(one.sweep, stacks))
+    if one.quick is None:
+        return made
+    parts = [of(one.quick, calm)] if (calm := [stack for stack in stacks if stack not in SPINNING]) else []
+    spinning = [stack for stack in stacks if stack in SPINNING]
+    parts += [of(one.quick, spinning, threads=1)] if spinning else []
+    return replace(made, quick=parts[0] if len(parts) == 1 else parts[0] + parts[1])
+
+
+def _placed(one: Experiment, source: Source, name: str, place: Path, *, many: bool) -> Experiment:
+    """The experiment of one storage."""
+    if one.name == PARTS[2]:
+        return one
+    fixed = source.fixed(place)
+    return replace(
+        one,
+        name=f"{one.name}@{name}" if many else one.name,
+        fixed={**one.fixed, "model": fixed["model"]},
+        settled={"path": fixed["path"]},
+    )
+
+
+def _axes(one: Experiment, request: Request, axes: Mapping[str, Mapping[str, Any]] | None) -> dict[str, Any]:
+    if axes is not None:
+        return dict(axes.get(one.name.partition("@")[0], {}))
+    return {} if one.name == PARTS[2] else dict(request.axes)
+
+
+def _uses_llama(planned: Planned) -> bool:
+    return any("llama.cpp" in {point.get("stack"), point.get("loader")} for point in planned.points)
+
+
+def _restored_bytes(planned: Planned, source: Source, place: Path) -> int:
+    """Bytes of the KV caches that an experiment's points write into this storage's folder."""
+    if planned.experiment.kernel != "inference_restore" or str(source.at(place)) != planned.fixed.get("path"):
+        return 0
+    shape = source.made.decoder
+    files = {(point.get("stack"), point["tokens"]) for point in planned.points if point.get("way") == "restore"}
+    return int(sum(number_at({"tokens": tokens}, "tokens") * shape.kv_bytes for _, tokens in files)) if shape else 0
+
+
+KIND = Kind(
+    name="inference",
+    command="inference",
+    make=make,
+    title="model",
+    options=(
+        MODEL,
+        Option("--keep", "keep what was made for the next run", kind=bool, default=False),
+        Option("--generate", "make it, keep it, and measure nothing", kind=bool, default=False),
+    ),
+    experiments=PARTS,
+    brief={"model": "32m"},
+)

@@ -1,0 +1,36 @@
+"""A context's KV cache alone: read back from storage, or computed again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hwdyno.measure.models.installed import STACKS
+from hwdyno.measure.scenarios import Kind, Option
+from hwdyno.measure.scenarios.inference import PARTS, scenario_of
+from hwdyno.measure.scenarios.model import source_of
+from hwdyno.measure.scenarios.request import Request
+from hwdyno.measure.scenarios.scenario import Scenario
+from hwdyno.model.words import UserError
+
+if TYPE_CHECKING:
+    from hwdyno.measure.hosts import Host
+
+
+def make(request: Request, host: Host) -> Scenario:
+    """One experiment for each storage."""
+    source = source_of(request)
+    if source.file:
+        raise UserError(f"--restore measures a made decoder; {source.file.name} is measured by --cold")
+    return scenario_of(request, host, source, PARTS[3:])
+
+
+KIND = Kind(
+    name="kv_restore",
+    command="inference",
+    make=make,
+    title="KV cache of a context",
+    options=(Option("--restore", f"restore or recompute in these engines: {', '.join(STACKS)}", "STACKS"),),
+    chosen_by="restore",
+    kernel="inference_restore",
+    hidden={"path", "model", "stack", "context"},
+)

@@ -1,0 +1,118 @@
+"""Plain reads to compare a training workload with: its transfer size and threads on one file of the same storage."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hwdyno.formats.workload import Workload
+from hwdyno.measure.scenarios.preparation import Interrupted, Preparation, Says, refused
+from hwdyno.measure.scenarios.request import free_bytes
+from hwdyno.measure.workspace import MadeFolder
+from hwdyno.model.units import parse_size
+from hwdyno.model.words import Parameters, UserError
+from hwdyno.system import safe_files, signals
+
+if TYPE_CHECKING:
+    from hwdyno.measure.experiments import Experiment
+    from hwdyno.measure.hosts import Host
+    from hwdyno.measure.plan import Plan
+
+NAME = "storage.pattern."
+FOLDER, FILE = "hwdyno-plain-reads", "data"
+FILE_BYTES = 1 << 30
+ROOM_SHARE = 0.1
+"""The largest share of the free space that the file may take."""
+
+
+def experiment_of(
+    workload: Workload,
+    where: tuple[str, Path],
+    accelerators: Sequence[int],
+    readers: Sequence[int],
+    given: Mapping[str, Any],
+    most_bytes: int = FILE_BYTES,
+) -> Experiment:
+    """The experiment for one storage, by name and path, with as many threads as the readers of that many accelerators.
+
+    ``given`` are axes as they were typed: those that say how to read are taken, the first value of each.
+    """
+    from hwdyno.measure.experiments import Experiment
+    from hwdyno.measure.sweep import Sweep
+
+    storage, path = where
+    jobs = sorted({number * max(1, each) for number in accelerators for each in readers})
+    first = {name: _first(values) for name, values in given.items()}
+    block = parse_size(first["transfer_size"]) if "transfer_size" in first else workload.transfer_size
+    least, room = block * jobs[-1], int(free_bytes(path) * ROOM_SHARE)
+    fixed: Parameters = {
+        "path": str(path / FOLDER / FILE), "size": max(least, min(most_bytes, room)) // block * block, "bs": block,
+        "rw": "read", "ioengine": "psync", "iodepth": 1, "direct": first.get("direct", False), "drop_cache": True,
+        "time_based": False, "runtime": 0.0, "ramp_time": 0.0,
+    }  # fmt: skip
+    return Experiment(
+        name=f"{NAME}{workload.name}{f'@{storage}' if storage else ''}",
+        asks=f"Plain reads at the size of {workload.name}",
+        kernel="storage_blocks",
+        load="numjobs",
+        sweep=Sweep(numjobs=tuple(jobs)),
+        fixed=fixed,
+    )
+
+
+def _first(values: Any) -> Any:
+    if isinstance(values, str):
+        return values.partition(",")[0]
+    return values[0] if isinstance(values, list | tuple) else values
+
+
+def files_of(plan: Plan) -> tuple[PlainFile, ...]:
+    """The files that a plan's plain reads are of."""
+    mine = [one for one in plan.experiments if one.experiment.name.startswith(NAME)]
+    sizes = {Path(str(one.fixed["path"])): int(one.fixed["size"] or 0) for one in mine}
+    return tuple(
+        PlainFile(
+            what=f"plain reads: {path} (written and removed)",
+            where=path,
+            bytes=size,
+            seed=plan.seed,
+        )
+        for path, size in sizes.items()
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PlainFile(Preparation):
+    """A file of incompressible data, in a folder of its own beside the data set."""
+
+    seed: int
+    left_out_by: str = "--no-plain"
+    """The option that does without it."""
+
+    @contextlib.contextmanager
+    def made(self, host: Host, says: Says) -> Iterator[bool]:
+        """Make the file; nothing that exists is replaced."""
+        path = self.where
+        with contextlib.ExitStack() as stack:
+            with signals.undivided():
+                folder = MadeFolder(path.parent, path.name)
+                if not folder.is_new:
+                    why = f"already exists, and this file needs that name; remove it or use {self.left_out_by}"
+                    raise UserError(f"{path.parent} {why}")
+                stack.callback(folder.remove)
+            try:
+                safe_files.create(path)
+            except OSError as error:
+                raise UserError(f"{path} could not be written: {error.strerror}; use {self.left_out_by}") from None
+            try:
+                reading = host.run("storage_layout", {"path": str(path), "size": self.bytes, "seed": self.seed})
+            except OSError as error:
+                raise refused(error) from None
+            for fault in reading["faults"]:
+                raise UserError(f"{path} could not be written: {fault['says']}; free space, or use {self.left_out_by}")
+            if reading["interrupted"]:
+                raise Interrupted("interrupted while the file of plain reads was written")
+            yield True

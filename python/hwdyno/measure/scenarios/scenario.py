@@ -1,0 +1,149 @@
+"""A scenario: its preparations, its points, and a context in which it can be measured."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from hwdyno.measure.dry_run import Line, listing
+from hwdyno.measure.plan import WRITE_BYTES_S, Plan
+from hwdyno.measure.scenarios import data_file
+from hwdyno.measure.scenarios.preparation import Preparation, Says
+from hwdyno.model.words import Run, UserError
+from hwdyno.system import signals
+from hwdyno.system.processes import end_orphans
+
+if TYPE_CHECKING:
+    from hwdyno.measure.hosts import Host
+    from hwdyno.measure.peers import Peer
+    from hwdyno.measure.runner.progress import Keeper, Progress
+
+
+def _nothing(_: Run) -> Iterable[str]:
+    return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """With what a plan is measured, and where its Run goes."""
+
+    host: Host
+    store: Keeper
+    run_id: str
+    progress: Progress
+    peers: Sequence[Peer] = ()
+    explain: Callable[[Run], Run] = lambda run: run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """What one command measures, with its preparations."""
+
+    plan: Plan
+    preparations: tuple[Preparation, ...] = ()
+    needs: tuple[str, ...] = ()
+    """Lines of a dry run about the load."""
+    remarks: tuple[str, ...] = ()
+    """Sentences shown first, such as the memory that it needs."""
+    summary: Callable[[Run], Iterable[str]] = _nothing
+    """Lines beneath the report."""
+    has_earlier: bool = True
+    """Whether its intervals include the variation between earlier Runs."""
+    is_prepared_only: bool = False
+    """Whether it only prepares files for the next command, and measures nothing."""
+
+    def prepares(self) -> tuple[Preparation, ...]:
+        """All that it makes, the data file that the runner lays out included."""
+        return (*self.preparations, *data_file.of(self.plan))
+
+    def points(self, write_bytes_s: float) -> list[Line]:
+        """Every point with the bytes that it writes and the time that it takes."""
+        from hwdyno.measure.runner import budget
+
+        whole_s = self.plan.budget_s
+        left_s = None if whole_s is None else whole_s - self._made_s(write_bytes_s)
+        return listing(budget.fitted(replace(self.plan, budget_s=left_s), left_s), write_bytes_s)
+
+    def takes_s(self, write_bytes_s: float = WRITE_BYTES_S) -> float:
+        """Seconds that it takes at least, with what it makes first."""
+        return self._made_s(write_bytes_s) + sum(line.takes_s for line in self.points(write_bytes_s))
+
+    def _made_s(self, write_bytes_s: float) -> float:
+        return sum(one.seconds(write_bytes_s) for one in self.prepares())
+
+    @contextlib.contextmanager
+    def ready(self, host: Host, says: Says) -> Iterator[Plan]:
+        """The plan, ready to be measured, with everything prepared; all of it is removed at the end, also on errors."""
+        from hwdyno.measure.hosts.site import site_of
+
+        signals.check()
+        end_orphans()
+        if self.preparations and site_of(host).several:
+            what = self.preparations[0].what or "what this measures must be prepared"
+            raise UserError(f"{what}works on one machine only, and this site has several hosts")
+        began = time.monotonic()
+        with signals.keeping(), contextlib.ExitStack() as outer:
+            made = contextlib.ExitStack()
+            outer.push(_undivided(made))
+            outer.enter_context(signals.at_leave(signals.Stage.REMOVE, made.close))
+            plan = self.plan
+            for one in self.preparations:
+                if not made.enter_context(one.made(host, says)):
+                    kept = (each for each in plan.experiments if each.experiment.name not in one.experiments)
+                    plan = replace(plan, experiments=tuple(kept))
+            yield replace(plan, prepared_s=time.monotonic() - began)
+
+    def measure(self, plan: Plan, bench: Bench) -> Run:
+        """Measure the plan that ``ready`` gave."""
+        from hwdyno.measure import runner
+        from hwdyno.measure.hosts.elsewhere import Elsewhere
+
+        if isinstance(bench.host, Elsewhere):
+            from hwdyno.measure.runner import elsewhere
+
+            return elsewhere.run(
+                plan, bench.host, bench.store, bench.run_id, progress=bench.progress, explain=bench.explain
+            )
+        return runner.run(
+            plan, bench.host, bench.store, bench.run_id,
+            progress=bench.progress, peers=bench.peers, explain=bench.explain,
+        )  # fmt: skip
+
+
+def together(scenarios: Sequence[Scenario]) -> Scenario:
+    """Several as one, measured as the first one's plan says; raises ``UserError`` where two have a name in common."""
+    first = scenarios[0]
+    experiments = tuple(planned for one in scenarios for planned in one.plan.experiments)
+    names = [planned.experiment.name for planned in experiments]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise UserError(f"an experiment is named twice:  {', '.join(twice)}")
+    return replace(
+        first,
+        plan=replace(
+            first.plan,
+            experiments=experiments,
+            given=frozenset().union(*(one.plan.given for one in scenarios)),
+        ),
+        preparations=tuple(dict.fromkeys(made for one in scenarios for made in one.preparations)),
+        needs=tuple(text for one in scenarios for text in one.needs),
+        remarks=tuple(text for one in scenarios for text in one.remarks),
+        summary=lambda run: [line for one in scenarios for line in one.summary(run)],
+    )
+
+
+def _undivided(
+    stack: contextlib.ExitStack,
+) -> Callable[[type[BaseException] | None, BaseException | None, TracebackType | None], bool | None]:
+    """The stack's end, for which a process that leaves waits."""
+
+    def end(
+        kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        with signals.undivided():
+            return stack.__exit__(kind, error, traceback)
+
+    return end

@@ -1,0 +1,240 @@
+"""A vector index on the storage: it is built once, and then searched."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hwdyno.measure.scenarios import Kind, Option
+from hwdyno.measure.scenarios.preparation import Interrupted, Preparation, Says, refused
+from hwdyno.measure.scenarios.request import Request
+from hwdyno.measure.scenarios.scenario import Scenario
+from hwdyno.measure.workspace import MadeFolder
+from hwdyno.model.units import format_count, format_duration, format_ns, format_size
+from hwdyno.model.words import Parameters, Run, Scalar, UserError
+from hwdyno.system import safe_files, signals
+from hwdyno.system.suggestions import hint
+
+if TYPE_CHECKING:
+    from hwdyno.measure.experiments import Experiment
+    from hwdyno.measure.hosts import Host
+
+KERNEL = "training_vector_search"
+BUILDER = "training_vector_index"
+MAGIC = b"hwdynoVS"
+"""What an index begins with (crates/engine/src/training/vectors/file.rs)."""
+HIDDEN = {"path", "index", "storage", "seed", "interval_s"}
+INDICES = ("diskann", "hnsw", "ivf")
+RUNTIME_S = {"quick": 2.0, "standard": 30.0, "full": 120.0}
+FILE, PART = "vectors.hwdyno", "vectors.part"
+# The layout of crates/engine/src/training/vectors/file.rs: a header and blocks of whole sectors, then sections.
+_SECTOR, _TRAILER, _SECTION = 4096, 16, 12
+_TRUTH = 100
+_IVF_ROUNDS = 7
+# CPU time of one comparison of two vectors in building a graph and of one dimension in cutting lists, s, as measured
+# on a server core of 2024; a DiskANN graph is gone through twice, with more candidates than an HNSW one.
+_COMPARISON_S, _DIMENSION_S, _CUT_S = 0.15e-6, 0.13e-9, 0.25e-9
+_HNSW_SHARE = 0.35
+
+
+def make(request: Request, host: Host) -> Scenario:
+    """One experiment for each index: each storage, and each value of what an index is made of."""
+    from hwdyno.measure import plan as plans
+
+    kinds = request.options["vector_search"].split(",")
+    for kind in kinds:
+        if kind not in INDICES:
+            raise UserError(f"no index is called '{kind}'; {hint(kind, INDICES)}")
+    kernels = host.kernels()
+    declared = {axis.name: axis for axis in kernels[KERNEL].axes}
+    makes = set(kernels[BUILDER].names) - HIDDEN - {"threads"}
+    given = dict(request.axes)
+    shape_axes: list[tuple[str, list[Scalar]]] = [
+        (name, list(plans.read_axis(given.pop(name), declared, name, KERNEL))) for name in list(given) if name in makes
+    ]
+    request.check_places()
+    chosen = [
+        (
+            request.as_part(
+                _experiment(kind, shape, place, shape_axes, many=len(request.places) > 1), RUNTIME_S["quick"]
+            ),
+            given,
+        )
+        for place in request.places
+        for kind in kinds
+        for shape in _shapes(shape_axes)
+    ]
+    plan = replace(request, peers=False).plan(chosen, host)
+    if "runtime" not in given and not request.is_brief:
+        plan = replace(plan, profile=replace(plan.profile, runtime_s=RUNTIME_S[request.profile]))
+    keeps = bool(request.options.get("keep") or request.options.get("generate"))
+    return Scenario(
+        plan=plan,
+        preparations=tuple(index_of(planned.fixed, host, keeps=keeps) for planned in plan.experiments),
+        summary=_summary,
+        is_prepared_only=bool(request.options.get("generate")),
+    )
+
+
+def _shapes(shape_axes: list[tuple[str, list[Scalar]]]) -> list[Parameters]:
+    """Every combination of what an index is made of."""
+    shapes: list[Parameters] = [{}]
+    for name, values in shape_axes:
+        shapes = [{**shape, name: value} for shape in shapes for value in values]
+    return shapes
+
+
+def _experiment(
+    kind: str, shape: Parameters, place: tuple[str, Path], shape_axes: Sequence[tuple[str, list[Scalar]]], *, many: bool
+) -> Experiment:
+    """The experiment for one index on one storage, by name and path, one of many or not."""
+    from hwdyno.measure.experiments.inference import VECTOR_SEARCH
+
+    several = [f"{name}-{shape[name]}" for name, values in shape_axes if len(values) > 1]
+    words = "-".join(str(value) for value in shape.values())
+    storage, path = place
+    folder = path / "-".join(filter(None, ["hwdyno-vectors", kind, words]))
+    name = ".".join([VECTOR_SEARCH.name, kind, *several]) + (f"@{storage}" if many else "")
+    return replace(
+        VECTOR_SEARCH,
+        name=name,
+        fixed={**VECTOR_SEARCH.fixed, "index": kind, **shape},
+        settled={"path": str(folder), "storage": storage},
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Index(Preparation):
+    """An index, built unless it exists."""
+
+    parameters: Parameters
+    """The builder's."""
+    keeps: bool = False
+    """Whether it stays for the next command."""
+
+    @contextlib.contextmanager
+    def made(self, host: Host, says: Says) -> Iterator[bool]:
+        """The index; after, what was built goes, unless it is to stay."""
+        folder = MadeFolder(self.where, FILE, PART, keeps=self.keeps)
+        is_new = not os.path.lexists(self.where / FILE)
+        if is_new:
+            says(f"building a {self.parameters['index']} index in {self.where} …")
+        try:
+            try:
+                with signals.at_leave(signals.Stage.REMOVE, lambda: self._end(folder, is_new)):
+                    reading = host.run(BUILDER, self.parameters)
+            except OSError as error:
+                folder.remove()
+                raise refused(error) from None
+            if reading["streams"]:
+                size = format_size(reading["streams"][0]["bytes"])
+                says(f"built {size} in {format_duration(reading['elapsed_s'])}")
+            if reading["interrupted"]:
+                raise Interrupted("interrupted while the index was built")
+            yield True
+        finally:
+            self._end(folder, is_new)
+
+    def _end(self, folder: MadeFolder, is_new: bool) -> None:
+        """Remove what was built, unless it is to stay."""
+        if not is_new or self.keeps:
+            folder.release()
+            return
+        if built := safe_files.made_with(self.where / FILE, MAGIC):
+            built.remove()
+        folder.remove()
+
+
+def index_of(fixed: Parameters, host: Host, *, keeps: bool) -> Index:
+    """The index that an experiment with these parameters searches."""
+    declared = {axis.name: axis.default for axis in host.kernels()[BUILDER].axes}
+    given = {name: value for name, value in fixed.items() if name in declared and name != "threads"}
+    folder = Path(str(fixed["path"]))
+    whole = {**declared, **given}
+    is_there = (folder / FILE).exists()
+    size = file_bytes(whole)
+    fate = "existing index" if is_there else "built and kept" if keeps else "built and removed"
+    what = f"index: {whole['index']} of {whole['vectors']} vectors of {whole['dim']} dimensions in"
+    return Index(
+        what=f"{what} {folder} ({fate})",
+        where=folder,
+        bytes=0 if is_there else size,
+        compute_s=0.0 if is_there else _build_s(whole, host.topology().processors),
+        parameters=given,
+        keeps=keeps,
+    )
+
+
+def file_bytes(parameters: Mapping[str, Any]) -> int:
+    """Bytes of an index's file, within 1%: its header, its blocks, and what a search keeps in memory."""
+    vectors, dim, degree = (int(parameters[name]) for name in ("vectors", "dim", "degree"))
+    is_ivf = parameters["index"] == "ivf"
+    entry = 4 * dim + (4 if is_ivf else 4 + 4 * degree)
+    block = -(-(entry + _TRAILER) // _SECTOR) * _SECTOR
+    entries = (block - _TRAILER) // entry
+    blocks = -(-vectors // entries)
+    if is_ivf:
+        lists = _lists(parameters)
+        # Each list's last block is half full in the mean.
+        blocks = round(vectors / entries + lists * (entries - 1) / 2 / entries)
+        memory = lists * (4 * dim + 8)
+    elif parameters["index"] == "hnsw":
+        # Of the upper levels: each holds one vector in half the degree of that below, and about a quarter of its links.
+        memory = round(2 * vectors / degree) * (4 * dim + 8 + degree)
+    else:
+        memory = vectors * dim
+    queries = int(parameters["queries"]) * 4 * (dim + min(_TRUTH, vectors))
+    return _SECTOR + blocks * block + memory + queries + 4 * _SECTION
+
+
+def _lists(parameters: Mapping[str, Any]) -> int:
+    vectors = int(parameters["vectors"])
+    return min(vectors, int(parameters["lists"])) or math.ceil(math.sqrt(vectors))
+
+
+def _build_s(parameters: Mapping[str, Any], processors: int) -> float:
+    """Estimated build time with this many processors."""
+    vectors, dim = int(parameters["vectors"]), int(parameters["dim"])
+    exact_s = int(parameters["queries"]) * vectors * dim * _CUT_S
+    if parameters["index"] == "ivf":
+        cut_s = vectors * _lists(parameters) * _IVF_ROUNDS * dim * _CUT_S
+        return (exact_s + cut_s) / processors
+    comparisons = vectors * int(parameters["build_list"]) * int(parameters["degree"])
+    graph_s = comparisons * (_COMPARISON_S + dim * _DIMENSION_S)
+    return (exact_s + graph_s * (_HNSW_SHARE if parameters["index"] == "hnsw" else 1.0)) / processors
+
+
+def _summary(run: Run) -> Iterator[str]:
+    """Each point's queries a second, their latency, what they read and how much of the truth they found."""
+    for result in run.experiments:
+        for point in result.points:
+            details, latency = point.details, point.latency_ns
+            if latency is None or details.get("recall") is None:
+                continue
+            k = {**result.fixed, **point.parameters}.get("k", 10)
+            words = " ".join(f"{name} {value}" for name, value in point.parameters.items())
+            tail = f" p99.9 {format_ns(latency.p999)}" if latency.p999 else ""
+            yield (
+                f"{result.name} {words}: {format_count(details['queries_s'])} queries/s, p50 {format_ns(latency.p50)} "
+                f"p99 {format_ns(latency.p99)}{tail}, {details['reads_per_query']:.1f} reads and "
+                f"{format_size(details['bytes_per_query'])} a query, recall@{k} {details['recall']:.3f}"
+            )
+
+
+KIND = Kind(
+    name="vector_search",
+    command="inference",
+    make=make,
+    title="vector search",
+    options=(Option("--vector-search", "build and search a diskann, hnsw or ivf index of --vectors", "INDEX"),),
+    chosen_by="vector_search",
+    kernel=KERNEL,
+    hidden=HIDDEN,
+    experiments=("inference.vector_search",),
+    brief={"vector_search": "diskann"},
+)

@@ -1,0 +1,571 @@
+"""Sends requests to a server and notes when each piece of an answer comes: one thread, one loop, no reading of JSON.
+
+One thread because of the interpreter's lock: a second one would wait up to 5 ms for it. Over plain TCP the engine
+receives an answer up to its last piece, and the kernel says when each came, so that a client that has no processor
+for a moment is in no time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import select
+import socket
+import ssl
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from hwdyno.measure import engine
+from hwdyno.measure.serving.answers import LONGEST_WAIT_S
+from hwdyno.measure.serving.prompts import Prompt
+from hwdyno.measure.serving.schedule import Due, Load
+from hwdyno.measure.serving.server import Server
+from hwdyno.measure.serving.wire import MAX_BYTES, Exchange, WireError
+from hwdyno.system import signals
+
+LOOK_S = 1.0
+"""How often the loop looks whether a signal asks it to end, and what took too long; a look costs up to 0.1 ms."""
+LOOKS = 50
+"""And so many times in the time that one answer has, at least."""
+SOON_S = 0.01
+"""After a wait that ended early, as a signal's handler does it: its request is known a moment later."""
+STAMPS = 35
+"""Linux's ``SO_TIMESTAMPNS``, by which the kernel stamps what it receives; elsewhere the client's moments stand."""
+PIECE = 16 << 10
+"""Bytes read at once over TLS."""
+PAUSE_S = 0.1
+"""A user's wait after a request that failed, where the server asks for none."""
+GIVE_UP = 20
+"""Failures one after the other, without any answer, that end a reading."""
+MAX_KEPT = 512 << 20
+"""Bytes of answers that are kept until the end; a reading that reaches this ends."""
+NOT_SENT = "not sent"
+"""The failure of a request for which no connection became free."""
+_READ, _WRITE = select.EPOLLIN, select.EPOLLOUT
+
+
+@dataclass(slots=True)
+class Sent:
+    """One request and what came of it. Moments are ns of the monotonic clock; 0 for none."""
+
+    prompt: Prompt
+    due_ns: int
+    """When it was to be sent."""
+    sent_ns: int = 0
+    """When the client began to connect or to write it."""
+    end_ns: int = 0
+    in_flight: int = 0
+    """Requests that were due and not answered when it was due, itself included."""
+    exchange: Exchange = field(default_factory=Exchange)
+    failure: str = ""
+
+
+@dataclass(slots=True)
+class _Link:
+    """One connection with the request on it."""
+
+    sock: socket.socket
+    sent: Sent | None
+    out: memoryview
+    deadline_ns: int
+    is_new: bool = True
+    """Whether no answer came over it yet."""
+    is_connecting: bool = True
+    interest: int = 0
+    is_followed: bool = False
+    """Whether the engine receives its answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How the client behaves."""
+
+    runtime_s: float
+    """Requests are begun for so long; those in flight then are waited for."""
+    timeout_s: float
+    """For one whole answer."""
+    connections: int
+    """At most so many at once."""
+    least_requests: int = 0
+    """Of a closed loop: go on until so many were begun, whatever the time."""
+
+
+@dataclass(slots=True)
+class Session:
+    """What one reading brought."""
+
+    sent: list[Sent]
+    started_ns: int
+    cpu_user_s: float
+    cpu_system_s: float
+    connections: int
+    """Most at once."""
+    waited_for_connection: int
+    """Requests of an open loop that were due while every connection was in use."""
+    interrupted: bool
+    gave_up: bool
+    """Whether it ended early, because nothing was answered."""
+    late_bodies: int
+    """Requests whose text was made when they were due, not before."""
+    kept_too_much: bool
+
+
+def drive(server: Server, load: Load, settings: Settings, request_of: Callable[[Prompt], bytes]) -> Session:
+    """Send the load for as long as the settings say and wait for the answers.
+
+    ``request_of`` makes the bytes of a request. Raises ``OSError`` where no connection can be made at all.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        return _Loop(server, load, settings, request_of).run()
+    finally:
+        if was_on:
+            gc.enable()
+
+
+class _Loop:
+    """The state of one reading."""
+
+    def __init__(self, server: Server, load: Load, settings: Settings, request_of: Callable[[Prompt], bytes]) -> None:
+        self.server, self.load, self.settings = server, load, settings
+        self.poll = select.epoll()
+        self.links: dict[int, _Link] = {}
+        self.idle: list[_Link] = []
+        self.sent: list[Sent] = []
+        self.queue: deque[tuple[Sent, bytes]] = deque()
+        """Requests of an open loop that are due and have no connection."""
+        self.wakes: list[int] = []
+        """When the users of a closed loop send again, in any order."""
+        self.bodies = _Bodies(load, settings, request_of)
+        self.most = self.waited = self.kept = 0
+        self.failed_in_a_row = 0
+        self.is_over = self.interrupted = self.gave_up = False
+        self.is_changed = True
+        """Whether something may be to begin, or may have been the last."""
+        self.receiver = engine.Receiver(self.poll.fileno())
+
+    def run(self) -> Session:
+        """Send and wait."""
+        self.bodies.fill()
+        user, system = _cpu_s()
+        self.started = time.perf_counter_ns()
+        self.end = self.started + round(self.settings.runtime_s * 1e9)
+        if not self.load.is_open:
+            self.wakes = [self.started] * self.load.users
+        with contextlib.closing(self.poll):
+            try:
+                self._loop()
+            finally:
+                for link in (*self.links.values(), *self.idle):
+                    self._keep(link)
+                    link.sock.close()
+        after_user, after_system = _cpu_s()
+        return Session(
+            sent=self.sent,
+            started_ns=self.started,
+            cpu_user_s=after_user - user,
+            cpu_system_s=after_system - system,
+            connections=self.most,
+            waited_for_connection=self.waited,
+            interrupted=self.interrupted,
+            gave_up=self.gave_up,
+            late_bodies=self.bodies.late,
+            kept_too_much=self.kept > MAX_KEPT,
+        )
+
+    def _loop(self) -> None:
+        clock, look_ns, next_look = time.perf_counter_ns, round(min(LOOK_S, self.settings.timeout_s / LOOKS) * 1e9), 0
+        next_ns: int | None = 0
+        while True:
+            now = clock()
+            if now >= next_look:
+                next_look = now + look_ns
+                if signals.requested():
+                    self.is_over = self.interrupted = True
+                self._expire(now)
+                next_ns = 0
+            if self.is_changed or (next_ns is not None and next_ns <= now):
+                self.is_changed = False
+                next_ns = self._begin_due(now)
+                if self.is_over and not self.queue and (self.interrupted or not self.links):
+                    return
+                if next_ns is None and not self.links and not self.queue:
+                    return
+            fine = next_ns is not None and next_ns <= next_look
+            until = next_ns if next_ns is not None and fine else next_look
+            if not self._receive(until, fine=fine) and clock() < until:
+                next_look = min(next_look, clock() + round(SOON_S * 1e9))
+
+    # --- what is begun
+
+    def _begin_due(self, now: int) -> int | None:
+        """Begin every request whose time has come; when the next one is due, none if there is no other."""
+        if self.kept > MAX_KEPT or self.gave_up:
+            self.is_over = True
+        if self.load.is_open:
+            return self._begin_arrivals(now)
+        return self._begin_users(now)
+
+    def _begin_users(self, now: int) -> int | None:
+        enough = len(self.sent) >= self.settings.least_requests
+        if self.is_over or (now >= self.end and enough):
+            self.is_over, self.wakes = True, []
+            return None
+        later = []
+        for due in self.wakes:
+            if due <= now:
+                prompt, body = self.bodies.next()
+                self._send(self._sent(due, prompt), body)
+            else:
+                later.append(due)
+        self.wakes = later
+        return min(later, default=None)
+
+    def _begin_arrivals(self, now: int) -> int | None:
+        while self.queue and self._has_room():
+            self._send(*self.queue.popleft())
+        if self.is_over:
+            self.queue.clear()
+            return None
+        while (one := self.bodies.first) is not None:
+            due_ns = self.started + round(one.due_s * 1e9)
+            if due_ns > now:
+                return due_ns
+            prompt, body = self.bodies.next()
+            sent = self._sent(due_ns, prompt)
+            if self._has_room() and not self.queue:
+                self._send(sent, body)
+            else:
+                self.waited += 1
+                self.queue.append((sent, body))
+        self.is_over = not self.queue
+        return None
+
+    def _has_room(self) -> bool:
+        return bool(self.idle) or len(self.links) < self.settings.connections
+
+    def _sent(self, due_ns: int, prompt: Prompt) -> Sent:
+        """A request that is due now."""
+        return Sent(prompt, due_ns, in_flight=len(self.links) + len(self.queue) + 1)
+
+    def _send(self, sent: Sent, body: bytes) -> None:
+        self.sent.append(sent)
+        sent.sent_ns = time.perf_counter_ns()
+        deadline = sent.sent_ns + round(self.settings.timeout_s * 1e9)
+        if self.idle:
+            link = self.idle.pop()
+            link.sent, link.out, link.deadline_ns = sent, memoryview(body), deadline
+            self.links[link.sock.fileno()] = link
+            self._write(link)
+            return
+        self._connect(sent, body, deadline)
+
+    def _connect(self, sent: Sent, body: bytes, deadline: int) -> None:
+        server = self.server
+        sock = socket.socket(server.family, socket.SOCK_STREAM)
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with contextlib.suppress(OSError):
+            sock.setsockopt(socket.SOL_SOCKET, STAMPS, 1)
+        link = _Link(sock, sent, memoryview(body), deadline)
+        self.links[sock.fileno()] = link
+        self.most = max(self.most, len(self.links) + len(self.idle))
+        self.poll.register(sock.fileno(), _WRITE)
+        link.interest = _WRITE
+        try:
+            sock.connect(server.address)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._finish(link, _kind(error))
+            return
+        self._connected(link)
+
+    def _connected(self, link: _Link) -> None:
+        link.is_connecting = False
+        if self.server.tls is not None:
+            fd = link.sock.fileno()
+            self.poll.unregister(fd)
+            link.sock = self.server.tls.wrap_socket(
+                link.sock, server_hostname=self.server.host, do_handshake_on_connect=False
+            )
+            self.poll.register(link.sock.fileno(), _WRITE)
+            link.interest = _WRITE
+        self._write(link)
+
+    # --- what comes and goes
+
+    def _receive(self, until_ns: int, *, fine: bool) -> bool:
+        """Wait for sockets and serve them; whether there were any."""
+        found = self.receiver.wait(until_ns, fine)
+        if not found:
+            self.bodies.fill_one()
+        for fd in found:
+            if (link := self.links.get(fd)) is None:
+                self._idle_spoke(fd)
+            elif link.is_connecting:
+                self._try_connected(link)
+            elif link.out:
+                self._write(link)
+            else:
+                self._read(link)
+        return bool(found)
+
+    def _try_connected(self, link: _Link) -> None:
+        error = link.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if error:
+            self._finish(link, _kind(OSError(error, "")))
+        else:
+            self._connected(link)
+
+    def _write(self, link: _Link) -> None:
+        try:
+            while link.out:
+                link.out = link.out[link.sock.send(link.out) :]
+        except (BlockingIOError, ssl.SSLWantWriteError):
+            self._watch(link, _WRITE)
+            return
+        except ssl.SSLWantReadError:
+            self._watch(link, _READ)
+            return
+        except OSError as error:
+            if isinstance(error, ConnectionError) and not link.is_new:
+                self._again(link)
+            else:
+                self._finish(link, _kind(error))
+            return
+        self._watch(link, _READ)
+        if self.server.tls is None and link.sent is not None:
+            self._follow(link, link.sent.sent_ns)
+
+    def _watch(self, link: _Link, interest: int) -> None:
+        if link.interest != interest:
+            self.poll.modify(link.sock.fileno(), interest)
+            link.interest = interest
+
+    def _follow(self, link: _Link, last_ns: int) -> None:
+        """Let the engine receive what comes now, until that needs a look; the last piece came at ``last_ns``."""
+        assert link.sent is not None
+        size, link.is_followed = link.sent.exchange.size, True
+        self.receiver.follow(link.sock.fileno(), last_ns, max(0, MAX_BYTES - size), size > 0)
+
+    def _keep(self, link: _Link) -> None:
+        """Keep what the engine has received of an answer that is over."""
+        if link.is_followed and link.sent is not None:
+            link.is_followed = False
+            data, sizes, times_ns, _ = self.receiver.take(link.sock.fileno())
+            with contextlib.suppress(WireError):
+                link.sent.exchange.add(data, sizes, times_ns)
+
+    def _read(self, link: _Link) -> None:
+        """Take what the engine has received of an answer and look how it goes on."""
+        if self.server.tls is not None:
+            self._read_tls(link)
+            return
+        link.is_followed = False
+        data, sizes, times_ns, errno = self.receiver.take(link.sock.fileno())
+        if sizes and not self._took(link, data, sizes, times_ns):
+            return
+        if errno:
+            self._failed(link, OSError(errno, ""))
+        else:
+            self._follow(link, times_ns[-1])
+
+    def _read_tls(self, link: _Link) -> None:
+        try:
+            while link.sent is not None:
+                data = link.sock.recv(PIECE)
+                goes_on = self._took(link, data, [len(data)], [time.perf_counter_ns()])
+                # TLS keeps what it has decrypted where no poll sees it.
+                if not goes_on or not link.sock.pending():  # type: ignore[attr-defined]
+                    return
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return
+        except ssl.SSLWantWriteError:
+            self._watch(link, _READ | _WRITE)
+        except OSError as error:
+            self._failed(link, error)
+
+    def _failed(self, link: _Link, error: OSError) -> None:
+        sent = link.sent
+        if sent is not None:
+            self._finish(link, "cut" if sent.exchange.size else _kind(error))
+
+    def _took(self, link: _Link, data: bytes, sizes: list[int], times_ns: list[int]) -> bool:
+        """Pieces of an answer, the last of which is empty at the connection's end; whether more is to come."""
+        sent = link.sent
+        assert sent is not None
+        is_end = not sizes[-1]
+        try:
+            is_complete = sent.exchange.add(data, sizes[: len(sizes) - is_end], times_ns[: len(sizes) - is_end])
+        except WireError as error:
+            self._finish(link, str(error))
+            return False
+        if is_complete:
+            self._finish(link, "")
+        elif is_end:
+            self._ended_by_server(link)
+        return not is_complete and not is_end
+
+    def _ended_by_server(self, link: _Link) -> None:
+        sent = link.sent
+        assert sent is not None
+        head = sent.exchange.head
+        if not sent.exchange.size and not link.is_new:
+            self._again(link)
+            return
+        unframed = head is not None and not head.is_chunked and head.body_bytes is None
+        self._finish(link, "" if unframed else "cut")
+
+    def _again(self, link: _Link) -> None:
+        """Send a request over a new connection: the server had closed the idle one meanwhile (RFC 9112, 9.3.1)."""
+        sent = link.sent
+        assert sent is not None
+        self._drop(link)
+        self._connect(sent, self.bodies.request_of(sent.prompt), link.deadline_ns)
+
+    def _idle_spoke(self, fd: int) -> None:
+        """A connection without a request that became readable: the server closed it."""
+        for link in self.idle:
+            if link.sock.fileno() == fd:
+                self.idle.remove(link)
+                self._drop(link)
+                return
+
+    def _drop(self, link: _Link) -> None:
+        fd = link.sock.fileno()
+        self.links.pop(fd, None)
+        with contextlib.suppress(OSError, ValueError):
+            self.poll.unregister(fd)
+        link.sock.close()
+
+    def _finish(self, link: _Link, failure: str) -> None:
+        """A request is over; its connection is used again where the server keeps it."""
+        sent, now = link.sent, time.perf_counter_ns()
+        assert sent is not None
+        self._keep(link)
+        sent.end_ns, sent.failure = now, failure
+        self.kept += sent.exchange.size
+        self.is_changed = True
+        head = sent.exchange.head
+        is_kept = not failure and head is not None and not head.closes
+        if is_kept:
+            del self.links[link.sock.fileno()]
+            link.sent, link.is_new = None, False
+            self.idle.append(link)
+        else:
+            self._drop(link)
+        is_bad = bool(failure) or head is None or not head.is_stream
+        self.failed_in_a_row = self.failed_in_a_row + 1 if is_bad else 0
+        if self.failed_in_a_row >= GIVE_UP and self.failed_in_a_row == self._ended():
+            self.gave_up = True
+        if not self.load.is_open and not self.is_over:
+            self.wakes.append(now + round(self._pause_s(sent, is_bad) * 1e9))
+
+    def _ended(self) -> int:
+        return sum(one.end_ns > 0 for one in self.sent)
+
+    def _pause_s(self, sent: Sent, is_bad: bool) -> float:
+        """How long a user waits: to think, or longer after a failure, as the server asks."""
+        pause = self.load.think_s
+        if not is_bad:
+            return pause
+        head = sent.exchange.head
+        with contextlib.suppress(ValueError):
+            retry_s = float(head.headers.get("retry-after", "")) if head is not None else 0.0
+            if retry_s > 0:
+                return max(pause, min(LONGEST_WAIT_S, retry_s))
+        return max(pause, PAUSE_S)
+
+    def _expire(self, now: int) -> None:
+        """End what takes too long; what no connection was free for until then was never sent."""
+        for link in [one for one in self.links.values() if one.deadline_ns <= now]:
+            self._finish(link, "timeout")
+        if now >= self.end + round(self.settings.timeout_s * 1e9):
+            for sent, _ in self.queue:
+                sent.failure = NOT_SENT
+                self.sent.append(sent)
+            self.queue.clear()
+            self.is_over = True
+
+
+class _Bodies:
+    """The next requests, written before they are due."""
+
+    MAX_BYTES = 64 << 20
+    MAX_S = 0.3
+    """Of a closed loop, whose number of requests nobody knows; an open loop has all that it will send."""
+
+    def __init__(self, load: Load, settings: Settings, request_of: Callable[[Prompt], bytes]) -> None:
+        self.request_of = request_of
+        self._prompts = load.prompts()
+        self._arrivals: Iterator[Due] | None = None
+        self._least = 2 * load.users
+        if load.is_open:
+            self._arrivals = iter(load.arrivals_until(settings.runtime_s))
+        self._ready: deque[tuple[Due, bytes]] = deque()
+        self._bytes = 0
+        self.late = 0
+
+    def fill(self) -> None:
+        """Write requests ahead."""
+        until = time.monotonic() + self.MAX_S
+        while self._bytes < self.MAX_BYTES and self._one():
+            if self._arrivals is None and len(self._ready) >= self._least and time.monotonic() > until:
+                break
+
+    def fill_one(self) -> None:
+        """Write one more where few are left, while nothing else is to be done."""
+        if len(self._ready) < self._least:
+            self._one()
+
+    def _one(self) -> bool:
+        due = next(self._arrivals, None) if self._arrivals is not None else Due(0.0, next(self._prompts))
+        if due is None:
+            return False
+        body = self.request_of(due.prompt)
+        self._bytes += len(body)
+        self._ready.append((due, body))
+        return True
+
+    @property
+    def first(self) -> Due | None:
+        """The next request; none where there is no other."""
+        if not self._ready:
+            self.late += self._one()
+        return self._ready[0][0] if self._ready else None
+
+    def next(self) -> tuple[Prompt, bytes]:
+        """Take the next request."""
+        if not self._ready:
+            self._one()
+            self.late += 1
+        due, body = self._ready.popleft()
+        self._bytes -= len(body)
+        return due.prompt, body
+
+
+def _cpu_s() -> tuple[float, float]:
+    """CPU time of this thread, user and system."""
+    import resource
+
+    used = resource.getrusage(resource.RUSAGE_THREAD)
+    return used.ru_utime, used.ru_stime
+
+
+def _kind(error: OSError) -> str:
+    """A failure in a word or two."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return "certificate refused"
+    if isinstance(error, ssl.SSLError):
+        return "no TLS"
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused"
+    if isinstance(error, ConnectionError):
+        return "reset"
+    from os import strerror
+
+    return (strerror(error.errno) if error.errno else "cannot connect").lower()

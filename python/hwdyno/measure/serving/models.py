@@ -1,0 +1,54 @@
+"""What a server answers beside the load: the models that it lists."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import time
+
+from hwdyno.measure.serving.server import Server
+from hwdyno.measure.serving.wire import Exchange, WireError, body_of
+from hwdyno.system import signals
+
+PATH = "/v1/models"
+MAX_S = 5.0
+"""A server that does not list its models by then may still serve one."""
+LOOK_S = 0.1
+"""How often the wait for it looks whether a signal asks for an early end."""
+MAX_BYTES = 4 << 20
+_LONGEST = 200
+
+
+def first_model(server: Server) -> str:
+    """The name of the first model of a server's list; empty where it has none."""
+    try:
+        listed = json.loads(got(server, PATH))["data"][0]["id"]
+    except (OSError, WireError, ValueError, LookupError, TypeError, RecursionError):
+        return ""
+    return listed if isinstance(listed, str) and 0 < len(listed) <= _LONGEST and listed.isprintable() else ""
+
+
+def got(server: Server, path: str, *, most_s: float = MAX_S, most_bytes: int = MAX_BYTES) -> bytes:
+    """The body of what a server has at a path; empty where it has nothing, or too much of it.
+
+    Raises ``OSError`` and ``WireError``; ``TimeoutError`` too where a signal asks for an early end.
+    """
+    deadline = time.monotonic() + most_s
+    exchange = Exchange()
+    with contextlib.closing(socket.socket(server.family, socket.SOCK_STREAM)) as plain:
+        plain.settimeout(most_s)
+        plain.connect(server.address)
+        sock = plain if server.tls is None else server.tls.wrap_socket(plain, server_hostname=server.host)
+        with contextlib.closing(sock):
+            sock.sendall(server.question(path))
+            sock.settimeout(LOOK_S)
+            is_over = False
+            while not is_over:
+                if time.monotonic() > deadline or signals.requested():
+                    raise TimeoutError
+                with contextlib.suppress(TimeoutError):
+                    data = sock.recv(1 << 16)
+                    is_over = not data or exchange.add(data, [len(data)], [0]) or exchange.size > most_bytes
+    is_whole = exchange.head is not None and exchange.head.status == 200 and exchange.size <= most_bytes
+    return body_of(exchange) if is_whole else b""

@@ -1,0 +1,50 @@
+"""Loads a model's files to its first answer, by a real loader or by plain reads, from storage or the page cache."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hwdyno.measure.models.installed import LOADERS, need
+from hwdyno.measure.workloads.model_child import MODEL, PATH, answer_of, reading, settings_of, words
+from hwdyno.model.words import Axis, Declaration
+
+DECLARATION = Declaration(
+    measures="bytes of the model's files a second, from the first open to the first answer",
+    operation="load",
+    counts={"operations": "1", "bytes": "of the files"},
+    stateful=False,
+    axes=(
+        words(
+            "raw: direct reads into one buffer; direct, read: into fresh memory; mmap: each page touched; mapped: ONNX "
+            "Runtime with read-ahead and without prepacking",
+            LOADERS, "loader",
+        ),
+        Axis(
+            "cache", default="cold", means="the page cache before", kind="choice", choices=("cold", "warm")
+        ),
+        Axis(
+            "threads", role="concurrency", default=4, means="reading threads of raw, direct and read", kind="integer",
+            workers=True, least=1, most=1024,
+        ),
+        Axis("chunk", "B", "label", 4 << 20, "bytes of one read", kind="integer", least=4096, most=1 << 30),
+        MODEL,
+        PATH,
+    ),
+)  # fmt: skip
+
+
+class Load:
+    """One load a reading, in a process of its own."""
+
+    declaration = DECLARATION
+
+    def run(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Load once; the clock ends at the first answer of a model, or when the last byte is in memory."""
+        settings = settings_of(DECLARATION, parameters)
+        need(str(settings["loader"]))
+        answer = answer_of({"do": "load", **settings})
+        stream = {"name": "load", "operations": 1, "bytes": answer["bytes"] if answer else 0}
+        return reading("inference_load", settings, answer, stream, float(settings["threads"]))
+
+
+WORKLOAD = Load()

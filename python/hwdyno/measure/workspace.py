@@ -1,0 +1,456 @@
+"""The data file that storage points share: separate from the user's files, locked, and removed at the end.
+
+It lies in a new directory with a unique name and a lock file that this process locks. Another run removes the
+directory only if the lock is free, that is, after this process has ended, and removes only what this module
+created: no file of the user is ever opened for writing or removed. A folder with a scenario's name (a data set, an
+index) has such a lock as long as its run means to remove it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import secrets
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from hwdyno.model.units import format_bytes, format_size
+from hwdyno.model.words import UserError
+from hwdyno.system import safe_files, signals
+from hwdyno.system.safe_files import Folder, identity_of, make_folder, remove_folder, write_all
+
+_NAME = re.compile(r"hwdyno-scratch-[0-9a-f]{16}")
+_LOCK, _DATA, _MADE = "lock", "data", "made"
+_SIGNATURE = b"hwdyno scratch directory: removed by its run, or by the next one if that run died\n"
+_LEASE = ".hwdyno-run"
+_LEASE_SIGNATURE = b"hwdyno removes this folder and the files below: its run, or the next one if that run died\n"
+_LONGEST_LEASE = 4096
+# Space to leave free for other programs and for the Run: a full disk breaks more than a benchmark.
+RESERVE_BYTES = 1 << 30
+RESERVE_SHARE = 0.05
+MIN_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class Place:
+    """A directory or block device that can be measured."""
+
+    path: Path
+    device_bytes: int | None = None
+    """Size of a raw block device; none for a directory."""
+    written: bool = False
+    """Whether it is a raw device whose data may be overwritten."""
+    room_bytes: int | None = None
+    """Space for a data file, where the filesystem is on another machine."""
+
+    @property
+    def is_device(self) -> bool:
+        """Whether this is a raw block device."""
+        return self.device_bytes is not None
+
+
+def check_place(path: Path, *, writes: bool, reads: bool = True, destroy: str = "", serial: str = "") -> Place:
+    """Check the path against what the points will do there. Raises ``UserError`` in one line.
+
+    A raw device is only written if ``destroy`` names it and ``serial`` is given. The engine checks the serial number,
+    and that the device is not in use, after it has opened the device exclusively.
+    """
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        shown = os.fsencode(path).decode(errors="backslashreplace")
+        raise UserError(f"--path {shown}: its name is not UTF-8; use a symbolic link to it") from None
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        raise UserError(f"--path {path}: no such directory; create it or use another") from None
+    except OSError as error:
+        raise UserError(f"--path {path}: {error.strerror}; use a directory that you can enter") from None
+    if stat.S_ISBLK(mode):
+        if writes:
+            _check_consent(path, destroy, serial)
+        return Place(path, _device_bytes(path), written=writes)
+    if destroy:
+        raise UserError(f"--destroy is for raw devices, and --path {path} is not one; remove it")
+    if not stat.S_ISDIR(mode):
+        raise UserError(f"--path {path} is not a directory; use the directory to measure in")
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise UserError(f"--path {path}: {_why_not_writable(path)}; use a writable directory")
+    return Place(path)
+
+
+def _check_consent(path: Path, destroy: str, serial: str) -> None:
+    """Check the consent to overwrite a raw device: its name given a second time, and a serial number."""
+    if not destroy:
+        raise UserError(
+            f"--path {path} is a raw device and writes would destroy its data; use a directory on it or only reads "
+            f"(--rw read,randread). To overwrite it, add --destroy {path} --serial TEXT"
+        )
+    if not Path(destroy).is_absolute() or Path(destroy).resolve() != path.resolve():
+        raise UserError(f"--destroy {destroy} is not the device of --path {path}; name the same one, or remove it")
+    if not serial:
+        raise UserError(
+            f"--destroy {destroy} needs --serial with the serial number on the device's label (lsblk -dno SERIAL "
+            f"{destroy}), because device names change; without one its size in bytes, for a loop device its file"
+        )
+
+
+def _why_not_writable(path: Path) -> str:
+    with contextlib.suppress(OSError):
+        if os.statvfs(path).f_flag & os.ST_RDONLY:
+            return "the filesystem is mounted read-only"
+    return "no permission to write here"
+
+
+def _device_bytes(path: Path) -> int:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        hint = "is it still connected?"
+        if error.errno in {errno.EACCES, errno.EPERM}:
+            # For root it is not about permissions: a container's device list or a sandbox refuses.
+            hint = "reading a raw device needs root"
+            if os.geteuid() == 0:
+                hint = "this container or sandbox does not let root read it; use a directory on it"
+        raise UserError(f"--path {path}: {error.strerror}; {hint}") from None
+    try:
+        return os.lseek(descriptor, 0, os.SEEK_END)
+    finally:
+        os.close(descriptor)
+
+
+def room(place: Place) -> int:
+    """Bytes that a data file may take here, after a reserve for other programs."""
+    if place.device_bytes is not None:
+        return place.device_bytes
+    if place.room_bytes is not None:
+        return place.room_bytes
+    filesystem = os.statvfs(place.path)
+    return room_of(filesystem.f_blocks * filesystem.f_frsize, filesystem.f_bavail * filesystem.f_frsize)
+
+
+def room_of(size_bytes: int, free_bytes: int) -> int:
+    """Usable bytes of a filesystem of this size, after a reserve for other programs."""
+    return max(0, free_bytes - min(RESERVE_BYTES, int(size_bytes * RESERVE_SHARE)))
+
+
+def fit(place: Place, wanted_bytes: int, least_bytes: int, *, may_shrink: bool) -> tuple[int, str]:
+    """The data file's size, and a remark if it is less than requested. Raises ``UserError``.
+
+    The size is reduced to whole MiB, and never below ``least_bytes``.
+    """
+    available = room(place)
+    if available >= wanted_bytes:
+        return wanted_bytes, ""
+    shrunk = available >> 20 << 20
+    what = "the device" if place.is_device else "the filesystem"
+    if may_shrink and shrunk >= max(least_bytes, MIN_BYTES):
+        says = (
+            f"the data file has {format_size(shrunk)} instead of {format_size(wanted_bytes)}: {what} has no more space"
+        )
+        return shrunk, says
+    needs = max(least_bytes, MIN_BYTES) if may_shrink else wanted_bytes
+    raise UserError(
+        f"--path {place.path}: {what} has {format_bytes(available)} free (minus a reserve) but {format_size(needs)} "
+        "are needed; free space, or use a smaller --size or another --path"
+    )
+
+
+class DataFile(Protocol):
+    """The data file that the storage points of a run share, on one host or on each."""
+
+    @property
+    def place(self) -> Place:
+        """Its directory or device."""
+        ...
+
+    @property
+    def data(self) -> Path:
+        """The file's path."""
+        ...
+
+    @property
+    def laid_out_bytes(self) -> int:
+        """The file's current length; raises ``OSError`` if it is gone."""
+        ...
+
+    def close(self) -> None:
+        """Remove the file; a second call does nothing."""
+        ...
+
+
+class Workspace:
+    """A run's directory with its data file; removed however the run ends."""
+
+    def __init__(self, place: Place) -> None:
+        self.place: Place = place
+        self.data: Path = place.path
+        self._claim: _Claim | None = None
+        if place.is_device:
+            return
+        clean_stale(place.path)
+        try:
+            with signals.undivided():
+                self._claim = _claim(place.path)
+                signals.register(signals.Stage.REMOVE, self.close)
+        except OSError as error:
+            why = safe_files.why_refused(error, place.path)
+            raise UserError(f"--path {place.path}: {why}; use a writable directory") from None
+        # After a kill, the next run cleans up.
+        atexit.register(self.close)
+        self.data = self._claim.folder.path / _DATA
+        try:
+            os.close(self._claim.folder.create(_DATA))
+        except OSError as error:
+            self.close()
+            raise UserError(f"--path {place.path}: {error.strerror}; free space or use another --path") from None
+
+    @property
+    def laid_out_bytes(self) -> int:
+        """The current length of the data file."""
+        return self.place.device_bytes if self.place.device_bytes is not None else self.data.stat().st_size
+
+    def files(self, count: int) -> tuple[Path, ...]:
+        """Paths of more data files, which are removed with the first one."""
+        return tuple(self.data.with_name(f"{_DATA}.{number}") for number in range(count))
+
+    def close(self) -> None:
+        """Remove the data file and its directory; a second call does nothing."""
+        with signals.undivided():
+            claim, self._claim = self._claim, None
+            if claim is not None:
+                claim.remove()
+        atexit.unregister(self.close)
+        signals.unregister(self.close)
+
+    def __enter__(self) -> Workspace:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Scratch:
+    """A run's directory for data sets and indices; removed however the run ends.
+
+    It is created on entry, but its name is known before, so that a plan can state the paths.
+    """
+
+    def __init__(self, parent: Path) -> None:
+        self.parent = parent
+        self._name = _new_name()
+        self.folder = parent / self._name / _MADE
+        """The folder for the scenario's files, removed with the directory."""
+        self._claim: _Claim | None = None
+
+    def close(self) -> None:
+        """Remove the directory with all its content; a second call does nothing."""
+        with signals.undivided():
+            claim, self._claim = self._claim, None
+            if claim is not None:
+                claim.remove()
+        atexit.unregister(self.close)
+        signals.unregister(self.close)
+
+    def __enter__(self) -> Scratch:
+        clean_stale(self.parent)
+        try:
+            with signals.undivided():
+                self._claim = _claim(self.parent, self._name)
+                signals.register(signals.Stage.REMOVE, self.close)
+                atexit.register(self.close)
+                self._claim.folder.make_folder(_MADE, 0o755)
+        except OSError as error:
+            self.close()
+            why = safe_files.why_refused(error, self.parent)
+            raise UserError(f"--path {self.parent}: {why}; use a writable directory") from None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Claim:
+    """A directory of one run's own by its handle, with the lock that it holds."""
+
+    def __init__(self, parent: Path, name: str, folder: Folder, lock: int) -> None:
+        self.parent = parent
+        self.name = name
+        self.folder = folder
+        self.lock = lock
+
+    def remove(self) -> None:
+        """Remove what this module created, the lock last, and the directory if it is empty."""
+        with self.folder as folder:
+            # The data files, the directory tree of a killed metadata reading, and a scenario's files.
+            for name in folder.names():
+                status = folder.status(name)
+                if status is None or not (name in {_DATA, _MADE} or name.startswith((f"{_DATA}.", "names-"))):
+                    continue
+                with contextlib.suppress(OSError):
+                    if stat.S_ISDIR(status.st_mode):
+                        with folder.folder(name) as inner:
+                            inner.clear()
+                    folder.remove(name, identity_of(status))
+            with contextlib.suppress(OSError):
+                folder.remove(_LOCK, identity_of(os.fstat(self.lock)))
+            os.close(self.lock)
+            with contextlib.suppress(OSError), Folder.named(self.parent) as parent:
+                parent.remove(self.name, identity_of(os.fstat(folder.descriptor)))
+
+
+def _new_name() -> str:
+    return f"hwdyno-scratch-{secrets.token_hex(8)}"
+
+
+def _claim(parent_path: Path, named: str | None = None) -> _Claim:
+    """Create a directory, ``named`` or with a new name, with a lock file that this process locks."""
+    with Folder.named(parent_path) as parent:
+        while True:
+            name = named or _new_name()
+            try:
+                parent.make_folder(name)
+            except FileExistsError:
+                if named:
+                    raise
+                continue
+            folder = parent.folder(name)
+            lock = -1
+            try:
+                lock = folder.create(_LOCK)
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # The signature is written after the lock: without it no run takes the directory for an abandoned one.
+                write_all(lock, _SIGNATURE)
+            except OSError:
+                with contextlib.suppress(OSError), folder:
+                    if lock >= 0:
+                        folder.remove(_LOCK, identity_of(os.fstat(lock)))
+                        os.close(lock)
+                    parent.remove(name, identity_of(os.fstat(folder.descriptor)))
+                raise
+            return _Claim(parent_path, name, folder, lock)
+
+
+class MadeFolder:
+    """A folder with a scenario's name, which this run makes unless it is there; what a dead run left there goes before.
+
+    As long as this run means to remove the folder, it has a lock in there, in a file that names its files; and the
+    folder goes when the process leaves (``signals``), from the moment on at which it is there.
+    """
+
+    def __init__(self, path: Path, *patterns: str, keeps: bool = False) -> None:
+        """Make it, and hold it unless it ``keeps`` it for later commands; raises ``UserError``."""
+        clean_stale(path.parent)
+        self.path = path
+        self.patterns = patterns
+        with signals.undivided():
+            self.is_new = make_folder(path)
+            self._lease = _lease(path, patterns) if self.is_new and not keeps else None
+            if self.is_new and not keeps:
+                signals.register(signals.Stage.REMOVE, self.remove)
+
+    def release(self) -> None:
+        """Leave it as it is, for later commands."""
+        with signals.undivided():
+            signals.unregister(self.remove)
+            lease, self._lease = self._lease, None
+            if lease is not None:
+                lease.release()
+
+    def remove(self) -> None:
+        """Remove it with its files if this run made it, or if it is hwdyno's and empty; what else lies in it stays."""
+        # A process that leaves waits for it: whoever unregisters it has begun it.
+        with signals.undivided():
+            signals.unregister(self.remove)
+            lease, self._lease = self._lease, None
+            is_new, self.is_new = self.is_new, False
+            if lease is not None:
+                lease.remove()
+            else:
+                remove_folder(self.path, *(self.patterns if is_new else ()))
+
+
+class _Lease:
+    """The lock that a run holds in a folder that it made and means to remove."""
+
+    def __init__(self, folder: Folder, lock: int, patterns: tuple[str, ...]) -> None:
+        self.folder = folder
+        self.lock = lock
+        self.patterns = patterns
+
+    def release(self) -> None:
+        """Remove the lock, and leave the folder."""
+        with self.folder:
+            with contextlib.suppress(OSError):
+                self.folder.remove(_LEASE, identity_of(os.fstat(self.lock)))
+            os.close(self.lock)
+
+    def remove(self) -> None:
+        """Remove the files, the lock last, and the folder if nothing else lies in it."""
+        path = self.folder.path
+        clean_stale(path)
+        if self.patterns:
+            self.folder.clear(*self.patterns)
+        self.release()
+        remove_folder(path)
+
+
+def _lease(path: Path, patterns: tuple[str, ...]) -> _Lease | None:
+    """Hold a new folder; where the system refuses, the folder is only removed by this run itself."""
+    with contextlib.suppress(OSError), Folder.named(path.parent) as parent:
+        folder = parent.folder(path.name)
+        lock = -1
+        try:
+            lock = folder.create(_LEASE)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # As above: without what it says no run takes the folder for an abandoned one.
+            write_all(lock, _LEASE_SIGNATURE + "".join(f"{one}\n" for one in patterns).encode())
+        except OSError:
+            with folder:
+                if lock >= 0:
+                    folder.remove(_LEASE, identity_of(os.fstat(lock)))
+                    os.close(lock)
+            raise
+        return _Lease(folder, lock, patterns)
+    return None
+
+
+def clean_stale(parent: Path) -> list[Path]:
+    """Remove the directories that ended runs of this user left in ``parent``, and return them."""
+    gone = []
+    for directory in sorted(parent.glob("hwdyno-*")):
+        claim = _of_dead(directory)
+        if claim is not None:
+            claim.remove()
+            gone.append(directory)
+    return gone
+
+
+def _of_dead(directory: Path) -> _Claim | _Lease | None:
+    """An abandoned directory, which is then ours; none if its run goes on or no run would remove it."""
+    is_scratch = bool(_NAME.fullmatch(directory.name))
+    try:
+        with Folder.named(directory.parent) as parent:
+            folder = parent.folder(directory.name)
+    except OSError:
+        return None
+    lock = -1
+    with contextlib.suppress(OSError, UnicodeDecodeError):  # Locked: its run is going on.
+        if os.fstat(folder.descriptor).st_uid == os.geteuid() and (is_scratch or folder.is_ours):
+            lock = folder.open(_LOCK if is_scratch else _LEASE, os.O_RDWR)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            says = os.read(lock, _LONGEST_LEASE)
+            if is_scratch and says == _SIGNATURE:
+                return _Claim(directory.parent, directory.name, folder, lock)
+            if not is_scratch and says.startswith(_LEASE_SIGNATURE):
+                return _Lease(folder, lock, tuple(says[len(_LEASE_SIGNATURE) :].decode().splitlines()))
+    if lock >= 0:
+        os.close(lock)
+    folder.close()
+    return None

@@ -1,7 +1,0 @@
-"""The loader in plain NumPy: threads that each load a whole batch ahead."""
-
-from __future__ import annotations
-
-from hwdyno.peers.loaders import Loader
-
-PEER = Loader("numpy")

@@ -1,7 +1,0 @@
-"""The loader with PyTorch's DataLoader: worker processes that each load a whole batch ahead."""
-
-from __future__ import annotations
-
-from hwdyno.peers.loaders import Loader
-
-PEER = Loader("pytorch")

@@ -1,6 +1,0 @@
-"""Runs a plan on a host: shuffled, warmed up and repeated until precise; each point is stored as it ends."""
-
-from hwdyno.runner.progress import Progress, Silent, Step
-from hwdyno.runner.session import run
-
-__all__ = ["Progress", "Silent", "Step", "run"]

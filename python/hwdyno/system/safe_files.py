@@ -1,0 +1,436 @@
+"""The one door to files: makes, replaces and removes them by directory handle, through no link, and only hwdyno's.
+
+A path that a user gives may lead through links up to its last component, which is the user's choice. Beneath it no
+link is followed. A new file is made with ``O_EXCL``. What exists is replaced or removed only where it is verified as
+hwdyno's: a folder by the mark in it, an output by its extended attribute, a file of this process by its inode. The
+engine's ``safe_files.rs`` keeps the same marks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fnmatch
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple
+
+from hwdyno.model.words import UserError
+from hwdyno.system import signals
+
+NO_INODES = "no inodes are left, of which each file takes one"
+"""What is used up where the system says that space is."""
+MARK = ".hwdyno"
+"""The file that marks a folder as hwdyno's; it names the folder's inode, so that a copy is marked for nothing."""
+ATTRIBUTE = "user.hwdyno"
+PRIVATE, SHARED = 0o600, 0o644
+_LONGEST_MARK = 256
+_HEADER_BYTES = 4096
+_NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK}
+"""What a filesystem without hard links answers."""
+
+
+class Identity(NamedTuple):
+    """Which file it is, whatever it is called."""
+
+    device: int
+    inode: int
+
+
+_written: set[tuple[Identity, bytes]] = set()
+"""Outputs of this process with their marks, for filesystems without extended attributes."""
+
+
+def identity_of(status: os.stat_result) -> Identity:
+    """The identity of a file by its status."""
+    return Identity(status.st_dev, status.st_ino)
+
+
+class Folder:
+    """A directory by its handle; as a context manager it closes the handle."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self.descriptor = descriptor
+
+    @classmethod
+    def named(cls, path: Path) -> Folder:
+        """Open a directory that the user named, by whatever links."""
+        flags = os.O_DIRECTORY | os.O_CLOEXEC
+        try:
+            return cls(path, os.open(path, os.O_RDONLY | flags))
+        except PermissionError:  # It may be written and not be listed.
+            return cls(path, os.open(path, os.O_PATH | flags))
+
+    @classmethod
+    def for_files(cls, path: Path) -> Folder:
+        """Open a folder, made where it is missing with those above it; a link of its name is refused by ``OSError``."""
+        try:
+            parent = cls.named(path.parent)
+        except FileNotFoundError:
+            parent = cls.for_files(path.parent)
+        with parent:
+            with contextlib.suppress(FileExistsError):
+                parent.make_folder(path.name, 0o755)
+            return parent.folder(path.name)
+
+    def make_folder(self, name: str, mode: int = 0o700) -> None:
+        """Make a directory that was not there."""
+        os.mkdir(_plain(name), mode, dir_fd=self.descriptor)
+
+    def folder(self, name: str) -> Folder:
+        """Open a directory in this one; a link is refused."""
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            return Folder(self.path / name, os.open(_plain(name), flags, dir_fd=self.descriptor))
+        except NotADirectoryError:
+            if (status := self.status(name)) is not None and stat.S_ISLNK(status.st_mode):
+                raise OSError(errno.ELOOP, "it is a symbolic link, and none is followed here") from None
+            raise
+
+    def create(self, name: str, mode: int = PRIVATE) -> int:
+        """Make a file that was not there, and give its descriptor."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        return os.open(_plain(name), flags, mode, dir_fd=self.descriptor)
+
+    def open(self, name: str, flags: int = os.O_RDONLY) -> int:
+        """Open a file that exists; a link is refused, and a pipe does not block."""
+        return os.open(_plain(name), flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self.descriptor)
+
+    def status(self, name: str) -> os.stat_result | None:
+        """The status of a name, a link's its own; none where there is nothing."""
+        try:
+            return os.stat(_plain(name), dir_fd=self.descriptor, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+
+    def names(self) -> list[str]:
+        """What lies in it."""
+        with os.scandir(self.descriptor) as entries:
+            return sorted(entry.name for entry in entries)
+
+    def remove(self, name: str, identity: Identity) -> None:
+        """Remove a file or an empty directory if the name is still this one's; raises ``OSError``."""
+        status = self.status(name)
+        if status is None or identity_of(status) != identity:
+            return
+        if stat.S_ISDIR(status.st_mode):
+            os.rmdir(name, dir_fd=self.descriptor)
+        else:
+            os.unlink(name, dir_fd=self.descriptor)
+
+    def publish(self, part: str, name: str) -> None:
+        """Give a file a name that nothing has yet; raises ``FileExistsError``."""
+        at = self.descriptor
+        try:
+            os.link(part, _plain(name), src_dir_fd=at, dst_dir_fd=at, follow_symlinks=False)  # it replaces nothing
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            # A filesystem without links (FAT): the check and the rename are two steps, and names are random.
+            if self.status(name) is not None:
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(self.path / name)) from None
+            os.rename(part, name, src_dir_fd=at, dst_dir_fd=at)
+        else:
+            os.unlink(part, dir_fd=at)
+        try:
+            os.fsync(at)
+        except OSError as error:
+            if error.errno != errno.EBADF:  # Of a directory that may not be listed.
+                raise
+
+    def replace(self, part: str, name: str) -> None:
+        """Give a file the name of one that was verified, and that is gone then; a link goes itself."""
+        os.rename(part, _plain(name), src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
+
+    def clear(self, *patterns: str) -> None:
+        """Remove what lies in it, of files those that fit a pattern if there is any, and directories left empty."""
+        for name in self.names():
+            with contextlib.suppress(OSError):
+                status = self.status(name)
+                if status is not None and stat.S_ISDIR(status.st_mode):
+                    with self.folder(name) as inner:
+                        inner.clear(*patterns)
+                    os.rmdir(name, dir_fd=self.descriptor)
+                elif not patterns or any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
+                    os.unlink(name, dir_fd=self.descriptor)
+
+    def mark(self) -> None:
+        """Mark a folder that this process made; a mark that finds no room is left out."""
+        with contextlib.suppress(OSError):
+            descriptor = self.create(MARK)
+            try:
+                write_all(descriptor, self._mark())
+            finally:
+                os.close(descriptor)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether hwdyno made the folder, by the mark in it."""
+        try:
+            descriptor = self.open(MARK)
+        except OSError:
+            return False
+        try:
+            return _is_plain(os.fstat(descriptor)) and os.read(descriptor, _LONGEST_MARK) == self._mark()
+        finally:
+            os.close(descriptor)
+
+    def _mark(self) -> bytes:
+        inode = os.fstat(self.descriptor).st_ino
+        return f"hwdyno made this folder (inode {inode}), and may remove what it made in it\n".encode()
+
+    def close(self) -> None:
+        """Close the handle; a second call does nothing."""
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __enter__(self) -> Folder:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+def _plain(name: str) -> str:
+    """The name, if it is one in its directory; raises ``OSError`` for one that leads elsewhere."""
+    if not name or "/" in name or name in {".", ".."}:
+        raise OSError(errno.EINVAL, f"{name!r} must be a plain name: it leads out of its folder")
+    return name
+
+
+def _is_plain(status: os.stat_result) -> bool:
+    """Whether it is a regular file of one name that belongs to this user."""
+    return stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and status.st_uid == os.geteuid()
+
+
+# --- files of this process
+
+
+class Made:
+    """A file that this process made under a name of the user's choice."""
+
+    def __init__(self, path: Path, identity: Identity) -> None:
+        self.path = path
+        self.identity = identity
+
+    def remove(self) -> None:
+        """Remove it, unless it is gone or its name is another file's by now."""
+        with contextlib.suppress(OSError), Folder.named(self.path.parent) as folder:
+            folder.remove(self.path.name, self.identity)
+
+
+def create(path: Path) -> Made:
+    """Make an empty file that was not there, and nothing where there is a link; raises ``OSError``."""
+    with Folder.named(path.parent) as folder:
+        descriptor = folder.create(path.name)
+        try:
+            return Made(path, identity_of(os.fstat(descriptor)))
+        finally:
+            os.close(descriptor)
+
+
+def made_with(path: Path, header: bytes) -> Made | None:
+    """The file at ``path`` if it begins as only hwdyno's do; none where it is another's or not there."""
+    with contextlib.suppress(OSError), Folder.named(path.parent) as folder:
+        descriptor = folder.open(path.name)
+        try:
+            status = os.fstat(descriptor)
+            if _is_plain(status) and os.read(descriptor, len(header)) == header:
+                return Made(path, identity_of(status))
+        finally:
+            os.close(descriptor)
+    return None
+
+
+# --- folders of hwdyno's
+
+
+def make_folder(path: Path) -> bool:
+    """Make a folder of hwdyno's and mark it, and say whether it is new; raises ``UserError`` for a link."""
+    try:
+        with Folder.named(path.parent) as parent:
+            try:
+                parent.make_folder(path.name, 0o755)
+            except FileExistsError:
+                parent.folder(path.name).close()
+                return False
+            with parent.folder(path.name) as folder:
+                folder.mark()
+            return True
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}; move it elsewhere, or give another --path") from None
+
+
+def remove_folder(path: Path, *patterns: str) -> None:
+    """Remove a folder of hwdyno's, with the files in it whose names fit a pattern; what else lies in it stays."""
+    with contextlib.suppress(OSError), Folder.named(path.parent) as parent, parent.folder(path.name) as folder:
+        if not folder.is_ours:
+            return
+        if patterns:
+            folder.clear(*patterns)
+        if folder.names() == [MARK]:
+            folder.clear(MARK)
+            parent.remove(path.name, identity_of(os.fstat(folder.descriptor)))
+
+
+@contextlib.contextmanager
+def temporary(prefix: str, parent: Path | None = None) -> Iterator[Path]:
+    """A directory for this user alone, removed with all that lies in it however this process ends, but by SIGKILL."""
+    import tempfile
+
+    with contextlib.ExitStack() as stack:
+        with signals.undivided():
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=prefix, dir=parent)))
+            remove = partial(shutil.rmtree, folder, ignore_errors=True)
+            stack.enter_context(signals.at_leave(signals.Stage.REMOVE, remove))
+        yield folder
+
+
+# --- outputs that a user names
+
+
+def check_output(path: Path, *, overwrite: bool = False, header: bytes = b"") -> None:
+    """Raise ``UserError`` where ``write_output`` would refuse what is there by now."""
+    with contextlib.suppress(FileNotFoundError), _explained(path), Folder.named(path.parent) as folder:
+        _may_replace(folder, path, overwrite, header)
+
+
+def write_output(path: Path, data: bytes, *, overwrite: bool = False, header: bytes = b"") -> None:
+    """Write a file whole, and over nothing that is not hwdyno's unless ``overwrite`` gives it away.
+
+    ``header`` is what the file begins with, within 4 KiB: on a filesystem without extended attributes it tells
+    hwdyno's files. Raises ``UserError`` in one line.
+    """
+    with signals.undivided(), _explained(path), Folder.named(path.parent) as folder:
+        replaces = _may_replace(folder, path, overwrite, header)
+        part = f".hwdyno-{secrets.token_hex(8)}.part"
+        descriptor = folder.create(part, SHARED)
+        identity = identity_of(os.fstat(descriptor))
+        try:
+            try:
+                write_all(descriptor, data)
+                mark_output(descriptor)
+            finally:
+                os.close(descriptor)
+            if replaces:
+                folder.replace(part, path.name)
+            else:
+                folder.publish(part, path.name)
+        finally:
+            with contextlib.suppress(OSError):
+                folder.remove(part, identity)
+
+
+def output_folder(path: Path) -> Path:
+    """Make a folder for outputs where it is missing, with those above it; raises ``UserError``."""
+    with _explained(path):
+        if not path.is_dir():  # One that exists may be a link: it is the user's path.
+            Folder.for_files(path).close()
+    return path
+
+
+def why_refused(error: OSError, path: Path) -> str:
+    """What the system says, or that inodes are used up on the filesystem of ``path``, where it says that space is."""
+    if error.errno == errno.ENOSPC:
+        with contextlib.suppress(OSError):
+            room = os.statvfs(next(place for place in (path, *path.parents) if place.exists()))
+            if room.f_files and not room.f_favail:
+                return NO_INODES
+    return error.strerror or str(error)
+
+
+@contextlib.contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileExistsError:
+        raise _foreign(path) from None
+    except FileNotFoundError:
+        raise UserError(f"cannot write {path}: there is no directory {path.parent}; create it") from None
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {why_refused(error, path.parent).lower()}") from None
+
+
+def _foreign(path: Path) -> UserError:
+    return UserError(f"{path} exists and is not hwdyno's: give another name, or --overwrite")
+
+
+def _may_replace(folder: Folder, path: Path, overwrite: bool, header: bytes) -> bool:
+    """Whether a file is there that may be replaced; raises ``UserError`` for one that may not."""
+    status = folder.status(path.name)
+    if status is None:
+        return False
+    if stat.S_ISLNK(status.st_mode):
+        raise UserError(
+            f"{path} is a symbolic link, and nothing is written through one: name the file that it leads to"
+        )
+    if not stat.S_ISREG(status.st_mode):
+        raise UserError(f"{path} is no regular file; give another name")
+    if overwrite:
+        return True
+    try:
+        descriptor = folder.open(path.name)
+    except OSError:
+        raise _foreign(path) from None
+    try:
+        if _is_plain(os.fstat(descriptor)) and _is_marked(descriptor, header):
+            return True
+    finally:
+        os.close(descriptor)
+    raise _foreign(path)
+
+
+def mark_output(descriptor: int, *, changes: bool = False) -> None:
+    """Mark a file as hwdyno's by its inode and, unless it is one that ``changes``, its length and time."""
+    status = os.fstat(descriptor)
+    mark = _output_mark(status, changes)
+    try:
+        os.setxattr(descriptor, ATTRIBUTE, mark)
+    except OSError:
+        _written.add((identity_of(status), mark))
+
+
+def is_marked(path: Path) -> bool:
+    """Whether a file that changes is hwdyno's, by its mark."""
+    with contextlib.suppress(OSError), Folder.named(path.parent) as folder:
+        descriptor = folder.open(path.name)
+        try:
+            return _is_plain(os.fstat(descriptor)) and _is_marked(descriptor)
+        finally:
+            os.close(descriptor)
+    return False
+
+
+def _is_marked(descriptor: int, header: bytes = b"") -> bool:
+    status = os.fstat(descriptor)
+    marks = {_output_mark(status, changes) for changes in (True, False)}
+    try:
+        return os.getxattr(descriptor, ATTRIBUTE) in marks
+    except OSError as error:
+        if _written & {(identity_of(status), mark) for mark in marks}:
+            return True
+        # Without a mark on a filesystem that has them it is a copy, or never was hwdyno's.
+        has_none = error.errno in {errno.ENOTSUP, errno.EPERM}
+        return has_none and bool(header) and header in os.read(descriptor, _HEADER_BYTES)
+
+
+def _output_mark(status: os.stat_result, changes: bool) -> bytes:
+    if changes:
+        return str(status.st_ino).encode()
+    seconds, ns = divmod(status.st_mtime_ns, 10**9)
+    return f"{status.st_ino} {status.st_size} {seconds}.{ns:09}".encode()
+
+
+def write_all(descriptor: int, data: bytes | memoryview) -> None:
+    """Write all data, also if the system takes it in parts."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]

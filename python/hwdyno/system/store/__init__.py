@@ -1,0 +1,36 @@
+"""Stores Runs: an immutable JSON document each, with a journal while it is measured and an index for listing.
+
+A Run's points are appended to a journal as they end, so that a killed process loses nothing that was
+measured; at the end the whole document is written next to it, atomically. The SQLite index only serves
+``history``, and can be rebuilt from the documents at any time. A team's Runs can be in PostgreSQL besides (``team``).
+"""
+
+from __future__ import annotations
+
+from hwdyno.system.store.directory import Store, default_directory
+from hwdyno.system.store.document import from_json, json_schema, new_id, to_json
+from hwdyno.system.store.files import StoreError
+from hwdyno.system.store.history import Entry, Figure, Status, entry_of, figures_of, machine_of, status_of
+from hwdyno.system.store.journal import Writer
+from hwdyno.system.store.team import TeamStore, open_store, without_password
+
+__all__ = [
+    "Entry",
+    "Figure",
+    "Status",
+    "Store",
+    "StoreError",
+    "TeamStore",
+    "Writer",
+    "default_directory",
+    "entry_of",
+    "figures_of",
+    "from_json",
+    "json_schema",
+    "machine_of",
+    "new_id",
+    "open_store",
+    "status_of",
+    "to_json",
+    "without_password",
+]

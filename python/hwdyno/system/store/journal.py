@@ -1,0 +1,216 @@
+"""Stores the points of a Run that is being measured, each synced to storage as it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from hwdyno.model.words import ExperimentResult, Measurement, PeerResult, Run, UserError
+from hwdyno.system import foreign, signals
+from hwdyno.system.safe_files import SHARED, Folder, Made, identity_of, made_with, write_all
+from hwdyno.system.store.document import plain_of, run_from, to_json, word_from
+from hwdyno.system.store.files import StoreError, cause, temporary_name, write_once
+
+JOURNAL = "hwdyno.journal/1"
+SEAL_S = 0.3
+"""For a line that is just being written, before a process that leaves keeps the journal as it is."""
+
+
+class Writer:
+    """The journal of a Run that is being measured; as a context manager it keeps the journal after an exception.
+
+    Every line is synced to storage before the call returns. A lock on the file shows other processes that the
+    Run is still being measured. If the process has to leave (``signals``), what the journal has becomes the Run.
+    """
+
+    def __init__(
+        self, path: Path, run: Run, write: Callable[[Run], Path], announce: Callable[[Run, Path], None]
+    ) -> None:
+        self._write, self._announce = write, announce
+        self.path = path
+        self._writing = threading.RLock()
+        self._names = {experiment.name for experiment in run.experiments}
+        # It gets its name once it is locked and has its first line, so that it is not read earlier.
+        temporary = temporary_name(path)
+        head = {"journal": JOURNAL, "run": plain_of(Run, run)}
+        with signals.undivided():
+            try:
+                self._folder = Folder.named(path.parent)
+            except OSError as error:
+                raise StoreError(f"cannot create a journal in {path.parent}: {cause(error, path.parent)}") from None
+            try:
+                self._file: IO[bytes] = os.fdopen(self._folder.create(temporary, SHARED), "r+b", buffering=0)
+                self._identity = identity_of(os.fstat(self._file.fileno()))
+                try:
+                    fcntl.flock(self._file, fcntl.LOCK_EX)
+                    self._append(head, is_first=True)
+                    self._folder.publish(temporary, path.name)
+                finally:
+                    with contextlib.suppress(OSError):
+                        self._folder.remove(temporary, self._identity)
+                signals.register(signals.Stage.KEEP, self.seal)
+            except FileExistsError:
+                self.close()
+                raise StoreError(f"run {run.id} is already being measured: its journal is {self.path}") from None
+            except StoreError:
+                self.close()
+                raise
+            except OSError as error:
+                self._folder.close()
+                raise StoreError(f"cannot create a journal in {path.parent}: {cause(error, path.parent)}") from None
+
+    def experiment(self, result: ExperimentResult) -> None:
+        """Add an experiment that was not planned at the start."""
+        self._append({"opens": plain_of(ExperimentResult, result)})
+        self._names.add(result.name)
+
+    def point(self, experiment: str, measurement: Measurement) -> None:
+        """Store a point; a later state of the same point replaces it."""
+        self._known(experiment)
+        self._append({"experiment": experiment, "point": plain_of(Measurement, measurement)})
+
+    def peer(self, experiment: str, result: PeerResult) -> None:
+        """Store a peer's result on a point."""
+        self._known(experiment)
+        self._append({"experiment": experiment, "peer": plain_of(PeerResult, result)})
+
+    def finish(self, run: Run) -> Path:
+        """Store the whole Run as its document and remove the journal.
+
+        Raises ``StoreError`` if there is no space; the journal is then kept, and the Run can still be loaded.
+        """
+        with signals.undivided(), self._writing:
+            try:
+                path = self._write(run)
+            except StoreError as error:
+                self.close()
+                raise StoreError(f"{error}; the results are kept in {self.path}") from None
+            self.abandon()
+        # An index or a database may take its time: the Run is stored, and its journal gone.
+        self._announce(run, path)
+        return path
+
+    def seal(self) -> None:
+        """Store the points so far as a partial Run, without findings; the journal stays where that cannot be."""
+        if signals.patiently(lambda step_s: self._writing.acquire(timeout=step_s), SEAL_S) and not self._file.closed:
+            run = from_journal(self.path.read_bytes(), self.path, "interrupted")
+            run = replace(run, finished=datetime.now(timezone.utc).astimezone().isoformat(timespec="seconds"))
+            write_once(self.path.with_suffix(".json"), to_json(run))
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Close the journal and remove it."""
+        # Removed before it is unlocked, so that it never looks like the journal of a killed process.
+        with signals.undivided(), self._writing:
+            with contextlib.suppress(OSError):
+                self._folder.remove(self.path.name, self._identity)
+            self.close()
+
+    def close(self) -> None:
+        """Close the journal and keep it."""
+        self._file.close()
+        signals.unregister(self.seal)
+        self._folder.close()
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _known(self, experiment: str) -> None:
+        if experiment not in self._names:
+            raise ValueError(f"{experiment} is not an experiment of this Run: {sorted(self._names)}")
+
+    def _append(self, record: dict[str, Any], *, is_first: bool = False) -> None:
+        line = json.dumps(record, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        with signals.undivided(), self._writing:
+            end = os.lseek(self._file.fileno(), 0, os.SEEK_END)
+            try:
+                write_all(self._file.fileno(), line)
+                os.fsync(self._file.fileno())
+            except OSError as error:
+                # A partial line would corrupt the next one.
+                with contextlib.suppress(OSError):
+                    os.ftruncate(self._file.fileno(), end)
+                why = cause(error, self.path.parent)
+                says = f"cannot store a point in {self.path}: {why}; earlier points are kept"
+                raise StoreError(f"cannot create {self.path}: {why}" if is_first else says) from None
+
+
+def from_journal(text: bytes, path: Path, ended: str = "the run was cut short") -> Run:
+    """Read a journal into a valid partial Run; the last line may be incomplete. ``ended`` says how the Run ended."""
+    lines = text.split(b"\n")
+    head = _record(lines[0])
+    if head.get("journal") != JOURNAL:
+        raise StoreError(f"{path} is not a journal that this hwdyno reads; remove it")
+    try:
+        run = run_from(head.get("run"), str(path))
+    except StoreError as error:
+        raise StoreError(f"{error}: the journal is not readable; remove it") from None
+    experiments = {experiment.name: experiment for experiment in run.experiments}
+    lost = 0
+    for line in lines[1:-1]:
+        try:
+            record = _record(line)
+            if "opens" in record:
+                opened = word_from(ExperimentResult, record["opens"])
+                experiments[opened.name] = opened
+                continue
+            experiment = experiments[record["experiment"]]
+            if "point" in record:
+                point = word_from(Measurement, record["point"])
+                experiment = replace(experiment, points=_with(experiment.points, point))
+            else:
+                peer = word_from(PeerResult, record["peer"])
+                experiment = replace(experiment, peers=(*experiment.peers, peer))
+            experiments[experiment.name] = experiment
+        except (ValueError, KeyError, TypeError):
+            lost += 1
+    done = sum(len(experiment.points) for experiment in experiments.values())
+    planned = max(done, sum(experiment.planned for experiment in experiments.values()))
+    why = f"{ended}: {done} of {planned} points were measured"
+    if lost:
+        why += f", and {lost} more could not be read"
+    return replace(run, experiments=tuple(experiments.values()), interrupted=True, degraded=(*run.degraded, why))
+
+
+def _record(line: bytes) -> dict[str, Any]:
+    """A line's table; an empty one where it was torn or damaged."""
+    try:
+        record = foreign.json_of(line, "it", is_ours=True)
+    except UserError:
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def is_being_written(path: Path) -> bool:
+    """Whether a running process is writing this journal."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def left_journal(path: Path) -> Made | None:
+    """The journal that an ended process left; none while it is written, or where the file is another's."""
+    return None if is_being_written(path) else made_with(path, f'{{"journal": "{JOURNAL}"'.encode())
+
+
+def _with(points: tuple[Measurement, ...], point: Measurement) -> tuple[Measurement, ...]:
+    """The points with this one added, in place of its earlier state if there is one."""
+    same = [index for index, earlier in enumerate(points) if earlier.parameters == point.parameters]
+    return (*points[: same[0]], point, *points[same[0] + 1 :]) if same else (*points, point)

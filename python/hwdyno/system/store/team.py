@@ -1,0 +1,189 @@
+"""A team's Runs in PostgreSQL, which any number of machines write to at once."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit, urlunsplit
+
+from hwdyno.model.words import Run
+from hwdyno.system.optional import missing
+from hwdyno.system.store.directory import Store, check_id, default_directory, named_of
+from hwdyno.system.store.document import from_json, to_json
+from hwdyno.system.store.files import StoreError
+from hwdyno.system.store.history import Entry, Figure, entry_from, entry_of, entry_text, figures_from, figures_text
+from hwdyno.system.store.journal import Writer
+
+if TYPE_CHECKING:
+    import psycopg
+
+SCHEMES = ("postgresql://", "postgres://")
+CONNECT_S, STATEMENT_S = 10, 60
+_TABLE = "hwdyno_runs"
+_LOCK = 0x68776479
+"""The advisory lock under which the table is made: two first writers must not make it twice."""
+
+
+def open_store(where: str | Path | None = None) -> Store:
+    """The store at ``where``: a folder or a database's URL; without it, ``$HWDYNO_STORE``, else ``$HWDYNO_HOME``'s."""
+    place = where or os.environ.get("HWDYNO_STORE") or None
+    return TeamStore(place) if isinstance(place, str) and place.startswith(SCHEMES) else Store(place)
+
+
+def without_password(text: str) -> str:
+    """A word of a command line without the password that a database's URL in it may have."""
+    hidden = re.sub(r"(postgres(?:ql)?://[^/\s:@]*):[^/\s]*@", r"\1@", text)
+    return re.sub(r"(?<=[?&])(password|passfile|sslpassword)=[^&\s]*", r"\1=…", hidden) if "://" in text else text
+
+
+class TeamStore(Store):
+    """The Runs of a database; what is measured here is also kept in this machine's folder of Runs, first.
+
+    ``trouble`` says in one line why a Run is only there. A connection lives as long as one call.
+    """
+
+    def __init__(self, url: str) -> None:
+        super().__init__(default_directory())
+        self._url = url
+        self.place = _plain_url(url)
+
+    def begin(self, run: Run) -> Writer:
+        """Open the journal of a Run, which is on this machine, once the database has answered."""
+        with self._connected():
+            return super().begin(run)
+
+    def announce(self, run: Run, path: Path) -> None:
+        """Store a Run that is here in the database, too; where that fails, ``trouble`` has the reason."""
+        super().announce(run, path)
+        try:
+            self._insert(run)
+        except StoreError as error:
+            self.trouble = f"{error}; run {run.id} is kept in {path}, and `hwdyno history --send` sends it later"
+
+    def send(self) -> list[str]:
+        """Store this machine's Runs that the database does not have yet, and list their ids."""
+        with self._connected() as database:
+            there = {str(row[0]) for row in database.execute(f"SELECT id FROM {_TABLE}")}
+        sent = []
+        for entry in super().history():
+            if entry.verdict not in {"running", "unreadable"} and entry.id not in there:
+                self._insert(super().load(entry.path))
+                sent.append(entry.id)
+        return sent
+
+    def load(self, name: str | Path) -> Run:
+        """Read a Run of the database by id, unique prefix or ``last``, or a document by its path."""
+        path = Path(name)
+        if path.suffix in {".json", ".journal"} or path.parent != Path() or path.is_file():
+            return super().load(name)
+        with self._connected() as database:
+            names = [str(row[0]) for row in database.execute(f"SELECT id FROM {_TABLE}")]
+            found = named_of(str(name), names, self.place)
+            row = database.execute(f"SELECT document FROM {_TABLE} WHERE id = %s", (found,)).fetchone()
+        if row is None:
+            raise StoreError(f"run {found} has left {self.place} meanwhile; `hwdyno history` lists what is there")
+        return from_json(str(row[0]), f"run {found} of {self.place}")
+
+    def history(self) -> list[Entry]:
+        """List every Run of the database, newest first."""
+        return [entry for entry, _ in reversed(self._rows("''"))]
+
+    def figures(self) -> list[tuple[Entry, tuple[Figure, ...]]]:
+        """The figures of every Run of the database, oldest first."""
+        return [(entry, figures_from(text)) for entry, text in self._rows("figures") if not entry.error]
+
+    def rebuild(self) -> int:
+        """Nothing can be rebuilt: what another program broke in the database is listed as unreadable."""
+        raise StoreError(f"{self.place} has no index to rebuild; --rebuild is for a folder")
+
+    def _rows(self, figures: str) -> list[tuple[Entry, str]]:
+        with self._connected() as database:
+            rows = database.execute(f'SELECT id, entry, {figures} FROM {_TABLE} ORDER BY id COLLATE "C"').fetchall()
+        found = []
+        for name, text, points in rows:
+            entry = entry_from(str(text), Path(str(name)))
+            if entry is None:
+                why = f"run {name} of {self.place} was not written by hwdyno, or by a newer one; update hwdyno"
+                entry = Entry(str(name), "", "", "", "", "unreadable", 0, (), str(name), why)
+            found.append((entry, str(points)))
+        return found
+
+    def _insert(self, run: Run) -> None:
+        check_id(run.id)
+        text, entry = to_json(run), entry_text(entry_of(run, Path(run.id)))
+        with self._connected() as database:
+            made = database.execute(
+                f"INSERT INTO {_TABLE} (id, entry, figures, document) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING",
+                (run.id, entry, figures_text(run), text),
+            )
+            if made.rowcount == 0:
+                row = database.execute(f"SELECT document FROM {_TABLE} WHERE id = %s", (run.id,)).fetchone()
+                if row is not None and row[0] != text:
+                    raise StoreError(f"run {run.id} is already stored in {self.place}; stored Runs never change")
+
+    @contextlib.contextmanager
+    def _connected(self) -> Iterator[psycopg.Connection[Any]]:
+        """A connection in one transaction. Raises ``StoreError`` in one line for whatever the server refuses."""
+        try:
+            import psycopg
+        except ImportError:
+            raise StoreError(str(missing("postgres", self.place))) from None
+        try:
+            with psycopg.connect(
+                self._url,
+                connect_timeout=CONNECT_S,
+                application_name="hwdyno",
+                options=f"-c statement_timeout={STATEMENT_S}s -c client_encoding=UTF8",
+            ) as database:
+                _make_table(database)
+                yield database
+        except psycopg.Error as error:
+            raise StoreError(self._cause(error)) from None
+
+    def _cause(self, error: psycopg.Error) -> str:
+        """Why the database cannot be used, with what mends it; never with the password."""
+        import psycopg
+
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        says = without_password(lines[-1]) if lines else type(error).__name__
+        says = re.sub(r"^(connection failed: |.*FATAL: +)", "", says)
+        low = says.lower()
+        if "password" in low or "authentication" in low or isinstance(error, psycopg.errors.InvalidPassword):
+            return f"{self.place} refuses the password: {says}; set PGPASSWORD or a line in ~/.pgpass"
+        if isinstance(error, psycopg.errors.InsufficientPrivilege):
+            return f"{self.place} refuses this user: {says}; ask for the right to read and write {_TABLE}"
+        if isinstance(error, psycopg.errors.QueryCanceled):
+            return f"{self.place} did not answer within {STATEMENT_S} s: {says}; try again"
+        if isinstance(error, psycopg.OperationalError):
+            return f"cannot reach {self.place}: {says}; check the address and that the server runs"
+        return f"{self.place} failed: {says}"
+
+
+def _plain_url(url: str) -> str:
+    """The URL as it may be shown: without password and options."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise StoreError(
+            f"'{without_password(url)}' is no database's URL; write postgresql://USER@HOST/DATABASE"
+        ) from None
+    at = f"{parts.username}@" if parts.username else ""
+    place = f"{at}{parts.hostname or ''}{f':{port}' if port else ''}"
+    return urlunsplit((parts.scheme, place, parts.path, "", ""))
+
+
+def _make_table(database: psycopg.Connection[Any]) -> None:
+    """Make the table on the first use; a user who may not make one needs it to be there."""
+    there = database.execute("SELECT to_regclass(%s)", (_TABLE,)).fetchone()
+    if there is not None and there[0] is not None:
+        return
+    database.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+    database.execute(
+        f"CREATE TABLE IF NOT EXISTS {_TABLE} (id text PRIMARY KEY, entry text NOT NULL, figures text NOT NULL, "
+        "document text NOT NULL, saved timestamptz NOT NULL DEFAULT now())"
+    )

@@ -1,0 +1,143 @@
+"""The Python API: the command line's own names, light to import, and Runs that show themselves in a notebook."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+from html import escape, unescape
+from pathlib import Path
+from typing import Any
+
+import hostile
+import hwdyno
+import pytest
+from hwdyno import api
+from hwdyno.cli import common
+from hwdyno.cli.help import options_of, spelling
+from hwdyno.cli.main import parser_of
+from hwdyno.measure.runner import contention
+from hwdyno.model.units import format_quantity
+from hwdyno.report import notebook
+from hwdyno.report.scorecard import scorecard
+from hwdyno.system.store import Store
+from simulated_runs import at, experiment, run_of
+from simulation.coupled import CoupledHost
+from simulation.host import SimulatedMachine
+
+COMMANDS = ("run", "storage", "memory", "compute", "network", "training", "inference", "together", "study")
+
+
+@pytest.fixture
+def simulated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Commands measure a simulated machine, and keep Runs in a folder of the test."""
+    monkeypatch.setenv("HWDYNO_HOME", str(tmp_path / "home"))
+    host = CoupledHost(1)
+    monkeypatch.setattr(common, "this_machine", lambda: host)
+    monkeypatch.setitem(contention.ROUNDS, "quick", 2)
+    return tmp_path
+
+
+def test_import_is_light() -> None:
+    code = "import sys, hwdyno; print(sorted(name for name in sys.modules if name.startswith('hwdyno.')), hwdyno.API)"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown.startswith("[] (")
+    assert set(hwdyno.API) <= set(dir(hwdyno)) and set(hwdyno.API) == set(api.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        hwdyno.nothing  # noqa: B018
+
+
+def test_run_has_the_names_of_the_command_line() -> None:
+    known = {spelling(one).removeprefix("--").replace("-", "_") for one in options_of(parser_of("run"))}
+    assert set(inspect.signature(hwdyno.run).parameters) == (known | {"plan"}) - set(api.NO_OPTIONS)
+
+
+def test_a_call_is_the_command_that_it_names(simulated: Path) -> None:
+    run = hwdyno.storage("iodepth", path=simulated, iodepth=[1, 2, 4, 8], seed=3, ceiling=["rated read 5 GB/s"])
+    assert isinstance(run, hwdyno.Run)
+    (result,) = run.experiments
+    assert [point.parameters["iodepth"] for point in result.points] == [1, 2, 4, 8]
+    assert run.command == (
+        f"hwdyno storage iodepth --path {simulated} --iodepth 1,2,4,8 --seed 3 --ceiling 'rated read 5 GB/s'"
+    )
+    assert run.findings and result.curves
+    assert hwdyno.load(run.id) == hwdyno.load() == Store().load(run.id) == run
+
+
+def test_each_command_gives_its_run(simulated: Path) -> None:
+    shared: dict[str, Any] = {"seed": 1, "path": simulated}
+    runs = {
+        "run": hwdyno.run(only=["storage.grid", "memory.threads"], budget="1h", **shared),
+        "memory": hwdyno.memory(operation="read", threads=[1, 2], seed=1),
+        "compute": hwdyno.compute("threads", seed=1),
+        "network": hwdyno.network(streams="1,2", zero_copy=False, server="192.0.2.7", seed=1),
+        "together": hwdyno.together(resources=["memory", "compute"], at=["memory=2", "compute=4"], **shared),
+        "study": hwdyno.study("sata-ssd-queue", path=[simulated], budget="1h", seed=1),
+    }
+    for name, run in runs.items():
+        assert run.command.startswith(f"hwdyno {name} ") and run.experiments, name
+    assert [one.name for one in runs["run"].experiments] == ["storage.grid", "memory.threads"]
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: hwdyno.run(only="storrage"), "did you mean 'storage'"),
+        (lambda: hwdyno.run("missing.toml"), "does not exist"),
+        (lambda: hwdyno.storage(iodpeth=4), "did you mean 'iodepth'"),
+        (lambda: hwdyno.storage(rw="randraed"), "did you mean 'randread'"),
+        (lambda: hwdyno.storage(json=True), "unknown option json"),
+        (lambda: hwdyno.storage(peers=3), "must be True or False"),
+        (lambda: hwdyno.storage("job", "a.fio"), "on the command line"),
+        (lambda: hwdyno.network("server"), "on the command line"),
+        (lambda: hwdyno.together(resources="storage"), "at least two"),
+        (lambda: hwdyno.study("nothing"), "no study is called"),
+        (lambda: hwdyno.memory(seed="x"), "seed"),
+    ],
+)
+def test_what_a_command_refuses_is_a_user_error(call: Any, says: str, simulated: Path) -> None:
+    with pytest.raises(hwdyno.UserError, match=says):
+        call()
+    assert not (simulated / "home" / "runs").exists() or not list((simulated / "home" / "runs").glob("*.json"))
+
+
+def parsed(text: str) -> ElementTree.Element:
+    """The text as XML, which it is where everything in it is escaped."""
+    return ElementTree.fromstring(f"<x>{text}</x>")
+
+
+def test_a_run_and_a_curve_show_themselves() -> None:
+    machine = SimulatedMachine.random(4)
+    run = common.explained(run_of(machine, experiment(machine, "iodepth", [at(iodepth=2**k) for k in range(9)])))
+    shown: Any = run
+    html, svg = shown._repr_html_(), shown._repr_svg_()
+    assert run.id in html and "<script" not in html
+    card = scorecard(run)
+    assert card.reason in unescape(html) and card.rows and all(row.value in html for row in card.rows)
+    assert all(escape(one.command) in html for one in card.todo)
+    assert len(html) < 50_000 and parsed(html) is not None
+    assert svg in html and svg.startswith("<svg ") and svg.count("<circle") >= 9 and "ceiling " in svg
+    curve: Any = run.experiments[0].curves[0]
+    assert "ceiling " in curve._repr_svg_()
+    assert "knee" in curve._repr_html_() and parsed(curve._repr_html_()) is not None
+    assert curve._repr_svg_().count("<circle") >= 9, "the measured points"
+    for load, value in curve.measured:
+        assert f">{load:g}</td>" in curve._repr_html_() and format_quantity(value, curve.unit) in curve._repr_html_()
+    assert [load for load, _ in curve.measured] == [2**k for k in range(9)]
+    plain = {"floor": None, "knee": None, "best": None, "ceiling": None, "parameters": {}, "model": "none"}
+    bare: Any = replace(curve, **plain, measured=())
+    assert "no point" in bare._repr_svg_()
+    empty: Any = replace(run, experiments=(), findings=())
+    assert "no curve" in empty._repr_html_()
+
+
+@pytest.mark.parametrize("name", hostile.RUNS)
+def test_foreign_text_is_escaped_in_a_notebook(name: str) -> None:
+    run: Any = hostile.RUNS[name]()
+    texts = [run._repr_html_(), run._repr_svg_()]
+    texts += [notebook.curve_html(curve) for result in run.experiments for curve in result.curves]
+    for text in texts:
+        assert "<script" not in text and not hostile.steers(text.replace("\n", ""))
+        parsed(text)

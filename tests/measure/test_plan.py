@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hwdyno.measure import experiments, plan
+from hwdyno.measure.dry_run import listing
+from hwdyno.measure.hosts.local import Local
+from hwdyno.measure.topology import Topology
+from hwdyno.model.words import UserError
+from simulation.host import SimulatedHost
+
+HOST = SimulatedHost()
+KERNELS = HOST.kernels()
+
+
+def built(name: str = "storage.iodepth", given: dict[str, Any] | None = None, **how: Any) -> plan.Plan:
+    chosen = [(one, given or {}) for one in experiments.find(name) if one.kernel in KERNELS and one.fits(Topology(64))]
+    return plan.build(chosen, HOST, **how)
+
+
+def test_the_matrices_span_the_nodes_that_there_are(tmp_path: Path) -> None:
+    nodes = tmp_path / "sys/devices/system/node"
+    nodes.mkdir(parents=True)
+    (nodes / "has_cpu").write_text("0-1,4\n")
+    (nodes / "has_memory").write_text("0-2\n")
+    numa, none = Local(tmp_path).topology(), Local(tmp_path / "none").topology()
+    assert (numa.cpu_nodes, numa.memory_nodes) == ((0, 1, 4), (0, 1, 2))
+    assert (none.cpu_nodes, none.memory_nodes) == ((0,), (0,)), "a system without NUMA is one node"
+    for site in (numa, none, Local().topology()):
+        for name in ("memory.latency_matrix", "memory.bandwidth_matrix"):
+            axes = experiments.find(name)[0].sweep.at(site).axes
+            assert (axes["cpu_node"], axes["node"]) == (site.cpu_nodes, site.memory_nodes)
+
+
+def test_the_catalogue_is_found_by_its_folder() -> None:
+    names = [one.name for one in experiments.all()]
+    assert {"storage.grid", "storage.iodepth", "storage.blocksize", "storage.mix", "storage.jobs"} <= set(names)
+    assert len(set(names)) == len(names)
+    for one in experiments.all():
+        assert 0 < len(one.asks) <= 60 and one.asks[0].isupper() and one.asks[-1] not in ".?", one.asks
+        assert one.load in one.sweep.axes
+        assert one.quick is None or set(one.quick.axes) == set(one.sweep.axes)
+
+
+def test_the_grid_is_the_eight_numbers_that_everyone_compares() -> None:
+    points = built("storage.grid").experiments[0].points
+    assert [(p["rw"], p["bs"], p["iodepth"]) for p in points] == [
+        ("read", 1 << 20, 8),
+        ("read", 1 << 20, 1),
+        ("write", 1 << 20, 8),
+        ("write", 1 << 20, 1),
+        ("randread", 4096, 32),
+        ("randread", 4096, 1),
+        ("randwrite", 4096, 32),
+        ("randwrite", 4096, 1),
+    ]
+
+
+def test_given_axes_replace_those_of_the_experiment_and_one_value_is_shared() -> None:
+    made = built(given={"iodepth": "2,4", "bs": "16k", "size": "1G", "offset": [0, 4096]}).experiments[0]
+    assert [(p["iodepth"], p["offset"]) for p in made.points] == [(2, 0), (2, 4096), (4, 0), (4, 4096)]
+    assert all(p["bs"] == 16384 for p in made.points)
+    assert made.fixed["size"] == 1 << 30
+    assert made.load == "iodepth"
+
+
+def test_the_load_is_the_axis_with_most_values_unless_named() -> None:
+    given = {"iodepth": "2,4", "bs": "4k..1M", "rw": "randread"}
+    assert built(given=given).experiments[0].load == "bs"
+    assert built(given=given, load="iodepth").experiments[0].load == "iodepth"
+    with pytest.raises(UserError, match="--load runtime is not an axis"):
+        built(given=given, load="runtime")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"iodepth": "-8"}, "negative"),
+        ({"rw": "scribble"}, "use one of: read"),
+        ({"depth": "8"}, "no parameter 'depth'"),
+        ({"ioengine": "psync", "iodepth": "8"}, "use --numjobs 8"),
+        ({"ioengine": "mmap", "iodepth": "1"}, "use --direct 0"),
+        ({"bs": "1000"}, "not a multiple of 512"),
+        ({"bs": "1M", "numjobs": "64", "size": "16M", "iodepth": "1"}, "use --size 64MiB or more"),
+        ({"runtime": "0"}, "--runtime"),
+        ({"bs": []}, "at least one value"),
+        ({"bs": {"a": 1}}, "must be a value"),
+    ],
+)
+def test_nonsense_is_refused_before_anything_is_measured(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(UserError, match=says) as refused:
+        built(given=given)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_size_of_our_own_grows_with_the_blocks() -> None:
+    made = built(given={"bs": "4G", "iodepth": "4"})
+    assert made.data_bytes == 4 << 30
+
+
+def test_the_time_of_a_reading_is_cut_to_the_budget_and_repeats_go_last() -> None:
+    made = built("storage", budget_s=150.0)
+    assert plan.timing(made, None).says == ""
+    generous = plan.timing(made, 600.0)
+    assert (generous.runtime_s, generous.repeats_min) == (1.0, 3)
+    tight = plan.timing(made, 40.0)
+    assert plan.SHORTEST_S <= tight.runtime_s < 1.0
+    assert tight.says
+    hopeless = plan.timing(made, 1.0)
+    assert (hopeless.runtime_s, hopeless.repeats_min) == (plan.SHORTEST_S, 1)
+
+
+def test_a_runtime_that_was_given_is_never_cut() -> None:
+    made = built(given={"runtime": "7"}, budget_s=10.0)
+    assert plan.reading_s(made.experiments[0], made.experiments[0].points[0], plan.timing(made, 1.0), made.given) > 7
+
+
+def test_a_default_run_fits_into_its_three_minutes() -> None:
+    budget = plan.budget_of("quick", False)
+    assert budget is not None
+    made = plan.build(
+        [(one, given) for one, given in plan.select(None, HOST) if one.kernel in KERNELS], HOST, budget_s=budget
+    )
+    assert sum(line.takes_s for line in listing(made)) < budget < 180
+
+
+def test_the_listing_counts_only_what_writes() -> None:
+    lines = listing(built("storage.mix"))
+    by_rw = {(line.parameters["rw"], line.parameters.get("rwmixread")): line.writes_bytes for line in lines}
+    assert by_rw["randread", None] == 0
+    assert 0 < by_rw["randrw", 70] < by_rw["randrw", 50] < by_rw["randwrite", None]
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "plan.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_plan_file_says_everything_that_options_say(tmp_path: Path) -> None:
+    text = """
+        profile = "standard"
+        path = "/data"
+        peers = true
+        seed = 7
+        budget = "10m"
+        ceilings = ["rated read 400 MB/s"]
+        [[experiment]]
+        name = "storage.iodepth"
+        axes = { iodepth = "1..16", bs = ["4k", 16384] }
+        [[experiment]]
+        name = "storage.deep"
+        kernel = "storage_blocks"
+        asks = "By depth"
+        load = "iodepth"
+        axes = { rw = "randread", iodepth = [1, 2] }
+    """
+    made = plan.read_toml(written(tmp_path, text), HOST, plan.build)
+    assert (made.profile.name, made.path, made.peers, made.seed, made.budget_s) == (
+        "standard",
+        Path("/data"),
+        True,
+        7,
+        600.0,
+    )
+    assert made.limits == plan.Limits(("rated read 400 MB/s",))
+    assert [len(one.points) for one in made.experiments] == [10, 2]
+    assert made.experiments[1].experiment.asks == "By depth"
+    assert made.experiments[1].fixed["direct"] is True
+
+
+def test_options_beside_a_plan_file_win(tmp_path: Path) -> None:
+    path = written(tmp_path, 'profile = "standard"\nseed = 7\nonly = ["storage"]\n')
+    made = plan.read_toml(path, HOST, plan.build, {"profile": "quick", "seed": None})
+    assert (made.profile.name, made.seed) == ("quick", 7)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("profile = ", "not a readable TOML file"),
+        ('profil = "quick"', "unknown key 'profil'"),
+        ('profile = "hasty"', "no profile is called 'hasty'"),
+        ("seed = true", "wrong type"),
+        ('seed = "7"', "wrong type"),
+        ('only = ["storag"]', "called 'storag'"),
+        ('budget = "soon"', "not a time"),
+        ("[[experiment]]\n", "needs a name"),
+        ('[[experiment]]\nname = "storage.iodepth"\naxes = { iodepth = -1 }', "iodepth"),
+        ('[[experiment]]\nname = "storage.iodepth"\naxes = { rw = "x" }', "use one of"),
+        ('[[experiment]]\nname = "storage.iodepth"\naxes = 1', "wrong type"),
+        ('[[experiment]]\nname = "a.b"\nkernel = "storage_blocks"', "also needs load"),
+        ('[[experiment]]\nname = "a.b"\nkernel = "warp"\nload = "bs"\naxes = { bs = 1 }', "which this build lacks"),
+        ('[[experiment]]\nname = "storage.mix"\n[[experiment]]\nname = "storage.mix"', "named twice"),
+        ('only = ["storage"]\n[[experiment]]\nname = "storage.mix"', "not both"),
+        ("experiment = [1]", "must be a table"),
+    ],
+)
+def test_what_is_wrong_in_a_plan_file_is_one_line_that_names_it(tmp_path: Path, text: str, says: str) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(UserError, match=says) as refused:
+        plan.read_toml(path, HOST, plan.build)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_plan_file_that_is_missing_or_binary(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="does not exist"):
+        plan.read_toml(tmp_path / "none.toml", HOST, plan.build)
+    binary = tmp_path / "binary.toml"
+    binary.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UserError, match="is not readable"):
+        plan.read_toml(binary, HOST, plan.build)

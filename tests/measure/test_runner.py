@@ -1,0 +1,550 @@
+from __future__ import annotations
+
+import errno
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from calibration.repeats import reading
+from hwdyno.measure import experiments, plan, runner
+from hwdyno.measure.dry_run import listing
+from hwdyno.measure.runner.allowance import Allowance
+from hwdyno.measure.runner.point import PointInWork
+from hwdyno.measure.sweep import Sweep
+from hwdyno.model.words import Measurement, PeerResult, Run, UserError
+from hwdyno.system import signals
+from made_experiment import ON_ONE_HOST
+from simulation.host import SimulatedHost, SimulatedMachine
+
+
+class Memory:
+    """A store that keeps everything in lists."""
+
+    def __init__(self) -> None:
+        self.header: Run | None = None
+        self.points: list[tuple[str, Measurement]] = []
+        self.peers: list[tuple[str, PeerResult]] = []
+        self.finished: list[Run] = []
+        self.abandoned = False
+
+    def begin(self, run: Run) -> Memory:
+        self.header = run
+        return self
+
+    def point(self, experiment: str, measurement: Measurement) -> None:
+        self.points.append((experiment, measurement))
+
+    def peer(self, experiment: str, result: PeerResult) -> None:
+        self.peers.append((experiment, result))
+
+    def finish(self, run: Run) -> None:
+        self.finished.append(run)
+
+    def abandon(self) -> None:
+        self.abandoned = True
+
+
+class Tampered(SimulatedHost):
+    """A simulated machine on which something happens at the n-th reading of a point."""
+
+    def __init__(self, machine: SimulatedMachine, happens: Callable[[int, dict[str, Any]], None]) -> None:
+        super().__init__(machine)
+        self.happens = happens
+        self.calls: list[dict[str, Any]] = []
+
+    def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        reading = super().run(kernel, parameters)
+        if kernel == "storage_blocks":
+            self.calls.append(parameters)
+            self.happens(len(self.calls), reading)
+        return reading
+
+
+QUIET = SimulatedMachine(seed=3, noise=0.005)
+
+
+def planned(path: Path, host: SimulatedHost, given: Mapping[str, Any] | None = None, **how: Any) -> plan.Plan:
+    base = experiments.find("storage.iodepth")[0]
+    return plan.build([(base, {"iodepth": "1,8,64", "size": "256M", **(given or {})})], host, path=path, seed=5, **how)
+
+
+def measured(path: Path, host: SimulatedHost, **how: Any) -> tuple[Run, Memory]:
+    store = Memory()
+    return runner.run(planned(path, host, **how), host, store, "run-1"), store
+
+
+def nothing(count: int, reading: dict[str, Any]) -> None:
+    pass
+
+
+def test_points_come_back_in_the_plans_order_though_they_ran_shuffled(tmp_path: Path) -> None:
+    host = Tampered(QUIET, nothing)
+    run, store = measured(tmp_path, host)
+    result = run.experiments[0]
+    assert [point.parameters["iodepth"] for point in result.points] == [1, 8, 64]
+    assert result.planned == 3
+    orders = [[call["iodepth"] for call in host.calls[at : at + 3]] for at in (1, 4, 7)]
+    assert all(sorted(order) == [1, 8, 64] for order in orders)
+    assert orders != [[1, 8, 64]] * 3
+    assert store.finished == [run]
+    assert not run.degraded
+
+
+def test_the_same_seed_gives_the_same_order(tmp_path: Path) -> None:
+    orders = []
+    for _ in range(2):
+        host = Tampered(QUIET, nothing)
+        measured(tmp_path, host)
+        orders.append([(call["iodepth"], call["seed"]) for call in host.calls])
+    assert orders[0] == orders[1]
+
+
+def test_no_reading_repeats_the_random_order_of_another(tmp_path: Path) -> None:
+    """A device's own cache would answer it, as a server's did with the same prompts at each point."""
+    host = Tampered(QUIET, nothing)
+    measured(tmp_path, host)
+    seeds = [call["seed"] for call in host.calls]
+    assert len(seeds) >= 10 and len(set(seeds)) == len(seeds)
+
+
+def test_what_is_true_of_the_machine_is_measured(tmp_path: Path) -> None:
+    host = SimulatedHost(QUIET)
+    run, _ = measured(tmp_path, host)
+    for point in run.experiments[0].points:
+        depth = point.parameters["iodepth"]
+        assert isinstance(depth, int)
+        truth = QUIET.operations_per_s("randread", 100, 4096, depth)
+        assert point.rate is not None
+        assert point.rate.value == pytest.approx(truth, rel=0.02)
+        assert point.throughput.value == pytest.approx(point.rate.value * 4096)
+        assert point.concurrency is not None
+        assert point.concurrency.effective == pytest.approx(depth, rel=0.01)
+        assert point.latency_ns is not None
+        assert point.latency_ns.count == point.operations
+        assert point.repeats == len(point.repeat_values) >= 3
+        assert point.validity == "valid"
+        assert point.samples is not None
+        assert point.samples.min <= point.samples.avg <= point.samples.max
+
+
+def test_a_noisy_point_is_repeated_to_the_cap_and_says_what_it_reached(tmp_path: Path) -> None:
+    depths = {"iodepth": "1,2,4,8,16,32,64"}
+    run, _ = measured(tmp_path, SimulatedHost(SimulatedMachine(seed=4, noise=0.3)), given=depths)
+    capped = [point for point in run.experiments[0].points if point.repeats == plan.PROFILES["quick"].repeats_max]
+    assert capped
+    assert any(note.code == "interval_not_reached" for point in capped for note in point.notes)
+
+
+class Seeded(SimulatedHost):
+    """A simulated machine whose noise does not depend on the folder's name."""
+
+    readings = 0
+
+    def read(self, kernel: str, given: dict[str, Any], draw: random.Random) -> dict[str, Any]:
+        self.readings += 1
+        return super().read(kernel, given, random.Random(self.readings))
+
+
+@pytest.mark.parametrize(("depths", "repeats"), [("8", 14), ("1,64", 14), ("1,2,64", 9), ("1,2,32,64", 6), (None, 4)])
+def test_points_with_few_beside_them_have_more_repeats(tmp_path: Path, depths: str | None, repeats: int) -> None:
+    """What lasts for a reading shows in other points; where there are few, in more repeats."""
+    still = SimulatedMachine(seed=3, noise=0.0005)
+    run, _ = measured(tmp_path, Seeded(still), given={"iodepth": depths or "1,2,4,8,16,32,64"})
+    assert {point.repeats for point in run.experiments[0].points} == {repeats}
+    assert not any(note.code == "interval_not_reached" for one in run.experiments[0].points for note in one.notes)
+
+
+def test_a_point_alone_is_not_held_up_where_time_is_short() -> None:
+    readings = [reading(np.tile([0.99, 1.01], 10)) for _ in range(12)]
+    timing = plan.Timing(1.0, 0.1, 3, 5)
+    alone, among = PointInWork(0, {}, showing=12), PointInWork(0, {})
+    alone.readings, among.readings = readings[:3], readings[:3]
+    assert among.ends(timing, 0.1) == "sure" and alone.ends(timing, 0.1) == ""
+    assert alone.ends(timing, 0.1, hurried=True) == "sure"
+    alone.readings = readings[:11]
+    assert alone.ends(timing, 0.1) == "" and alone.ends(timing, 1e-9) == ""
+    alone.readings = readings
+    assert alone.ends(timing, 0.1) == "sure" and alone.ends(timing, 1e-9) == "repeats"
+    assert alone.least(replace(timing, repeats_min=1)) == 1, "one reading is all that there was time for"
+
+
+@pytest.mark.parametrize(
+    ("runtime_s", "most", "repeats"), [(6.7, 5, 14), (6.8, 5, 0), (6.8, 14, 14), (30.0, 13, 0), (30.0, 20, 14)]
+)
+def test_repeats_that_show_a_rare_level_take_no_longer_than_that_is_worth(
+    runtime_s: float, most: int, repeats: int, tmp_path: Path
+) -> None:
+    (one,) = planned(tmp_path, SimulatedHost(QUIET), {"iodepth": "8"}).experiments
+    chosen = plan.Timing(runtime_s, 0.0, 3, most)
+    assert plan.showing(one, one.points[0], chosen, frozenset()) == repeats
+
+
+def test_a_budget_that_ends_counts_with_the_longer_readings(tmp_path: Path) -> None:
+    """A reading is begun where it ends within the budget and 10%; of four, the upper middle one says how long it is."""
+    made = replace(planned(tmp_path, SimulatedHost(QUIET), {"iodepth": "8"}), budget_s=100.0)
+    one, point = made.experiments[0], PointInWork(0, {"iodepth": 8})
+    allowance = Allowance(replace(made, prepared_s=96.0), {one.experiment.name: [point]})
+    once_s = plan.reading_s(one, point.parameters, allowance.timing, frozenset())
+    for excess_s in (1.0, 2.0, 13.0, 20.0):
+        allowance.learn(one, excess_s - once_s)
+    assert not allowance.overruns(one, point)
+    allowance.learn(one, 15.0 - once_s)
+    allowance.learn(one, 15.0 - once_s)
+    assert allowance.overruns(one, point)
+
+
+def test_a_listing_counts_the_repeats_of_a_point_alone(tmp_path: Path) -> None:
+    alone, many = (planned(tmp_path, SimulatedHost(QUIET), {"iodepth": depths}) for depths in ("8", "1,2,4,8,16,32,64"))
+    each = plan.reading_s(alone.experiments[0], alone.experiments[0].points[0], plan.timing(alone, None), frozenset())
+    assert listing(alone)[0].takes_s == pytest.approx(14 * each)
+    assert listing(many)[3].takes_s == pytest.approx(4 * each)
+    hurried = replace(alone, budget_s=100.0)
+    assert listing(hurried)[0].takes_s == pytest.approx(7 * each), "a headline quotes it"
+    hurried = replace(many, budget_s=100.0)
+    assert [round(line.takes_s / each) for line in listing(hurried)] == [7, 3, 3, 3, 3, 7, 3], (
+        "those nearest Q1 and Q32"
+    )
+
+
+def test_a_point_is_kept_at_its_first_reading_and_at_its_end(tmp_path: Path) -> None:
+    run, store = measured(tmp_path, SimulatedHost(QUIET))
+    whole = [point.repeats for point in run.experiments[0].points]
+    assert len(whole) == 3 and min(whole) >= 3
+    assert sorted(point.repeats for _, point in store.points) == sorted([1, 1, 1, *whole])
+
+
+def test_nothing_is_left_in_the_directory(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("precious")
+    measured(tmp_path, SimulatedHost(QUIET))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["mine"]
+    assert (tmp_path / "mine").read_text() == "precious"
+
+
+def test_an_interrupt_in_a_reading_gives_a_partial_run(tmp_path: Path) -> None:
+    def interrupt(count: int, reading: dict[str, Any]) -> None:
+        reading["interrupted"] = count == 3
+
+    run, store = measured(tmp_path, Tampered(QUIET, interrupt))
+    assert run.interrupted
+    assert run.degraded == ("interrupted: 2 of 3 points were measured",)
+    assert [point.validity for point in run.experiments[0].points].count("degraded") == 1
+    assert store.finished == [run]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_short_reading_does_not_blur_the_whole_ones_of_its_point(tmp_path: Path) -> None:
+    def interrupt(count: int, reading: dict[str, Any]) -> None:
+        reading["interrupted"] = count == 6
+
+    run, _ = measured(tmp_path, Tampered(QUIET, interrupt))
+    assert run.interrupted
+    assert [point.validity for point in run.experiments[0].points] == ["valid"] * 3
+
+
+def test_a_second_interrupt_keeps_what_was_measured(tmp_path: Path) -> None:
+    def interrupt(count: int, reading: dict[str, Any]) -> None:
+        if count == 5:
+            raise KeyboardInterrupt
+
+    run, store = measured(tmp_path, Tampered(QUIET, interrupt))
+    assert run.interrupted
+    assert len(run.experiments[0].points) == 3
+    assert store.finished == [run]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_signal_after_the_last_reading_marks_the_run_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def explain(run: Run) -> Run:
+        monkeypatch.setattr(signals, "requested", lambda: True)
+        return run
+
+    host, store = SimulatedHost(QUIET), Memory()
+    run = runner.run(planned(tmp_path, host), host, store, "run-1", explain=explain)
+    assert run.interrupted and run.degraded == ("interrupted: 3 of 3 points were measured",)
+    assert store.finished == [run]
+
+
+def test_an_interrupt_before_the_first_point_is_a_partial_run_without_points(tmp_path: Path) -> None:
+    def interrupt(count: int, reading: dict[str, Any]) -> None:
+        raise KeyboardInterrupt
+
+    run, _ = measured(tmp_path, Tampered(QUIET, interrupt))
+    assert run.interrupted
+    assert run.experiments[0].points == ()
+    assert run.experiments[0].planned == 3
+
+
+def test_a_device_that_vanishes_ends_the_experiment_and_keeps_its_points(tmp_path: Path) -> None:
+    def vanish(count: int, reading: dict[str, Any]) -> None:
+        if count >= 4:
+            raise OSError(errno.ENODEV, "No such device")
+
+    run, store = measured(tmp_path, Tampered(QUIET, vanish))
+    assert not run.interrupted
+    assert any("No such device" in why for why in run.degraded)
+    assert 1 <= len(run.experiments[0].points) <= 3
+    assert store.finished == [run]
+
+
+def test_faults_in_the_timed_region_degrade_the_point(tmp_path: Path) -> None:
+    run, _ = measured(tmp_path, SimulatedHost(SimulatedMachine(seed=3, noise=0.005, short_transfers=2)))
+    point = run.experiments[0].points[0]
+    assert point.validity == "degraded"
+    assert point.why == ("faults",)
+    assert point.faults[0].count == 2 * point.repeats
+
+
+def test_a_full_disk_in_the_timed_region_ends_the_experiment(tmp_path: Path) -> None:
+    def fill(count: int, reading: dict[str, Any]) -> None:
+        if count == 3:
+            reading["faults"] = [{"operation": "write", "errno": errno.ENOSPC, "says": "no space left", "count": 1}]
+
+    run, _ = measured(tmp_path, Tampered(QUIET, fill), given={"rw": "randwrite"})
+    assert any("no space left" in why for why in run.degraded)
+    assert len(run.experiments[0].points) == 2
+
+
+def test_one_refused_point_leaves_the_others(tmp_path: Path) -> None:
+    def refuse(count: int, reading: dict[str, Any]) -> None:
+        if reading["parameters"]["iodepth"] == 64:
+            raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    run, _ = measured(tmp_path, Tampered(QUIET, refuse))
+    assert [point.parameters["iodepth"] for point in run.experiments[0].points] == [1, 8]
+    assert run.degraded == ("storage.iodepth at rw=randread bs=4096 iodepth=64 numjobs=1: Cannot allocate memory",)
+
+
+@pytest.mark.parametrize(("name", "points"), [("storage.grid", 0), ("storage.jobs", 8)])
+def test_what_a_kernel_will_not_do_is_an_error_at_first_and_costs_no_point_later(
+    tmp_path: Path, name: str, points: int
+) -> None:
+    def refuse(count: int, reading: dict[str, Any]) -> None:
+        if reading["parameters"]["numjobs"] == (1 if points == 0 else 2):
+            raise UserError("not so many jobs")
+
+    host, store = Tampered(QUIET, refuse), Memory()
+    chosen = [(one, {}) for one in (experiments.find("storage.grid") + experiments.find("storage.jobs"))]
+    chosen[1] = (chosen[1][0], {"numjobs": "2,4"})
+    made = plan.build(chosen, host, path=tmp_path, seed=1)
+    if points == 0:
+        with pytest.raises(UserError, match="not so many jobs"):
+            runner.run(made, host, store, "run-1")
+        assert store.abandoned
+        return
+    run = runner.run(made, host, store, "run-1")
+    assert [len(result.points) for result in run.experiments] == [points, 0]
+    assert run.degraded == (f"{name}: not so many jobs",)
+
+
+class Recorder(runner.Silent):
+    """Records the progress messages."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def says(self, text: str) -> None:
+        self.lines.append(text)
+
+
+class Refusing(SimulatedHost):
+    """A simulated machine that refuses some of its first readings."""
+
+    def __init__(self, refused: int) -> None:
+        super().__init__(QUIET)
+        self.left = refused
+        self.count = 0
+
+    def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        self.count += 1
+        if self.count <= self.left:
+            raise OSError(errno.ECONNREFUSED, f"nobody answers, try {self.count}")
+        return super().run(kernel, parameters)
+
+
+def two_questions(host: SimulatedHost, path: Path) -> plan.Plan:
+    chosen = [(experiments.find(name)[0], {}) for name in ("memory.latency", "memory.threads")]
+    return plan.build(chosen, host, path=path, seed=1)
+
+
+def test_what_failed_first_is_the_error_of_a_run_that_measured_nothing(tmp_path: Path) -> None:
+    host, store, recorder = Refusing(10**6), Memory(), Recorder()
+    with pytest.raises(UserError, match=r"^nobody answers, try 1$"):
+        runner.run(two_questions(host, tmp_path), host, store, "run-1", progress=recorder)
+    assert host.count == 2, "the second question was asked, too"
+    assert store.abandoned
+    assert not [one for one in recorder.lines if "nobody answers" in one], "the error says it, once"
+
+
+def test_what_failed_first_is_said_once_something_else_is_measured(tmp_path: Path) -> None:
+    host, recorder = Refusing(1), Recorder()
+    run = runner.run(two_questions(host, tmp_path), host, Memory(), "run-1", progress=recorder)
+    why = "memory.latency: nobody answers, try 1"
+    assert run.degraded[0] == why
+    assert [len(result.points) > 0 for result in run.experiments] == [False, True]
+    assert recorder.lines.count(why) == 1
+
+
+def test_a_fault_in_the_findings_costs_no_point(tmp_path: Path) -> None:
+    def broken(run: Run) -> Run:
+        raise ZeroDivisionError("rule")
+
+    host, store = SimulatedHost(QUIET), Memory()
+    run = runner.run(planned(tmp_path, host), host, store, "run-1", explain=broken)
+    assert len(run.experiments[0].points) == 3
+    assert run.degraded == ("the findings are missing: ZeroDivisionError: rule",)
+
+
+def test_a_full_filesystem_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    host, store = SimulatedHost(SimulatedMachine(free_bytes=10**6)), Memory()
+    with pytest.raises(UserError, match="no space left"):
+        runner.run(planned(tmp_path, host), host, store, "run-1")
+    assert store.abandoned
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_data_file_that_somebody_removed_ends_the_experiment_in_one_plain_sentence(tmp_path: Path) -> None:
+    def removed(count: int, reading: dict[str, Any]) -> None:
+        if count == 3:
+            Path(host.calls[-1]["path"]).unlink()
+        if count > 2:
+            raise OSError(errno.ENOENT, "lay the file out first")
+
+    host = Tampered(QUIET, removed)
+    run, _ = measured(tmp_path, host)
+    assert len(run.degraded) == 1
+    assert "the data file was removed during the measurement" in run.degraded[0]
+    assert len(host.calls) == 3
+    assert run.experiments[0].points
+    assert not list(tmp_path.iterdir())
+
+
+def test_conditions_stand_beside_each_point(tmp_path: Path) -> None:
+    machine = SimulatedMachine(seed=3, steal=0.2, load_before=1.5)
+    run, _ = measured(tmp_path, SimulatedHost(machine))
+    conditions = run.experiments[0].points[0].conditions
+    assert conditions["steal"] == pytest.approx(0.2)
+    assert conditions["load_1m"] == 1.5
+    assert 0 <= conditions["cpu_busy"] <= 1
+
+
+def test_the_shared_parameters_are_told_once_with_the_place_and_the_seed(tmp_path: Path) -> None:
+    run, _ = measured(tmp_path, SimulatedHost(QUIET))
+    fixed = run.experiments[0].fixed
+    assert fixed["path"] == str(tmp_path)
+    assert fixed["seed"] == 5
+    assert fixed["direct"] is True
+    assert fixed["size"] == 256 << 20
+    assert "iodepth" not in fixed
+
+
+def test_every_experiment_of_the_catalogue_runs(tmp_path: Path) -> None:
+    host, store = SimulatedHost(QUIET), Memory()
+    chosen = [(one, {}) for one in ON_ONE_HOST if one.kernel in host.kernels()]
+    made = plan.build(chosen, host, path=tmp_path, budget_s=900.0, seed=1)
+    run = runner.run(made, host, store, "run-1")
+    assert not run.degraded
+    assert all(len(result.points) == result.planned > 0 for result in run.experiments)
+
+
+def test_a_mix_is_a_point_with_its_share_apart(tmp_path: Path) -> None:
+    host = SimulatedHost(QUIET)
+    made = planned(tmp_path, host, given={"rw": "randrw:70", "iodepth": "8"})
+    run = runner.run(made, host, Memory(), "run-1")
+    point = run.experiments[0].points[0]
+    assert point.parameters["rw"] == "randrw"
+    assert point.parameters["rwmixread"] == 70
+    assert [stream.name for stream in point.streams] == ["read", "write"]
+    assert made.experiments[0].points[0]["rwmixread"] == 70
+
+
+def test_the_sampling_interval_follows_the_runtime(tmp_path: Path) -> None:
+    for runtime, interval_s in (("100ms", 0.01), ("0.4s", 0.02), ("1s", 0.05), ("30s", 0.1)):
+        host = Tampered(QUIET, nothing)
+        runner.run(planned(tmp_path, host, given={"runtime": runtime}), host, Memory(), "run-1")
+        assert {call["interval_s"] for call in host.calls[1:]} == {interval_s}
+    host = Tampered(QUIET, nothing)
+    runner.run(planned(tmp_path, host, given={"interval_s": "0.25"}), host, Memory(), "run-1")
+    assert {call["interval_s"] for call in host.calls} == {0.25}
+
+
+class Slow(SimulatedHost):
+    """A simulated machine whose readings take their time by a clock that the runner looks at."""
+
+    def __init__(self, overhead_s: float, machine: SimulatedMachine = QUIET, slow: str = "") -> None:
+        super().__init__(machine)
+        self.overhead_s, self.clock_s, self.slow = overhead_s, 0.0, slow
+
+    def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        reading = super().run(kernel, parameters)
+        self.clock_s += reading["elapsed_s"] + self.overhead_s * kernel.startswith(self.slow)
+        return reading
+
+
+@pytest.mark.parametrize("overhead_s", [0.01, 0.3, 0.6])
+def test_every_point_of_a_large_grid_has_its_turn_however_long_readings_take_beside_their_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overhead_s: float
+) -> None:
+    from hwdyno.measure.runner import allowance, session
+
+    host = Slow(overhead_s)
+    for module in (allowance, session):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: host.clock_s))
+    given = {"iodepth": "1,2,4,8,16,32", "numjobs": "1,2,3,4,6,8", "bs": "4k,8k,64k,1M"}
+    run = runner.run(planned(tmp_path, host, given=given, budget_s=150.0, profile="standard"), host, Memory(), "run-1")
+    (result,) = run.experiments
+    assert len(result.points) == result.planned >= 144 and not run.degraded
+    assert host.clock_s <= 1.15 * 150.0
+
+
+@pytest.mark.parametrize("overhead_s", [0.01, 0.3, 1.5])
+@pytest.mark.parametrize("budget_s", [10.0, 40.0, 150.0])
+def test_a_budget_is_kept_within_a_fifth(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overhead_s: float, budget_s: float
+) -> None:
+    """However long readings take beside their timed regions, which no plan can know."""
+    from hwdyno.measure.runner import allowance, session
+
+    host = Slow(overhead_s)
+    for module in (allowance, session):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: host.clock_s))
+    chosen = [(one, {}) for one in ON_ONE_HOST if one.kernel == "storage_blocks"]
+    made = plan.build(chosen, host, path=tmp_path, budget_s=budget_s, seed=1, profile="standard")
+    run = runner.run(made, host, Memory(), "run-1")
+    assert host.clock_s <= 1.2 * budget_s + overhead_s
+    if overhead_s < budget_s / 10:
+        assert all(result.points for result in run.experiments), "every question has some answer"
+    left_out = any(len(result.points) < result.planned for result in run.experiments)
+    assert left_out == bool(run.degraded)
+
+
+def test_noise_in_what_is_read_first_takes_no_point_from_what_is_read_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor do cheap readings of one kernel promise cheap ones of the next."""
+    from hwdyno.measure.runner import allowance, session
+
+    noisy = replace(QUIET, noise=0.2, core=replace(QUIET.core, noise=0.2))
+    host = Slow(0.4, noisy, slow="storage")
+    for module in (allowance, session):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: host.clock_s))
+    made = plan.build(plan.select(None, host), host, path=tmp_path, budget_s=100.0, seed=1)
+    run = runner.run(made, host, Memory(), "run-1")
+    assert not run.degraded
+    assert min(point.repeats for result in run.experiments for point in result.points) >= 2
+    assert host.clock_s <= 1.1 * 100.0
+
+
+def test_thinning_keeps_the_ends_of_an_axis_and_every_word() -> None:
+    points = Sweep(rw=("read", "randread"), bs="4k,8k,16k,32k,64k", iodepth=(1, 2, 4, 8, 16, 32)).points()
+    kept = runner.budget.thinned(points, "iodepth", 20)
+    assert len(kept) <= 20
+    for name in ("rw", "bs", "iodepth"):
+        values = [point[name] for point in points]
+        assert {values[0], values[-1]} <= {point[name] for point in kept}
+    assert runner.budget.thinned(points, "iodepth", 1) == (points[0],)
+    assert runner.budget.thinned(points, "iodepth", 1000) == tuple(points)

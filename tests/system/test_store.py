@@ -1,0 +1,434 @@
+"""The store loses nothing: not when killed, not when full, not with two processes at once."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import hwdyno
+import jsonschema
+import made_store as made
+import numpy as np
+import pytest
+from hwdyno.cli.main import main
+from hwdyno.model.words import Curve, Finding, OperatingPoint, PeerResult, Quoted, Run, Value
+from hwdyno.system.store import Store, StoreError, default_directory, from_json, json_schema, new_id, status_of, to_json
+
+ROOT = Path(__file__).parents[2]
+
+
+def full_run() -> Run:
+    """A Run in which every word of the document is used."""
+    value = Value(2e8, "bytes/s", 1.9e8, 2.1e8)
+    spot = OperatingPoint(4.0, 2e8, 1e5, True, "near")
+    curve = Curve(
+        {"bs": 4096},
+        "iodepth",
+        (0, 1),
+        "bytes/s",
+        "queue-knee",
+        {"Xm": value},
+        spot,
+        spot,
+        value,
+        spot,
+        3.5,
+        4.5,
+        "knee",
+    )
+    peer = PeerResult("fio", "fio-3.33", 0, value, Value(1.0, "", 0.98, 1.02), 5, 1e5, 2e-6, None, "fio …", {"a": 1})
+    result = replace(made.experiment(made.point(1), made.point(2)), curves=(curve,), peers=(peer,))
+    finding = Finding(
+        "page-cache", "warning", "storage", "It says.", {"ratio": 3.0}, "Do this.", "storage.iodepth", (0,)
+    )
+    return replace(made.run(result), findings=(finding,))
+
+
+def test_a_run_comes_back_as_it_was() -> None:
+    run = full_run()
+    assert from_json(to_json(run)) == run
+
+
+def test_numbers_of_numpy_become_plain_ones() -> None:
+    point = replace(made.point(), details={"count": np.int64(3), "share": np.float64(0.5)})
+    again = from_json(to_json(made.run(made.experiment(point))))
+    assert again.experiments[0].points[0].details == {"count": 3, "share": 0.5}
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+def test_a_figure_that_is_not_finite_is_named(wrong: float) -> None:
+    run = made.run(made.experiment(replace(made.point(), elapsed_s=wrong)))
+    with pytest.raises(StoreError, match=r"experiments\[0\]\.points\[0\]\.elapsed_s is not a finite number"):
+        to_json(run)
+
+
+def test_the_schema_accepts_runs_and_refuses_what_is_none() -> None:
+    schema = json_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    document = json.loads(to_json(full_run()))
+    validator.validate(document)
+    del document["experiments"][0]["points"][0]["throughput"]["unit"]
+    assert [error.message for error in validator.iter_errors(document)] == ["'unit' is a required property"]
+
+
+def test_the_schema_explains_itself() -> None:
+    schema = json_schema()
+    assert schema["title"] == "hwdyno Run"
+    assert schema["$schema"].endswith("2020-12/schema")
+    assert schema["properties"]["started"]["description"] == "ISO 8601 with offset."
+    assert all(part["description"] and part["title"] for part in schema["$defs"].values())
+    assert "Little's law" in schema["$defs"]["Concurrency"]["description"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "is not JSON"),
+        ('{"schema": "hwdyno.run/1", "id"', "is not JSON"),
+        (b"\xff\xfe\x00", "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
+        ("[1, 2]", "is not a hwdyno Run"),
+        ('{"schema": "hwdyno.run/3"}', "has schema hwdyno.run/3, and this hwdyno reads hwdyno.run/2; update hwdyno"),
+        ('{"schema": "hwdyno.run/1"}', "is not a valid Run: id: Field required"),
+    ],
+)
+def test_what_is_no_run_is_said_in_one_line(text: str | bytes, says: str) -> None:
+    with pytest.raises(StoreError) as caught:
+        from_json(text, "x.json")
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_whole_run_leaves_one_document_and_no_journal(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    run = replace(made.run(), verdict="sound", reason="All hold.", quoted=(Quoted("RND4K Q1T1 read", 250.0, "MB/s"),))
+    empty = replace(run, experiments=(made.experiment(),), finished=None)
+    with store.begin(empty) as writer:
+        for point in run.experiments[0].points:
+            writer.point("storage.iodepth", point)
+        path = writer.finish(run)
+    assert [file.name for file in store.runs.iterdir()] == [path.name]
+    assert path.stat().st_mode & 0o222 == 0, "a stored Run never changes"
+    assert store.load(run.id) == store.load("last") == store.load("2026") == store.load(path) == run
+    (entry,) = store.history()
+    assert (entry.verdict, entry.points, entry.machine) == ("sound", 3, "bench-1, Some CPU")
+    assert entry.headline == (("RND4K Q1T1 read", 250.0, "MB/s"),)
+
+
+KILLED = """
+import os, signal, sys
+from dataclasses import replace
+from hwdyno.system.store import Store
+import hwdyno
+import made_store as made
+writer = Store(sys.argv[1]).begin(replace(made.run(made.experiment(planned=9)), finished=None))
+for depth in (1, 2, 4):
+    writer.point("storage.iodepth", made.point(depth))
+print("ready", flush=True)
+{then}
+"""
+
+
+def python(code: str, *arguments: object) -> subprocess.Popen[str]:
+    ours = Path(hwdyno.__file__).parents[1]  # of a checkout or of an installed wheel
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ours), str(ROOT / "tests")])}
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def test_a_killed_process_leaves_a_valid_partial_run(tmp_path: Path) -> None:
+    with python(KILLED.format(then="os.kill(os.getpid(), signal.SIGKILL)"), tmp_path) as process:
+        process.wait()
+    assert process.returncode == -signal.SIGKILL
+    store = Store(tmp_path)
+    run = store.load("last")
+    assert [point.parameters["iodepth"] for point in run.experiments[0].points] == [1, 2, 4]
+    assert run.interrupted and run.finished is None
+    assert run.degraded == ("the run was cut short: 3 of 9 points were measured",)
+    assert from_json(to_json(run)) == run
+    assert [entry.verdict for entry in store.history()] == ["partial"]
+
+
+def test_a_living_process_shows_as_running(tmp_path: Path) -> None:
+    with python(KILLED.format(then="sys.stdin.read()"), tmp_path) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            assert [entry.verdict for entry in Store(tmp_path).history()] == ["running"]
+        finally:
+            process.kill()
+
+
+def test_a_torn_last_line_costs_only_its_point(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    writer = store.begin(made.run(made.experiment()))
+    writer.point("storage.iodepth", made.point(1))
+    writer.point("storage.iodepth", made.point(2))
+    writer.close()
+    writer.path.write_bytes(writer.path.read_bytes()[:-40])
+    assert len(store.load("last").experiments[0].points) == 1
+
+
+def test_a_spoilt_line_costs_only_its_point(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    writer = store.begin(made.run(made.experiment()))
+    for depth in (1, 2, 4):
+        writer.point("storage.iodepth", made.point(depth))
+    writer.close()
+    lines = writer.path.read_bytes().split(b"\n")
+    lines[2] = b"\x00" * 30
+    writer.path.write_bytes(b"\n".join(lines))
+    run = store.load("last")
+    assert [point.parameters["iodepth"] for point in run.experiments[0].points] == [1, 4]
+    assert "1 more could not be read" in run.degraded[0]
+
+
+def test_peers_and_late_experiments_are_in_the_journal(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    peer = PeerResult("fio", "fio-3.33", 0, Value(1e8, "bytes/s"), None)
+    with store.begin(made.run(made.experiment())) as writer:
+        writer.experiment(made.experiment(name="storage.bs"))
+        writer.point("storage.bs", made.point(1))
+        writer.peer("storage.bs", peer)
+        with pytest.raises(ValueError, match="not an experiment"):
+            writer.point("memory.copy", made.point(1))
+    result = store.load("last").experiments[1]
+    assert (result.name, len(result.points), result.peers) == ("storage.bs", 1, (peer,))
+
+
+def full_after(count: int, real: Callable[[int, bytes], int]) -> Callable[[int, bytes], int]:
+    """A disk with room for so many bytes more."""
+    left = [count]
+
+    def write(descriptor: int, data: bytes) -> int:
+        if not left[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written = real(descriptor, data[: left[0]])
+        left[0] -= written
+        return written
+
+    return write
+
+
+def test_a_full_disk_keeps_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For every number of bytes that still fit: one line, no torn journal, no half document."""
+    whole = made.run()
+    document = len(to_json(whole).encode())
+    for room in (0, 1, 500, document - 1):
+        store = Store(tmp_path / str(room))
+        writer = store.begin(made.run(made.experiment()))
+        writer.point("storage.iodepth", made.point(1))
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", full_after(room, os.write))
+            with pytest.raises(StoreError, match=r"the disk is full.*the results are kept") as caught:
+                writer.finish(whole)
+        assert "\n" not in str(caught.value)
+        assert [path.suffix for path in store.runs.iterdir()] == [".journal"]
+        assert len(store.load("last").experiments[0].points) == 1
+
+
+def test_a_journal_on_a_full_disk_goes_on_when_there_is_room_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path)
+    writer = store.begin(made.run(made.experiment()))
+    real = os.write
+    monkeypatch.setattr(writer, "_file", _Full(writer._file))
+    monkeypatch.setattr(os, "write", full_after(100, real))
+    with pytest.raises(StoreError, match="the disk is full"):
+        writer.point("storage.iodepth", made.point(1))
+    monkeypatch.setattr(os, "write", real)
+    writer.point("storage.iodepth", made.point(2))
+    writer.close()
+    assert [point.parameters["iodepth"] for point in store.load("last").experiments[0].points] == [2]
+
+
+class _Full:
+    """Passes everything on to a file; stands where a real one does."""
+
+    def __init__(self, file: object) -> None:
+        self._file = file
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._file, name)
+
+
+def test_a_stored_run_is_never_replaced(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    run = made.run()
+    path = store.save(run)
+    assert store.save(run) == path
+    with pytest.raises(StoreError, match="never change"):
+        store.save(replace(run, profile="full"))
+    with pytest.raises(StoreError, match="never change"):
+        store.begin(run)
+    assert store.load(run.id) == run
+
+
+SAVES = """
+import sys
+from hwdyno.system.store import Store
+import hwdyno
+import made_store as made
+store = Store(sys.argv[1])
+for number in range(15):
+    writer = store.begin(made.run(made.experiment(), run_id=f"{sys.argv[2]}-{number:02}"))
+    writer.point("storage.iodepth", made.point(1))
+    writer.finish(made.run(run_id=f"{sys.argv[2]}-{number:02}"))
+    assert not [entry for entry in store.history() if entry.error]
+"""
+
+
+def test_three_processes_at_once_lose_nothing(tmp_path: Path) -> None:
+    processes = [python(SAVES, tmp_path, name) for name in "abc"]
+    for process in processes:
+        process.communicate()
+    assert [process.returncode for process in processes] == [0, 0, 0]
+    store = Store(tmp_path)
+    assert len(store.history()) == 45
+    assert {path.suffix for path in store.runs.iterdir()} == {".json"}
+    assert store.rebuild() == 45
+    with sqlite3.connect(store.index) as index:
+        assert index.execute("SELECT count(*) FROM runs").fetchone() == (45,)
+        assert index.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert index.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_the_index_is_only_a_cache(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for number in range(3):
+        store.save(made.run(run_id=f"r{number}"))
+    before = store.history()
+    store.index.write_bytes(b"this is no database" * 1000)
+    assert store.history() == before
+    for path in tmp_path.glob("index.sqlite*"):
+        path.unlink()
+    assert store.history() == before
+    (store.runs / "r1.json").unlink()
+    assert [entry.id for entry in store.history()] == ["r2", "r0"]
+
+
+def test_a_line_of_the_index_that_is_damaged_is_made_again(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.save(made.run())
+    (entry,) = store.history()
+    for text in ("", "[]", "{}", '{"headline": 3}', '{"headline": [["a", "b"]]}', '{"id": 3}', '{"id": NaN}', b"\xff"):
+        with sqlite3.connect(store.index) as index:
+            index.execute("UPDATE runs SET entry = ?", (text,))
+        assert store.history() == [entry]
+
+
+def test_the_index_is_used_and_not_trusted_over_a_changed_document(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    path = store.save(made.run())
+    with sqlite3.connect(store.index) as index:
+        (text,) = index.execute("SELECT entry FROM runs").fetchone()
+        index.execute("UPDATE runs SET entry = ?", (text.replace("bench-1", "cached"),))
+    assert store.history()[0].machine.startswith("cached")
+    os.utime(path)
+    assert store.history()[0].machine.startswith("bench-1")
+
+
+def test_a_store_that_cannot_be_read_is_not_an_empty_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    assert main(["history", "--store", str(tmp_path / "file")]) == 2
+    assert f"cannot read {tmp_path}/file/runs: " in capsys.readouterr().err
+    assert main(["history", "--store", str(tmp_path / "none")]) == 0
+    assert "no runs are stored in" in capsys.readouterr().err
+
+
+def test_an_unreadable_document_does_not_hide_the_others(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.save(made.run())
+    (store.runs / "torn.json").write_text('{"schema": "hwdyno.run/1", ')
+    (store.runs / "newer.json").write_text('{"schema": "hwdyno.run/7"}')
+    (store.runs / "odd.journal").write_text("nothing\n")
+    found = {entry.id: entry for entry in store.history()}
+    assert {name: entry.verdict for name, entry in found.items()} == {
+        "20260101-000000-abcd": "valid",
+        "torn": "unreadable",
+        "newer": "unreadable",
+        "odd": "unreadable",
+    }
+    assert "update hwdyno" in found["newer"].error
+    assert all("\n" not in entry.error for entry in found.values())
+
+
+def test_rebuild_removes_journals_that_have_their_document(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    run = made.run()
+    writer = store.begin(run)
+    writer.close()
+    store.save(run)
+    assert len(store.history()) == 1
+    assert store.rebuild() == 1
+    assert not list(store.runs.glob("*.journal"))
+
+
+@pytest.mark.parametrize(
+    ("name", "says"), [("", "no run"), ("x", "no run x"), ("r", "matches 2 runs"), ("./no.json", "does not exist")]
+)
+def test_a_name_that_is_none_is_said(tmp_path: Path, name: str, says: str) -> None:
+    store = Store(tmp_path)
+    store.save(made.run(run_id="r1"))
+    store.save(made.run(run_id="r2"))
+    with pytest.raises(StoreError, match=says):
+        store.load(name)
+
+
+def test_an_empty_store_says_what_to_do(tmp_path: Path) -> None:
+    store = Store(tmp_path / "none")
+    assert store.history() == []
+    with pytest.raises(StoreError, match="`hwdyno run` makes the first"):
+        store.load("last")
+
+
+def test_a_place_that_is_none_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match=r"cannot store Runs in .*set HWDYNO_HOME"):
+        Store(tmp_path / "file").save(made.run())
+    with pytest.raises(StoreError, match="use a directory"):
+        Store("postgresql://localhost/runs")
+
+
+@pytest.mark.parametrize("bad", ["", "../x", "a/b", ".hidden", "last", "a b"])
+def test_an_id_cannot_leave_the_directory(tmp_path: Path, bad: str) -> None:
+    with pytest.raises(StoreError, match="cannot name a run"):
+        Store(tmp_path).save(made.run(run_id=bad))
+
+
+def test_where_runs_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HWDYNO_HOME", "/some/where")
+    assert default_directory() == Path("/some/where")
+    monkeypatch.delenv("HWDYNO_HOME")
+    monkeypatch.setenv("XDG_DATA_HOME", "/data")
+    assert default_directory() == Path("/data/hwdyno")
+    monkeypatch.delenv("XDG_DATA_HOME")
+    assert default_directory() == Path.home() / ".local/share/hwdyno"
+
+
+def test_names_sort_by_age() -> None:
+    assert new_id() != new_id()
+    assert new_id()[:8].isdigit()
+
+
+def test_the_verdict_says_how_far_to_trust() -> None:
+    run = made.run()
+    finding = Finding("r", "invalid", "storage", "s", {}, "a")
+    assert status_of(run) == "valid"
+    assert status_of(replace(run, findings=(finding,))) == "invalid"
+    assert status_of(replace(run, interrupted=True)) == "partial"
+    assert status_of(replace(run, degraded=("the clock fell",))) == "degraded"
+    assert status_of(made.run(made.experiment(made.point()))) == "partial"  # three points were planned
+    assert status_of(made.run(made.experiment(replace(made.point(), validity="degraded"), planned=1))) == "degraded"
+    assert status_of(made.run(made.experiment(replace(made.point(), validity="invalid")))) == "invalid"
+    assert status_of(replace(run, experiments=())) == "empty"
