@@ -127,7 +127,7 @@ RUST_CIRCLES: list[list[str]] = []
 """Circles of files that are still there: none may be added."""
 
 LONG_IN_RUST = {
-    "crate::compute::x86::available": "one row for each loop that this processor has",
+    "crate::loops::compute::x86::available": "one row for each loop that this processor has",
     "crate::network::serve::flow": "one arm for each state of iperf3's protocol",
 }
 """Functions of the engine over 100 lines, each with its reason."""
@@ -137,17 +137,17 @@ DEAD_IN_RUST = {"crate::survey::tree::of_record"}
 
 UNSAFE = {
     "crate::sys": "system calls, mappings, OpenCL and CUDA",
-    "crate::compute": "the loops of SIMD and of matrix tiles, and calls of them",
-    "crate::memory::chase": "the chain of pointers that the latency loop follows",
-    "crate::memory::lane": "SIMD accesses of a line",
-    "crate::memory::neon": "SIMD loops",
-    "crate::memory::paced": "loops over raw pointers, and calls of the loops",
-    "crate::memory::portable": "loops over raw pointers, so that the compiler may not leave a load out",
-    "crate::memory::primitive": "the type of a loop that takes raw pointers",
-    "crate::memory::route": "calls of the loops",
-    "crate::memory::sve": "SIMD loops",
-    "crate::memory::traffic": "calls of the loops, on arrays of its own",
-    "crate::memory::x86": "SIMD loops",
+    "crate::loops::compute": "the loops of SIMD and of matrix tiles, and calls of them",
+    "crate::loops::memory::chase": "the chain of pointers that the latency loop follows",
+    "crate::loops::memory::lane": "SIMD accesses of a line",
+    "crate::loops::memory::neon": "SIMD loops",
+    "crate::loops::memory::paced": "loops over raw pointers, and calls of the loops",
+    "crate::loops::memory::portable": "loops over raw pointers, so that the compiler may not leave a load out",
+    "crate::loops::memory::primitive": "the type of a loop that takes raw pointers",
+    "crate::loops::memory::route": "calls of the loops",
+    "crate::loops::memory::sve": "SIMD loops",
+    "crate::loops::memory::traffic": "calls of the loops, on arrays of its own",
+    "crate::loops::memory::x86": "SIMD loops",
 }
 """Modules that may say ``unsafe``, each with its reason."""
 

@@ -169,7 +169,7 @@ def test_real_llama_cpp_serves_a_file_and_agrees_with_its_own_times(
     assert first_model(server_of(result["fixed"]["server"], allow_remote=False)) == ""
 
 
-# Five requests of a millisecond each: where others take the processor meanwhile, what the cache saves is within the noise.
+# Requests of a millisecond each: where others take the processor, what the cache saves is within the noise.
 @pytest.mark.timing
 def test_the_prefix_cache_of_real_llama_cpp_is_measured_with_and_without(
     capsys: pytest.CaptureFixture[str], tmp_path: Path

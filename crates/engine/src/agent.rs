@@ -8,6 +8,7 @@
 //! directories are removed.
 
 pub(crate) mod counters;
+pub mod measure;
 mod minder;
 mod program;
 pub(crate) mod scratch;
@@ -23,8 +24,9 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde_json::{json, Map, Value};
 
-use crate::clock::now_ns;
-use crate::{start, Error, Stop};
+use crate::timing::clock::now_ns;
+use crate::timing::start;
+use crate::{Error, Stop};
 pub use minder::{mind, VERB as MIND};
 
 /// Raised when a request or an answer changes its meaning.

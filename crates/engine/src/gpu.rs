@@ -5,17 +5,17 @@ pub mod arithmetic;
 pub mod source;
 mod watch;
 
-use crate::clock::now_ns;
-use crate::cpu_time;
-use crate::declare::{text, Text};
-use crate::error::Error;
-use crate::kernel::Stop;
-use crate::reading::{CpuTime, Reading, Samples, Stream};
-use crate::start;
+use crate::contract::declare::{text, Text};
+use crate::contract::error::Error;
+use crate::contract::kernel::Stop;
+use crate::contract::reading::{CpuTime, Reading, Samples, Stream};
 use crate::sys::cuda;
 use crate::sys::device::{Device, Event};
 use crate::sys::nvidia::Moment;
 use crate::sys::opencl::{self, Fact};
+use crate::timing::clock::now_ns;
+use crate::timing::cpu_time;
+use crate::timing::start;
 
 /// Which device is measured.
 pub const DEVICE: Text = text(

@@ -1,6 +1,6 @@
 //! The table of kernels: one line each.
 
-use crate::kernel::Entry;
+use crate::contract::kernel::Entry;
 
 mod compute_clock;
 mod compute_flops;
@@ -77,8 +77,8 @@ mod tests {
     use serde_json::{json, Map, Value};
 
     use super::*;
-    use crate::kernel::{KernelInfo, Writes};
-    use crate::parameter::{Kind, Parameter, Role};
+    use crate::contract::kernel::{KernelInfo, Writes};
+    use crate::contract::parameter::{Kind, Parameter, Role};
 
     #[test]
     fn every_declaration_is_whole() {

@@ -4,59 +4,41 @@
 //! measuring loops with their parameters, [`run`] runs one of them and returns a [`Reading`].
 
 pub mod agent;
-pub mod chunks;
-mod clock;
-mod compute;
-mod cpu_time;
-mod crew;
-mod declare;
-mod error;
+mod contract;
 #[cfg(any(test, fuzzing))]
 mod fuzzing;
 mod gpu;
-pub mod guard;
 #[cfg(test)]
 #[path = "../tests/here/mod.rs"]
 mod here;
-mod histogram;
-mod kernel;
 mod kernels;
-mod left_behind;
-pub mod measure;
-mod memory;
+mod loops;
 mod network;
-mod parameter;
-mod reading;
-pub mod receiver;
-mod rng;
-mod run_time;
 mod safe_files;
-mod stalls;
-mod start;
 mod storage;
 mod survey;
 mod sys;
-mod team;
+mod timing;
 mod training;
 
 use std::path::Path;
 
-use declare::{parameters, words};
-pub use histogram::unpacked;
-pub use kernel::{Error, KernelInfo, Stop};
-pub use reading::Reading;
+pub use agent::measure;
+use contract::declare::{parameters, words};
+pub use contract::kernel::{Error, KernelInfo, Stop};
+pub use contract::reading::Reading;
+pub use network::{chunks, receiver};
+pub use sys::guard;
+pub use timing::histogram::unpacked;
 
 /// What integration tests and examples use besides the verbs; no part of the interface.
 #[doc(hidden)]
 pub mod parts {
-    pub use crate::clock::{now_ns, Clock};
-    pub use crate::compute::available;
     #[cfg(fuzzing)]
     pub use crate::fuzzing::targets::TARGETS;
-    pub use crate::histogram::Histogram;
-    pub use crate::memory::loops::wide;
+    pub use crate::loops::compute::available;
+    pub use crate::loops::memory::loops::wide;
     pub use crate::network::server::{Server, Serving};
-    pub use crate::rng::mix;
     pub use crate::storage::integrity::journal::Journal;
     pub use crate::storage::integrity::ledger::{Entry, Ledger};
     pub use crate::storage::integrity::verify::seal;
@@ -64,6 +46,9 @@ pub mod parts {
     pub use crate::survey::tree::Tree;
     pub use crate::sys::memory::mark;
     pub use crate::sys::words::Words;
+    pub use crate::timing::clock::{now_ns, Clock};
+    pub use crate::timing::histogram::Histogram;
+    pub use crate::timing::rng::mix;
 }
 
 /// Describes the machine as a JSON object (see `survey`), with the storage behind `path`.
@@ -128,7 +113,7 @@ pub fn run(name: &str, parameters: &serde_json::Value, stop: &Stop) -> Result<Re
         Error::usage(format!("no kernel is called '{name}'; known: {}", known.join(", ")))
     })?;
     let _memory = sys::heap::Use::new();
-    match (kernel.measure(parameters, stop), left_behind::take()) {
+    match (kernel.measure(parameters, stop), contract::left_behind::take()) {
         (Ok(mut reading), Some(says)) => {
             reading.note("left_behind", says);
             Ok(reading)

@@ -2,6 +2,7 @@
 
 pub mod caller;
 pub mod carrier;
+pub mod chunks;
 pub mod client;
 pub mod datagrams;
 pub mod document;
@@ -10,6 +11,7 @@ pub mod options;
 pub mod outcome;
 pub mod ping;
 pub mod reach;
+pub mod receiver;
 pub mod responder;
 pub mod results;
 pub mod route;

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
-use crate::left_behind;
+use crate::contract::left_behind;
 use crate::sys::beneath::{self, Identity};
 
 /// The file that marks a folder as made by this tool; it names the folder's inode, so that a copy is marked for nothing.

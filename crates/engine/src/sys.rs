@@ -15,6 +15,7 @@ mod driver;
 pub mod exit;
 pub mod files;
 pub mod filesystem;
+pub mod guard;
 pub mod heap;
 pub mod icmp;
 pub mod library;

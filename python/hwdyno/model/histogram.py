@@ -17,7 +17,7 @@ SUMMARIZED = (0.5, 0.9, 0.99, 0.999)
 ARRAYS = "arrays"
 """Of a histogram that an agent sent packed: its indices and its counts, in place of its buckets."""
 PACKED = "packed"
-"""Of the engine's histogram: its buckets as digits, which ``crates/engine/src/histogram.rs`` writes."""
+"""Of the engine's histogram: its buckets as digits, which ``crates/engine/src/timing/histogram.rs`` writes."""
 MAX_UNPACKED_BYTES = 1 << 22
 """Bytes of an unpacked histogram at most: every bucket filled takes less, and a foreign document may not take more."""
 _PACKED = re.compile(rb"\x01[\x00-\x7f](?:(?:[\x80-\xff]{0,19}[\x00-\x7f]){2}){2,}", re.DOTALL)

@@ -18,10 +18,11 @@ use serde_json::{json, Map, Value};
 
 use crate::agent::minder;
 use crate::agent::scratch::working_folder;
-use crate::clock::now_ns;
 use crate::safe_files::Folder;
 use crate::sys::time::children_cpu_time;
-use crate::{start, Error, Stop};
+use crate::timing::clock::now_ns;
+use crate::timing::start;
+use crate::{Error, Stop};
 
 /// Most of what a program may print to either of its outputs.
 pub const MAX_OUTPUT: usize = 8 << 20;

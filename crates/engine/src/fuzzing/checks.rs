@@ -1,6 +1,6 @@
 //! What every reader must keep to, and how an input is parted.
 
-use crate::error::LONGEST_ERROR;
+use crate::contract::error::LONGEST_ERROR;
 
 /// Whether an input was accepted; what it is refused by must be one short line.
 pub fn accepted<T, E: ToString>(outcome: Result<T, E>) -> bool {

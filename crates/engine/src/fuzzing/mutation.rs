@@ -4,7 +4,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::rng::{mix, Rng};
+use crate::timing::rng::{mix, Rng};
 
 use super::targets::{Target, TARGETS};
 

@@ -68,9 +68,9 @@ pub const VERBS: &[&str] = &[
 /// A kernel's name on a line, then its parameters.
 pub mod parameters {
     use super::{json, Value};
+    use crate::contract::parameter::Kind;
     use crate::fuzzing::checks::{accepted, first_line};
     use crate::kernels::TABLE;
-    use crate::parameter::Kind;
 
     /// Checks them as a run does, and measures nothing.
     pub fn read(input: &[u8]) -> bool {
@@ -82,7 +82,7 @@ pub mod parameters {
 
     /// Each kernel with all of its defaults.
     pub fn seeds() -> Vec<Vec<u8>> {
-        let given = |kernel: &&dyn crate::kernel::Entry| {
+        let given = |kernel: &&dyn crate::contract::kernel::Entry| {
             let info = kernel.info();
             let defaults = info.parameters.iter().map(|parameter| {
                 let required = match &parameter.kind {

@@ -23,7 +23,6 @@ pub mod vector_index {
 
     use serde_json::{json, Value};
 
-    use crate::clock::now_ns;
     use crate::fuzzing::checks::{accepted, first_line};
     use crate::fuzzing::memory_file::MemoryFile;
     use crate::storage::data::buffers::BufferPool;
@@ -32,6 +31,7 @@ pub mod vector_index {
     use crate::storage::io::psync::Psync;
     use crate::storage::io::synchronous::Synchronous;
     use crate::storage::scratch::Scratch;
+    use crate::timing::clock::now_ns;
     use crate::training::ledger::Ledger;
     use crate::training::vectors::file::SECTOR;
     use crate::training::vectors::index::Index;

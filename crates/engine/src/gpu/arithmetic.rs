@@ -1,6 +1,6 @@
 //! Numbers of a device's precisions: as bytes, and as the host computes with them.
 
-use crate::rng::Rng;
+use crate::timing::rng::Rng;
 
 use crate::words;
 
@@ -155,7 +155,7 @@ fn of_half(bits: u16) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::declare::Words;
+    use crate::contract::declare::Words;
 
     #[test]
     fn halves_are_those_of_ieee() {

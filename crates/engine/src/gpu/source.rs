@@ -5,8 +5,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use crate::error::Error;
-use crate::reading::Verdict;
+use crate::contract::error::Error;
+use crate::contract::reading::Verdict;
 use crate::sys::files;
 use crate::sys::mapping::FileMapping;
 use crate::sys::memory::{mark, SECTOR};
@@ -183,7 +183,7 @@ mod tests {
         let scratch = Scratch::new("gpu-load-wrong");
         let path = scratch.path("data");
         let given = json!({"path": path, "size": 4 * BLOCK});
-        crate::run("storage_layout", &given, &crate::kernel::Stop::new()).unwrap();
+        crate::run("storage_layout", &given, &crate::contract::kernel::Stop::new()).unwrap();
         let source = Source::open(&path, 4 * BLOCK, BLOCK, Access::Read).unwrap();
         let mut bytes = vec![0; BLOCK as usize];
         let mut slot = Slot { bytes: &mut bytes, number: None };

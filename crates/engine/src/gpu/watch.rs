@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::reading::Reading;
+use crate::contract::reading::Reading;
 use crate::sys::device::Device;
 use crate::sys::nvidia::{Moment, Sensor};
 

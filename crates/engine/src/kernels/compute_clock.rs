@@ -1,11 +1,11 @@
 //! The clock of the processors by a chain of additions that each wait for the one before.
 
-use crate::compute::chain::Chain;
-use crate::crew::Crew;
-use crate::declare::{CPUS, INTERVAL_S, RUNTIME, THREADS};
-use crate::kernel::{Declaration, Error, Kernel, Stop};
+use crate::contract::declare::{CPUS, INTERVAL_S, RUNTIME, THREADS};
+use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
+use crate::contract::reading::{Reading, Stream};
+use crate::loops::compute::chain::Chain;
 use crate::parameters;
-use crate::reading::{Reading, Stream};
+use crate::timing::crew::Crew;
 
 /// See the module.
 pub struct ComputeClock;

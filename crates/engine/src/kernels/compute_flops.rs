@@ -5,17 +5,17 @@ use std::cell::RefCell;
 
 use serde_json::{json, Value};
 
-use crate::clock::now_ns;
-use crate::compute;
-use crate::compute::chain::Chain;
-use crate::compute::variant::{Bank, Operands, Operation, Precision, Variant, WIDTH};
-use crate::crew::{processors, Crew, Outcome};
-use crate::declare::{choice, word, CPUS, INTERVAL_S, RUNTIME, THREADS};
-use crate::histogram::median;
-use crate::kernel::{Declaration, Error, Kernel, Stop};
+use crate::contract::declare::{choice, word, CPUS, INTERVAL_S, RUNTIME, THREADS};
+use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
+use crate::contract::reading::{Reading, Stream, Verdict};
+use crate::loops::compute;
+use crate::loops::compute::chain::Chain;
+use crate::loops::compute::variant::{Bank, Operands, Operation, Precision, Variant, WIDTH};
 use crate::parameters;
-use crate::reading::{Reading, Stream, Verdict};
-use crate::team::{self, Member};
+use crate::timing::clock::now_ns;
+use crate::timing::crew::{processors, Crew, Outcome};
+use crate::timing::histogram::median;
+use crate::timing::team::{self, Member};
 
 /// See the module.
 pub struct ComputeFlops;
@@ -266,7 +266,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::declare::Words;
+    use crate::contract::declare::Words;
 
     fn run(parameters: serde_json::Value) -> Result<Reading, Error> {
         crate::run("compute_flops", &parameters, &Stop::new())

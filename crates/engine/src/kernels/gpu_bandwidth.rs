@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
 
-use crate::rng::Rng;
+use crate::timing::rng::Rng;
 
-use crate::declare::{choice, integer, INTERVAL_S, RUNTIME};
+use crate::contract::declare::{choice, integer, INTERVAL_S, RUNTIME};
+use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
+use crate::contract::parameter::Role;
+use crate::contract::reading::{Reading, Stream, Verdict};
 use crate::gpu::arithmetic::Precision;
 use crate::gpu::{device, refused, waited, Passes, DEVICE, LAUNCH_NS};
-use crate::kernel::{Declaration, Error, Kernel, Stop};
-use crate::parameter::Role;
-use crate::reading::{Reading, Stream, Verdict};
 use crate::sys::device::{self, Argument, Buffer, Device, Queue, Session};
 use crate::sys::opencl::Fact;
 use crate::{parameters, words};
@@ -229,8 +229,8 @@ impl Ready<'_> {
     fn rounds(&self, wanted: u64) -> Result<u32, String> {
         let mut rounds = 1_u32;
         loop {
-            let begun = crate::clock::now_ns();
-            let ns = self.launch(rounds)?.unwrap_or_else(|| crate::clock::now_ns() - begun).max(1);
+            let begun = crate::timing::clock::now_ns();
+            let ns = self.launch(rounds)?.unwrap_or_else(|| crate::timing::clock::now_ns() - begun).max(1);
             if ns * 4 > wanted || rounds >= 1 << 20 {
                 return Ok((f64::from(rounds) * wanted as f64 / ns as f64).clamp(1.0, f64::from(1 << 22)) as u32);
             }
@@ -329,7 +329,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::declare::Words;
+    use crate::contract::declare::Words;
     use crate::here::opencl_cpu;
     use crate::sys::cuda::nvrtc::tests::compiles_everywhere;
 

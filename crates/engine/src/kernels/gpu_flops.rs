@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
 
-use crate::rng::Rng;
+use crate::timing::rng::Rng;
 
-use crate::declare::{choice, integer, INTERVAL_S, RUNTIME};
+use crate::contract::declare::{choice, integer, INTERVAL_S, RUNTIME};
+use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
+use crate::contract::reading::{Reading, Stream, Verdict};
 use crate::gpu::arithmetic::Precision;
 use crate::gpu::{device, refused, waited, Passes, DEVICE, LAUNCH_NS};
-use crate::kernel::{Declaration, Error, Kernel, Stop};
 use crate::parameters;
-use crate::reading::{Reading, Stream, Verdict};
 use crate::sys::device::{self, Argument, Buffer, Device, Queue, Session};
 use crate::sys::opencl::Fact;
 
@@ -191,8 +191,9 @@ impl Ready<'_> {
         let wanted = LAUNCH_NS.min(most_ns.max(100_000));
         let mut turns = 1_u32;
         loop {
-            let begun = crate::clock::now_ns();
-            let ns = self.launch(self.work.items, turns)?.unwrap_or_else(|| crate::clock::now_ns() - begun).max(1);
+            let begun = crate::timing::clock::now_ns();
+            let ns =
+                self.launch(self.work.items, turns)?.unwrap_or_else(|| crate::timing::clock::now_ns() - begun).max(1);
             if ns * 4 > wanted || turns >= 1 << 20 {
                 return Ok((f64::from(turns) * wanted as f64 / ns as f64).clamp(1.0, f64::from(1 << 22)) as u32);
             }
@@ -276,7 +277,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::declare::Words;
+    use crate::contract::declare::Words;
     use crate::here::opencl_cpu;
     use crate::sys::cuda::nvrtc::tests::compiles_everywhere;
 

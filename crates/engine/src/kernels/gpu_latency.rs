@@ -1,12 +1,12 @@
 //! How long a load takes on a GPU that needs the one before, by working set: one work item follows a random ring.
 
-use crate::rng::Rng;
+use crate::timing::rng::Rng;
 
-use crate::declare::{integer, INTERVAL_S, RUNTIME};
+use crate::contract::declare::{integer, INTERVAL_S, RUNTIME};
+use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
+use crate::contract::reading::{Reading, Stream, Verdict};
 use crate::gpu::{device, refused, waited, Passes, DEVICE, LAUNCH_NS};
-use crate::kernel::{Declaration, Error, Kernel, Stop};
 use crate::parameters;
-use crate::reading::{Reading, Stream, Verdict};
 use crate::sys::device::Argument;
 use crate::sys::opencl::Fact;
 
@@ -60,9 +60,9 @@ impl Kernel for GpuLatency {
                 Argument::Number(at),
                 Argument::Number(loads),
             ])?;
-            let begun = crate::clock::now_ns();
+            let begun = crate::timing::clock::now_ns();
             let ns = waited(&queue.launch(&kernel, 1, 1)?)?;
-            let host_ns = crate::clock::now_ns() - begun;
+            let host_ns = crate::timing::clock::now_ns() - begun;
             let mut last = [0; 4];
             queue.read(&out, &mut last)?;
             at = u32::from_le_bytes(last);

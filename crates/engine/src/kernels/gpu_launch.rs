@@ -1,12 +1,12 @@
 //! How long a GPU's driver takes to start an empty kernel and to say that it has ended, as the host sees it.
 
-use crate::declare::{INTERVAL_S, RUNTIME};
+use crate::contract::declare::{INTERVAL_S, RUNTIME};
+use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
+use crate::contract::reading::{Reading, Stream, Verdict};
 use crate::gpu::{device, refused, Passes, DEVICE};
-use crate::histogram::Histogram;
-use crate::kernel::{Declaration, Error, Kernel, Stop};
 use crate::parameters;
-use crate::reading::{Reading, Stream, Verdict};
 use crate::sys::device::Argument;
+use crate::timing::histogram::Histogram;
 
 /// See the module.
 pub struct GpuLaunch;
@@ -41,9 +41,9 @@ impl Kernel for GpuLaunch {
         let mut launch = || {
             count = count.wrapping_add(1);
             kernel.set(&[Argument::Buffer(&out), Argument::Number(count)])?;
-            let begun = crate::clock::now_ns();
+            let begun = crate::timing::clock::now_ns();
             queue.run(&kernel, 1)?;
-            Ok::<_, String>(crate::clock::now_ns() - begun)
+            Ok::<_, String>(crate::timing::clock::now_ns() - begun)
         };
         launch().map_err(refused)?;
         let mut histogram = Histogram::new();

@@ -8,19 +8,19 @@ use std::sync::mpsc::{sync_channel, Receiver, SyncSender, TryRecvError};
 use std::sync::Mutex;
 use std::thread;
 
-use crate::clock::now_ns;
-use crate::cpu_time;
-use crate::declare::{choice, integer, required, INTERVAL_S, RUNTIME};
+use crate::contract::declare::{choice, integer, required, INTERVAL_S, RUNTIME};
+use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
+use crate::contract::parameter::Role;
+use crate::contract::reading::{CpuTime, Reading, Stream, Verdict};
 use crate::gpu::source::{Access, Slot, Source, ALIGNED};
 use crate::gpu::{device, refused, Passes, DEVICE};
-use crate::histogram::Histogram;
-use crate::kernel::{Declaration, Error, Kernel, Stop};
-use crate::parameter::Role;
-use crate::reading::{CpuTime, Reading, Stream, Verdict};
 use crate::storage::results::counters::{Device as Disk, Snapshot};
 use crate::sys::cufile;
 use crate::sys::device::{Buffer, Device, Queue, Session, Write};
 use crate::sys::opencl::Fact;
+use crate::timing::clock::now_ns;
+use crate::timing::cpu_time;
+use crate::timing::histogram::Histogram;
 use crate::{parameters, words};
 
 /// See the module.
@@ -398,7 +398,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::declare::Words;
+    use crate::contract::declare::Words;
     use crate::here::opencl_cpu;
     use crate::storage::scratch::Scratch;
 

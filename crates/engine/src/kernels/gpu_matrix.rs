@@ -2,13 +2,13 @@
 
 use std::ffi::c_int;
 
-use crate::rng::Rng;
+use crate::timing::rng::Rng;
 
-use crate::declare::{choice, integer, INTERVAL_S, RUNTIME};
+use crate::contract::declare::{choice, integer, INTERVAL_S, RUNTIME};
+use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
+use crate::contract::reading::{Reading, Stream, Verdict};
 use crate::gpu::arithmetic::Precision;
 use crate::gpu::{device, refused, waited, Passes, DEVICE};
-use crate::kernel::{Declaration, Error, Kernel, Stop};
-use crate::reading::{Reading, Stream, Verdict};
 use crate::sys::cublas::{self, Product, Types};
 use crate::sys::device::{Buffer, Device, Queue};
 use crate::{parameters, words};

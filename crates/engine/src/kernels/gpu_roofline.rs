@@ -3,15 +3,15 @@
 
 use std::fmt::Write;
 
-use crate::rng::Rng;
+use crate::timing::rng::Rng;
 
-use crate::declare::{choice, integer, number, INTERVAL_S, RUNTIME};
+use crate::contract::declare::{choice, integer, number, INTERVAL_S, RUNTIME};
+use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
+use crate::contract::parameter::Role;
+use crate::contract::reading::{Reading, Stream, Verdict};
 use crate::gpu::arithmetic::Precision;
 use crate::gpu::{device, refused, waited, Passes, DEVICE};
-use crate::kernel::{Declaration, Error, Kernel, Stop};
-use crate::parameter::Role;
 use crate::parameters;
-use crate::reading::{Reading, Stream, Verdict};
 use crate::sys::device::{Argument, Device};
 use crate::sys::opencl::Fact;
 

@@ -2,16 +2,16 @@
 
 use std::thread;
 
-use crate::rng::Rng;
+use crate::timing::rng::Rng;
 
-use crate::declare::{choice, integer, INTERVAL_S, RUNTIME};
+use crate::contract::declare::{choice, integer, INTERVAL_S, RUNTIME};
+use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
+use crate::contract::parameter::Role;
+use crate::contract::reading::{Reading, Stream, Verdict};
 use crate::gpu::{device, refused, Passes, DEVICE};
-use crate::histogram::Histogram;
-use crate::kernel::{Declaration, Error, Kernel, Stop};
-use crate::parameter::Role;
-use crate::reading::{Reading, Stream, Verdict};
 use crate::sys::device::{Buffer, Device, Queue, Session};
 use crate::sys::opencl::Fact;
+use crate::timing::histogram::Histogram;
 use crate::{parameters, words};
 
 /// See the module.
@@ -95,7 +95,7 @@ impl Kernel for GpuTransfer {
         }
         let mut histogram = Histogram::new();
         let passes = Passes::run(&device, (runtime, interval_s), stop, || {
-            let begun = crate::clock::now_ns();
+            let begun = crate::timing::clock::now_ns();
             let ns = match &mut sides[..] {
                 [one] => one.copy()?,
                 many => {
@@ -108,7 +108,7 @@ impl Kernel for GpuTransfer {
                     None
                 }
             };
-            histogram.record(crate::clock::now_ns() - begun);
+            histogram.record(crate::timing::clock::now_ns() - begun);
             Ok(ns)
         })?;
         let ways = ways.len() as u64;
@@ -137,9 +137,9 @@ fn within(device: &Device, session: &Session, parameters: &Parameters, stop: &St
     queue.write(&to, &vec![0; content.len()]).map_err(refused)?;
     let mut histogram = Histogram::new();
     let passes = Passes::run(device, (runtime, interval_s), stop, || {
-        let begun = crate::clock::now_ns();
+        let begun = crate::timing::clock::now_ns();
         let ns = queue.copy(&to, &from)?;
-        histogram.record(crate::clock::now_ns() - begun);
+        histogram.record(crate::timing::clock::now_ns() - begun);
         Ok(ns)
     })?;
     let mut stream = Stream { bytes: passes.count * block, ..Stream::new(operation.word(), passes.count) };
@@ -228,7 +228,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::declare::Words;
+    use crate::contract::declare::Words;
     use crate::here::opencl_cpu;
 
     #[test]

@@ -1,10 +1,10 @@
 //! The tool's own floor: an operation that does nothing but is counted, clocked and sampled.
 
-use crate::declare::{choice, integer, RUNTIME, THREADS};
-use crate::kernel::{Declaration, Error, Kernel, Stop};
-use crate::parameter::Role;
+use crate::contract::declare::{choice, integer, RUNTIME, THREADS};
+use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
+use crate::contract::parameter::Role;
+use crate::contract::reading::Reading;
 use crate::parameters;
-use crate::reading::Reading;
 use crate::storage::job::spec::{Engine, Job, Rw};
 
 /// See the module. The loop is the one of `storage_blocks`, with an access engine that does nothing.

@@ -1,17 +1,17 @@
 //! How many bytes a second a number of threads move, by operation, mix, order, block, stride and pages.
 
-use crate::clock::now_ns;
-use crate::crew::{Crew, Outcome};
-use crate::declare::{integer, Group, CPUS, INTERVAL_S, RUNTIME, THREADS};
-use crate::kernel::{Declaration, Error, Kernel, Stop};
-use crate::memory::allocation::{fits, paged};
-use crate::memory::operation::Choice;
-use crate::memory::traffic::{Moved, Traffic};
-use crate::memory::trial;
-use crate::memory::work::{Placement, TrafficParameters, Work};
+use crate::contract::declare::{integer, Group, CPUS, INTERVAL_S, RUNTIME, THREADS};
+use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
+use crate::contract::reading::{Reading, Stream, Verdict};
+use crate::loops::memory::allocation::{fits, paged};
+use crate::loops::memory::operation::Choice;
+use crate::loops::memory::traffic::{Moved, Traffic};
+use crate::loops::memory::trial;
+use crate::loops::memory::work::{Placement, TrafficParameters, Work};
 use crate::parameters;
-use crate::reading::{Reading, Stream, Verdict};
-use crate::team::PerMember;
+use crate::timing::clock::now_ns;
+use crate::timing::crew::{Crew, Outcome};
+use crate::timing::team::PerMember;
 
 /// See the module.
 pub struct MemoryBandwidth;

@@ -4,14 +4,14 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::clock::now_ns;
-use crate::crew::{processors, Crew, Outcome};
-use crate::declare::{choice, integer, CPUS, RUNTIME};
-use crate::kernel::{Declaration, Error, Kernel, Stop};
-use crate::memory::allocation::refused;
-use crate::memory::chase::{Chase, Locality, Meter, Ring};
-use crate::reading::{Reading, Samples, Stream, Verdict};
+use crate::contract::declare::{choice, integer, CPUS, RUNTIME};
+use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
+use crate::contract::reading::{Reading, Samples, Stream, Verdict};
+use crate::loops::memory::allocation::refused;
+use crate::loops::memory::chase::{Chase, Locality, Meter, Ring};
 use crate::sys::pages::Pages;
+use crate::timing::clock::now_ns;
+use crate::timing::crew::{processors, Crew, Outcome};
 use crate::{parameters, words};
 
 /// See the module.

@@ -2,16 +2,16 @@
 
 use crate::sys::clock_chain;
 
-use crate::clock::now_ns;
-use crate::crew::Crew;
-use crate::declare::{choice, integer, Group, CPUS, INTERVAL_S, RUNTIME, THREADS};
-use crate::kernel::{Declaration, Error, Kernel, Stop};
-use crate::memory::allocation::{fits, paged, refused};
-use crate::memory::chase::{Chase, Locality, Meter, Ring};
-use crate::memory::work::Placement;
+use crate::contract::declare::{choice, integer, Group, CPUS, INTERVAL_S, RUNTIME, THREADS};
+use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
+use crate::contract::reading::{Reading, Stream, Verdict};
+use crate::loops::memory::allocation::{fits, paged, refused};
+use crate::loops::memory::chase::{Chase, Locality, Meter, Ring};
+use crate::loops::memory::work::Placement;
 use crate::parameters;
-use crate::reading::{Reading, Stream, Verdict};
-use crate::team::Member;
+use crate::timing::clock::now_ns;
+use crate::timing::crew::Crew;
+use crate::timing::team::Member;
 
 /// See the module.
 pub struct MemoryLatency;
@@ -27,7 +27,7 @@ parameters! {
 }
 
 /// How many bytes a chase goes through.
-pub(super) const CHASE_BYTES: crate::declare::Integer =
+pub(super) const CHASE_BYTES: crate::contract::declare::Integer =
     integer("size of the memory that is read", "B", (128, 1 << 44), 256 << 20);
 
 parameters! {

@@ -3,17 +3,17 @@
 
 use super::memory_bandwidth::{streams, Flow, Share};
 use super::memory_latency::{Chaser, Found, RingParameters, CHASE_BYTES};
-use crate::crew::{Crew, Outcome};
-use crate::declare::{integer, Group, CPUS, INTERVAL_S, RUNTIME, THREADS};
-use crate::kernel::{Declaration, Error, Kernel, Stop};
-use crate::memory::allocation::{fits, paged};
-use crate::memory::operation::{Choice, Isa};
-use crate::memory::trial;
-use crate::memory::work::{Placement, TrafficParameters, Work};
-use crate::parameter::Role;
+use crate::contract::declare::{integer, Group, CPUS, INTERVAL_S, RUNTIME, THREADS};
+use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
+use crate::contract::parameter::Role;
+use crate::contract::reading::{Reading, Stream};
+use crate::loops::memory::allocation::{fits, paged};
+use crate::loops::memory::operation::{Choice, Isa};
+use crate::loops::memory::trial;
+use crate::loops::memory::work::{Placement, TrafficParameters, Work};
 use crate::parameters;
-use crate::reading::{Reading, Stream};
-use crate::team::PerMember;
+use crate::timing::crew::{Crew, Outcome};
+use crate::timing::team::PerMember;
 
 /// See the module.
 pub struct MemoryLoadedLatency;

@@ -1,15 +1,15 @@
 //! Round trips between this machine and a server: idle, or while streams fill the path.
 
-use crate::declare::{choice, integer, text, Group};
-use crate::kernel::{Declaration, Error, Kernel, Stop};
+use crate::contract::declare::{choice, integer, text, Group};
+use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
+use crate::contract::parameter::Role;
+use crate::contract::reading::{Fault, Reading, Samples, Stream};
 use crate::network::caller::Pings;
 use crate::network::client::{self, Outcome};
 use crate::network::options::{Direction, Protocol, Target, TestParameters};
 use crate::network::outcome;
 use crate::network::route;
 use crate::network::settings::{Echo, Settings, MAX_STREAMS};
-use crate::parameter::Role;
-use crate::reading::{Fault, Reading, Samples, Stream};
 use crate::sys::datagrams::LARGEST_DATAGRAM;
 use crate::sys::net::Options;
 use crate::{parameters, words};

@@ -2,15 +2,15 @@
 
 use std::io::ErrorKind;
 
-use crate::declare::{integer, number, text, INTERVAL_S, RUNTIME};
-use crate::kernel::{Declaration, Error, Kernel, Stop};
+use crate::contract::declare::{integer, number, text, INTERVAL_S, RUNTIME};
+use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
+use crate::contract::parameter::Role;
+use crate::contract::reading::{Fault, Reading, Samples, Stream};
 use crate::network::options::RAMP_TIME;
 use crate::network::ping::{self, Pinging};
 use crate::network::reach::{loopback, resolve};
 use crate::network::route;
-use crate::parameter::Role;
 use crate::parameters;
-use crate::reading::{Fault, Reading, Samples, Stream};
 
 /// See the module.
 pub struct NetworkPing;

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::clock::now_ns;
-use crate::declare::{flag, number, text};
-use crate::kernel::{Declaration, Error, Kernel, Stop};
+use crate::contract::declare::{flag, number, text};
+use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
+use crate::contract::reading::{Reading, Stream};
 use crate::network::options::PORT;
 use crate::network::server::{Server, Serving};
 use crate::parameters;
-use crate::reading::{Reading, Stream};
+use crate::timing::clock::now_ns;
 
 /// See the module.
 pub struct NetworkServer;

@@ -2,14 +2,14 @@
 
 use serde_json::json;
 
-use crate::declare::{choice, flag, integer, text, Group};
-use crate::kernel::{Declaration, Error, Kernel, Stop};
+use crate::contract::declare::{choice, flag, integer, text, Group};
+use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
+use crate::contract::parameter::Role;
+use crate::contract::reading::Reading;
 use crate::network::options::{Direction, Protocol, Target, TestParameters};
 use crate::network::settings::{Handing, Settings, HEADER_BYTES, LARGEST_BLOCK, MAX_STREAMS};
 use crate::network::{client, outcome, route};
-use crate::parameter::Role;
 use crate::parameters;
-use crate::reading::Reading;
 use crate::sys::datagrams::LARGEST_DATAGRAM;
 use crate::sys::net::Options;
 

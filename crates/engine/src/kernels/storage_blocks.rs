@@ -5,10 +5,10 @@ use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::declare::{choice, flag, integer, required, Group, CPUS, INTERVAL_S, SEED, THREADS};
-use crate::kernel::{Declaration, Error, Kernel, Stop, Writes};
-use crate::parameter::Role;
-use crate::reading::Reading;
+use crate::contract::declare::{choice, flag, integer, required, Group, CPUS, INTERVAL_S, SEED, THREADS};
+use crate::contract::kernel::{Declaration, Error, Kernel, Stop, Writes};
+use crate::contract::parameter::Role;
+use crate::contract::reading::Reading;
 use crate::storage::io::fault_injection::PlannedFault;
 use crate::storage::job::options::JobOptions;
 use crate::storage::job::parameters::{bytes, seconds, JobFileParameters, LoadParameters, MultiFileParameters};

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use crate::declare::{choice, required, text};
-use crate::kernel::{Declaration, Error, Kernel, Stop};
+use crate::contract::declare::{choice, required, text};
+use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
+use crate::contract::reading::Reading;
 use crate::parameters;
-use crate::reading::Reading;
 use crate::storage::integrity::check::{Check, Interruption};
 
 /// See the module.

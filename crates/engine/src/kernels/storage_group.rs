@@ -7,10 +7,10 @@ use std::time::Duration;
 use serde_json::{json, Value};
 
 use super::storage_blocks::{self, StorageBlocks};
-use crate::declare::required;
-use crate::kernel::{Declaration, Error, Given, Kernel, Stop, Writes};
+use crate::contract::declare::required;
+use crate::contract::kernel::{Declaration, Error, Given, Kernel, Stop, Writes};
+use crate::contract::reading::Reading;
 use crate::parameters;
-use crate::reading::Reading;
 use crate::storage::pace::flow::Flows;
 
 /// So many jobs may run at once.
@@ -116,7 +116,7 @@ impl Kernel for StorageGroup {
             .collect::<Result<Vec<_>, _>>()?;
         let checked = given.iter().map(|(_, job)| Given::<StorageBlocks>::check(job)).collect::<Result<Vec<_>, _>>()?;
         // The jobs set up and start by themselves from here on, as they do on one host.
-        crate::start::hold_once();
+        crate::timing::start::hold_once();
         let (flows, gate) = (Flows::default(), Gate::new(checked.len()));
         let answers: Vec<Mutex<Option<Result<Reading, Error>>>> = checked.iter().map(|_| Mutex::new(None)).collect();
         let one = |number: usize| {

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use crate::declare::{integer, required, SEED};
-use crate::kernel::{Declaration, Error, Kernel, Stop, Writes};
+use crate::contract::declare::{integer, required, SEED};
+use crate::contract::kernel::{Declaration, Error, Kernel, Stop, Writes};
+use crate::contract::reading::Reading;
 use crate::parameters;
-use crate::reading::Reading;
 use crate::storage::data::layout::lay_out;
 
 /// See the module.

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use crate::declare::{choice, integer, number, required, CPUS, INTERVAL_S, THREADS};
-use crate::kernel::{Declaration, Error, Kernel, Stop, Writes};
-use crate::parameter::Role;
-use crate::reading::Reading;
+use crate::contract::declare::{choice, integer, number, required, CPUS, INTERVAL_S, THREADS};
+use crate::contract::kernel::{Declaration, Error, Kernel, Stop, Writes};
+use crate::contract::parameter::Role;
+use crate::contract::reading::Reading;
 use crate::storage::metadata::{MetadataJob, Operation};
 use crate::{parameters, words};
 

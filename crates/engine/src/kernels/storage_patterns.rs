@@ -3,10 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::declare::{choice, flag, integer, number, required, Words, CPUS, INTERVAL_S, SEED, THREADS};
-use crate::kernel::{Declaration, Error, Kernel, Stop, Writes};
-use crate::parameter::{Role, Trait};
-use crate::reading::Reading;
+use crate::contract::declare::{choice, flag, integer, number, required, Words, CPUS, INTERVAL_S, SEED, THREADS};
+use crate::contract::kernel::{Declaration, Error, Kernel, Stop, Writes};
+use crate::contract::parameter::{Role, Trait};
+use crate::contract::reading::Reading;
 use crate::storage::io::fault_injection::PlannedFault;
 use crate::storage::job::options::JobOptions;
 use crate::storage::job::spec::{Engine, Job};

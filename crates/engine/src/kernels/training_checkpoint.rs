@@ -5,16 +5,18 @@ use std::path::{Path, PathBuf};
 
 use crate::training::noise::Noise;
 
-use crate::clock::now_ns;
-use crate::declare::{flag, integer, number, required, text};
-use crate::histogram::Histogram;
-use crate::kernel::{Declaration, Error, Kernel, Stop, Writes};
-use crate::parameter::Role;
-use crate::reading::{CpuTime, Reading};
+use crate::contract::declare::{flag, integer, number, required, text};
+use crate::contract::kernel::{Declaration, Error, Kernel, Stop, Writes};
+use crate::contract::parameter::Role;
+use crate::contract::reading::{CpuTime, Reading};
 use crate::safe_files::scratch::Private;
+use crate::timing::clock::now_ns;
+use crate::timing::cpu_time;
+use crate::timing::histogram::Histogram;
+use crate::timing::team;
 use crate::training::batches::Meeting;
 use crate::training::ledger::Ledger;
-use crate::{cpu_time, parameters, sys, team};
+use crate::{parameters, sys};
 
 const BLOCK: usize = 4096;
 
@@ -95,7 +97,7 @@ impl Kernel for Checkpoint {
         };
         let (saves, loads) = (Ledger::new(0.1), Ledger::new(0.1));
         let meeting = Meeting::new(ranks as usize);
-        crate::start::hold_once();
+        crate::timing::start::hold_once();
         let start = now_ns();
         saves.start(start);
         loads.start(start);

@@ -3,18 +3,20 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::rng::mix;
+use crate::timing::rng::mix;
 
-use crate::clock::now_ns;
-use crate::declare::{integer, Group};
-use crate::histogram::Histogram;
-use crate::kernel::{Declaration, Error, Kernel, Stop, Writes};
-use crate::reading::{CpuTime, Reading};
+use crate::contract::declare::{integer, Group};
+use crate::contract::kernel::{Declaration, Error, Kernel, Stop, Writes};
+use crate::contract::reading::{CpuTime, Reading};
 use crate::safe_files::Folder;
+use crate::timing::clock::now_ns;
+use crate::timing::cpu_time;
+use crate::timing::histogram::Histogram;
+use crate::timing::team;
 use crate::training::dataset::{DatasetParameters, Format, Layout};
 use crate::training::ledger::Ledger;
 use crate::training::sink::{Halt, Sink};
-use crate::{cpu_time, parameters, sys, team};
+use crate::{parameters, sys};
 
 /// Room that always stays free: a filesystem filled to the brim serves nobody.
 const SPARE: u64 = 256 << 20;
@@ -61,7 +63,7 @@ impl Kernel for Generate {
         }
         .min(missing.len().max(1));
         let (ledger, next, full) = (Ledger::new(0.1), AtomicU64::new(0), Stop::new());
-        crate::start::hold_once();
+        crate::timing::start::hold_once();
         let start = now_ns();
         ledger.start(start);
         let work = |_: &team::Member<'_>| {

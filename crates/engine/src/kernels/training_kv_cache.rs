@@ -3,22 +3,23 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use crate::rng::mix;
+use crate::timing::rng::mix;
 use serde_json::Value;
 
-use crate::clock::now_ns;
-use crate::declare::{choice_or, flag, integer, number, required, text, INTERVAL_S, SEED};
-use crate::kernel::{Declaration, Error, Kernel, Stop, Writes};
-use crate::parameter::Role;
-use crate::reading::Reading;
+use crate::contract::declare::{choice_or, flag, integer, number, required, text, INTERVAL_S, SEED};
+use crate::contract::kernel::{Declaration, Error, Kernel, Stop, Writes};
+use crate::contract::parameter::Role;
+use crate::contract::reading::Reading;
 use crate::safe_files::scratch::Private;
 use crate::storage::results::counters::{Device, Snapshot};
 use crate::survey::platform::available_bytes;
+use crate::timing::clock::now_ns;
+use crate::timing::team;
 use crate::training::kv_files::{Buffers, Shelf, Way, BLOCK};
 use crate::training::kv_tiers::Tiers;
 use crate::training::kv_users::{serve, Service, Tally, Traffic, UserKind};
 use crate::training::ledger::Ledger;
-use crate::{parameters, sys, team};
+use crate::{parameters, sys};
 
 /// The share of the free room that the cache may take: others need some too.
 const ROOM: f64 = 0.9;
@@ -93,7 +94,7 @@ impl Kernel for KvCache {
         let device = std::fs::metadata(folder).ok().and_then(|about| Device::of(&about, false));
         let places = Tiers::new(parameters.memory, parameters.capacity);
         let (reads, writes) = (Ledger::new(parameters.interval_s), Ledger::new(parameters.interval_s));
-        crate::start::hold_once();
+        crate::timing::start::hold_once();
         let start = now_ns();
         reads.start(start);
         writes.start(start);

@@ -7,18 +7,19 @@ use std::thread;
 
 use serde_json::{json, Value};
 
-use crate::clock::now_ns;
-use crate::declare::{choice, flag, integer, number, text, Group};
-use crate::histogram::Histogram;
-use crate::kernel::{Declaration, Error, Kernel, Stop};
-use crate::parameter::Role;
-use crate::reading::{CpuTime, Note, Reading};
+use crate::contract::declare::{choice, flag, integer, number, text, Group};
+use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
+use crate::contract::parameter::Role;
+use crate::contract::reading::{CpuTime, Note, Reading};
+use crate::timing::clock::now_ns;
+use crate::timing::cpu_time;
+use crate::timing::histogram::Histogram;
 use crate::training::batches::{Batches, Meeting};
 use crate::training::dataset::{self, DatasetParameters, Format, Layout};
 use crate::training::ledger::Ledger;
 use crate::training::source::{Reader, Source};
 use crate::training::steps::{self, Epoch, Pace, Rank};
-use crate::{cpu_time, parameters, sys, words};
+use crate::{parameters, sys, words};
 
 /// Threads need little: readers keep their buffers on the heap.
 const STACK: usize = 256 << 10;
@@ -289,7 +290,7 @@ fn prepare(source: &Source, cache: Cache, notes: &mut Vec<Note>, stop: &Stop) ->
 fn race(source: &Source, pace: &Pace, readers: u64, ledger: &Ledger, stop: &Stop) -> Result<Outcome, Error> {
     let ranks: Vec<_> = (0..source.ranks).map(|_| Batches::new(pace.in_flight)).collect();
     let meeting = Meeting::new(source.ranks as usize);
-    crate::start::hold_once();
+    crate::timing::start::hold_once();
     let begun = now_ns();
     ledger.start(begun);
     let read_before = device_bytes();

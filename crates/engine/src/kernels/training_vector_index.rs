@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use crate::training::vectors::walk::{Codes, Graph};
 use serde_json::{json, Map, Value};
 
-use crate::clock::now_ns;
-use crate::declare::{choice, integer, required, Group, Text, SEED};
-use crate::kernel::{Declaration, Error, Kernel, Stop, Writes};
-use crate::reading::{Reading, Stream};
+use crate::contract::declare::{choice, integer, required, Group, Text, SEED};
+use crate::contract::kernel::{Declaration, Error, Kernel, Stop, Writes};
+use crate::contract::reading::{Reading, Stream};
 use crate::safe_files::part::Part;
 use crate::safe_files::{Folder, New};
 use crate::survey::platform::available_bytes;
+use crate::timing::clock::now_ns;
 use crate::training::vectors::data::{Code, Set, Spread, TRUTH};
 use crate::training::vectors::file::{words, Header, Layout, Writer, SECTOR};
 use crate::training::vectors::graph::{self, Shape, ALPHA_SQUARED};
@@ -99,7 +99,7 @@ impl Kernel for VectorIndex {
         }
         let fields = parameters.shape.fields();
         let path = folder.join(FILE);
-        crate::start::hold_once();
+        crate::timing::start::hold_once();
         let begun = now_ns();
         let mut reading = Reading::default();
         let in_the_way = |why: &str| {

@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::training_vector_index::{IndexParameters, FILE, FOLDER};
-use crate::clock::now_ns;
-use crate::declare::{choice, flag, integer, number, text, Group, INTERVAL_S, THREADS};
-use crate::kernel::{Declaration, Error, Kernel, Stop};
-use crate::parameter::Role;
-use crate::reading::{CpuTime, Note, Reading};
+use crate::contract::declare::{choice, flag, integer, number, text, Group, INTERVAL_S, THREADS};
+use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
+use crate::contract::parameter::Role;
+use crate::contract::reading::{CpuTime, Note, Reading};
 use crate::storage::data::buffers::BufferPool;
 use crate::storage::data::content::Content;
 use crate::storage::data::file_set::FileSet;
@@ -21,11 +20,13 @@ use crate::storage::job::spec::Engine;
 use crate::storage::results::counters::{Device, Snapshot};
 use crate::sys::files;
 use crate::sys::uring::Queues;
-use crate::team::{self, Member};
+use crate::timing::clock::now_ns;
+use crate::timing::cpu_time;
+use crate::timing::team::{self, Member};
 use crate::training::ledger::Ledger;
 use crate::training::vectors::index::Index;
 use crate::training::vectors::search::{Search, Searcher, Tally};
-use crate::{cpu_time, parameters, sys};
+use crate::{parameters, sys};
 
 /// See the module.
 pub struct VectorSearch;
@@ -82,7 +83,7 @@ impl Kernel for VectorSearch {
         let threads = parameters.threads;
         let ledger = Ledger::new(parameters.interval_s);
         let device = file.metadata().ok().and_then(|about| Device::of(&about, false));
-        crate::start::hold_once();
+        crate::timing::start::hold_once();
         let before = Snapshot::take(device.as_ref());
         let start = now_ns();
         ledger.start(start);

@@ -4,14 +4,14 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use crate::clock::Clock;
-use crate::histogram::Histogram;
+use crate::contract::reading::CpuTime;
 use crate::network::lane::{Meter, Phase};
 use crate::network::settings::Echo;
 use crate::network::waiting::{passing, Rest, LOOK};
 use crate::network::wire::HELLO;
-use crate::reading::CpuTime;
 use crate::sys::net::{self, Options};
+use crate::timing::clock::Clock;
+use crate::timing::histogram::Histogram;
 
 /// A datagram that is not back after this is counted as lost.
 const LOST_NS: u64 = 250_000_000;

@@ -2,11 +2,11 @@
 
 use std::net::{TcpStream, UdpSocket};
 
+use crate::contract::reading::CpuTime;
 use crate::network::datagrams;
 use crate::network::lane::{Lane, Phase};
 use crate::network::settings::Settings;
 use crate::network::streams;
-use crate::reading::CpuTime;
 use crate::sys::tcp_info::{self, TcpInfo};
 
 /// What carries a stream.

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::clock::now_ns;
-use crate::kernel::{Error, Stop};
+use crate::contract::kernel::{Error, Stop};
+use crate::contract::reading::CpuTime;
 use crate::network::caller::{self, Caller, Pings, Trips};
 use crate::network::carrier::Carrier;
 use crate::network::lane::{Counts, Lane, Phase, DONE, RUNNING};
@@ -16,8 +16,8 @@ use crate::network::settings::Settings;
 use crate::network::streams;
 use crate::network::watched::{Figures, Watched};
 use crate::network::wire::{self, Control};
-use crate::reading::CpuTime;
 use crate::sys::net;
+use crate::timing::clock::now_ns;
 
 /// For a connection, an answer, or the results.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -200,7 +200,7 @@ impl Test<'_> {
                     caller.hang_up();
                 }
             } else {
-                crate::start::hold();
+                crate::timing::start::hold();
                 // From before the first byte to after the last that is counted: nobody is ever faster than he was.
                 let began = now_ns();
                 phase.set(RUNNING);

@@ -5,15 +5,15 @@ use std::net::UdpSocket;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::clock::now_ns;
+use crate::contract::reading::CpuTime;
 use crate::network::lane::{Counts, Lane, Meter, Phase};
 use crate::network::settings::{Handing, Settings};
 use crate::network::streams::{content, Pace, ENDED};
 use crate::network::waiting::{passing, LOOK};
-use crate::reading::CpuTime;
 use crate::sys::datagrams::{self, Batch};
 use crate::sys::net;
 use crate::sys::pause::sharpen_timers;
+use crate::timing::clock::now_ns;
 
 /// Datagrams or buffers a call.
 const BATCH: usize = 32;

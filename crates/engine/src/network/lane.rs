@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicU8, Ordering};
 
-use crate::cpu_time;
-use crate::reading::CpuTime;
+use crate::contract::reading::CpuTime;
+use crate::timing::cpu_time;
 
 /// Not begun.
 pub const WAITING: u8 = 0;

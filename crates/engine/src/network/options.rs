@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use crate::declare::{integer, number, text, Integer, Number, INTERVAL_S, RUNTIME};
-use crate::kernel::Error;
+use crate::contract::declare::{integer, number, text, Integer, Number, INTERVAL_S, RUNTIME};
+use crate::contract::kernel::Error;
 use crate::network::reach;
 use crate::network::route;
 use crate::network::server::{Server, Serving};

@@ -2,11 +2,11 @@
 
 use serde_json::{json, Map, Value};
 
+use crate::contract::reading::{Fault, Note, Reading, Samples, Stream};
 use crate::network::client::Outcome;
 use crate::network::lane::Counts;
 use crate::network::settings::{Handing, Settings};
 use crate::network::watched::Figures;
-use crate::reading::{Fault, Note, Reading, Samples, Stream};
 
 /// What both ends counted of one direction.
 #[derive(Default)]

@@ -4,13 +4,13 @@ use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::clock::Clock;
-use crate::histogram::Histogram;
-use crate::kernel::Stop;
+use crate::contract::kernel::Stop;
+use crate::contract::reading::CpuTime;
 use crate::network::lane::{Meter, Phase};
 use crate::network::waiting::{passing, LOOK};
-use crate::reading::CpuTime;
 use crate::sys::icmp::{EchoSocket, HEADER_BYTES};
+use crate::timing::clock::Clock;
+use crate::timing::histogram::Histogram;
 
 /// An echo that is not back after this is counted as lost.
 const LOST_NS: u64 = 1_000_000_000;
@@ -69,7 +69,7 @@ pub fn run(address: IpAddr, pinging: &Pinging, interval_s: f64, stop: &Stop) -> 
     let mut number = 0_u16;
     let gap_ns = if pinging.rate > 0.0 { (1e9 / pinging.rate) as u64 } else { 0 };
     let phase = Phase::default();
-    crate::start::hold_once();
+    crate::timing::start::hold_once();
     let mut meter = Meter::start();
     let mut began = clock.now();
     let (mut timed, omit_ns) = (pinging.omit_s <= 0.0, (pinging.omit_s * 1e9) as u64);

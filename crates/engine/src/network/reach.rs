@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::time::Duration;
 
-use crate::kernel::{Error, Stop};
+use crate::contract::kernel::{Error, Stop};
 use crate::network::settings::Settings;
 use crate::network::wire::{self, Control, Cookie};
 use crate::sys::net::{self, Options};

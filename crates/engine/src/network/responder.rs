@@ -5,11 +5,11 @@ use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
+use crate::contract::reading::CpuTime;
 use crate::network::lane::{Meter, Phase};
 use crate::network::settings::Echo;
 use crate::network::waiting::{passing, Rest, LOOK};
 use crate::network::wire::HELLO;
-use crate::reading::CpuTime;
 use crate::sys::datagrams::LARGEST_DATAGRAM;
 use crate::sys::net::{self, Options};
 

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use serde_json::{json, Map, Value};
 
-use crate::kernel::Stop;
+use crate::contract::kernel::Stop;
 use crate::survey::routes::{bits_s, leading_to};
 use crate::survey::tree::Tree;
 
@@ -59,7 +59,7 @@ fn copy_bytes_s() -> Option<f64> {
     *COPY.get_or_init(|| {
         let parameters = json!({"operation": "copy", "threads": 1, "working_set": 8 << 20, "runtime": 0.03});
         // The timed region is over, so no other host has to wait for this one.
-        crate::start::disarm();
+        crate::timing::start::disarm();
         let reading = crate::run("memory_bandwidth", &parameters, &Stop::new()).ok()?;
         let bytes: u64 = reading.streams.iter().map(|stream| stream.bytes).sum();
         // By the core's time: while others had it nothing was copied, and the clock went on.

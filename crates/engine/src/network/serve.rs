@@ -8,8 +8,8 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
-use crate::clock::now_ns;
-use crate::kernel::Stop;
+use crate::contract::kernel::Stop;
+use crate::contract::reading::CpuTime;
 use crate::network::carrier::Carrier;
 use crate::network::document::Course;
 use crate::network::lane::{Counts, Lane, Phase, DONE, RUNNING};
@@ -19,8 +19,8 @@ use crate::network::settings::Settings;
 use crate::network::streams;
 use crate::network::watched::Watched;
 use crate::network::wire::{self, Control, HELLO, WELCOME};
-use crate::reading::CpuTime;
 use crate::sys::net;
+use crate::timing::clock::now_ns;
 
 /// For each thing that a client has to send.
 const TIMEOUT: Duration = Duration::from_secs(5);

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::kernel::Stop;
+use crate::contract::kernel::Stop;
 use crate::network::document::{document, Course};
 use crate::network::serve::{serve, Place};
 use crate::network::settings::MAX_STREAMS;

@@ -5,13 +5,13 @@ use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::clock::{now_ns, Clock};
+use crate::contract::reading::CpuTime;
 use crate::network::lane::{Lane, Meter, Phase};
 use crate::network::settings::{Settings, TAKEN_BYTES};
 use crate::network::waiting::{passing, LOOK};
-use crate::reading::CpuTime;
 use crate::sys::net;
 use crate::sys::pipe::Supply;
+use crate::timing::clock::{now_ns, Clock};
 
 /// What a reader is woken for that copies nothing, and so empties a window at once.
 const SKIPPED_BYTES: usize = 128 << 10;

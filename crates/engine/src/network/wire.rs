@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::kernel::Stop;
+use crate::contract::kernel::Stop;
 use crate::network::waiting::{passing, LOOK};
 
 /// The test is about to start.
@@ -54,7 +54,7 @@ pub type Cookie = [u8; COOKIE_BYTES];
 #[must_use]
 pub fn new_cookie() -> Cookie {
     const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
-    let mut state = crate::clock::now_ns() ^ (u64::from(std::process::id()) << 40);
+    let mut state = crate::timing::clock::now_ns() ^ (u64::from(std::process::id()) << 40);
     let mut cookie = [0; COOKIE_BYTES];
     for letter in &mut cookie[..COOKIE_BYTES - 1] {
         // splitmix64

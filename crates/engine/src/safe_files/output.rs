@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use super::{place_of, Folder, New};
-use crate::kernel::Error;
+use crate::contract::kernel::Error;
 use crate::sys::beneath::{self, Identity};
 
 /// Names inode, length and time of the last change: a copy of the file is not ours, nor one that was edited.
@@ -53,7 +53,7 @@ pub fn write(path: &Path, bytes: &[u8], overwrite: bool) -> Result<(), Error> {
     let failed = |error: &io::Error| Error::machine(format!("write {}", path.display()), error);
     let (folder, name) = place_of(path).map_err(|error| failed(&error))?;
     let replaces = may_replace(&folder, &name, path, overwrite)?;
-    let part = PathBuf::from(format!(".hwdyno-{}-{:x}.part", std::process::id(), crate::clock::now_ns()));
+    let part = PathBuf::from(format!(".hwdyno-{}-{:x}.part", std::process::id(), crate::timing::clock::now_ns()));
     let (mut file, identity) = folder.create_known(&part, New::SHARED).map_err(|error| failed(&error))?;
     let done = file.write_all(bytes).and_then(|()| {
         mark(&file, identity);

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 
 use super::{Folder, New};
-use crate::left_behind;
+use crate::contract::left_behind;
 use crate::sys::beneath::{self, Identity};
 
 const MARK: &[u8] = b"hwdyno scratch directory: removed by its run, or by the next one if that run died\n";

@@ -9,18 +9,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
 
-use crate::clock::Clock;
-use crate::cpu_time;
-use crate::error::NO_INODES;
-use crate::kernel::{Error, Stop};
-use crate::reading::{CpuTime, Fault, Note, Reading, Samples, Stream};
+use crate::contract::error::NO_INODES;
+use crate::contract::kernel::{Error, Stop};
+use crate::contract::reading::{CpuTime, Fault, Note, Reading, Samples, Stream};
 use crate::safe_files::scratch::Fresh;
 use crate::safe_files::Folder;
 use crate::storage::results::counters::{Device, Snapshot};
 use crate::storage::results::metrics::Metrics;
 use crate::sys::filesystem::{free_bytes, free_inodes};
 use crate::sys::names;
-use crate::{team, words};
+use crate::timing::clock::Clock;
+use crate::timing::cpu_time;
+use crate::timing::team;
+use crate::words;
 
 /// Directories below each directory of the tree.
 const BRANCHES: u64 = 4;
@@ -338,7 +339,7 @@ impl MetadataJob {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::declare::Words;
+    use crate::contract::declare::Words;
     use crate::storage::scratch::Scratch;
 
     fn names(path: PathBuf, operation: Operation) -> MetadataJob {

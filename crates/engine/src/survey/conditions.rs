@@ -47,14 +47,14 @@ impl Before {
     /// The counters since the engine was loaded, if that was lately, or now; none where they cannot be read twice.
     #[must_use]
     pub fn take(survey: &Survey) -> Self {
-        let is_late = |loaded: &&Self| crate::clock::now_ns().saturating_sub(loaded.at_ns) <= LOADED_NS;
+        let is_late = |loaded: &&Self| crate::timing::clock::now_ns().saturating_sub(loaded.at_ns) <= LOADED_NS;
         let loaded = LOADED.get().filter(|_| survey.tree.is_live()).filter(is_late);
         loaded.copied().unwrap_or_else(|| Self::now(&survey.tree))
     }
 
     fn now(tree: &Tree) -> Self {
         let taken = tree.is_live().then(|| Counters::read(tree)).flatten();
-        Self { taken, at_ns: crate::clock::now_ns() }
+        Self { taken, at_ns: crate::timing::clock::now_ns() }
     }
 
     /// The machine's `conditions`.
@@ -62,12 +62,12 @@ impl Before {
     pub fn finish(self, survey: &Survey) -> Value {
         let tree = &survey.tree;
         let after = self.taken.and_then(|_| {
-            let left = WINDOW_NS.saturating_sub(crate::clock::now_ns().saturating_sub(self.at_ns));
+            let left = WINDOW_NS.saturating_sub(crate::timing::clock::now_ns().saturating_sub(self.at_ns));
             std::thread::sleep(std::time::Duration::from_nanos(left));
             Counters::read(tree)
         });
         let both = self.taken.zip(after);
-        let window_s = crate::clock::now_ns().saturating_sub(self.at_ns) as f64 / 1e9;
+        let window_s = crate::timing::clock::now_ns().saturating_sub(self.at_ns) as f64 / 1e9;
         let steal = both.and_then(|(before, after)| {
             let ticks = after.ticks.saturating_sub(before.ticks);
             (ticks > 0).then(|| after.stolen_ticks.saturating_sub(before.stolen_ticks) as f64 / ticks as f64)

@@ -3,7 +3,7 @@
 use std::io;
 use std::ptr::NonNull;
 
-use crate::rng::mix;
+use crate::timing::rng::mix;
 
 /// Every sector of this length carries its own mark, so that no two blocks are alike.
 pub const SECTOR: usize = 512;

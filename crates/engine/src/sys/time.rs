@@ -1,6 +1,6 @@
 //! The monotonic clock, and CPU time, as the system counts them.
 
-use crate::reading::CpuTime;
+use crate::contract::reading::CpuTime;
 
 /// `CLOCK_MONOTONIC` in ns.
 #[inline]

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::kernel::Stop;
+use crate::contract::kernel::Stop;
 
 /// How often somebody who waits looks whether to give up.
 const LOOK: Duration = Duration::from_millis(50);

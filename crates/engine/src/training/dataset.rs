@@ -7,9 +7,9 @@ use crate::training::csv::spell;
 use super::random::Mersenne;
 use super::sink::{Halt, Sink};
 use super::{hdf5, image, npz, parquet, tfrecord};
-use crate::declare::{choice, integer, number, required, text};
-use crate::kernel::Error;
-use crate::parameter::Role;
+use crate::contract::declare::{choice, integer, number, required, text};
+use crate::contract::kernel::Error;
+use crate::contract::parameter::Role;
 use crate::{parameters, words};
 
 words! {

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::ledger::Ledger;
-use crate::clock::now_ns;
 use crate::safe_files::scratch::Private;
 use crate::sys::files;
 use crate::sys::memory::Region;
+use crate::timing::clock::now_ns;
 
 /// Length of a block, and what `O_DIRECT` wants addresses and lengths to be multiples of.
 pub const BLOCK: usize = 4096;

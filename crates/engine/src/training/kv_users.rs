@@ -6,16 +6,17 @@
 //! own (prefill) and reads that once and once more for every 32 tokens generated (decode). Unlike there, a user asks
 //! again only after his answer: the load is the number of users, not a backlog.
 
-use crate::rng::{mix, Rng};
+use crate::timing::rng::{mix, Rng};
 
 use super::kv_files::{Buffers, Ended, Shelf, BLOCK};
 use super::kv_tiers::{Tier, Tiers};
 use super::ledger::Ledger;
-use crate::clock::now_ns;
-use crate::histogram::Histogram;
-use crate::kernel::Stop;
-use crate::reading::CpuTime;
-use crate::{cpu_time, sys, words};
+use crate::contract::kernel::Stop;
+use crate::contract::reading::CpuTime;
+use crate::timing::clock::now_ns;
+use crate::timing::cpu_time;
+use crate::timing::histogram::Histogram;
+use crate::{sys, words};
 
 words! {
     /// A kind of user.

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::histogram::Histogram;
-use crate::reading::{Fault, Reading, Samples, Stream};
+use crate::contract::reading::{Fault, Reading, Samples, Stream};
+use crate::timing::histogram::Histogram;
 
 /// Intervals that are kept; later progress is counted in the last one.
 const INTERVALS: usize = 1 << 16;

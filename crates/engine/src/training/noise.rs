@@ -1,6 +1,6 @@
 //! Bytes that no compression makes smaller, faster than any storage takes them.
 
-use crate::rng::mix;
+use crate::timing::rng::mix;
 
 const LANES: usize = 8;
 

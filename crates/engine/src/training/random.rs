@@ -1,6 +1,6 @@
 //! Random numbers: `NumPy`'s legacy normal ones (so that file sizes are DLIO's), and an order.
 
-use crate::rng::mix;
+use crate::timing::rng::mix;
 
 /// The Mersenne Twister 19937 of Matsumoto and Nishimura, seeded as `numpy.random.seed(n)` seeds it.
 pub struct Mersenne {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::training::noise::Noise;
 
-use crate::kernel::Stop;
+use crate::contract::kernel::Stop;
 use crate::safe_files::part::Part;
 use crate::safe_files::{Folder, New};
 

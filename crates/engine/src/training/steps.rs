@@ -3,11 +3,12 @@
 use serde_json::{json, Map, Value};
 
 use super::batches::{Batches, Meeting};
-use crate::clock::now_ns;
-use crate::histogram::Histogram;
-use crate::kernel::Stop;
-use crate::reading::CpuTime;
-use crate::{cpu_time, sys};
+use crate::contract::kernel::Stop;
+use crate::contract::reading::CpuTime;
+use crate::sys;
+use crate::timing::clock::now_ns;
+use crate::timing::cpu_time;
+use crate::timing::histogram::Histogram;
 
 /// A long computation is slept in parts of this length, to see a request to stop.
 const NAP_NS: u64 = 100_000_000;

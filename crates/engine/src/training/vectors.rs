@@ -16,9 +16,9 @@ pub fn each<T: Send>(
     count: usize,
     threads: usize,
     work: impl Fn(usize) -> T + Sync,
-) -> Result<Vec<T>, crate::kernel::Error> {
+) -> Result<Vec<T>, crate::contract::kernel::Error> {
     let parts = threads.clamp(1, count.max(1));
-    let made = crate::team::run(parts, &[], |member| {
+    let made = crate::timing::team::run(parts, &[], |member| {
         let (from, to) = (count * member.number / parts, count * (member.number + 1) / parts);
         (from..to).map(&work).collect::<Vec<T>>()
     })?;

@@ -22,7 +22,7 @@ from hwdyno.model.machine import Machine, survey_of
 from hwdyno.model.words import Run, UserError
 
 PLAN = "hwdyno.engine-plan/1"
-"""The format of ``crates/engine/src/measure.rs``."""
+"""The format of ``crates/engine/src/agent/measure.rs``."""
 READINGS = "hwdyno.engine-readings/1"
 
 

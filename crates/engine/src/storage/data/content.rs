@@ -1,6 +1,6 @@
 //! What is written: bytes that never repeat or compress, unless options request zeroes, a pattern, or a share of both.
 
-use crate::rng::Rng;
+use crate::timing::rng::Rng;
 
 use crate::sys::memory::Region;
 

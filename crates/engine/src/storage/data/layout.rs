@@ -6,15 +6,15 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::clock::Clock;
-use crate::cpu_time;
-use crate::kernel::{Error, Stop};
-use crate::reading::{Note, Reading, Samples, Stream};
+use crate::contract::kernel::{Error, Stop};
+use crate::contract::reading::{Note, Reading, Samples, Stream};
 use crate::safe_files::{self, Made};
 use crate::storage::results::metrics::Metrics;
 use crate::sys::files::{self, Advice};
 use crate::sys::filesystem::free_bytes;
 use crate::sys::memory::{mark, Region};
+use crate::timing::clock::Clock;
+use crate::timing::cpu_time;
 
 /// Bytes a write.
 const CHUNK: u64 = 4 << 20;
@@ -114,7 +114,7 @@ fn fill(path: &Path, file: &File, before: u64, size: u64, seed: u64, stop: &Stop
     buffers.fill_random(seed);
 
     let mut metrics = Metrics::new(100_000_000);
-    crate::start::hold_once();
+    crate::timing::start::hold_once();
     let cpu = cpu_time::of_this_thread();
     let mut now = clock.now();
     metrics.begin(now);

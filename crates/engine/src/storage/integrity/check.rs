@@ -10,14 +10,14 @@ use serde_json::{json, Map};
 use super::journal::Journal;
 use super::ledger::{Entry, Ledger};
 use super::verify::{each_block, inspect, Damage, DamageReport};
-use crate::clock::Clock;
-use crate::cpu_time;
-use crate::kernel::{Error, Stop};
-use crate::reading::{Note, Reading, Stream};
+use crate::contract::kernel::{Error, Stop};
+use crate::contract::reading::{Note, Reading, Stream};
 use crate::storage::data::file_set::FileSet;
 use crate::storage::order::blocks::Span;
 use crate::sys::files;
 use crate::sys::memory::Region;
+use crate::timing::clock::Clock;
+use crate::timing::cpu_time;
 use crate::words;
 
 words! {
@@ -117,7 +117,7 @@ impl Check {
         let journal = Journal::open(&self.journal)?;
         let path = self.path.clone().unwrap_or_else(|| journal.file());
         let clock = Clock::best();
-        crate::start::hold_once();
+        crate::timing::start::hold_once();
         let (began, cpu) = (clock.now(), cpu_time::of_this_thread());
         let mut counts = BlockCounts::default();
         let mut direct = true;

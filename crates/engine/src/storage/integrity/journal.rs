@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use super::ledger::Ledger;
 use super::verify::MIN_BLOCK;
-use crate::kernel::Error;
+use crate::contract::kernel::Error;
 use crate::safe_files;
 use crate::storage::order::blocks::Span;
 use crate::sys::filesystem::free_bytes;

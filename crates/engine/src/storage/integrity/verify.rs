@@ -7,11 +7,11 @@
 
 use std::io;
 
-use crate::rng::mix;
+use crate::timing::rng::mix;
 use serde_json::{json, Map, Value};
 
 use super::ledger::Ledger;
-use crate::reading::Fault;
+use crate::contract::reading::Fault;
 use crate::storage::data::file_set::FileSet;
 use crate::storage::order::blocks::Span;
 use crate::sys::files::{self, Advice};

@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use super::access::Access;
 use super::trim::TrimWrite;
-use crate::clock::Clock;
-use crate::histogram::Histogram;
 use crate::storage::data::buffers::BufferPool;
 use crate::storage::data::content::Duplicates;
 use crate::storage::integrity::verify::Verify;
@@ -20,6 +18,8 @@ use crate::storage::pace::rate::{EveryNth, MinimumRate, Pace};
 use crate::storage::pace::steady_state::SteadyState;
 use crate::storage::results::metrics::Metrics;
 use crate::storage::trace::iolog::{Replay, Step, TraceRecorder};
+use crate::timing::clock::Clock;
+use crate::timing::histogram::Histogram;
 
 /// Below this the scheduler's wake-up is later than what is waited for: the loop spins.
 const SPIN_NS: u64 = 100_000;

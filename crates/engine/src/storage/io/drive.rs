@@ -8,12 +8,12 @@
 
 use super::access::{Access, Transfer};
 use super::controls::{Controls, LoopAction};
-use crate::clock::Clock;
-use crate::kernel::Stop;
+use crate::contract::kernel::Stop;
 use crate::storage::data::buffers::BufferPool;
 use crate::storage::order::blocks::Order;
 use crate::storage::results::metrics::Metrics;
 use crate::sys::files::LARGEST_CALL;
+use crate::timing::clock::Clock;
 
 /// Consecutive faults after which going on measures nothing.
 const FAULTS_IN_A_ROW: u32 = 1000;

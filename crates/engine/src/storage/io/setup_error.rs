@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::kernel::Error;
+use crate::contract::kernel::Error;
 
 /// Why `io_uring` could not be set up, and what mends it.
 #[must_use]

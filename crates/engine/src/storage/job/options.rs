@@ -4,13 +4,12 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
-use crate::rng::mix;
+use crate::timing::rng::mix;
 
 use super::parameters::{
     JobFileParameters, LoadParameters, MultiFileParameters, RateProcess, RwSequencer, SequenceDirection, Verification,
 };
-use crate::histogram::Histogram;
-use crate::kernel::Error;
+use crate::contract::kernel::Error;
 use crate::safe_files::output;
 use crate::storage::data::content::{Content, Duplicates};
 use crate::storage::integrity::journal::Journal;
@@ -29,6 +28,7 @@ use crate::storage::pace::steady_state::{Criterion, SharedProgress, SteadyState}
 use crate::storage::results::counters::Device;
 use crate::storage::trace::iolog::{Iolog, Replay, TraceRecorder};
 use crate::sys::files::Durable;
+use crate::timing::histogram::Histogram;
 
 /// One thread's part of a run.
 #[derive(Debug, Clone, Copy)]

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::declare::{choice, flag, integer, number, text, Integer, Number};
-use crate::parameter::Role;
+use crate::contract::declare::{choice, flag, integer, number, text, Integer, Number};
+use crate::contract::parameter::Role;
 use crate::sys::files::Durable;
 use crate::{parameters, words};
 

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{json, Map, Value};
 
 use super::spec::{Engine, Job};
-use crate::kernel::Error;
-use crate::reading::Note;
+use crate::contract::kernel::Error;
+use crate::contract::reading::Note;
 use crate::safe_files::{self, Made};
 use crate::storage::order::blocks::Span;
 use crate::storage::raw::claim::{self, Claim};

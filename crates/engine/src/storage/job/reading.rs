@@ -8,7 +8,7 @@ use serde_json::{json, Map, Value};
 use super::options::JobOptions;
 use super::prepare::Prepared;
 use super::spec::{Engine, Job};
-use crate::reading::{CpuTime, Fault, Note, Reading, Samples, Stream};
+use crate::contract::reading::{CpuTime, Fault, Note, Reading, Samples, Stream};
 use crate::storage::io::controls::Controls;
 use crate::storage::io::drive::Ending;
 use crate::storage::order::blocks::Span;

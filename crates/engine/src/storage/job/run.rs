@@ -4,18 +4,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use crate::rng::mix;
+use crate::timing::rng::mix;
 use serde_json::{json, Map, Value};
 
 use super::options::ThreadPart;
 use super::prepare::{Prepared, ShareOf};
 use super::reading::ThreadResult;
 use super::spec::{Engine, Job};
-use crate::clock::Clock;
-use crate::cpu_time;
-use crate::kernel::{Error, Stop};
-use crate::reading::{CpuTime, Note, Reading};
-use crate::stalls::Counting;
+use crate::contract::kernel::{Error, Stop};
+use crate::contract::reading::{CpuTime, Note, Reading};
 use crate::storage::data::buffers::BufferPool;
 use crate::storage::data::file_set::FileSet;
 use crate::storage::integrity::journal::Journal;
@@ -40,7 +37,10 @@ use crate::storage::results::counters::{Device, Snapshot};
 use crate::storage::results::metrics::Metrics;
 use crate::sys::files;
 use crate::sys::uring::Queues;
-use crate::team;
+use crate::timing::clock::Clock;
+use crate::timing::cpu_time;
+use crate::timing::stalls::Counting;
+use crate::timing::team;
 
 impl Job {
     /// Runs it.

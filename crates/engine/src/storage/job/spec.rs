@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use super::options::JobOptions;
-use crate::declare::Words;
-use crate::kernel::Error;
-use crate::parameter::Trait;
+use crate::contract::declare::Words;
+use crate::contract::kernel::Error;
+use crate::contract::parameter::Trait;
 use crate::storage::data::buffers::BufferPool;
 use crate::storage::io::fault_injection::PlannedFault;
 use crate::storage::raw::claim::Consent;

@@ -1,6 +1,6 @@
 //! Which block comes next, and in which direction: O(1) in time and memory, from a seed.
 
-use crate::rng::mix;
+use crate::timing::rng::mix;
 
 /// Visits each of `0..blocks` exactly once, in a random order that its key decides.
 ///

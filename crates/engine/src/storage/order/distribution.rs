@@ -1,6 +1,6 @@
 //! Distributions of random accesses over a region: even, Zipf, Pareto, normal, or by zones.
 
-use crate::rng::{mix, Rng};
+use crate::timing::rng::{mix, Rng};
 
 /// How often each unit of the region is visited.
 #[derive(Debug, Clone, PartialEq, Default)]

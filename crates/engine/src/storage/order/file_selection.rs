@@ -1,6 +1,6 @@
 //! Which of a job's files comes next: round robin, at random, or one after the other, within a window of open files.
 
-use crate::rng::Rng;
+use crate::timing::rng::Rng;
 
 use super::blocks::Order;
 use super::distribution::{Distribution, Sampler};

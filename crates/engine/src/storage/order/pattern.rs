@@ -1,6 +1,6 @@
 //! Access patterns beyond the plain order: skewed, backward, strided, in zones, or of mixed lengths.
 
-use crate::rng::{mix, Rng};
+use crate::timing::rng::{mix, Rng};
 
 use super::blocks::Permutation;
 use super::distribution::{Distribution, Sampler};

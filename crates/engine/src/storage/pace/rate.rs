@@ -1,6 +1,6 @@
 //! When the next operation may start: at a rate (open loop), or after every n-th one; and the minimum rate.
 
-use crate::rng::Rng;
+use crate::timing::rng::Rng;
 
 /// One direction's schedule, or that of both together.
 #[derive(Debug, Clone, Copy)]

@@ -11,7 +11,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use super::signatures;
-use crate::kernel::Error;
+use crate::contract::kernel::Error;
 use crate::survey::block;
 use crate::survey::mounts;
 use crate::survey::tree::{base, parent, Tree};

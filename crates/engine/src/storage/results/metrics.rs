@@ -1,6 +1,6 @@
 //! What one thread measures while it runs: histograms, progress over time, faults; all in fixed memory.
 
-use crate::histogram::Histogram;
+use crate::timing::histogram::Histogram;
 
 /// Rows of progress that are kept; when they are full, neighbours are added up and intervals double.
 const ROWS: usize = 4096;

@@ -2,13 +2,13 @@
 
 use serde_json::{json, Map, Value};
 
-use crate::histogram::Histogram;
-use crate::reading::Fault;
+use crate::contract::reading::Fault;
 use crate::storage::integrity::verify::DamageReport;
 use crate::storage::io::controls::Controls;
 use crate::storage::pace::depth_search::DepthSearch;
 use crate::storage::pace::steady_state::SteadyState;
 use crate::storage::trace::iolog::TraceRecorder;
+use crate::timing::histogram::Histogram;
 
 /// The results of all threads' controls.
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::kernel::Error;
+use crate::contract::kernel::Error;
 use crate::safe_files::output;
 
 /// Operations recorded for each thread at most; the rest are only counted.

@@ -1,10 +1,10 @@
 //! The vectors and queries that an index is made of, drawn from a seed, and the exact answers to hold it against.
 
-use crate::rng::{mix, Rng};
+use crate::timing::rng::{mix, Rng};
 use crate::training::vectors::distance::{distance, nearest_ones};
 
 use super::each;
-use crate::kernel::Error;
+use crate::contract::kernel::Error;
 use crate::words;
 
 /// Dimensions that the vectors of a `clustered` set really vary in, as learned embeddings do in a few.

@@ -9,7 +9,7 @@
 use crate::training::vectors::walk::{prune, walk, Codes, Graph};
 
 use super::each;
-use crate::kernel::{Error, Stop};
+use crate::contract::kernel::{Error, Stop};
 use crate::training::random::Order;
 
 /// `DiskANN`'s: a neighbour is left out if a chosen one is nearer to it by this factor, 1.2 of the paper, squared.

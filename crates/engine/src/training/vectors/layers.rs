@@ -1,6 +1,6 @@
 //! The upper levels of an HNSW index: which vectors reach them, and the greedy way down through them in memory.
 
-use crate::rng::{mix, Rng};
+use crate::timing::rng::{mix, Rng};
 use crate::training::vectors::distance::distance;
 use crate::training::vectors::walk::Graph;
 
@@ -145,7 +145,7 @@ mod tests {
     use super::super::data::{Code, Spread};
     use super::super::graph::{grow, Shape};
     use super::*;
-    use crate::kernel::Stop;
+    use crate::contract::kernel::Stop;
     use crate::training::vectors::walk::Codes;
 
     #[test]

@@ -5,7 +5,7 @@ use crate::training::vectors::distance::nearest;
 use super::data::Set;
 
 use super::each;
-use crate::kernel::{Error, Stop};
+use crate::contract::kernel::{Error, Stop};
 
 /// Rounds of Lloyd's k-means: more change little.
 const ROUNDS: usize = 6;

@@ -86,7 +86,7 @@ pub fn consider_coded(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::Rng;
+    use crate::timing::rng::Rng;
 
     #[test]
     fn the_nearest_are_kept_in_order_and_each_vector_is_seen_once_a_query() {

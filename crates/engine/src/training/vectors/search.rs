@@ -12,11 +12,11 @@ use crate::training::vectors::nearest::{Candidate, Seen};
 use super::data::TRUTH;
 use super::file::inspect;
 use super::index::{Index, Kept};
-use crate::clock::now_ns;
-use crate::histogram::Histogram;
-use crate::kernel::Stop;
+use crate::contract::kernel::Stop;
 use crate::storage::data::buffers::BufferPool;
 use crate::storage::io::access::{Access, Transfer};
+use crate::timing::clock::now_ns;
+use crate::timing::histogram::Histogram;
 use crate::training::ledger::Ledger;
 
 /// Blocks that are named; more are only counted.

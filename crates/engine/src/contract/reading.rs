@@ -3,8 +3,8 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::histogram::Histogram;
-use crate::stalls::Stalls;
+use crate::timing::histogram::Histogram;
+use crate::timing::stalls::Stalls;
 
 /// One run of one kernel. Counts are exact; every rate is derived from them by the reader.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -125,7 +125,7 @@ pub struct CpuTime {
     pub involuntary_switches: u64,
     /// How long they were ready to run and waited for a processor, s; none where the system does not count it.
     pub run_delay_s: Option<f64>,
-    /// Stalled cycles, where they were counted (`crate::stalls`).
+    /// Stalled cycles, where they were counted (`crate::timing::stalls`).
     #[serde(flatten)]
     pub stalls: Option<Stalls>,
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::clock::now_ns;
+use crate::timing::clock::now_ns;
 
 /// A sleeper wakes late by up to this much (timer slack, an idle state, a tick of the scheduler), so the rest is spun.
 const SPIN_NS: u64 = 1_000_000;

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{json, Map, Value};
 
 use crate::agent::{counters, scratch};
-use crate::parameter::Kind;
+use crate::contract::parameter::Kind;
 use crate::{kernels, Error, Stop};
 
 /// The plan's format; it changes with the meaning of a plan.

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::Read;
 use std::time::Duration;
 
-use crate::reading::CpuTime;
-use crate::stalls::{self, Stalls};
+use crate::contract::reading::CpuTime;
+use crate::timing::stalls::{self, Stalls};
 
 /// What the calling thread has spent so far; the resolution of the CPU time is the kernel's (1 µs).
 #[must_use]

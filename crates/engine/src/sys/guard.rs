@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use rustix::pipe::{pipe_with, PipeFlags};
 
-use crate::run_time::RunTimeClock;
 use crate::sys::exit;
+use crate::timing::run_time::RunTimeClock;
 
 /// A shell's status of a program that a signal ended is this plus the signal's number.
 const STATUS_OF_SIGNAL: u8 = 128;

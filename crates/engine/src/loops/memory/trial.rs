@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-use crate::memory::primitive::Primitive;
+use crate::loops::memory::primitive::Primitive;
 
 use super::allocation;
 use super::loops::{self, loop_of};
 use super::operation::{Choice, Isa, Way, PACED};
 use super::traffic::Traffic;
 use super::work::Work;
-use crate::clock::now_ns;
-use crate::histogram::median;
-use crate::kernel::Error;
-use crate::team;
+use crate::contract::kernel::Error;
+use crate::timing::clock::now_ns;
+use crate::timing::histogram::median;
+use crate::timing::team;
 
 /// What makes two readings alike: what is done, in which order and blocks, with which instructions if they were
 /// given, on which pages, on a set of which power of two, by how many threads.

@@ -12,9 +12,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::event::{epoll, poll, PollFd, PollFlags, Timespec};
 
-use crate::chunks::{Chunks, Progress};
-use crate::clock::now_ns;
+use crate::network::chunks::{Chunks, Progress};
 use crate::sys::receive::{copy_of, receive};
+use crate::timing::clock::now_ns;
 
 /// Bytes read at once.
 const PIECE: usize = 16 << 10;

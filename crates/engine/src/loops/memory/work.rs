@@ -1,15 +1,15 @@
 //! What traffic a thread is to make, as its parameters say it.
 
-use crate::memory::primitive::Primitive;
+use crate::loops::memory::primitive::Primitive;
 
 use super::loops::{loop_of, wide};
 use super::operation::Isa;
-use crate::crew::processors;
-use crate::declare::{choice, choice_or, integer};
-use crate::kernel::Error;
-use crate::parameter::Role;
+use crate::contract::declare::{choice, choice_or, integer};
+use crate::contract::kernel::Error;
+use crate::contract::parameter::Role;
 use crate::sys::numa;
 use crate::sys::pages::Pages;
+use crate::timing::crew::processors;
 use crate::{parameters, words};
 
 /// The traffic of one thread.

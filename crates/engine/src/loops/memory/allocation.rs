@@ -2,8 +2,8 @@
 
 use std::io;
 
-use crate::kernel::Error;
-use crate::reading::Reading;
+use crate::contract::kernel::Error;
+use crate::contract::reading::Reading;
 use crate::survey::platform::available_bytes;
 use crate::sys::pages::Pages;
 

@@ -1,7 +1,7 @@
 //! The loops that this machine has for the primitives.
 
-use crate::memory::portable;
-use crate::memory::primitive::{Loop, Primitive};
+use crate::loops::memory::portable;
+use crate::loops::memory::primitive::{Loop, Primitive};
 
 use super::operation::{Choice, Isa, Way, PAGES};
 use super::simd;

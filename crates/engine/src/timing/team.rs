@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 
-use crate::kernel::Error;
+use crate::contract::kernel::Error;
 
 /// Where members wait for each other: a barrier that also opens when a member will never come.
 #[derive(Default)]
@@ -25,7 +25,7 @@ impl Gate {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.arrived += 1;
         if state.arrived >= state.awaited {
-            crate::start::hold();
+            crate::timing::start::hold();
             self.opened.notify_all();
         }
         while state.arrived < state.awaited {

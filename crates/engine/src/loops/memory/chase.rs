@@ -5,12 +5,12 @@
 
 use std::io;
 
-use crate::memory::places::Mix;
+use crate::loops::memory::places::Mix;
 
-use crate::clock::now_ns;
-use crate::histogram::Histogram;
-use crate::reading::Verdict;
+use crate::contract::reading::Verdict;
 use crate::sys::pages::{Mapping, Pages};
+use crate::timing::clock::now_ns;
+use crate::timing::histogram::Histogram;
 use crate::words;
 
 words! {

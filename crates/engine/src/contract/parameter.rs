@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::error::Error;
+use crate::contract::error::Error;
 
 /// One parameter of a kernel.
 #[derive(Debug, Clone, Serialize)]

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use crate::cpu_time::Schedule;
+use crate::timing::cpu_time::Schedule;
 
 /// What a thread had of the processors until some moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 
 use std::arch::asm;
 
-use crate::memory::primitive::{Job, Loop, Primitive, CONSTANTS};
+use crate::loops::memory::primitive::{Job, Loop, Primitive, CONSTANTS};
 
 use super::operation::{Choice, Isa, Way};
 use super::sve;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::declare::ParameterSet;
-pub use crate::error::Error;
-use crate::parameter::{Checked, Parameter};
-use crate::reading::Reading;
+use crate::contract::declare::ParameterSet;
+pub use crate::contract::error::Error;
+use crate::contract::parameter::{Checked, Parameter};
+use crate::contract::reading::Reading;
 
 /// One measuring loop. A kernel is one file in `kernels/` and one line in [`crate::kernels::TABLE`].
 pub trait Kernel: Sync {

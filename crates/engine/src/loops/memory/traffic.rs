@@ -6,15 +6,15 @@
 
 use std::io;
 
-use crate::memory::paced::Paced;
-use crate::memory::places::Places;
-use crate::memory::primitive::{Job, Loop, Primitive, SCALAR, WRITTEN};
-use crate::memory::route::{Route, Taken, TURNS};
+use crate::loops::memory::paced::Paced;
+use crate::loops::memory::places::Places;
+use crate::loops::memory::primitive::{Job, Loop, Primitive, SCALAR, WRITTEN};
+use crate::loops::memory::route::{Route, Taken, TURNS};
 
 use super::loops::loop_of;
 use super::operation::Choice;
 use super::work::Work;
-use crate::reading::Verdict;
+use crate::contract::reading::Verdict;
 use crate::sys::pages::Mapping;
 
 /// A dense walk goes by pieces of this size: a multiple of every mix's pattern (6 and 4 lines) and of
@@ -373,8 +373,8 @@ impl Traffic {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::loops;
-    use crate::memory::operation::{Isa, Way};
+    use crate::loops::memory::loops;
+    use crate::loops::memory::operation::{Isa, Way};
     use crate::sys::pages::Pages;
 
     fn work(primitive: Primitive, random: bool, stride: u64, block: u64, working_set: u64) -> Work {

@@ -5,7 +5,7 @@
 use std::arch::asm;
 use std::arch::x86_64::__cpuid;
 
-use crate::memory::primitive::{Job, Loop, Primitive, CONSTANTS};
+use crate::loops::memory::primitive::{Job, Loop, Primitive, CONSTANTS};
 
 use super::operation::{Choice, Isa, Way};
 

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 
 use serde_json::{json, Value};
 
-use crate::error::Error;
-use crate::parameter::{Checked, Kind, Parameter, Role, Trait};
+use crate::contract::error::Error;
+use crate::contract::parameter::{Checked, Kind, Parameter, Role, Trait};
 
 /// What a kernel takes; [`parameters!`](crate::parameters) fills it.
 pub trait ParameterSet: Sized {
@@ -431,12 +431,12 @@ macro_rules! parameters {
             $($(#[$field])* pub $name: $type,)+
         }
 
-        impl $crate::declare::ParameterSet for $set {
-            fn declare(into: &mut Vec<$crate::parameter::Parameter>) {
-                $($crate::declare::Declares::<$type>::declare(&$declared, stringify!($name), into);)+
+        impl $crate::contract::declare::ParameterSet for $set {
+            fn declare(into: &mut Vec<$crate::contract::parameter::Parameter>) {
+                $($crate::contract::declare::Declares::<$type>::declare(&$declared, stringify!($name), into);)+
             }
-            fn read(from: &$crate::parameter::Checked) -> Result<Self, $crate::error::Error> {
-                Ok(Self { $($name: $crate::declare::Declares::<$type>::read(&$declared, stringify!($name), from)?,)+ })
+            fn read(from: &$crate::contract::parameter::Checked) -> Result<Self, $crate::contract::error::Error> {
+                Ok(Self { $($name: $crate::contract::declare::Declares::<$type>::read(&$declared, stringify!($name), from)?,)+ })
             }
         }
     };
@@ -467,9 +467,9 @@ macro_rules! words {
             }
         }
 
-        impl $crate::declare::Words for $words {
-            const ALL: &'static [(Self, &'static str, &'static [$crate::parameter::Trait])] =
-                &[$((Self::$value, $word, &[$($($crate::parameter::Trait::$is,)+)?]),)+];
+        impl $crate::contract::declare::Words for $words {
+            const ALL: &'static [(Self, &'static str, &'static [$crate::contract::parameter::Trait])] =
+                &[$((Self::$value, $word, &[$($($crate::contract::parameter::Trait::$is,)+)?]),)+];
         }
     };
 }

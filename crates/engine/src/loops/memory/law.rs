@@ -1,13 +1,13 @@
 //! Whether paced traffic moves what the law of its pauses says.
 
-use crate::memory::primitive::Primitive;
+use crate::loops::memory::primitive::Primitive;
 use crate::sys::clock_chain::hertz;
 
 use super::operation::Isa;
 use super::traffic::Traffic;
 use super::work::Work;
-use crate::clock::now_ns;
 use crate::sys::pages::Pages;
+use crate::timing::clock::now_ns;
 
 /// Cycles for 128 bytes that were counted, in the fastest of some batches: what disturbs one makes it slower.
 fn cycles(primitive: Primitive, random: bool, block: u64, delay: u64) -> f64 {

@@ -4,13 +4,13 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use crate::clock::now_ns;
-use crate::cpu_time;
-use crate::kernel::{Error, Stop};
-use crate::reading::{CpuTime, Reading, Samples, Stream};
-use crate::stalls::Counting;
+use crate::contract::kernel::{Error, Stop};
+use crate::contract::reading::{CpuTime, Reading, Samples, Stream};
 use crate::sys::affinity;
-use crate::team::{self, Member};
+use crate::timing::clock::now_ns;
+use crate::timing::cpu_time;
+use crate::timing::stalls::Counting;
+use crate::timing::team::{self, Member};
 
 /// How many threads measure, where, for how long, and in which intervals their progress is counted.
 pub struct Crew<'a> {

@@ -2,8 +2,8 @@
 
 use crate::sys::clock_chain;
 
-use crate::clock::now_ns;
-use crate::histogram::median;
+use crate::timing::clock::now_ns;
+use crate::timing::histogram::median;
 
 /// A clock by the dependent-add chain, a slice at a time.
 ///

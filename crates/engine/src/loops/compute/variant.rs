@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn every_loop_leaves_what_the_closed_form_says() {
-        let variants = crate::compute::available();
+        let variants = crate::loops::compute::available();
         assert!(variants.len() > 10);
         for variant in variants {
             for operands in [Operands::Nonzero, Operands::Zero] {
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn every_chain_does_each_of_its_additions() {
-        for variant in crate::compute::available() {
+        for variant in crate::loops::compute::available() {
             let sum = 78 * crate::sys::clock_chain::TURN * 3;
             assert_eq!(variant.beat(78), sum, "{} {:?} {:?}", variant.isa, variant.operation, variant.precision);
         }
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn a_wrong_lane_and_a_turn_left_out_are_found() {
-        for variant in crate::compute::available() {
+        for variant in crate::loops::compute::available() {
             let mut bank = variant.bank(Operands::Nonzero);
             let expected = |turns| variant.expected(turns, Operands::Nonzero);
             variant.slice(&mut bank, 5);

@@ -3,7 +3,7 @@
 
 use std::arch::{asm, is_aarch64_feature_detected};
 
-use crate::memory::primitive::{Job, Loop, Primitive, CONSTANTS};
+use crate::loops::memory::primitive::{Job, Loop, Primitive, CONSTANTS};
 
 /// Whether this machine and system have it (`HWCAP_SVE`).
 #[must_use]
