@@ -183,7 +183,7 @@ AROUND_THE_DOOR = {
 }
 """What else makes, replaces or removes files, by module and name, each with its reason."""
 
-VAGUE_KEYS = {("python/hwdyno/model/words.py", "asked"): "Concurrency.asked is a key of the Run file"}
+VAGUE_KEYS: dict[tuple[str, str], str] = {}
 """Vague names that a file format fixes, each with its reason."""
 
 

@@ -81,7 +81,7 @@ def test_options_are_merged_and_numbers_are_those_of_fio() -> None:
 def test_littles_law_holds_on_what_is_read() -> None:
     for point in (*points("depths.json"), *points("randrw-json-plus.json")):
         assert point.concurrency is not None and point.concurrency.effective is not None
-        assert point.concurrency.effective == pytest.approx(point.concurrency.asked, rel=0.03)
+        assert point.concurrency.effective == pytest.approx(point.concurrency.requested, rel=0.03)
 
 
 def test_cpu_time_is_the_share_of_the_jobs_run_time() -> None:

@@ -113,7 +113,7 @@ def test_counts_add_up_and_histograms_are_merged_whole() -> None:
     fast_ns, slow_ns = alone["fast"].latency_ns, alone["slow"].latency_ns
     assert made.latency_ns and fast_ns and slow_ns
     assert made.latency_ns.p50 < 1.3 * fast_ns.p50 and made.latency_ns.p99 > 0.7 * slow_ns.p99
-    assert made.concurrency and made.concurrency.asked == 16
+    assert made.concurrency and made.concurrency.requested == 16
     assert made.samples and made.samples.avg == pytest.approx(made.throughput.value, rel=0.25)
 
 

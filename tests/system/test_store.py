@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import hwdyno
 import jsonschema
@@ -21,6 +24,7 @@ import pytest
 from hwdyno.cli.main import main
 from hwdyno.model.words import Curve, Finding, OperatingPoint, PeerResult, Quoted, Run, Value
 from hwdyno.system.store import Store, StoreError, default_directory, from_json, json_schema, new_id, status_of, to_json
+from hwdyno.system.store.document import renamed
 
 ROOT = Path(__file__).parents[2]
 
@@ -55,6 +59,56 @@ def full_run() -> Run:
 def test_a_run_comes_back_as_it_was() -> None:
     run = full_run()
     assert from_json(to_json(run)) == run
+
+
+@pytest.mark.parametrize("golden", ["run-1.json", "run-machine.json.gz"])
+def test_a_run_of_each_schema_is_read_whole(golden: str) -> None:
+    """Each leaf of the document is one of what is written again, under its own name or its new one."""
+    data = (ROOT / "tests" / "data" / golden).read_bytes()
+    text = (gzip.decompress(data) if golden.endswith(".gz") else data).decode()
+    before, after = json.loads(text), json.loads(to_json(from_json(text)))
+    machine = before.pop("machine", None)
+    if machine is not None:  # Schema 1: the survey became typed facts, and axes their declarations.
+        (after_machine,) = after.pop("machines")
+        assert after_machine["cpu"]["model"] == machine["cpu"]["model"]
+        after["schema"] = before["schema"]
+    lost = [path for path, value in leaves(renamed(before)) if dict(leaves(after)).get(path, MISSING) != value]
+    assert not lost
+
+
+MISSING = object()
+
+
+def leaves(plain: Any, at: str = "") -> Iterator[tuple[str, Any]]:
+    """Each value of a document that is no object and no list, by its path."""
+    if isinstance(plain, dict | list):
+        for name, inner in plain.items() if isinstance(plain, dict) else enumerate(plain):
+            yield from leaves(inner, f"{at}.{name}")
+    else:
+        yield at, plain
+
+
+@pytest.mark.parametrize(
+    "path", ["verdikt", "machines.0.cpu.modell", "experiments.0.askss", "experiments.0.points.0.latency_ns.p9999"]
+)
+def test_an_unknown_key_is_refused_by_its_name(path: str) -> None:
+    """A field that is renamed without the table empties no stored Run in silence."""
+    plain = json.loads(to_json(full_run()))
+    *inner, name = path.split(".")
+    word = plain
+    for part in inner:
+        word = word[int(part) if part.isdecimal() else part]
+    word[name] = 1
+    with pytest.raises(StoreError, match=rf"the unknown key {re.escape(path)};"):
+        from_json(json.dumps(plain), "x.json")
+
+
+def test_a_renamed_key_is_read_by_its_former_name() -> None:
+    plain = json.loads(to_json(full_run()))
+    point = plain["experiments"][0]["points"][0]
+    point["concurrency"] = {"asked": 4.0, "effective": None}
+    found = from_json(json.dumps(plain)).experiments[0].points[0].concurrency
+    assert found is not None and found.requested == 4.0
 
 
 def test_numbers_of_numpy_become_plain_ones() -> None:

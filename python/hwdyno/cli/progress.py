@@ -34,7 +34,7 @@ def described(parameters: Parameters, axes: Sequence[Axis] = FIELD_AXES) -> str:
 def result_line(experiment: str, measurement: Measurement, rate_word: str, axes: Sequence[Axis] = FIELD_AXES) -> str:
     """One point's result in one line."""
     value, latency = measurement.throughput, measurement.latency_ns
-    one_at_a_time = measurement.concurrency is not None and measurement.concurrency.asked == 1
+    one_at_a_time = measurement.concurrency is not None and measurement.concurrency.requested == 1
     # What is timed one at a time is said as a time: its rate is the same figure upside down.
     timed = latency is not None and one_at_a_time and value.unit == "operations/s"
     words = [format_quantity(value.value, value.unit, rate_word)]

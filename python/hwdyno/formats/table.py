@@ -58,7 +58,7 @@ def _figures(point: Measurement) -> Row:
         unit = _UNITS.get(point.throughput.unit, "")
         row |= {f"sample_{name}_{unit}": getattr(point.samples, name) for name in ("min", "avg", "max")}
     if point.concurrency:
-        row |= {"in_flight_asked": point.concurrency.asked, "in_flight_effective": point.concurrency.effective}
+        row |= {"in_flight_requested": point.concurrency.requested, "in_flight_effective": point.concurrency.effective}
     row |= {
         "cpu_user_s": point.cpu_user_s,
         "cpu_system_s": point.cpu_system_s,

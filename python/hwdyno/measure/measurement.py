@@ -332,12 +332,12 @@ def _concurrency(
         return None
     if latency is not None and latency.count and any(_mixed(one) for one in readings):
         # Little's law does not hold for the latency of some operations and the throughput of others.
-        return Concurrency(asked=requested, effective=None)
+        return Concurrency(requested=requested, effective=None)
     # Summed per repeat: mean rate times mean latency would be wrong for unequal repeats.
     waited_ns = sum(_waited_ns(one) for one in readings)
     if latency is None or elapsed <= 0:
-        return Concurrency(asked=requested, effective=None)
-    return Concurrency(asked=requested, effective=(waited_ns or operations * latency.mean) / elapsed / 1e9)
+        return Concurrency(requested=requested, effective=None)
+    return Concurrency(requested=requested, effective=(waited_ns or operations * latency.mean) / elapsed / 1e9)
 
 
 def _waited_ns(reading: Reading) -> float:

@@ -104,9 +104,9 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class Concurrency:
-    """Operations in flight: as asked for, and by Little's law (throughput x latency)."""
+    """Operations in flight: as requested, and by Little's law (throughput x latency)."""
 
-    asked: float
+    requested: float
     effective: float | None
 
 

@@ -228,7 +228,7 @@ def _latency_ns(point: Measurement) -> float | None:
         return point.latency_ns.mean
     if point.rate is None or point.rate.value <= 0 or point.concurrency is None:
         return None
-    return point.concurrency.asked / point.rate.value * 1e9
+    return point.concurrency.requested / point.rate.value * 1e9
 
 
 def observations(run: Run) -> list[str]:

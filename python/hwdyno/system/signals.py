@@ -1,6 +1,6 @@
 """Owns the process's signals: the first ends the work early and keeps it, the next leaves within a second.
 
-No handler raises, so no import, clean-up or write is ever cut. A native thread (``crates/engine/src/sys/guard.rs``) reads
+No handler raises, so no import, clean-up or write is ever cut. A native thread (the engine's ``guard.rs``) reads
 each signal from a pipe, whatever the interpreter does, and a Python thread acts on it:
 
 - While something is kept (``keeping``), the first signal is a request: what runs ends early (``halting``), and the

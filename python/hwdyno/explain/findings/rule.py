@@ -173,8 +173,8 @@ class Case:
     @property
     def requested(self) -> float | None:
         """The requested queue depth over all jobs; none where pacing decides it."""
-        if self.point.concurrency is not None and self.point.concurrency.asked:
-            return self.point.concurrency.asked
+        if self.point.concurrency is not None and self.point.concurrency.requested:
+            return self.point.concurrency.requested
         axes = self.result.declaration.axes
         paced = [self.parameter(axis.name) for axis in axes if axis.role in PACING_ROLES]
         if any(paced) or any(map(self.parameter, PACING)):
@@ -323,7 +323,7 @@ class Case:
         """Whether the point is a latency test: one thing at a time, whose rate is its time upside down."""
         by_time = self.result.metric == "latency" or self.result.kernel in self.resource.latency_kernels
         in_flight = self.point.concurrency if self.at >= 0 else None
-        return by_time and in_flight is not None and in_flight.asked == 1
+        return by_time and in_flight is not None and in_flight.requested == 1
 
     def quantity(self, value: Value | float, unit: str = "") -> str:
         """A quantity with its interval; operations in the field's word for what is measured: IOPS for storage.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import is_dataclass, replace
 from datetime import datetime, timezone
 from functools import cache
@@ -36,7 +36,38 @@ def new_id(now: datetime | None = None) -> str:
 def _adapter(kind: Any) -> Any:
     from pydantic import TypeAdapter
 
+    _refuse_unknown_keys()
     return TypeAdapter(kind)
+
+
+@cache
+def _refuse_unknown_keys() -> None:
+    """Have every word refuse a key that it does not have: a renamed field would empty stored Runs in silence."""
+    for word in _words().values():
+        word.__pydantic_config__ = {"extra": "forbid"}  # type: ignore[attr-defined]
+
+
+_RENAMED = {"experiments.*.points.*.concurrency.asked": "requested"}
+"""By the path of a former key of any schema: its name of today."""
+
+
+def renamed(plain: Any, at: str = "") -> Any:
+    """A document, or the part of one that is at a path such as ``experiments.*``, with the names of today."""
+    for path, name in _RENAMED.items():
+        if path.startswith(at):
+            _rename(plain, path[len(at) :].strip(".").split("."), name)
+    return plain
+
+
+def _rename(plain: Any, path: Sequence[str], name: str) -> None:
+    if path[0] == "*":
+        for inner in plain if isinstance(plain, list) else ():
+            _rename(inner, path[1:], name)
+    elif isinstance(plain, dict) and path[0] in plain:
+        if len(path) == 1:
+            plain[name] = plain.pop(path[0])
+        else:
+            _rename(plain[path[0]], path[1:], name)
 
 
 def word_from(kind: Callable[..., T], plain: Any) -> T:
@@ -98,10 +129,13 @@ def run_from(plain: Any, name: str) -> Run:
             raise StoreError(f"{name} has schema {schema}, and this hwdyno reads {SCHEMA}; update hwdyno")
         raise StoreError(f"{name} is not a hwdyno Run: it has no schema {SCHEMA}")
     try:
+        plain = renamed(plain)
         run = word_from(Run, plain) if upgrade is None else upgrade(plain)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "unexpected_keyword_argument":
+            raise StoreError(f"{name} has the unknown key {where}; if a newer hwdyno wrote it, update hwdyno") from None
         raise StoreError(f"{name} is not a valid Run: {where}: {_one_line(first['msg'])}") from None
     run = _without_made_percentiles(run)
     wrong = next(_contradictions(run), None)

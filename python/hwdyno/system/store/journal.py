@@ -17,7 +17,7 @@ from typing import IO, Any
 from hwdyno.model.words import ExperimentResult, Measurement, PeerResult, Run, UserError
 from hwdyno.system import foreign, signals
 from hwdyno.system.safe_files import SHARED, Folder, Made, identity_of, made_with, write_all
-from hwdyno.system.store.document import plain_of, run_from, to_json, word_from
+from hwdyno.system.store.document import plain_of, renamed, run_from, to_json, word_from
 from hwdyno.system.store.files import StoreError, cause, temporary_name, write_once
 
 JOURNAL = "hwdyno.journal/1"
@@ -163,12 +163,12 @@ def from_journal(text: bytes, path: Path, ended: str = "the run was cut short") 
         try:
             record = _record(line)
             if "opens" in record:
-                opened = word_from(ExperimentResult, record["opens"])
+                opened = word_from(ExperimentResult, renamed(record["opens"], "experiments.*"))
                 experiments[opened.name] = opened
                 continue
             experiment = experiments[record["experiment"]]
             if "point" in record:
-                point = word_from(Measurement, record["point"])
+                point = word_from(Measurement, renamed(record["point"], "experiments.*.points.*"))
                 experiment = replace(experiment, points=_with(experiment.points, point))
             else:
                 peer = word_from(PeerResult, record["peer"])
