@@ -25,7 +25,7 @@ from style import faults_of
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-# What they ask for, no package brings; tests/cluster.py stands in for it.
+# What they ask for, no package brings; tests/cluster.py replaces it.
 collect_ignore = [] if IS_HERE else ["measure/test_kubernetes_real.py"]
 
 # A test asserts no time that the machine decides, and examples are the same in every run.

@@ -30,7 +30,7 @@ def closed_rate(clients: int) -> float:
 
 
 def point(clients: int, shares: Sequence[float] = (), **changes: Any) -> Measurement:
-    """What so many clients reach together, in these parts of it."""
+    """What this many clients reach together, in these parts of it."""
     rate = closed_rate(clients)
     parts = shares or [1 / clients] * clients
     mean = (clients / rate - THINKS_S) * 1e9

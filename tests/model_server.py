@@ -45,13 +45,13 @@ class ModelServer:
     """Requests answered at once; more wait."""
     tokens_a_chunk: int = 1
     stop_after: int = 1 << 30
-    """Tokens after which an answer ends, whatever was request for."""
+    """Tokens after which an answer ends, no matter what was requested."""
     cached_share: float = 0.0
     block_tokens: int = 0
     """Tokens of a block of its prefix cache, which keeps every prompt; 0 for no such cache."""
     with_usage: bool = True
     counts_times: int = 1
-    """Its usage counts each token so many times."""
+    """Its usage counts each token this many times."""
     keeps_back: bool = False
     """Sends an answer when it is whole, as a proxy that buffers does."""
     crlf: bool = False

@@ -1,4 +1,4 @@
-"""What an installation has: a small core, extras that are asked for by name, and files of the shell."""
+"""What an installation has: a small core, extras that are requested by name, and files of the shell."""
 
 from __future__ import annotations
 

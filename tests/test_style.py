@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import io
 import math
 import random
 import re
+import tokenize
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +27,7 @@ from made_run import ALL
 from made_run import measured as made_point
 from simulated_runs import at, experiment, run_of, the
 from simulation.host import SimulatedMachine
-from style import faults_of
+from style import STILTED, faults_of
 from test_findings_memory import flops, octaves, result
 from test_findings_memory import point as bare_point
 
@@ -54,6 +56,35 @@ def _texts(run: Run) -> list[str]:
     for one in explained.experiments:
         texts += [limit_of(Case(explained, one, at)).says for at in range(len(one.points))]
     return texts
+
+
+LEFT = {"of its own", "of these", "whatever", "told", "stands in", "asked for", "asked to", "that which", "was spent"}
+LEFT |= {"at work", "tells no", "stood in", "such points", "no more than is", "on the way down", "one's own"}
+"""Phrases that comments and docstrings still have."""
+
+
+def _remarks(path: Path) -> Iterator[str]:
+    """The comments of a file, and in Python its docstrings, in lower case."""
+    text = path.read_text()
+    if path.suffix == ".rs":
+        yield from (one.lower() for one in re.findall(r"(?m)^[^\"\n]*?//(.*)$", text))
+        return
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    yield from (token.string.lower() for token in tokens if token.type == tokenize.COMMENT)
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield " ".join(node.value.value.lower().split())
+
+
+def test_comments_and_docstrings_are_plain() -> None:
+    root = Path(__file__).parents[1]
+    files = [path for folder in ("python", "tests", "benchmarks") for path in (root / folder).rglob("*.py")]
+    files += [*(root / "crates" / "engine" / "src").rglob("*.rs"), *(root / "crates" / "bridge").rglob("*.rs")]
+    stilted = re.compile("|".join(rf"(?<![\w-]){re.escape(one)}(?!\w)" for one in STILTED if one not in LEFT))
+    assert len(files) > 700
+    assert [
+        f"{path}: {found[0]}" for path in files for text in _remarks(path) for found in stilted.finditer(text)
+    ] == []
 
 
 def _opened(text: ast.JoinedStr) -> Iterator[str]:

@@ -305,7 +305,7 @@ def test_a_delay_too_short_to_matter_is_no_rise() -> None:
 
 
 def measured_at(axis: str, load: int, amount: float) -> Measurement:
-    """A point of so many bytes a second at a load, known to a percent."""
+    """A point of this many bytes a second at a load, known to a percent."""
     return Measurement(
         parameters={axis: load},
         throughput=Value(amount, "bytes/s", 0.99 * amount, 1.01 * amount),

@@ -121,7 +121,7 @@ def test_the_odder_of_two_points_is_named() -> None:
 
 
 def weighted(weight: float, count: int = 12, error: float = 2e-4, noise: float = 2e-4) -> tuple[_Fit, _Fit]:
-    """A rise and an exact fall, with so much off the rise that the fall has this weight.
+    """A rise and an exact fall, with this much off the rise that the fall has this weight.
 
     By 2k + 2k (k + 1) / (count - k - 1), the noise being the one more: k is 4 and 6; the last divisor is 1 at least.
     """

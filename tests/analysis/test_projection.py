@@ -1,4 +1,4 @@
-"""Projections past what was measured, held against closed systems whose exact throughput is known."""
+"""Projections past what was measured, compared with closed systems whose exact throughput is known."""
 
 from __future__ import annotations
 

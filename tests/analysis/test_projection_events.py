@@ -1,4 +1,4 @@
-"""Projections held against discrete-event simulations, whose throughput no formula of ours has made."""
+"""Projections compared with discrete-event simulations, whose throughput no formula of ours has made."""
 
 from __future__ import annotations
 

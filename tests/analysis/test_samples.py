@@ -301,7 +301,7 @@ def test_the_samples_of_each_repeat_are_as_many_as_the_shortest_has() -> None:
 
 
 def an_experiment(*low_repeats: int, low: float = 0.6, of: int = 3) -> list[list[list[float]]]:
-    """Points of three repeats of twenty samples, so many of each whole at a low level; each at a speed of its own."""
+    """Points of three repeats of twenty samples, this many of each whole at a low level; each at a speed of its own."""
     draw = np.random.default_rng(9)
     return [
         [

@@ -51,7 +51,7 @@ class Score:
 
 
 def point(load: int, values: Sequence[float]) -> Measurement:
-    """A point of so many operations a second, with the interval of its repeats."""
+    """A point of this many operations a second, with the interval of its repeats."""
     rate = statistics.interval_of_repeats(values, "operations/s")[0]
     latency = load / max(rate.value, 1e-9) * 1e9
     return Measurement(
@@ -100,7 +100,7 @@ def read(machine: Machine, draw: Generator) -> tuple[Curve, Run]:
 
 
 def score(family: str, machines: int, seed: int = 0) -> Score:
-    """Reads so many machines of a family."""
+    """Reads this many machines of a family."""
     make, states = FAMILIES[family]
     found = Score()
     for number in range(machines):

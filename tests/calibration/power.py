@@ -92,7 +92,7 @@ class PowerScore:
 
 
 def explained(plant: Plant, draw: Generator, repeats: int = 3) -> tuple[Finding, ...]:
-    """The findings on one point of so many repeats."""
+    """The findings on one point of this many repeats."""
     point = PointInWork(0, {"rw": "randread", "bs": 4096, "iodepth": 8, "numjobs": 1})
     point.readings = [
         {**reading(plant.each(draw, at)), "cpu": {"user_s": 0.1, "system_s": 0.1}} for at in range(repeats)
@@ -107,7 +107,7 @@ def explained(plant: Plant, draw: Generator, repeats: int = 3) -> tuple[Finding,
 
 
 def score(name: str, points: int, repeats: int = 3, seed: int = 0) -> PowerScore:
-    """So many points with one thing planted."""
+    """This many points with one thing planted."""
     plant, found = PLANTS[name], PowerScore()
     for number in range(points):
         findings = explained(plant, np.random.default_rng((seed, sum(name.encode()), number)), repeats)

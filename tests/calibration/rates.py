@@ -114,7 +114,7 @@ def _point(rate: float, reached: float, latency: Latency, random_arrivals: bool)
 
 
 def score(service: str, most: float, loops: int, *, random_arrivals: bool = True, seed: int = 0) -> RateScore:
-    """Reads so many open loops with one kind of service, tried up to a share of their capacity."""
+    """Reads this many open loops with one kind of service, tried up to a share of their capacity."""
     found = RateScore()
     for number in range(loops):
         draw = np.random.default_rng((seed, sum(service.encode()), round(100 * most), number))

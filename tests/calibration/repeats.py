@@ -170,7 +170,7 @@ def as_experiment(points: Sequence[Measurement]) -> Sequence[Measurement]:
 
 
 def score(process: str, profile: str, trials: int, seed: int = 0) -> IntervalScore:
-    """So many points of a process: alone, and as experiments of ``POINTS`` points each."""
+    """This many points of a process: alone, and as experiments of ``POINTS`` points each."""
     found, truth = IntervalScore(), PROCESSES[process][1] * 1000 * SAMPLES
 
     def made_of(number: int, *, alone: bool) -> Measurement:

@@ -77,7 +77,7 @@ def points_of(values: NDArray[np.float64], owners: NDArray[np.int64]) -> list[Me
 
 
 def score(noise: str, change: float, count: int, seed: int) -> Found:
-    """So many runs of a few to many points in rounds, after whose change throughput is this share of what it was."""
+    """This many runs of a few to many points in rounds, after whose change throughput is this share of what it was."""
     draw, found = np.random.default_rng((seed, round(1000 * change))), Found()
     for _ in range(count):
         points, rounds = int(draw.integers(MIN_POINTS, MAX_POINTS + 1)), int(draw.choice(ROUNDS))

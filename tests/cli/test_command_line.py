@@ -402,7 +402,7 @@ def test_a_filesystem_in_memory_is_degraded(tmp_path: Path, home: Path, capsys: 
 def test_a_disk_that_fills_up_under_the_layout_is_degraded(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Somebody else takes the room after it was checked and the first stretch was written."""
+    """Someone else takes the room after it was checked and the first stretch was written."""
     real = Local.run
 
     def taken(self: Local, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -411,7 +411,7 @@ def test_a_disk_that_fills_up_under_the_layout_is_degraded(
         return real(self, kernel, parameters)
 
     monkeypatch.setattr(Local, "run", taken)
-    # However slowly a busy machine writes the first stretch, the second is asked for.
+    # However slowly a busy machine writes the first stretch, the second is requested.
     monkeypatch.setattr("hwdyno.measure.runner.layout.BUDGET_SHARE", 1e6)
     with mounted(tmp_path / "small", "size=200m") as small:
         arguments = ["--only", "storage.grid", "--path", str(small), "--budget", "4s", "--quiet", "--json", "--no-page"]

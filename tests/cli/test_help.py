@@ -89,7 +89,7 @@ def test_every_example_runs(
     (tmp_path / "table.csv").write_text("rw,bs,QD,BW (MB/s)\nread,128k,8,3210\n")
     program, name, *words = shlex.split(line.partition(" >")[0].partition(" |")[0])
     assert program == "hwdyno"
-    if "server" in words or name == "serve":  # It would serve until somebody comes.
+    if "server" in words or name == "serve":  # It would serve until someone comes.
         read = parser_of(name).read(words)
         assert name == "serve" or read.question == ["server"]
         return

@@ -18,7 +18,7 @@ Answer = Callable[[socket.socket], None]
 
 @contextlib.contextmanager
 def listener(answer: Answer) -> Iterator[int]:
-    """Somebody who listens at a port and answers each connection in his own way."""
+    """Someone who listens at a port and answers each connection in his own way."""
     with socket.socket() as door:
         door.bind(("127.0.0.1", 0))
         door.listen(16)

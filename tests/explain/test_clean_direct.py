@@ -1,4 +1,4 @@
-"""Direct I/O that reaches the device is never called cached, whatever its blocks, depth, jobs and times.
+"""Direct I/O that reaches the device is never called cached, regardless of its blocks, depth, jobs and times.
 
 ``HWDYNO_CLEAN_RUNS=1000 python -m pytest tests/explain/test_clean_direct.py`` tries as many geometries as that.
 """

@@ -336,7 +336,7 @@ def test_the_terminal_shows_one_screen_and_verbose_the_rest() -> None:
 
 
 def test_a_test_of_latency_is_compared_in_times() -> None:
-    """Its rate is the same figure upside down, in a unit that nobody judges memory by."""
+    """Its rate is the same figure upside down, in a unit that no one judges memory by."""
 
     def at(mean_ns: float) -> Run:
         point = made.point(1, 1e9, rw="chase")

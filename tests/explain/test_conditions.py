@@ -156,7 +156,7 @@ def test_fullest_io_limit_is_named() -> None:
 
 
 def scattered(count: int, scatter: float, wider: float = 1.0) -> Measurement:
-    """Repeats of a standard deviation as a share, and so many times the interval of their mean by Student's t."""
+    """Repeats of a standard deviation as a share, and this many times the interval of their mean by Student's t."""
     offsets = [at - (count - 1) / 2 for at in range(count)]
     unit = math.sqrt(sum(offset**2 for offset in offsets) / (count - 1))
     values = tuple(SPEED * (1 + scatter * offset / unit) for offset in offsets)

@@ -152,7 +152,7 @@ def test_above_the_link_is_invalid_whatever_the_counters_say() -> None:
 
 
 def _broken(rule: str, draw: random.Random, point: Measurement) -> Measurement:
-    """A row as somebody might have copied it wrongly."""
+    """A row as someone might have copied it wrongly."""
     assert point.latency_ns is not None and point.rate is not None and point.concurrency is not None
     factor = draw.uniform(1.06, 2.0)
     if rule == "little":

@@ -58,7 +58,7 @@ def test_a_bend_is_looked_at_from_both_sides(most: int) -> None:
 
 
 def test_a_bend_at_one_job_is_looked_at_with_more_than_one() -> None:
-    """The advice was once ``--numjobs 1``: of a single value nobody sees a bend."""
+    """The advice was once ``--numjobs 1``: of a single value no one sees a bend."""
     counted = 0
     for seed in range(40):
         machine = SimulatedMachine.random(seed, latency_one_s=1e-4, operations_s=1.3e4, p=8.0)

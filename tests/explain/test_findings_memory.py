@@ -444,7 +444,7 @@ def test_a_rule_on_memory_has_its_limit(rule: str, points: list[Measurement], sh
 def chased(
     sizes: list[float], steps: dict[float, float], pages: str = "2m", stride: int = 64, **more: Any
 ) -> ExperimentResult:
-    """A chase of 8 ns that takes so many times longer beyond these sizes, half of it (by logarithm) at them."""
+    """A chase of 8 ns that takes this many times longer beyond these sizes, half of it (by logarithm) at them."""
     points = []
     for size in sizes:
         ns = 8.0 * math.prod(factor ** (0.5 if size == at else float(size > at)) for at, factor in steps.items())

@@ -245,7 +245,7 @@ def test_a_prefix_cache_is_judged_by_its_times(seed: int) -> None:
     drawn = _random_server(seed)
     server = replace(drawn, noise=0.005, prompt_s=max(drawn.prompt_s, 2 * drawn.step_s))
     share = random.Random(seed).uniform(0.4, 0.9)
-    # A server without a prefix cache is asked for one in vain.
+    # A server without a prefix cache ignores the request for one.
     for hits, says in ((share, "helps"), (0.0, "gains nothing")):
         without = _run(server, "concurrency", (1,), seed, reuse_prompts=False)
         cached = _run(replace(server, cached_share=hits), "concurrency", (1,), seed, reuse_prompts=True)

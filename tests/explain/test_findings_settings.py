@@ -83,7 +83,7 @@ def test_a_library_pinned_to_older_kernels_is_named_with_the_variable() -> None:
         (AVX512, "SkylakeX", 180e9),  # the processor's own
         (("sse2", "avx", "avx2", "fma"), "Haswell", 180e9),  # pinned, and right
         (AVX512, "Haswell", 0.81 * 470e9),  # the figure does not suffer
-        (AVX512, "Unheardof", 180e9),  # nobody knows what it uses
+        (AVX512, "Unheardof", 180e9),  # no one knows what it uses
     ],
 )
 def test_a_library_that_suits_the_processor_or_costs_nothing_is_not(

@@ -435,7 +435,7 @@ def test_a_roofline_is_measured_around_its_ridge(rows: list[tuple[float, float]]
 
 
 def chain(latencies_ns: list[float], first: float = 64 * KIBI, octaves: float = 1.0) -> list[Measurement]:
-    """A pointer chase whose working set grows by so many octaves from point to point."""
+    """A pointer chase whose working set grows by this many octaves from point to point."""
     sizes = [first * 2 ** (octaves * at) for at in range(len(latencies_ns))]
     return [made(1e9 / ns, "operations/s", working_set=size) for size, ns in zip(sizes, latencies_ns, strict=True)]
 

@@ -44,7 +44,7 @@ class Simulated:
     def load(
         self, loader: str, seconds: float, cpu_s: float, system: float = 0.2, cache: str = "cold", **details: float
     ) -> Measurement:
-        """One load of so much time and CPU time, a share of it in the kernel."""
+        """One load of this much time and CPU time, a share of it in the kernel."""
         rates = [self.size / seconds * self.random.gauss(1, 0.01) for _ in range(REPEATS)]
         return measured(
             {"loader": loader, "cache": cache}, rates, "bytes/s", bytes=int(self.size * REPEATS),

@@ -58,7 +58,7 @@ def planted(seed: int) -> dict[str, tuple[SimulatedPath, list[Parameters], str, 
     slow = min(0.5, draw.uniform(0.1, 0.5)) * payload
     throughput, trips = "network_throughput", "network_latency"
     window = slow * clean.rtt_s / 4
-    # Loss by chance that keeps even four streams well below the wire, whatever the path.
+    # Loss by chance that keeps even four streams well below the wire, regardless of the path.
     share = min(0.2, max(4e-3, 1.5 * (4 * clean.mss / clean.rtt_s / (0.6 * payload)) ** 2))
     loaded: list[Parameters] = [
         {"protocol": "tcp", "message": 64, "direction": "up", "load_streams": n} for n in (1, 2)

@@ -54,7 +54,7 @@ def intervals(run: Run) -> dict[tuple[str, str], tuple[float, float]]:
 
 
 def least(share: float, cases: int) -> float:
-    """What a binomial share of so many independent cases falls below once in a thousand."""
+    """What a binomial share of this many independent cases falls below once in a thousand."""
     return share - 3.1 * math.sqrt(share * (1 - share) / cases)
 
 

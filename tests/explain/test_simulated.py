@@ -1,4 +1,4 @@
-"""The simulated machine keeps its own laws, so that what is found on it can be held against the truth."""
+"""The simulated machine keeps its own laws, so that what is found on it can be compared with the truth."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def test_what_huge_pages_pay_is_found(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_lines_in_flight_are_counted(seed: int) -> None:
-    """A core that keeps so many lines in flight reads so much: Little's law on loads."""
+    """A core that keeps this many lines in flight reads this much: Little's law on loads."""
     base = Core.random(seed)
     lines = 10 + seed
     one = lines * 64 / (base.memory_ns * 1e-9)

@@ -511,7 +511,7 @@ def test_plain_reads_feed_what_reaches_its_au(times: float, share: float, feeds:
     ],
 )
 def test_a_fed_kind_that_needs_more_clears_the_storage(kinds: Any, changes: Any, words: str) -> None:
-    """A kind that needs twice as much reached its AU with so many accelerators."""
+    """A kind that needs twice as much reached its AU with this many accelerators."""
     need = changes.pop("need_bytes_s", 2 * NEED)
     others = [
         kind(*(point(number, 0.95 if number <= most else 0.5, need_bytes_s=need) for number in (1, 2, 3)),

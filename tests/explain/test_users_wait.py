@@ -112,7 +112,7 @@ def test_what_chance_brings_is_no_backlog() -> None:
 
 
 @pytest.mark.parametrize(("axis", "arrived", "rate", "throughput", "share"), [
-    # 98%, less four standard errors of a count: 0.4% of a million, 20% of 400; in the unit that was asked for.
+    # 98%, less four standard errors of a count: 0.4% of a million, 20% of 400; in the unit that was requested.
     ("rate", 10**6, 9.75e6, (1, "bytes/s"), 0.975), ("rate", 10**6, 9.77e6, (1, "bytes/s"), None),
     ("rate", 400, 7.7e6, (1, "bytes/s"), 0.77), ("rate", 400, 7.9e6, (1, "bytes/s"), None),
     ("rate", 0, 1e6, (1, "bytes/s"), None), ("rate", 10**6, 7e6, (1, "operations/s"), 0.7),

@@ -1,4 +1,4 @@
-"""Job files held against fio itself: the same sections run by both do the same operations."""
+"""Job files compared with fio itself: the same sections run by both do the same operations."""
 
 from __future__ import annotations
 

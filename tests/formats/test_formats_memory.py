@@ -171,7 +171,7 @@ def test_mlc_between_sockets_and_one_figure_alone() -> None:
     }
     (alone,) = mlc.read(MLC_IDLE, "here").experiments[0].points
     assert alone.parameters == {"working_set": 10 << 20} and alone.latency_ns and alone.latency_ns.mean == 12.5
-    # Indented, as it stands in somebody's page, and with the line ends of another system.
+    # Indented, as it stands in someone's page, and with the line ends of another system.
     paged = mlc.read("\r\n".join(f"    {line}" for line in MLC_TWO_SOCKETS.splitlines()), "here")
     assert sum(len(one.points) for one in paged.experiments) == sum(len(one.points) for one in tables.values())
 

@@ -64,7 +64,7 @@ NEAR, FAR = {"a1": 100.0, "b2": 107.0}, {"a1": 100.0, "b2": 200.0}
 @pytest.mark.parametrize(("need", "rounding", "known", "fits"), [
     # Within 5% of its label and the rounding, as AU leaves out the first step of an epoch.
     *((104.8, 0.0, NEAR, None), (105.2, 0.0, NEAR, "b2"), (106.8, 0.02, NEAR, None), (107.2, 0.02, NEAR, "b2")),
-    # From 15% off it is wrong, whatever it fits.
+    # From 15% off it is wrong, no matter what it fits.
     *((114.5, 0.0, {"a1": 100.0}, None), (115.5, 0.0, {"a1": 100.0}, "")),
     # Another accelerator fits within 7.5%, and the nearest of several is named.
     *((214.4, 0.0, FAR, "b2"), (215.6, 0.0, FAR, "")),

@@ -332,7 +332,7 @@ def test_every_kernel_waits_for_the_common_start(engine: str, tmp_path: Path) ->
                 continue
             assert isinstance(event, Done), (kernel, event)
             passed_s = (time.monotonic_ns() - started) / 1e9
-            # A throughput is held against the receiver's time; what waits for the start is the sender.
+            # A throughput is compared with the receiver's time; what waits for the start is the sender.
             elapsed_s = event.reading["details"].get("sender_elapsed_s", event.reading["elapsed_s"])
             if not starts or event.started_ns < started or elapsed_s > passed_s:
                 wrong.append((kernel, starts, event.started_ns - started, elapsed_s, passed_s))

@@ -87,7 +87,7 @@ def test_the_total_of_a_test_of_snia_holds_what_it_writes(place: Path, capsys: p
     printed = capsys.readouterr().out
     _, most = total_of(printed)
     wrote = written_by(lambda: main([*words, "--no-page", "--quiet"]))
-    # Laid out once and written over twice: three regions at least, whatever the time.
+    # Laid out once and written over twice: three regions at least, regardless of the time.
     assert "up to" in printed.splitlines()[-1] and 3 * (8 << 20) <= wrote <= 1.01 * most
 
 

@@ -16,7 +16,7 @@ DEPTH = foreign.DEEPEST
 
 
 def made(rng: random.Random, levels: int) -> Any:
-    """A document of at most so many levels."""
+    """A document of at most this many levels."""
     kind = rng.randrange(9 if levels > 1 else 6)
     if kind > 6:
         return {text(rng): made(rng, levels - 1) for _ in range(rng.randrange(4))}

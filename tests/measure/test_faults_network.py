@@ -57,7 +57,7 @@ def both_fronts() -> tuple[socket.socket, socket.socket]:
 
 @contextlib.contextmanager
 def dying_server(control_bytes: int) -> Iterator[int]:
-    """The port of a server that sends so much by the control connection, moves data, and dies with all connections."""
+    """The port of a server that sends this much by the control connection, moves data, and dies."""
     behind = free_port()
     serving = {"port": behind, "runtime": 2.0, "once": True}
     server = threading.Thread(target=engine.run, args=("network_server", serving))
@@ -174,9 +174,9 @@ DIRECTIONS = ("up", "down", "both")
 
 
 class DyingProcess:
-    """A server's process behind a relay of both protocols at one port; it dies when its control sent so many bytes.
+    """A server's process behind a relay of both protocols at one port; it dies when its control sent this many bytes.
 
-    With ``answers`` it dies after so many datagrams from it instead, and ``after_s`` later. What a dead process would
+    With ``answers`` it dies after this many datagrams from it instead, and ``after_s`` later. What a dead process would
     no longer take is refused, and what a frozen one would not answer is swallowed.
     """
 

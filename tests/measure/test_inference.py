@@ -152,7 +152,7 @@ def test_a_restored_cache_that_is_wrong_is_refused(place: Path) -> None:
 
 
 def _fill(folder: Path, leave: int = 0) -> Path:
-    """A file that takes all room of a filesystem but so many bytes."""
+    """A file that takes all room of a filesystem but this many bytes."""
     room = os.statvfs(folder)
     filler = folder / "filler"
     with filler.open("wb") as file:

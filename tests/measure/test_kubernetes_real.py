@@ -1,6 +1,6 @@
 """A measurement's way through a real kube-apiserver: what it validates, forbids, keeps and removes.
 
-Where no such server is, these tests are not collected (``conftest.py``), and tests/cluster.py stands in for it.
+Where no such server is, these tests are not collected (``conftest.py``), and tests/cluster.py replaces it.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def free_port() -> int:
 
 
 def wait_for(port: int, *inside: str, state: str = "0A", least: int = 1) -> None:
-    """Until somebody listens at a port (0A), or so many connections stand there (01), by the kernel's table."""
+    """Until someone listens at a port (0A), or this many connections stand there (01), by the kernel's table."""
     for _ in range(1500):
         table = subprocess.run(
             [*inside, "cat", "/proc/net/tcp", "/proc/net/tcp6"], capture_output=True, text=True, check=False

@@ -58,7 +58,7 @@ def documents(text: str) -> list[dict[str, Any]]:
 
 
 def once_written(log: Path, count: int) -> list[dict[str, Any]]:
-    """The documents of a server's log, as soon as there are so many whole ones."""
+    """The documents of a server's log, as soon as there are this many whole ones."""
     limit = time.monotonic() + 20
     while True:
         try:
@@ -94,7 +94,7 @@ def test_each_option_of_a_real_client_is_served_and_both_ends_write_the_same(tmp
     # iperf3 before 3.13 names no direction but the reverse.
     for (options, shown, found), document in zip(ours, written, strict=True):
         test = document["start"]["test_start"]
-        # Of the rates and marks that were asked for, iperf3's client tells both; times it rounds.
+        # Of the rates and marks that were requested, iperf3's client tells both; times it rounds.
         assert shown.items() <= {**test, "omit": round(test["omit"])}.items(), (options, test)
         there = iperf3_json.measurement_of(document)
         assert there.parameters["direction"] == found.parameters["direction"]
@@ -166,7 +166,7 @@ def test_each_option_drives_a_real_server() -> None:
             assert reading["faults"] == [], given
             assert reading["details"]["server"] == "iperf3"
             assert sum(stream["bytes"] for stream in reading["streams"]) > 100_000, given
-        # Busy with somebody else, it says so, and so do we; it may need a moment to be rid of us first.
+        # Busy with someone else, it says so, and so do we; it may need a moment to be rid of us first.
         for _ in range(10):
             other = subprocess.Popen(
                 ["iperf3", "-c", "127.0.0.1", "-p", str(port), "-t", "4"],

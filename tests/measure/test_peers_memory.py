@@ -1,4 +1,4 @@
-"""likwid-bench, STREAM and sysbench are asked for our point, and read right; failures are one line."""
+"""likwid-bench, STREAM and sysbench run our point, and are read right; failures are one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""netperf beside our round trips; no free archive has it, so it runs where somebody built it."""
+"""netperf beside our round trips; no free archive has it, so it runs where someone built it."""
 
 from __future__ import annotations
 

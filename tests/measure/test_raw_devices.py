@@ -1,4 +1,4 @@
-"""Raw devices: read by default, and written only where nobody uses them, nothing lies on them, and they were named."""
+"""Raw devices: read by default, and written only where no one uses them, nothing lies on them, and they were named."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_no_plan_and_no_job_file_gives_a_device_away(
 
 
 def test_a_partitioned_device_and_a_partition_are_refused(device: Path, backing: Path) -> None:
-    # BLKPG makes partitions that no table on the device tells of, as kernels without partition tables have them.
+    # BLKPG makes partitions that no table on the device reports, as kernels without partition tables have them.
     command("addpart", device, "1", "2048", "8192")
     assert f"it has partitions ({device.name}p1)" in refused(device, str(backing))
     partition = Path(f"{device}p1")

@@ -24,7 +24,7 @@ from hwdyno.measure.workloads.model_stacks import Onnx
 
 
 class Engine:
-    """Answers at once, and notes what it was asked for; ``pass_on`` lets it wait until something has happened."""
+    """Answers at once, and notes its requests; ``pass_on`` lets it wait until something has happened."""
 
     def __init__(self, slots: int = 2, context: int = 64) -> None:
         self.slots, self.context = slots, context
@@ -73,7 +73,7 @@ def test_no_more_requests_than_slots_are_answered_at_once() -> None:
 
 
 def test_an_open_loop_sends_on_while_the_engine_is_busy() -> None:
-    """No coordinated omission: a step that never ends holds nobody back from being sent."""
+    """No coordinated omission: a step that never ends holds no one back from being sent."""
     engine = Engine(slots=1)
     engine.pass_on = threading.Event()
     trace = tuple(TracedRequest(at / 1000, 5, 2) for at in range(20))

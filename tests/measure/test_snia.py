@@ -36,7 +36,7 @@ def performed(name: str, machine: SimulatedMachine, tmp_path: Path) -> Run:
     """A test on a simulated machine, from the command line's options to the stored document."""
     parser = argparse.ArgumentParser()
     storage.add(parser)
-    # So much time that each workload has its whole second, however slow this machine is.
+    # This much time that each workload has its whole second, however slow this machine is.
     options = ["snia", name, "--path", str(tmp_path), "--size", str(REGION), "--budget", "1h"]
     args = parser.parse_args(options)
     host, store = SimulatedHost(machine), Store(tmp_path / "store")
@@ -66,7 +66,7 @@ def test_both_criteria_hold_at_once(rounds: list[float], steady: bool) -> None:
 
 @pytest.mark.parametrize(("gain", "cells"), [(3.0, 12.0), (1.0, 30.0), (0.0, 1.0)])
 def test_a_planted_drift_is_over_in_the_planted_round(gain: float, cells: float, tmp_path: Path) -> None:
-    """A fresh drive writes faster, and ever less so until so much is written: where that ends is computed here."""
+    """A fresh drive writes faster, and ever less so until this much is written: where that ends is computed here."""
     base = SimulatedMachine(**QUIET)
     a_cell = base.operations_per_s("write", 0, MIB, 32) * MIB * 1.0
     machine = SimulatedMachine(**QUIET, fresh_gain=gain, fresh_bytes=3 * REGION + cells * a_cell)

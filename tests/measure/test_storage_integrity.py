@@ -84,7 +84,7 @@ def test_after_a_kill_every_block_is_of_one_write_or_the_other_and_the_rest_is_w
 
 
 def test_a_killed_run_is_checked_by_the_journal_that_it_leaves(tmp_path: Path) -> None:
-    """The whole way of somebody who tests a drive: write with a journal, kill, check, and check a drive that lies."""
+    """The whole way of someone who tests a drive: write with a journal, kill, check, and check a drive that lies."""
     journal, data = tmp_path / "journal", tmp_path / "data"
     data.mkdir()
     # Bursts of 300 writes, a second apart: the warm-up of 0.3 s has one of them, and only the reading has more.

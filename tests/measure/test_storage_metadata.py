@@ -1,4 +1,4 @@
-"""A run of metadata ended in its middle: what was measured is kept, its own files go, and nobody else's are touched."""
+"""A run of metadata ended in its middle: what was measured is kept, its own files go, and no one else's are touched."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STAT = ("--operation", "stat", "--nrfiles", "500", "--runtime", "60s")
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A directory with files of somebody else's, some of them called as if they were ours."""
+    """A directory with files of someone else's, some of them called as if they were ours."""
     path = tmp_path / "data"
     for name in ("names-1-2f", "hwdyno-scratch-0123456789abcdef"):
         (path / name).mkdir(parents=True)

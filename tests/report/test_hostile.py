@@ -278,7 +278,7 @@ def test_the_live_bar_obeys_no_name_and_no_line_written_beside_it(monkeypatch: p
 
 
 def output_of(*arguments: str | bytes, cwd: Path, status: tuple[int, ...] = (0, 3), **env: str) -> tuple[str, str]:
-    """What a command prints to each stream; it may colour nothing, since nobody asked for it."""
+    """What a command prints to each stream; it may colour nothing, since no one requested it."""
     done = subprocess.run(
         [sys.executable, "-m", "hwdyno", *arguments],
         cwd=cwd,

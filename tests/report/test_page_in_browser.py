@@ -435,7 +435,7 @@ def with_model(run: Run, model: str) -> Run:
     return replace(run, machines=(changed, *run.machines[1:]))
 
 
-# --- what nobody may do
+# --- what no one may do
 
 
 @pytest.mark.parametrize("name", hostile.RUNS)

@@ -265,7 +265,7 @@ def test_names_leave_but_nodes_stay_apart() -> None:
 
 
 def one_of_many(clients: int, started: str) -> Run:
-    """A Run with so many ranks that knows nothing of others."""
+    """A Run with this many ranks that knows nothing of others."""
     run = made(point(clients))
     (result,) = run.experiments
     measured = replace(result.points[0], parameters=at())

@@ -1,4 +1,4 @@
-"""`hwdyno serve`: its pages in headless Chromium, and that it only reads, for this machine, whatever it is sent."""
+"""`hwdyno serve`: its pages in headless Chromium, and that it only reads, for this machine, any request."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Clients:
         return self.ceiling * (self.service_s + self.thinks_s)
 
     def rate(self, clients: int, operations: int, draw: Generator) -> float:
-        """Operations per second with so many clients, after those that are left out."""
+        """Operations per second with this many clients, after those that are left out."""
         world = simpy.Environment()
         station = simpy.Resource(world, capacity=self.servers)
         ends: list[float] = []

@@ -32,12 +32,12 @@ class Core:
     memory_ns: float = 100.0
     tlb_pages: int = 1536
     walk_ns: float = 0.0
-    """What a load costs more whose page is not in the TLB; 0 for page walks that nobody notices."""
+    """What a load costs more whose page is not in the TLB; 0 for page walks that no one notices."""
     channels_bytes_s: float = 40e9
     thread_bytes_s: float = 38e9
     """What one thread can ask for; as much as the channels carry, where it fills them alone."""
     p: float = 8.0
-    """How hard the bend is between what is asked for and what the channels carry."""
+    """How hard the bend is between what is requested and what the channels carry."""
     modules: tuple[tuple[int, int], ...] = ()
     """Memory modules as (transfers a second in millions, channels); empty where no table tells."""
     clock_hz: float = 3.5e9

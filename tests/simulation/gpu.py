@@ -18,7 +18,7 @@ NOISE = 0.01
 
 
 def _hits(size: float) -> float:
-    """The share of loads that hit a cache of random replacement, on a ring of so many times its size.
+    """The share of loads that hit a cache of random replacement, on a ring of this many times its size.
 
     A line stays for the misses of one turn with the chance exp(-size × share of misses), and that is the share of hits.
     """
@@ -131,7 +131,7 @@ class Gpu:
     def arrays(
         self, sizes: tuple[int, ...], cache: tuple[float, float] = (0.0, 1.0), start_s: float = 0.0
     ) -> ExperimentResult:
-        """A triad by array: a cache of so many bytes is so many times as fast as the memory; a pass has a start."""
+        """A triad by array: a cache of this many bytes is this many times as fast as the memory; a pass has a start."""
         points = []
         for array in sizes:
             size = 3 * array

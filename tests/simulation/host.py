@@ -79,7 +79,7 @@ class SimulatedHost:
         return read
 
     def read(self, kernel: str, given: dict[str, Any], draw: random.Random) -> dict[str, Any]:
-        """What one of its kernels hands back of all of its parameters."""
+        """What one of its kernels returns of all of its parameters."""
         if kernel in core.KERNELS:
             return core.run(self.machine.core, kernel, given, draw, self.now_s)
         if kernel == "idle":

@@ -37,7 +37,7 @@ class SimulatedEngine:
     storage_bytes_s: float = 1e9
 
     def step_s(self, sequences: float) -> float:
-        """The time of a step for so many sequences."""
+        """The time of a step for this many sequences."""
         size = self.weights_bytes + sequences * self.kv_bytes
         compute_s = self.step_compute_s + sequences * self.sequence_compute_s
         return max(size / (self.reached * self.bandwidth), compute_s) + self.fetched_share * size / self.storage_bytes_s

@@ -167,7 +167,7 @@ class SimulatedMachine:
         return one, (most**-6 + (bandwidth / bs) ** -6) ** (-1 / 6)
 
     def operations_per_s(self, rw: str, read_percent: float, bs: int, in_flight: float) -> float:
-        """True throughput with so many in flight, before anything that is planted."""
+        """True throughput with this many in flight, before anything that is planted."""
         share = {"read": 1.0, "write": 0.0}.get(rw.removeprefix("rand"), read_percent / 100)
         rates = []
         for write in (False, True):

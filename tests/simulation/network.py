@@ -111,13 +111,13 @@ class SimulatedNetwork(SimulatedHost):
         return super().kernels() | _KERNELS
 
     def read(self, kernel: str, given: dict[str, Any], draw: random.Random) -> dict[str, Any]:
-        """What one of its kernels hands back of all of its parameters."""
+        """What one of its kernels returns of all of its parameters."""
         if kernel not in _KERNELS:
             return super().read(kernel, given, draw)
         return self._streams(given, draw) if kernel == "network_throughput" else self._trips(given, draw)
 
     def _cpu_ns(self, end: str) -> float:
-        """CPU time a KiB at one end; at a busy one so much that one core carries 40% of the wire."""
+        """CPU time a KiB at one end; at a busy one this much that one core carries 40% of the wire."""
         if self.path.busy_end != end:
             return self.path.cpu_ns_per_kib
         return 1024 / (0.4 * self.path.wire_bytes_s()) * 1e9

@@ -29,7 +29,7 @@ def _shape() -> tuple[float, ...]:
 
 _SHAPE = _shape()
 LEVEL = (1.0,)
-"""Parts of a latency, whose spread nobody asks for."""
+"""Parts of a latency, whose spread no one asks for."""
 
 
 def noisy(noise: float, draw: random.Random, most: float = 3.0) -> float:

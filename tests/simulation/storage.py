@@ -21,7 +21,7 @@ LAYOUT_BLOCK = 1 << 20
 def run(
     machine: SimulatedMachine, kernel: str, given: dict[str, Any], draw: random.Random, written_bytes: int
 ) -> dict[str, Any]:
-    """A Reading of one of these kernels, on a drive to which so many bytes were written before."""
+    """A Reading of one of these kernels, on a drive to which this many bytes were written before."""
     return _layout(machine, given) if kernel == "storage_layout" else _blocks(machine, given, draw, written_bytes)
 
 
@@ -135,7 +135,7 @@ def _blocks(
 
 
 def _course(machine: SimulatedMachine, rows: int, most: float, draw: random.Random) -> list[float]:
-    """How throughput goes over a run of so many samples, as factors of its law; none above ``most``."""
+    """How throughput goes over a run of this many samples, as factors of its law; none above ``most``."""
     level = noisy(machine.noise, draw)
     course = []
     for row in range(rows):

@@ -57,7 +57,7 @@ class Soak:
     relative_peaks: list[float] = field(default_factory=list)
     """Each of them as a share of its command's first, in order of time."""
     like: dict[tuple[object, ...], int] = field(default_factory=dict)
-    """The bytes of the first Run of a command with so many points."""
+    """The bytes of the first Run of a command with this many points."""
     relative_runs: list[float] = field(default_factory=list)
     """The bytes of each later Run as a share of the first like it, in order of time."""
     rounds: int = 0

@@ -26,7 +26,7 @@ _PLANTED: list[object] = []
 def plant(kind: str, place: Path) -> None:
     """A leak, so that the soak is seen to find it."""
     if kind == "memory":
-        # Written, because a page that nobody wrote takes no memory.
+        # Written, because a page that no one wrote takes no memory.
         _PLANTED.append(bytearray(os.urandom(4096) * 64))
     elif kind == "little memory":
         # 1 kB a command: less than anyone would see by the page.
@@ -54,7 +54,7 @@ class _Mallinfo(ctypes.Structure):
 
 
 def in_use() -> dict[str, float]:
-    """Bytes that the C library allocated and nobody freed, without its free memory; nothing where it is not glibc."""
+    """Bytes that the C library allocated and no one freed, without its free memory; nothing where it is not glibc."""
     try:
         mallinfo = ctypes.CDLL(None).mallinfo2
     except AttributeError:

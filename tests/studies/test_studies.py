@@ -108,7 +108,7 @@ def test_a_budget_that_the_user_gives_shortens_the_readings_of_the_kubernetes_st
         assert took is not None
         return 60 * float(took[1] or 0) + float(took[2] or 0)
 
-    # What trains takes five epochs whatever the budget, and an index is built for longer on fewer processors.
+    # What trains takes five epochs regardless of the budget, and an index is built for longer on fewer processors.
     least_s = seconds("--budget", "1s")
     assert seconds("--budget", f"{budget_s:g}s") <= max(least_s, budget_s) < seconds()
 

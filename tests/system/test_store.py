@@ -260,7 +260,7 @@ def test_peers_and_late_experiments_are_in_the_journal(tmp_path: Path) -> None:
 
 
 def full_after(count: int, real: Callable[[int, bytes], int]) -> Callable[[int, bytes], int]:
-    """A disk with room for so many bytes more."""
+    """A disk with room for this many bytes more."""
     left = [count]
 
     def write(descriptor: int, data: bytes) -> int:

@@ -218,7 +218,7 @@ def long_functions(tree: Tree, excused: Mapping[str, str]) -> list[str]:
 
 
 def too_long(lengths: Mapping[str, int], excused: Mapping[str, str]) -> list[str]:
-    """The functions over 100 lines, and the excuses that nobody needs."""
+    """The functions over 100 lines, and the excuses that no one needs."""
     long = {name: count for name, count in lengths.items() if count > MAX_LINES}
     found = [f"{name}: {count} lines and no reason" for name, count in long.items() if name not in excused]
     return found + [f"{name}: it is short, or gone: drop its excuse" for name in excused.keys() - long.keys()]

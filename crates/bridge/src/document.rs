@@ -89,7 +89,7 @@ impl<'de, 'py> Visitor<'de> for Seed<'py> {
     }
 }
 
-/// The document in `text` as Python's `json` reads it. None where it is none, has more than so many levels, or a number that is
+/// The document in `text` as Python's `json` reads it. None where it is none, has more than this many levels, or a number that is
 /// not within 2^63: that is for another to read.
 #[pyfunction]
 pub fn document<'py>(py: Python<'py>, text: &[u8], levels: u32) -> Option<Bound<'py, PyAny>> {

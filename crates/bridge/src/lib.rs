@@ -221,7 +221,7 @@ fn run(py: Python<'_>, kernel: String, parameters: &str, stop: Option<Stop>) -> 
         .map_err(|error| MachineError::new_err((error.raw_os_error().unwrap_or(0), error.to_string())))?;
     while !py.detach(|| stop.ends_within(LOOK)) {
         if let Err(raised) = py.check_signals() {
-            // After a second interrupt nobody wants the reading.
+            // After a second interrupt no one wants the reading.
             if stop.request.is_set() || !raised.is_instance_of::<PyKeyboardInterrupt>(py) {
                 stop.request.set();
                 return Err(raised);

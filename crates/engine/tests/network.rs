@@ -22,7 +22,7 @@ fn once(kernel: &str, parameters: &Value) -> Value {
     serde_json::to_value(run(kernel, &given, &Stop::new()).unwrap()).unwrap()
 }
 
-/// Runs it for longer and longer until enough came of it: a busy machine may let nobody run for a while.
+/// Runs it for longer and longer until enough came of it: a busy machine may let no one run for a while.
 fn until(enough: impl Fn(&Value) -> bool, kernel: &str, mut parameters: Value) -> Value {
     let runtime_s = parameters["runtime"].as_f64().unwrap_or(0.2);
     let mut reading = once(kernel, &parameters);

@@ -318,7 +318,7 @@ fn a_client_that_sends_a_byte_now_and_then_has_one_deadline_at_every_state() {
         .into_iter()
         .flat_map(|state| [(state, KINDS[0]), (state, KINDS[2])])
         .collect();
-    // All at once: what counts is that each is shut out in time, whatever it drips.
+    // All at once: what counts is that each is shut out in time, no matter what it drips.
     std::thread::scope(|scope| {
         for (state, kind) in states {
             scope.spawn(move || {
@@ -387,7 +387,7 @@ fn all_tests_together_have_a_limit_on_memory_and_number() {
         std::thread::sleep(Duration::from_millis(50));
         number += 1;
     }
-    // Of clients that wait, so many are served at once, and the rest gets the answer that the server is busy.
+    // Of clients that wait, this many are served at once, and the rest gets the answer that the server is busy.
     let mut busy = 0;
     let held: Vec<_> = (0..40)
         .map(|number| {

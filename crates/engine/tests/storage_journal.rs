@@ -98,7 +98,7 @@ impl Writer {
         Self(child.stdout(Stdio::null()).spawn().unwrap())
     }
 
-    /// Waits, however long it takes under load, until so many writes were acknowledged.
+    /// Waits, however long it takes under load, until this many writes were acknowledged.
     fn until(&mut self, scratch: &Scratch, writes: u64) {
         let begun = Instant::now();
         while Journal::open(&scratch.journal()).is_err() || acknowledged(scratch) < writes {
@@ -212,7 +212,7 @@ fn a_block_rolled_back_is_named_where_it_was_acknowledged_and_only_there() {
     assert_eq!(count(&check(&scratch, "power_cut"), "verify_stale_blocks"), 1);
     put(&scratch.data(), 100, &block_of(&scratch, 100, 3));
 
-    // A journal that is older than its file accuses nobody.
+    // A journal that is older than its file accuses no one.
     put(&scratch.data(), 300, &block_of(&scratch, 300, 9));
     let told = check(&scratch, "kill");
     assert_eq!((told.faults.len(), count(&told, "journal_later_blocks")), (0, 1));

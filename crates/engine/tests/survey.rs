@@ -382,7 +382,7 @@ fn lists_of_more_processors_than_any_kernel_has_are_refused_in_one_line() {
         core["unknown"]["cpu.cores"].as_str().is_some_and(|why| why.contains("more than 65536 processors")),
         "{core}"
     );
-    // each list can be, but no kernel has so many together
+    // each list can be, but no kernel has this many together
     let nodes = of_tree(Tree::of_record("/sys/devices/system/node/node{0-9}/cpulist: 0-65535\n"), Some("/"));
     assert_eq!(nodes["cpu"]["numa_nodes"][0]["cpus"].as_array().map(Vec::len), Some(65_536));
     assert_eq!(nodes["cpu"]["numa_nodes"][1]["cpus"], json!([]));

@@ -32,7 +32,7 @@ MIN_POINTS = 2
 UNEVEN = 1e-3
 """Probability, by chance alone, of modes spread so unevenly over the points, below which they are some points' own."""
 FEW_REPEATS = 5
-"""Up to so many, an interval reaches from the least repeat to the greatest where samples are no plain noise, and such
+"""Up to this many, an interval reaches from the least repeat to the greatest where samples are no plain noise, and such
 a point is not sure before."""
 RARE, MISSED = 0.2, 1 - statistics.CONFIDENCE
 """Share of the repeats that are at a lower level, and of the points that may miss such a level."""
@@ -204,7 +204,7 @@ def mean_half_width(repeats: Sequence[Sequence[float]]) -> float:
 
 
 def _inflation(ratio: float, count: int) -> float:
-    """By how much autocorrelation raises the variance of the mean of so many samples."""
+    """By how much autocorrelation raises the variance of the mean of this many samples."""
     return (1 + ratio) / (1 - ratio) - 2 * ratio * (1 - ratio**count) / (count * (1 - ratio) ** 2)
 
 

@@ -21,7 +21,7 @@ OURS = "hwdyno"
 MAX_ROWS = 60
 """Rows of the table that puts tools side by side."""
 MAX_OBSERVATIONS = 2
-"""Up to so many are printed beside the faults."""
+"""Up to this many are printed beside the faults."""
 
 HELP = Help(
     usage="FILE…",

@@ -181,7 +181,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     BEGAN[:] = [time.monotonic() - (processes.age_s() if arguments is None else 0.0)]
     _write_any_letter()
-    os.umask(os.umask(0o077) | 0o002)  # No other user may change Runs or data files, whatever the shell allows.
+    os.umask(os.umask(0o077) | 0o002)  # No other user may change Runs or data files, no matter what the shell allows.
     with escaping():
         return signals.status(_main(given))
 

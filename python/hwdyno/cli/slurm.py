@@ -90,7 +90,7 @@ def script(words: list[str], nodes: int, ranks_per_node: int, limit_s: float, pa
 
 
 def estimated_s(words: list[str], ranks: int) -> float:
-    """What a dry run of the command estimates for so many ranks, each like this machine; raises ``UserError``."""
+    """What a dry run of the command estimates for this many ranks, each like this machine; raises ``UserError``."""
     from hwdyno.measure.hosts.local import Alike
 
     if words[0] not in elsewhere.COMMANDS:

@@ -86,7 +86,7 @@ def flag_of(cell: str) -> bool | None:
 
 
 def size_of(number: Number, unit: Unit | None) -> float:
-    """The bytes of a block, whose prefixes are powers of 1024 whatever their letters' case."""
+    """The bytes of a block, whose prefixes are powers of 1024 regardless of their letters' case."""
     in_cell = number.unit
     if in_cell is not None and in_cell.kind == "short":
         return number.value / DECIMAL[in_cell.name.lower()] * in_cell.factor

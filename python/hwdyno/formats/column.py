@@ -183,7 +183,7 @@ _SIZE_UNIT = re.compile(
     r"(?<![A-Za-z0-9])([kKMGTmgt]?)(i?)(B|b|Bytes?|bytes?)(?![A-Za-z/])|(?<![A-Za-z0-9])([kKMG])(?![A-Za-z0-9/])"
 )
 _ANY_RATE = re.compile(r"([A-Za-z][A-Za-z ]{1,30}s)\s?(?:/|per)\s?(?:s|sec|second)", re.I)
-"""``Epochs/s``: a count of whatever the table counts; ``Latency/s`` is a time in seconds."""
+"""``Epochs/s``: a count of what the table counts; ``Latency/s`` is a time in seconds."""
 _OF_TIMES = re.compile(r"times|latenc|seconds|durations|bytes|bits")
 _SHARE = re.compile(r"%|(?<![a-z])(?:percent|pct)(?![a-z])", re.I)
 _SNAKE = re.compile(

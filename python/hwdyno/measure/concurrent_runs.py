@@ -1,7 +1,7 @@
 """Lets Runs on one machine notice each other, by names that end with their processes and leave no file.
 
 While a Run measures, its process has a Unix socket bound to an abstract name (unix(7)), and ``/proc/net/unix`` lists
-those of all users and containers that share the network namespace. Nobody can connect to it. Anyone may bind such a
+those of all users and containers that share the network namespace. No one can connect to it. Anyone may bind such a
 name, so it causes no more than a warning.
 """
 

@@ -58,7 +58,7 @@ def listing(plan: Plan, write_bytes_s: float = WRITE_BYTES_S) -> list[Line]:
 
 
 def written(planned: Planned, parameters: Parameters, write_bytes_s: float, seconds: float) -> tuple[float, bool]:
-    """The most bytes that one reading of these parameters writes, and whether it writes as many whatever its time."""
+    """The most bytes that one reading of these parameters writes, and whether its time does not matter."""
     experiment, most = planned.experiment, write_bytes_s * seconds
     if experiment.writes is not None:
         whole = experiment.writes(planned.declaration, parameters, math.inf)

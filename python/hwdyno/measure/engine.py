@@ -45,7 +45,7 @@ def survey(path: Path | None = None, root: Path = Path("/")) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _apart_from_the_users_cache() -> Iterator[None]:
-    """Lets PoCL, which leaves a file in its cache when it is asked for devices, leave it in a folder that goes."""
+    """Lets PoCL, which leaves a file in its cache where devices are listed, leave it in a folder that goes."""
     if "POCL_CACHE_DIR" in os.environ:
         yield
         return

@@ -132,7 +132,7 @@ _OF_A_FILE = {"path", "offset", "size"}
 
 
 def axes_of_a_site(names: Collection[str], hosts: int, *, between: bool) -> tuple[Axis, ...]:
-    """What a kernel with axes of these names has more of on so many hosts; ``between``: that serve each other."""
+    """What a kernel with axes of these names has more of on this many hosts; ``between``: that serve each other."""
     found = [replace(CLIENTS, most=hosts)]
     if set(names) >= _OF_A_FILE:
         found.append(SHARED_FILE)
@@ -142,7 +142,7 @@ def axes_of_a_site(names: Collection[str], hosts: int, *, between: bool) -> tupl
 
 
 def with_clients(kernels: Mapping[str, Declaration], count: int, *, between: bool = False) -> dict[str, Declaration]:
-    """The kernels as a site of so many hosts has them: with the number of those that take part as an axis."""
+    """The kernels as a site of this many hosts has them: with the number of those that take part as an axis."""
     return {
         name: replace(one, axes=(*one.axes, *axes_of_a_site(one.names, count, between=between)))
         for name, one in kernels.items()

@@ -126,7 +126,7 @@ class Histogram:
         less = Histogram()
         less.count, less.sum, less.min, less.max = self.count, self.sum, self.min, self.max
         for at, count in self.buckets.items():
-            # The buckets of an octave are joined by so many; below 2^sub_bits the octaves are shorter.
+            # The buckets of an octave are joined by this many; below 2^sub_bits the octaves are shorter.
             octave_bits = min(at.bit_length() - 1, self.SUB_BITS)
             wide = 1 << max(0, octave_bits - bits)
             middle = at - at % wide + wide // 2

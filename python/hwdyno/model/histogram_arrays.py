@@ -11,7 +11,7 @@ from hwdyno.model.words import Latency
 
 
 def sum_of(readings: Sequence[tuple[Mapping[str, Any], int]]) -> Histogram:
-    """The values of many histograms of the engine's JSON, each counted so many times.
+    """The values of many histograms of the engine's JSON, each counted this many times.
 
     Raises ``ValueError`` if the buckets of one have another width.
     """

@@ -27,7 +27,7 @@ operation. ``rate``: operations or bytes offered per second, an open loop. ``del
 that less is more load. ``label``: anything else; it names or orders points, and no model is fitted along it."""
 Trait = Literal["reads", "writes", "random", "trims", "synchronous", "synchronous_buffered", "page_cache"]
 """What a word of a choice means: the operations that an access pattern makes; for an access engine, that it has one
-operation in flight whatever the depth (always, or unless it is direct), or that it goes through the page cache."""
+operation in flight regardless of the depth (always, or unless it is direct), or that it goes through the page cache."""
 Kind = Literal["integer", "number", "flag", "choice", "text", "integers"]
 """The type of an axis's values."""
 Scalar = str | int | float | bool | None
@@ -351,7 +351,7 @@ class Declaration:
     stateful: bool = True
     """Whether a reading changes what the next one finds."""
     grows: bool = False
-    """Whether a reading takes longer along an axis, whatever its runtime."""
+    """Whether a reading takes longer along an axis, regardless of its runtime."""
     axes: tuple[Axis, ...] = ()
     possible: tuple[Parameters, ...] = ()
     """The combinations of some axes that a machine has; empty where it has all, and in a Run."""

@@ -1,4 +1,4 @@
-"""The report held against the twelve rules of Hoefler & Belli (Scientific Benchmarking, SC'15)."""
+"""The report compared with the twelve rules of Hoefler & Belli (Scientific Benchmarking, SC'15)."""
 
 from __future__ import annotations
 

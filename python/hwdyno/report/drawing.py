@@ -81,7 +81,7 @@ def dots(experiment: ExperimentResult, rows: Rows, group: list[Series], across: 
 
 
 def joined(rows: Rows, at: dict[str, int], across: str = "load", *, least: int = 1, **look: Any) -> list[Line]:
-    """One line a series through its rows, of those that have at least so many."""
+    """One line a series through its rows, of those that have at least this many."""
     lines = ((number, [row for row in rows if row["series"] == name]) for name, number in at.items())
     return [
         Line(number, tuple((row[across], row["y"]) for row in line), **look)

@@ -32,7 +32,7 @@ LITTLE = 0.02
 """How far operations in flight by Little's law may be off the requested ones where rate and latency are two views of
 one thing, so that the interval of one holds for the other."""
 WIDE = 2
-"""How many times as wide as the profile aims at an interval may be."""
+"""How many times as wide as the profile targets an interval may be."""
 MIN_PEAK_SHARE = 0.05
 """Of their peak that loops on registers reach on any processor: below it, they or the ceiling are wrong."""
 STATES: tuple[Validity, ...] = ("valid", "unverified", "degraded", "invalid")
@@ -361,7 +361,7 @@ def _state(run: Run, found: _Found, share: Share | None) -> tuple[Validity, str]
 
 
 def _is_wide(run: Run, point: Measurement) -> bool:
-    """Whether the interval of a point is more than ``WIDE`` times what the Run's profile aims at."""
+    """Whether the interval of a point is more than ``WIDE`` times what the Run's profile targets."""
     target, half = TARGETS.get(run.profile), half_width(point.throughput)
     return target is not None and half is not None and point.repeats >= MIN_REPEATS and half > WIDE * target
 

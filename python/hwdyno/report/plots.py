@@ -32,7 +32,7 @@ def throughput(experiment: ExperimentResult, group: list[Series]) -> Picture | N
     x = axis_of_load(experiment, (row["load"] for row in rows))
     near, far = plotdata.ceilings(experiment, group, unit, scale, max(row["high"] for row in rows))
     lines, how = plotdata.lines(group, rows, scale)
-    # Of more curves than can be named, the marks are lines that nobody can tell apart.
+    # Of more curves than can be named, the marks are lines that no one can tell apart.
     places = [row for row in plotdata.marks(group, rows, scale, experiment.load_axis) if row["text"]]
     peers = plotdata.peers(experiment, group, unit, scale)
     spread = [row for row in rows if row["interval"]]

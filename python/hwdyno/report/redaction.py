@@ -1,6 +1,6 @@
 """Leaves the names out of a Run that others will see: hosts, servers, serial numbers, users, hardware addresses.
 
-The stored document keeps them; a copy that leaves the machine has them only where they were asked for.
+The stored document keeps them; a copy that leaves the machine has them only where they were requested.
 """
 
 from __future__ import annotations

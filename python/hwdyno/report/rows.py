@@ -54,7 +54,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One headline: a measurement, and all that it is held against."""
+    """One headline: a measurement, and all that it is compared with."""
 
     label: str
     experiment: ExperimentResult

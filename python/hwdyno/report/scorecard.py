@@ -57,7 +57,7 @@ class Scorecard:
 
 
 def scorecard(run: Run) -> Scorecard:
-    """The scorecard of a Run, whatever it lacks."""
+    """The scorecard of a Run, no matter what it lacks."""
     rows, every = headlines(run)
     verdict, reason = verdict_on(run, every)
     return Scorecard(machine_line(run), verdict, reason, rows, _todo(run), _rest(run))

@@ -126,7 +126,7 @@ def without_brackets(text: str) -> str:
 
 
 def shortened(text: str, most: int = MAX_REASON) -> str:
-    """A sentence within so many characters: without its brackets if it has to, or its first clause, or cut."""
+    """A sentence within this many characters: without its brackets if it has to, or its first clause, or cut."""
     if len(text) > most:
         text = without_brackets(text)
     clause = re.split(r"[:;] |, which ", text)[0]

@@ -44,7 +44,7 @@ QUESTIONS = (
 def tables(run: Run) -> list[Table]:
     """What the GPU reaches, its theory and both beside each other, and the study's GPU.
 
-    A machine without a GPU says so; one whose GPU was not asked for has no table, nor has a study of one resource.
+    A machine without a GPU says so; one whose GPU was not requested has no table, nor has a study of one resource.
     """
     rows = []
     for name, axis in ((PEAKS, "precision"), (BANDWIDTH, "operation")):

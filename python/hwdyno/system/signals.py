@@ -1,7 +1,7 @@
 """Owns the process's signals: the first ends the work early and keeps it, the next leaves within a second.
 
 No handler raises, so no import, clean-up or write is ever cut. A native thread (the engine's ``guard.rs``) reads
-each signal from a pipe, whatever the interpreter does, and a Python thread acts on it:
+each signal from a pipe, no matter what the interpreter does, and a Python thread acts on it:
 
 - While something is kept (``keeping``), the first signal is a request: what runs ends early (``halting``), and the
   runner stops at its next reading (``check``).
@@ -133,7 +133,7 @@ class _Owner:
         return self.guard.spent_s() if self.guard is not None else 0.0
 
     def settle(self, until_s: float, is_busy: Callable[[], bool]) -> None:
-        """Wait while the main thread is busy, until so much time was given at most."""
+        """Wait while the main thread is busy, until this much time was given at most."""
         while is_busy() and self.spent_s() < until_s:
             time.sleep(0.005)
 

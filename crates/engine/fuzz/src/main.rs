@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 use hwdyno_engine::parts::TARGETS;
 use libfuzzer_sys::fuzz_target;
 
-/// No reader needs so much for an input of some KiB: what asks for more would do so for any file that says so.
+/// No reader needs this much for an input of some KiB: what asks for more would do so for any file that says so.
 const MAX_BYTES: usize = 256 << 20;
 
 /// The system's allocator, which ends the process where an input makes a reader ask for too much.

@@ -79,7 +79,7 @@ impl fmt::Display for Error {
 
 /// Longest text of an error, as Python's `LONGEST_ERROR`.
 pub const LONGEST_ERROR: usize = 2000;
-/// Of a longer one so many characters of its beginning and of its end are shown.
+/// Of a longer one this many characters of its beginning and of its end are shown.
 const SHOWN: (usize, usize) = (800, 200);
 
 /// The text as one line: what a file or a request holds may stand in it, so control characters are escaped.

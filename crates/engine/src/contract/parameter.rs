@@ -92,7 +92,7 @@ pub enum Trait {
     Trims,
     /// In random order.
     Random,
-    /// One operation in flight, whatever the depth.
+    /// One operation in flight, regardless of the depth.
     Synchronous,
     /// Likewise, unless it bypasses the page cache.
     SynchronousBuffered,

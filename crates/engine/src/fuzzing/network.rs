@@ -215,7 +215,7 @@ pub mod iperf3_control {
 pub mod iperf3_datagrams {
     use crate::network::datagrams::{read_header, Numbers};
 
-    /// Loss, order and jitter add up, whatever the numbers are.
+    /// Loss, order and jitter add up, no matter what the numbers are.
     pub fn read(input: &[u8]) -> bool {
         let Some((first, rest)) = input.split_first() else { return false };
         let wide = first & 1 == 1;

@@ -1,6 +1,6 @@
 //! What storage keeps: the journal of acknowledged writes, blocks that identify themselves, traces, a device's marks.
 
-/// A journal, and the file that it tells of.
+/// A journal, and the file that it reports.
 pub mod journal {
     use crate::fuzzing::checks::accepted;
     use crate::fuzzing::memory_file::MemoryFile;

@@ -121,7 +121,7 @@ impl Precision {
     }
 }
 
-/// The nearest IEEE binary16, ties to even; only numbers of its normal range are asked for.
+/// The nearest IEEE binary16, ties to even; only numbers of its normal range are requested.
 fn half_of(value: f64) -> u16 {
     let bits = value.to_bits();
     let sign = (bits >> 48) as u16 & 0x8000;

@@ -53,7 +53,7 @@ pub struct Source {
     pub file: File,
     /// How it is read.
     pub access: Access,
-    /// Whether direct access was asked for and refused.
+    /// Whether direct access was requested and refused.
     pub refused: bool,
     /// Bytes of a block.
     pub block: u64,

@@ -29,7 +29,7 @@ pub fn during<T>(device: &Device, work: impl FnOnce() -> T) -> (T, Vec<Moment>) 
         let Ok(watcher) = thread::Builder::new().name("gpu-watch".into()).spawn_scoped(scope, watch) else {
             return (work(), vec![]);
         };
-        // Also where the work panics, so that nobody waits for the watcher for ever.
+        // Also where the work panics, so that no one waits for the watcher for ever.
         let end = Ends(&ends, watcher.thread().clone());
         let done = work();
         drop(end);

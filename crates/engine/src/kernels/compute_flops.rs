@@ -185,7 +185,7 @@ impl Share {
 
 /// Arithmetic compared with the clock of the same moment: each slice against the chain's right after it.
 struct Cycles {
-    /// Operations a cycle in the median pair, which is one that nobody cut into.
+    /// Operations a cycle in the median pair, which is one that no one cut into.
     median: f64,
     /// In the third quarter: what the units can do, but not what a clock that moved within a pair feigns.
     best: f64,

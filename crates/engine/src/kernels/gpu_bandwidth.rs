@@ -191,7 +191,7 @@ impl<'a> Arrays<'a> {
         Ok(Ready { arrays: self, width, items, kernel })
     }
 
-    /// The loop of the fastest width, or of the one that is asked for.
+    /// The loop of the fastest width, or of the one that is requested.
     fn fastest(&'a self, width: usize) -> Result<Ready<'a>, String> {
         let key = (self.name.clone(), self.operation, self.precision, self.bytes() > 8 << 20);
         let known = FASTEST.lock().unwrap_or_else(PoisonError::into_inner).get(&key).copied();

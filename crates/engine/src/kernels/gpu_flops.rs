@@ -23,7 +23,7 @@ pub struct GpuFlops;
 const SEEDS: usize = 256;
 /// Multiply-adds of each chain in a turn of the loop.
 const STEPS: usize = 16;
-/// Of a long launch so many work items are computed again on the host.
+/// Of a long launch this many work items are computed again on the host.
 const PROVED: usize = 3;
 const WIDTHS: [usize; 5] = [1, 2, 4, 8, 16];
 

@@ -56,7 +56,7 @@ impl Kernel for GpuLaunch {
         let mut stream = Stream::new("launch", passes.count);
         stream.add_latency("total", &histogram);
         let mut reading = passes.reading(&device, stream, 1);
-        // The host's clock is what is asked for.
+        // The host's clock is what is requested.
         reading.notes.retain(|note| note.code != "device_clock");
         reading.verified(std::iter::once(Verdict { checked: 1, wrong: u64::from(u32::from_le_bytes(last) != count) }));
         Ok(reading)

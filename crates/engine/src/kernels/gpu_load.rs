@@ -55,7 +55,7 @@ parameters! {
     }
 }
 
-/// Blocks on the device are kept until the end, as many as fit into this and at most so many, so that a buffer that was
+/// Blocks on the device are kept until the end, as many as fit into this and at most this many, so that a buffer that was
 /// filled again too early is seen.
 const KEPT_BYTES: u64 = 64 << 20;
 const KEPT: u64 = 16;

@@ -1,4 +1,4 @@
-//! What a GPU computes at an arithmetic intensity: every number of an array is read, goes through so many operations and
+//! What a GPU computes at an arithmetic intensity: every number of an array is read, goes through this many operations and
 //! is written, so that operations a byte are given and the memory or the arithmetic is what limits.
 
 use std::fmt::Write;

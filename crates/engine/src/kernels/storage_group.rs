@@ -13,7 +13,7 @@ use crate::contract::reading::Reading;
 use crate::parameters;
 use crate::storage::pace::flow::Flows;
 
-/// So many jobs may run at once.
+/// This many jobs may run at once.
 const MAX_JOBS: usize = 256;
 
 /// Which jobs one job waits for, and which end with it.

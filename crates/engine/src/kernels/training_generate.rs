@@ -18,7 +18,7 @@ use crate::training::ledger::Ledger;
 use crate::training::sink::{Halt, Sink};
 use crate::{parameters, sys};
 
-/// Room that always stays free: a filesystem filled to the brim serves nobody.
+/// Room that always stays free: a filesystem filled to the brim serves no one.
 const SPARE: u64 = 256 << 20;
 
 /// See the module.

@@ -236,7 +236,7 @@ fn source(layout: &Layout, parameters: &Parameters, ledger: &Ledger, notes: &mut
     })
 }
 
-/// The mean size of the files; a remark where it is not the workload's: they are somebody else's then.
+/// The mean size of the files; a remark where it is not the workload's: they are someone else's then.
 fn mean_size(layout: &Layout, files: &[std::path::PathBuf], notes: &mut Vec<Note>) -> f64 {
     let some = files.iter().step_by(files.len().div_ceil(1024).max(1));
     let found: Vec<f64> =
@@ -244,7 +244,7 @@ fn mean_size(layout: &Layout, files: &[std::path::PathBuf], notes: &mut Vec<Note
     let mean = found.iter().sum::<f64>() / found.len().max(1) as f64;
     let nominal = layout.record * if layout.format == Format::Csv { 3.57 } else { 1.0 };
     let expected = nominal * layout.samples as f64;
-    // five standard errors of a mean of so many, and a fifth for what the container adds or a format saves
+    // five standard errors of a mean of this many, and a fifth for what the container adds or a format saves
     let error = layout.stdev * layout.samples as f64 / (found.len().max(1) as f64).sqrt() * 5.0;
     if (mean - expected).abs() > error + 0.2 * expected + 4096.0 {
         notes.push(Note {
@@ -286,7 +286,7 @@ fn prepare(source: &Source, cache: Cache, notes: &mut Vec<Note>, stop: &Stop) ->
     (total > 0).then(|| cached as f64 / total as f64)
 }
 
-/// Runs readers and accelerators until the last epoch ends, the time is over or somebody asks to stop.
+/// Runs readers and accelerators until the last epoch ends, the time is over or someone asks to stop.
 fn race(source: &Source, pace: &Pace, readers: u64, ledger: &Ledger, stop: &Stop) -> Result<Outcome, Error> {
     let ranks: Vec<_> = (0..source.ranks).map(|_| Batches::new(pace.in_flight)).collect();
     let meeting = Meeting::new(source.ranks as usize);

@@ -18,7 +18,7 @@ pub enum Progress {
 
 #[derive(Debug, Clone, Copy)]
 enum Place {
-    /// In a size, of which so many digits came.
+    /// In a size, of which this many digits came.
     Size {
         size: u64,
         digits: u32,
@@ -32,7 +32,7 @@ enum Place {
     Feed {
         size: u64,
     },
-    /// In data, of which so much is left.
+    /// In data, of which this much is left.
     Data {
         left: u64,
     },

@@ -201,7 +201,7 @@ impl Test<'_> {
                 }
             } else {
                 crate::timing::start::hold();
-                // From before the first byte to after the last that is counted: nobody is ever faster than he was.
+                // From before the first byte to after the last that is counted: no one is ever faster than he was.
                 let began = now_ns();
                 phase.set(RUNNING);
                 let course = self.watch(began, control, phase, &lanes, &mut outcome);

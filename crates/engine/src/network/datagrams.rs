@@ -112,7 +112,7 @@ impl Numbers {
     }
 }
 
-/// When a datagram goes or comes: a clock that nobody sets, so that no step of the calendar's looks like jitter.
+/// When a datagram goes or comes: a clock that no one sets, so that no step of the calendar's looks like jitter.
 fn stamp_ns() -> i64 {
     now_ns() as i64
 }
@@ -206,7 +206,7 @@ struct Gather {
 }
 
 impl Gather {
-    /// The pause is no longer, whatever comes: a timer's own delay.
+    /// The pause is no longer, no matter what comes: a timer's own delay.
     const LONGEST: Duration = Duration::from_micros(100);
     /// A shorter one costs more than the wake-up that it saves.
     const SHORTEST: Duration = Duration::from_micros(5);

@@ -59,7 +59,7 @@ pub fn reading(settings: &Settings, outcome: &Outcome, loopback: bool) -> Readin
     if let Some(there) = outcome.there.as_ref().filter(|there| settings.up && !settings.down && there.elapsed_s > 0.0) {
         reading.elapsed_s = there.elapsed_s;
     }
-    // Nobody acknowledges datagrams: without the receiver's count nothing is known of what arrived.
+    // No one acknowledges datagrams: without the receiver's count nothing is known of what arrived.
     let is_unknown = settings.udp && settings.up && outcome.there.is_none();
     let mut ways = [Direction::default(), Direction::default()];
     let mut acked = false;

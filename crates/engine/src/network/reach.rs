@@ -9,7 +9,7 @@ use crate::network::settings::Settings;
 use crate::network::wire::{self, Control, Cookie};
 use crate::sys::net::{self, Options};
 
-/// What a server that serves somebody else is reported by.
+/// What a server that serves someone else is reported by.
 pub const BUSY: &str = "the server is busy running a test; try again later";
 /// Where iperf3's servers and ours listen unless told otherwise.
 const USUAL_PORT: u16 = 5201;

@@ -83,7 +83,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// Takes the last piece, of so many bytes; whether the caller has to look at it.
+    /// Takes the last piece, of this many bytes; whether the caller has to look at it.
     fn needs_look(&mut self, length: usize) -> bool {
         let bytes = &self.pieces.bytes;
         let before = bytes.len() - length;
@@ -488,7 +488,7 @@ mod tests {
     fn the_systems_clock_is_followed() {
         let Pair { mut far, near, poll } = pair();
         let (mut receiver, fd) = (Receiver::new(poll.as_raw_fd()).unwrap(), near.as_raw_fd());
-        // As after an hour's step that nobody has looked at yet.
+        // As after an hour's step that no one has looked at yet.
         receiver.stamped.offset_ns += 3_600_000_000_000;
         receiver.stamped.looked_ns = now_ns() - LOOK_NS - 1;
         let before = now_ns();

@@ -209,7 +209,7 @@ fn open_datagrams(
             still_there(control)?;
             continue;
         };
-        // Only who holds the control connection is ever answered: nobody can be made to send to a third.
+        // Only who holds the control connection is ever answered: no one can be made to send to a third.
         if from.ip().to_canonical() != place.client || length != HELLO.len() || &hello[..length] != HELLO {
             continue;
         }

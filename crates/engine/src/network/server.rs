@@ -300,7 +300,7 @@ impl Acceptor {
     }
 }
 
-/// A cookie's letters, whatever a client sent for it.
+/// A cookie's letters, no matter what a client sent for it.
 fn readable(cookie: &Cookie) -> String {
     cookie.iter().take_while(|&&byte| byte != 0).map(|&b| if b.is_ascii_graphic() { b as char } else { '?' }).collect()
 }

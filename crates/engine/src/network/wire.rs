@@ -31,7 +31,7 @@ pub const EXCHANGE_RESULTS: i8 = 13;
 pub const DISPLAY_RESULTS: i8 = 14;
 /// The client is done.
 pub const IPERF_DONE: i8 = 16;
-/// The server is busy with somebody else.
+/// The server is busy with someone else.
 pub const ACCESS_DENIED: i8 = -1;
 /// The server failed: two numbers follow.
 pub const SERVER_ERROR: i8 = -2;

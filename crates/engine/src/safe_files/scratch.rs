@@ -48,7 +48,7 @@ impl Fresh {
 impl Drop for Fresh {
     fn drop(&mut self) {
         left_behind::remove(&self.folder.path, || {
-            // the lock at the end: without it nobody removes what a crash leaves now
+            // the lock at the end: without it no one removes what a crash leaves now
             beneath::clear(self.folder.handle.as_fd(), OsStr::new(LOCK))?;
             beneath::remove(&self.parent.handle, &self.name, Identity::of_file(&self.folder.handle)?)
         });
@@ -73,7 +73,7 @@ impl Scratch {
         let fresh = Fresh::new(parent, &format!("{PREFIX}{:016x}", u64::from_le_bytes(random)))?;
         let mut lock = fresh.folder.create(Path::new(LOCK), New::PRIVATE)?;
         beneath::lock(&lock)?;
-        // The lock comes before the mark: without a mark nobody takes the directory for a dead run's.
+        // The lock comes before the mark: without a mark no one takes the directory for a dead run's.
         lock.write_all(MARK)?;
         Ok(Self { fresh, _lock: lock })
     }
@@ -110,7 +110,7 @@ pub fn clean_stale(parent: &Path) {
     }
 }
 
-/// A kernel's files: in a scratch directory, where nobody else makes, replaces or removes one.
+/// A kernel's files: in a scratch directory, where no one else makes, replaces or removes one.
 #[derive(Debug)]
 pub struct Private {
     folder: Folder,

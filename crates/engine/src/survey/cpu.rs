@@ -173,7 +173,7 @@ fn online(survey: &Survey, info: &CpuInfo) -> Ranges {
     survey.listed(at, "/proc/cpuinfo", &named.collect::<Vec<_>>().join(",")).unwrap_or_default()
 }
 
-/// Those of the processors that have a directory: a list may name many more, and each is asked for a dozen files.
+/// Those of the processors that have a directory: a list may name many more, and each has a dozen files.
 fn listed(tree: &Tree, online: &Ranges) -> Vec<u64> {
     let names = tree.list(CPUS);
     // Inserted one by one, here and elsewhere: what sorts the few of a `collect` is 4 kB of code for each type.

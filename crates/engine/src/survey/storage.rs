@@ -140,7 +140,7 @@ struct Walk<'a> {
     disks: Vec<Value>,
     /// Devices that were passed already, so that each stands once.
     seen: BTreeSet<String>,
-    /// Directories of mapped devices by their names, read when the first is asked for.
+    /// Directories of mapped devices by their names, read when the first is requested.
     mapped: OnceCell<HashMap<String, String>>,
 }
 

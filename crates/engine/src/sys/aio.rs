@@ -141,7 +141,7 @@ impl<'a> Context<'a> {
         }
         while self.arrived == 0 && self.in_flight > 0 {
             self.calls += 1;
-            // SAFETY: `events` has room for as many as are asked for at most; no time limit is passed.
+            // SAFETY: `events` has room for as many as are requested at most; no time limit is passed.
             let got = unsafe {
                 libc::syscall(
                     libc::SYS_io_getevents,

@@ -128,7 +128,7 @@ mod words {
     };
 }
 
-/// Does `turns` turns of additions, one a cycle, and hands back their sum; 0 on another architecture.
+/// Does `turns` turns of additions, one a cycle, and returns their sum; 0 on another architecture.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[must_use]
 pub fn chain(turns: u64) -> u64 {
@@ -306,7 +306,7 @@ macro_rules! steps {
     };
 }
 
-/// How many divisions so many cycles have room for, and the cycles that are left.
+/// How many divisions this many cycles have room for, and the cycles that are left.
 fn parts(cycles: u64, division: Division) -> (u64, u64) {
     let divisions = ((cycles as f64 - division.way) / division.each).max(0.0) as u64;
     let there = if divisions == 0 { 0.0 } else { division.way + divisions as f64 * division.each };

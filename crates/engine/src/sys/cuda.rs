@@ -329,7 +329,7 @@ impl Driver for Opened {
     }
 
     fn set(&self, (_, function): (Handle, Handle), at: usize, value: Value) -> Result<(), String> {
-        // SAFETY: made by `kernel`; a kernel stays on its thread, so that nobody else is in the cell.
+        // SAFETY: made by `kernel`; a kernel stays on its thread, so that no one else is in the cell.
         let arguments = unsafe { &mut *(*function.cast::<Function>()).arguments.get() };
         *arguments.get_mut(at).ok_or("too many arguments")? = match value {
             Value::Buffer(buffer) => buffer as u64,
@@ -347,7 +347,7 @@ impl Driver for Opened {
     ) -> Result<Handle, String> {
         // SAFETY: made by `kernel`.
         let Function { function, arguments } = unsafe { &*function.cast::<Function>() };
-        // No item more than was asked for: the kernels write a place for each.
+        // No item more than was requested: the kernels write a place for each.
         let group = if group == 0 { (1..=GROUP).rev().find(|size| items % size == 0).unwrap_or(1) } else { group };
         let (blocks, group) = ((items / group) as c_uint, group as c_uint);
         let start = |functions: &Functions| {

@@ -19,7 +19,7 @@ pub fn size_and_free_bytes(path: &Path) -> Option<(u64, u64)> {
 }
 
 /// Bytes that an unprivileged user may still write on the filesystem that contains `path`; where files are
-/// memory, no more than is available of that, whatever the filesystem was promised.
+/// memory, no more than is available of that, no matter what the filesystem was promised.
 pub fn free_bytes(path: &Path) -> io::Result<u64> {
     let found = retry_on_intr(|| statvfs(path))?;
     let free = found.f_bavail.saturating_mul(found.f_frsize);

@@ -1,4 +1,4 @@
-//! Ends this process soon after a signal that asks it to leave, whatever its threads do meanwhile.
+//! Ends this process soon after a signal that asks it to leave, no matter what its threads do meanwhile.
 //!
 //! A signal handler may do little, and an interpreter's thread may wait long for its lock. So the handler writes the
 //! signal's number into a pipe, and a thread here reads it: the first signal of a process that has something to keep

@@ -8,7 +8,7 @@ static RUNNING: AtomicUsize = AtomicUsize::new(0);
 /// One kernel's use of the heap; when the last one ends, the system gets back what is free.
 ///
 /// The threads of a team get arenas of their own, and glibc keeps what they freed: a process that measures for an hour
-/// would grow by all that its kernels ever held at once. Nobody's timed region is cut by this, because no other runs.
+/// would grow by all that its kernels ever held at once. No one's timed region is cut by this, because no other runs.
 pub struct Use;
 
 impl Use {

@@ -76,7 +76,7 @@ impl EchoSocket {
         self.socket.send(packet).map(drop)
     }
 
-    /// The number and payload length of the next answer; none for what is somebody else's.
+    /// The number and payload length of the next answer; none for what is someone else's.
     pub fn answer(&self, buffer: &mut [u8]) -> io::Result<Option<(u16, usize)>> {
         let length = (&self.socket).read(buffer)?.min(buffer.len());
         let start = if self.raw && !self.v6 { usize::from(buffer[0] & 15) * 4 } else { 0 };
@@ -88,7 +88,7 @@ impl EchoSocket {
         Ok(ours.then(|| (u16::from_be_bytes([packet[6], packet[7]]), packet.len() - HEADER_BYTES)))
     }
 
-    /// Bytes to make room for, so that an answer of so much payload fits.
+    /// Bytes to make room for, so that an answer of this much payload fits.
     #[must_use]
     pub fn room(payload: usize) -> usize {
         LONGEST_IPV4_HEADER + HEADER_BYTES + payload

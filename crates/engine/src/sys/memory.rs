@@ -60,7 +60,7 @@ impl Region {
         Ok(Self { base, length, huge })
     }
 
-    /// Whether huge pages were asked for.
+    /// Whether huge pages were requested.
     #[must_use]
     pub fn is_huge(&self) -> bool {
         self.huge
@@ -131,7 +131,7 @@ impl Region {
     pub fn lend<T>(&self, at: usize, length: usize, work: impl FnOnce(&mut [u8]) -> T) -> T {
         let from = self.address(at, length);
         // SAFETY: the range was checked by `address` and is initialised; it is a job's own, and no transfer is
-        // in flight there (the caller's promise), so that nobody else looks at it until `work` returns.
+        // in flight there (the caller's promise), so that no one else looks at it until `work` returns.
         work(unsafe { std::slice::from_raw_parts_mut(from, length) })
     }
 

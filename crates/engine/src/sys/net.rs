@@ -84,7 +84,7 @@ pub fn congestion(socket: &impl AsFd) -> Option<String> {
     Some(String::from_utf8_lossy(&name[..used]).into_owned())
 }
 
-/// `SO_SNDBUF` and `SO_RCVBUF` as the system keeps them (twice what was asked for), bytes.
+/// `SO_SNDBUF` and `SO_RCVBUF` as the system keeps them (twice what was requested), bytes.
 #[must_use]
 pub fn buffers(socket: &impl AsFd) -> (u64, u64) {
     let socket = SockRef::from(socket);
@@ -138,7 +138,7 @@ pub fn skip(stream: &TcpStream, length: usize) -> io::Result<usize> {
     result(unsafe { libc::recv(stream.as_raw_fd(), std::ptr::null_mut(), length, libc::MSG_TRUNC) })
 }
 
-/// Wakes the reader of a TCP socket only when so many bytes are there (`SO_RCVLOWAT`).
+/// Wakes the reader of a TCP socket only when this many bytes are there (`SO_RCVLOWAT`).
 pub fn wake_at(stream: &TcpStream, bytes: usize) -> io::Result<()> {
     set(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes as libc::c_int)
 }

@@ -108,7 +108,7 @@ impl OpenCl {
     fn list(&'static self) -> Result<Vec<Device>, String> {
         let mut platforms = vec![null_mut(); 64];
         let mut count = 0;
-        // SAFETY: there is room for as many as are asked for.
+        // SAFETY: there is room for as many as are requested.
         let status = unsafe { (self.functions.clGetPlatformIDs)(64, platforms.as_mut_ptr(), &raw mut count) };
         if status == NO_PLATFORM || (status == 0 && count == 0) {
             return Err("no driver is registered with it (OpenCL's .icd files)".into());
@@ -122,7 +122,7 @@ impl OpenCl {
             });
             let mut handles = vec![null_mut(); 256];
             let mut found = 0;
-            // SAFETY: there is room for as many as are asked for.
+            // SAFETY: there is room for as many as are requested.
             let status = unsafe {
                 (self.functions.clGetDeviceIDs)(platform, ALL_TYPES, 256, handles.as_mut_ptr(), &raw mut found)
             };
@@ -442,7 +442,7 @@ impl Drop for Opened {
     }
 }
 
-/// A text that is asked for twice: how long it is, and what it is.
+/// A text that is requested twice: how long it is, and what it is.
 fn text(fill: impl Fn(usize, *mut c_void, *mut usize) -> c_int) -> Option<String> {
     let mut needs = 0;
     if fill(0, null_mut(), &raw mut needs) != 0 || needs > 1 << 20 {

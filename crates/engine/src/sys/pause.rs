@@ -12,7 +12,7 @@ pub fn until(deadline_ns: u64) {
         tv_sec: (deadline_ns / 1_000_000_000) as _,
         tv_nsec: (deadline_ns % 1_000_000_000) as libc::c_long,
     };
-    // SAFETY: `deadline` is a valid timespec; no remainder is asked for, since the time is absolute.
+    // SAFETY: `deadline` is a valid timespec; no remainder is requested, since the time is absolute.
     while unsafe {
         libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const deadline, std::ptr::null_mut())
     } == libc::EINTR

@@ -82,7 +82,7 @@ fn opened(event: Event, group: libc::c_int, kernel: bool) -> Option<File> {
             CLOSE_ON_EXEC,
         )
     };
-    // SAFETY: the call gave this descriptor, and nobody else has it.
+    // SAFETY: the call gave this descriptor, and no one else has it.
     (descriptor >= 0).then(|| unsafe { File::from_raw_fd(descriptor as i32) })
 }
 

@@ -13,7 +13,7 @@ struct Ancillary([u8; 64]);
 pub fn copy_of(fd: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: fcntl takes any number, and says EBADF for one that is no open file.
     let copy = result(unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) } as libc::ssize_t)?;
-    // SAFETY: the call made this descriptor, and nobody else knows it.
+    // SAFETY: the call made this descriptor, and no one else knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(copy as RawFd) })
 }
 

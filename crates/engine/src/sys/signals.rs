@@ -17,7 +17,7 @@ impl Ending {
     pub fn blocked() -> io::Result<Self> {
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: sigemptyset fills the set, which is initialised from then on; the other calls read or change that
-        // set and a sigaction of this function's, and give the old mask to nobody.
+        // set and a sigaction of this function's, and give the old mask to no one.
         unsafe {
             libc::sigemptyset(set.as_mut_ptr());
             for signal in ENDING {

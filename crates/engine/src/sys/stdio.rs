@@ -136,7 +136,7 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // SAFETY: the stream is ours, and nobody uses it any more.
+        // SAFETY: the stream is ours, and no one uses it any more.
         unsafe { libc::fclose(self.file.as_ptr()) };
     }
 }

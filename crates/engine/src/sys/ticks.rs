@@ -7,7 +7,7 @@ pub fn now() -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
         // SAFETY: rdtsc exists on every x86-64 and touches no memory; where the system forbids it to
-        // user space, `constant` was false and nobody calls this.
+        // user space, `constant` was false and no one calls this.
         unsafe { std::arch::x86_64::_rdtsc() }
     }
     #[cfg(target_arch = "aarch64")]

@@ -220,7 +220,7 @@ impl<'a> Ring<'a> {
             self.submit()?;
         }
         if at_least == 0 && self.in_flight > 0 && self.ready() == 0 {
-            // With deferred task work, completions arrive only when they are asked for.
+            // With deferred task work, completions arrive only when they are requested.
             self.enter(0, 0, EnterFlags::GETEVENTS)?;
         }
         while self.ready() < at_least.min(self.in_flight) {

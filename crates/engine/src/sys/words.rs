@@ -26,7 +26,7 @@ unsafe impl Send for Words {}
 unsafe impl Sync for Words {}
 
 impl Words {
-    /// So many words of memory, all 0 and all touched.
+    /// This many words of memory, all 0 and all touched.
     #[must_use]
     pub fn new(count: usize) -> Self {
         let words: Vec<AtomicU64> = (0..count).map(|_| AtomicU64::new(0)).collect();

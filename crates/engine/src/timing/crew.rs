@@ -37,7 +37,7 @@ pub struct Outcome<T> {
     threads: Threads,
 }
 
-/// The threads of an outcome, whatever their results are: what is made of them is compiled once.
+/// The threads of an outcome, no matter what their results are: what is made of them is compiled once.
 struct Threads {
     shares: Vec<Share>,
     cpus: Vec<u64>,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::contract::kernel::Stop;
 
-/// How often somebody who waits looks whether to give up.
+/// How often someone who waits looks whether to give up.
 const LOOK: Duration = Duration::from_millis(50);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -95,7 +95,7 @@ impl Batches {
     }
 }
 
-/// A barrier where the last to come decides for all whether to go on, and which nobody waits at in vain.
+/// A barrier where the last to come decides for all whether to go on, and which no one waits at without effect.
 pub struct Meeting {
     members: usize,
     state: Mutex<State>,
@@ -139,7 +139,7 @@ impl Meeting {
         !state.over
     }
 
-    /// Ends it for all: somebody will not come any more.
+    /// Ends it for all: someone will not come any more.
     pub fn leave(&self) {
         lock(&self.state).over = true;
         self.signal.notify_all();

@@ -118,7 +118,7 @@ impl State {
         Some(entry)
     }
 
-    /// The oldest entries of a tier that nobody uses and that together free `bytes`; none if they cannot.
+    /// The oldest entries of a tier that no one uses and that together free `bytes`; none if they cannot.
     fn oldest(&self, on_storage: bool, bytes: u64) -> Option<Vec<u64>> {
         let order = if on_storage { &self.on_storage } else { &self.in_memory };
         let (mut freed, mut chosen) = (0, Vec::new());
@@ -149,7 +149,7 @@ impl State {
 }
 
 impl Tiers {
-    /// With room for so many bytes in memory and on storage.
+    /// With room for this many bytes in memory and on storage.
     #[must_use]
     pub fn new(memory_limit: u64, storage_limit: u64) -> Self {
         Self { memory_limit, storage_limit, state: Mutex::default() }

@@ -16,7 +16,7 @@ const BUFFER: usize = 1 << 20;
 /// Why a file was not written to its end.
 #[derive(Debug)]
 pub enum Halt {
-    /// Somebody asked to stop.
+    /// Someone asked to stop.
     Stopped,
     /// The system refused.
     Refused(io::Error),

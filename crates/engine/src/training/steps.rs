@@ -138,7 +138,7 @@ pub fn accelerate(
             let met = now_ns();
             if stop.is_set() {
                 more = false;
-                break; // a step cut short tells nothing
+                break; // a step cut short says nothing
             }
             rank.step.record(met - loading);
             rank.wait.record(loaded - loading);

@@ -264,7 +264,7 @@ pub fn can_fail_on(call: Call, target: Target) -> bool {
     call != Call::System(libc::SYS_close) || target == Target::Scratch
 }
 
-/// Whether a directory is opened, for which nobody waits, so that no signal cuts it.
+/// Whether a directory is opened, for which no one waits, so that no signal cuts it.
 pub fn opens_directory(call: Call, arguments: &[u64; 6]) -> bool {
     call == Call::System(libc::SYS_openat) && arguments[2] & libc::O_DIRECTORY as u64 != 0
 }

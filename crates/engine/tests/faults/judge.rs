@@ -119,8 +119,8 @@ fn is_misnamed(errors: &[i64], plan: &Plan) -> bool {
     !errors.is_empty() && !errors.contains(&i64::from(errno(plan.effect)))
 }
 
-/// Whether both ends of a test have told what they counted, and this one moved what was asked for: the sender's bytes
-/// count up, the receiver's down, as they end the test. A slow receiver has the last of them when nobody counts any more.
+/// Whether both ends of a test have told what they counted, and this one moved what was requested: the sender's bytes
+/// count up, the receiver's down, as they end the test. A slow receiver has the last of them when no one counts any more.
 fn is_whole(reading: &Value) -> bool {
     let details = &reading["details"];
     let moved = |stream: &Value| {

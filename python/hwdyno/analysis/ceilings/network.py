@@ -55,7 +55,7 @@ def _word(parameters: Mapping[str, Any], name: str, default: str) -> str:
 
 def _wire_key(parameters: Mapping[str, Any]) -> str:
     protocol = _word(parameters, "protocol", "tcp")
-    # A segment is as long as the path lets it be; a datagram as long as it was asked for.
+    # A segment is as long as the path lets it be; a datagram as long as it was requested.
     size = f"/{positive(parameters.get('block')) or 1460:.0f}" if protocol == "udp" else ""
     return f"{protocol}/{_word(parameters, 'direction', 'up')}{size}"
 

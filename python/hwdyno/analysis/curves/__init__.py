@@ -51,7 +51,7 @@ REACHED_SHARE = 0.95
 MIN_POINTS = 3
 BEST_SHARE = 0.90
 MUCH_WORSE_TAIL = 2.0
-"""A load is not the best one if another that is good enough has p99 so many times shorter."""
+"""A load is not the best one if another that is good enough has p99 this many times shorter."""
 RISING_GAIN = 0.05
 """A curve is still rising when the last doubling of the load gains more than this, by the fit and, beyond the noise, by
 the points."""
@@ -138,7 +138,7 @@ def _amount(point: Measurement, result: ExperimentResult) -> float:
 
 
 def error_of(value: Value, repeats: int) -> float | None:
-    """The standard error as a share, from the 95% interval of so many repeats."""
+    """The standard error as a share, from the 95% interval of this many repeats."""
     if value.low is None or value.high is None or value.value <= 0:
         return None
     # Of two repeats the interval comes from other points' repeats too.

@@ -11,7 +11,7 @@ from hwdyno.model.units import as_number
 from hwdyno.model.words import Axis, Parameters, Trait
 
 ACCESSES: frozenset[Trait] = frozenset({"reads", "writes", "random", "trims"})
-"""What points do, whatever their engine."""
+"""What points do, regardless of their engine."""
 
 
 @dataclass(frozen=True, slots=True)

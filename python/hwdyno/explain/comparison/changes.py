@@ -16,7 +16,7 @@ DISCOVERY_RATE = 0.05
 """Share of false ones that is accepted among the changes that are reported; without any true change, the chance that
 one is reported at all."""
 NOISE_FLOOR = 0.01
-"""A smaller change is none, whatever its interval says."""
+"""A smaller change is none, no matter what its interval says."""
 _NORMAL = 1e6
 """Degrees of freedom from which on Student's t is the normal distribution."""
 

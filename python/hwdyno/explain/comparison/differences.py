@@ -89,7 +89,7 @@ def _of_machines(before: Machine, after: Machine) -> Iterator[Difference]:
 
 
 def _is_unknown(path: str, *machines: Machine) -> bool:
-    """Whether a machine could not tell, or tells nothing of this part."""
+    """Whether a machine could not tell, or says nothing of this part."""
     part = path.partition(".")[0]
     return any(path in one.unknown or part in one.unknown or one.os.kernel is None for one in machines)
 

@@ -11,7 +11,7 @@ from hwdyno.explain.repeatability import half_width
 from hwdyno.model.units import plural
 
 MIN_DEVIATION = 0.02
-"""Nobody asks for less."""
+"""No one asks for less."""
 
 
 def between_runs(case: Case) -> Verdict | None:

@@ -97,7 +97,7 @@ def _clocks(run: Run, study: str) -> Iterator[float]:
 
 
 def flops_per_core(case: Case) -> Verdict | None:
-    """A GPU's core does one fused multiply-add in a clock, 2 FLOP, whatever a CPU's vector unit does."""
+    """A GPU's core does one fused multiply-add in a clock, 2 FLOP, no matter what a CPU's vector unit does."""
     text, value, unit = _claim(case)
     factors = [factor for factor, _ in _factors(text)]
     gpu = gpu_named(text) or gpu_named(str(case.point.parameters.get("device") or ""))

@@ -32,7 +32,7 @@ CLOCK_DROP = 0.03
 SCATTERS = 1.2
 """By what factor an interval may exceed that of the repeats' scatter, for this to be what makes it wide."""
 REACH = 10
-"""So many repeats are a matter of time alone; what would take more is noise."""
+"""This many repeats are a matter of time alone; what would take more is noise."""
 TARGETS = {"quick": 0.10, "standard": 0.05, "full": 0.02}
 """By profile: the half-width of the interval at which repeats stop."""
 

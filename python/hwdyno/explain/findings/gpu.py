@@ -24,7 +24,7 @@ MAX_INTENSITY = 1024.0
 SLOWER = 0.9
 """Pageable memory below this share of pinned memory's rate."""
 BOTH = 1.2
-"""Both ways at once carry at least so many times one way, if each way has an engine of its own."""
+"""Both ways at once carry at least this many times one way, if each way has an engine of its own."""
 AT_PART = 0.9
 """A load from this share of the slower part's rate on is as fast as that part lets it be."""
 FASTER = 1.25
@@ -32,13 +32,13 @@ FASTER = 1.25
 OVERLAP = 0.5
 """Below this share of the time that overlapping could save, the parts count as done in turn."""
 WORTH = 1.2
-"""In turn, a load must take so many times the slower part's time at least: with less nothing could be seen."""
+"""In turn, a load must take this many times the slower part's time at least: with less nothing could be seen."""
 BUSY = 0.9
 """Share of the processors' time from which they are the limit."""
 ON_ROOF = 0.9
 """A point at this share of a measured roof lies on it."""
 MIN_BYTES = 1 << 20
-"""Smaller copies take the time of a call, whatever they go through."""
+"""Smaller copies take the time of a call, no matter what they go through."""
 
 
 def gpu_clock_fell(case: Case) -> Verdict | None:

@@ -21,7 +21,7 @@ MIN_RISE = 1.4
 MAX_L1_BYTES = 2 << 20
 """A first level ends below: NVIDIA's H100 has 256 KiB of it (its whitepaper), and sizes are steps of up to 4."""
 SPLIT = 2.0
-"""A stated last cache so many times larger than the one that was found is worth a word: large GPUs have it in parts."""
+"""A stated last cache larger by this factor than the one that was found is worth a word: large GPUs split it."""
 
 
 def gpu_levels(case: Case) -> Verdict | None:

@@ -15,7 +15,7 @@ KERNEL = "gpu_bandwidth"
 ABOVE = 1.05
 """Times the memory's rated bandwidth from which on it cannot have been the memory."""
 SAME_TIME = 1.25
-"""A pass over an array twice as large takes at most so many times longer where its start is what takes the time."""
+"""A pass over an array twice as large takes at most this many times longer where its start is what takes the time."""
 
 
 def gpu_fits_cache(case: Case) -> Verdict | None:
@@ -42,7 +42,7 @@ def gpu_fits_cache(case: Case) -> Verdict | None:
 
 
 def gpu_launch_bound(case: Case) -> Verdict | None:
-    """Passes over small arrays that take the same time whatever their size: what bounds them is their start."""
+    """Passes over small arrays that take the same time regardless of their size: what bounds them is their start."""
     found = []
     for operation, passes in _passes(case).items():
         flat = []

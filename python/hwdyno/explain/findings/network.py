@@ -17,7 +17,7 @@ LIMITED = 0.30
 """Share of a sender's busy time spent waiting for a window (``tcpi_rwnd_limited``, ``tcpi_sndbuf_limited``)."""
 LOSS = 1e-3
 BLOAT_NS, BLOAT_TIMES = 5e6, 5.0
-"""A queue that adds 5 ms and five times the idle round trip disturbs every call and game (RFC 8289 aims at 5 ms)."""
+"""A queue that adds 5 ms and five times the idle round trip disturbs every call and game (RFC 8289 targets 5 ms)."""
 AWAKE = ": idle CPUs sleep and must be woken for each message."
 SLOW_CONTROL = 1.3
 ENDS = {

@@ -13,7 +13,7 @@ from hwdyno.model.units import format_ns, plural
 from hwdyno.model.words import ExperimentResult, Measurement
 
 PACED = 0.95
-"""Of the rate that was asked for, from which on that rate is the limit."""
+"""Of the rate that was requested, from which on that rate is the limit."""
 MAX_OF_COPIES = 1.05
 """Nothing can exceed the bound of its own copies by more than the intervals of both allow."""
 BEYOND_CACHES_BYTES = 128 << 20

@@ -422,7 +422,7 @@ def too_fast_for_class(case: Case) -> Verdict | None:
 
 
 def too_many_lines(case: Case) -> Verdict | None:
-    """Bandwidth x latency is the bytes in flight, and a core can have only so many lines of them."""
+    """Bandwidth x latency is the bytes in flight, and a core can have only this many lines of them."""
     point, threads = case.point, case.number("threads")
     if not threads or point.latency_ns is None or point.throughput.unit != "bytes/s":
         return None

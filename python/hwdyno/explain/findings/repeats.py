@@ -27,7 +27,7 @@ LOSSES, GAINS = (
 )
 """What takes throughput for good, and what gives it back, for the reader to look for: none of it was measured."""
 WIDE = 0.20
-"""Repeats that differ by more are a warning, whatever their order."""
+"""Repeats that differ by more are a warning, regardless of their order."""
 
 
 def lasting_fall(values: Sequence[float]) -> tuple[int, float] | None:

@@ -191,7 +191,7 @@ def _starved(one: Case) -> str:
 
 
 def _holds_back(one: Case, name: str, threads: float) -> bool:
-    """Whether a variable allows fewer threads than were asked for, or binds them."""
+    """Whether a variable allows fewer threads than were requested, or binds them."""
     value = one.run.machine.settings.environment.get(name, "")
     if not name.endswith(("_NUM_THREADS", "_LIMIT")):
         return bool(value)

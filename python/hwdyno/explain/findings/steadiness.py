@@ -27,7 +27,7 @@ MIN_EACH_SIDE_ALONE = 5
 STILL, SLOW = 0.1, 0.4
 """Below these shares of the median a sample stands still, or is slow. Noise has more slow ones than still ones."""
 STALLED, MIN_STILL = 0.05, 3
-"""So large a share of the samples, and so many, are stalls."""
+"""So large a share of the samples, and this many, are stalls."""
 MIN_STILL_S = 0.1
 """Seconds of stalls in all: a scheduler of a busy host takes a processor away for less."""
 MIN_OPERATIONS = 20

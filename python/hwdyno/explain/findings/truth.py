@@ -89,7 +89,7 @@ def missed_device(case: Case) -> tuple[float, str, float, float] | None:
 
 
 def _straddling_bytes(case: Case) -> float:
-    """Bytes in flight as the timed regions began; at most as many as were asked for where no counter tells.
+    """Bytes in flight as the timed regions began; at most as many as were requested where no counter tells.
 
     One block at least: the counters are read a moment before, and one block that is missing proves nothing.
     """

@@ -322,7 +322,7 @@ def _degrees(distances: Floats) -> float:
     if middle <= 0 or excess(_HEAVIEST) <= 0:
         return _HEAVIEST
     found = _NORMAL if excess(_NORMAL) >= 0 else float(brentq(excess, _HEAVIEST, _NORMAL))
-    # A few deviations say little of tails; what is usual counts as much as so many.
+    # A few deviations say little of tails; what is usual counts as much as this many.
     return (len(distances) + _PRIOR_DEVIATIONS) / (len(distances) / found + _PRIOR_DEVIATIONS / _PRIOR_DEGREES)
 
 

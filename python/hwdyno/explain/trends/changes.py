@@ -27,7 +27,7 @@ MAX_CHANGES = 8
 SHUFFLES = 9_999
 _BATCHES = (199, 800, SHUFFLES - 999)
 _ENOUGH = 30
-"""So many shuffles as good as the series tell its chance within a fifth, and end the search (Besag & Clifford,
+"""This many shuffles as good as the series tell its chance within a fifth, and end the search (Besag & Clifford,
 Biometrika 78, 1991: sequential Monte Carlo p-values)."""
 _CLIP = 3.0
 """Standard deviations (robust ones) from the median beyond which a run counts as if it were this far, as one slow run
@@ -70,10 +70,10 @@ def trends_of(series: Mapping[Key, Sequence[float]]) -> dict[Key, Trend]:
     """The trend of each series of positive figures, a run each, oldest first; all are judged together.
 
     Steps are sought in logarithms by E-divisive's procedure (Matteson & James, JASA 109, 2014, section 3): the best
-    split of the levels so far, held against the same runs in shuffled order, until no split stands out. The first split
-    of every series shares one false discovery rate (Benjamini & Hochberg 1995), so among any number of flat series all
-    stay silent in 95% of histories. Where a straight line explains a series better than its steps (BIC), it drifts
-    (Theil & Sen's slope, Mann & Kendall's test). Series with fewer than ``MIN_RUNS`` have no trend.
+    split of the levels so far, compared with the same runs in shuffled order, until no split stands out. The first
+    split of every series shares one false discovery rate (Benjamini & Hochberg 1995), so among any number of flat
+    series all stay silent in 95% of histories. Where a straight line explains a series better than its steps (BIC),
+    it drifts (Theil & Sen's slope, Mann & Kendall's test). Series with fewer than ``MIN_RUNS`` have no trend.
     Raises ``UserError`` where the library of the search is missing.
     """
     logs = {key: _clipped(values) for key, values in series.items() if _is_fit(values)}
@@ -221,7 +221,7 @@ def _steps(values: Floats, first: float, limit: float, kept: float) -> tuple[lis
 
 
 def _best_places(values: Floats, count: int) -> list[int]:
-    """The places of so many steps with the least squares, by an exact search."""
+    """The places of this many steps with the least squares, by an exact search."""
     try:
         import ruptures
     except ImportError:
@@ -229,7 +229,7 @@ def _best_places(values: Floats, count: int) -> list[int]:
     search = ruptures.Dynp(model="l2", min_size=MIN_SIDE, jump=1).fit(values)
     try:
         return [int(one) for one in search.predict(n_bkps=count)[:-1]]
-    except ruptures.exceptions.BadSegmentationParameters:  # Too few runs for so many levels.
+    except ruptures.exceptions.BadSegmentationParameters:  # Too few runs for this many levels.
         return []
 
 

@@ -68,7 +68,7 @@ class Experiment:
     formerly: str = ""
     """Its name until the last release, which still selects it."""
     renamed_from: str = ""
-    """That former name, where it was asked for by it."""
+    """That former name, where it was requested by it."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Options of the scenario that prepares for it, as in a plan file."""
     writes: Callable[[Declaration, Parameters, float], float] | None = None
@@ -91,7 +91,7 @@ class Experiment:
         return self.default and resources.find(self.resource).by_default
 
     def fits(self, site: Topology) -> bool:
-        """Whether a site has the processors and the hosts without which it tells nothing."""
+        """Whether a site has the processors and the hosts without which it says nothing."""
         fits = self.least_processors <= site.processors and self.least_clients <= site.clients
         return fits and (self.between == site.between or not (self.between or self.resource == "network"))
 
@@ -119,7 +119,7 @@ MEMORY_NODES = FromSite("the NUMA nodes with memory", lambda site: site.memory_n
 
 
 def pairs_of(hosts: int) -> tuple[str, ...]:
-    """Every ordered pair of so many hosts, as the axis ``between`` has it."""
+    """Every ordered pair of this many hosts, as the axis ``between`` has it."""
     return tuple(f"{one}-{other}" for one in range(hosts) for other in range(hosts) if one != other)
 
 

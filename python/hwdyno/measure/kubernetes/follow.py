@@ -113,7 +113,7 @@ class State:
     failed: str = ""
     """Why it failed; empty if it did not."""
     stuck: bool = False
-    """Whether waiting may be in vain."""
+    """Whether waiting may be without effect."""
 
 
 def state_of(job: Document, pods: Iterable[Document]) -> State:

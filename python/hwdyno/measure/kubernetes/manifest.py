@@ -31,7 +31,7 @@ Form = Literal["job", "indexed", "mpi"]
 IMAGE = f"hwdyno:{__version__}"
 PORT = 5210
 USER = 65532
-"""The image's, which is nobody's elsewhere."""
+"""The image's, which is no one's elsewhere."""
 TIMES_MEMORY = 2
 """A data file this many times the pod's memory cannot stay in its page cache, which is charged to the pod."""
 STUDY = "study"

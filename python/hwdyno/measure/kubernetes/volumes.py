@@ -78,7 +78,7 @@ def _volume(name: str, text: str) -> Volume:
 
 
 def volume_bytes(data_bytes: int) -> int:
-    """The least volume for so much data, in whole GiB."""
+    """The least volume for this much data, in whole GiB."""
     return -(-(int(data_bytes * HEADROOM) + SPARE_BYTES) // (1 << 30)) << 30
 
 

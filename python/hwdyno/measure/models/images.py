@@ -28,7 +28,7 @@ def name_of(at: int) -> str:
 
 
 def made(count: int, seed: int) -> Iterator[bytes]:
-    """So many JPEG files, one after the other: smooth shapes with noise, so that they compress as photographs do."""
+    """This many JPEG files, one after the other: smooth shapes with noise, so that they compress as photographs do."""
     import numpy as np
 
     image_of = _pillow()

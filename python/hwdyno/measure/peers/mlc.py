@@ -1,6 +1,6 @@
 """Runs Intel's Memory Latency Checker, the reference for loaded latency on x86, on one of our points.
 
-It comes from Intel alone, whose licence lets nobody pass it on. ``HWDYNO_MLC`` names it where it is not on the path.
+It comes from Intel alone, whose licence lets no one pass it on. ``HWDYNO_MLC`` names it where it is not on the path.
 """
 
 from __future__ import annotations

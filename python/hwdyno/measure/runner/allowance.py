@@ -87,7 +87,7 @@ class Allowance:
         return self.deadline is not None and time.monotonic() > self.deadline
 
     def overruns(self, planned: Planned, point: PointInWork, readings: int = 1) -> bool:
-        """Whether so many more readings of a point, without its peers', would end beyond the budget and its grace."""
+        """Whether this many more readings of a point, without its peers', would end beyond the budget and its grace."""
         left = self.left_s
         if left is None or "runtime" in self.given:
             return False

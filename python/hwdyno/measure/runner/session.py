@@ -57,7 +57,7 @@ def run(
     peers: Sequence[Peer] = (),
     explain: Callable[[Run], Run] = lambda run: run,
 ) -> Run:
-    """Measure the plan and keep the Run; what was measured is kept whatever happens in between.
+    """Measure the plan and keep the Run; what was measured is kept no matter what happens in between.
 
     ``explain`` makes the Run's curves and findings before it is stored. Raises ``UserError`` before
     anything is measured where the plan cannot be; later on the Run is degraded instead. After a signal

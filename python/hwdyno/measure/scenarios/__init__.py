@@ -126,7 +126,7 @@ def of_experiments(
 
 
 def _renamed(experiment: Experiment) -> str:
-    """The line on an experiment that was asked for by its former name."""
+    """The line on an experiment that was requested by its former name."""
     return f"{experiment.renamed_from} is now {experiment.name}; the old name goes with the next release"
 
 

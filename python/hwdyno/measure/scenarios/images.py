@@ -36,7 +36,7 @@ def make(request: Request, host: Host) -> Scenario:
 
 
 def scenario_of(request: Request, host: Host, source: Source, count: int, *, names: bool = False) -> Scenario:
-    """So many images on each storage; with ``names`` an experiment has its storage's name also where there is one."""
+    """This many images on each storage; with ``names`` an experiment has its storage's name also where there is one."""
     from hwdyno.measure.experiments.inference import IMAGES
 
     need("onnxruntime")

@@ -74,7 +74,7 @@ def make(request: Request, host: Host) -> SniaScenario:
 
 
 def plan_of(test: SniaTest, request: Request, host: Host) -> Plan:
-    """The test's plan; its workloads are SNIA's own, whatever the options."""
+    """The test's plan; its workloads are SNIA's own, regardless of the options."""
     from hwdyno.measure.plan import budget_of
     from hwdyno.measure.workspace import check_place
 

@@ -54,7 +54,7 @@ GRID_FOLDER, MIN_GRID_BYTES = "hwdyno-fio-grid", 64 << 20
 def make(request: Request, host: Host) -> Scenario:
     """Unet3d on A100 and H100, one accelerator, two sizes of data set, 5 epochs; a KV cache; a vector index.
 
-    With the profile quick each part's readings have the length that suits it. Where there are so many storages and
+    With the profile quick each part's readings have the length that suits it. Where there are this many storages and
     peers that this takes too long, the time is divided among all points, as with a budget of the user's.
     """
     if request.budget_s is not None:

@@ -130,7 +130,7 @@ def _chosen(study: Study, only: str | None) -> list[Question]:
 def _on_device(questions: list[Question], request: Request, host: Host) -> list[Question]:
     """The questions with those about a GPU on the device that the request names, or without them where none is here.
 
-    Raises ``UserError`` where they were asked for by name and no GPU is here.
+    Raises ``UserError`` where they were requested by name and no GPU is here.
     """
     asks_gpu = [question for question in questions if question.name.startswith("gpu.")]
     if not asks_gpu:

@@ -28,7 +28,7 @@ from hwdyno.system import signals
 LOOK_S = 1.0
 """How often the loop looks whether a signal asks it to end, and what took too long; a look costs up to 0.1 ms."""
 LOOKS = 50
-"""And so many times in the time that one answer has, at least."""
+"""And this many times in the time that one answer has, at least."""
 SOON_S = 0.01
 """After a wait that ended early, as a signal's handler does it: its request is known a moment later."""
 STAMPS = 35
@@ -87,9 +87,9 @@ class Settings:
     timeout_s: float
     """For one whole answer."""
     connections: int
-    """At most so many at once."""
+    """At most this many at once."""
     least_requests: int = 0
-    """Of a closed loop: go on until so many were begun, whatever the time."""
+    """Of a closed loop: go on until this many were begun, regardless of the time."""
 
 
 @dataclass(slots=True)
@@ -497,7 +497,7 @@ class _Bodies:
 
     MAX_BYTES = 64 << 20
     MAX_S = 0.3
-    """Of a closed loop, whose number of requests nobody knows; an open loop has all that it will send."""
+    """Of a closed loop, whose number of requests no one knows; an open loop has all that it will send."""
 
     def __init__(self, load: Load, settings: Settings, request_of: Callable[[Prompt], bytes]) -> None:
         self.request_of = request_of

@@ -148,7 +148,7 @@ def _ns(seconds: float) -> int:
 
 
 def elapsed_of(requests: Sequence[Request], *, is_open: bool) -> float:
-    """The time that so many requests took, s.
+    """The time that this many requests took, s.
 
     A closed loop: from the start to the last end. An open loop ends with a tail in which nothing new arrives, so the
     rate is that of the ends: n of them in ``(last end - first end) n / (n - 1)``, which is the rate of arrivals while

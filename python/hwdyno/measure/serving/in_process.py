@@ -173,7 +173,7 @@ class _Client(threading.Thread):
         self.changed.notify_all()
 
     def _write(self, count: int) -> None:
-        """Have so many requests ready, as far as there are any."""
+        """Have this many requests ready, as far as there are any."""
         while len(self._ready) < count:
             due = next(self._arrivals, None) if self.load.is_open else Due(0.0, next(self._prompts))
             if due is None:

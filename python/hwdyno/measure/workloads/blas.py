@@ -3,7 +3,7 @@
 SciPy's own library is always here, and NumPy's beside it: the newer of the two answers. MKL, BLIS, OpenBLAS and
 Accelerate are looked for where their packages put them (the linker's path, a Python environment's ``lib``, and the
 folders that ``HWDYNO_BLAS`` names), are called by their Fortran names (``dgesv_``, ``dgemm_``), and are named by
-threadpoolctl, never by the file that was asked for.
+threadpoolctl, never by the file that was requested.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ _FOLDER_OF_WEIGHTS = "session.model_external_initializers_file_folder_path"
 
 
 class Batch:
-    """The model with a KV cache of so many slots, each with room for ``context`` tokens."""
+    """The model with a KV cache of this many slots, each with room for ``context`` tokens."""
 
     def __init__(self, path: Path, name: str, *, slots: int, context: int, threads: int) -> None:
         import numpy as np
@@ -49,7 +49,7 @@ class Batch:
         self.past[slot] = len(known)
 
     def step(self, slots: Sequence[int]) -> None:
-        """One token more in each of these slots. Empty slots below the last one compute a token for nobody."""
+        """One token more in each of these slots. Empty slots below the last one compute a token for no one."""
         count = max(slots) + 1
         running = set(slots)
         past = [self.past[one] if one in running else 0 for one in range(count)]

@@ -90,7 +90,7 @@ def reused(chunk: int, threads: int) -> Place:
 
 
 def fresh(files: Sequence[Path], chunk: int) -> Place:
-    """Memory for all files one after the other, which nobody has touched yet."""
+    """Memory for all files one after the other, which no one has touched yet."""
     size = sum(one.stat().st_size + -one.stat().st_size % PAGE for one in files)
     whole = memoryview(mmap.mmap(-1, size + -size % PAGE + chunk, _PRIVATE))
     return lambda thread, offset, length: whole[offset : offset + length]
@@ -137,7 +137,7 @@ def _read_one(path: Path, span: tuple[int, int], chunk: int, threads: int, place
 
 
 def run_threads(work: Callable[[int], None], threads: int) -> None:
-    """Run ``work`` in so many threads, this one included, and wait for all."""
+    """Run ``work`` in this many threads, this one included, and wait for all."""
     others = [threading.Thread(target=work, args=(which,)) for which in range(1, threads)]
     for one in others:
         one.start()

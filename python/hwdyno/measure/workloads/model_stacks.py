@@ -162,6 +162,6 @@ class Llama:
 
 
 def prompt_of(tokens: int, vocab: int) -> list[int]:
-    """A prompt of so many tokens, all of them plain words."""
+    """A prompt of this many tokens, all of them plain words."""
     first = min(FIRST_WORD, vocab // 2)
     return [first + (at * 7919) % (vocab - first) for at in range(tokens)]

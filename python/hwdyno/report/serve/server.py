@@ -75,7 +75,7 @@ class Server(ThreadingHTTPServer):
         return self.host in {"0.0.0.0", "::"} or name.lower() in known
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Read and answer in a thread of its own; who says nothing keeps nobody out."""
+        """Read and answer in a thread of its own; who says nothing keeps no one out."""
         with self._listed:
             self._silent[id(request)] = request
             longest = next(iter(self._silent)) if len(self._silent) > MAX_SILENT else None

@@ -98,7 +98,7 @@ class Pages:
 
     def _run(self, query: dict[str, str]) -> str:
         path = self._entry(query, "id", self._entries()).path
-        # Two that ask for one run wait for one another, and for nobody else.
+        # Two that ask for one run wait for one another, and for no one else.
         with self._making[path]:
             return self._run_page(path)
 

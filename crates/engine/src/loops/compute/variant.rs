@@ -112,7 +112,7 @@ impl Bank {
 /// The machine has the loop's instructions, and `turns` is at least 1.
 pub type Loop = unsafe fn(&mut Bank, u64);
 
-/// A chain of [`crate::sys::clock_chain::TURN`] dependent additions a turn, with so many of a loop's wide
+/// A chain of [`crate::sys::clock_chain::TURN`] dependent additions a turn, with this many of a loop's wide
 /// instructions between them that the core keeps the clock that it has under that loop; returns the sum. `turns` is even.
 ///
 /// # Safety

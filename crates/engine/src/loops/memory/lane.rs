@@ -2,7 +2,7 @@
 
 // Arrays are aligned to 64 bytes, and offsets of lines are multiples of 64.
 #![allow(clippy::cast_ptr_alignment)]
-// Part of a timed loop, whatever the optimiser thinks of its length.
+// Part of a timed loop, no matter what the optimiser thinks of its length.
 #![allow(clippy::inline_always)]
 
 use super::primitive::{Job, SCALAR, WRITTEN};
@@ -173,7 +173,7 @@ macro_rules! line {
         $(#[$about])*
         ///
         /// # Safety
-        /// The line at offset `at` lies in every array of the job that is touched, which nobody else uses.
+        /// The line at offset `at` lies in every array of the job that is touched, which no one else uses.
         #[inline(always)]
         pub unsafe fn $name($job: &Job, at: usize, $sum: &mut Sum) {
             for $lane in 0..LANES {

@@ -6,7 +6,7 @@
 //! anything waits for: lines are fetched ahead of their use, so that no miss stalls the core, and the order of places
 //! is computed a few at a time between two pauses, so that it costs nothing beside them.
 
-// Parts of a timed loop, whatever the optimiser thinks of their length.
+// Parts of a timed loop, no matter what the optimiser thinks of their length.
 #![allow(clippy::inline_always)]
 
 use std::ptr;
@@ -98,7 +98,7 @@ impl Paced {
         made
     }
 
-    /// The same with a chain as long as the law has it, whatever the loop takes beside it.
+    /// The same with a chain as long as the law has it, no matter what the loop takes beside it.
     fn uncorrected(delay: u64, block: u64) -> Self {
         let (cycles, in_block) = (delay + BASE_CYCLES, block.div_ceil(LINE));
         let lines_ahead = (AHEAD_CYCLES * LINES / cycles).clamp(LINES, MAX_AHEAD);
@@ -323,7 +323,7 @@ fn timed_cycles(random: bool) -> f64 {
             loops: (portable, portable),
         };
         let begun = monotonic_ns();
-        // SAFETY: all places are lines of the vector, which nobody else uses.
+        // SAFETY: all places are lines of the vector, which no one else uses.
         let (read, _) = unsafe { paced.batch(&mut job, &mut route) };
         let middle = monotonic_ns();
         let pauses = (read / LINES).max(1);

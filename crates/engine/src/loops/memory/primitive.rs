@@ -156,6 +156,6 @@ pub struct Job {
 /// A loop.
 ///
 /// # Safety
-/// Every block of the job lies in the arrays that the primitive touches, which nobody else uses;
+/// Every block of the job lies in the arrays that the primitive touches, which no one else uses;
 /// blocks of 64 bytes and more are aligned to 64 bytes; the machine has the loop's instructions.
 pub type Loop = unsafe fn(&mut Job);

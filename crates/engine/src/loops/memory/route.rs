@@ -9,7 +9,7 @@ pub struct Route<'a> {
     pub places: &'a mut Places,
     /// Bytes from one place to the next.
     pub stride: u64,
-    /// How turns are dealt: of each so many, the first `only_read` are only read.
+    /// How turns are dealt: of each this many, the first `only_read` are only read.
     pub period: u64,
     /// See `period`.
     pub only_read: u64,

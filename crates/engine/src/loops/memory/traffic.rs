@@ -98,7 +98,7 @@ fn first(word: usize) -> u64 {
     (-((1 + word % PERIOD) as f64)).to_bits()
 }
 
-// SAFETY: its pointers lead into its own mapping and its own boxes, which move with it and are nobody else's.
+// SAFETY: its pointers lead into its own mapping and its own boxes, which move with it and are no one else's.
 unsafe impl Send for Traffic {}
 
 impl Traffic {

@@ -30,7 +30,7 @@ const MORE_ROUNDS: usize = 2;
 const ENOUGH_ROUNDS: usize = 9;
 /// A loop this much slower than the best, as a share, is out of question.
 const OUT: f64 = 0.06;
-/// Looks a turn, and the length of one: short against a time slice, so that most of them see nobody else.
+/// Looks a turn, and the length of one: short against a time slice, so that most of them see no one else.
 const LOOKS: u64 = 10;
 const LOOK_NS: u64 = 250_000;
 /// What the looks of one loop in one round may take, with the last batch of each.
@@ -69,7 +69,7 @@ impl Evidence {
     }
 
     /// Takes rounds of `candidates`, those of [`Evidence::candidates`] when the trial began, and leaves only the
-    /// loops in question that stand near the best. A round in which some loop was never seen tells nothing.
+    /// loops in question that stand near the best. A round in which some loop was never seen says nothing.
     fn add(&mut self, candidates: &[Choice], rounds: &[Round]) {
         // Another run may have left fewer in question meanwhile.
         let at: Vec<_> =
@@ -197,7 +197,7 @@ pub fn ready(work: Work, threads: usize, cpus: &[u64]) -> Result<(Vec<Traffic>, 
         let made = Traffic::new(work, isas[0], member.number as u64).map(|mut traffic| {
             let evidence = known.clone().unwrap_or_else(|| Evidence::of(&candidates_of(&work, &isas, &mut traffic)));
             traffic.wait(None);
-            // Paced traffic has one loop, whatever the instructions.
+            // Paced traffic has one loop, regardless of the instructions.
             let wants = if work.delay.is_some() { 0 } else { evidence.wants() };
             (traffic, evidence.candidates(), wants)
         });

@@ -7,11 +7,11 @@ use crate::sys::memory::Region;
 /// What buffers hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Content {
-    /// So many of 100 bytes of every chunk are zeroes; fio's `buffer_compress_percentage`.
+    /// This many of 100 bytes of every chunk are zeroes; fio's `buffer_compress_percentage`.
     pub compress_percent: u64,
     /// Length of a chunk, B; 0 for the block's.
     pub compress_chunk: u64,
-    /// So many of 100 blocks are the one written before once more; fio's `dedupe_percentage`.
+    /// This many of 100 blocks are the one written before once more; fio's `dedupe_percentage`.
     pub duplicate_percent: u64,
     /// These bytes over and over, in place of all else; empty for none. Zeroes are a pattern of one zero.
     pub pattern: Vec<u8>,
@@ -55,7 +55,7 @@ pub struct Duplicates {
 }
 
 impl Duplicates {
-    /// So many of 100; none for 0.
+    /// This many of 100; none for 0.
     #[must_use]
     pub fn new(percent: u64, seed: u64) -> Option<Self> {
         (percent > 0).then(|| Self { percent, rng: Rng::new(seed ^ 0xD0B1E), last: None })

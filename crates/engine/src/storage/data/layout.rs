@@ -18,9 +18,9 @@ use crate::timing::cpu_time;
 
 /// Bytes a write.
 const CHUNK: u64 = 4 << 20;
-/// Chunks with bytes of their own; after so many the bytes repeat but for the marks of their sectors.
+/// Chunks with bytes of their own; after this many the bytes repeat but for the marks of their sectors.
 const CHUNKS: u64 = 8;
-/// Write-back is started after so much, and two such windows are under way at a time: enough to keep a device
+/// Write-back is started after this much, and two such windows are under way at a time: enough to keep a device
 /// busy, little enough to leave the rest of the page cache alone.
 const WINDOW: u64 = 32 << 20;
 

@@ -49,7 +49,7 @@ const MAX_JOBS: u64 = 1 << 20;
 const BLOCK_BYTES: RangeInclusive<u64> = MIN_BLOCK..=1 << 30;
 /// No file is longer: offsets are signed.
 const LONGEST_FILE: u64 = i64::MAX as u64;
-/// The file is written so much at a time.
+/// The file is written this much at a time.
 const CHUNK: usize = 1 << 20;
 
 /// See the module.

@@ -29,7 +29,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The one generation that the block must be of; none while nobody can know.
+    /// The one generation that the block must be of; none while no one can know.
     #[must_use]
     pub fn certain(&self) -> Option<u32> {
         (self.acknowledged > 0 && self.acknowledged == self.begun && !self.busy).then_some(self.acknowledged)
@@ -83,7 +83,7 @@ impl Ledger {
         entry
     }
 
-    /// The one generation that the block must be of; none while nobody can know.
+    /// The one generation that the block must be of; none while no one can know.
     #[inline]
     #[must_use]
     pub fn certain(&self, number: usize) -> Option<u32> {

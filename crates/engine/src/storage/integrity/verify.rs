@@ -21,7 +21,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"hwdynoV1");
 const CRC_AT: usize = 28;
 /// The least block that holds all of it.
 pub const MIN_BLOCK: u64 = 512;
-/// Blocks are read back so many bytes at a time.
+/// Blocks are read back this many bytes at a time.
 const CHUNK: u64 = 1 << 20;
 /// Damaged blocks that are reported by offset, at most.
 const MAX_LISTED: usize = 16;

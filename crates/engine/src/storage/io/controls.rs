@@ -30,16 +30,16 @@ const FLOW_REST: Duration = Duration::from_micros(20);
 /// Redraws of a random block that is in flight, before the job waits for it.
 const REDRAWS: u32 = 64;
 
-/// A pause after so many operations, or after so much time with them.
+/// A pause after this many operations, or after this much time with them.
 #[derive(Debug, Default, Clone)]
 pub struct ThinkTime {
-    /// After so many operations; none where time counts alone.
+    /// After this many operations; none where time counts alone.
     pub every: Option<EveryNth>,
     /// After so long, ns; 0 where operations count alone.
     pub busy_ns: u64,
     /// The length of the pause, ns.
     pub pause_ns: u64,
-    /// Of which so much is spent spinning, ns.
+    /// Of which this much is spent spinning, ns.
     pub spin_ns: u64,
     /// The pause is due.
     pub is_due: bool,
@@ -74,9 +74,9 @@ pub enum LoopAction {
 pub struct Controls {
     /// Operations begin at a rate.
     pub pace: Option<Pace>,
-    /// After so many operations, or so much time, a while without any.
+    /// After this many operations, or this much time, a while without any.
     pub think: Option<ThinkTime>,
-    /// After so many writes, a sync: of the data alone, or (`true`) of all that describes the file too.
+    /// After this many writes, a sync: of the data alone, or (`true`) of all that describes the file too.
     pub sync: Option<(EveryNth, bool)>,
     /// Offsets and lengths other than the plain order's.
     pub pattern: Option<PatternOrder>,

@@ -27,7 +27,7 @@ pub struct Schedule {
     pub count_from_ns: u64,
     /// The timed region ends with the first batch complete this long after it began; none for no limit.
     pub runtime_ns: Option<u64>,
-    /// Waits for so many completions at a time.
+    /// Waits for this many completions at a time.
     pub reap_at_least: usize,
     /// The timed region includes making durable what was written.
     pub sync_at_end: bool,
@@ -290,7 +290,7 @@ pub fn drive<A: Access, const CONTROLLED: bool>(
     ending
 }
 
-/// What began before `before` goes on from now on: nobody looked for completions since, so that time is no latency.
+/// What began before `before` goes on from now on: no one looked for completions since, so that time is no latency.
 /// Returns the present.
 #[cold]
 fn resume(slots: &mut [Slot], clock: Clock, before: u64) -> u64 {

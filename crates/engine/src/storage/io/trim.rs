@@ -1,7 +1,7 @@
 //! Trims: an access engine that trims instead of reading.
 //!
 //! A block device is trimmed by BLKDISCARD, a file by punching a hole. As in fio, both are complete when the call
-//! returns, whatever the engine that writes.
+//! returns, regardless of the engine that writes.
 
 use std::io;
 use std::os::unix::fs::FileTypeExt;

@@ -77,9 +77,9 @@ pub struct JobOptions {
     pub think_s: f64,
     /// See `think_s`.
     pub think_blocks: u32,
-    /// Of that so much spinning, s.
+    /// Of that this much spinning, s.
     pub think_spin_s: f64,
-    /// Or after so long, s, whatever the number of operations; 0 for operations alone.
+    /// Or after so long, s, regardless of the number of operations; 0 for operations alone.
     pub think_busy_s: f64,
     /// A rate does not make up for those pauses.
     pub think_shifts_rate: bool,
@@ -87,13 +87,13 @@ pub struct JobOptions {
     pub loops: u64,
     /// How the next of several files is chosen, and after how many operations.
     pub service: (FileService, u32),
-    /// So many of the files are in use at a time; 0 for all.
+    /// This many of the files are in use at a time; 0 for all.
     pub open_files: usize,
     /// Ends the run early.
     pub steady: Option<Criterion>,
     /// Each thread's progress is reported, with latencies.
     pub log: bool,
-    /// A sync after so many writes; 0 for none.
+    /// A sync after this many writes; 0 for none.
     pub sync_every: u32,
     /// The sync is of all that describes the file too.
     pub sync_whole: bool,
@@ -121,7 +121,7 @@ pub struct JobOptions {
     pub durable: Durable,
     /// The region is read first, so that it lies in the page cache.
     pub pre_read: bool,
-    /// A trace that is run in place of any order; of the times between its steps so much is waited.
+    /// A trace that is run in place of any order; of the times between its steps this much is waited.
     pub replay: Option<(Arc<Iolog>, f64)>,
     /// Where operations are written down.
     pub trace: Option<PathBuf>,

@@ -286,7 +286,7 @@ impl Job {
 mod tests {
     use super::*;
 
-    /// So many blocks of 1000 B written from 1 s on for so long.
+    /// This many blocks of 1000 B written from 1 s on for so long.
     fn metrics(blocks: u32, took_s: u64) -> Metrics {
         let mut metrics = Metrics::new(1_000_000_000);
         metrics.begin(1_000_000_000);

@@ -66,7 +66,7 @@ pub struct FileSelector {
     orders: Vec<FileOrder>,
     bytes: u64,
     service: FileService,
-    /// So many operations before the next file is chosen.
+    /// This many operations before the next file is chosen.
     count: u32,
     since: u32,
     /// The numbers of the files that are in use now.

@@ -92,7 +92,7 @@ pub struct AccessPattern {
     pub lengths: [Vec<(f64, u64)>; 2],
     /// Lengths are any number of bytes from the least to the most.
     pub unaligned: bool,
-    /// The first lengths are of visits in sequence and the second of random ones, whatever their direction.
+    /// The first lengths are of visits in sequence and the second of random ones, regardless of their direction.
     pub by_order: bool,
     /// Random visits begin at whole multiples of this, B, of reads and of writes; 0 for the shortest length.
     pub align: [u64; 2],
@@ -100,9 +100,9 @@ pub struct AccessPattern {
     pub traversal: Traversal,
     /// How often each unit is visited in random order.
     pub distribution: Distribution,
-    /// So many of 100 visits leave the random order and go on where the last one ended, of reads and of writes.
+    /// This many of 100 visits leave the random order and go on where the last one ended, of reads and of writes.
     pub sequential_percent: [u64; 2],
-    /// Only every so many-th visit is at random; 0 for all.
+    /// Only every this many-th visit is at random; 0 for all.
     pub run: u32,
     /// Those between repeat the last one, and do not go on behind it.
     pub identical: bool,

@@ -15,7 +15,7 @@ pub struct LatencyTarget {
     pub latency_ns: u64,
     /// How long each depth is tried, ns; 0 for one operation's.
     pub window_ns: u64,
-    /// So many of 100 operations have to keep it.
+    /// This many of 100 operations have to keep it.
     pub percentile: f64,
     /// The search goes on for as long as the run does.
     pub run: bool,
@@ -85,7 +85,7 @@ impl DepthSearch {
         }
     }
 
-    /// Whether one more may begin beside so many.
+    /// Whether one more may begin beside this many.
     #[inline]
     #[must_use]
     pub fn allows(&mut self, in_flight: usize) -> bool {

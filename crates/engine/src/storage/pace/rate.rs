@@ -68,7 +68,7 @@ impl Pace {
         self.rates.iter_mut().flatten().for_each(|rate| rate.next_ns = 0.0);
     }
 
-    /// So much later than it was meant, and nothing is made up for.
+    /// This much later than it was meant, and nothing is made up for.
     pub fn shift(&mut self, by_ns: u64) {
         self.begin_ns += by_ns;
     }

@@ -81,7 +81,7 @@ pub struct SharedProgress {
 }
 
 impl SharedProgress {
-    /// For so many jobs.
+    /// For this many jobs.
     #[must_use]
     pub fn new(jobs: usize) -> Self {
         Self { counts: (0..jobs).map(|_| <[AtomicU64; 3]>::default()).collect(), reached: AtomicBool::new(false) }

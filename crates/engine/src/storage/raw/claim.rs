@@ -1,6 +1,6 @@
 //! The guard before a raw block device is written: it is unused, empty, and named twice by its owner.
 //!
-//! Whoever wants a device written names it (`destroy`) and types what only somebody who means this very
+//! Whoever wants a device written names it (`destroy`) and types what only someone who means this very
 //! device knows (`serial`); device names change from boot to boot, and serial numbers do not. The claim is
 //! an exclusive open, which the kernel refuses while a mount, swap, device mapper, RAID or another claim holds
 //! the device or one of its partitions, and which keeps all of those away as long as it lasts.
@@ -105,7 +105,7 @@ pub fn claim(path: &Path, consent: &Consent) -> Result<Claim, Error> {
     if !now.file_type().is_block_device() || now.rdev() != before.rdev() {
         return Err(refused(path, "it became another device while it was checked"));
     }
-    // From here on nobody new can come; who came in between is seen now.
+    // From here on no one new can come; who came in between is seen now.
     judge(device.used())?;
     let claim = Claim { exclusive, number: now.rdev() };
     let found = signatures::find(claim.size(), |buffer, at| claim.exclusive.read_exact_at(buffer, at))

@@ -4,15 +4,15 @@ use std::io;
 
 use crate::sys::memory::mark;
 
-/// So much of a device's beginning and of its end is read: beyond it lies no mark that a maker of one writes first.
+/// This much of a device's beginning and of its end is read: beyond it lies no mark that a maker of one writes first.
 const EDGE: u64 = 2 << 20;
 
 /// Where a mark stands.
 #[derive(Debug, Clone, Copy)]
 enum At {
-    /// So many bytes from the beginning.
+    /// This many bytes from the beginning.
     Start(u64),
-    /// So many bytes before the end.
+    /// This many bytes before the end.
     End(u64),
 }
 
@@ -90,7 +90,7 @@ const MARKS: &[(&str, At, &[u8])] = &[
     ("a Minix filesystem", Start(0x418), b"\x5a\x4d"),
 ];
 
-/// Swap's mark stands at the end of the first page, whatever the machine's pages that wrote it.
+/// Swap's mark stands at the end of the first page, regardless of the page size of the machine that wrote it.
 const SWAP: &[&[u8]] = &[b"SWAPSPACE2", b"SWAP-SPACE", b"S1SUSPEND\0", b"LINHIB0001"];
 const PAGES: &[u64] = &[4096, 8192, 16384, 32768, 65536];
 /// Linux RAID, version 0.90 and 1.0.

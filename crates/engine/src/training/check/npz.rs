@@ -22,7 +22,7 @@ enum State {
     Between,
     /// Within that header.
     Header,
-    /// Within its name and extra field, so many bytes before the data.
+    /// Within its name and extra field, this many bytes before the data.
     Names(u64),
     /// Within its data.
     Data(u64),

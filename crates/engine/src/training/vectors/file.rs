@@ -32,7 +32,7 @@ impl Layout {
         Self { entry, block, entries: (block - TRAILER) / entry }
     }
 
-    /// Blocks for so many entries.
+    /// Blocks for this many entries.
     #[must_use]
     pub fn blocks(&self, entries: usize) -> usize {
         entries.div_ceil(self.entries)
