@@ -9,21 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hwdyno.analysis.curves import (
-    LOSS,
-    _best,
-    _load,
-    _read_off,
-    _Series,
-    _state,
-    curves_of,
-    error_of,
-    is_loaded,
-    suggest_load,
-)
+from hwdyno.analysis.curves import LOSS, curves_of, error_of, is_loaded, suggest_load
+from hwdyno.analysis.curves.curve_fit import _read_off
 from hwdyno.analysis.curves.knee import Knee, fit_knee
 from hwdyno.analysis.curves.loaded import loaded_curve, more_delays
 from hwdyno.analysis.curves.models import Interval, Scalability, _half_widths, fit_scalability
+from hwdyno.analysis.curves.operating_points import find_best, judge_state
+from hwdyno.analysis.curves.series import Series, read_load
 from hwdyno.analysis.statistics import t_quantile
 from hwdyno.model.axes import FIELD
 from hwdyno.model.words import Axis, Curve, ExperimentResult, Latency, Measurement, Parameters, Value
@@ -342,10 +334,10 @@ SATURATED = "saturated at the first point"
 THREADS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 
 
-def series(loads: Any, amounts: Any, latencies: Any = (), tails: Any = (), axis: Axis = IODEPTH) -> _Series:
+def series(loads: Any, amounts: Any, latencies: Any = (), tails: Any = (), axis: Axis = IODEPTH) -> Series:
     """Points of queue depths, in bytes/s."""
     none, values = (None,) * len(loads), tuple(Value(amount, "bytes/s") for amount in amounts)
-    return _Series(tuple(range(len(loads))), loads, values, latencies or none, tails or none, axis, none, None, 1.0)
+    return Series(tuple(range(len(loads))), loads, values, latencies or none, tails or none, axis, none, None, 1.0)
 
 
 @pytest.mark.parametrize(("unit", "value", "load", "back"), [
@@ -355,7 +347,7 @@ def series(loads: Any, amounts: Any, latencies: Any = (), tails: Any = (), axis:
 def test_a_delay_offers_its_reciprocal(unit: str, value: float, load: float, back: float) -> None:
     """In cycles or nanoseconds; no delay counts as the least of these."""
     axis = Axis("x", unit, "delay")
-    assert _load(measured({"x": value}, 1.0), axis) == pytest.approx(load)
+    assert read_load(measured({"x": value}, 1.0), axis) == pytest.approx(load)
     assert series((load,), (1.0,), axis=axis).as_given(load) == pytest.approx(back)
     in_bits = replace(series((1.0,), (1.0,), axis=Axis("x", "bit/s", "rate")), operation=4000.0)
     assert in_bits.offered(1e6) == 31.25, "operations a second of 4 kB"
@@ -454,8 +446,8 @@ def test_a_passed_peak_is_the_ceiling(peak_load: int | None, a: float, top: Any,
         ("delay", (60, 100, 104.7), "knee"), ("delay", (60, 100, 105.3), "still rising"),
         ("delay", (100, 60, 104.7), "still rising"), ("concurrency", (60, 100, 104.7), "unknown"))),
 ])  # fmt: skip
-def test_a_knee_needs_a_rise_that_ended(points: _Series, fitted: Knee, state: str) -> None:
-    assert _state(points, fitted) == state
+def test_a_knee_needs_a_rise_that_ended(points: Series, fitted: Knee, state: str) -> None:
+    assert judge_state(points, fitted) == state
 
 
 @pytest.mark.parametrize(("tails", "load"), [
@@ -464,7 +456,7 @@ def test_a_knee_needs_a_rise_that_ended(points: _Series, fitted: Knee, state: st
 ])  # fmt: skip
 def test_the_best_load_weighs_p99(tails: tuple[float | None, ...], load: int) -> None:
     """The least load with 90% of the ceiling, unless a greater one has half its p99."""
-    best, *reached = _best(series((1, 2, 4), (50.0, 90.0, 95.0), tails=tails), knee(top=100), "knee", 100.0)
+    best, *reached = find_best(series((1, 2, 4), (50.0, 90.0, 95.0), tails=tails), knee(top=100), "knee", 100.0)
     assert best.load == load and reached == [2, 4]
 
 
@@ -478,7 +470,7 @@ def test_the_best_load_weighs_p99(tails: tuple[float | None, ...], load: int) ->
 ])  # fmt: skip
 def test_the_best_load_is_beside_others(loads: Any, latencies: Any, tails: Any, end: str) -> None:
     points = series(loads, (50.0, 92.0, 96.0, 100.0), latencies, tails)
-    note = _best(points, knee(top=100), "knee", 100.0)[0].note
+    note = find_best(points, knee(top=100), "knee", 100.0)[0].note
     assert note.endswith(f" of the ceiling; 1.84 times 1's throughput{end}"), note
 
 
