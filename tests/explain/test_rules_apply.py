@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -60,6 +61,13 @@ RULES = (Rule("made_rule", "point", lambda case: None, Applies(kernels=("made",)
     monkeypatch.setattr(findings, "__path__", [*findings.__path__, str(tmp_path)])
     with_it = findings.declared_rules()
     assert [rule.name for rule in with_it] == [*(rule.name for rule in RULES), "made_rule"]
+
+
+def test_each_rule_is_named_by_a_test_that_plants_it() -> None:
+    """``python -m disabled_rules`` shows that such a test fails without it; the lesson of each is a test's, too."""
+    others = [path for path in Path(__file__).parents[1].rglob("test_*.py") if path != Path(__file__)]
+    words = set(re.findall(r"\w+", " ".join(path.read_text() for path in others)))
+    assert {rule.name for rule in RULES} - words == set()
 
 
 DEGRADING = """
