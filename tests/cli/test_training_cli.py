@@ -17,6 +17,8 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HWDYNO_HOME", str(tmp_path / "home"))
 
 
+# Two epochs in 0.2 s: where others take the processor, too few steps are left for an AU.
+@pytest.mark.timing
 def test_accelerators_are_fed_and_the_data_is_removed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = tmp_path / "place"
     place.mkdir()

@@ -91,12 +91,11 @@ def missed_device(case: Case) -> tuple[float, str, float, float] | None:
 def _straddling_bytes(case: Case) -> float:
     """Bytes in flight as the timed regions began; at most as many as were requested where no counter tells.
 
-    One block at least: the counters are read a moment before, and one block that is missing proves nothing.
+    One block of each repeat at least: the counters are read a moment before, and one that is missing proves nothing.
     """
     counted, block = case.point.counters.get("straddling_bytes"), case.number("bs") or 0.0
-    if counted is not None:
-        return max(counted, block)
-    return block * (case.requested or case.jobs) * max(1, case.point.repeats)
+    repeats = max(1, case.point.repeats)
+    return max(counted, block * repeats) if counted is not None else block * (case.requested or case.jobs) * repeats
 
 
 def at_device(counters: Mapping[str, float], direction: str) -> float | None:
