@@ -91,7 +91,7 @@ def test_the_servers_own_queue_is_in_the_limit(capsys: pytest.CaptureFixture[str
 
 def test_the_figures_and_their_formulas_stand_beneath_the_report(capsys: pytest.CaptureFixture[str]) -> None:
     with ModelServer(prompt_s=0.01, token_s=0.002).running() as url:
-        # This many that each reading has its median, whatever times are drawn.
+        # Enough requests for a median of each reading, at any times that are drawn.
         _, out, _ = _run(capsys, "--server", url, "--rate", "200", "--output-tokens", "4", "--ttft-target", "1", *QUIET)
     for words in ("TTFT p50", "TPOT p50", "ITL p50", "ICL p50", "E2E p50", "send lag p50", "tokens/s", "goodput"):
         assert words in out, words

@@ -117,7 +117,7 @@ class SimulatedNetwork(SimulatedHost):
         return self._streams(given, draw) if kernel == "network_throughput" else self._trips(given, draw)
 
     def _cpu_ns(self, end: str) -> float:
-        """CPU time a KiB at one end; at a busy one this much that one core carries 40% of the wire."""
+        """CPU time a KiB at one end; at a busy one, the time with which one core carries 40% of the wire."""
         if self.path.busy_end != end:
             return self.path.cpu_ns_per_kib
         return 1024 / (0.4 * self.path.wire_bytes_s()) * 1e9

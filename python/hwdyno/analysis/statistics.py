@@ -290,7 +290,7 @@ def fold(samples: Sequence[float], rounds: int) -> list[float]:
 def early_stopping_count(percentile: float, over: int = 0, confidence: float = 0.99) -> int:
     """The least number of queries that show a percentile, where ``over`` of them lie above it (MLPerf LoadGen).
 
-    This many that, if the share above the percentile were greater, so few of them would be a chance of at most
+    With this count, if the share above the percentile were greater, so few above it would have a probability of at most
     ``1 - confidence``: 459 for p99, 4603 for p99.9.
     """
     from scipy.special import bdtr

@@ -194,7 +194,7 @@ def _verdict(document: Run) -> str:
     from hwdyno.system.printable import printable
 
     faults = faults_of(document)
-    lines, observed = [], [one for one in document.findings if not _is_fault(one)]
+    lines, observed = [], [finding for finding in document.findings if not _is_fault(finding)]
     results = sum(len(one.points) for one in document.experiments)
     if faults:
         lines.append(f"\n{plural(len(faults), 'fault')} in {plural(results, 'result')}:")
@@ -206,5 +206,5 @@ def _verdict(document: Run) -> str:
     if len(observed) > MAX_OBSERVATIONS:
         lines.append(f"\n{plural(len(observed), 'observation')} more: --all")
     elif observed:
-        lines += ["", *(f"· {one.says}" for one in observed)]
+        lines += ["", *(f"· {finding.says}" for finding in observed)]
     return "".join(f"{line}\n" for line in (printable(line) for line in lines)).replace("\\n", "\n")

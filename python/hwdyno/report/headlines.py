@@ -255,11 +255,11 @@ def _by_default(run: Run, resource: Resource, title: str, which: Sequence[int]) 
             if value is not None
         ]
     shown = found[:MAX_BY_DEFAULT]
-    several = len({one.title for one in shown}) < len(shown)
-    for one in shown:
+    several = len({figure.title for figure in shown}) < len(shown)
+    for figure in shown:
         # Of several experiments with the same load, each says which it is.
-        name = run.experiments[one.experiment].name.partition("@")[0].partition(".")[2]
-        yield replace(one, title=f"{name}, {one.title}") if several else one
+        name = run.experiments[figure.experiment].name.partition("@")[0].partition(".")[2]
+        yield replace(figure, title=f"{name}, {figure.title}") if several else figure
 
 
 def _joined(found: Sequence[_Found], every: Sequence[Headline]) -> tuple[Headline, ...]:

@@ -36,7 +36,7 @@ LABEL_SHARE = 0.05
 
 
 def wide(values: Iterable[float | None]) -> bool:
-    """Whether values span this much that only a log axis shows them all."""
+    """Whether values span such a range that only a log axis shows them all."""
     known = [value for value in values if value is not None and value > 0]
     return bool(known) and max(known) / min(known) > 20
 

@@ -115,7 +115,7 @@ def published_au(case: Case) -> Verdict | None:
     ]
     if not judged:
         return None
-    failed = [one for one in judged if one[0] < one[1]]
+    failed = [row for row in judged if row[0] < row[1]]
     least, limit, at = min(judged)
     worst = Case(case.run, case.result, at)
     wanted = f"MLPerf Storage's limit for {worst.point.details.get('workload')}, an AU of {percent(limit)}"

@@ -233,7 +233,7 @@ class _Rounds(Session):
     def _fitted_sweep(self, planned: Planned) -> tuple[Planned, list[PointInWork], int]:
         """As many points of a sweep, and readings of each, as fit into its part of the budget."""
         points, times = self.points[planned.experiment.name], SWEEP_TIMES
-        sweeps = sum(one.load != BACKGROUND.name for one in self.plan.experiments)
+        sweeps = sum(planned.load != BACKGROUND.name for planned in self.plan.experiments)
         budget_s = self.allowance.budget_s
         fits = math.inf if budget_s is None else SWEEPS_SHARE * budget_s / sweeps / (SWEEP_S + OVERHEAD_S)
         if fits < SWEEP_TIMES * len(points):

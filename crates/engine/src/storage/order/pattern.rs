@@ -102,7 +102,7 @@ pub struct AccessPattern {
     pub distribution: Distribution,
     /// This many of 100 visits leave the random order and go on where the last one ended, of reads and of writes.
     pub sequential_percent: [u64; 2],
-    /// Only every this many-th visit is at random; 0 for all.
+    /// One visit in this many is at random; 0 for all.
     pub run: u32,
     /// Those between repeat the last one, and do not go on behind it.
     pub identical: bool,

@@ -54,7 +54,7 @@ pub struct Tally {
     pub bytes: u64,
     /// As above.
     pub hops: u64,
-    /// Exact neighbours found, of this many that there are.
+    /// Exact neighbours found, of this many in all.
     pub found: u64,
     /// As above.
     pub sought: u64,
