@@ -84,6 +84,14 @@ def test_a_run_that_grows_from_round_to_round_is_found(growth: float, word: str)
     assert found["bytes of a Run, of the first like it"] == word
 
 
+@pytest.mark.parametrize(("growth", "word"), [(0.0, "flat"), (0.003, "GROWS")])
+def test_a_peak_that_grows_by_a_share_is_found(growth: float, word: str) -> None:
+    rng = random.Random(2)
+    soak = Soak(rounds=60)
+    soak.peaks["images"] = [400e6 * (1 + growth * number + rng.gauss(0, 0.01)) for number in range(60)]
+    assert {one.name: one.word for one in soak.verdicts(28)}["peak of images"] == word
+
+
 def test_one_more_each_round_grows_exactly_so() -> None:
     verdict = judged("x", "", 0.5, list(range(12)))
     assert (verdict.word, verdict.slope.low, verdict.slope.value, verdict.slope.high) == ("GROWS", 1, 1, 1)
