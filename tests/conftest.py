@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from advised import commands_in, is_dry_run, not_taken, refused, shape
 from here import missing, sample
-from hwdyno.cli.main import GIVEN
 from hwdyno.explain import findings
 from hwdyno.explain.findings import summary
 from hwdyno.measure import concurrent_runs, engine, peers
@@ -65,8 +64,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests that measure here at the same time in other processes are no other Runs."""
     monkeypatch.setattr(concurrent_runs, "NAME", f"hwdyno-test-{os.getpid()}")
-    # Nor is a Run that a test makes by itself the command of the test before.
-    GIVEN.clear()
 
 
 @pytest.fixture(autouse=True)

@@ -111,6 +111,9 @@ def test_a_walked_folder_and_a_started_script_live(tmp_path: Path) -> None:
         "hwdyno.experiments.memory",
         "hwdyno.experiments.storage",
     }
+    inside = WALK.replace("__name__", "__package__")
+    tree = house(tmp_path / "c", experiments__="", experiments__catalogue=inside, experiments__memory="")
+    assert imports_of(tree.modules["hwdyno.experiments.catalogue"], tree) == {"hwdyno.experiments.memory"}
     tree = house(tmp_path / "b", peers__loaders="SCRIPT = Path(__file__).parent / 'loading.py'", peers__loading="")
     assert imports_of(tree.modules["hwdyno.peers.loaders"], tree) == {"hwdyno.peers.loading"}
 

@@ -7,14 +7,19 @@ a ``UserError``. The Run is kept in the store as by the command; no report is pr
 
 from __future__ import annotations
 
-import argparse
-import importlib
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from hwdyno import session
 from hwdyno.model.words import Curve, Run, UserError
 from hwdyno.report import notebook
+
+if TYPE_CHECKING:
+    from hwdyno.measure.hosts import Host
+    from hwdyno.measure.scenarios import Option as KindOption
+    from hwdyno.measure.scenarios import Request
 
 __all__ = [
     "Curve",
@@ -36,21 +41,12 @@ __all__ = [
 Option = str | int | float | bool | Path | Iterable[Any] | None
 """A value of an option: one or many; none and ``False`` for a switch leave it out."""
 
-NO_OPTIONS = (
-    "dry_run",
-    "json",
-    "verbose",
-    "out",
-    "overwrite",
-    "plan_for",
-    "with_names",
-    "no_page",
-    "fail_under",
-    "summary",
-    "output_format",
-    "help",
-)
-"""Options that say what a command prints and writes: there is no report here."""
+SHARED = ("path", "profile", "peers", "seed", "budget", "ceiling", "link", "device", "store")
+"""Options of every command."""
+FIELDS = {"load", "destroy", "serial", "only"}
+"""Those of some commands which are neither an axis nor a scenario's."""
+REPEATED = {"ceiling", "link", "device"}
+"""Those of which a command line has one for each value."""
 
 notebook.show(Run, Curve)
 
@@ -75,60 +71,65 @@ def run(
     ``budget`` is a time such as ``"10m"``. ``quiet=False`` shows progress on stderr. Raises ``UserError`` before
     anything is measured; what goes wrong later degrades the Run. Ctrl-C gives a partial Run.
     """
-    return _measured(
-        "run",
-        [] if plan is None else [plan],
-        only=only,
-        path=path,
-        profile=profile,
-        peers=peers,
-        seed=seed,
-        budget=budget,
-        ceiling=ceiling,
-        link=link,
-        device=device,
-        store=store,
-        quiet=quiet,
-    )
+    from hwdyno.measure.scenarios import PlanFile
+
+    limits = {"ceilings": ceiling, "links": link, "devices": device}
+    replaces = {
+        **{"profile": profile, "path": None if path is None else str(path), "peers": peers or None},
+        **{"seed": None if seed is None else _whole_number("seed", seed), "budget": budget},
+        **{key: _texts(value) or None for key, value in limits.items()},
+    }
+    names = [] if only is None else [name for text in _texts(only) for name in text.split(",")]
+    options: dict[str, Option] = {"only": only, "path": path, "profile": profile, "peers": peers, "seed": seed}
+    options |= {"budget": budget, "ceiling": ceiling, "link": link, "device": device}
+    more: dict[str, Any] = {"experiments": tuple(names)}
+    if plan is not None:
+        more["plan_file"] = PlanFile(Path(plan), replaces)
+    return _measured("run", [] if plan is None else [plan], {**options, "store": store}, quiet, **more)
 
 
-def storage(*experiments: str, path: str | Path | None = None, quiet: bool = True, **options: Option) -> Run:
+def storage(
+    *experiments: str,
+    path: str | Path | None = None,
+    quiet: bool = True,
+    **options: Option,
+) -> Run:
     """Measure storage, as ``hwdyno storage``: ``storage("iodepth", path=".")``, ``storage(rw="randread", bs="4k")``."""
     if experiments[:1] in {("job",), ("snia",), ("check",)}:
         raise UserError(f"hwdyno storage {experiments[0]} has its own output; run it on the command line")
-    return _measured("storage", experiments, path=path, quiet=quiet, **options)
+    return _measured("storage", experiments, {"path": path, **options}, quiet)
 
 
 def memory(*experiments: str, quiet: bool = True, **options: Option) -> Run:
     """Measure memory, as ``hwdyno memory``: ``memory("latency")``, ``memory(operation="triad", threads=[1, 2])``."""
-    return _measured("memory", experiments, quiet=quiet, **options)
+    return _measured("memory", experiments, options, quiet)
 
 
 def compute(*experiments: str, quiet: bool = True, **options: Option) -> Run:
     """Measure arithmetic, as ``hwdyno compute``: ``compute("linpack")``, ``compute(precision="double,single")``."""
-    return _measured("compute", experiments, quiet=quiet, **options)
+    return _measured("compute", experiments, options, quiet)
 
 
 def gpu(*experiments: str, quiet: bool = True, **options: Option) -> Run:
     """Measure a GPU, as ``hwdyno gpu``: ``gpu("bandwidth")``, ``gpu(precision="single,double", on="gpu1")``."""
-    return _measured("gpu", experiments, quiet=quiet, **options)
+    return _measured("gpu", experiments, options, quiet)
 
 
 def network(*experiments: str, quiet: bool = True, **options: Option) -> Run:
     """Measure the network, as ``hwdyno network``: ``network(server="192.0.2.7", streams=[1, 2, 4])``."""
     if experiments[:1] == ("server",):
         raise UserError("hwdyno network server serves until it is stopped; run it on the command line")
-    return _measured("network", experiments, quiet=quiet, **options)
+    return _measured("network", experiments, options, quiet)
 
 
 def training(*, path: str | Path | None = None, quiet: bool = True, **options: Option) -> Run:
     """Measure storage for AI, as ``hwdyno training``: ``training(workload="unet3d", accelerators=[1, 2])``."""
-    return _measured("training", [], path=path, quiet=quiet, **options)
+    return _measured("training", [], {"path": path, **options}, quiet)
 
 
 def inference(*, path: str | Path | None = None, quiet: bool = True, **options: Option) -> Run:
     """Measure what a model server gets, as ``hwdyno inference``: ``inference(kv_cache="llama3.1-8b", users=4)``."""
-    return _measured("inference", [], path=path, quiet=quiet, **options)
+    return _measured("inference", [], {"path": path, **options}, quiet)
 
 
 def together(
@@ -140,12 +141,12 @@ def together(
     **options: Option,
 ) -> Run:
     """Measure what resources cost each other, as ``hwdyno together``."""
-    return _measured("together", [], resources=resources, at=at, path=path, quiet=quiet, **options)
+    return _measured("together", [], {"resources": resources, "at": at, "path": path, **options}, quiet)
 
 
 def study(name: str, *, quiet: bool = True, **options: Option) -> Run:
     """Reproduce a published study, as ``hwdyno study NAME``."""
-    return _measured("study", [name], quiet=quiet, **options)
+    return _measured("study", [name], options, quiet)
 
 
 def load(name: str | Path = "last", store: str | Path | None = None) -> Run:
@@ -155,52 +156,127 @@ def load(name: str | Path = "last", store: str | Path | None = None) -> Run:
     return loaded(str(name), None if store is None else str(store))
 
 
-def _measured(command: str, words: Iterable[object], **options: Option) -> Run:
-    """Read the options as the command line would, measure, and give the Run."""
-    from hwdyno.cli import common
-    from hwdyno.cli.main import parser_of
-    from hwdyno.measure.scenarios import Interrupted, Scenario
+def _measured(command: str, words: Iterable[object], options: Mapping[str, Option], quiet: bool, **more: Any) -> Run:
+    """Measure what a command's options request, and give the Run."""
+    from hwdyno.cli import progress
+    from hwdyno.measure.scenarios import Interrupted, scenario_of
+    from hwdyno.system.store import open_store
 
-    parser = parser_of(command)
-    parser.raises = True
-    quiet = bool(options.pop("quiet", True))
-    args = parser.read([*map(str, words), *typed_options(parser, options)])
-    args.quiet = quiet
-    host = common.this_machine()
-    what = importlib.import_module(f"hwdyno.cli.{command}").planned(args, host)
-    scenario = what if isinstance(what, Scenario) else Scenario(plan=what)
+    host = session.this_site()
+    request = _request(command, [str(word) for word in words], options, host, more)
+    store = open_store(None if options.get("store") is None else str(options["store"]))
     try:
-        return common.measured(scenario, args, host)
+        return session.measured(scenario_of(request, host), host, store, progress.shown(quiet))
     except Interrupted as stop:
         raise KeyboardInterrupt(str(stop)) from None
 
 
-def typed_options(parser: argparse.ArgumentParser, options: dict[str, Option]) -> list[str]:
-    """The words of a command line for options by their Python names; raises ``UserError`` for an unknown one."""
+def names_of(command: str, host: Host) -> set[str]:
+    """The names of a command's options."""
+    from hwdyno.measure.scenarios import of_command
+    from hwdyno.measure.scenarios.entry import SWEPT, Swept, axes_of
+
+    kinds, kernels = of_command(command), host.kernels()
+    swept = [SWEPT[command]] if command in SWEPT else []
+    swept += [Swept((kind.kernel,), frozenset(kind.hidden)) for kind in kinds if kind.kernel]
+    names = {*SHARED, *(name for one in swept for name in axes_of(one, kernels))}
+    names |= {name for kind in kinds for option in kind.options if (name := _python_name(option.flag))}
+    names |= {"load"} if swept else set()
+    names |= {"only"} if command == "run" else set()
+    return names | ({"destroy", "serial"} if command == "storage" else set())
+
+
+def _request(
+    command: str, words: list[str], options: Mapping[str, Option], host: Host, more: Mapping[str, Any]
+) -> Request:
+    """The request of a command by its options; raises ``UserError`` for an unknown one or one of the wrong type.
+
+    ``more`` has fields of the request that no option sets.
+    """
+    from hwdyno.measure.plan import Limits
+    from hwdyno.measure.scenarios import Request, of_command, place_of
+    from hwdyno.measure.scenarios.entry import SWEPT
+    from hwdyno.model.units import parse_duration
     from hwdyno.system.suggestions import similar
 
-    known = {
-        name.removeprefix("--").replace("-", "_"): action
-        for action in parser._actions
-        for name in action.option_strings
-        if name.startswith("--")
-    }
-    usable = {name: action for name, action in known.items() if name not in NO_OPTIONS}
-    words: list[str] = []
-    for name, value in options.items():
-        if name not in usable:
-            raise UserError(f"unknown option {name}{similar(name, usable)}")
-        action, flag = usable[name], f"--{name.replace('_', '-')}"
-        if action.nargs == 0:
-            if not isinstance(value, bool):
-                raise UserError(f"{name} = {value!r}: must be True or False")
-            words += [flag] if value else []
-            continue
-        values = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
-        texts = [str(int(one)) if isinstance(one, bool) else str(one) for one in values if one is not None]
-        if isinstance(action, argparse._AppendAction):
-            words += [word for one in texts for word in (flag, one)]
-        elif texts:
-            one = ",".join(texts)
-            words += [f"{flag}={one}"] if one.startswith("-") else [flag, one]
-    return words
+    known, kinds = names_of(command, host), of_command(command)
+    of_scenarios = [option for kind in kinds for option in kind.options]
+    by_name = {name: option for option in of_scenarios if (name := _python_name(option.flag))}
+    given = {name: value for name, value in options.items() if value is not None}
+    for name in given:
+        if name not in known:
+            raise UserError(f"unknown option {name}{similar(name, known)}")
+    line = [*words, *(word for name, value in given.items() for word in _words(name, value, by_name.get(name)))]
+
+    def text(name: str, default: str = "") -> str:
+        return ",".join(_texts(given[name])) if name in given else default
+
+    return Request(
+        **{
+            "name": command,
+            "places": tuple(map(place_of, _texts(given.get("path", ".")))),
+            "command": shlex.join(["hwdyno", command, *line]),
+            "experiments": tuple(words) if command in SWEPT else (),
+            "profile": text("profile", "quick"),
+            "axes": {name: text(name) for name in given if name not in {*SHARED, *by_name, *FIELDS}},
+            "load": text("load") or None,
+            "peers": _switch("peers", given.get("peers", False)),
+            "seed": _whole_number("seed", given["seed"]) if "seed" in given else None,
+            "budget_s": parse_duration(text("budget")) if "budget" in given else None,
+            "limits": Limits(*(tuple(_texts(given.get(name, ()))) for name in ("ceiling", "link", "device"))),
+            "study": words[0] if command == "study" else "",
+            **{"destroy": text("destroy"), "serial": text("serial")},
+            "options": {option.name: _value(option, given.get(_python_name(option.flag))) for option in of_scenarios},
+            **more,
+        }
+    )
+
+
+def _python_name(flag: str) -> str:
+    """The name of an option here; empty for words without one."""
+    return flag.removeprefix("--").replace("-", "_") if flag.startswith("-") else ""
+
+
+def _texts(value: Option) -> list[str]:
+    """The values of an option, as a command line has them."""
+    values = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
+    return [str(int(one)) if isinstance(one, bool) else str(one) for one in values if one is not None]
+
+
+def _words(name: str, value: Option, option: KindOption | None) -> list[str]:
+    """The words of a command line for an option."""
+    flag = f"--{name.replace('_', '-')}"
+    if name == "peers" or (option is not None and option.kind is bool):
+        return [flag] if value is True else []
+    if name in REPEATED or (option is not None and option.is_list):
+        return [word for text in _texts(value) for word in (flag, text)]
+    text = ",".join(_texts(value))
+    return [f"{flag}={text}"] if text.startswith("-") else [flag, text]
+
+
+def _switch(name: str, value: Option) -> bool:
+    if not isinstance(value, bool):
+        raise UserError(f"{name} = {value!r}: must be True or False")
+    return value
+
+
+def _whole_number(name: str, value: Option) -> int:
+    text = str(value)
+    if isinstance(value, bool) or not text.isdecimal():
+        raise UserError(f"{name} = {value!r}: must be a whole number, 0 or more")
+    return int(text)
+
+
+def _value(option: KindOption, value: Option) -> Any:
+    """The value of a scenario's option by its type; raises ``UserError``."""
+    name = _python_name(option.flag)
+    if option.kind is bool:
+        return _switch(name, value or False)
+    if value is None:
+        return [] if option.is_list or not name else option.default
+    if option.kind in {int, float}:
+        try:
+            return option.kind(str(value))
+        except ValueError:
+            raise UserError(f"{name} = {value!r}: must be a number") from None
+    return _texts(value) if option.is_list else option.kind(",".join(_texts(value)))

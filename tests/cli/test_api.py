@@ -14,19 +14,26 @@ from typing import Any
 import hostile
 import hwdyno
 import pytest
-from hwdyno import api
-from hwdyno.cli import common
+from hwdyno import api, session
 from hwdyno.cli.help import options_of, spelling
 from hwdyno.cli.main import parser_of
+from hwdyno.measure.hosts.local import Local
 from hwdyno.measure.runner import contention
 from hwdyno.model.units import format_quantity
 from hwdyno.report import notebook
-from hwdyno.report.scorecard import scorecard
+from hwdyno.report.scorecard import explained, scorecard
 from hwdyno.system.store import Store
 from simulated_runs import at, experiment, run_of
 from simulation.coupled import CoupledHost
 from simulation.host import SimulatedMachine
 
+OF_OUTPUT = {
+    *("dry_run", "json", "verbose", "out", "overwrite", "plan_for", "with_names", "no_page", "fail_under"),
+    *("summary", "output_format", "help"),
+}
+"""Options that say what a command prints and writes: there is no report in Python."""
+ELSEWHERE = {"keys", "fio_dir", "after_power_cut", "ignore", "bind", "once", "parallel_clients", "merge"}
+"""Options of a job file, a check, a server and a table of several Runs, which are no measurement."""
 COMMANDS = ("run", "storage", "memory", "compute", "network", "training", "inference", "together", "study")
 
 
@@ -35,7 +42,7 @@ def simulated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Commands measure a simulated machine, and keep Runs in a folder of the test."""
     monkeypatch.setenv("HWDYNO_HOME", str(tmp_path / "home"))
     host = CoupledHost(1)
-    monkeypatch.setattr(common, "this_machine", lambda: host)
+    monkeypatch.setattr(session, "this_site", lambda: host)
     monkeypatch.setitem(contention.ROUNDS, "quick", 2)
     return tmp_path
 
@@ -51,7 +58,15 @@ def test_import_is_light() -> None:
 
 def test_run_has_the_names_of_the_command_line() -> None:
     known = {spelling(one).removeprefix("--").replace("-", "_") for one in options_of(parser_of("run"))}
-    assert set(inspect.signature(hwdyno.run).parameters) == (known | {"plan"}) - set(api.NO_OPTIONS)
+    assert set(inspect.signature(hwdyno.run).parameters) == (known | {"plan"}) - OF_OUTPUT
+
+
+@pytest.mark.parametrize("command", sorted({*COMMANDS, "gpu"} - {"run"}))
+def test_a_command_takes_what_its_command_line_takes(command: str) -> None:
+    """Every option of the command line, but for those of output and of other tools' formats, has its name here."""
+    known = {spelling(one).removeprefix("--").replace("-", "_") for one in options_of(parser_of(command))}
+    assert known - api.names_of(command, Local()) <= {*OF_OUTPUT, *ELSEWHERE, "quiet"}
+    assert api.names_of(command, Local()) - known <= {"store"}
 
 
 def test_a_call_is_the_command_that_it_names(simulated: Path) -> None:
@@ -110,7 +125,7 @@ def parsed(text: str) -> ElementTree.Element:
 
 def test_a_run_and_a_curve_show_themselves() -> None:
     machine = SimulatedMachine.random(4)
-    run = common.explained(run_of(machine, experiment(machine, "iodepth", [at(iodepth=2**k) for k in range(9)])))
+    run = explained(run_of(machine, experiment(machine, "iodepth", [at(iodepth=2**k) for k in range(9)])))
     shown: Any = run
     html, svg = shown._repr_html_(), shown._repr_svg_()
     assert run.id in html and "<script" not in html

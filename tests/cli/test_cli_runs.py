@@ -12,8 +12,8 @@ from typing import Any
 import made_store as made
 import pyarrow.parquet as pq
 import pytest
-from hwdyno.cli.common import status
 from hwdyno.cli.main import main
+from hwdyno.cli.perform import status
 from hwdyno.model.machine import Cpu, Machine
 from hwdyno.model.words import PeerResult, Quoted, Run, Value
 from hwdyno.system.store import Store, json_schema

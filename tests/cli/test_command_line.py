@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
@@ -18,10 +17,12 @@ from typing import Any
 
 import pytest
 from here import may_mount, needs
-from hwdyno.cli import common
-from hwdyno.cli.main import main
+from hwdyno.cli.main import main, parser_of
+from hwdyno.cli.options import request_of
+from hwdyno.cli.perform import perform_scenario
 from hwdyno.measure import experiments, workspace
 from hwdyno.measure.hosts.local import Local
+from hwdyno.measure.scenarios import scenario_of
 from hwdyno.system import program_name
 from hwdyno.system.store import Store, from_json
 from simulation.host import SimulatedHost, SimulatedMachine
@@ -241,25 +242,17 @@ def test_below_the_ceiling_that_was_asked_for_is_status_1(
 
 def _status_of(arguments: list[str], data: Path, more: list[str]) -> int:
     """With a simulated machine: a real one may be degraded by what else goes on."""
-    parser = argparse.ArgumentParser()
-    from hwdyno.cli import resource, storage
-
-    storage.add(parser)
-    args = parser.parse_args([*arguments[1:], *more])
+    args = parser_of("storage").read([*arguments[1:], *more])
     host = SimulatedHost(SimulatedMachine(seed=3))
-    return common.perform(resource.plan_of("storage", storage.KERNEL, args, host), args, host)
+    return perform_scenario(scenario_of(request_of(args, "storage"), host), args, host)
 
 
 def test_a_filesystem_that_refuses_direct_io_is_degraded(
     home: Path, data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    parser = argparse.ArgumentParser()
-    from hwdyno.cli import resource, storage
-
-    storage.add(parser)
-    args = parser.parse_args(["--rw", "randread", "--path", str(data), "--json", *SMALL])
+    args = parser_of("storage").read(["--rw", "randread", "--path", str(data), "--json", *SMALL])
     host = SimulatedHost(SimulatedMachine(seed=3, direct_refused=True))
-    assert common.perform(resource.plan_of("storage", storage.KERNEL, args, host), args, host) == 3
+    assert perform_scenario(scenario_of(request_of(args, "storage"), host), args, host) == 3
     printed = capsys.readouterr()
     run = from_json(printed.out)
     assert "direct I/O was refused" in run.degraded[0]

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 from hwdyno.analysis.ceilings.limits import known_ceilings
-from hwdyno.cli import common
+from hwdyno.cli import storage_job
 from hwdyno.cli.main import main, parser_of
 from hwdyno.explain.findings import explain
 from hwdyno.measure import runner
 from hwdyno.measure.hosts.local import Local
 from hwdyno.measure.plan import Limits
-from hwdyno.measure.scenarios import Request, Scenario, fio_job
+from hwdyno.measure.scenarios import Request, scenario_of
 from hwdyno.measure.scenarios import study as command
 from hwdyno.model.words import UserError
 from hwdyno.studies import find, observations
@@ -47,15 +47,14 @@ MEASURING = (
 def test_every_command_that_measures_takes_limits(line: str, tmp_path: Path) -> None:
     name, *words = line.split()
     args = parser_of(name).read([*words, "--path", str(tmp_path), *OPTIONS])
-    planned = importlib.import_module(f"hwdyno.cli.{name}").planned(args, Local())
-    assert (planned.plan if isinstance(planned, Scenario) else planned).limits == GIVEN
+    request = importlib.import_module(f"hwdyno.cli.{name}").request(args)
+    assert scenario_of(request, Local()).plan.limits == GIVEN
 
 
 def test_a_job_file_and_a_test_of_snia_take_limits(tmp_path: Path) -> None:
     (tmp_path / "reads.fio").write_text("[reads]\nsize=1m\nrw=read\n")
     args = parser_of("storage").read(["job", str(tmp_path / "reads.fio"), "--path", str(tmp_path), *OPTIONS])
-    options = {**vars(args), "files": args.question[1:]}
-    made = fio_job.make(common.request_of(args, "hwdyno storage", options=options), Local())
+    made = scenario_of(storage_job.request(args.question[1:], args), Local())
     assert made.plan.limits == GIVEN
     assert main(["storage", "snia", "iops", "--path", str(tmp_path), "--dry-run", *OPTIONS]) == 0
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hwdyno.cli.main import ERROR, main
+from hwdyno.cli.main import main
+from hwdyno.cli.statuses import ERROR
 from test_network import free_port
 
 Answer = Callable[[socket.socket], None]

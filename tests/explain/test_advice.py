@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import re
 from collections import Counter
@@ -17,8 +16,8 @@ import test_rules_apply as rules_apply
 from advised import commands_in, not_taken, outcome_of, refused, shape, words_of
 from here import IS_WHOLE, sample
 from hwdyno.analysis.statistics import interval
-from hwdyno.cli import resource
 from hwdyno.cli.main import main, parser_of
+from hwdyno.cli.options import request_of
 from hwdyno.explain.findings import explain
 from hwdyno.explain.findings.commands import aligned
 from hwdyno.explain.findings.rule import Case
@@ -27,6 +26,7 @@ from hwdyno.measure.experiments import Experiment
 from hwdyno.measure.hosts.local import Local
 from hwdyno.measure.plan import Plan, Planned, build
 from hwdyno.measure.runner.declared import kept_declaration
+from hwdyno.measure.scenarios import scenario_of
 from hwdyno.model.machine import Cpu, Machine
 from hwdyno.model.words import ExperimentResult, Fault, Latency, Measurement, Note, Parameters, Run, Samples, Scalar
 from made_experiment import ON_ONE_HOST
@@ -42,13 +42,11 @@ KERNELS = HOST.kernels()
 def plan_of(line: str, path: Path) -> Plan | None:
     """The plan that a command makes; none for training, whose data set settles it."""
     name, *words = words_of(line)
-    module = importlib.import_module(f"hwdyno.cli.{name}")
     args = parser_of(name).read(words)
     args.path = path
     if name not in {"storage", "memory", "compute", "network"}:
         return None
-    kernels = getattr(module, "KERNELS", None) or module.KERNEL
-    return resource.plan_of(name, kernels, args, Local())
+    return scenario_of(request_of(args, name), Local()).plan
 
 
 def taken(line: str, path: Path) -> Plan | None:

@@ -9,7 +9,8 @@ from pathlib import Path
 import made_store as made
 import pytest
 from here import sample
-from hwdyno.cli.main import BELOW, OK, main
+from hwdyno.cli.main import main
+from hwdyno.cli.statuses import BELOW, OK
 from hwdyno.explain.fleet.slow import MIN_NODES, Fleet, fleet_of, nodes_of
 from hwdyno.model.machine import Machine
 from hwdyno.report.fleet import text_of

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 from here import sample
-from hwdyno.cli import network, resource
 from hwdyno.cli.main import parser_of
+from hwdyno.cli.options import request_of
 from hwdyno.explain.findings import explain
 from hwdyno.explain.findings.network_path import server_of
 from hwdyno.measure.measurement import measurement_of
+from hwdyno.measure.scenarios import scenario_of
 from hwdyno.model.words import Finding, Latency, Measurement, Parameters, Run, Value
 from made_experiment import made_experiment
 from made_point import base, run_of
@@ -113,7 +114,7 @@ def test_what_is_advised_is_taken_as_it_is_pasted(kind: str) -> None:
     for rule, finding in of_the_path(measured(path, points, kernel)).items():
         for line in re.findall(r"hwdyno network (?:--[\w-]+ (?:\"[^\"]*\"|[^-\s]\S*) ?)+", finding.advice):
             args = parser_of("network").read(shlex.split(line.rstrip(";,. "))[2:])
-            plan = resource.plan_of("network", network.KERNELS, args, SimulatedNetwork(path))
+            plan = scenario_of(request_of(args, "network"), SimulatedNetwork(path)).plan
             assert plan.experiments[0].points, (rule, line)
         if rule not in {"network_mtu", "network_bufferbloat"}:
             assert "hwdyno network" in finding.advice, (rule, finding.advice)

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from here import sample
 from hwdyno.analysis.statistics import ratio_interval
-from hwdyno.cli import common
-from hwdyno.cli.main import DEGRADED, INTERRUPTED, OK, main
+from hwdyno.cli.main import main
+from hwdyno.cli.perform import status
+from hwdyno.cli.statuses import DEGRADED, INTERRUPTED, OK
 from hwdyno.explain.findings import explain
 from hwdyno.explain.findings.contention import Cell, cause_of, cells_of, cost_words
 from hwdyno.measure.hosts import LoadError, UnderLoad, Work
@@ -334,7 +335,7 @@ def test_an_interrupt_leaves_a_valid_partial_run(last: int, tmp_path: Path) -> N
     assert run.interrupted and run.degraded[0].startswith("interrupted: ")
     points = [point for one in run.experiments for point in one.points]
     assert points and all(point.repeats for point in points)
-    assert common.status(run, None) == INTERRUPTED
+    assert status(run, None) == INTERRUPTED
     assert from_json(to_json(run)) == run
 
 
@@ -344,7 +345,7 @@ def test_a_budget_ends_it_early_and_says_so(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     run = runner.run(made.plan, host, store, "x", explain=explain)
     assert any("raise it with --budget" in why for why in run.degraded)
-    assert common.status(run, None) == DEGRADED
+    assert status(run, None) == DEGRADED
 
 
 @pytest.mark.parametrize(("budget_s", "loads", "times"), [(15.0, 3, 1), (60.0, 5, 2), (3600.0, 9, 2)])

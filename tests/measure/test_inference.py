@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from devices import loops, mounted
 from here import shortly
-from hwdyno.cli import common
+from hwdyno.cli import inference
 from hwdyno.cli.main import main, parser_of
 from hwdyno.measure import plan
 from hwdyno.measure.hosts.local import Local
 from hwdyno.measure.models import GGUF, GRAPH, WEIGHTS, gguf, installed, onnx, safetensors, shapes
-from hwdyno.measure.scenarios import chosen_by
+from hwdyno.measure.scenarios import scenario_of
 from hwdyno.measure.scenarios.model import SEED
 from hwdyno.measure.scenarios.request import bytes_below
 from hwdyno.measure.workloads import find, model_files
@@ -223,8 +223,8 @@ def test_users_whose_kv_cache_fills_the_disk_are_a_partial_run(
 
 def test_a_dry_run_names_the_bytes_that_then_lie_there(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = [*TINY, "--cold", "raw,mapped,llama.cpp", "--path", str(place)]
-    request = common.request_of(parser_of("inference").read([*words, "--generate"]), "hwdyno inference")
-    scenario = chosen_by("inference", request.options).make(request, Local())
+    request = inference.request(parser_of("inference").read([*words, "--generate"]))
+    scenario = scenario_of(request, Local())
     (files,) = scenario.prepares()
     assert not list(place.iterdir())
     assert main(["inference", *words, "--generate", "--quiet"]) == 0

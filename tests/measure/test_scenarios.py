@@ -17,8 +17,9 @@ from typing import Any
 
 import pytest
 from here import shortly
-from hwdyno.cli import common
 from hwdyno.cli.main import main, parser_of
+from hwdyno.cli.options import add_options, request_of
+from hwdyno.cli.perform import perform_scenario
 from hwdyno.formats import data_set, workload
 from hwdyno.measure import engine, experiments, plan, scenarios, workspace
 from hwdyno.measure.hosts import Host
@@ -28,6 +29,7 @@ from hwdyno.measure.scenarios import Interrupted, Preparation, Scenario
 from hwdyno.measure.scenarios.preparation import FolderOfPoints, Says
 from hwdyno.measure.scenarios.request import bytes_below
 from hwdyno.measure.scenarios.scenario import together
+from hwdyno.model.units import format_bytes
 from hwdyno.model.words import UserError
 from hwdyno.system.store import Store
 from simulation.host import SimulatedHost, SimulatedMachine
@@ -129,16 +131,16 @@ def test_a_scenario_is_measured_and_reported_as_any_plan(
         scenario_of(tmp_path, notes), remarks=("it takes memory",), summary=lambda run: [f"{len(run.experiments)} done"]
     )
     parser = argparse.ArgumentParser()
-    common.add_options(parser)
-    assert common.perform(made, parser.parse_args(["--dry-run"]), HOST) == 0
+    add_options(parser)
+    assert perform_scenario(made, parser.parse_args(["--dry-run"]), HOST) == 0
     printed = capsys.readouterr()
     assert "thing: a: writes 1 kB, at least 0.1 s" in printed.out and "1.5 kB written" in printed.out.splitlines()[-1]
     assert printed.err == "it takes memory\n" and not notes
-    assert common.perform(made, parser.parse_args(["--no-page"]), HOST) in {0, 3}
+    assert perform_scenario(made, parser.parse_args(["--no-page"]), HOST) in {0, 3}
     assert "1 done" in capsys.readouterr().out
     assert notes == ["make a", "make b", "remove b", "remove a"]
     prepared = replace(made, is_prepared_only=True)
-    assert common.perform(prepared, parser.parse_args(["--no-page", "--quiet"]), HOST) == 0
+    assert perform_scenario(prepared, parser.parse_args(["--no-page", "--quiet"]), HOST) == 0
     assert len(list(Store(None).history())) == 1
 
 
@@ -364,8 +366,8 @@ def command_of(words: Sequence[str]) -> str:
 def prepared(*words: str) -> dict[str, Preparation]:
     """What a command's dry run counts, by the first words of its line."""
     command = command_of(words)
-    request = common.request_of(parser_of(command).read([*words]), f"hwdyno {command}")
-    scenario = scenarios.chosen_by(command, request.options).make(request, Local())
+    request = request_of(parser_of(command).read([*words]), command, scenarios.of_command(command))
+    scenario = scenarios.scenario_of(request, Local())
     return {one.what.partition(":")[0]: one for one in scenario.prepares()}
 
 
@@ -400,7 +402,7 @@ def test_a_dry_run_names_the_bytes_that_the_run_then_writes(
     made = prepared(*words)
     assert main([command_of(words), *words, "--dry-run"]) == 0
     (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith(f"{name}:"))
-    assert common.format_bytes(made[name].bytes) in line and not list(place.iterdir())
+    assert format_bytes(made[name].bytes) in line and not list(place.iterdir())
     total = sum(one.bytes for one in made.values())
     assert total >= made[name].bytes > 0 and made[name].seconds(1e9) >= 0
     with Watched(place) as watched:
@@ -444,7 +446,7 @@ def test_a_journal_is_named_with_its_bytes(place: Path, capsys: pytest.CaptureFi
     assert str(journal) in line and not journal.exists()
     assert main(["storage", *words, "--no-page", "--quiet"]) in {0, 3}
     size = (1024 + 2 * 8 + 2 * (4 << 20) // 4096) * 8
-    assert journal.stat().st_size == size and f"writes {common.format_bytes(size)}" in line
+    assert journal.stat().st_size == size and f"writes {format_bytes(size)}" in line
 
 
 # --- as a part of ``hwdyno run``

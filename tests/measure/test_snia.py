@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from hwdyno import studies
 from hwdyno.analysis.statistics import snia_window
-from hwdyno.cli import common, storage
+from hwdyno.cli import storage
 from hwdyno.cli.main import main
+from hwdyno.cli.options import request_of
 from hwdyno.explain.findings import explain
 from hwdyno.explain.findings.applies import ROUND
 from hwdyno.explain.findings.snia import is_rounds
@@ -40,7 +41,7 @@ def performed(name: str, machine: SimulatedMachine, tmp_path: Path) -> Run:
     options = ["snia", name, "--path", str(tmp_path), "--size", str(REGION), "--budget", "1h"]
     args = parser.parse_args(options)
     host, store = SimulatedHost(machine), Store(tmp_path / "store")
-    plan = scenario.plan_of(TESTS[name], common.request_of(args, "hwdyno storage"), host)
+    plan = scenario.plan_of(TESTS[name], request_of(args, "storage snia", experiments=(name,)), host)
     snia.run(plan, TESTS[name], host, store, "x", explain=explain)
     return store.load("x")
 

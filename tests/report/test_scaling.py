@@ -325,10 +325,12 @@ def test_ranks_make_a_curve_over_their_number(tmp_path: Path, capsys: pytest.Cap
 def test_every_experiment_of_several_hosts_runs_and_its_points_are_repeated_as_they_were(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hwdyno.cli import common, memory, network, storage
+    from hwdyno import session
     from hwdyno.cli.main import parser_of
+    from hwdyno.cli.options import request_of
     from hwdyno.explain.findings.rule import Case
     from hwdyno.measure import experiments, runner
+    from hwdyno.measure.scenarios import scenario_of
 
     site, members = site_of_two(*four(), timeouts=Timeouts())
     several = [one for one in experiments.all() if one.least_clients > 1]
@@ -336,7 +338,7 @@ def test_every_experiment_of_several_hosts_runs_and_its_points_are_repeated_as_t
     for number, member in enumerate(members):
         member.server = (f"10.0.0.{number}", 5000)
         member.sees = "/a/data"
-    monkeypatch.setattr(common, "this_machine", lambda args=None: site)
+    monkeypatch.setattr(session, "this_site", lambda: site)
     for one in several:
         if one.kernel not in site.kernels():
             assert one.resource == "network", "a path is simulated by itself"
@@ -350,7 +352,6 @@ def test_every_experiment_of_several_hosts_runs_and_its_points_are_repeated_as_t
             words = line.split()
             assert words[:2] == ["mpirun", "-n"] and words[3] == "hwdyno"
             args = parser_of(words[4]).read(words[5:])
-            again = {"storage": storage, "memory": memory, "network": network}[words[4]].planned(args, site)
-            (planned,) = again.experiments
+            (planned,) = scenario_of(request_of(args, words[4]), site).plan.experiments
             (point,) = planned.points
             assert {**result.points[place].parameters}.items() <= {**planned.fixed, **point}.items(), line

@@ -215,7 +215,7 @@ def test_an_address_that_is_none_is_one_line(url: str, tmp_path: Path, monkeypat
     ],
 )
 def test_no_password_stays_in_a_command_line(typed: str, kept: str) -> None:
-    from hwdyno.cli.common import command_line
+    from hwdyno.cli.options import command_line
 
     assert without_password(typed) == kept
     assert "secret" not in command_line("hwdyno storage", [typed])

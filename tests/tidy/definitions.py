@@ -42,7 +42,7 @@ def dead_definitions(tree: Tree, live: Set[str], allowed: Mapping[str, str]) -> 
         (name, word) for name in dynamic & scopes.keys() for word in scopes[name].definitions if word in attributes
     ]
     # A walked module is searched for its values.
-    walked = {name for scope in scopes.values() if scope.module.walks for name in tree.children(scope.module.name)}
+    walked = {name for scope in scopes.values() if scope.module.walks for name in tree.children(scope.module.folder)}
     waiting += [(name, word) for name in walked & scopes.keys() for word in _values(scopes[name])]
     excused = [(name.rpartition(".")[0], name.rpartition(".")[2]) for name in allowed]
     reached = _reach(waiting, scopes, set())

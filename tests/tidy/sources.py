@@ -53,6 +53,11 @@ class Module:
         return any(node.attr == "iter_modules" for node in self.nodes(ast.Attribute))
 
     @property
+    def folder(self) -> str:
+        """The package that it is, or lies in."""
+        return self.name if self.is_package else self.name.rpartition(".")[0]
+
+    @property
     def is_package(self) -> bool:
         """Whether the file is a folder's ``__init__.py``."""
         return self.path.name == "__init__.py"
@@ -110,8 +115,7 @@ def static_imports(module: Module, tree: Tree) -> set[str]:
 
 def dynamic_imports(module: Module, tree: Tree) -> set[str]:
     """The tree's modules that ``import_module`` gives it, or that it starts: ``-m NAME``, a neighbour's file name."""
-    folder = module.name if module.is_package else module.name.rpartition(".")[0]
-    found = {f"{folder}.{text.removesuffix('.py')}" for text in module.strings if text.endswith(".py")}
+    found = {f"{module.folder}.{text.removesuffix('.py')}" for text in module.strings if text.endswith(".py")}
     for call in module.nodes(ast.Call):
         if _is_import_module(call.func) and call.args:
             found |= _named(call.args[0], module, tree)
@@ -156,11 +160,11 @@ def _named(argument: ast.expr, module: Module, tree: Tree) -> set[str]:
     for part in argument.values:
         if isinstance(part, ast.Constant):
             package += str(part.value)
-        elif getattr(getattr(part, "value", None), "id", "") == "__name__":
-            package += module.name
+        elif (name := getattr(getattr(part, "value", None), "id", "")) in {"__name__", "__package__"}:
+            package += module.name if name == "__name__" else module.folder
         else:
             break
     children = tree.children(package.rstrip("."))
     if module.walks:
-        return children
+        return children - {module.name}
     return {child for child in children if child.rpartition(".")[2] in module.strings}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hwdyno.cli.help import Help
-from hwdyno.cli.main import DEGRADED, OK
+from hwdyno.cli.statuses import DEGRADED, OK
 from hwdyno.model.units import format_ratio, plural
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hwdyno.cli.common import share
 from hwdyno.cli.help import Help
-from hwdyno.cli.main import BELOW, DEGRADED, OK
+from hwdyno.cli.options import share
 from hwdyno.cli.sources import STDIN, add_ceiling, add_link, add_map, add_names, add_store
+from hwdyno.cli.statuses import BELOW, DEGRADED, OK
 from hwdyno.model.words import UserError
 from hwdyno.system import safe_files
 

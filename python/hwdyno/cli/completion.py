@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from hwdyno.cli.help import Help, groups_of, spelling, text_of, value_of
-from hwdyno.cli.main import COMMANDS, OK, Command, Parser, parser_of
+from hwdyno.cli.main import COMMANDS, Command, parser_of
+from hwdyno.cli.parser import Parser
+from hwdyno.cli.statuses import OK
 
 HELP = Help(
     usage="SHELL",

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hwdyno.cli.main import GIVEN, OK, parser_of
+from hwdyno.cli.main import parser_of
+from hwdyno.cli.statuses import OK
 from hwdyno.measure.hosts.elsewhere import Elsewhere, Readings, Taken
 from hwdyno.model.machine import Machine
 from hwdyno.model.words import UserError
@@ -54,7 +55,7 @@ def _machine(document: Any, name: str) -> Machine:
     return Machine.of_survey(values)
 
 
-def print_plan(scenario: Scenario, host: Elsewhere) -> int:
+def print_plan(scenario: Scenario, host: Elsewhere, args: argparse.Namespace) -> int:
     """Print the plan of a scenario that needs no preparation; raises ``UserError``."""
     from hwdyno.measure.runner import elsewhere
 
@@ -63,7 +64,7 @@ def print_plan(scenario: Scenario, host: Elsewhere) -> int:
         prepared = {name for one in scenario.preparations for name in one.experiments} or set(names)
         name = next(name for name in names if name in prepared)
         raise UserError(f"{name} needs files that a bare engine does not prepare; choose other experiments with --only")
-    document = elsewhere.plan_for(scenario.plan, host, _without_survey(GIVEN))
+    document = elsewhere.plan_for(scenario.plan, host, [args.command, *_without_survey(args.typed)])
     sys.stdout.write(json.dumps(document, ensure_ascii=True) + "\n")
     return OK
 
@@ -164,7 +165,6 @@ def _read(words: list[str]) -> argparse.Namespace:
 def _scenario(command: str, args: argparse.Namespace, host: Host) -> Scenario:
     import importlib
 
-    from hwdyno.measure.scenarios import Scenario
+    from hwdyno.measure.scenarios import scenario_of
 
-    made = importlib.import_module(f"hwdyno.cli.{command}").planned(args, host)
-    return made if isinstance(made, Scenario) else Scenario(plan=made)
+    return scenario_of(importlib.import_module(f"hwdyno.cli.{command}").request(args), host)

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from hwdyno.cli.help import Help, Rows
-from hwdyno.cli.main import OK
+from hwdyno.cli.statuses import OK
 from hwdyno.explain import findings
 from hwdyno.explain.findings import lessons
 from hwdyno.model.words import UserError

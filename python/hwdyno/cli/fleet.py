@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hwdyno.cli.help import Help
-from hwdyno.cli.main import BELOW, OK
 from hwdyno.cli.sources import add_store, runs_in
+from hwdyno.cli.statuses import BELOW, OK
 from hwdyno.model.units import plural
 from hwdyno.model.words import UserError
 

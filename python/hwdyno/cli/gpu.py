@@ -5,29 +5,14 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from hwdyno.cli import common, elsewhere
+from hwdyno.cli import elsewhere
+from hwdyno.cli.axes import add_resource_axes
 from hwdyno.cli.help import Help, experiments_of
-from hwdyno.cli.resource import add_axes, plan_of
-from hwdyno.measure.topology import gpus_in, why_no_gpu
-from hwdyno.model.words import UserError
+from hwdyno.cli.options import add_options, request_of
+from hwdyno.cli.perform import perform
 
 if TYPE_CHECKING:
-    from hwdyno.measure.hosts import Host
-    from hwdyno.measure.plan import Plan
-
-KERNELS = (
-    "gpu_flops",
-    "gpu_bandwidth",
-    "gpu_roofline",
-    "gpu_transfer",
-    "gpu_latency",
-    "gpu_launch",
-    "gpu_load",
-    "gpu_matrix",
-)
-DEVICE = "axis_on"
-UNSEEN = "No figure of hwdyno gpu has been checked on a real GPU yet, neither through CUDA nor through OpenCL"
-"""Is said before a GPU is measured, until a record of one is in the documentation."""
+    from hwdyno.measure.scenarios import Request
 
 HELP = Help(
     usage="[EXPERIMENT ...]",
@@ -44,41 +29,16 @@ HELP = Help(
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hwdyno gpu``."""
-    parser.add_argument(
-        "question",
-        nargs="*",
-        metavar="EXPERIMENT",
-        help="experiments (default: the axes that are given, or the usual experiments)",
-    )
-    add_axes(parser, KERNELS, leave_out={"cpus", "seed", "path"}, resource="gpu")
-    common.add_options(parser)
+    add_resource_axes(parser, "gpu")
+    add_options(parser)
     elsewhere.add_option(parser)
 
 
-def planned(args: argparse.Namespace, host: Host) -> Plan:
-    """What the options ask for; raises ``UserError`` where no GPU is there and none is named."""
-    device = getattr(args, DEVICE, None)
-    if not device:
-        if not getattr(args, "dry_run", False):
-            _expect_gpu(host)
-    elif set(common.given_axes(args)) == {"on"} and "," not in device:
-        # The device alone is no sweep: the experiments are as short on it as on any other.
-        setattr(args, DEVICE, None)
-        return plan_of("gpu", KERNELS, args, host, {"on": device})
-    return plan_of("gpu", KERNELS, args, host)
-
-
-def _expect_gpu(host: Host) -> None:
-    drivers = host.survey().gpu_drivers
-    if not gpus_in(drivers):
-        raise UserError(why_no_gpu(drivers, "hwdyno gpu --on cpu"))
+def request(args: argparse.Namespace) -> Request:
+    """What the options request."""
+    return request_of(args, "gpu")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Build the plan and perform it."""
-    host = common.this_machine(args)
-    is_gpu = getattr(args, DEVICE, None) != "cpu"
-    plan = planned(args, host)
-    if is_gpu and not args.dry_run:
-        common.says(args)(UNSEEN)
-    return common.perform(plan, args, host)
+    """Measure what the options request."""
+    return perform(request(args), args)

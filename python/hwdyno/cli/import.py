@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from hwdyno.cli import common
 from hwdyno.cli.help import Help
+from hwdyno.cli.options import add_output
+from hwdyno.cli.perform import perform_scenario, show, status
 
 HELP = Help(
     usage="FILE",
@@ -23,7 +24,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file", type=Path, metavar="FILE", help="readings of hwdyno-engine measure, or a result that report can show"
     )
-    common.add_output(parser)
+    add_output(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -35,8 +36,8 @@ def run(args: argparse.Namespace) -> int:
     if elsewhere.is_readings(head_of(args.file)):
         words, host = elsewhere.read(args.file)
         scenario, planned_by = elsewhere.planned(words, host, args)
-        return common.perform(scenario, planned_by, host)
+        return perform_scenario(scenario, planned_by, host)
     found = loaded(str(args.file), args.store)
     Store(args.store).save(found)
-    common.show(found, args)
-    return common.status(found, args.fail_under)
+    show(found, args)
+    return status(found, args.fail_under)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from hwdyno.cli import common
+from hwdyno.cli.axes import add_scenario, add_scenario_axes
 from hwdyno.cli.help import Help
-from hwdyno.cli.resource import add_scenario_axes
+from hwdyno.cli.options import add_options, request_of
+from hwdyno.cli.perform import perform
 from hwdyno.measure import scenarios
 
 if TYPE_CHECKING:
-    from hwdyno.measure.hosts import Host
-    from hwdyno.measure.scenarios import Scenario
+    from hwdyno.measure.scenarios import Request
 
 COMMAND = "inference"
 
@@ -53,18 +53,16 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hwdyno inference``: those of its scenarios, and the axes of their kernels."""
     kinds = scenarios.of_command(COMMAND)
     for kind in kinds:
-        common.add_scenario(parser, kind)
+        add_scenario(parser, kind)
     add_scenario_axes(parser, kinds)
-    common.add_options(parser, many_paths=True)
+    add_options(parser, many_paths=True)
 
 
-def planned(args: argparse.Namespace, host: Host) -> Scenario:
-    """The scenario that the options choose."""
-    request = common.request_of(args, f"hwdyno {COMMAND}")
-    return scenarios.chosen_by(COMMAND, request.options).make(request, host)
+def request(args: argparse.Namespace) -> Request:
+    """What the options request."""
+    return request_of(args, COMMAND, scenarios.of_command(COMMAND))
 
 
 def run(args: argparse.Namespace) -> int:
     """Perform the scenario that the options choose."""
-    host = common.this_machine()
-    return common.perform(planned(args, host), args, host)
+    return perform(request(args), args)

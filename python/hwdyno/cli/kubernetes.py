@@ -7,10 +7,11 @@ import sys
 from typing import TYPE_CHECKING
 
 from hwdyno import __version__
-from hwdyno.cli.common import status
 from hwdyno.cli.help import Help
-from hwdyno.cli.main import OK, Parser
+from hwdyno.cli.parser import Parser
+from hwdyno.cli.perform import status
 from hwdyno.cli.sources import add_store, named_by
+from hwdyno.cli.statuses import OK
 from hwdyno.model.units import parse_size
 from hwdyno.model.words import UserError
 

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import io
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
-from hwdyno import __version__
+from hwdyno import __version__, session
+from hwdyno.cli.parser import Parser
+from hwdyno.cli.statuses import ERROR, INTERRUPTED, OK
 from hwdyno.system import processes, signals
 from hwdyno.system.printable import escaping
-from hwdyno.system.suggestions import hint, similar
-
-if TYPE_CHECKING:
-    from hwdyno.cli.help import Help
-
-OK, BELOW, ERROR, DEGRADED, INTERRUPTED = 0, 1, 2, 3, 130
-"""Exit statuses: sound; below ``--fail-under`` or a regression; usage or error; any other verdict; interrupted.
-
-That is by Ctrl-C; SIGTERM gives 143 and SIGHUP 129, as a shell counts.
-"""
+from hwdyno.system.suggestions import hint
 
 
 class Command(NamedTuple):
@@ -90,79 +82,6 @@ def overview() -> str:
     )
 
 
-class Parser(argparse.ArgumentParser):
-    """A command's parser: help on one screen, errors in one line that name the most similar option or value."""
-
-    def __init__(self, guide: Help, **options: Any) -> None:
-        super().__init__(add_help=False, **options)
-        self.color = False  # Python 3.14 would colour the help.
-        self.guide = guide
-        self.raises = False
-        """Whether an error is a ``UserError`` and not the end of the program."""
-        self.words: dict[str, tuple[str, ...]] = {}
-        """Words that the values of an option may have, by its ``dest``, where argparse does not check them."""
-        self.seen: dict[str, list[str]] = {}
-        """The values of each option so far, by its ``dest``."""
-        self.takes_pasted = False
-        """Whether a command line of another tool may follow ``--``."""
-        self.add_argument("-h", "--help", action=_Show, nargs=0, help="show this help")
-        self.add_argument("--help-all", action=_Show, nargs=0, help="show every option")
-
-    def read(self, arguments: list[str]) -> argparse.Namespace:
-        """The parsed arguments; an unknown option, or one given twice, ends the program with status 2."""
-        self.seen = {}
-        at = arguments.index("--") if self.takes_pasted and "--" in arguments else len(arguments)
-        args, rest = self.parse_known_args(arguments[:at])
-        args.typed, args.pasted = arguments, arguments[at + 1 :]
-        for word in rest[:1]:
-            name = word.partition("=")[0]
-            known = [one for one in self._option_string_actions if one.startswith("--") and "_" not in one]
-            # As other tools spell it: with one dash, or by another name.
-            meant = OF_OTHER_TOOLS.get(name, f"-{name}")
-            if name.startswith("-") and meant in known:
-                self.error(f"unknown option {name}; use {meant}")
-            if not word.startswith("--"):
-                self.error(f"unexpected argument '{word}'")
-            self.error(f"unknown option {name}{similar(name, known)}")
-        return args
-
-    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
-        """The values of one occurrence of an option, which is the only one unless it is a list."""
-        if action.option_strings and not isinstance(action, argparse._AppendAction):
-            given = self.seen.setdefault(action.dest, [])
-            given.append(" ".join(arg_strings))
-            if len(given) > 1:
-                name = next(one for one in action.option_strings if "_" not in one)
-                one_list = f"list its values once: {name} {','.join(given)}"
-                remedy = one_list if action.metavar == "VALUES" else "give it once"
-                self.error(f"{name} is given twice; {remedy}")
-        return super()._get_values(action, arg_strings)
-
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
-        if action.choices is not None and value not in action.choices:
-            raise argparse.ArgumentError(action, f"'{value}' is unknown; {hint(str(value), map(str, action.choices))}")
-
-    def error(self, message: str) -> None:  # type: ignore[override]
-        """Report the error and where to find help, and exit with status 2."""
-        if self.raises:
-            from hwdyno.model.words import UserError
-
-            raise UserError(message)
-        self.exit(ERROR, f"{self.prog}: {message}; see {self.prog} --help\n")
-
-
-class _Show(argparse.Action):
-    """Prints the help and ends the program."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        from hwdyno.cli import help
-
-        assert isinstance(parser, Parser)
-        show = help.screen if self.dest == "help" else help.whole
-        sys.stdout.write(show(parser, parser.guide))
-        parser.exit(OK)
-
-
 def parser_of(name: str) -> Parser:
     """The parser of a subcommand."""
     module = importlib.import_module(f"hwdyno.cli.{name}")
@@ -174,42 +93,29 @@ def parser_of(name: str) -> Parser:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and give its exit status; without ``arguments``, the process and its signals are ours."""
+    words = sys.argv[1:] if arguments is None else arguments
+    began_s = time.monotonic()
     if arguments is None:
         from hwdyno._engine import Guard
 
         signals.take_over("hwdyno", Guard)
-    given = sys.argv[1:] if arguments is None else arguments
-    BEGAN[:] = [time.monotonic() - (processes.age_s() if arguments is None else 0.0)]
+        began_s -= processes.age_s()
     _write_any_letter()
     os.umask(os.umask(0o077) | 0o002)  # No other user may change Runs or data files, no matter what the shell allows.
     with escaping():
-        return signals.status(_main(given))
+        return signals.status(_status_of(words, began_s))
 
 
-OF_OTHER_TOOLS = {
-    "--filename": "--path",
-    "--directory": "--path",
-    "-c": "--server",
-    "-t": "--runtime",
-    "-P": "--streams",
-}
-"""By an option of fio or iperf3: ours."""
-GIVEN: list[str] = []
-"""The words of the command line that runs, which a Run keeps."""
-BEGAN: list[float] = []
-"""When the command began, by the monotonic clock: with its process, where that has only one command."""
-
-
-def _main(given: list[str]) -> int:
-    GIVEN[:] = given
-    if not given or given[0] in {"-h", "--help", "help"}:
+def _status_of(words: list[str], began_s: float) -> int:
+    """The exit status of a command line; every error is one line."""
+    if not words or words[0] in {"-h", "--help", "help"}:
         sys.stdout.write(overview())
         return OK
-    if given[0] in {"-V", "--version", "version"}:
+    if words[0] in {"-V", "--version", "version"}:
         sys.stdout.write(f"hwdyno {__version__}\n")
         return OK
     try:
-        return _dispatch(given[0], given[1:])
+        return _performed(_moved(*words), words[1:], began_s)
     except SystemExit as stop:  # argparse's way out
         return stop.code if isinstance(stop.code, int) else ERROR
     except KeyboardInterrupt:
@@ -223,6 +129,19 @@ def _main(given: list[str]) -> int:
         if os.environ.get("HWDYNO_TRACEBACK"):
             raise
         return _explain(error)
+
+
+def _performed(name: str, words: list[str], began_s: float) -> int:
+    """Read a command's options and run it, unless this process only serves as one of several ranks."""
+    if name not in commands():
+        _complain(f"unknown command '{name}'; {hint(name, commands())}")
+        return ERROR
+    if session.only_serves(name):
+        return OK
+    args = parser_of(name).read(words)
+    args.began_s = began_s
+    status: int = importlib.import_module(f"hwdyno.cli.{name}").run(args)
+    return status
 
 
 def _write_any_letter() -> None:
@@ -239,54 +158,14 @@ MOVED = {"training": {"--kv-cache": "inference", "--vector-search": "inference"}
 """By command: options that another command has now. The old spelling works until the next release."""
 
 
-def _moved(name: str, rest: list[str]) -> str:
+def _moved(name: str, *words: str) -> str:
     """The command that has these options now, which is said in a line where it is another one."""
-    spelled = {word.partition("=")[0].replace("_", "-") for word in rest if word.startswith("--")}
+    spelled = {word.partition("=")[0].replace("_", "-") for word in words if word.startswith("--")}
     for option, command in MOVED.get(name, {}).items():
         if option in spelled:
             _complain(f"{name} {option} is now `{command} {option}`; the old spelling goes with the next release")
             return command
     return name
-
-
-def _dispatch(name: str, rest: list[str]) -> int:
-    known = commands()
-    name = _moved(name, rest)
-    if name not in known:
-        _complain(f"unknown command '{name}'; {hint(name, known)}")
-        return ERROR
-    if (ranked := _as_rank(name)) is not None:
-        return ranked
-    args = parser_of(name).read(rest)
-    status: int = importlib.import_module(f"hwdyno.cli.{name}").run(args)
-    return status
-
-
-_MEASURES = {"run", "storage", "memory", "compute", "network", "training", "inference", "together", "study"}
-"""Commands that measure on every rank of a start by ``mpirun``; any other runs on rank 0 alone."""
-
-
-def _as_rank(name: str) -> int | None:
-    """The status of a process that only serves as one of several ranks; none where it has the command to run."""
-    if not _LAUNCHERS & os.environ.keys():
-        return None
-    from hwdyno.measure.hosts.launch import launch_of
-
-    launch = launch_of()
-    if launch is None:
-        return None
-    if name in _MEASURES:
-        from hwdyno.measure.hosts import ranks
-
-        serves = name == "network"
-        if launch.rank:
-            ranks.serve(launch, serves=serves)
-        else:
-            ranks.join(launch, serves=serves)
-    return OK if launch.rank else None
-
-
-_LAUNCHERS = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "HWDYNO_RENDEZVOUS"}
 
 
 def _explain(error: Exception) -> int:

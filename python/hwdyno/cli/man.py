@@ -8,7 +8,8 @@ from pathlib import Path
 
 from hwdyno import __version__
 from hwdyno.cli.help import Help, groups_of, invocation, text_of, usage
-from hwdyno.cli.main import COMMANDS, OK, parser_of
+from hwdyno.cli.main import COMMANDS, parser_of
+from hwdyno.cli.statuses import OK
 from hwdyno.system import safe_files
 
 HELP = Help(examples=("hwdyno man", "hwdyno man > hwdyno.1", "hwdyno man | man -l -"))

@@ -5,15 +5,14 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from hwdyno.cli import common, elsewhere
+from hwdyno.cli import elsewhere
+from hwdyno.cli.axes import add_resource_axes
 from hwdyno.cli.help import Help, experiments_of
-from hwdyno.cli.resource import add_axes, plan_of
+from hwdyno.cli.options import add_options, request_of
+from hwdyno.cli.perform import perform
 
 if TYPE_CHECKING:
-    from hwdyno.measure.hosts import Host
-    from hwdyno.measure.plan import Plan
-
-KERNELS = ("memory_bandwidth", "memory_latency", "memory_loaded_latency", "memory_core_to_core")
+    from hwdyno.measure.scenarios import Request
 
 HELP = Help(
     usage="[EXPERIMENT ...]",
@@ -30,23 +29,16 @@ HELP = Help(
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hwdyno memory``."""
-    parser.add_argument(
-        "question",
-        nargs="*",
-        metavar="EXPERIMENT",
-        help="experiments (default: the axes that are given, or the usual experiments)",
-    )
-    add_axes(parser, KERNELS, leave_out={"cpus", "seed"}, resource="memory")
-    common.add_options(parser)
+    add_resource_axes(parser, "memory")
+    add_options(parser)
     elsewhere.add_option(parser)
 
 
-def planned(args: argparse.Namespace, host: Host) -> Plan:
-    """What the options ask for."""
-    return plan_of("memory", KERNELS, args, host)
+def request(args: argparse.Namespace) -> Request:
+    """What the options request."""
+    return request_of(args, "memory")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Build the plan and perform it."""
-    host = common.this_machine(args)
-    return common.perform(planned(args, host), args, host)
+    """Measure what the options request."""
+    return perform(request(args), args)

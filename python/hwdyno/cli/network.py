@@ -6,19 +6,18 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from hwdyno.cli import common
+from hwdyno import session
+from hwdyno.cli.axes import add_resource_axes
 from hwdyno.cli.help import Help, Rows, experiments_of
-from hwdyno.cli.main import INTERRUPTED, OK
-from hwdyno.cli.resource import add_axes, plan_of
-from hwdyno.measure.scenarios import Scenario, two_nodes
+from hwdyno.cli.options import add_options, request_of
+from hwdyno.cli.perform import host_of, measured, perform, status
+from hwdyno.cli.statuses import INTERRUPTED, OK
+from hwdyno.measure.scenarios import scenario_of, two_nodes
 from hwdyno.model.words import UserError
-from hwdyno.system import loopback, signals
+from hwdyno.system import loopback
 
 if TYPE_CHECKING:
-    from hwdyno.measure.hosts import Host
-    from hwdyno.measure.plan import Plan
-
-KERNELS = ("network_throughput", "network_latency", "network_ping")
+    from hwdyno.measure.scenarios import Request
 
 
 def _topics() -> Rows:
@@ -40,18 +39,12 @@ HELP = Help(
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hwdyno network``."""
-    parser.add_argument(
-        "question",
-        nargs="*",
-        metavar="EXPERIMENT",
-        help="experiments, or server (default: the axes that are given, or the usual experiments)",
-    )
-    add_axes(parser, KERNELS, leave_out={"interval_s"}, resource="network")
+    add_resource_axes(parser, "network")
     serving = parser.add_argument_group("hwdyno network server")
     serving.add_argument("--bind", metavar="ADDR", help="address to listen on [127.0.0.1]; 0.0.0.0 for all")
     serving.add_argument("--once", action="store_true", help="exit after one test")
     serving.add_argument("--parallel-clients", action="store_true", help="serve several clients at once")
-    common.add_options(parser)
+    add_options(parser)
     parser.add_argument(
         "--output-format",
         choices=("iperf3-json",),
@@ -59,24 +52,23 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def planned(args: argparse.Namespace, host: Host) -> Plan:
-    """What the options ask for, where they start no server."""
-    return plan_of("network", KERNELS, args, host)
+def request(args: argparse.Namespace) -> Request:
+    """What the options request, where they start no server."""
+    return request_of(args, "network")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve, or build the plan and perform it."""
+    """Serve, or measure what the options request."""
     if args.question == ["server"]:
         return _serve(args)
-    host = common.this_machine()
-    plan = planned(args, host)
     if args.output_format is None or args.dry_run:
-        return common.perform(plan, args, host)
+        return perform(request(args), args)
     from hwdyno.formats.iperf3 import write
 
-    measured = common.measured(Scenario(plan=plan), args, host)
-    sys.stdout.write(write(measured) + "\n")
-    return common.status(measured, args.fail_under)
+    host = host_of(args)
+    run = measured(scenario_of(request(args), host), args, host)
+    sys.stdout.write(write(run) + "\n")
+    return status(run, args.fail_under)
 
 
 def _serve(args: argparse.Namespace) -> int:
@@ -91,8 +83,7 @@ def _serve(args: argparse.Namespace) -> int:
     two_nodes.check_listens(bind, port)
     sys.stderr.write(f"serving iperf3 and hwdyno clients on {bind} port {port}; stop with Ctrl-C\n")
     sys.stderr.flush()
-    with signals.keeping():
-        reading = common.this_machine().run("network_server", parameters)
+    reading = session.reading_of("network_server", parameters)
     served = reading["details"]
     sys.stderr.write(
         f"served {served['tests']} tests; {served['tests_failed']} failed; {served['clients_refused']} refused while "

@@ -7,8 +7,8 @@ import json
 import sys
 
 from hwdyno.cli.help import Help
-from hwdyno.cli.main import OK
 from hwdyno.cli.sources import loaded
+from hwdyno.cli.statuses import OK
 from hwdyno.model.words import UserError
 from hwdyno.system.printable import printable
 

@@ -6,15 +6,15 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hwdyno.cli import common, elsewhere
+from hwdyno.cli import elsewhere
 from hwdyno.cli.help import Help, Rows
 from hwdyno.cli.main import COMMANDS
+from hwdyno.cli.options import add_options, request_of
+from hwdyno.cli.perform import perform
 from hwdyno.measure import experiments
-from hwdyno.model.words import UserError
 
 if TYPE_CHECKING:
-    from hwdyno.measure.hosts import Host
-    from hwdyno.measure.scenarios import Scenario
+    from hwdyno.measure.scenarios import Request
 
 
 def _resources() -> Rows:
@@ -42,47 +42,28 @@ def add(parser: argparse.ArgumentParser) -> None:
         "plan", nargs="?", type=Path, metavar="PLAN.toml", help="a plan file (default: the usual experiments)"
     )
     parser.add_argument("--only", metavar="NAMES", help="resources or experiments, e.g. storage or storage.iodepth")
-    common.add_options(parser)
+    add_options(parser)
     elsewhere.add_option(parser)
 
 
-def planned(args: argparse.Namespace, host: Host) -> Scenario:
-    """The plan of the options, with the scenarios that prepare for its experiments; raises ``UserError``."""
-    from hwdyno.measure import plan as plans
-    from hwdyno.measure import scenarios
-    from hwdyno.model.units import parse_duration
+def request(args: argparse.Namespace) -> Request:
+    """What the options request."""
+    from hwdyno.measure.scenarios import PlanFile
 
-    command = common.command_line("hwdyno run", getattr(args, "typed", None))
-    only = [name.strip() for name in args.only.split(",") if name.strip()] if args.only is not None else None
-    if args.plan is not None:
-        if only is not None:
-            raise UserError("--only selects default experiments; a plan file already names its own")
-        overrides = {
-            "profile": args.profile,
-            "path": None if args.path is None else str(args.path),
-            "peers": args.peers,
-            "seed": args.seed,
-            "budget": args.budget,
-            "ceilings": args.ceiling or None,
-            "links": args.link or None,
-            "devices": args.device or None,
-        }
-        return plans.read_toml(args.plan, host, scenarios.of_experiments, overrides, command)
-    profile = args.profile or "quick"
-    return scenarios.of_experiments(
-        plans.select(only, host),
-        host,
-        profile=profile,
-        path=args.path,
-        peers=bool(args.peers),
-        limits=common.limits_of(args),
-        seed=args.seed,
-        budget_s=parse_duration(args.budget) if args.budget else plans.budget_of(profile, bool(args.peers)),
-        command=command,
-    )
+    names = tuple(name.strip() for name in (args.only or "").split(",") if name.strip())
+    replaces = {
+        "profile": args.profile,
+        "path": None if args.path is None else str(args.path),
+        "peers": args.peers,
+        "seed": args.seed,
+        "budget": args.budget,
+        "ceilings": args.ceiling or None,
+        "links": args.link or None,
+        "devices": args.device or None,
+    }
+    return request_of(args, "run", experiments=names, plan_file=args.plan and PlanFile(args.plan, replaces))
 
 
 def run(args: argparse.Namespace) -> int:
-    """Build the plan and perform it."""
-    host = common.this_machine(args)
-    return common.perform(planned(args, host), args, host)
+    """Measure what the options request."""
+    return perform(request(args), args)

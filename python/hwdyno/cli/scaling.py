@@ -7,9 +7,9 @@ import json
 import sys
 
 from hwdyno.cli.help import Help
-from hwdyno.cli.main import OK
 from hwdyno.cli.project import add_loads, loads_of
 from hwdyno.cli.sources import add_store, loaded, runs_in
+from hwdyno.cli.statuses import OK
 from hwdyno.model.words import Run, UserError
 from hwdyno.system.printable import printable
 

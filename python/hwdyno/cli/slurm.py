@@ -9,9 +9,10 @@ import sys
 from pathlib import Path
 
 from hwdyno import __version__
-from hwdyno.cli import common, elsewhere
+from hwdyno.cli import dry_run, elsewhere
 from hwdyno.cli.help import Help
-from hwdyno.cli.main import OK, Parser
+from hwdyno.cli.parser import Parser
+from hwdyno.cli.statuses import OK
 from hwdyno.model.units import parse_duration
 from hwdyno.model.words import UserError
 
@@ -100,4 +101,4 @@ def estimated_s(words: list[str], ranks: int) -> float:
     if scenario.preparations:
         name = scenario.plan.experiments[0].experiment.name
         raise UserError(f"{name} needs what is prepared on one machine; choose other experiments")
-    return sum(line.takes_s for line in scenario.points(common.write_speed(scenario, host)))
+    return sum(line.takes_s for line in scenario.points(dry_run.write_speed(scenario, host)))

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hwdyno.cli import common, elsewhere, storage_check, storage_job, storage_snia
+from hwdyno.cli import elsewhere, storage_check, storage_job, storage_snia
+from hwdyno.cli.axes import add_resource_axes
 from hwdyno.cli.help import Help, Rows, experiments_of
-from hwdyno.cli.main import Parser
-from hwdyno.cli.resource import add_axes, plan_of
-from hwdyno.measure.scenarios import Scenario
+from hwdyno.cli.options import add_options, request_of
+from hwdyno.cli.parser import Parser
+from hwdyno.cli.perform import host_of, measured, perform, status
+from hwdyno.measure.scenarios import scenario_of
 from hwdyno.model.words import UserError
 
 if TYPE_CHECKING:
-    from hwdyno.measure.hosts import Host
-    from hwdyno.measure.plan import Plan
-
-KERNEL = "storage_blocks"
-KERNELS = (KERNEL, "storage_patterns", "storage_metadata")
-
+    from hwdyno.measure.scenarios import Request
 
 GROUPS = {
     "rates and pauses": (
@@ -74,14 +70,7 @@ HELP = Help(
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hwdyno storage``."""
-    parser.add_argument(
-        "question",
-        nargs="*",
-        metavar="EXPERIMENT",
-        help="experiments (default: the axes that are given, or the usual experiments)",
-    )
-    hidden = {"path", "cpus", "seed", "files", "purge", "destroy", "serial", "overwrite"}
-    add_axes(parser, KERNELS, leave_out=hidden, resource="storage", groups=GROUPS)
+    add_resource_axes(parser, "storage", GROUPS)
     raw_device = parser.add_argument_group("raw devices", "--path DEVICE is only read, unless --destroy names it")
     raw_device.add_argument(
         "--destroy",
@@ -96,17 +85,17 @@ def add(parser: argparse.ArgumentParser) -> None:
     if isinstance(parser, Parser):
         parser.takes_pasted = True
     storage_check.add_options(parser)
-    common.add_options(parser)
+    add_options(parser)
     elsewhere.add_option(parser)
 
 
-def planned(args: argparse.Namespace, host: Host) -> Plan:
-    """What the options ask for, where they name no job, test or journal."""
-    return replace(plan_of("storage", KERNELS, args, host), destroy=args.destroy, serial=args.serial)
+def request(args: argparse.Namespace) -> Request:
+    """What the options request, where they name no job, test or journal."""
+    return request_of(args, "storage")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Build the plan and perform it."""
+    """Measure what the options request."""
     if args.pasted and args.question[:1] != ["job"]:
         raise UserError("a command line of fio follows `hwdyno storage job --`")
     if args.question[:1] == ["job"]:
@@ -117,10 +106,9 @@ def run(args: argparse.Namespace) -> int:
         return storage_check.run(args.question[1:], args)
     if args.question[:1] == ["snia"]:
         return storage_snia.run(args.question[1:], args)
-    host = common.this_machine(args)
-    plan = planned(args, host)
     if args.output_format == "report" or args.dry_run:
-        return common.perform(plan, args, host)
-    done = common.measured(Scenario(plan=plan), args, host)
-    storage_job.show(done, args)
-    return common.status(done, args.fail_under)
+        return perform(request(args), args)
+    host = host_of(args)
+    done = measured(scenario_of(request(args), host), args, host)
+    storage_job.show_in_format(done, args)
+    return status(done, args.fail_under)

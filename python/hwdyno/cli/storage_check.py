@@ -8,10 +8,9 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from hwdyno.cli import common
-from hwdyno.cli.main import DEGRADED, INTERRUPTED, OK
+from hwdyno import session
+from hwdyno.cli.statuses import DEGRADED, INTERRUPTED, OK
 from hwdyno.model.words import UserError
-from hwdyno.system import signals
 
 KERNEL = "storage_check"
 
@@ -32,8 +31,7 @@ def run(words: list[str], args: argparse.Namespace) -> int:
     parameters = {"journal": words[0], "path": words[1] if words[1:] else ""}
     parameters["after"] = "power_cut" if args.after_power_cut else "kill"
     try:
-        with signals.keeping():
-            reading = common.this_machine().run(KERNEL, parameters)
+        reading = session.reading_of(KERNEL, parameters)
     except OSError as error:
         raise UserError(str(error.strerror or error)) from None
     if args.json:

@@ -7,12 +7,17 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hwdyno.cli import common
-from hwdyno.cli.main import OK
+from hwdyno.cli import dry_run
+from hwdyno.cli.axes import add_scenario
+from hwdyno.cli.options import request_of
+from hwdyno.cli.perform import host_of, measured, show, status
+from hwdyno.cli.statuses import OK
+from hwdyno.measure.hosts import Host
 from hwdyno.measure.scenarios import fio_job
 
 if TYPE_CHECKING:
     from hwdyno.measure.runner.jobs import Work
+    from hwdyno.measure.scenarios import Request
     from hwdyno.model.words import Run
 
 FORMATS = ("report", "json", "fio-json", "fio-json+")
@@ -20,7 +25,7 @@ FORMATS = ("report", "json", "fio-json", "fio-json+")
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options that only ``job`` has."""
-    common.add_scenario(parser, fio_job.KIND)
+    add_scenario(parser, fio_job.KIND)
     group = parser.add_argument_group("job files", "hwdyno storage job FILE.fio runs a fio job file")
     group.add_argument("--keys", action="store_true", help="list the keys of job files and how each is handled")
     group.add_argument(
@@ -34,19 +39,25 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def request(files: list[str], args: argparse.Namespace) -> Request:
+    """What the options request of a job file."""
+    options = {"ignore": args.ignore, "pasted": args.pasted, "overwrite": args.overwrite}
+    return request_of(args, "storage job", experiments=tuple(files), options=options)
+
+
 def run(files: list[str], args: argparse.Namespace) -> int:
     """Read the job file, run it, report it."""
     if args.keys:
         return list_keys()
-    host = common.this_machine()
-    scenario = fio_job.make(common.request_of(args, "hwdyno storage", options={**vars(args), "files": files}), host)
+    host = host_of(args)
+    scenario = fio_job.make(request(files, args), host)
     for code, says in scenario.job_file.notes:
         sys.stderr.write(f"note: {code.removeprefix('left_out_')}: {says}\n")
     if args.dry_run:
-        return listed(scenario)
-    run = common.measured(scenario, args, host)
-    show(run, args)
-    return common.status(run, args.fail_under)
+        return list_jobs(scenario, host)
+    run = measured(scenario, args, host)
+    show_in_format(run, args)
+    return status(run, args.fail_under)
 
 
 def list_keys() -> int:
@@ -68,7 +79,7 @@ def list_keys() -> int:
     return 0
 
 
-def show(run: Run, args: argparse.Namespace) -> None:
+def show_in_format(run: Run, args: argparse.Namespace) -> None:
     """Print the Run in the format that ``--output-format`` names."""
     if args.fio_dir is not None:
         from hwdyno.formats.fio_write import write_directory
@@ -76,23 +87,23 @@ def show(run: Run, args: argparse.Namespace) -> None:
         write_directory(run, args.fio_dir, overwrite=args.overwrite)
     if args.output_format in {"report", "json"}:
         args.json = args.json or args.output_format == "json"
-        common.show(run, args)
+        show(run, args)
         return
     from hwdyno.formats.fio_write import text_of
 
     sys.stdout.write(text_of(run, plus=args.output_format.endswith("+")))
 
 
-def listed(scenario: fio_job.JobScenario) -> int:
+def list_jobs(scenario: fio_job.JobScenario, host: Host) -> int:
     """List the jobs of a dry run; measures and writes nothing."""
     from hwdyno.cli.progress import described
 
     for number, group in enumerate(scenario.groups, 1):
         for work in group:
             sys.stdout.write(f"group {number}  {work.name}  {described(work.parameters)}  on {_where(work)}\n")
-    preparations, write_bytes_s = scenario.prepares(), common.write_speed(scenario, common.this_machine())
-    common.list_preparations(preparations, write_bytes_s)
-    sys.stdout.write(common.total_of(scenario.points(write_bytes_s), preparations, write_bytes_s))
+    preparations, write_bytes_s = scenario.prepares(), dry_run.write_speed(scenario, host)
+    dry_run.list_preparations(preparations, write_bytes_s)
+    sys.stdout.write(dry_run.total_of(scenario.points(write_bytes_s), preparations, write_bytes_s))
     return OK
 
 

@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hwdyno import studies
-from hwdyno.cli import common
+from hwdyno.cli.axes import add_scenario
 from hwdyno.cli.help import Help, Rows
-from hwdyno.cli.main import OK
+from hwdyno.cli.options import add_options, request_of
+from hwdyno.cli.perform import perform
+from hwdyno.cli.statuses import OK
 from hwdyno.cli.training import write_summaries
 from hwdyno.measure import scenarios
 from hwdyno.model.words import Run, UserError
 
 if TYPE_CHECKING:
-    from hwdyno.measure.hosts import Host
-    from hwdyno.measure.scenarios import Scenario
+    from hwdyno.measure.scenarios import Request
 
 COMMAND = "study"
 
@@ -44,7 +45,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hwdyno study``."""
     parser.add_argument("name", nargs="?", metavar="NAME", help="name of the study (default: list them)")
     for kind in scenarios.of_command(COMMAND):
-        common.add_scenario(parser, kind)
+        add_scenario(parser, kind)
     output = parser.add_argument_group("kubernetes-ai-storage, afterwards")
     output.add_argument("--summary", type=Path, metavar="DIR", help="write DLIO's summary.json of each point to DIR")
     output.add_argument(
@@ -54,14 +55,12 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="RUN",
         help="one table of several stored Runs or documents; measures nothing",
     )
-    common.add_options(parser, many_paths=True)
+    add_options(parser, many_paths=True)
 
 
-def planned(args: argparse.Namespace, host: Host) -> Scenario:
+def request(args: argparse.Namespace) -> Request:
     """The study that the options name."""
-    from hwdyno.measure.scenarios import study
-
-    return study.KIND.make(common.request_of(args, "hwdyno study", study=studies.find(args.name).name), host)
+    return request_of(args, COMMAND, scenarios.of_command(COMMAND), study=studies.find(args.name).name)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -82,8 +81,7 @@ def run(args: argparse.Namespace) -> int:
 
         sys.stdout.write(text(merged(args.merge, args.store, studies.find(args.name).name)))
         return OK
-    host = common.this_machine()
-    return common.perform(planned(args, host), args, host, also=write_summaries if args.summary else None)
+    return perform(request(args), args, also=write_summaries if args.summary else None)
 
 
 def merged(names: list[str], where: str | None, study: str) -> Run:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from hwdyno.cli import common
+from hwdyno.cli.axes import add_scenario
 from hwdyno.cli.help import Help
+from hwdyno.cli.options import add_options, request_of
+from hwdyno.cli.perform import perform
 from hwdyno.measure import scenarios
 
 if TYPE_CHECKING:
-    from hwdyno.measure.hosts import Host
-    from hwdyno.measure.scenarios import Scenario
+    from hwdyno.measure.scenarios import Request
 
 COMMAND = "together"
 
@@ -28,17 +29,15 @@ HELP = Help(
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hwdyno together``."""
     for kind in scenarios.of_command(COMMAND):
-        common.add_scenario(parser, kind)
-    common.add_options(parser)
+        add_scenario(parser, kind)
+    add_options(parser)
 
 
-def planned(args: argparse.Namespace, host: Host) -> Scenario:
-    """What the options ask for."""
-    (kind,) = scenarios.of_command(COMMAND)
-    return kind.make(common.request_of(args, f"hwdyno {COMMAND}"), host)
+def request(args: argparse.Namespace) -> Request:
+    """What the options request."""
+    return request_of(args, COMMAND, scenarios.of_command(COMMAND))
 
 
 def run(args: argparse.Namespace) -> int:
     """Measure the resources that the options name."""
-    host = common.this_machine()
-    return common.perform(planned(args, host), args, host)
+    return perform(request(args), args)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 from hwdyno.analysis import statistics
 from hwdyno.analysis.samples import (
@@ -19,6 +21,9 @@ from hwdyno.analysis.samples import (
 )
 from hwdyno.model.units import format_percent
 from hwdyno.model.words import ExperimentResult, Measurement, Note, Run, RunToRun, Value
+
+if TYPE_CHECKING:
+    from hwdyno.system.store import Store
 
 MIN_EARLIER = 2
 """Two earlier runs give one difference; with fewer only the prior is known."""
@@ -46,6 +51,21 @@ class _Mean:
 
     log: float
     variance: float
+
+
+def with_stored(run: Run, store: Store) -> Run:
+    """The Run with the spread between earlier runs of its machine stated, if the store has any."""
+    from hwdyno.system.store import StoreError, machine_of
+
+    names = {one.name for one in run.experiments}
+    earlier: list[Run] = []
+    with suppress(StoreError):
+        for entry in store.history():
+            alike = entry.machine == machine_of(run) and names & {name for name, _, _ in entry.headline}
+            if entry.id != run.id and alike and len(earlier) < MAX_EARLIER:
+                with suppress(StoreError):  # An unreadable Run is left out.
+                    earlier.append(store.load(entry.path))
+    return with_earlier(run, earlier)
 
 
 def with_earlier(run: Run, earlier: Sequence[Run]) -> Run:

@@ -112,3 +112,10 @@ class Alike(Local):
     def kernels(self) -> dict[str, Declaration]:
         """Every kernel, with the number of those that take part."""
         return with_clients(super().kernels(), self._count, between=self._between)
+
+
+def installed_blas() -> tuple[str, ...]:
+    """The BLAS libraries of this machine, by the names that the axis ``blas`` takes."""
+    from hwdyno.measure.workloads import blas
+
+    return tuple(blas.here())

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from hwdyno.model.words import UserError
 from hwdyno.system.foreign import LARGEST_FIGURE, checked
 from hwdyno.system.suggestions import hint
+
+if TYPE_CHECKING:
+    from hwdyno.measure.hosts import Host
+    from hwdyno.measure.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,22 @@ def find(name: str) -> Peer:
     if peer is None:
         raise UserError(f"no reference tool is called '{name}'; {hint(name, names())}")
     return peer
+
+
+def installed(plan: Plan, host: Host, says: Callable[[str], None]) -> list[Peer]:
+    """The plan's peers that are installed; missing ones are said. On several hosts, the runner checks each host's."""
+    if not plan.peers:
+        return []
+    from hwdyno.measure.hosts.site import site_of
+
+    here = []
+    for peer in map(find, dict.fromkeys(name for planned in plan.experiments for name in planned.experiment.peers)):
+        if not site_of(host).several and peer.version() is None:
+            remedy = getattr(peer, "install", "install it")
+            says(f"{peer.name} is not installed, so it is left out; {remedy} to compare")
+        else:
+            here.append(peer)
+    return here
 
 
 def _peer(name: str) -> Peer | None:

@@ -4,167 +4,24 @@ A scenario says what it prepares, lists its points and cleans up. It is found by
 ``Kind``, whose options the command line and plan files take.
 """
 
-from __future__ import annotations
-
-import importlib
-import pkgutil
-import secrets
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from hwdyno.measure.scenarios.preparation import Interrupted, Preparation, ScratchFolder
-from hwdyno.measure.scenarios.request import Chosen, Option, Request, place_of
-from hwdyno.measure.scenarios.scenario import Scenario, together
-from hwdyno.model.words import UserError
-from hwdyno.system.suggestions import hint
-
-if TYPE_CHECKING:
-    from hwdyno.measure.experiments import Experiment
-    from hwdyno.measure.hosts import Host
+from hwdyno.measure.scenarios.catalogue import of_experiments
+from hwdyno.measure.scenarios.entry import scenario_of
+from hwdyno.measure.scenarios.kinds import Kind, all_kinds, of_command
+from hwdyno.measure.scenarios.preparation import Interrupted, Preparation
+from hwdyno.measure.scenarios.request import Option, PlanFile, Request, place_of
+from hwdyno.measure.scenarios.scenario import Scenario
 
 __all__ = [
     "Interrupted",
     "Kind",
     "Option",
+    "PlanFile",
     "Preparation",
     "Request",
     "Scenario",
     "all_kinds",
-    "chosen_by",
     "of_command",
     "of_experiments",
     "place_of",
+    "scenario_of",
 ]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Kind:
-    """A scenario's declaration."""
-
-    name: str
-    command: str
-    """The command that takes its options."""
-    make: Callable[[Request, Host], Scenario]
-    """Raises ``UserError`` for what cannot be measured, before anything is made."""
-    title: str = ""
-    """Title of its options in the help."""
-    options: tuple[Option, ...] = ()
-    chosen_by: str = ""
-    """The option that selects it among the scenarios of its command; empty for the default one."""
-    kernel: str = ""
-    """The kernel whose parameters are axes of the command; empty where none are."""
-    hidden: Collection[str] = ()
-    """Parameters of that kernel that the scenario sets itself, so they are not axes."""
-    experiments: tuple[str, ...] = ()
-    """Names of the catalogue's experiments that ``hwdyno run`` and plan files measure by this scenario."""
-    brief: Mapping[str, Any] = field(default_factory=dict)
-    """Its options in ``hwdyno run``, where they are not its defaults."""
-
-
-@cache
-def all_kinds() -> tuple[Kind, ...]:
-    """Every scenario of this folder; within a command the one without ``chosen_by`` comes first."""
-    modules = (importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__))
-    found = [module.KIND for module in modules if hasattr(module, "KIND")]
-    return tuple(sorted(found, key=lambda kind: (kind.command, kind.chosen_by != "", kind.name)))
-
-
-def of_command(command: str) -> tuple[Kind, ...]:
-    """The scenarios of a command."""
-    return tuple(kind for kind in all_kinds() if kind.command == command)
-
-
-def chosen_by(command: str, options: Mapping[str, Any]) -> Kind:
-    """The scenario of a command that its options choose."""
-    kinds = of_command(command)
-    found = next((kind for kind in kinds if kind.chosen_by and options.get(kind.chosen_by)), kinds[0])
-    if found.chosen_by and not options.get(found.chosen_by):
-        raise UserError(f"name what to measure: {', '.join('--' + kind.chosen_by.replace('_', '-') for kind in kinds)}")
-    return found
-
-
-def of_experiments(
-    chosen: Sequence[Chosen],
-    host: Host,
-    *,
-    path: Path | None = None,
-    load: str | None = None,
-    seed: int | None = None,
-    **how: Any,
-) -> Scenario:
-    """The scenario that measures experiments of the catalogue, each with its axes; as ``plan.build``, with its options.
-
-    What has to be prepared for them is made small, in a directory of the run.
-    """
-    from hwdyno.measure.workspace import Scratch, check_place
-
-    place = (path or Path()).absolute()
-    seed = secrets.randbelow(2**31) if seed is None else seed
-    request = Request(places=((place.name, place),), load=load, seed=seed, **how)
-    groups = _grouped(chosen)
-    if any(kind is not None for kind, _ in groups):
-        check_place(place, writes=True)
-    scratch = Scratch(place)
-    scratch_folder = ScratchFolder(where=place, scratch=scratch)
-    parts = []
-    for kind, members in groups:
-        if kind is None:
-            parts.append(Scenario(plan=request.plan(members, host)))
-            continue
-        part = kind.make(_brief(kind, members, request, scratch.folder), host)
-        # The scratch directory's name is random.
-        shown = [
-            replace(one, what=one.what.replace(str(scratch.folder), f"{place}/hwdyno-scratch-…"))
-            for one in part.preparations
-        ]
-        parts.append(replace(part, plan=replace(part.plan, path=place), preparations=(scratch_folder, *shown)))
-    whole = together(parts)
-    return replace(whole, remarks=(*whole.remarks, *(_renamed(one) for one, _ in chosen if one.renamed_from)))
-
-
-def _renamed(experiment: Experiment) -> str:
-    """The line on an experiment that was requested by its former name."""
-    return f"{experiment.renamed_from} is now {experiment.name}; the old name goes with the next release"
-
-
-def _grouped(chosen: Sequence[Chosen]) -> list[tuple[Kind | None, list[Chosen]]]:
-    """Experiments that share their preparations, by the same scenario, options and axes; plain ones all in one."""
-    mine = {name: kind for kind in all_kinds() for name in kind.experiments}
-    groups: list[tuple[Kind | None, list[Chosen]]] = []
-    for experiment, axes in chosen:
-        kind = mine.get(experiment.name)
-        if kind is None and experiment.options:
-            raise UserError(f"{experiment.name} takes no options; remove them")
-        for other, members in groups:
-            first, its_axes = members[0]
-            if other is kind and (kind is None or (first.options, its_axes) == (experiment.options, axes)):
-                members.append((experiment, axes))
-                break
-        else:
-            groups.append((kind, [(experiment, axes)]))
-    return groups or [(None, [])]
-
-
-def _brief(kind: Kind, members: Sequence[Chosen], request: Request, folder: Path) -> Request:
-    """The request of ``hwdyno run`` to a scenario, whose files go into a directory of the run."""
-    (_, place), (first, axes) = request.places[0], members[0]
-    return replace(
-        request,
-        places=((place.name, folder),),
-        axes=axes,
-        options=_options(kind, first.options),
-        only=frozenset(one.name for one, _ in members),
-        is_brief=True,
-    )
-
-
-def _options(kind: Kind, given: Mapping[str, Any]) -> dict[str, Any]:
-    """All options of the kind's command, those that are given as the command line has them."""
-    known = {one.name: one for other in of_command(kind.command) for one in other.options}
-    if unknown := sorted(set(given) - set(known)):
-        raise UserError(f"{kind.name} has no option '{unknown[0]}'; {hint(unknown[0], known)}")
-    typed = {name: known[name].typed(value) for name, value in given.items()}
-    return {name: one.default for name, one in known.items()} | dict(kind.brief) | typed

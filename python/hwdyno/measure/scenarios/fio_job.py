@@ -83,7 +83,7 @@ def make(request: Request, host: Host) -> JobScenario:
     from hwdyno.measure.runner.jobs import KERNEL
     from hwdyno.system import foreign
 
-    files, pasted = request.options["files"], request.options.get("pasted") or ()
+    files, pasted = request.experiments, request.options.get("pasted") or ()
     if len(files) + bool(pasted) != 1:
         raise UserError(
             "storage job takes one job file: `hwdyno storage job reads.fio`, or `storage job -- fio --rw=…`"
@@ -231,7 +231,7 @@ def _work(job: Job, path: Path, overwrite: bool) -> Work:
 
 KIND = Kind(
     name="fio_job",
-    command="storage",
+    command="storage job",
     make=make,
     title="job files",
     options=(Option("--ignore", "run the job file without this key", "KEY", is_list=True),),

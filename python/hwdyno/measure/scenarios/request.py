@@ -37,6 +37,8 @@ class Option:
     """Whether it may come several times."""
     keyword: str = ""
     """Its name in a request, where that is not the flag's."""
+    group: str = ""
+    """The title above it in the help, where that is not its scenario's."""
 
     @property
     def name(self) -> str:
@@ -56,13 +58,28 @@ class Option:
         return value
 
 
+@dataclass(frozen=True)
+class PlanFile:
+    """A plan file of ``hwdyno run``, and the settings that replace those in it."""
+
+    path: Path
+    replaces: Mapping[str, Any] = field(default_factory=dict)
+    """By the key of the file, such as ``profile``."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What to measure, where, and by which profile."""
+    """What to measure, where, and by which profile: what the command line and the Python API both make."""
 
     places: tuple[tuple[str, Path], ...]
     """Storages by name."""
+    name: str = "run"
+    """The command that measures it: ``run``, ``storage``, ``storage job`` … ``study``."""
     command: str = "hwdyno"
+    """The whole command line, which the Run keeps."""
+    experiments: tuple[str, ...] = ()
+    """Names of experiments, and for ``run`` also of resources; the command's default ones where none is named."""
+    plan_file: PlanFile | None = None
     profile: str = "quick"
     axes: Mapping[str, Any] = field(default_factory=dict)
     load: str | None = None
@@ -71,6 +88,12 @@ class Request:
     budget_s: float | None = None
     limits: Limits = NO_LIMITS
     study: str = ""
+    destroy: str = ""
+    """The raw device whose data the user allowed to destroy; empty for none."""
+    serial: str = ""
+    """Its serial number, as it was typed."""
+    dry_run: bool = False
+    """Whether its points are only listed, so that what they run on may be missing."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """The scenario's own, by name."""
     only: frozenset[str] = frozenset()
@@ -98,7 +121,7 @@ class Request:
         """The plan of the given experiments with this request's settings."""
         from hwdyno.measure import plan as plans
 
-        return plans.build(
+        made = plans.build(
             chosen,
             host,
             profile=self.profile,
@@ -111,6 +134,7 @@ class Request:
             study=self.study,
             limits=self.limits,
         )
+        return replace(made, destroy=self.destroy, serial=self.serial)
 
 
 def place_of(text: str) -> tuple[str, Path]:

@@ -66,7 +66,7 @@ def make(request: Request, host: Host) -> SniaScenario:
     """The test of the request."""
     from hwdyno.measure.experiments.storage_snia import TESTS
 
-    names = request.options["tests"]
+    names = request.experiments
     if len(names) != 1 or names[0] not in TESTS:
         raise UserError(f"storage snia takes one test: {', '.join(TESTS)}")
     test = TESTS[names[0]]
@@ -81,13 +81,11 @@ def plan_of(test: SniaTest, request: Request, host: Host) -> Plan:
     given, (_, path) = dict(request.axes), request.places[0]
     if extra := sorted(set(given) - MAY_GIVE):
         raise UserError(f"SNIA's tests define {', '.join(extra)} themselves; remove --{extra[0].replace('_', '-')}")
-    consent = {name: request.options.get(name, "") for name in ("destroy", "serial")}
     if "size" not in given and request.profile != "quick" and path.is_block_device():
         # The specification is about the whole device.
-        given["size"] = str(check_place(path, writes=True, **consent).device_bytes)
+        given["size"] = str(check_place(path, writes=True, destroy=request.destroy, serial=request.serial).device_bytes)
     budget_s = budget_of(request.profile, False) if request.budget_s is None else request.budget_s
-    plan = replace(request, load=None, peers=False, budget_s=budget_s).plan([(test.experiment, given)], host)
-    return replace(plan, **consent)
+    return replace(request, load=None, peers=False, budget_s=budget_s).plan([(test.experiment, given)], host)
 
 
-KIND = Kind(name="snia", command="storage", make=make)
+KIND = Kind(name="snia", command="storage snia", make=make)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from hwdyno.measure.models.installed import is_here
 from hwdyno.measure.scenarios import (
-    Kind,
     Option,
     images,
     inference,
@@ -160,25 +159,24 @@ def manifests_of(study: str, options: Mapping[str, Any], profile: str | None) ->
     return manifests.text_of(study, options["manifests"], options["image"], profile, counts)
 
 
-KIND = Kind(
-    name="storage_classes",
-    command="study",
-    make=make,
-    title="kubernetes-ai-storage",
-    options=(
-        Option(
-            "--samples",
-            "samples of the data sets (default: by profile)",
-            "COUNTS",
-            keyword="study_samples",
-        ),
-        Option("--no-grid", "skip fio's grid of each storage", kind=bool, default=False),
-        Option("--no-inference", "skip the KV cache and the vector index", kind=bool, default=False),
-        Option(
-            "--manifests",
-            "print Kubernetes manifests instead of measuring: NAME=CLASS,NAME=emptyDir",
-            "CLASSES",
-        ),
-        Option("--image", f"container image with hwdyno ({manifests.IMAGE})", "IMAGE", default=manifests.IMAGE),
+GROUP = "kubernetes-ai-storage"
+OPTIONS = (
+    Option(
+        "--samples",
+        "samples of the data sets (default: by profile)",
+        "COUNTS",
+        keyword="study_samples",
+        group=GROUP,
+    ),
+    Option("--no-grid", "skip fio's grid of each storage", kind=bool, default=False, group=GROUP),
+    Option("--no-inference", "skip the KV cache and the vector index", kind=bool, default=False, group=GROUP),
+    Option(
+        "--manifests",
+        "print Kubernetes manifests instead of measuring: NAME=CLASS,NAME=emptyDir",
+        "CLASSES",
+        group=GROUP,
+    ),
+    Option(
+        "--image", f"container image with hwdyno ({manifests.IMAGE})", "IMAGE", default=manifests.IMAGE, group=GROUP
     ),
 )

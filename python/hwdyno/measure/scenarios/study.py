@@ -219,5 +219,6 @@ KIND = Kind(
             "address of a second node that runs `hwdyno network server`",
             "ADDR[:PORT]",
         ),
+        *storage_classes.OPTIONS,
     ),
 )

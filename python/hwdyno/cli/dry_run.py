@@ -1,0 +1,86 @@
+"""What a dry run prints: each point and each preparation with its bytes and time; nothing is measured or written."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from hwdyno.cli.statuses import OK
+from hwdyno.model.units import format_bytes, format_duration, plural
+
+if TYPE_CHECKING:
+    from hwdyno.measure.dry_run import Line
+    from hwdyno.measure.hosts import Host
+    from hwdyno.measure.scenarios import Preparation, Scenario
+    from hwdyno.model.machine import Machine
+
+SHORTEST_SHOWN_S = 0.1
+
+
+def list_scenario(scenario: Scenario, host: Host) -> int:
+    """List each point and each preparation, with their bytes and times."""
+    from hwdyno.cli.progress import described
+
+    preparations, write_bytes_s = scenario.prepares(), write_speed(scenario, host)
+    lines = scenario.points(write_bytes_s)
+    out = sys.stdout.write
+    width = max(len(described(line.parameters, line.axes)) for line in lines)
+    name_width = max(len(line.experiment) for line in lines)
+    for text in scenario.needs:
+        out(f"{text}\n")
+    for line in lines:
+        out(
+            f"{line.experiment:{name_width}}  {described(line.parameters, line.axes):{width}}  "
+            f"{format_duration(line.takes_s):>8}  writes {_amount(line.least_bytes, line.writes_bytes) or 'nothing'}\n"
+        )
+    list_preparations(preparations, write_bytes_s)
+    out(total_of(lines, preparations, write_bytes_s))
+    return OK
+
+
+def total_of(lines: Sequence[Line], preparations: Sequence[Preparation], write_bytes_s: float) -> str:
+    """The last line of a dry run: the points, their time, and the bytes that they and what is prepared write."""
+    total_s = sum(line.takes_s for line in lines) + sum(one.seconds(write_bytes_s) for one in preparations)
+    made = sum(one.bytes for one in preparations if not one.by_points)
+    least, most = (made + sum(map(attrgetter(of), lines)) for of in ("least_bytes", "writes_bytes"))
+    known = all(line.least_bytes or not line.writes_bytes for line in lines)
+    total = _amount(least if known else 0.0, most) or "nothing"
+    return f"total: {plural(len(lines), 'point')}, at least {format_duration(total_s)}, {total} written\n"
+
+
+def _amount(least: float, most: float) -> str:
+    """``12 MB``, ``12 MB to 20 MB``, or ``up to 20 MB`` where nothing less is known; empty for no byte."""
+    texts = [format_bytes(one) for one in dict.fromkeys((least, most)) if one]
+    return " to ".join(dict.fromkeys(texts)) if least else "".join(f"up to {text}" for text in texts)
+
+
+def list_preparations(preparations: Sequence[Preparation], write_bytes_s: float) -> None:
+    """List each preparation with the bytes that it writes and the time that it takes."""
+    for one in preparations:
+        if one.what:
+            sys.stdout.write(": ".join(filter(None, [one.what, _cost(one, write_bytes_s)])) + "\n")
+
+
+def _cost(one: Preparation, write_bytes_s: float) -> str:
+    if one.by_points:
+        return f"{'at most ' if one.is_limit else ''}{format_bytes(one.bytes)} at a time, written by its points"
+    seconds = one.seconds(write_bytes_s)
+    takes = f"{'about' if one.compute_s else 'at least'} {format_duration(max(SHORTEST_SHOWN_S, seconds))}"
+    if one.bytes:
+        return f"writes {format_bytes(one.bytes)}, {takes}"
+    return f"takes {takes}" if seconds else ""
+
+
+def write_speed(scenario: Scenario, host: Host) -> float:
+    """The most that the storage can take, bytes/s: its link's rate, or a fast drive's where the link is unknown."""
+    from hwdyno.measure.plan import WRITE_BYTES_S
+
+    return _link_speed(host.survey(scenario.plan.path)) or WRITE_BYTES_S
+
+
+def _link_speed(machine: Machine) -> float | None:
+    """The raw rate of the link to the disk, bytes/s, before any encoding; none where it is unknown."""
+    speeds = [float((disk.link.bits_s if disk.link else None) or 0) for disk in machine.storage.disks]
+    return max(speeds) / 8 if speeds and all(speeds) else None

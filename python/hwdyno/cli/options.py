@@ -1,0 +1,156 @@
+"""The options that the measuring commands share, and the request that they make."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hwdyno.cli.sources import add_limits, add_names, add_store
+
+if TYPE_CHECKING:
+    from hwdyno.measure.plan import Limits
+    from hwdyno.measure.scenarios import Kind, Request
+
+AXIS_PREFIX = "axis_"
+"""Prefix of an axis option's name among the parsed arguments."""
+
+
+def add_options(parser: argparse.ArgumentParser, *, many_paths: bool = False) -> None:
+    """The options for how to measure and how to report; ``--path`` may be repeated, as text."""
+    how = parser.add_argument_group("measurement")
+    how.add_argument("--profile", type=_named, metavar="NAME", help="quick, standard or full (default quick)")
+    if many_paths:
+        help_text = "storage to measure (default: here); repeat it to compare several"
+        how.add_argument("--path", action="append", default=[], metavar="[NAME=]DIR", help=help_text)
+    else:
+        how.add_argument("--path", type=Path, metavar="DIR", help="directory or device to measure (default: here)")
+    how.add_argument(
+        "--peers", action="store_true", default=None, help="also run the reference tools (fio, STREAM, iperf3 …)"
+    )
+    how.add_argument("--seed", type=_seed, metavar="N", help="seed of the order of points and of random offsets")
+    how.add_argument("--budget", metavar="TIME", help="finish within this time, e.g. 10m")
+    add_limits(how)
+    what = add_output(parser)
+    what.add_argument(
+        "--dry-run", action="store_true", help="list the points with their time and bytes; measure nothing"
+    )
+
+
+def add_output(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """The options for how to report and to keep a Run."""
+    what = parser.add_argument_group("output")
+    what.add_argument("--json", action="store_true", help="print the Run as JSON instead of the report")
+    what.add_argument("--verbose", action="store_true", help="print every table and finding below the scorecard")
+    what.add_argument("--out", type=_folder, metavar="DIR", help="folder of the report (default ./hwdyno-runs/ID)")
+    what.add_argument("--overwrite", action="store_true", help="replace files that hwdyno did not write, but no link")
+    add_store(what)
+    add_names(what)
+    what.add_argument("--no-page", action="store_true", help="write no HTML page")
+    what.add_argument("--quiet", action="store_true", help="no progress on stderr")
+    what.add_argument(
+        "--fail-under",
+        type=share,
+        metavar="PERCENT",
+        help="exit with 1 below this share of a ceiling",
+    )
+    return what
+
+
+def given_axes(args: argparse.Namespace) -> dict[str, str]:
+    """The axes given on the command line, as typed."""
+    given = {
+        name.removeprefix(AXIS_PREFIX): value
+        for name, value in vars(args).items()
+        if name.startswith(AXIS_PREFIX) and value is not None
+    }
+    return given | {"overwrite": "true"} if args.overwrite and "write_iolog" in given else given
+
+
+def request_of(args: argparse.Namespace, name: str, kinds: Iterable[Kind] = (), **more: Any) -> Request:
+    """The request of a command by its options and those of its scenarios; ``more`` has fields that no option sets."""
+    from hwdyno.measure.scenarios import Request, place_of
+    from hwdyno.model.units import parse_duration
+
+    if isinstance(args.path, list):
+        places = tuple(place_of(text) for text in args.path or ["."])
+    else:
+        path = args.path or Path()
+        places = ((path.name, path.absolute()),)
+    options = (option.name for kind in kinds for option in kind.options)
+    settings: dict[str, Any] = {
+        "name": name,
+        "places": places,
+        "command": command_line(f"hwdyno {name.partition(' ')[0]}", getattr(args, "typed", ())),
+        "experiments": tuple(getattr(args, "question", ())),
+        "profile": args.profile or "quick",
+        "axes": given_axes(args),
+        "load": getattr(args, "load", None),
+        "peers": bool(args.peers),
+        "seed": args.seed,
+        "budget_s": parse_duration(args.budget) if args.budget else None,
+        "limits": limits_of(args),
+        "destroy": getattr(args, "destroy", ""),
+        "serial": getattr(args, "serial", ""),
+        "dry_run": args.dry_run,
+        "options": {option: getattr(args, option) for option in options},
+    }
+    return Request(**{**settings, **more})
+
+
+def limits_of(args: argparse.Namespace) -> Limits:
+    """The limits that ``--ceiling``, ``--link`` and ``--device`` give."""
+    from hwdyno.measure.plan import Limits
+
+    return Limits(tuple(args.ceiling), tuple(args.link), tuple(args.device))
+
+
+def _named(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("name a profile: quick, standard or full")
+    return text
+
+
+def _folder(text: str) -> Path:
+    """A folder that can be written or created: the report must not fail after the measurement."""
+    path = Path(text)
+    try:
+        there = next(one for one in (path, *path.absolute().parents) if one.exists())
+        writable = os.access(there, os.W_OK)
+    except OSError as error:  # Such as a name that is too long.
+        raise argparse.ArgumentTypeError(f"{text[:60]}: {error.strerror}") from None
+    if not there.is_dir():
+        raise argparse.ArgumentTypeError(f"{there} is not a directory")
+    if not writable:
+        raise argparse.ArgumentTypeError(f"{there} is not writable")
+    return path
+
+
+def _seed(text: str) -> int:
+    from hwdyno.measure.plan import MAX_SEED
+
+    if not text.isdecimal() or int(text[:20]) > MAX_SEED:
+        raise argparse.ArgumentTypeError(f"'{text[:30]}' must be a whole number from 0 to {MAX_SEED}")
+    return int(text)
+
+
+def share(text: str) -> float:
+    """A percentage from 0 to 100 as a share of one, of a command line. Raises ``argparse.ArgumentTypeError``."""
+    try:
+        percent = float(text.rstrip("%"))
+    except ValueError:
+        percent = -1.0
+    if not 0 <= percent <= 100:
+        raise argparse.ArgumentTypeError(f"'{text}' must be a percentage from 0 to 100")
+    return percent / 100
+
+
+def command_line(command: str, words: Sequence[str]) -> str:
+    """The command line, quoted for a shell, without a database's password."""
+    from hwdyno.system.store import without_password
+
+    # A name that is not UTF-8 fits no document, so it is escaped.
+    return os.fsencode(shlex.join([*command.split(), *map(without_password, words)])).decode(errors="backslashreplace")
