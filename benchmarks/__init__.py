@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hwdyno.analysis.statistics import median_interval
+from hwdyno.analysis.estimates import median_interval
 from hwdyno.measure.peers import Peer, PeerReading
 from hwdyno.system import signals
 

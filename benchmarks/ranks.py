@@ -18,7 +18,7 @@ from hwdyno.measure import engine
 from hwdyno.measure.hosts import ranks
 from hwdyno.measure.hosts.launch import ByAddress, Meeting
 from hwdyno.measure.hosts.merging import merged
-from hwdyno.measure.hosts.together import Together
+from hwdyno.measure.hosts.several_hosts import Together
 from hwdyno.measure.measurement import measurement_of, throughput_of
 from hwdyno.system.processes import family
 

@@ -23,7 +23,7 @@ from hwdyno.measure.serving import client, lengths
 from hwdyno.measure.serving.answers import answer_of
 from hwdyno.measure.serving.prompts import Wording
 from hwdyno.measure.serving.schedule import Load
-from hwdyno.measure.serving.server import Server, server_of
+from hwdyno.measure.serving.server_address import Server, server_of
 from hwdyno.measure.serving.wire import events_of
 
 from benchmarks import Bench, BenchError, Row, Target

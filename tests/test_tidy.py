@@ -60,8 +60,8 @@ INSIDE: dict[str, dict[str, set[str]]] = {
         "store": {"foreign", "optional", "printable", "safe_files", "signals"},
     },
     "analysis": {
-        **{"ceilings": set(), "resources": {"ceilings"}, "statistics": set()},
-        **{"samples": {"statistics"}, "states": {"statistics"}, "curves": {"states", "statistics"}},
+        **{"ceilings": set(), "resources": {"ceilings"}, "estimates": set()},
+        **{"samples": {"estimates"}, "states": {"estimates"}, "curves": {"states", "estimates"}},
     },
     "measure": {
         **{"topology": set(), "engine": set(), "workspace": set(), "concurrent_runs": set(), "measurement": set()},
@@ -113,8 +113,8 @@ UNUSED_METHODS = {
     ),
     **dict.fromkeys(
         (
-            "hwdyno.report.serve.server.Server.handle_error",
-            *(f"hwdyno.report.serve.server._Handler.{what}" for what in ("do_HEAD", "log_message", "send_error")),
+            "hwdyno.report.serve.http_server.Server.handle_error",
+            *(f"hwdyno.report.serve.http_server._Handler.{what}" for what in ("do_HEAD", "log_message", "send_error")),
         ),
         "http.server calls them",
     ),

@@ -21,7 +21,7 @@ from hwdyno.measure import experiments, plan, runner
 from hwdyno.measure.hosts import Done, HostLostError, Ready, Refused
 from hwdyno.measure.hosts.agent import Agent
 from hwdyno.measure.hosts.local import Local
-from hwdyno.measure.hosts.together import Timeouts, Together
+from hwdyno.measure.hosts.several_hosts import Timeouts, Together
 from hwdyno.measure.measurement import measurement_of
 from hwdyno.model.words import Run
 from hwdyno.report.page import html

@@ -19,7 +19,7 @@ from hwdyno.explain.findings import explain
 from hwdyno.measure import experiments, peers, plan, runner
 from hwdyno.measure.hosts import Outcome, Program, Ready
 from hwdyno.measure.hosts.agent import Agent
-from hwdyno.measure.hosts.together import Timeouts, Together
+from hwdyno.measure.hosts.several_hosts import Timeouts, Together
 from hwdyno.measure.peers import on_site
 from hwdyno.measure.peers.program import ProgramPeer
 from hwdyno.model.words import UserError

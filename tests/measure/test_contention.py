@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from here import sample
-from hwdyno.analysis.statistics import ratio_interval
+from hwdyno.analysis.estimates import ratio_interval
 from hwdyno.cli import common
 from hwdyno.cli.main import DEGRADED, INTERRUPTED, OK, main
 from hwdyno.explain.findings import explain
@@ -20,7 +20,7 @@ from hwdyno.measure.hosts import LoadError, UnderLoad, Work
 from hwdyno.measure.hosts.local import Local
 from hwdyno.measure.runner import contention as runner
 from hwdyno.measure.runner.allowance import Allowance
-from hwdyno.measure.runner.progress import Silent
+from hwdyno.measure.runner.observers import Silent
 from hwdyno.measure.scenarios import contention as scenario
 from hwdyno.measure.scenarios.request import Request
 from hwdyno.model.axes import ALONE, BACKGROUND
@@ -397,7 +397,7 @@ def test_a_site_of_several_hosts_is_refused(tmp_path: Path, monkeypatch: pytest.
         several = True
 
     host = Several(1)
-    monkeypatch.setattr("hwdyno.measure.hosts.site.site_of", lambda _: host)
+    monkeypatch.setattr("hwdyno.measure.hosts.measured_site.site_of", lambda _: host)
     with pytest.raises(UserError, match="one machine"):
         scenario.make(request(tmp_path), host)
 

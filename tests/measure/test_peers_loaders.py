@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hwdyno.analysis.statistics import interval
+from hwdyno.analysis.estimates import interval
 from hwdyno.explain.findings import explain
 from hwdyno.explain.findings.training_loaders import LOADERS
 from hwdyno.measure import engine, peers

@@ -17,7 +17,7 @@ from here import missing
 from hwdyno.measure.serving import client, lengths, metrics
 from hwdyno.measure.serving.prompts import Wording
 from hwdyno.measure.serving.schedule import Load
-from hwdyno.measure.serving.server import KEY, server_of
+from hwdyno.measure.serving.server_address import KEY, server_of
 from hwdyno.measure.serving.wire import events_of
 from hwdyno.measure.workloads.inference_serving import WORKLOAD
 from hwdyno.model.histogram import Histogram

@@ -13,8 +13,8 @@ from hwdyno.explain.findings import explain
 from hwdyno.measure import experiments, plan, runner
 from hwdyno.measure.hosts import HostLostError
 from hwdyno.measure.hosts.launch import boot_id
-from hwdyno.measure.hosts.site import SingleHost, site_of
-from hwdyno.measure.hosts.together import Together, clock_offset_ns
+from hwdyno.measure.hosts.measured_site import SingleHost, site_of
+from hwdyno.measure.hosts.several_hosts import Together, clock_offset_ns
 from hwdyno.measure.measurement import measurement_of
 from hwdyno.measure.topology import Topology
 from hwdyno.model.histogram import Histogram
@@ -86,7 +86,7 @@ def test_what_others_have_is_read_when_this_processors_host_has_something(
         calls.append("".join(one.name for one in waiting))
         return False
 
-    monkeypatch.setattr("hwdyno.measure.hosts.together._await", noted)
+    monkeypatch.setattr("hwdyno.measure.hosts.several_hosts._await", noted)
     monkeypatch.setattr("hwdyno.measure.engine.processor", lambda: here)
     site = Together(members)
     site.run("idle", IDLE)

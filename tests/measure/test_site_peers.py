@@ -11,7 +11,7 @@ import pytest
 from hwdyno.explain.findings import explain
 from hwdyno.measure import experiments, peers, plan, runner
 from hwdyno.measure.hosts import HostLostError, Outcome, Program
-from hwdyno.measure.hosts.together import Together
+from hwdyno.measure.hosts.several_hosts import Together
 from hwdyno.measure.peers import PeerReading, on_site
 from hwdyno.measure.peers.program import ProgramPeer
 from hwdyno.model.words import Run, UserError
@@ -175,7 +175,7 @@ def test_without_any_host_the_peer_says_so() -> None:
 
 
 def test_a_site_of_one_host_runs_it_as_this_machine_does() -> None:
-    from hwdyno.measure.hosts.site import site_of
+    from hwdyno.measure.hosts.measured_site import site_of
 
     member = SimulatedMember("a", SimulatedMachine(seed=1))
     member.programs["fio"] = simulated("fio-3.33", "30000 100 900")

@@ -20,9 +20,9 @@ import hostile
 import made_history as history
 import made_run
 import pytest
-from hwdyno.report.serve import server as serving
-from hwdyno.report.serve import site
-from hwdyno.report.serve.site import Pages
+from hwdyno.report.serve import http_server as serving
+from hwdyno.report.serve import routes
+from hwdyno.report.serve.routes import Pages
 from hwdyno.system.store import Store
 from test_fleet import stored
 from test_page_in_browser import KEPT, browser  # noqa: F401
@@ -252,7 +252,7 @@ def test_a_large_run_is_rendered_apart_and_looks_the_same(
     store: Store, server: serving.Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = get(server, "/run?id=full-run")[2]
-    monkeypatch.setattr(site, "LARGE_BYTES", 0)
+    monkeypatch.setattr(routes, "LARGE_BYTES", 0)
     another = started(store)
     try:
         assert get(another, "/run?id=full-run")[2] == whole

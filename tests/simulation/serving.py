@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from hwdyno.measure.serving.figures import Request
 from hwdyno.measure.serving.prompts import Prompt
 from hwdyno.measure.serving.reading import Taken, reading_of
+from hwdyno.measure.serving.request_figures import Request
 from hwdyno.measure.workloads.inference_serving import KERNEL, load_of
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno.measure.hosts import Done, Ended, Event, HostLostError, Outcome, Program, Ready, Refused, Scratch
-from hwdyno.measure.hosts.together import Timeouts, Together
+from hwdyno.measure.hosts.several_hosts import Timeouts, Together
 from hwdyno.model.machine import Machine
 
 from simulation.host import SimulatedHost, SimulatedMachine

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from hwdyno.analysis.statistics import harmonic_mean, mean, t_quantile
+from hwdyno.analysis.estimates import harmonic_mean, mean, t_quantile
 from hwdyno.model.units import format_bytes, format_duration, format_percent, format_quantity
 from hwdyno.model.words import ExperimentResult, Measurement, Note, Run, Value
 

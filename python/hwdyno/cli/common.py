@@ -191,7 +191,7 @@ def this_machine(args: argparse.Namespace | None = None) -> Host:
     if (site := ranks.site()) is not None:
         return site
     if commands := os.environ.get("HWDYNO_AGENTS"):
-        from hwdyno.measure.hosts.together import of_commands
+        from hwdyno.measure.hosts.several_hosts import of_commands
 
         return of_commands(commands)
     from hwdyno.measure.hosts.local import Local
@@ -309,7 +309,7 @@ def peers_of(plan: Plan, host: Host, shown: Any) -> list[Peer]:
     if not plan.peers:
         return []
     from hwdyno.measure import peers
-    from hwdyno.measure.hosts.site import site_of
+    from hwdyno.measure.hosts.measured_site import site_of
 
     wanted = dict.fromkeys(name for planned in plan.experiments for name in planned.experiment.peers)
     here = []

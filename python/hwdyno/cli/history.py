@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
 def _trends(args: argparse.Namespace, store: Store) -> int:
     """Print the history of one machine's figures."""
     from hwdyno.explain.trends.account import account_of
-    from hwdyno.explain.trends.series import history_of
+    from hwdyno.explain.trends.time_series import history_of
     from hwdyno.report import trends
 
     rows = store.figures()

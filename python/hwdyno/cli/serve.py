@@ -36,8 +36,8 @@ def _port(text: str) -> int:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until Ctrl-C."""
-    from hwdyno.report.serve.server import Server
-    from hwdyno.report.serve.site import Pages
+    from hwdyno.report.serve.http_server import Server
+    from hwdyno.report.serve.routes import Pages
     from hwdyno.system.store import open_store
 
     listen = args.listen or loopback.address()

@@ -7,7 +7,7 @@ from typing import Any
 
 from hwdyno.analysis.resources import find
 from hwdyno.explain.fleet.slow import FALSE_RATE, MIN_NODES, Fleet, Loss, Slow
-from hwdyno.explain.trends.series import Key
+from hwdyno.explain.trends.time_series import Key
 from hwdyno.model.units import format_percent, plural
 from hwdyno.report.compared import difference_words
 from hwdyno.report.trends import NOTHING_KNOWN, amount, name_of, shift_words

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hwdyno.analysis.ceilings.compute import LOOPS
+from hwdyno.analysis.estimates import half_width
 from hwdyno.analysis.resources import Figure, Resource, find, rate_word_of
 from hwdyno.analysis.resources.quoted import Configuration, distance, fits
-from hwdyno.analysis.statistics import half_width
 from hwdyno.explain.comparison.matching import DISBELIEVED
 from hwdyno.explain.findings.conditions import TARGETS
 from hwdyno.explain.findings.rule import USELESS, Case, load_words

@@ -18,7 +18,7 @@ from hwdyno.model import units
 from hwdyno.model.axes import is_mixed, splits
 from hwdyno.model.words import ExperimentResult, Finding, Run, Value
 from hwdyno.report import contention, distributions, evidence, figures, scaling, study, svg, tables, theme
-from hwdyno.report.audit import audit
+from hwdyno.report.benchmarking_rules import judged_rules
 from hwdyno.report.charts import Chart, charts_of
 from hwdyno.report.embedding import KEPT_DIGITS, KEPT_SAMPLES, MAX_PLAIN, Embedded, embedded, packed
 from hwdyno.report.headlines import Headline
@@ -147,7 +147,7 @@ def _context(whole: Run, data: Embedded) -> dict[str, Any]:
         "resources": resources,
         "others": others,
         "machine": machine,
-        "rules": audit(run),
+        "rules": judged_rules(run),
         "commands": commands,
         "data": data.packed,
         "data_size": units.format_bytes(data.characters),

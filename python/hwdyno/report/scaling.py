@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hwdyno.analysis.resources import find, rate_word_of
-from hwdyno.explain.findings.ranks import Pair, pairs_of
+from hwdyno.explain.findings.host_pairs import Pair, pairs_of
 from hwdyno.explain.findings.scaling import NOT_KNOWN, Step, plain_of, steps_of
 from hwdyno.model.axes import CLIENTS
 from hwdyno.model.units import format_load, format_ns, format_percent, format_quantity

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from hwdyno import __version__
 from hwdyno.explain.fleet.slow import Slow
 from hwdyno.explain.trends.account import Account
-from hwdyno.explain.trends.series import History, Key
+from hwdyno.explain.trends.time_series import History, Key
 from hwdyno.model.units import format_value, plural
 from hwdyno.model.words import Run
 from hwdyno.report import figures, page, svg, theme, trends

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from hwdyno.analysis.estimates import SNIA_RANGE, SNIA_SLOPE, snia_window
 from hwdyno.analysis.resources import rate_word_of
-from hwdyno.analysis.statistics import SNIA_RANGE, SNIA_SLOPE, snia_window
 from hwdyno.model.units import format_size, number_at
 from hwdyno.model.words import ExperimentResult, Measurement
 from hwdyno.report import figures

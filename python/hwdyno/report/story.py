@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hwdyno.analysis.estimates import half_width
 from hwdyno.analysis.resources import find
-from hwdyno.analysis.statistics import half_width
 from hwdyno.explain.findings.rule import USELESS
 from hwdyno.model.words import ExperimentResult, Run
 from hwdyno.report import figures, plots, roofline, svg

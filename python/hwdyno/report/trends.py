@@ -11,8 +11,8 @@ from typing import Any
 from hwdyno.explain.findings.rule import label_of
 from hwdyno.explain.fleet.slow import Loss
 from hwdyno.explain.trends.account import CONDITIONS, Account, Shift
-from hwdyno.explain.trends.changes import MIN_RUNS, Change, Trend
-from hwdyno.explain.trends.series import Event, History, Key, Metric, key_of
+from hwdyno.explain.trends.change_points import MIN_RUNS, Change, Trend
+from hwdyno.explain.trends.time_series import Event, History, Key, Metric, key_of
 from hwdyno.model.axes import FIELD_AXES
 from hwdyno.model.units import format_ns, format_percent, format_value, plural
 from hwdyno.model.words import Declaration, Parameters, Run, Value

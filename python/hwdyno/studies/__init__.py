@@ -16,7 +16,7 @@ from importlib import resources
 
 from hwdyno.model.units import format_duration, format_size
 from hwdyno.model.words import Parameters, Run, Scalar, UserError
-from hwdyno.studies.common import experiment, number, whole
+from hwdyno.studies.point_figures import experiment, number, whole
 from hwdyno.system.suggestions import hint
 
 Block = Mapping[str, Scalar | tuple[Scalar, ...]]

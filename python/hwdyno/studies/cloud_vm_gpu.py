@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hwdyno.model.units import format_number, format_percent
 from hwdyno.model.words import Ceiling, ExperimentResult, Measurement, Run
 from hwdyno.studies import Question, Table
-from hwdyno.studies.common import NONE, experiment, sound, whole
+from hwdyno.studies.point_figures import NONE, experiment, sound, whole
 
 PEAKS, BANDWIDTH = "gpu.peaks", "gpu.bandwidth"
 ARRAY_BYTES = 256 << 20

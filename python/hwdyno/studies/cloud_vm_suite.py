@@ -16,7 +16,7 @@ from hwdyno.model.units import (
 )
 from hwdyno.model.words import ExperimentResult, Measurement, Run
 from hwdyno.studies import Question, Study, Table, cloud_vm_gpu, cloud_vm_network, published
-from hwdyno.studies.common import NONE, experiment, mb_s, number, sound, tightest, whole
+from hwdyno.studies.point_figures import NONE, experiment, mb_s, number, sound, tightest, whole
 
 NAME = "cloud-vm-suite"
 CPU, LINPACK, MEMORY, STREAM, DISK = (

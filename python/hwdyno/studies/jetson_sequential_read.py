@@ -5,7 +5,7 @@ from __future__ import annotations
 from hwdyno.model.units import format_quantity, format_size
 from hwdyno.model.words import ExperimentResult, Measurement, Run
 from hwdyno.studies import Question, Study, Table, published
-from hwdyno.studies.common import (
+from hwdyno.studies.point_figures import (
     NONE,
     busy,
     experiment,

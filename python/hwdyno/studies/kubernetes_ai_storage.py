@@ -5,7 +5,7 @@ from __future__ import annotations
 from hwdyno.model.units import as_number, format_count, format_percent, format_size
 from hwdyno.model.words import ExperimentResult, Measurement, Run
 from hwdyno.studies import Study, Table, kubernetes_ai_inference, published
-from hwdyno.studies.common import NONE, mb_s, micros, number, pattern, whole
+from hwdyno.studies.point_figures import NONE, mb_s, micros, number, pattern, whole
 
 NAME = "kubernetes-ai-storage"
 AU_PASS = 0.90

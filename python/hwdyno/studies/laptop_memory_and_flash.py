@@ -6,7 +6,7 @@ from hwdyno.model.axes import FIELD_AXES, read_share
 from hwdyno.model.units import format_bytes_s, format_count, format_ns, format_percent, format_ratio, format_size
 from hwdyno.model.words import ExperimentResult, Measurement, Parameters, Run
 from hwdyno.studies import Question, Study, Table, published
-from hwdyno.studies.common import NONE, experiment, mb_s, micros, number, pattern, sound, whole
+from hwdyno.studies.point_figures import NONE, experiment, mb_s, micros, number, pattern, sound, whole
 
 NAME = "laptop-memory-and-flash"
 _PUBLISHED = "usb-flash-laptop"

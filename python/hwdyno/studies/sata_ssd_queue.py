@@ -5,7 +5,7 @@ from __future__ import annotations
 from hwdyno.model.units import format_count, format_ns, format_percent, format_quantity, format_size
 from hwdyno.model.words import Curve, ExperimentResult, Measurement, Parameters, Run
 from hwdyno.studies import Question, Study, Table
-from hwdyno.studies.common import (
+from hwdyno.studies.point_figures import (
     NONE,
     drive_of,
     experiment,

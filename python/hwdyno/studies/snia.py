@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hwdyno.analysis.statistics import SNIA_RANGE, SNIA_SLOPE, SniaWindow, snia_window
+from hwdyno.analysis.estimates import SNIA_RANGE, SNIA_SLOPE, SniaWindow, snia_window
 from hwdyno.model.axes import FIELD_AXES, read_share
 from hwdyno.model.histogram import Histogram
 from hwdyno.model.units import format_count, format_duration, format_ns, format_size, plural
 from hwdyno.model.words import ExperimentResult, Measurement, Parameters, Run
 from hwdyno.studies import Study, Table
-from hwdyno.studies.common import NONE, experiment, mb_s, micros, number, whole
+from hwdyno.studies.point_figures import NONE, experiment, mb_s, micros, number, whole
 
 PREFIX = "storage.snia-"
 CELL_S = 60.0

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from hwdyno.analysis.curves.knee import Knee, fit_knee
 from hwdyno.analysis.curves.loaded import loaded_curve
-from hwdyno.analysis.curves.models import USL_MIN_POINTS, Interval, Scalability, fit_scalability
 from hwdyno.analysis.curves.open_loop import OF_OPERATIONS, Spread, fit_open_loop, next_rate
 from hwdyno.analysis.curves.operating_points import find_best, find_level, is_tight, judge_state, lost_share
+from hwdyno.analysis.curves.scalability import USL_MIN_POINTS, Interval, Scalability, fit_scalability
 from hwdyno.analysis.curves.series import Series, error_of, read_amount, read_load, value_of
 from hwdyno.analysis.states import OTHER_STATE
 from hwdyno.model.axes import series_of

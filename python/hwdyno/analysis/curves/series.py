@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from hwdyno.analysis.curves.open_loop import Spread
-from hwdyno.analysis.statistics import POOLED_FREEDOM, t_quantile
+from hwdyno.analysis.estimates import POOLED_FREEDOM, t_quantile
 from hwdyno.model.words import Axis, ExperimentResult, Measurement, OperatingPoint, Value
 
 SMALLEST_DELAY = {"s": 1e-9}

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cache
 
 from hwdyno.analysis.ceilings import parse_given
-from hwdyno.analysis.ceilings.site import summed
+from hwdyno.analysis.ceilings.host_sums import summed
 from hwdyno.analysis.resources.description import Doubt, Figure, Resource
 from hwdyno.model.machine import Machine
 from hwdyno.model.words import Ceiling, Declaration, ExperimentResult, Run

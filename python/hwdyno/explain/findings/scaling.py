@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from hwdyno.analysis.curves import value_of
-from hwdyno.analysis.statistics import jain
+from hwdyno.analysis.estimates import jain
 from hwdyno.explain.findings.applies import Applies, Rule
+from hwdyno.explain.findings.bottleneck import LimitKind, limit_of
 from hwdyno.explain.findings.laws import against_ceilings
-from hwdyno.explain.findings.limits import LimitKind, limit_of
 from hwdyno.explain.findings.rule import Case, Verdict, apart, as_number, at_place, contrast, load_words, percent, times
 from hwdyno.model.axes import CLIENTS
 from hwdyno.model.machine import node_of

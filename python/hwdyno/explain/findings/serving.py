@@ -9,9 +9,9 @@ from functools import partial
 
 from hwdyno.analysis.ceilings.inference import bandwidths
 from hwdyno.analysis.curves import REACHED_SHARE
-from hwdyno.analysis.statistics import early_stopping_count
+from hwdyno.analysis.estimates import early_stopping_count
 from hwdyno.explain.findings.applies import Applies, Rule
-from hwdyno.explain.findings.limits import BUSY
+from hwdyno.explain.findings.bottleneck import BUSY
 from hwdyno.explain.findings.open_loop import MISSED, chance
 from hwdyno.explain.findings.rule import Case, Verdict, as_number, percent
 from hwdyno.model.units import format_bytes_s, format_count, format_ns, plural

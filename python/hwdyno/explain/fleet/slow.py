@@ -10,12 +10,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hwdyno.analysis.estimates import false_discovery_rates
 from hwdyno.analysis.resources import find
-from hwdyno.analysis.statistics import false_discovery_rates
 from hwdyno.explain.comparison.differences import Difference, differences
 from hwdyno.explain.repeatability import MAD_OF_NORMAL, qn_scale
 from hwdyno.explain.trends.account import Shift, shifts
-from hwdyno.explain.trends.series import Key, key_of
+from hwdyno.explain.trends.time_series import Key, key_of
 from hwdyno.model.words import Parameters, Run
 from hwdyno.system.store import Entry, Figure, StoreError
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from hwdyno.explain.comparison.differences import Difference, differences
-from hwdyno.explain.trends.series import Event
+from hwdyno.explain.trends.time_series import Event
 from hwdyno.model.words import Run
 from hwdyno.system.store import Entry, StoreError
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from hwdyno.formats.fio_job import data, engine, files, lengths, logs, order, pace, timing
+from hwdyno.formats.fio_job import block_sizes, data, files, io_engine, logs, order, pace, timing
 from hwdyno.formats.fio_job.files import Files
 from hwdyno.formats.fio_job.reader import Entry, Reader, traits
 from hwdyno.formats.fio_job.text import LARGEST_BYTES, Open, no_files, sections
@@ -163,11 +163,11 @@ def _jobs(
         reader.text(key)
     name = reader.text("name") or title
     given: Parameters = {}
-    engine.check(reader)
+    io_engine.check(reader)
     order.read_rw(reader, given, line)
-    lengths.read(reader, given)
+    block_sizes.read(reader, given)
     order.read(reader, given)
-    engine.read(reader, given, line)
+    io_engine.read(reader, given, line)
     trace = logs.replayed(reader, given, traces)
     timing.read_times(reader, given)
     pace.read(reader, given)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hwdyno.formats.fio_job.lengths import directions
+from hwdyno.formats.fio_job.block_sizes import directions
 from hwdyno.formats.fio_job.reader import Entry, Reader, traits
 from hwdyno.model.axes import FIELD
 from hwdyno.model.words import Parameters

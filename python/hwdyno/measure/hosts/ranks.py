@@ -28,7 +28,7 @@ from hwdyno import __version__
 from hwdyno.measure.hosts import HostLostError, Program, rank_process, rank_server
 from hwdyno.measure.hosts.agent import PROTOCOL, Speaker
 from hwdyno.measure.hosts.launch import Launch, Meeting, boot_id, host_name, job_of
-from hwdyno.measure.hosts.together import Timeouts, Together
+from hwdyno.measure.hosts.several_hosts import Timeouts, Together
 from hwdyno.model.machine import Machine
 from hwdyno.model.words import UserError
 from hwdyno.system import loopback, signals

@@ -14,18 +14,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hwdyno.analysis import resources, statistics
+from hwdyno.analysis import estimates, resources
 from hwdyno.analysis.curves import curves_of
 from hwdyno.measure import experiments
 from hwdyno.measure.experiments import Experiment
 from hwdyno.measure.hosts import Host, Loadable, LoadError, UnderLoad, Work
-from hwdyno.measure.hosts.site import site_of
+from hwdyno.measure.hosts.measured_site import site_of
 from hwdyno.measure.measurement import Reading, Snapshot, course_of, operations_of, throughput_of, unit_of
 from hwdyno.measure.plan import Plan, Planned
 from hwdyno.measure.runner.budget import thinned
 from hwdyno.measure.runner.faults import StopError, message_of
+from hwdyno.measure.runner.observers import Journal, Keeper, Progress, Silent, Step
 from hwdyno.measure.runner.point import PointInWork
-from hwdyno.measure.runner.progress import Journal, Keeper, Progress, Silent, Step
 from hwdyno.measure.runner.session import MIN_OPERATIONS, Session
 from hwdyno.measure.sweep import Sweep
 from hwdyno.model.axes import ALONE, BACKGROUND
@@ -86,7 +86,7 @@ class Side:
     @property
     def setup_s(self) -> float:
         """What its readings usually take outside the timed region."""
-        return statistics.median(self.setups_s) if self.setups_s else OVERHEAD_S
+        return estimates.median(self.setups_s) if self.setups_s else OVERHEAD_S
 
 
 def experiments_of(knees: Sequence[Planned], given: dict[str, Scalar]) -> tuple[Planned, ...]:
@@ -415,26 +415,26 @@ def details_of(turns: Sequence[Turn], planned: Planned, driven: Planned, alone: 
     without = [reading for one in turns for reading in (one.before, one.after) if reading is not None]
     loaded = [one.taken.reading for one in turns]
     loads = [one.taken.load for one in turns]
-    load_alone = statistics.mean([throughput_of(one, load_counted) for one in alone]) if alone else 0.0
+    load_alone = estimates.mean([throughput_of(one, load_counted) for one in alone]) if alone else 0.0
     found: dict[str, Any] = {
         "loaded_by_round": [throughput_of(one, counted) for one in loaded],
         "alone_by_round": [
             math.sqrt(throughput_of(one.before, counted) * throughput_of(one.after or one.before, counted))
             for one in turns
         ],
-        "cores": statistics.mean(list(map(cores_of, loaded))),
-        "cores_alone": statistics.mean(list(map(cores_of, without))),
-        "load_cores": statistics.mean(list(map(cores_of, loads))),
-        "load_cores_alone": statistics.mean(list(map(cores_of, alone))) if alone else 0.0,
+        "cores": estimates.mean(list(map(cores_of, loaded))),
+        "cores_alone": estimates.mean(list(map(cores_of, without))),
+        "load_cores": estimates.mean(list(map(cores_of, loads))),
+        "load_cores_alone": estimates.mean(list(map(cores_of, alone))) if alone else 0.0,
     }
     if load_alone:
         delivered = [load_rate(one.taken, load_counted) for one in turns]
         found["load_share_by_round"] = [rate / load_alone for rate in delivered]
         if load_counted == "bytes":
-            found |= {"load_bytes_s": statistics.mean(delivered), "load_bytes_s_alone": load_alone}
+            found |= {"load_bytes_s": estimates.mean(delivered), "load_bytes_s_alone": load_alone}
     if counted == "bytes":
-        found["bytes_s"] = statistics.mean(found["loaded_by_round"])
-        found["bytes_s_alone"] = statistics.mean(found["alone_by_round"])
+        found["bytes_s"] = estimates.mean(found["loaded_by_round"])
+        found["bytes_s_alone"] = estimates.mean(found["alone_by_round"])
     return found | dict(_shares([(one.taken.before, one.taken.after) for one in turns]))
 
 
@@ -446,7 +446,7 @@ def load_rate(taken: UnderLoad, counted: str) -> float:
         return throughput_of(taken.load, counted)
     first, last = (ran_s - EDGE_S - wanted_s) / interval_s, (ran_s - EDGE_S) / interval_s
     inside = [rate for at, rate in enumerate(course) if first <= at and at + 1 <= last]
-    return statistics.mean(inside) if inside else throughput_of(taken.load, counted)
+    return estimates.mean(inside) if inside else throughput_of(taken.load, counted)
 
 
 def cores_of(reading: Reading) -> float:

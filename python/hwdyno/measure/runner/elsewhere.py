@@ -10,12 +10,12 @@ from typing import Any
 from hwdyno import __version__
 from hwdyno.measure.hosts import counters
 from hwdyno.measure.hosts.elsewhere import Elsewhere, Readings, Taken
-from hwdyno.measure.hosts.site import site_of
+from hwdyno.measure.hosts.measured_site import site_of
 from hwdyno.measure.plan import WARM_UP_S, Plan, Planned
 from hwdyno.measure.runner import budget
 from hwdyno.measure.runner.in_turn import blocks
+from hwdyno.measure.runner.observers import Journal, Keeper, Progress, Silent
 from hwdyno.measure.runner.point import WARM_UP, PointInWork
-from hwdyno.measure.runner.progress import Journal, Keeper, Progress, Silent
 from hwdyno.measure.runner.session import Session
 from hwdyno.measure.workspace import Place
 from hwdyno.model.machine import Machine, survey_of

@@ -15,11 +15,11 @@ from hwdyno.analysis.ceilings.limits import known_ceilings
 from hwdyno.analysis.resources import ceilings_of_site, rate_word
 from hwdyno.measure.concurrent_runs import announced
 from hwdyno.measure.hosts import Host
-from hwdyno.measure.hosts.site import site_of
+from hwdyno.measure.hosts.measured_site import site_of
 from hwdyno.measure.measurement import Reading, Snapshot, measurement_of
 from hwdyno.measure.plan import NO_LIMITS, Limits
 from hwdyno.measure.runner import faults
-from hwdyno.measure.runner.progress import Journal, Keeper, Progress, Step
+from hwdyno.measure.runner.observers import Journal, Keeper, Progress, Step
 from hwdyno.measure.runner.watch import Watch
 from hwdyno.measure.workspace import Workspace, check_place, room
 from hwdyno.model.units import format_bytes, plural

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hwdyno.measure.hosts import Host
 from hwdyno.measure.measurement import throughput_of
 from hwdyno.measure.plan import Plan
-from hwdyno.measure.runner.progress import Progress
+from hwdyno.measure.runner.observers import Progress
 from hwdyno.measure.workspace import DataFile, fit
 from hwdyno.model.units import format_bytes_s, format_size
 from hwdyno.model.words import UserError

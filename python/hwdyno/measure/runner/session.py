@@ -16,7 +16,7 @@ from hwdyno.analysis.ceilings.limits import known_ceilings
 from hwdyno.analysis.resources import ceilings_of_site, rate_word
 from hwdyno.measure.concurrent_runs import announced
 from hwdyno.measure.hosts import Host, HostLostError
-from hwdyno.measure.hosts.site import Site, site_of
+from hwdyno.measure.hosts.measured_site import Site, site_of
 from hwdyno.measure.measurement import BEGAN, Reading, operations_of
 from hwdyno.measure.peers import Peer, on_site
 from hwdyno.measure.plan import WARM_UP_S, Plan, Planned, Timing, overhead_s, showing, timing
@@ -28,9 +28,9 @@ from hwdyno.measure.runner.faults import StopError
 from hwdyno.measure.runner.in_turn import blocks
 from hwdyno.measure.runner.layout import lay_out
 from hwdyno.measure.runner.near_knee import NOTE, near_the_knee
+from hwdyno.measure.runner.observers import Journal, Keeper, Progress, Silent, Step
 from hwdyno.measure.runner.peer_readings import PeerReadings
 from hwdyno.measure.runner.point import WARM_UP, PointInWork, seed_of
-from hwdyno.measure.runner.progress import Journal, Keeper, Progress, Silent, Step
 from hwdyno.measure.runner.sizing import sized
 from hwdyno.measure.runner.turns import Turns
 from hwdyno.measure.runner.watch import Watch

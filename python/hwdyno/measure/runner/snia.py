@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from hwdyno.analysis.statistics import SNIA_ROUNDS, SniaWindow, snia_window
+from hwdyno.analysis.estimates import SNIA_ROUNDS, SniaWindow, snia_window
 from hwdyno.measure.experiments import Experiment
 from hwdyno.measure.experiments.storage_snia import (
     CELL_S,
@@ -22,12 +22,12 @@ from hwdyno.measure.experiments.storage_snia import (
     matches,
 )
 from hwdyno.measure.hosts import Host
-from hwdyno.measure.hosts.site import site_of
+from hwdyno.measure.hosts.measured_site import site_of
 from hwdyno.measure.measurement import Reading, Snapshot, measurement_of
 from hwdyno.measure.plan import Plan, Planned
 from hwdyno.measure.runner.faults import StopError, message_of
+from hwdyno.measure.runner.observers import Journal, Keeper, Progress, Silent, Step
 from hwdyno.measure.runner.point import WARM_UP, PointInWork
-from hwdyno.measure.runner.progress import Journal, Keeper, Progress, Silent, Step
 from hwdyno.measure.runner.session import Session
 from hwdyno.measure.sweep import Sweep
 from hwdyno.model.axes import traits_of

@@ -21,7 +21,7 @@ from hwdyno.measure import engine
 from hwdyno.measure.serving.answers import LONGEST_WAIT_S
 from hwdyno.measure.serving.prompts import Prompt
 from hwdyno.measure.serving.schedule import Due, Load
-from hwdyno.measure.serving.server import Server
+from hwdyno.measure.serving.server_address import Server
 from hwdyno.measure.serving.wire import MAX_BYTES, Exchange, WireError
 from hwdyno.system import signals
 

@@ -1,7 +1,7 @@
 """Sends a load to a model in this process: a thread that sends, and the engine's loop, which answers in steps.
 
 Both note moments by one clock. A request waits in the engine's queue until a slot is free, as at a server, so that the
-figures have the definitions of ``figures`` here too.
+figures have the definitions of ``request_figures`` here too.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol
 
-from hwdyno.measure.serving.figures import Request
 from hwdyno.measure.serving.prompts import Prompt, token_ids
+from hwdyno.measure.serving.request_figures import Request
 from hwdyno.measure.serving.schedule import Due, Load
 
 TOO_LONG = "prompt and answer are longer than the context"

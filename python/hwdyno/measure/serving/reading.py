@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hwdyno.measure.serving import figures
-from hwdyno.measure.serving.figures import Request
+from hwdyno.measure.serving import request_figures
+from hwdyno.measure.serving.request_figures import Request
 from hwdyno.measure.serving.schedule import Load
 
 REACHED = 0.98
@@ -36,8 +36,8 @@ def reading_of(
     kernel: str, settings: Mapping[str, Any], load: Load, requests: Sequence[Request], taken: Taken
 ) -> dict[str, Any]:
     """The Reading as the engine's kernels give it."""
-    elapsed_s = figures.elapsed_of(requests, is_open=load.is_open)
-    times = {name: one.to_reading() for name, one in figures.histograms_of(requests).items()}
+    elapsed_s = request_figures.elapsed_of(requests, is_open=load.is_open)
+    times = {name: one.to_reading() for name, one in request_figures.histograms_of(requests).items()}
     total = times.pop("total", None)
     return {
         "kernel": kernel,
@@ -73,11 +73,11 @@ def _details(
         "connections": taken.connections,
         "late_bodies": taken.late_bodies,
         "waited_for_connection": taken.waited_for_connection,
-        "formulas": "; ".join(figures.FORMULAS.values()),
+        "formulas": "; ".join(request_figures.FORMULAS.values()),
     }
     if requests and elapsed_s > 0:
         targets = float(settings["ttft_target"]), float(settings["tpot_target"])
-        details |= figures.details_of(requests, elapsed_s, *targets)
+        details |= request_figures.details_of(requests, elapsed_s, *targets)
         chunks = sum(len(one.gaps_s) + 1 for one in requests)
         details["client_cpu_s_a_chunk"] = (taken.cpu_user_s + taken.cpu_system_s) / chunks
     return details

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hwdyno.measure.models import images
+from hwdyno.measure.models import jpeg_images
 from hwdyno.measure.models.installed import need
 from hwdyno.measure.workloads.model_child import MODEL, PATH, answer_of, reading, settings_of
 from hwdyno.model.histogram import Histogram
@@ -44,7 +44,7 @@ class Images:
         """Classify for the runtime; the time of an image has its three stages as details."""
         settings = settings_of(DECLARATION, parameters)
         need("onnxruntime")
-        images.need()
+        jpeg_images.need()
         answer = answer_of({"do": "classify", "stack": "onnxruntime", **settings})
         stream: dict[str, Any] = {"name": "image"}
         if answer:

@@ -55,8 +55,8 @@ class InProcess:
         Raises ``UserError`` for a wrong value, ``OSError`` for an engine that fails and where no request fits.
         """
         from hwdyno.measure.serving import in_process
-        from hwdyno.measure.serving.figures import Request
         from hwdyno.measure.serving.reading import Taken, reading_of
+        from hwdyno.measure.serving.request_figures import Request
 
         settings = settings_of(DECLARATION, parameters)
         need(str(settings["stack"]))

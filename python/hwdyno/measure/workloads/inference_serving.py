@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hwdyno.measure.serving.client import Session
     from hwdyno.measure.serving.reading import Taken
     from hwdyno.measure.serving.schedule import Load
-    from hwdyno.measure.serving.server import Server
+    from hwdyno.measure.serving.server_address import Server
 
 KERNEL = "inference_serving"
 PROCESSES = ("poisson", "gamma", "constant", "trace")
@@ -90,11 +90,11 @@ class Serving:
 
         Raises ``UserError`` for a wrong value and for a server that does not serve, ``OSError`` for one that stops to.
         """
-        from hwdyno.measure.serving import client, figures, metrics
+        from hwdyno.measure.serving import client, metrics, request_figures
         from hwdyno.measure.serving.answers import answer_of
         from hwdyno.measure.serving.prompts import Wording
         from hwdyno.measure.serving.reading import reading_of
-        from hwdyno.measure.serving.server import server_of
+        from hwdyno.measure.serving.server_address import server_of
 
         settings = {axis.name: axis.default for axis in DECLARATION.axes} | parameters
         load = load_of(settings)
@@ -119,12 +119,12 @@ class Serving:
         ended = [one for one in session.sent if one.end_ns or one.failure]
         answers = [answer_of(one.exchange, one.failure) for one in ended]
         requests = [
-            figures.request_of(sent, answer, session.started_ns)
+            request_figures.request_of(sent, answer, session.started_ns)
             for sent, answer in zip(ended, answers, strict=True)
             if not answer.failure
         ]
         if answers and not requests and not session.interrupted:
-            fault = figures.faults_of(answers)[0]
+            fault = request_figures.faults_of(answers)[0]
             raise OSError(f"{settings['server']} answered none of {plural(len(ended), 'request')}: {fault['says']}")
         reading = reading_of(KERNEL, settings, load, requests, _taken(session, answers))
         ramp_ns, end_ns = (round(share * how.runtime_s * 1e9) for share in (0.1, 1))
@@ -137,7 +137,7 @@ WORKLOAD = Serving()
 
 @cache
 def _listed_model(server: Server) -> str:
-    from hwdyno.measure.serving.models import first_model
+    from hwdyno.measure.serving.model_list import first_model
 
     return first_model(server)
 
@@ -171,12 +171,12 @@ def load_of(settings: dict[str, Any]) -> Load:
 
 
 def _taken(session: Session, answers: Sequence[Answer]) -> Taken:
-    from hwdyno.measure.serving import figures
+    from hwdyno.measure.serving import request_figures
     from hwdyno.measure.serving.reading import Taken
 
     return Taken(
         failures=sum(bool(one.failure) for one in answers),
-        faults=figures.faults_of(answers),
+        faults=request_figures.faults_of(answers),
         cpu_user_s=session.cpu_user_s,
         cpu_system_s=session.cpu_system_s,
         connections=session.connections,

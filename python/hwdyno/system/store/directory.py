@@ -12,8 +12,8 @@ from pathlib import Path
 
 from hwdyno.model.words import Run
 from hwdyno.system import safe_files
+from hwdyno.system.store.atomic_files import StoreError, cause, write_once
 from hwdyno.system.store.document import from_json, to_json
-from hwdyno.system.store.files import StoreError, cause, write_once
 from hwdyno.system.store.history import (
     Entry,
     Figure,

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from hwdyno.model.words import Parameters, Run, UserError
 from hwdyno.system import foreign
 from hwdyno.system.foreign import Table
-from hwdyno.system.store.files import StoreError
+from hwdyno.system.store.atomic_files import StoreError
 
 Status = Literal["valid", "unverified", "degraded", "invalid", "partial", "empty"]
 """How far a Run can be trusted: as a point, and ``partial`` is interrupted or killed, ``empty`` without a point."""

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit, urlunsplit
 
 from hwdyno.model.words import Run
 from hwdyno.system.optional import missing
+from hwdyno.system.store.atomic_files import StoreError
 from hwdyno.system.store.directory import Store, check_id, default_directory, named_of
 from hwdyno.system.store.document import from_json, to_json
-from hwdyno.system.store.files import StoreError
 from hwdyno.system.store.history import Entry, Figure, entry_from, entry_of, entry_text, figures_from, figures_text
 from hwdyno.system.store.journal import Writer
 

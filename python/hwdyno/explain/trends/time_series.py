@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hwdyno.explain.repeatability import FREE
-from hwdyno.explain.trends.changes import Change, Trend, trends_of
+from hwdyno.explain.trends.change_points import Change, Trend, trends_of
 from hwdyno.model.words import Parameters
 from hwdyno.system.store import Entry, Figure
 

@@ -15,12 +15,12 @@ from pathlib import Path
 from hwdyno.explain.comparison import runs_compared
 from hwdyno.explain.fleet.slow import fleet_of, node_name, nodes_of
 from hwdyno.explain.trends.account import account_of
-from hwdyno.explain.trends.series import history_of
+from hwdyno.explain.trends.time_series import history_of
 from hwdyno.model.words import Run
 from hwdyno.report import compared_page, page, served
 from hwdyno.report.fleet import heading as fleet_heading
 from hwdyno.report.redaction import without_names
-from hwdyno.report.serve.server import NOTHING_LOADED, Answer
+from hwdyno.report.serve.http_server import NOTHING_LOADED, Answer
 from hwdyno.system.printable import printable
 from hwdyno.system.store import Entry, Store, StoreError
 

@@ -7,7 +7,7 @@ import json
 import socket
 import time
 
-from hwdyno.measure.serving.server import Server
+from hwdyno.measure.serving.server_address import Server
 from hwdyno.measure.serving.wire import Exchange, WireError, body_of
 from hwdyno.system import signals
 

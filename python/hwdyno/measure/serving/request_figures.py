@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from hwdyno.analysis import statistics
+from hwdyno.analysis import estimates
 from hwdyno.measure.serving.answers import Answer
 from hwdyno.measure.serving.client import Sent
 from hwdyno.model.histogram import Histogram
@@ -170,13 +170,13 @@ def growth(moments: Sequence[float], values: Sequence[float]) -> float:
     if len(values) < 3 * parts:
         return 0.0
     ordered = [value for _, value in sorted(zip(moments, values, strict=True))]
-    means = statistics.fold(ordered, parts)
-    centre, middle = statistics.mean(means), (parts - 1) / 2
+    means = estimates.fold(ordered, parts)
+    centre, middle = estimates.mean(means), (parts - 1) / 2
     squares = math.fsum((at - middle) ** 2 for at in range(parts))
     slope = math.fsum((at - middle) * (value - centre) for at, value in enumerate(means)) / squares
     rest = math.fsum((value - centre - slope * (at - middle)) ** 2 for at, value in enumerate(means))
     error = math.sqrt(rest / (parts - 2) / squares)
-    least = slope - statistics.t_quantile(parts - 2) * error
+    least = slope - estimates.t_quantile(parts - 2) * error
     return max(0.0, least * (parts - 1) / centre) if centre > 0 else 0.0
 
 
@@ -212,7 +212,7 @@ def details_of(
             "tokens_a_chunk": counted / sum(len(one.gaps_s) + 1 for one in requests),
         }
     if prompts:
-        found |= {"prompt_tokens_s": sum(prompts) / elapsed_s, "prompt_tokens_mean": statistics.mean(prompts)}
+        found |= {"prompt_tokens_s": sum(prompts) / elapsed_s, "prompt_tokens_mean": estimates.mean(prompts)}
         found |= {"cached_share": sum(cached) / sum(prompts)} if cached and sum(prompts) else {}
     return found | _by_server(requests)
 
@@ -221,8 +221,8 @@ def _by_server(requests: Sequence[Request]) -> dict[str, float]:
     """The server's own times beside the client's, s: of the prompt, and a token after the first."""
     prompts = [one.server_prompt_s for one in requests if one.server_prompt_s is not None]
     tokens = [one.server_token_s for one in requests if one.server_token_s is not None]
-    found = {"server_prompt_s": statistics.mean(prompts)} if prompts else {}
-    return found | ({"server_token_s": statistics.mean(tokens)} if tokens else {})
+    found = {"server_prompt_s": estimates.mean(prompts)} if prompts else {}
+    return found | ({"server_token_s": estimates.mean(tokens)} if tokens else {})
 
 
 def faults_of(answers: Iterable[Answer]) -> list[dict[str, object]]:

@@ -21,7 +21,7 @@ class Rule:
     why: str
 
 
-def audit(run: Run) -> list[Rule]:
+def judged_rules(run: Run) -> list[Rule]:
     """All twelve rules, judged by what this Run holds."""
     points = [point for experiment in run.experiments for point in experiment.points]
     made = [_speedup(run), _subset(run, points), _mean(points), _ratios(run), _intervals(points), _normality(points)]

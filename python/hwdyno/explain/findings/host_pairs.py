@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hwdyno.analysis.statistics import median
+from hwdyno.analysis.estimates import median
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.rule import Case, Verdict, apart, as_flag, contrast, percent
 from hwdyno.model.axes import BETWEEN, SHARED_FILE

@@ -24,8 +24,8 @@ from hwdyno.measure import engine
 from hwdyno.measure.hosts import Done, Ended, Event, HostLostError, Member, Outcome, Program, Ready, Refused, Scratch
 from hwdyno.measure.hosts.agent import Agent
 from hwdyno.measure.hosts.launch import boot_id
+from hwdyno.measure.hosts.measured_site import Site
 from hwdyno.measure.hosts.merging import merged
-from hwdyno.measure.hosts.site import Site
 from hwdyno.measure.topology import Topology
 from hwdyno.measure.workspace import DataFile, Place, room_of
 from hwdyno.model.axes import BETWEEN, CLIENTS, SHARED_FILE, with_clients

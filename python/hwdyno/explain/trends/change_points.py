@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import statistics as plain
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hwdyno.analysis.statistics import CONFIDENCE, false_discovery_rates, t_quantile
+from hwdyno.analysis.estimates import CONFIDENCE, false_discovery_rates, t_quantile
 from hwdyno.explain.comparison.changes import DISCOVERY_RATE, NOISE_FLOOR
 from hwdyno.model.words import Value
 from hwdyno.system.optional import missing
@@ -136,7 +136,7 @@ def _autocorrelation(series: Sequence[Floats]) -> float:
         by_chance += [_lag_one(_rest(rng.permutation(rest))) for _ in range(_CHANCES)]
     if not found:
         return 0.0
-    pooled = plain.fmean(found) - plain.fmean(by_chance)
+    pooled = statistics.fmean(found) - statistics.fmean(by_chance)
     return min(pooled, _MAX_AUTOCORRELATION) if pooled > _MIN_AUTOCORRELATION + 2 / math.sqrt(runs) else 0.0
 
 
@@ -274,7 +274,7 @@ def _changes(raw: Sequence[float], logs: Floats, places: Sequence[int], p_values
     for low, at, high in zip(ends, ends[1:], ends[2:], strict=False):
         before, after = raw[low:at], raw[at:high]
         ratio = _ratio(logs[low:at], logs[at:high])
-        found.append(Change(at, ratio, plain.median(before), plain.median(after), max(p_values)))
+        found.append(Change(at, ratio, statistics.median(before), statistics.median(after), max(p_values)))
     return found
 
 
