@@ -113,7 +113,7 @@ UNUSED_METHODS = {
     ),
     **dict.fromkeys(
         (
-            "hwdyno.report.serve.http_server.Server.handle_error",
+            "hwdyno.report.serve.http_server.PageServer.handle_error",
             *(f"hwdyno.report.serve.http_server._Handler.{what}" for what in ("do_HEAD", "log_message", "send_error")),
         ),
         "http.server calls them",

@@ -396,8 +396,8 @@ TARGETS = (
     Target("override", _overrides, words=(*dlio_yaml.known_keys(), "++workload.")),
     Target("plan", _plan, words=_PLAN_WORDS),
     Target("scenario_plan", _scenario_plan, seeds=("fuzz/plan",), words=_PLAN_WORDS),
-    Target("workload", _workloads, words=tuple(one.name for one in fields(workload.Workload))),
-    Target("checkpoint", _checkpoints, words=tuple(one.name for one in fields(checkpoint_sizes.Layout))),
+    Target("workload", _workloads, words=tuple(one.name for one in fields(workload.TrainingWorkload))),
+    Target("checkpoint", _checkpoints, words=tuple(one.name for one in fields(checkpoint_sizes.TransformerLayout))),
     Target("kv_model", _kv_models, words=("latent", "rope", "head", "kv_heads")),
     Target("request_trace", _requests, words=("timestamp", "hash_ids", "Request tokens", "ContextTokens", "e308")),
     Target(

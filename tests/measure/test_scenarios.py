@@ -176,7 +176,7 @@ def test_the_scratch_of_a_dead_run_goes_with_the_next_and_that_of_a_living_one_s
     )
     subprocess.run([sys.executable, "-c", script], check=True)
     assert len(list(tmp_path.glob("hwdyno-scratch-*/made/set/file"))) == 1
-    with workspace.Scratch(tmp_path) as living:
+    with workspace.ScratchDirectory(tmp_path) as living:
         assert list(tmp_path.iterdir()) == [living.folder.parent]
         assert workspace.clean_stale(tmp_path) == []
         (living.folder / "file").write_text("x")

@@ -21,7 +21,7 @@ import pytest
 from hwdyno.cli import machine, progress
 from hwdyno.cli.main import main
 from hwdyno.formats import table
-from hwdyno.measure.runner.observers import Step
+from hwdyno.measure.runner.observers import NextReading
 from hwdyno.model.words import Finding, Latency, Run
 from hwdyno.report import chart_files, svg, tables, theme
 from hwdyno.report.charts import charts_of
@@ -264,9 +264,9 @@ def test_the_live_bar_obeys_no_name_and_no_line_written_beside_it(monkeypatch: p
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setattr(sys, "stderr", out)
     monkeypatch.setattr(sys, "stdout", out)
-    with progress.Bar() as bar:
+    with progress.LiveBar() as bar:
         bar.says(hostile.PAYLOAD)
-        bar.begins(Step(hostile.PAYLOAD, {hostile.PAYLOAD: hostile.PAYLOAD}, 1, 1, 2, 3.0))
+        bar.begins(NextReading(hostile.PAYLOAD, {hostile.PAYLOAD: hostile.PAYLOAD}, 1, 1, 2, 3.0))
         sys.stderr.write(f"{hostile.TERMINAL}{hostile.DIRECTIONS}\n")
         bar.ended(hostile.PAYLOAD, RUNS["Measurement"]().experiments[1].points[0], hostile.PAYLOAD)
     movements = re.compile(r"\x1b\[(\?25[lh]|[0-9;]*[mAK]|2K|1A)|\r")

@@ -197,11 +197,11 @@ def test_a_block_size_curve_s_line_passes_its_points() -> None:
 def test_the_knee_of_a_block_size_curve_is_marked_in_its_unit() -> None:
     """A chart read "90% at 4.87e+04" where the table beside it has 48 KiB."""
     from hwdyno.analysis.curves import curves_of
-    from hwdyno.report.rows import Series
+    from hwdyno.report.rows import ChartSeries
 
     experiment = made_run.mix()
     curve = next(one for one in curves_of(experiment) if one.ceiling is not None and one.load_90 is not None)
-    group = [Series("alone", {}, curve.points, curve)]
+    group = [ChartSeries("alone", {}, curve.points, curve)]
     rows, scale = plotdata.measured(experiment, group, "bytes/s")
     marked = [row["text"] for row in plotdata.marks(group, rows, scale, experiment.load_axis) if row["text"]]
     assert marked and all(text.endswith((" KiB", " MiB", " B")) for text in marked)
@@ -271,7 +271,7 @@ def test_a_chart_holds_at_most_eight_series_and_no_point_is_lost() -> None:
 
 
 @pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
-def test_charts_are_written_as_files_for_papers(kind: chart_files.Format, tmp_path: Path) -> None:
+def test_charts_are_written_as_files_for_papers(kind: chart_files.ChartFormat, tmp_path: Path) -> None:
     short = replace(WHOLE, experiments=(replace(WHOLE.experiments[1]),))
     paths = chart_files.write(short, tmp_path / "new", kind)
     start = {"png": b"\x89PNG", "svg": b"<svg", "pdf": b"%PDF"}[kind]
@@ -286,7 +286,7 @@ def test_charts_are_written_as_files_for_papers(kind: chart_files.Format, tmp_pa
 
 @pytest.mark.parametrize("kind", ["png", "pdf"])
 def test_without_vl_convert_one_line_names_what_is_missing(
-    kind: chart_files.Format, monkeypatch: pytest.MonkeyPatch
+    kind: chart_files.ChartFormat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chart = charts.charts_of(WHOLE)[0]
     monkeypatch.setitem(sys.modules, "vl_convert", None)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from hwdyno.analysis import estimates
-from hwdyno.explain.comparison.matching import Matching, Pair
+from hwdyno.explain.comparison.matching import Matching, PointPair
 from hwdyno.explain.repeatability import PRIOR_RUNS, unknown
 from hwdyno.model.words import ExperimentResult, Measurement, Parameters, Run, RunToRun, Value
 
@@ -20,7 +20,7 @@ NOISE_FLOOR = 0.01
 _NORMAL = 1e6
 """Degrees of freedom from which on Student's t is the normal distribution."""
 
-Verdict = Literal["slower", "faster", "same", "unknown"]
+ChangeVerdict = Literal["slower", "faster", "same", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Change:
     """Chance of at least this change where nothing changed; none where a side has fewer than two repeats."""
     points: int = 1
     """How many points it speaks of."""
-    verdict: Verdict = "unknown"
+    verdict: ChangeVerdict = "unknown"
     """After the correction for the number of tests."""
     unverified: bool = False
     """Whether a side is a single reading that nothing confirms."""
@@ -117,7 +117,7 @@ def is_open(change: Change, limit: float | None) -> bool:
     return limit is not None and change.verdict == "unknown" and change.ratio.value < limit
 
 
-def _spread(pairs: Sequence[Pair]) -> RunToRun:
+def _spread(pairs: Sequence[PointPair]) -> RunToRun:
     """The spread between runs that holds for these pairs: what most earlier runs tell, or what is assumed."""
     stated = [one.run_to_run for pair in pairs for one in (pair.result, pair.earlier) if one.run_to_run is not None]
     return max(stated, key=lambda one: one.earlier, default=unknown())
@@ -146,7 +146,7 @@ def _together(differences: Sequence[_Difference]) -> _Difference:
     return _Difference(estimates.mean([one.log for one in differences]), sides)
 
 
-def _change_of_point(pair: Pair, difference: _Difference, spread: RunToRun) -> Change:
+def _change_of_point(pair: PointPair, difference: _Difference, spread: RunToRun) -> Change:
     between = spread.deviation**2 + spread.point_deviation**2
     ratio, p_value = _tested(difference, between, spread)
     name, parameters = pair.result.name, pair.new.parameters
@@ -200,7 +200,7 @@ def _limit(p_values: Sequence[float | None]) -> float:
     return max((p for rank, p in enumerate(ordered, 1) if p <= DISCOVERY_RATE * rank / len(ordered)), default=-1.0)
 
 
-def _verdict(change: Change, limit: float) -> Verdict:
+def _verdict(change: Change, limit: float) -> ChangeVerdict:
     if change.p_value is None:
         return "unknown"
     if change.p_value > limit:

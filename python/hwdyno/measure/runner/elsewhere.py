@@ -36,7 +36,7 @@ def plan_for(plan: Plan, host: Elsewhere, words: Sequence[str]) -> dict[str, Any
         raise UserError("--peers runs tools that are installed here; leave it out of a plan for another host")
     if plan.destroy:
         raise UserError("--destroy needs a device of this machine; a plan for another host writes only a file")
-    made = _Steps(plan, host)
+    made = _PlanSteps(plan, host)
     return {
         "format": PLAN,
         "version": __version__,
@@ -65,7 +65,7 @@ def run(
     )
 
 
-class _Steps(Session):
+class _PlanSteps(Session):
     """The plan's readings in their order."""
 
     def __init__(self, plan: Plan, host: Elsewhere) -> None:

@@ -28,7 +28,7 @@ from hwdyno.measure.runner.faults import StopError
 from hwdyno.measure.runner.in_turn import blocks
 from hwdyno.measure.runner.layout import lay_out
 from hwdyno.measure.runner.near_knee import NOTE, near_the_knee
-from hwdyno.measure.runner.observers import Journal, Keeper, Progress, Silent, Step
+from hwdyno.measure.runner.observers import Journal, Keeper, NextReading, Progress, Silent
 from hwdyno.measure.runner.peer_readings import PeerReadings
 from hwdyno.measure.runner.point import WARM_UP, PointInWork, seed_of
 from hwdyno.measure.runner.sizing import sized
@@ -460,14 +460,14 @@ class Session:
             return ""
         return faults.hurt(self.workspace, self.laid_out_bytes)
 
-    def _step(self, planned: Planned, point: PointInWork) -> Step:
+    def _step(self, planned: Planned, point: PointInWork) -> NextReading:
         every = [one for points in self.points.values() for one in points if not one.done]
         least = ((one, self.allowance.timing_of(one).least(one.quoted)) for one in every)
         left = sum(max(0, repeats - len(one.readings)) for one, repeats in least)
         total = self.readings + max(1, left)
         name, repeat = planned.experiment.name, len(point.readings) + 1
         needed_s = self.allowance.needed_s(self.plan.experiments)
-        return Step(name, point.parameters, repeat, self.readings, total, needed_s, planned.declaration.axes)
+        return NextReading(name, point.parameters, repeat, self.readings, total, needed_s, planned.declaration.axes)
 
     def _parameters(
         self, planned: Planned, point: PointInWork, repeat: int, chosen: Timing | None = None

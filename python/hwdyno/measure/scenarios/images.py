@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from hwdyno.measure.models import jpeg_images
 from hwdyno.measure.models.installed import need
 from hwdyno.measure.scenarios import Kind, Option
-from hwdyno.measure.scenarios.model import MAX_OF_ROOM, MODEL, SEED, Source, files_for, source_of
+from hwdyno.measure.scenarios.model import MAX_OF_ROOM, MODEL, SEED, ModelSource, files_for, source_of
 from hwdyno.measure.scenarios.preparation import Interrupted, Preparation, Says
 from hwdyno.measure.scenarios.request import Chosen, Request, free_bytes
 from hwdyno.measure.scenarios.scenario import Scenario
@@ -35,7 +35,7 @@ def make(request: Request, host: Host) -> Scenario:
     return scenario_of(request, host, source_for(request), count_of(str(request.options["images"])))
 
 
-def scenario_of(request: Request, host: Host, source: Source, count: int, *, names: bool = False) -> Scenario:
+def scenario_of(request: Request, host: Host, source: ModelSource, count: int, *, names: bool = False) -> Scenario:
     """This many images on each storage; with ``names`` an experiment has its storage's name also where there is one."""
     from hwdyno.measure.experiments.inference import IMAGES
 
@@ -61,10 +61,10 @@ def scenario_of(request: Request, host: Host, source: Source, count: int, *, nam
     )
 
 
-def source_for(request: Request) -> Source:
+def source_for(request: Request) -> ModelSource:
     """The vision model of a request: ResNet-50 unless another is named; raises ``UserError``."""
     if str(request.options.get("model") or MODEL.default) == MODEL.default:
-        return Source(RESNET)
+        return ModelSource(RESNET)
     source = source_of(request)
     if source.file.suffix != ".onnx" if source.file else source.made.family != "vision":
         raise UserError(f"--images needs a vision model; use --model {RESNET} or an .onnx file")

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from hwdyno.analysis import estimates
 from hwdyno.measure.serving.model_list import got
-from hwdyno.measure.serving.server_address import Server
+from hwdyno.measure.serving.server_address import ServerAddress
 from hwdyno.measure.serving.wire import WireError
 
 PATH = "/metrics"
@@ -97,7 +97,7 @@ class Watched:
 
 
 @contextlib.contextmanager
-def watched(server: Server, runtime_s: float) -> Iterator[Watched]:
+def watched(server: ServerAddress, runtime_s: float) -> Iterator[Watched]:
     """Ask a server while a load runs, in a thread that keeps the text and reads it afterwards.
 
     A server that did not answer once, or not in this form, is not asked again.
@@ -127,7 +127,7 @@ def watched(server: Server, runtime_s: float) -> Iterator[Watched]:
     found.after = figures_of(_text(server))
 
 
-def _text(server: Server) -> bytes:
+def _text(server: ServerAddress) -> bytes:
     try:
         return got(server, PATH, most_s=MAX_S, most_bytes=MAX_BYTES)
     except (OSError, WireError, ValueError):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hwdyno.measure.serving import request_figures
-from hwdyno.measure.serving.request_figures import Request
+from hwdyno.measure.serving.request_figures import AnsweredRequest
 from hwdyno.measure.serving.schedule import Load
 
 REACHED = 0.98
@@ -15,7 +15,7 @@ REACHED = 0.98
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class SendRecord:
     """How the load was sent, besides the answered requests."""
 
     failures: int = 0
@@ -33,7 +33,7 @@ class Taken:
 
 
 def reading_of(
-    kernel: str, settings: Mapping[str, Any], load: Load, requests: Sequence[Request], taken: Taken
+    kernel: str, settings: Mapping[str, Any], load: Load, requests: Sequence[AnsweredRequest], taken: SendRecord
 ) -> dict[str, Any]:
     """The Reading as the engine's kernels give it."""
     elapsed_s = request_figures.elapsed_of(requests, is_open=load.is_open)
@@ -66,7 +66,7 @@ def reading_of(
 
 
 def _details(
-    settings: Mapping[str, Any], requests: Sequence[Request], elapsed_s: float, taken: Taken
+    settings: Mapping[str, Any], requests: Sequence[AnsweredRequest], elapsed_s: float, taken: SendRecord
 ) -> dict[str, Any]:
     details: dict[str, Any] = {
         "failed_share": taken.failures / max(1, taken.failures + len(requests)),
@@ -83,7 +83,9 @@ def _details(
     return details
 
 
-def _notes(load: Load, requests: Sequence[Request], elapsed_s: float, taken: Taken) -> list[dict[str, str]]:
+def _notes(
+    load: Load, requests: Sequence[AnsweredRequest], elapsed_s: float, taken: SendRecord
+) -> list[dict[str, str]]:
     notes = []
     if load.rate > 0 and elapsed_s > 0 and len(requests) / elapsed_s < REACHED * load.rate:
         says = f"{len(requests) / elapsed_s:.3g} of {load.rate:g} requests/s were answered"

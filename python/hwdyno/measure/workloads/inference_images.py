@@ -35,7 +35,7 @@ DECLARATION = Declaration(
 )  # fmt: skip
 
 
-class Images:
+class ImageClassification:
     """A closed loop of workers, in a process of their own."""
 
     declaration = DECLARATION
@@ -60,7 +60,7 @@ class Images:
         return reading("inference_images", settings, answer, stream, float(settings["threads"]))
 
 
-WORKLOAD = Images()
+WORKLOAD = ImageClassification()
 
 
 def _histogram(times_s: list[float]) -> dict[str, Any]:
