@@ -1,7 +1,7 @@
 """Compares our figures with the peers', in turn on the same points, and with the project's targets.
 
 Each file in this folder but this one and ``__main__`` is one resource; it is found by listing the folder,
-and offers ``measure(bench) -> Iterator[Row]``.
+and offers ``measure(bench) -> Iterator[BenchmarkRow]``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hwdyno.analysis.statistics import median_interval
+from hwdyno.analysis.estimates import median_interval
 from hwdyno.measure.peers import Peer, PeerReading
 from hwdyno.system import signals
 
@@ -48,7 +48,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Row:
+class BenchmarkRow:
     """One line of the table: the medians of both tools, and the median of the pairs' ratios."""
 
     what: str
@@ -69,12 +69,12 @@ class Row:
         return self.target.verdict(value, self.low, self.high)
 
 
-def row_of(what: str, unit: str, pairs: Sequence[tuple[float, float]], target: Target | None = None) -> Row:
+def row_of(what: str, unit: str, pairs: Sequence[tuple[float, float]], target: Target | None = None) -> BenchmarkRow:
     """The row of these pairs: the median of their ratios with its interval."""
     ratios = [ours / theirs for ours, theirs in pairs]
     low, high = median_interval(ratios)
     ours, theirs = (statistics.median(side) for side in zip(*pairs, strict=True))
-    return Row(what, unit, ours, theirs, statistics.median(ratios), low, high, target)
+    return BenchmarkRow(what, unit, ours, theirs, statistics.median(ratios), low, high, target)
 
 
 @dataclass(frozen=True)

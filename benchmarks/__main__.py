@@ -18,7 +18,7 @@ from hwdyno.model.units import format_count
 from hwdyno.system import signals
 
 import benchmarks
-from benchmarks import Bench, BenchError, Row
+from benchmarks import Bench, BenchError, BenchmarkRow
 
 HEADS = ("what", "unit", "ours", "theirs", "ratio", "95% interval", "target", "verdict")
 
@@ -28,7 +28,7 @@ def main() -> int:
     args = _arguments()
     signals.take_over("bench", Guard)
     began = time.monotonic()
-    rows: list[Row] = []
+    rows: list[BenchmarkRow] = []
     with signals.undivided():
         folder = Path(tempfile.mkdtemp(prefix=".hwdyno-bench-", dir=args.path)).resolve()
         signals.register(signals.Stage.REMOVE, partial(shutil.rmtree, folder, ignore_errors=True))
@@ -43,7 +43,7 @@ def main() -> int:
     return signals.status(status)
 
 
-def _measure(args: argparse.Namespace, folder: Path, rows: list[Row]) -> int:
+def _measure(args: argparse.Namespace, folder: Path, rows: list[BenchmarkRow]) -> int:
     """Add the rows as they are measured in this folder, and remove it; gives the exit status."""
     bench = Bench(folder, args.pairs, args.runtime, engine.run, _progress)
     status = 0
@@ -88,7 +88,7 @@ def _figure(value: float | None, unit: str) -> str:
     return f"{value:.3g}" if unit == "ns" and value < 1000 else f"{value:.0f}" if unit == "ns" else format_count(value)
 
 
-def _table(rows: list[Row]) -> str:
+def _table(rows: list[BenchmarkRow]) -> str:
     cells = [HEADS]
     for row in rows:
         between = "-" if row.low is None or row.high is None else f"{row.low:.3g} to {row.high:.3g}"

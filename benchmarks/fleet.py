@@ -14,7 +14,7 @@ from hwdyno.measure.measurement import measurement_of
 from hwdyno.model.words import ExperimentResult, Measurement, Run
 from hwdyno.system.store import Store, to_json
 
-from benchmarks import Bench, Parameters, Row, Target
+from benchmarks import Bench, BenchmarkRow, Parameters, Target
 
 RUNS, NODES, VARIANTS = 10_000, 1_000, 100
 OPERATIONS = ("read", "write", "copy", "triad")
@@ -22,7 +22,7 @@ NOISE = 0.01
 ID, HOST = "id-of-the-run", "name-of-the-node"
 
 
-def measure(bench: Bench) -> Iterator[Row]:
+def measure(bench: Bench) -> Iterator[BenchmarkRow]:
     """Yield every row as it is measured."""
     bench.says(f"{RUNS} Runs")
     store = Store(bench.directory / "fleet")
@@ -69,5 +69,5 @@ def _seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def _row(what: str, seconds: float, at_most: float | None) -> Row:
-    return Row(what, "s", seconds, target=None if at_most is None else Target(at_most=at_most))
+def _row(what: str, seconds: float, at_most: float | None) -> BenchmarkRow:
+    return BenchmarkRow(what, "s", seconds, target=None if at_most is None else Target(at_most=at_most))

@@ -16,7 +16,7 @@ from hwdyno.measure.scenarios.model import MODEL as USUAL_MODEL
 from hwdyno.measure.scenarios.model import SEED
 from hwdyno.measure.workloads import find
 
-from benchmarks import Bench, BenchError, Row, Target, row_of
+from benchmarks import Bench, BenchError, BenchmarkRow, Target, row_of
 
 MODEL, USUAL = "246m", str(USUAL_MODEL.default)
 ENDED = (0, 3)
@@ -24,7 +24,7 @@ ENDED = (0, 3)
 FROM_MEMORY_BYTES = 256 << 20
 
 
-def measure(bench: Bench) -> Iterator[Row]:
+def measure(bench: Bench) -> Iterator[BenchmarkRow]:
     """The rows, in the order printed."""
     bench.says(f"making the model {MODEL}")
     _make(bench.directory)
@@ -41,7 +41,7 @@ def _make(folder: Path) -> None:
     (folder / GRAPH).write_bytes(onnx.graph_of(model, WEIGHTS, safetensors.read_header(file).places))
 
 
-def _cold(bench: Bench, folder: Path) -> Iterator[Row]:
+def _cold(bench: Bench, folder: Path) -> Iterator[BenchmarkRow]:
     """Loads in turn: the plain read, ONNX Runtime's default, and ours."""
     pairs: dict[str, list[tuple[float, float]]] = {"onnxruntime": [], "raw": []}
     cpu: list[tuple[float, float]] = []
@@ -63,7 +63,7 @@ def _load(folder: Path, loader: str) -> dict[str, Any]:
     return find("inference_load").run({"loader": loader, "cache": "cold", "model": MODEL, "path": str(folder)})
 
 
-def _decoded(bench: Bench, folder: Path) -> Row:
+def _decoded(bench: Bench, folder: Path) -> BenchmarkRow:
     """Bytes a second that decoding reads, of what one thread can read."""
     pairs = []
     for _ in range(bench.pairs):
@@ -76,7 +76,7 @@ def _decoded(bench: Bench, folder: Path) -> Row:
     return row_of("reads of decoding, 1 thread, of the memory's read bandwidth", "bytes/s", pairs, Target(at_least=0.8))
 
 
-def _quick(bench: Bench) -> Row:
+def _quick(bench: Bench) -> BenchmarkRow:
     """The whole command with the profile quick and its usual model, once; raises ``BenchError``."""
     bench.says("hwdyno inference")
     with TemporaryDirectory(dir=bench.directory) as folder:
@@ -88,4 +88,4 @@ def _quick(bench: Bench) -> Row:
         raise BenchError(f"hwdyno inference: {done.stderr.strip()[-300:]}")
     size = shapes.find(USUAL).bytes
     what = f"hwdyno inference, profile quick, a model of {size / 1e6:.0f} MB"
-    return Row(what, "s", took, target=Target(at_most=180))
+    return BenchmarkRow(what, "s", took, target=Target(at_most=180))

@@ -20,7 +20,7 @@ from hwdyno.measure import peers
 from hwdyno.measure.peers import Peer
 from hwdyno.measure.workloads import linpack
 
-from benchmarks import Bench, BenchError, Reading, Row, Target, row_of
+from benchmarks import Bench, BenchError, BenchmarkRow, Reading, Target, row_of
 
 BANDWIDTH, FLOPS, LATENCY = "memory_bandwidth", "compute_flops", "memory_latency"
 LOADED = "memory_loaded_latency"
@@ -69,7 +69,7 @@ NOISES = frozenset(
 )
 
 
-def measure(bench: Bench) -> Iterator[Row]:
+def measure(bench: Bench) -> Iterator[BenchmarkRow]:
     """Yield every row as it is measured."""
     likwid = peers.find("likwid")
     if likwid.version() is None:
@@ -101,7 +101,7 @@ def measure(bench: Bench) -> Iterator[Row]:
     yield from _repeats(bench)
 
 
-def _chases(bench: Bench) -> Iterator[Row]:
+def _chases(bench: Bench) -> Iterator[BenchmarkRow]:
     multichase = peers.find("multichase")
     if multichase.version() is None:
         bench.says("multichase is not here (HWDYNO_MULTICHASE names it), so nothing stands beside the latency")
@@ -121,7 +121,7 @@ def _chases(bench: Bench) -> Iterator[Row]:
         )
 
 
-def _paced(bench: Bench) -> Iterator[Row]:
+def _paced(bench: Bench) -> Iterator[BenchmarkRow]:
     """Traffic at a delay against threads x 128 bytes x clock / (delay + 15), Intel MLC's law, where memory has room.
 
     One processor is left to the system, and the median of short intervals counts, because time that others take is no
@@ -155,7 +155,7 @@ def _paced(bench: Bench) -> Iterator[Row]:
             bench.says(f"at a delay of {delay} the law gives more than the memory")
 
 
-def _tiles(bench: Bench) -> Iterator[Row]:
+def _tiles(bench: Bench) -> Iterator[BenchmarkRow]:
     cpufp = peers.find("cpufp")
     if cpufp.version() is None:
         bench.says("cpufp is not here (HWDYNO_CPUFP names it), so nothing stands beside the tiles")
@@ -185,7 +185,7 @@ def _engine() -> str | None:
     return os.environ.get("HWDYNO_ENGINE") or (str(built) if built.exists() else shutil.which("hwdyno-engine"))
 
 
-def _bare(bench: Bench) -> Iterator[Row]:
+def _bare(bench: Bench) -> Iterator[BenchmarkRow]:
     """The cost of the Python interpreter: the same kernel without it."""
     engine = _engine()
     if engine is None:
@@ -232,7 +232,7 @@ def agreement(runs: Sequence[Mapping[str, Interval]]) -> tuple[float, float]:
     return sum(met) / max(1, len(met)), sum(explained) / max(1, len(explained))
 
 
-def _repeats(bench: Bench) -> Iterator[Row]:
+def _repeats(bench: Bench) -> Iterator[BenchmarkRow]:
     """Runs of the same command one after another, as a user repeats them; later runs use the earlier ones' variance."""
     runs = []
     for number in range(RUNS):
@@ -245,8 +245,10 @@ def _repeats(bench: Bench) -> Iterator[Row]:
             raise BenchError(f"hwdyno memory: {done.stderr.strip()[-200:]}")
         runs.append(_intervals(json.loads(done.stdout)))
     met, explained = agreement(runs)
-    yield Row(f"pairs of {RUNS} runs whose intervals meet", "share", met, target=REPEATABLE)
-    yield Row(f"pairs of {RUNS} runs that meet, or whose noise is named", "share", explained, target=REPEATABLE)
+    yield BenchmarkRow(f"pairs of {RUNS} runs whose intervals meet", "share", met, target=REPEATABLE)
+    yield BenchmarkRow(
+        f"pairs of {RUNS} runs that meet, or whose noise is named", "share", explained, target=REPEATABLE
+    )
 
 
 def _intervals(run: dict[str, Any]) -> dict[str, Interval]:
@@ -265,7 +267,7 @@ def _intervals(run: dict[str, Any]) -> dict[str, Interval]:
     return found
 
 
-def _bandwidth(bench: Bench, peer: Peer, operation: str, target: Target) -> Row:
+def _bandwidth(bench: Bench, peer: Peer, operation: str, target: Target) -> BenchmarkRow:
     bench.says(f"{operation} beside {peer.name}")
     point = {"threads": THREADS, "working_set": SET_BYTES, "operation": operation}
     pairs = []
@@ -289,7 +291,7 @@ def _of_the_peak(reading: Reading) -> tuple[float, float]:
     return float(details["flop_per_cycle"]), float(details["flop_per_instruction"]) * float(details["pipes"])
 
 
-def _equations(bench: Bench) -> Row:
+def _equations(bench: Bench) -> BenchmarkRow:
     """Our LU against numpy.linalg.solve on the same system."""
     import numpy as np
     from threadpoolctl import threadpool_limits

@@ -10,7 +10,7 @@ from statistics import median
 from hwdyno.measure import peers
 from hwdyno.measure.peers import Peer, PeerReading
 
-from benchmarks import Bench, BenchError, Parameters, Reading, Row, Target, row_of
+from benchmarks import Bench, BenchError, BenchmarkRow, Parameters, Reading, Target, row_of
 
 STREAMS, TRIPS = "network_throughput", "network_latency"
 # bbr, the default of some systems, paces and halves loopback throughput: both tools get the same control.
@@ -20,7 +20,7 @@ UDP: Parameters = {"protocol": "udp", "direction": "up", "block": 1460}
 NO_COPY: Parameters = {"zero_copy": True, "skip_rx_copy": True, "block": 1 << 20}
 
 
-def measure(bench: Bench) -> Iterator[Row]:
+def measure(bench: Bench) -> Iterator[BenchmarkRow]:
     """Yield every row as it is measured."""
     if peers.find("iperf3").version() is None:
         raise BenchError("iperf3 is not here: install it (apt-get install iperf3), or name it by HWDYNO_IPERF3")
@@ -75,7 +75,7 @@ def _theirs_ns(theirs: PeerReading) -> float:
     return _cpu_s(dict(theirs.details)) / max(1.0, delivered) * 1e9
 
 
-def _round_trips(bench: Bench) -> Iterator[Row]:
+def _round_trips(bench: Bench) -> Iterator[BenchmarkRow]:
     """Full round trips of 64 B at one in flight, against sockperf's ping-pong and netperf's request/response.
 
     With blocking waits the scheduler's choice of cores decides (5 or 50 µs on a virtual machine), so all tools get
@@ -101,8 +101,8 @@ def _round_trips(bench: Bench) -> Iterator[Row]:
                 bound = Target(at_most=1.0) if peer.name == "sockperf" else None
                 yield row_of(f"p99 of {what} ({peer.name})", "ns", tails, bound)
             if not able:
-                yield Row(f"{what}, a second", "1/s", median([_rate(ours) for ours, _ in turns]))
-                yield Row(f"p99 of {what}", "ns", median([_p99(ours) for ours, _ in turns]))
+                yield BenchmarkRow(f"{what}, a second", "1/s", median([_rate(ours) for ours, _ in turns]))
+                yield BenchmarkRow(f"p99 of {what}", "ns", median([_p99(ours) for ours, _ in turns]))
 
 
 def _theirs(able: list[Peer], given: Parameters) -> dict[str, PeerReading]:

@@ -18,11 +18,11 @@ from hwdyno.measure import engine
 from hwdyno.measure.hosts import ranks
 from hwdyno.measure.hosts.launch import ByAddress, Meeting
 from hwdyno.measure.hosts.merging import merged
-from hwdyno.measure.hosts.together import Together
+from hwdyno.measure.hosts.several_hosts import SeveralHosts
 from hwdyno.measure.measurement import measurement_of, throughput_of
 from hwdyno.system.processes import family
 
-from benchmarks import Bench, Parameters, Row, Target, row_of
+from benchmarks import Bench, BenchmarkRow, Parameters, Target, row_of
 
 SIZE = 256 << 20
 BLOCKS: Parameters = {"rw": "randread", "bs": 4096, "iodepth": 1, "size": SIZE, "direct": True}
@@ -31,7 +31,7 @@ MANY, POINTS = 512, 20
 EQUAL = Target(at_least=0.95, at_most=1.05)
 
 
-def measure(bench: Bench) -> Iterator[Row]:
+def measure(bench: Bench) -> Iterator[BenchmarkRow]:
     """Yield every row as it is measured."""
     path = str(bench.directory / "ranks.data")
     engine.run("storage_layout", {"path": path, "size": SIZE, "seed": 1})
@@ -58,13 +58,13 @@ def measure(bench: Bench) -> Iterator[Row]:
     yield _death(few)
 
 
-def _placed(site: Together) -> Parameters:
+def _placed(site: SeveralHosts) -> Parameters:
     """Threads on the ranks' processors, where each rank has one: Linux may put several threads on the same."""
     given = [sorted(member.processors) for member in site._members.values()]
     return {"cpus": [one for (one,) in given]} if all(len(one) == 1 for one in given) else {}
 
 
-def _starts(site: Together, count: int) -> Iterator[Row]:
+def _starts(site: SeveralHosts, count: int) -> Iterator[BenchmarkRow]:
     costs_ns, skews_ns = [], []
     for _ in range(STARTS):
         began = time.perf_counter()
@@ -80,7 +80,7 @@ def _starts(site: Together, count: int) -> Iterator[Row]:
     yield _row(f"start skew, {count} ranks, p99", "ns", statistics.quantiles(skews_ns, n=100)[98], 5e4)
 
 
-def _merge(part: Mapping[str, object]) -> Row:
+def _merge(part: Mapping[str, object]) -> BenchmarkRow:
     names = [f"n{number}" for number in range(MANY)]
     readings = dict.fromkeys(names, part["reading"])
     began = time.process_time()
@@ -89,7 +89,7 @@ def _merge(part: Mapping[str, object]) -> Row:
     return _row(f"merge of {MANY} ranks x {POINTS} points, CPU", "s", time.process_time() - began, 1.0)
 
 
-def _death(count: int) -> Row:
+def _death(count: int) -> BenchmarkRow:
     """How long after a rank's agent hangs it is named, in the middle of a reading."""
     with started(count) as (site, others):
         (victim,) = family(others[-1].pid)[1:]
@@ -102,12 +102,12 @@ def _death(count: int) -> Row:
     return _row("a rank that hangs is named after", "s", moments[1] - moments[0], 3.0)
 
 
-def _row(what: str, unit: str, value: float, at_most: float | None) -> Row:
-    return Row(what, unit, value, target=None if at_most is None else Target(at_most=at_most))
+def _row(what: str, unit: str, value: float, at_most: float | None) -> BenchmarkRow:
+    return BenchmarkRow(what, unit, value, target=None if at_most is None else Target(at_most=at_most))
 
 
 @contextlib.contextmanager
-def started(count: int) -> Iterator[tuple[Together, list[subprocess.Popen[bytes]]]]:
+def started(count: int) -> Iterator[tuple[SeveralHosts, list[subprocess.Popen[bytes]]]]:
     """A site of ranks on this machine, this process being rank 0, and the processes of the others."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

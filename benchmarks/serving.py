@@ -23,10 +23,10 @@ from hwdyno.measure.serving import client, lengths
 from hwdyno.measure.serving.answers import answer_of
 from hwdyno.measure.serving.prompts import Wording
 from hwdyno.measure.serving.schedule import Load
-from hwdyno.measure.serving.server import Server, server_of
+from hwdyno.measure.serving.server_address import ServerAddress, server_of
 from hwdyno.measure.serving.wire import events_of
 
-from benchmarks import Bench, BenchError, Row, Target
+from benchmarks import Bench, BenchError, BenchmarkRow, Target
 
 TOKENS = 100
 STEP_S = 0.02
@@ -81,7 +81,7 @@ while True:
 """
 
 
-def measure(bench: Bench) -> Iterator[Row]:
+def measure(bench: Bench) -> Iterator[BenchmarkRow]:
     """The rows, in the order printed."""
     for users in USERS:
         with _server(STEP_S) as server:
@@ -93,7 +93,7 @@ def measure(bench: Bench) -> Iterator[Row]:
 
 
 @contextlib.contextmanager
-def _server(step_s: float, *, is_apart: bool = False) -> Iterator[Server]:
+def _server(step_s: float, *, is_apart: bool = False) -> Iterator[ServerAddress]:
     command = [sys.executable, "-c", _SERVER, str(step_s), str(TOKENS)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -123,9 +123,9 @@ def _apart(server: int) -> Iterator[None]:
         os.sched_setaffinity(0, allowed)
 
 
-def _drive(server: Server, load: Load, runtime_s: float) -> client.Session:
+def _drive(server: ServerAddress, load: Load, runtime_s: float) -> client.ClientResult:
     wording = Wording(chat=False, model="made")
-    settings = client.Settings(runtime_s=runtime_s, timeout_s=60.0, connections=4096)
+    settings = client.ClientSettings(runtime_s=runtime_s, timeout_s=60.0, connections=4096)
     return client.drive(server, load, settings, lambda prompt: server.request("completions", wording.body(prompt)))
 
 
@@ -135,19 +135,19 @@ def _load(seed: int, users: int = 1, rate: float = 0.0, tokens: int = TOKENS) ->
     )
 
 
-def _costs(bench: Bench, server: Server, users: int) -> Iterator[Row]:
+def _costs(bench: Bench, server: ServerAddress, users: int) -> Iterator[BenchmarkRow]:
     """CPU time of the client's thread a token, while it runs and to read the answers afterwards."""
     bench.says(f"client of {users} answers at once")
     during, after, least = [], [], []
     for seed in range(bench.pairs):
-        session = _drive(server, _load(seed, users), max(ANSWERS * TOKENS * STEP_S, bench.runtime_s))
+        result = _drive(server, _load(seed, users), max(ANSWERS * TOKENS * STEP_S, bench.runtime_s))
         begun = time.thread_time()
-        tokens = sum(len(answer_of(one.exchange, one.failure).chunks_ns) for one in session.sent)
+        tokens = sum(len(answer_of(one.exchange, one.failure).chunks_ns) for one in result.sent)
         after.append((time.thread_time() - begun) / tokens * 1e6)
-        during.append((session.cpu_user_s + session.cpu_system_s) / tokens * 1e6)
+        during.append((result.cpu_user_s + result.cpu_system_s) / tokens * 1e6)
         least.append(_received(server, users))
     what = f"CPU of the client a token, {users} answers of {1 / STEP_S:.0f} tokens/s"
-    yield Row(
+    yield BenchmarkRow(
         what,
         "µs",
         statistics.median(during),
@@ -156,10 +156,12 @@ def _costs(bench: Bench, server: Server, users: int) -> Iterator[Row]:
         high=max(during),
         target=Target(at_most=10),
     )
-    yield Row(f"{what}, reading the JSON afterwards", "µs", statistics.median(after), low=min(after), high=max(after))
+    yield BenchmarkRow(
+        f"{what}, reading the JSON afterwards", "µs", statistics.median(after), low=min(after), high=max(after)
+    )
 
 
-def _received(server: Server, users: int) -> float:
+def _received(server: ServerAddress, users: int) -> float:
     """CPU time a token of a loop that only waits and receives, µs."""
     wording = Wording(chat=False, model="made")
     body = server.request("completions", wording.body(next(_load(0).prompts())))
@@ -187,37 +189,39 @@ def _waited() -> float:
     return sorted(late)[197]
 
 
-def _errors(bench: Bench, server: Server) -> Row:
+def _errors(bench: Bench, server: ServerAddress) -> BenchmarkRow:
     """From the moment that the server stamped on a token to the one that the client noted, p99."""
     bench.says("timing error of the client")
     found = []
     for seed in range(bench.pairs):
-        session = _drive(server, _load(seed, PACED_USERS), max(2.0, bench.runtime_s))
+        result = _drive(server, _load(seed, PACED_USERS), max(2.0, bench.runtime_s))
         errors = [
             noted - json.loads(data)["sent_ns"]
-            for one in session.sent
+            for one in result.sent
             if not one.failure
             for noted, data in events_of(one.exchange)
             if data != b"[DONE]"
         ]
         found.append(statistics.quantiles(errors, n=100)[98] / 1e3)
     what = f"error of a token's time, p99, {PACED_USERS} answers of {4 / STEP_S:.0f} tokens/s"
-    return Row(what, "µs", statistics.median(found), low=min(found), high=max(found), target=Target(at_most=100))
+    return BenchmarkRow(
+        what, "µs", statistics.median(found), low=min(found), high=max(found), target=Target(at_most=100)
+    )
 
 
-def _rates(bench: Bench, server: Server) -> Iterator[Row]:
+def _rates(bench: Bench, server: ServerAddress) -> Iterator[BenchmarkRow]:
     """How late requests of an open loop are sent, and how many of those that were due."""
     bench.says("send lag of an open loop")
     lags, shares, least = [], [], []
     for seed in range(bench.pairs):
         load = _load(seed, rate=RATE)
-        session = _drive(server, load, max(2.0, bench.runtime_s))
-        late = sorted(one.sent_ns - one.due_ns for one in session.sent)
+        result = _drive(server, load, max(2.0, bench.runtime_s))
+        late = sorted(one.sent_ns - one.due_ns for one in result.sent)
         lags.append(late[int(0.99 * len(late))] / 1e6)
         least.append(_waited())
-        end = session.started_ns + round(max(2.0, bench.runtime_s) * 1e9)
-        shares.append(100 * sum(one.sent_ns <= end + 1_000_000 for one in session.sent) / len(late))
-    yield Row(f"send lag of {RATE:.0f} requests/s, p99", "ms", statistics.median(lags), statistics.median(least),
-              low=min(lags), high=max(lags), target=Target(at_most=1))  # fmt: skip
-    yield Row(f"sent of {RATE:.0f} requests/s that were due", "%", statistics.median(shares), low=min(shares),
+        end = result.started_ns + round(max(2.0, bench.runtime_s) * 1e9)
+        shares.append(100 * sum(one.sent_ns <= end + 1_000_000 for one in result.sent) / len(late))
+    yield BenchmarkRow(f"send lag of {RATE:.0f} requests/s, p99", "ms", statistics.median(lags),
+                       statistics.median(least), low=min(lags), high=max(lags), target=Target(at_most=1))  # fmt: skip
+    yield BenchmarkRow(f"sent of {RATE:.0f} requests/s that were due", "%", statistics.median(shares), low=min(shares),
               high=max(shares), target=Target(at_least=99))  # fmt: skip

@@ -13,7 +13,7 @@ from hwdyno.measure import peers
 from hwdyno.measure.peers import PeerReading
 from hwdyno.measure.peers.fio import reading_of
 
-from benchmarks import Bench, BenchError, Parameters, Reading, Row, Target, row_of
+from benchmarks import Bench, BenchError, BenchmarkRow, Parameters, Reading, Target, row_of
 
 FILE_BYTES = 1 << 30
 CACHED_BYTES = 256 << 20
@@ -50,7 +50,7 @@ BEST_FLAGS_TARGET = Target(at_least=1.3)
 IDLE_TARGET = Target(at_most=20)
 
 
-def measure(bench: Bench) -> Iterator[Row]:
+def measure(bench: Bench) -> Iterator[BenchmarkRow]:
     """Yield every row as it is measured."""
     fio = peers.find("fio")
     version = fio.version()
@@ -75,7 +75,7 @@ def measure(bench: Bench) -> Iterator[Row]:
     yield from _cached(bench, {**base, "size": CACHED_BYTES, "direct": False, "rw": "randread", "bs": 4096})
 
 
-def _writes(bench: Bench, base: Parameters) -> Iterator[Row]:
+def _writes(bench: Bench, base: Parameters) -> Iterator[BenchmarkRow]:
     """Large writes, with buffers that are filled outside of the timed region."""
     what = "1 MiB sequential write, direct, depth 8"
     bench.says(what)
@@ -84,12 +84,12 @@ def _writes(bench: Bench, base: Parameters) -> Iterator[Row]:
     yield row_of(f"CPU time of a {what}", "ns", [(_cpu_ns(a), _their_cpu_ns(b)) for a, b in pairs])
 
 
-def _user_time(what: str, readings: list[Reading]) -> Row:
+def _user_time(what: str, readings: list[Reading]) -> BenchmarkRow:
     costs = sorted(float(r["cpu"]["user_s"]) / _operations(r) * 1e9 for r in readings)
-    return Row(what, "ns", costs[len(costs) // 2], low=costs[0], high=costs[-1], target=USER_TARGET)
+    return BenchmarkRow(what, "ns", costs[len(costs) // 2], low=costs[0], high=costs[-1], target=USER_TARGET)
 
 
-def _batched(bench: Bench, point: Parameters, what: str) -> Iterator[Row]:
+def _batched(bench: Bench, point: Parameters, what: str) -> Iterator[BenchmarkRow]:
     """The same with batched completions, as in fio's t/io_uring; fio runs with its defaults.
 
     Nearly all CPU time of a direct read is spent in the kernel, mostly on a submission's doorbell and a completion's
@@ -130,7 +130,7 @@ def _bare_ns(program: str, point: Parameters) -> float:
     return spent_s / sum(rates) * 1e9
 
 
-def _cached(bench: Bench, base: Parameters) -> Iterator[Row]:
+def _cached(bench: Bench, base: Parameters) -> Iterator[BenchmarkRow]:
     """Random reads from the page cache per second of CPU time, that is, per core."""
     fio = peers.find("fio")
     # Read the region into the page cache for both tools.
@@ -158,12 +158,14 @@ def _cached(bench: Bench, base: Parameters) -> Iterator[Row]:
     yield row_of(what, "IOPS", rates, BEST_FLAGS_TARGET)
 
 
-def _idle(bench: Bench) -> Iterator[Row]:
+def _idle(bench: Bench) -> Iterator[BenchmarkRow]:
     bench.says("the idle kernel")
     readings = [bench.run("idle", {"runtime": bench.runtime_s / 2}) for _ in range(bench.pairs)]
     costs = sorted(reading["elapsed_s"] / _operations(reading) * 1e9 for reading in readings)
     middle = costs[len(costs) // 2]
-    yield Row("an operation of the idle kernel", "ns", middle, low=costs[0], high=costs[-1], target=IDLE_TARGET)
+    yield BenchmarkRow(
+        "an operation of the idle kernel", "ns", middle, low=costs[0], high=costs[-1], target=IDLE_TARGET
+    )
 
 
 def _operations(reading: Reading) -> int:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from hwdyno.measure import peers
 from hwdyno.measure.peers import Peer
 
-from benchmarks import Bench, BenchError, Parameters, Reading, Row, Target, row_of
+from benchmarks import Bench, BenchError, BenchmarkRow, Parameters, Reading, Target, row_of
 
 KERNEL = "training_loader"
 MAX_PAIRS = 3
@@ -84,7 +84,7 @@ main(sys.argv[1:])
 """
 
 
-def measure(bench: Bench) -> Iterator[Row]:
+def measure(bench: Bench) -> Iterator[BenchmarkRow]:
     """Yield every row as it is measured."""
     peer = peers.find("dlio")
     version = peer.version()
@@ -104,7 +104,7 @@ def measure(bench: Bench) -> Iterator[Row]:
     yield _start_up(bench)
 
 
-def _cost(bench: Bench, peer: Peer | None, case: Case, parameters: Parameters) -> Iterator[Row]:
+def _cost(bench: Bench, peer: Peer | None, case: Case, parameters: Parameters) -> Iterator[BenchmarkRow]:
     """CPU seconds per GB with compute = 0, raw and with all checksums verified, without DLIO's start-up."""
     parameters = {**parameters, "compute": 0.0, "cache": "warm", "epochs": 10_000, "runtime": max(1.0, bench.runtime_s)}
     raw, checked = [], []
@@ -117,15 +117,15 @@ def _cost(bench: Bench, peer: Peer | None, case: Case, parameters: Parameters) -
     yield row_of(f"CPU time a GB, {case.what}, checksums verified{source}", "s", checked, Target(at_most=case.checked))
 
 
-def _fed(bench: Bench, peer: Peer | None, parameters: Parameters) -> Iterator[Row]:
+def _fed(bench: Bench, peer: Peer | None, parameters: Parameters) -> Iterator[BenchmarkRow]:
     """AU of one H100 on cosmoflow with all data in memory."""
     ours = sorted(100 * _au(bench.run(KERNEL, parameters)) for _ in range(bench.pairs))
     theirs = None if peer is None else 100 * float(_run(peer, parameters)["au"])
-    yield Row("AU of cosmoflow on an H100, all cached", "%", statistics.median(ours), theirs, None, ours[0], ours[-1],
-              Target(at_least=97))  # fmt: skip
+    yield BenchmarkRow("AU of cosmoflow on an H100, all cached", "%", statistics.median(ours), theirs, None,
+                       ours[0], ours[-1], Target(at_least=97))  # fmt: skip
 
 
-def _apart(bench: Bench, peer: Peer | None, parameters: Parameters) -> Iterator[Row]:
+def _apart(bench: Bench, peer: Peer | None, parameters: Parameters) -> Iterator[BenchmarkRow]:
     """The difference of our AU and DLIO's where neither is limited by CPU; no row without DLIO."""
     if peer is None:
         return
@@ -133,11 +133,11 @@ def _apart(bench: Bench, peer: Peer | None, parameters: Parameters) -> Iterator[
     for _ in range(min(MAX_PAIRS, bench.pairs)):
         ours = _au(bench.run(KERNEL, parameters))
         apart.append(100 * abs(ours - float(_run(peer, parameters)["au"])))
-    yield Row("AU apart from DLIO's, neither client-bound", "points", statistics.median(apart),
+    yield BenchmarkRow("AU apart from DLIO's, neither client-bound", "points", statistics.median(apart),
               low=min(apart), high=max(apart), target=Target(at_most=2))  # fmt: skip
 
 
-def _memory(bench: Bench, parameters: Parameters) -> Row:
+def _memory(bench: Bench, parameters: Parameters) -> BenchmarkRow:
     """Peak memory of a process with many accelerators, each with its readers."""
     bench.says(f"memory of {ACCELERATORS} accelerators")
     parameters = {
@@ -151,10 +151,10 @@ def _memory(bench: Bench, parameters: Parameters) -> Row:
     peak, steps = json.loads(_python(_MEMORY, json.dumps(parameters)))
     if not steps:
         raise BenchError(f"{ACCELERATORS} accelerators did no step")
-    return Row(f"memory of {ACCELERATORS} accelerators", "B", peak, target=Target(at_most=2e9))
+    return BenchmarkRow(f"memory of {ACCELERATORS} accelerators", "B", peak, target=Target(at_most=2e9))
 
 
-def _start_up(bench: Bench) -> Row:
+def _start_up(bench: Bench) -> BenchmarkRow:
     """From the command line to the start of the load, on existing data, without plain reads."""
     bench.says("start-up")
     options = ["training", "--workload", "cosmoflow", "--accelerator", "h100", "--samples", "8", "--quiet", "--no-page"]
@@ -164,8 +164,8 @@ def _start_up(bench: Bench) -> Row:
     for _ in range(START_UPS):
         began = time.time()
         took.append(float(_python(_START, *place)) - began)
-    return Row("from the command to its first step", "s", statistics.median(took), low=min(took), high=max(took),
-               target=Target(at_most=0.5))  # fmt: skip
+    return BenchmarkRow("from the command to its first step", "s", statistics.median(took), low=min(took),
+                        high=max(took), target=Target(at_most=0.5))  # fmt: skip
 
 
 def _python(script: str, *arguments: str) -> str:

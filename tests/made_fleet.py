@@ -12,7 +12,7 @@ from typing import Any
 import made_store as made
 from hwdyno.model.machine import Machine
 from hwdyno.model.words import Run
-from hwdyno.system.store import Entry, Figure
+from hwdyno.system.store import HistoryEntry, PointFigure
 
 CPU = "Some CPU 64-Core"
 SURVEY: dict[str, Any] = {
@@ -56,7 +56,7 @@ class Fault:
 class Fleet:
     """Its rows as the index gives them, and the Runs behind them."""
 
-    rows: list[tuple[Entry, tuple[Figure, ...]]]
+    rows: list[tuple[HistoryEntry, tuple[PointFigure, ...]]]
     surveys: dict[str, dict[str, Any]]
 
     def load(self, path: str) -> Run:
@@ -83,7 +83,7 @@ def fleet(
         figures = tuple(_figures(rng, fault, offset, noise, tail))
         rows.append(
             (
-                Entry(
+                HistoryEntry(
                     f"r{at:04}",
                     "2026-11-01T00:00:00+00:00",
                     f"{name}, {CPU}",
@@ -101,9 +101,11 @@ def fleet(
     return Fleet(rows, surveys)
 
 
-def _figures(rng: random.Random, fault: Fault, offset: float, noise: float, tail: float) -> Iterator[Figure]:
+def _figures(rng: random.Random, fault: Fault, offset: float, noise: float, tail: float) -> Iterator[PointFigure]:
     for experiment, resource, kernel, parameters, usual, unit in FIGURES:
         heavy = rng.gauss(0, 1) / math.sqrt(rng.gammavariate(tail / 2, 2) / tail)
         slower = fault.slower.get(experiment, 0.0)
         factor = 1 / (1 - slower) if unit == "ns" else 1 - slower
-        yield Figure(experiment, resource, kernel, parameters, usual * factor * math.exp(offset + noise * heavy), unit)
+        yield PointFigure(
+            experiment, resource, kernel, parameters, usual * factor * math.exp(offset + noise * heavy), unit
+        )

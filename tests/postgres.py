@@ -17,7 +17,7 @@ USER, PASSWORD = "team", "correct horse"
 
 
 @dataclass(frozen=True)
-class Server:
+class PostgresServer:
     folder: Path
     port: int
     password: str = PASSWORD
@@ -26,7 +26,7 @@ class Server:
     def url(self) -> str:
         return f"postgresql://{USER}:{self.password.replace(' ', '%20')}@127.0.0.1:{self.port}/postgres"
 
-    def with_password(self, password: str) -> Server:
+    def with_password(self, password: str) -> PostgresServer:
         return replace(self, password=password)
 
     def stop(self) -> None:
@@ -58,11 +58,11 @@ def _as_user(command: list[str], check: bool = True) -> None:
 
 
 @contextmanager
-def running() -> Iterator[Server]:
+def running() -> Iterator[PostgresServer]:
     folder = Path(tempfile.mkdtemp(prefix="hwdyno-pg-"))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        server = Server(folder, free.getsockname()[1])
+        server = PostgresServer(folder, free.getsockname()[1])
     try:
         (folder / "password").write_text(f"{PASSWORD}\n")
         if os.geteuid() == 0:

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hwdyno.analysis.estimates import interval
 from hwdyno.analysis.resources import all_resources
-from hwdyno.analysis.statistics import interval
 from hwdyno.explain import findings
 from hwdyno.explain.findings import explain
-from hwdyno.explain.findings.limits import limit_of
+from hwdyno.explain.findings.bottleneck import limit_of
 from hwdyno.explain.findings.rule import Case, contrast, quantity
 from hwdyno.model.machine import Machine
 from hwdyno.model.words import ExperimentResult, Measurement, Note, Run, Value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from tidy import definitions, files, modules, names, rust
+from tidy import definitions, duplicates, files, modules, names, rust
 from tidy.sources import Tree, imports_of, read_tree, static_imports
 
 ROOT = Path(__file__).parents[1]
@@ -62,8 +62,8 @@ INSIDE: dict[str, dict[str, set[str]]] = {
         "store": {"foreign", "optional", "printable", "safe_files", "signals"},
     },
     "analysis": {
-        **{"ceilings": set(), "resources": {"ceilings"}, "statistics": set()},
-        **{"samples": {"statistics"}, "states": {"statistics"}, "curves": {"states", "statistics"}},
+        **{"ceilings": set(), "resources": {"ceilings"}, "estimates": set()},
+        **{"samples": {"estimates"}, "states": {"estimates"}, "curves": {"states", "estimates"}},
     },
     "measure": {
         **{"topology": set(), "engine": set(), "workspace": set(), "concurrent_runs": set(), "measurement": set()},
@@ -115,8 +115,8 @@ UNUSED_METHODS = {
     ),
     **dict.fromkeys(
         (
-            "hwdyno.report.serve.server.Server.handle_error",
-            *(f"hwdyno.report.serve.server._Handler.{what}" for what in ("do_HEAD", "log_message", "send_error")),
+            "hwdyno.report.serve.http_server.PageServer.handle_error",
+            *(f"hwdyno.report.serve.http_server._Handler.{what}" for what in ("do_HEAD", "log_message", "send_error")),
         ),
         "http.server calls them",
     ),
@@ -184,6 +184,35 @@ AROUND_THE_DOOR = {
     ): "the guard of raw devices makes nothing",
 }
 """What else makes, replaces or removes files, by module and name, each with its reason."""
+
+SAME_CLASS = {"Option": "an option of a scenario, and in the interface for Python its value"}
+"""Names of classes that another module uses too, each with its reason."""
+
+AS_IN_PYTHON = {
+    "hwdyno.report.texts.csv": "the file's name is the option for it: --csv",
+}
+"""Modules with the name of one of the standard library, each with its reason."""
+
+OF_A_TOOL = ("hwdyno.formats", "hwdyno.measure.peers", "hwdyno.measure.workloads")
+"""Folders with a file for each tool: the reader of what it prints, and what runs it."""
+
+SAME_FILE = {
+    "contention": "what resources cost each other: its scenario, its rounds, its rules and its matrix",
+    "elsewhere": "a host without Python: how it is reached, and the Run of its readings",
+    "inference_images": "images from files: the workload and its rules",
+    "inference_serving": "a served language model: its questions and the workload",
+    "kv_cache": "a KV cache on storage: its scenario and its rules",
+    "machine": "the words of a machine, and its rows for a reader",
+    "open_loop": "requests at a stated rate: their fit and their rules",
+    "published": "a published table: its reader and its laws",
+    "roofline": "the two roofs of a device: their fit and their chart",
+    "scaling": "curves over clients: their rules and their tables",
+    "serving": "a server of a language model: its scenario and its rules",
+    "snia": "SNIA's tests: scenario, rounds, rule, tables and plots",
+    "study": "a published study: its scenario and its tables",
+    "vector_search": "an index of vectors: its scenario and its rules",
+}
+"""Names of files in several folders that are one idea, each with what it is."""
 
 VAGUE_KEYS: dict[tuple[str, str], str] = {}
 """Vague names that a file format fixes, each with its reason."""
@@ -314,6 +343,19 @@ def test_names_are_the_fields() -> None:
     introduced += [(file.path, names.rust_names(file)) for file in (*ENGINE.values(), *BRIDGE.values())]
     pairs = [(str(path.relative_to(ROOT)), name) for path, found in introduced for name in names.vague(found)]
     assert_none([f"{path}: {name}" for path, name in pairs if (path, name) not in VAGUE_KEYS])
+
+
+def test_one_name_is_one_thing() -> None:
+    assert_none(duplicates.repeated_classes(HOUSE, SAME_CLASS))
+    assert_none(duplicates.standard_names(HOUSE, AS_IN_PYTHON))
+
+
+def test_files_of_one_name_are_one_idea() -> None:
+    described = HOUSE.children("hwdyno.analysis.resources")
+    shared = {name.rpartition(".")[2] for name in described if "\nRESOURCE = " in HOUSE.modules[name].text}
+    # A file of cli/ is named by its command.
+    product = {name: one for name, one in HOUSE.modules.items() if HOUSE.room(name) != "cli"}
+    assert_none(duplicates.repeated_files(replace(HOUSE, modules=product), shared, [OF_A_TOOL], SAME_FILE))
 
 
 def test_no_test_skips_by_itself() -> None:

@@ -6,7 +6,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from tidy import definitions, files, modules, names, rust
+from tidy import definitions, duplicates, files, modules, names, rust
 from tidy.sources import Tree, imports_of, read_tree, static_imports
 
 NOTHING = Tree(Path(), {})
@@ -356,3 +356,38 @@ def test_a_rust_file_that_goes_around_the_door_is_found_outside_of_tests(tmp_pat
     assert list(files.rust_calls(crate(tmp_path, a=reads)["crate::a"])) == []
     found = [("crate::safe_files::part", 1, "write"), ("crate::safe_filesx", 1, "write")]
     assert len(files.outside_of_the_door(found, ("crate::safe_files",), {})) == 1
+
+
+def test_a_class_that_two_modules_name_is_found(tmp_path: Path) -> None:
+    tree = house(
+        tmp_path,
+        a="class Rule: pass\nclass _Part: pass\nPLACES = 1",
+        b="def f():\n    class Rule: pass\nPlace = tuple[int, int]",
+        c="class Place: pass\nclass _Part: pass\nOther = int",
+        d="from hwdyno.a import Rule\nOther = str",
+    )
+    assert duplicates.repeated_classes(tree, {"_Part": "a reason", "Other": "a reason"}) == [
+        "Place is taken: hwdyno.b, hwdyno.c",
+        "Rule is taken: hwdyno.a, hwdyno.b",
+        "Other is excused, and is not taken",
+    ]
+
+
+def test_a_module_called_as_one_of_pythons_is_found(tmp_path: Path) -> None:
+    tree = house(tmp_path, a__statistics="", a__csv="", queue__="", queue__rates="", a__statistics_of_rates="")
+    found = duplicates.standard_names(tree, {"hwdyno.a.csv": "a reason", "hwdyno.gone.json": "a reason"})
+    assert found == [
+        "hwdyno.a.statistics is taken: hwdyno.a.statistics",
+        "hwdyno.queue is taken: hwdyno.queue",
+        "hwdyno.gone.json is excused, and is not taken",
+    ]
+
+
+def test_a_file_name_of_two_folders_is_found(tmp_path: Path) -> None:
+    paths = [f"{folder}__{name}" for folder in "abc" for name in ("memory", "site")]
+    paths += ["a__fio", "b__fio", "a__ping", "b__ping", "c__ping", "a__", "b__", "a__one"]
+    tree = house(tmp_path, **dict.fromkeys(paths, ""))
+    tools = ("hwdyno.a", "hwdyno.b")
+    found = duplicates.repeated_files(tree, {"memory"}, [tools], {"site": "a reason", "one": "a reason"})
+    assert found == ["ping is taken: hwdyno.a, hwdyno.b, hwdyno.c", "one is excused, and is not taken"]
+    assert duplicates.repeated_files(tree, {"memory", "ping", "site"}, [], {}) == ["fio is taken: hwdyno.a, hwdyno.b"]

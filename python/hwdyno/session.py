@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from hwdyno.measure.hosts import Host
-    from hwdyno.measure.runner.progress import Progress
+    from hwdyno.measure.runner.observers import Progress
     from hwdyno.measure.scenarios import Scenario
     from hwdyno.model.words import Run
     from hwdyno.system.store import Store
@@ -46,7 +46,7 @@ def this_site() -> Host:
     if (site := ranks.site()) is not None:
         return site
     if commands := os.environ.get("HWDYNO_AGENTS"):
-        from hwdyno.measure.hosts.together import of_commands
+        from hwdyno.measure.hosts.several_hosts import of_commands
 
         return of_commands(commands)
     from hwdyno.measure.hosts.local import Local

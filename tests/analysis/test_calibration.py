@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from calibration import curves, machines, rates, repeats
 from here import at_least, at_most, sample, shortly
-from hwdyno.analysis.curves.open_loop import OpenLoop, Spread, fit_open_loop, next_rate
+from hwdyno.analysis.curves.open_loop import LatencySpread, OpenLoop, fit_open_loop, next_rate
 from hwdyno.analysis.samples import disagreement, two_modes
 from hwdyno.model.units import format_load
 from hwdyno.model.words import Measurement, Value
@@ -133,7 +133,7 @@ def test_even_arrivals_wait_for_less(shares: tuple[float, ...]) -> None:
             z = math.exp(-(1 - z) / share)
         return 1e5 / (1 - z)
 
-    spreads = [Spread(1.0, 0.02)] * len(shares)
+    spreads = [LatencySpread(1.0, 0.02)] * len(shares)
     found = fit_open_loop([1e4 * r for r in shares], [latency(r) for r in shares], 0.0, spreads)
     assert found is not None and found.servers == 1 and not found.left_open
     assert found.capacity_s == pytest.approx(1e4, rel=0.01)

@@ -13,10 +13,10 @@ from hwdyno.analysis.curves import LOSS, curves_of, error_of, is_loaded, suggest
 from hwdyno.analysis.curves.curve_fit import _read_off
 from hwdyno.analysis.curves.knee import Knee, fit_knee
 from hwdyno.analysis.curves.loaded import loaded_curve, more_delays
-from hwdyno.analysis.curves.models import Interval, Scalability, _half_widths, fit_scalability
 from hwdyno.analysis.curves.operating_points import find_best, judge_state
+from hwdyno.analysis.curves.scalability import Interval, Scalability, _half_widths, fit_scalability
 from hwdyno.analysis.curves.series import Series, read_load
-from hwdyno.analysis.statistics import t_quantile
+from hwdyno.analysis.estimates import t_quantile
 from hwdyno.model.axes import FIELD
 from hwdyno.model.words import Axis, Curve, ExperimentResult, Latency, Measurement, Parameters, Value
 from made_experiment import made_experiment

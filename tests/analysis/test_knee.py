@@ -21,8 +21,8 @@ from hwdyno.analysis.curves.knee import (
     knee_at,
 )
 from hwdyno.analysis.curves.least_squares import fit
-from hwdyno.analysis.curves.models import Interval
-from hwdyno.analysis.statistics import t_quantile
+from hwdyno.analysis.curves.scalability import Interval
+from hwdyno.analysis.estimates import t_quantile
 
 LOADS = tuple(2.0**k for k in range(12))
 DIP = 7

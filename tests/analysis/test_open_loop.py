@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hwdyno.analysis.curves import CAPACITY, curves_of, rate_to_settle
-from hwdyno.analysis.curves.open_loop import OpenLoop, Spread, _spread_off, fit_open_loop, mean_latency
+from hwdyno.analysis.curves.open_loop import LatencySpread, OpenLoop, _spread_off, fit_open_loop, mean_latency
 from hwdyno.model.histogram import Histogram
 from hwdyno.model.words import Curve, Latency, Measurement, Value
 from made_experiment import made_experiment
@@ -123,17 +123,18 @@ def test_latencies_off_by_a_quarter_have_no_queue(off_by: float, is_fitted: bool
     # Latencies of M/M/1 are exponential at every rate: their squared coefficient of variation is 1. Then 0.1 off, where
     # waits are 3/4 of the square of the mean at half the capacity: a quarter of it is 0.1875. Without any wait or error
     # every difference is far too great: three standard errors.
-    ((0.2, 0.5), Spread(1.0, 0.1), 0.0), ((0.2, 0.5), Spread(1.1, 0.0), 0.01 / 0.1875**2), ((0.2, 0.5), None, 0.0),
-    ((0.2, 0.5), Spread(1.1, 0.3), 0.01 / (0.3**2 + 0.1875**2)), ((0.0, 0.0), Spread(1.1, 0.0), 9.0),
+    ((0.2, 0.5), LatencySpread(1.0, 0.1), 0.0), ((0.2, 0.5), LatencySpread(1.1, 0.0), 0.01 / 0.1875**2),
+    ((0.2, 0.5), None, 0.0),
+    ((0.2, 0.5), LatencySpread(1.1, 0.3), 0.01 / (0.3**2 + 0.1875**2)), ((0.0, 0.0), LatencySpread(1.1, 0.0), 9.0),
 ])  # fmt: skip
-def test_spreads_are_those_of_the_queue(shares: tuple[float, float], spread: Spread | None, off: float) -> None:
+def test_spreads_are_those_of_the_queue(shares: tuple[float, float], spread: LatencySpread | None, off: float) -> None:
     """The latency at the least rate, here the second point, tells how far service spreads."""
-    least, both = Spread(1.0, 0.0), np.array([[shares[1], shares[0]]])
+    least, both = LatencySpread(1.0, 0.0), np.array([[shares[1], shares[0]]])
     (sum_off,) = _spread_off(1, both, both / (1 - both), np.array([[1.0]]), least, [spread, least])
     assert sum_off == pytest.approx(off, abs=1e-9)
     # Of 1, 1, 1 and 5: a mean of 2, a variance of 12 / 4 and a fourth moment of 84 / 4.
-    assert Spread.of(Histogram.from_values((1, 1, 1, 5))) == Spread(0.75, math.sqrt((21 - 9) / 4) / 4)
-    assert Spread.of(Histogram()) is None
+    assert LatencySpread.of(Histogram.from_values((1, 1, 1, 5))) == LatencySpread(0.75, math.sqrt((21 - 9) / 4) / 4)
+    assert LatencySpread.of(Histogram()) is None
 
 
 @pytest.mark.parametrize(("unit", "per", "process", "varies"), [

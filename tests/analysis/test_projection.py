@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 from hwdyno.analysis.curves.knee import Knee
-from hwdyno.analysis.curves.models import Interval
 from hwdyno.analysis.curves.projection import Outlook, outlook
+from hwdyno.analysis.curves.scalability import Interval
 from hwdyno.cli.main import main
 from hwdyno.explain.findings import explain
 from hwdyno.system.store import Store

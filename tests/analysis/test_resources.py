@@ -11,7 +11,7 @@ import pytest
 from hwdyno.analysis import resources
 from hwdyno.analysis.resources import Resource, all_resources, ceilings_of, find, rate_word, why_no_ceiling
 from hwdyno.explain.findings import explain
-from hwdyno.explain.findings.limits import limit_of
+from hwdyno.explain.findings.bottleneck import limit_of
 from hwdyno.explain.findings.rule import Case
 from hwdyno.model.machine import Machine
 from hwdyno.model.words import Declaration, ExperimentResult, Measurement, Run

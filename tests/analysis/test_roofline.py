@@ -10,7 +10,7 @@ from hwdyno.measure.experiments.gpu import in_parts
 from hwdyno.model.words import Declaration, ExperimentResult, Run, Value
 from hwdyno.report import roofline
 from hwdyno.report.charts import charts_of
-from hwdyno.report.picture import Line
+from hwdyno.report.picture import Polyline
 from made_point import base
 from test_findings_memory import SET, flops, moved, point, result, run_of
 
@@ -49,7 +49,7 @@ def test_it_is_one_chart_of_the_run_and_no_kernel_lies_above_the_roof() -> None:
     run = made()
     (chart,) = [one for one in charts_of(run) if one.name.endswith("roofline")]
     assert run.experiments[chart.experiment].kernel == "compute_flops"
-    slopes_drawn = [mark for mark in chart.picture.marks if isinstance(mark, Line)]
+    slopes_drawn = [mark for mark in chart.picture.marks if isinstance(mark, Polyline)]
     assert len(slopes_drawn) == len(chart.picture.series) == 3
     assert {"LU (dgesv)", "triad"} <= set(chart.picture.texts)
     slopes, tops = roofline.levels(run), roofline.peaks(run)

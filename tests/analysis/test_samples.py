@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hwdyno.analysis.estimates import interval_of_repeats, t_quantile
 from hwdyno.analysis.samples import (
     Modes,
     _inflation,
@@ -23,7 +24,6 @@ from hwdyno.analysis.samples import (
     with_samples,
     with_shared,
 )
-from hwdyno.analysis.statistics import interval_of_repeats, t_quantile
 from hwdyno.explain.findings import explain
 from hwdyno.explain.repeatability import with_pooled_repeats
 from hwdyno.model.words import Samples, Value

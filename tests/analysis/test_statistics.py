@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import NormalDist
 
 import pytest
-from hwdyno.analysis import statistics as st
+from hwdyno.analysis import estimates as st
 from hwdyno.model.histogram import Histogram
 from hwdyno.model.histogram_arrays import sum_of, summary_of
 from hwdyno.model.words import Value

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from hwdyno.analysis import statistics
+from hwdyno.analysis import estimates
 from hwdyno.analysis.curves import curves_of, suggest_load
 from hwdyno.explain.findings import explain
 from hwdyno.model.axes import FIELD, with_field_axes
@@ -52,7 +52,7 @@ class Score:
 
 def point(load: int, values: Sequence[float]) -> Measurement:
     """A point of this many operations a second, with the interval of its repeats."""
-    rate = statistics.interval_of_repeats(values, "operations/s")[0]
+    rate = estimates.interval_of_repeats(values, "operations/s")[0]
     latency = load / max(rate.value, 1e-9) * 1e9
     return Measurement(
         parameters={"rw": "randread", "bs": 4096, "iodepth": load, "numjobs": 1},
@@ -77,7 +77,7 @@ def measured(machine: Machine, load: int, draw: Generator) -> Measurement:
     values = machine.repeats(load, REPEATS_MAX, draw)
     for count in range(REPEATS_MIN, REPEATS_MAX + 1):
         made = point(load, values[:count])
-        half = statistics.half_width(made.throughput)
+        half = estimates.half_width(made.throughput)
         if half is not None and half <= TARGET:
             break
     return made

@@ -15,7 +15,7 @@ import pytest
 import test_rules_apply as rules_apply
 from advised import commands_in, not_taken, outcome_of, refused, shape, words_of
 from here import IS_WHOLE, sample
-from hwdyno.analysis.statistics import interval
+from hwdyno.analysis.estimates import interval
 from hwdyno.cli.main import main, parser_of
 from hwdyno.cli.options import request_of
 from hwdyno.explain.findings import explain

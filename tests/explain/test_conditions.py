@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hwdyno.analysis.statistics import t_quantile
+from hwdyno.analysis.estimates import t_quantile
 from hwdyno.explain.findings import explain
 from hwdyno.explain.findings.conditions import outlying_repeats, repeats_needed
 from hwdyno.model.words import Concurrency, Finding, HostShare, Measurement, Run, Value

@@ -9,9 +9,9 @@ from dataclasses import fields, replace
 from typing import Any
 
 import pytest
-from hwdyno.analysis.statistics import t_quantile
+from hwdyno.analysis.estimates import t_quantile
 from hwdyno.explain.findings import RULES, explain, why_not_double
-from hwdyno.explain.findings.limits import limit_of
+from hwdyno.explain.findings.bottleneck import limit_of
 from hwdyno.explain.findings.rule import Case
 from hwdyno.model.machine import Link
 from hwdyno.model.words import Ceiling, Declaration, Measurement, Parameters, PeerResult, Run, Value

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 from hwdyno.explain.findings import explain
-from hwdyno.explain.findings.queue import around
+from hwdyno.explain.findings.saturation import around
 from hwdyno.measure.hosts.local import Local
 from hwdyno.model.axes import FIELD
 from simulated_runs import FIXED, MACHINES, experiment, rules_of, run_of, the

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from here import sample
-from hwdyno.analysis.statistics import early_stopping_count
+from hwdyno.analysis.estimates import early_stopping_count
 from hwdyno.explain.findings import explain
 from hwdyno.explain.findings.serving import IN_PROCESS, percentile, serving_capacity
 from hwdyno.measure.experiments.inference_serving import SERVING, SERVING_RATE

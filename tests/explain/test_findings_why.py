@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from hwdyno.explain.findings import about_this_run, explain, why_not_double
-from hwdyno.explain.findings.limits import Limit, client_bound, limit_of
+from hwdyno.explain.findings.bottleneck import Limit, client_bound, limit_of
 from hwdyno.explain.findings.rule import Case
 from hwdyno.model.axes import CLIENTS
 from hwdyno.model.machine import Machine

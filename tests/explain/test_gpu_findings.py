@@ -18,7 +18,7 @@ from hwdyno.explain.findings.gpu_latency import _named
 from hwdyno.model.machine import Cache, Cpu, CudaDevice, GpuDrivers, Machine
 from hwdyno.model.words import Ceiling, ExperimentResult, Finding, Measurement, Run, Value
 from hwdyno.report.charts import charts_of
-from hwdyno.report.picture import Dot, Line
+from hwdyno.report.picture import Dot, Polyline
 from made_experiment import made_experiment
 from made_point import base, case_of
 from simulated_runs import rules_of, the
@@ -190,7 +190,7 @@ def test_the_roofline_is_drawn_with_both_roofs_of_measurement_and_theory() -> No
     (chart,) = [one for one in charts_of(roofed(gpu, gpu.roofline())) if one.name.endswith("roofline")]
     marks = chart.picture.marks
     assert len([one for one in marks if isinstance(one, Dot)]) == len(INTENSITIES)
-    assert len([one for one in marks if isinstance(one, Line)]) == 2
+    assert len([one for one in marks if isinstance(one, Polyline)]) == 2
     texts = " ".join(chart.picture.texts)
     assert "measured peak" in texts and "FP32 peak of the vector units" in texts
     assert "Dashed slope" in chart.picture.caption
@@ -198,7 +198,7 @@ def test_the_roofline_is_drawn_with_both_roofs_of_measurement_and_theory() -> No
     bare = replace(run, experiments=tuple(replace(one, ceilings=()) for one in run.experiments))
     (alone,) = [one for one in charts_of(bare) if one.name.endswith("roofline")]
     assert "Dashed slope" not in alone.picture.caption, "a slope that is not drawn is not explained"
-    assert len([one for one in alone.picture.marks if isinstance(one, Line)]) == 1
+    assert len([one for one in alone.picture.marks if isinstance(one, Polyline)]) == 1
 
 
 def test_an_instance_of_mig_has_no_ceiling_of_the_whole_memory() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from here import sample
+from hwdyno.analysis.estimates import interval
 from hwdyno.analysis.resources import with_derived
-from hwdyno.analysis.statistics import interval
 from hwdyno.explain.findings import explain
 from hwdyno.explain.findings.inference import break_even
 from hwdyno.model.machine import Cpu, Machine

@@ -17,7 +17,7 @@ from hwdyno.explain.repeatability import half_width, qn_scale, spread_of, unknow
 from hwdyno.measure import experiments, runner
 from hwdyno.measure.hosts.local import Local
 from hwdyno.measure.plan import build
-from hwdyno.measure.runner import session
+from hwdyno.measure.runner import plan_run
 from hwdyno.measure.runner.in_turn import blocks
 from hwdyno.measure.runner.near_knee import NOTE
 from hwdyno.model.words import ExperimentResult, Measurement, Run, RunToRun, Value
@@ -116,7 +116,7 @@ def test_runs_of_a_drifting_machine_agree_within_their_intervals(tmp_path: Path)
 
 
 def test_repeats_close_in_time_would_promise_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "blocks", lambda experiments: [(one,) for one in experiments])
+    monkeypatch.setattr(plan_run, "blocks", lambda experiments: [(one,) for one in experiments])
     met, covered = shares(tmp_path)
     assert met < 0.95 and covered < 0.85
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hwdyno.analysis.statistics import interval
+from hwdyno.analysis.estimates import interval
 from hwdyno.explain.findings import explain
 from hwdyno.explain.findings.training import fed
 from hwdyno.model.histogram import Histogram

@@ -13,8 +13,8 @@ import made_history as history
 import pytest
 from here import at_most, sample
 from hwdyno.cli.main import main
-from hwdyno.explain.trends.changes import MIN_RUNS, trends_of
-from hwdyno.explain.trends.series import Metric
+from hwdyno.explain.trends.change_points import MIN_RUNS, trends_of
+from hwdyno.explain.trends.time_series import Metric
 from hwdyno.model.words import Parameters
 from hwdyno.report.trends import name_of
 from hwdyno.system.store import Store, open_store
@@ -226,7 +226,7 @@ def test_without_the_library_one_line_says_what_to_install(
 
 
 def test_the_order_is_that_of_the_runs_and_places_are_no_parameter(store: Store) -> None:
-    from hwdyno.explain.trends.series import history_of
+    from hwdyno.explain.trends.time_series import history_of
 
     runs = history.runs_of(12, lambda at, figure: 1.0)
     for at, run in enumerate(reversed(runs)):

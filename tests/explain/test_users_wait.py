@@ -12,7 +12,7 @@ from hwdyno.explain.findings.open_loop import rate_not_reached, users_wait
 from hwdyno.model.axes import with_field_axes
 from hwdyno.model.words import Curve, ExperimentResult, Finding, Note, Run, Value
 from hwdyno.report.charts import charts_of
-from hwdyno.report.picture import Line
+from hwdyno.report.picture import Polyline
 from made_point import base, case_of
 from simulated_runs import FIXED, experiment, run_of
 from simulation.host import SimulatedMachine
@@ -85,7 +85,7 @@ def test_the_chart_lays_the_open_loop_over_the_closed_one_and_the_model() -> Non
     run = with_closed(4)
     (chart,) = [chart for chart in charts_of(run) if chart.name.endswith("open-closed")]
     assert chart.picture.series[:2] == ("open loop", "closed loop") and "G/G/" in chart.caption
-    lines = [mark for mark in chart.picture.marks if isinstance(mark, Line)]
+    lines = [mark for mark in chart.picture.marks if isinstance(mark, Polyline)]
     assert [line.series for line in lines] == [0, 1, 2]
     assert len(lines[2].places) == 15 and lines[2].dash
     machine, opened = over_rates(4)

@@ -14,7 +14,7 @@ from hwdyno.model.words import UserError
 from read_format import run_of
 
 
-def one(*lines: str) -> fio_job.Job:
+def one(*lines: str) -> fio_job.FioJob:
     return fio_job.parse("[job]\n" + "\n".join(lines), "x.fio").jobs[0]
 
 

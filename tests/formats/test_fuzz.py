@@ -243,7 +243,7 @@ def test_a_table_gives_its_values_by_type() -> None:
         (lambda: table.table("n"), "must be a table"),
         (lambda: table.count("gone"), "it has no 'gone'"),
         (lambda: Table.of([], "it"), "it needs a table"),
-        (lambda: table.made(workload.Workload), "it: unknown key 'n'; known: name"),
+        (lambda: table.made(workload.TrainingWorkload), "it: unknown key 'n'; known: name"),
     ):
         with pytest.raises(UserError, match=says):
             call()

@@ -221,9 +221,9 @@ def test_a_damaged_summary_is_said_in_one_line() -> None:
 def test_checkpoints_have_the_layouts_of_the_rules(
     name: str, ranks: tuple[int, int], model_gib: float, all_gib: float, rank_gib: float, model_files: int
 ) -> None:
-    from hwdyno.formats import checkpoint
+    from hwdyno.formats import checkpoint_sizes
 
-    whole, part = checkpoint.find(name, 1.0), checkpoint.find(name, 0.01)
+    whole, part = checkpoint_sizes.find(name, 1.0), checkpoint_sizes.find(name, 0.01)
     layout = whole.layout
     assert (layout.ranks, layout.model_ranks, layout.model_files) == (*ranks, model_files)
     assert layout.model_bytes / 2**30 == pytest.approx(model_gib, abs=0.001)

@@ -17,7 +17,7 @@ from typing import Any
 from hwdyno import formats
 from hwdyno.cli import elsewhere as bare
 from hwdyno.explain.findings import explain
-from hwdyno.formats import checkpoint, dlio_yaml, fio_job, kv_model, request_trace, workload
+from hwdyno.formats import checkpoint_sizes, dlio_yaml, fio_job, kv_model, request_trace, workload
 from hwdyno.formats.data_set import file_bytes
 from hwdyno.formats.fio_job import command_line
 from hwdyno.formats.fio_job.keys import HARMLESS, SUPPORTED, WHY
@@ -48,7 +48,7 @@ from hwdyno.measure.peers import (
     vllm_bench,
 )
 from hwdyno.measure.runner import elsewhere
-from hwdyno.measure.runner.progress import Journal
+from hwdyno.measure.runner.observers import Journal
 from hwdyno.measure.serving import answers, wire
 from hwdyno.model import units
 from hwdyno.model.axes import FIELD
@@ -234,8 +234,8 @@ def _workloads(data: bytes) -> None:
 
 
 def _checkpoints(data: bytes) -> None:
-    for layout in checkpoint.layouts_of(Table.of(foreign.toml_of(_text(data), "x.toml"), "x.toml")).values():
-        json.dumps(checkpoint.Checkpoint("x", layout, 1, 1, 0.5).parameters, allow_nan=False).encode()
+    for layout in checkpoint_sizes.layouts_of(Table.of(foreign.toml_of(_text(data), "x.toml"), "x.toml")).values():
+        json.dumps(checkpoint_sizes.Checkpoint("x", layout, 1, 1, 0.5).parameters, allow_nan=False).encode()
 
 
 def _kv_models(data: bytes) -> None:
@@ -396,8 +396,8 @@ TARGETS = (
     Target("override", _overrides, words=(*dlio_yaml.known_keys(), "++workload.")),
     Target("plan", _plan, words=_PLAN_WORDS),
     Target("scenario_plan", _scenario_plan, seeds=("fuzz/plan",), words=_PLAN_WORDS),
-    Target("workload", _workloads, words=tuple(one.name for one in fields(workload.Workload))),
-    Target("checkpoint", _checkpoints, words=tuple(one.name for one in fields(checkpoint.Layout))),
+    Target("workload", _workloads, words=tuple(one.name for one in fields(workload.TrainingWorkload))),
+    Target("checkpoint", _checkpoints, words=tuple(one.name for one in fields(checkpoint_sizes.TransformerLayout))),
     Target("kv_model", _kv_models, words=("latent", "rope", "head", "kv_heads")),
     Target("request_trace", _requests, words=("timestamp", "hash_ids", "Request tokens", "ContextTokens", "e308")),
     Target(

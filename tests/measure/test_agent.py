@@ -21,7 +21,7 @@ from hwdyno.measure import experiments, plan, runner
 from hwdyno.measure.hosts import Done, HostLostError, Ready, Refused
 from hwdyno.measure.hosts.agent import Agent
 from hwdyno.measure.hosts.local import Local
-from hwdyno.measure.hosts.together import Timeouts, Together
+from hwdyno.measure.hosts.several_hosts import SeveralHosts, Timeouts
 from hwdyno.measure.measurement import measurement_of
 from hwdyno.model.words import Run
 from hwdyno.report.page import html
@@ -43,9 +43,9 @@ def engine() -> str:
 
 
 @contextlib.contextmanager
-def agents(engine: str, count: int = 2, timeouts: Timeouts = TIMEOUTS) -> Iterator[tuple[Together, list[Agent]]]:
+def agents(engine: str, count: int = 2, timeouts: Timeouts = TIMEOUTS) -> Iterator[tuple[SeveralHosts, list[Agent]]]:
     members = [Agent([engine, "serve"]) for _ in range(count)]
-    site = Together(members, timeouts)
+    site = SeveralHosts(members, timeouts)
     try:
         yield site, members
     finally:
@@ -56,7 +56,7 @@ def killed(agent: Agent, how: signal.Signals = signal.SIGKILL) -> None:
     os.kill(agent._process.pid, how)
 
 
-def measured(site: Together, path: Path, name: str, given: dict[str, Any]) -> Run:
+def measured(site: SeveralHosts, path: Path, name: str, given: dict[str, Any]) -> Run:
     made = plan.build([(experiments.find(name)[0], given)], site, path=path, seed=5, budget_s=1.0)
     return runner.run(made, site, Memory(), "run-1", explain=explain)
 

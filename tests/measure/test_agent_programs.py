@@ -19,7 +19,7 @@ from hwdyno.explain.findings import explain
 from hwdyno.measure import experiments, peers, plan, runner
 from hwdyno.measure.hosts import Outcome, Program, Ready
 from hwdyno.measure.hosts.agent import Agent
-from hwdyno.measure.hosts.together import Timeouts, Together
+from hwdyno.measure.hosts.several_hosts import SeveralHosts, Timeouts
 from hwdyno.measure.peers import on_site
 from hwdyno.measure.peers.program import ProgramPeer
 from hwdyno.model.words import UserError
@@ -40,14 +40,14 @@ def stand_in(path: Path, script: str) -> Path:
     return path
 
 
-def named_for_one(engine: str, script: Path, timeouts: Timeouts = TIMEOUTS) -> tuple[Together, list[Agent]]:
+def named_for_one(engine: str, script: Path, timeouts: Timeouts = TIMEOUTS) -> tuple[SeveralHosts, list[Agent]]:
     """Two agents, of which the first has a fio that answers at once, and the second another one."""
     answers = stand_in(script.with_name("answers"), f"cat '{ANSWER}'")
     members = [
         Agent(["env", f"HWDYNO_FIO={answers}", engine, "serve"]),
         Agent(["env", f"HWDYNO_FIO={script}", engine, "serve"]),
     ]
-    return Together(members, timeouts), members
+    return SeveralHosts(members, timeouts), members
 
 
 def processes_of(mark: str) -> list[int]:

@@ -22,7 +22,7 @@ from hwdyno.measure import concurrent_runs
 from hwdyno.measure.concurrent_runs import announced, named, other_runs
 from hwdyno.measure.hosts.local import Local
 from hwdyno.measure.measurement import conditions_of
-from hwdyno.measure.runner.progress import Silent
+from hwdyno.measure.runner.observers import Silent
 from hwdyno.measure.runner.watch import Watch
 from hwdyno.model.words import Run
 from hwdyno.system.processes import pid_namespace

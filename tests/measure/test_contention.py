@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 from here import sample
-from hwdyno.analysis.statistics import ratio_interval
+from hwdyno.analysis.estimates import ratio_interval
 from hwdyno.cli.main import main
 from hwdyno.cli.perform import status
 from hwdyno.cli.statuses import DEGRADED, INTERRUPTED, OK
 from hwdyno.explain.findings import explain
 from hwdyno.explain.findings.contention import Cell, cause_of, cells_of, cost_words
-from hwdyno.measure.hosts import LoadError, UnderLoad, Work
+from hwdyno.measure.hosts import KernelCall, LoadError, UnderLoad
 from hwdyno.measure.hosts.local import Local
 from hwdyno.measure.runner import contention as runner
 from hwdyno.measure.runner.allowance import Allowance
-from hwdyno.measure.runner.progress import Silent
+from hwdyno.measure.runner.observers import Silent
 from hwdyno.measure.scenarios import contention as scenario
 from hwdyno.measure.scenarios.request import Request
 from hwdyno.model.axes import ALONE, BACKGROUND
@@ -259,7 +259,7 @@ def test_a_load_is_driven_at_its_knee(tmp_path: Path) -> None:
     driven: dict[str, dict[str, Any]] = {}
 
     class Watched(CoupledHost):
-        def run_under_load(self, load: Work, work: Work, settle_s: float) -> UnderLoad:
+        def run_under_load(self, load: KernelCall, work: KernelCall, settle_s: float) -> UnderLoad:
             driven[load.kernel] = load.parameters
             return super().run_under_load(load, work, settle_s)
 
@@ -353,7 +353,7 @@ def test_sweeps_take_two_fifths_of_a_budget(budget_s: float, loads: int, times: 
     """The least is one reading of both ends and of a load between them."""
     host = CoupledHost(52_201)
     made = scenario.make(replace(request(tmp_path), budget_s=budget_s), host)
-    work = runner._Rounds(made.plan, host, Silent())
+    work = runner._ContentionRounds(made.plan, host, Silent())
     planned, points, taken = work._fitted_sweep(made.plan.experiments[0])
     assert (planned.experiment.name, len(points), taken) == ("storage.knee", loads, times)
     assert {points[0].parameters["iodepth"], points[-1].parameters["iodepth"]} == {1, 256}
@@ -398,7 +398,7 @@ def test_a_site_of_several_hosts_is_refused(tmp_path: Path, monkeypatch: pytest.
         several = True
 
     host = Several(1)
-    monkeypatch.setattr("hwdyno.measure.hosts.site.site_of", lambda _: host)
+    monkeypatch.setattr("hwdyno.measure.hosts.measured_site.site_of", lambda _: host)
     with pytest.raises(UserError, match="one machine"):
         scenario.make(request(tmp_path), host)
 
@@ -418,8 +418,8 @@ def test_a_dry_run_lists_every_point_and_writes_nothing(
 @pytest.mark.machine
 def test_a_load_covers_what_is_measured_beside_it() -> None:
     host = Local()
-    load = Work("compute_flops", {"operation": "fma", "precision": "double", "isa": "auto", "threads": 1})
-    work = Work("memory_bandwidth", {"operation": "read", "threads": 1, "working_set": 64 << 20, "runtime": 0.2})
+    load = KernelCall("compute_flops", {"operation": "fma", "precision": "double", "isa": "auto", "threads": 1})
+    work = KernelCall("memory_bandwidth", {"operation": "read", "threads": 1, "working_set": 64 << 20, "runtime": 0.2})
     taken = host.run_under_load(load, work, 1.0)
     assert taken.covered and taken.load["interrupted"] and not taken.reading["interrupted"]
     assert taken.load["elapsed_s"] > taken.reading["elapsed_s"]
@@ -436,11 +436,13 @@ def test_cpu_time_is_that_of_both_ends_where_both_are_here() -> None:
 
 @pytest.mark.machine
 def test_a_load_that_cannot_run_is_an_error_of_the_load() -> None:
-    work = Work("compute_flops", {"threads": 1, "runtime": 0.05})
+    work = KernelCall("compute_flops", {"threads": 1, "runtime": 0.05})
     with pytest.raises(LoadError, match="threads"):
-        Local().run_under_load(Work("compute_flops", {"threads": 0}), work, 5.0)
+        Local().run_under_load(KernelCall("compute_flops", {"threads": 0}), work, 5.0)
     with pytest.raises(ValueError, match="threads"):
-        Local().run_under_load(Work("compute_flops", {"threads": 1}), Work("compute_flops", {"threads": 0}), 0.05)
+        Local().run_under_load(
+            KernelCall("compute_flops", {"threads": 1}), KernelCall("compute_flops", {"threads": 0}), 0.05
+        )
     with pytest.raises(LoadError, match="ended by itself"):
         Local().run_under_load(work, work, 5.0)
 

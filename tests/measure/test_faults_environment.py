@@ -24,7 +24,7 @@ import pytest
 from devices import MIB, command, loop, loops, mounted
 from groups import group
 from hwdyno.cli.main import main
-from hwdyno.measure.runner import session
+from hwdyno.measure.runner import plan_run
 from hwdyno.model.words import Run
 from hwdyno.system.store import Store, from_json
 
@@ -267,7 +267,7 @@ def test_a_clock_that_is_set_back_changes_no_figure(
     tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HWDYNO_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(session, "datetime", BackwardsClock)
+    monkeypatch.setattr(plan_run, "datetime", BackwardsClock)
     assert main(["storage", "--path", str(data), "--rw", "randread", *SHORT]) in {0, 3}
     assert BackwardsClock.looks > 0
     run = from_json(capsys.readouterr().out)

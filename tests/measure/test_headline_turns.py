@@ -35,7 +35,7 @@ class Noted(runner.Silent):
         self.host = host
         self.readings: list[tuple[float, Key]] = []
 
-    def begins(self, step: runner.Step) -> None:
+    def begins(self, step: runner.NextReading) -> None:
         """A reading begins."""
         self.readings.append((self.host.clock_s, (step.experiment, str(step.parameters))))
 

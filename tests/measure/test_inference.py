@@ -55,7 +55,7 @@ def file_bytes(loader: str) -> int:
     at = len(safetensors.header(model, SEED))
     places = {}
     for one in model.tensors:
-        places[one.name] = safetensors.Place(at, one.bytes)
+        places[one.name] = safetensors.TensorExtent(at, one.bytes)
         at += one.bytes
     return weights + (len(onnx.graph_of(model, WEIGHTS, places)) if loader in {"onnxruntime", "mapped"} else 0)
 

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from here import sample
 from hwdyno.analysis.ceilings.inference import CACHED_IMAGES
+from hwdyno.analysis.estimates import interval
 from hwdyno.analysis.resources import with_derived
-from hwdyno.analysis.statistics import interval
 from hwdyno.cli.main import main
 from hwdyno.explain.findings import explain
 from hwdyno.measure import plan
-from hwdyno.measure.models import images, installed
+from hwdyno.measure.models import installed, jpeg_images
 from hwdyno.measure.scenarios.request import bytes_below
 from hwdyno.measure.workloads import find
 from hwdyno.model.machine import Cpu, Machine
@@ -55,7 +55,7 @@ def test_images_come_from_storage_and_each_stage_is_timed(place: Path, capsys: p
         details, count = point["details"], point["operations"] / point["repeats"]
         cold = point["parameters"]["cache"] == "cold"
         assert details["cached_before"] == (0.0 if cold else 1.0)
-        assert details["image_bytes"] == pytest.approx(count * images.USUAL_BYTES, rel=0.02)
+        assert details["image_bytes"] == pytest.approx(count * jpeg_images.USUAL_BYTES, rel=0.02)
         assert (details["fetched_bytes"] >= details["image_bytes"]) if cold else details["fetched_bytes"] == 0
         stages = sum(details[f"{name}_s"] for name in ("read", "decode", "infer"))
         assert all(details[f"{name}_s"] > 0 for name in ("read", "decode", "infer"))
@@ -72,7 +72,7 @@ def test_a_dry_run_names_the_bytes_that_then_lie_there(place: Path, capsys: pyte
     assert main([*words(place), "--dry-run"]) == 0
     assert "images: 6 JPEG files in" in capsys.readouterr().out and not list(place.iterdir())
     assert main([*words(place), "--generate"]) == 0
-    assert bytes_below(place / "hwdyno-images-6") == pytest.approx(6 * images.USUAL_BYTES, rel=0.01)
+    assert bytes_below(place / "hwdyno-images-6") == pytest.approx(6 * jpeg_images.USUAL_BYTES, rel=0.01)
     assert main([*words(place), "--dry-run"]) == 0
     assert "(existing images)\n" in capsys.readouterr().out
 
@@ -81,7 +81,7 @@ def test_a_dry_run_names_the_bytes_that_then_lie_there(place: Path, capsys: pyte
 def test_a_cut_image_is_one_line(place: Path) -> None:
     assert main([*words(place), "--generate"]) == 0
     folder = place / "hwdyno-images-6"
-    file = folder / images.name_of(0)
+    file = folder / jpeg_images.name_of(0)
     file.write_bytes(file.read_bytes()[:40_000])
     job = {"model": "resnet50", "path": str(place / "hwdyno-model-resnet50"), "folder": str(folder), "files": 6}
     with pytest.raises(OSError, match=r"onnxruntime failed: .*truncated"):
@@ -146,15 +146,15 @@ def test_files_that_do_not_fit_are_one_line_and_go(least: int, line: list[str], 
 
 
 def test_made_images_are_photographs_in_size_and_decode_the_same_each_time() -> None:
-    first, second = list(images.made(2, 1)), list(images.made(2, 1))
+    first, second = list(jpeg_images.made(2, 1)), list(jpeg_images.made(2, 1))
     assert first == second and first[0] != first[1]
-    assert all(len(one) == pytest.approx(images.USUAL_BYTES, rel=0.01) for one in first)
-    pixels = images.decoded(first[0])
+    assert all(len(one) == pytest.approx(jpeg_images.USUAL_BYTES, rel=0.01) for one in first)
+    pixels = jpeg_images.decoded(first[0])
     assert pixels.shape == (1, 3, 224, 224) and pixels.dtype == "float32"
     assert -3 < pixels.min() < 0 < pixels.max() < 3
-    assert images.decoded(first[0], 96).shape == (1, 3, 96, 96)
+    assert jpeg_images.decoded(first[0], 96).shape == (1, 3, 96, 96)
     with pytest.raises(OSError, match="cannot identify"):
-        images.decoded(b"no image")
+        jpeg_images.decoded(b"no image")
 
 
 # --- simulated machines

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hwdyno.analysis.statistics import interval
+from hwdyno.analysis.estimates import interval
 from hwdyno.explain.findings import explain
 from hwdyno.explain.findings.training_loaders import LOADERS
 from hwdyno.measure import engine, peers
@@ -40,7 +40,7 @@ def files(parameters: Mapping[str, Any]) -> list[str]:
 def test_every_sample_is_what_its_formats_own_reader_gives(tmp_path: Path, kind: str) -> None:
     each = 1 if kind in {"jpeg", "png"} else 3
     parameters = generate(tmp_path, format=kind, samples_per_file=each)
-    read = loading.Samples({**parameters, "files": files(parameters)})
+    read = loading.SampleReader({**parameters, "files": files(parameters)})
     sizes = [sum(one.size for one in read.batch([number])) for number in range(12 * each)]
     assert 15_000 < min(sizes) <= max(sizes) < 60_000
     if kind == "npz":
@@ -54,7 +54,7 @@ def test_the_chosen_columns_of_a_table_are_read_over_groups_and_files(tmp_path: 
 
     shape = {"format": "parquet", "files": 2, "samples_per_file": 50, "record_bytes": 40.0, "record_bytes_stdev": 0}
     parameters = generate(tmp_path, **shape, row_group=20, columns=9)
-    read = loading.Samples({**parameters, "files": files(parameters), "read_columns": 3})
+    read = loading.SampleReader({**parameters, "files": files(parameters), "read_columns": 3})
     for numbers in (list(range(15, 70)), [99, 3, 4], list(range(10))):
         parts = read.batch(numbers)
         tables = [parquet.read_table(path).columns[:3] for path in files(parameters)]

@@ -20,7 +20,7 @@ def test_tensorflows_own_reader_takes_our_records(tmp_path: Path) -> None:
         missing("TensorFlow is not installed")
     tensorflow: Any = importlib.import_module("tensorflow")
     parameters = generate(tmp_path, format="tfrecord", samples_per_file=4)
-    samples = loading.Samples({**parameters, "files": files(parameters)})
+    samples = loading.SampleReader({**parameters, "files": files(parameters)})
     shape = {"image": tensorflow.io.FixedLenFeature([], tensorflow.string),
              "size": tensorflow.io.FixedLenFeature([], tensorflow.int64)}  # fmt: skip
     for number, record in enumerate(tensorflow.data.TFRecordDataset(files(parameters))):

@@ -11,7 +11,7 @@ import pytest
 from hwdyno.cli.main import main
 from hwdyno.explain.findings import explain
 from hwdyno.measure.experiments import pairs_of
-from hwdyno.measure.hosts.together import Together, partners_of
+from hwdyno.measure.hosts.several_hosts import SeveralHosts, partners_of
 from hwdyno.measure.plan import select
 from hwdyno.model.axes import BETWEEN, with_clients
 from hwdyno.model.words import Measurement, Run, UserError, Value
@@ -34,11 +34,11 @@ class Sender(SimulatedMember):
         self.parameters[-1] = parameters
 
 
-def serving(count: int = 4) -> tuple[Together, list[Sender]]:
+def serving(count: int = 4) -> tuple[SeveralHosts, list[Sender]]:
     members = [Sender(name, SimulatedMachine(seed=at)) for at, name in enumerate(NAMES[:count])]
     for at, member in enumerate(members):
         member.server = (f"10.0.0.{at}", 5000 + at)
-    return Together(members), members
+    return SeveralHosts(members), members
 
 
 # --- who sends to whom
@@ -88,7 +88,7 @@ def test_hosts_that_serve_each_other_measure_that_instead_of_their_own_loopback(
     site, _ = serving()
     names = {one.name for one, _ in select(["network"], site)}
     assert names == {"network.pairs", "network.pairs_latency", "network.bisection", "network.all_to_all"}
-    alone = Together([SimulatedMember("a"), SimulatedMember("b")])
+    alone = SeveralHosts([SimulatedMember("a"), SimulatedMember("b")])
     assert "network.streams" in {one.name for one, _ in select(["network"], alone)}
     two = {one.name for one, _ in select(["network"], serving(2)[0])}
     assert "network.all_to_all" not in two, "of two hosts it is their bisection"

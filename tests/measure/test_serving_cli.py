@@ -14,8 +14,8 @@ import tiny_gguf
 from here import once
 from hwdyno.cli.main import main
 from hwdyno.measure import plan
-from hwdyno.measure.serving.models import first_model, got
-from hwdyno.measure.serving.server import KEY, server_of
+from hwdyno.measure.serving.model_list import first_model, got
+from hwdyno.measure.serving.server_address import KEY, server_of
 from hwdyno.system import signals
 from model_server import ModelServer
 

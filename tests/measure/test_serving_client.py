@@ -17,7 +17,7 @@ from here import missing
 from hwdyno.measure.serving import client, lengths, metrics
 from hwdyno.measure.serving.prompts import Wording
 from hwdyno.measure.serving.schedule import Load
-from hwdyno.measure.serving.server import KEY, server_of
+from hwdyno.measure.serving.server_address import KEY, server_of
 from hwdyno.measure.serving.wire import events_of
 from hwdyno.measure.workloads.inference_serving import WORKLOAD
 from hwdyno.model.histogram import Histogram
@@ -248,9 +248,9 @@ def _moments(url: str, runtime_s: float = 1.0) -> list[tuple[int, int]]:
     server = server_of(url, allow_remote=False)
     load = Load(prompt=lengths.parse("4", "x"), output=lengths.parse("1", "x"), seed=1, users=4)
     wording = Wording(chat=False, model="made")
-    settings = client.Settings(runtime_s=runtime_s, timeout_s=20.0, connections=4)
-    session = client.drive(server, load, settings, lambda one: server.request("completions", wording.body(one)))
-    firsts = [next(iter(events_of(one.exchange))) for one in session.sent if not one.failure]
+    settings = client.ClientSettings(runtime_s=runtime_s, timeout_s=20.0, connections=4)
+    result = client.drive(server, load, settings, lambda one: server.request("completions", wording.body(one)))
+    firsts = [next(iter(events_of(one.exchange))) for one in result.sent if not one.failure]
     return [(json.loads(data)["sent_ns"], moment) for moment, data in firsts]
 
 

@@ -12,9 +12,10 @@ from hwdyno.analysis.resources import ceilings_of, ceilings_of_site
 from hwdyno.explain.findings import explain
 from hwdyno.measure import experiments, plan, runner
 from hwdyno.measure.hosts import HostLostError
+from hwdyno.measure.hosts.clock_offset import clock_offset_ns
 from hwdyno.measure.hosts.launch import boot_id
-from hwdyno.measure.hosts.site import SingleHost, site_of
-from hwdyno.measure.hosts.together import Together, clock_offset_ns
+from hwdyno.measure.hosts.measured_site import SingleHost, site_of
+from hwdyno.measure.hosts.several_hosts import SeveralHosts
 from hwdyno.measure.measurement import measurement_of
 from hwdyno.measure.topology import Topology
 from hwdyno.model.histogram import Histogram
@@ -28,7 +29,7 @@ IDLE = {"runtime": 0.2}
 BLOCKS = {"rw": "randread", "iodepth": 8, "bs": 4096, "runtime": 0.5, "path": "/x", "size": 1 << 30}
 
 
-def measured(site: Together, path: Path, **how: Any) -> Run:
+def measured(site: SeveralHosts, path: Path, **how: Any) -> Run:
     chosen = [(experiments.find("storage.iodepth")[0], {"iodepth": "1,8,64", "size": "256M"})]
     return runner.run(plan.build(chosen, site, path=path, seed=5, **how), site, Memory(), "run-1", explain=explain)
 
@@ -64,7 +65,7 @@ def test_who_measures_on_this_processor_learns_of_the_start_last(monkeypatch: py
             start(at_ns)
 
         monkeypatch.setattr(member, "start", noted)
-    site = Together(members)
+    site = SeveralHosts(members)
     for here, expected in ((1, "acdb"), (8, "bcda"), (5, "abcd")):
         monkeypatch.setattr("hwdyno.measure.engine.processor", lambda here=here: here)
         order.clear()
@@ -86,16 +87,16 @@ def test_what_others_have_is_read_when_this_processors_host_has_something(
         calls.append("".join(one.name for one in waiting))
         return False
 
-    monkeypatch.setattr("hwdyno.measure.hosts.together._await", noted)
+    monkeypatch.setattr("hwdyno.measure.hosts.several_hosts._await", noted)
     monkeypatch.setattr("hwdyno.measure.engine.processor", lambda: here)
-    site = Together(members)
+    site = SeveralHosts(members)
     site.run("idle", IDLE)
     assert set(calls) == {awaited}
 
 
 def test_counts_add_up_and_histograms_are_merged_whole() -> None:
     fast, slow = SimulatedMachine(seed=1, noise=0.0), SimulatedMachine(seed=2, noise=0.0, latency_one_s=900e-6)
-    site = Together([SimulatedMember("fast", fast), SimulatedMember("slow", slow)])
+    site = SeveralHosts([SimulatedMember("fast", fast), SimulatedMember("slow", slow)])
     reading = site.run("storage_blocks", BLOCKS)
     readings = {part["host"]: part["reading"] for part in reading["hosts"]}
     made = measurement_of({}, [reading], site.kernels()["storage_blocks"])
@@ -211,7 +212,7 @@ def test_what_all_refuse_is_what_the_site_refuses() -> None:
 def test_snapshots_add_up_and_gauges_are_at_their_worst() -> None:
     calm, busy = SimulatedMachine(seed=1), SimulatedMachine(seed=2, load_before=7.0, threads=4)
     members = [SimulatedMember("a", calm), SimulatedMember("b", busy)]
-    site = Together(members)
+    site = SeveralHosts(members)
     site.run("idle", IDLE)
     found, each = site.snapshot(), [member.snapshot() for member in members]
     assert found["cpu_total_s"] == pytest.approx(sum(one["cpu_total_s"] for one in each))
@@ -219,13 +220,13 @@ def test_snapshots_add_up_and_gauges_are_at_their_worst() -> None:
 
 
 def test_a_site_has_what_each_of_its_hosts_has() -> None:
-    site = Together(
+    site = SeveralHosts(
         [SimulatedMember("a", SimulatedMachine(threads=16)), SimulatedMember("b", SimulatedMachine(threads=4))]
     )
     assert site.topology().processors == 4
     numa = [Topology(8, (0, 1), (0, 1, 2)), Topology(4, (1,), (1, 2)), Topology(6, (1, 3), (2, 3))]
     assert Topology.common(numa) == Topology(4, (1,), (2,), clients=3)
-    same = Together([SimulatedMember("a"), SimulatedMember("a"), SimulatedMember("b")])
+    same = SeveralHosts([SimulatedMember("a"), SimulatedMember("a"), SimulatedMember("b")])
     assert [machine.hostname for machine in same.machines()] == ["a", "a#2", "b"]
 
 

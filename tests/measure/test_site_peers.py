@@ -11,7 +11,7 @@ import pytest
 from hwdyno.explain.findings import explain
 from hwdyno.measure import experiments, peers, plan, runner
 from hwdyno.measure.hosts import HostLostError, Outcome, Program
-from hwdyno.measure.hosts.together import Together
+from hwdyno.measure.hosts.several_hosts import SeveralHosts
 from hwdyno.measure.peers import PeerReading, on_site
 from hwdyno.measure.peers.program import ProgramPeer
 from hwdyno.model.words import Run, UserError
@@ -56,14 +56,14 @@ def simulated(version: str, printed: str) -> Any:
     return run
 
 
-def site(one: str = "30000 100 900", other: str = "10000 500 3000") -> tuple[Together, list[SimulatedMember]]:
+def site(one: str = "30000 100 900", other: str = "10000 500 3000") -> tuple[SeveralHosts, list[SimulatedMember]]:
     found, members = site_of_two()
     for member, printed in zip(members, (one, other), strict=True):
         member.programs["fio"] = simulated("fio-3.33\n", printed)
     return found, list(members)
 
 
-def measured(on: Together, path: Path) -> Run:
+def measured(on: SeveralHosts, path: Path) -> Run:
     chosen = [(experiments.find("storage.iodepth")[0], {"iodepth": "1,8", "size": "256M"})]
     made = plan.build(chosen, on, path=path, seed=5, peers=True)
     return runner.run(made, on, Memory(), "run-1", peers=[PEER], explain=explain)
@@ -175,7 +175,7 @@ def test_without_any_host_the_peer_says_so() -> None:
 
 
 def test_a_site_of_one_host_runs_it_as_this_machine_does() -> None:
-    from hwdyno.measure.hosts.site import site_of
+    from hwdyno.measure.hosts.measured_site import site_of
 
     member = SimulatedMember("a", SimulatedMachine(seed=1))
     member.programs["fio"] = simulated("fio-3.33", "30000 100 900")

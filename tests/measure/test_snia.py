@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from hwdyno import studies
-from hwdyno.analysis.statistics import snia_window
+from hwdyno.analysis.estimates import snia_window
 from hwdyno.cli import storage
 from hwdyno.cli.main import main
 from hwdyno.cli.options import request_of

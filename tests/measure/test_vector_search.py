@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hwdyno.analysis.statistics import interval
+from hwdyno.analysis.estimates import interval
 from hwdyno.cli.main import main
 from hwdyno.explain.findings import explain
 from hwdyno.measure import engine

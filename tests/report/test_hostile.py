@@ -21,9 +21,9 @@ import pytest
 from hwdyno.cli import machine, progress
 from hwdyno.cli.main import main
 from hwdyno.formats import table
-from hwdyno.measure.runner.progress import Step
+from hwdyno.measure.runner.observers import NextReading
 from hwdyno.model.words import Finding, Latency, Run
-from hwdyno.report import images, svg, tables, theme
+from hwdyno.report import chart_files, svg, tables, theme
 from hwdyno.report.charts import charts_of
 from hwdyno.report.terminal import print_run
 from hwdyno.system.printable import (
@@ -207,7 +207,7 @@ def test_pictures_hold_hostile_text_as_text(name: str, tmp_path: Path) -> None:
     run = RUNS[name]()
     charts = charts_of(printable(run))
     assert charts
-    paths = images.write(run, tmp_path, "svg")
+    paths = chart_files.write(run, tmp_path, "svg")
     assert [path.parent for path in paths] == [tmp_path] * len(charts)
     for path in paths:
         text = path.read_text()
@@ -218,8 +218,8 @@ def test_pictures_hold_hostile_text_as_text(name: str, tmp_path: Path) -> None:
 
 def test_hostile_text_becomes_png_and_pdf() -> None:
     chart = charts_of(printable(RUNS["ExperimentResult"]()))[0]
-    assert images.draw(chart, "png").startswith(b"\x89PNG")
-    document = images.draw(chart, "pdf")
+    assert chart_files.draw(chart, "png").startswith(b"\x89PNG")
+    document = chart_files.draw(chart, "pdf")
     assert document.startswith(b"%PDF") and b"/JavaScript" not in document and b"/URI" not in document
 
 
@@ -264,9 +264,9 @@ def test_the_live_bar_obeys_no_name_and_no_line_written_beside_it(monkeypatch: p
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setattr(sys, "stderr", out)
     monkeypatch.setattr(sys, "stdout", out)
-    with progress.Bar() as bar:
+    with progress.LiveBar() as bar:
         bar.says(hostile.PAYLOAD)
-        bar.begins(Step(hostile.PAYLOAD, {hostile.PAYLOAD: hostile.PAYLOAD}, 1, 1, 2, 3.0))
+        bar.begins(NextReading(hostile.PAYLOAD, {hostile.PAYLOAD: hostile.PAYLOAD}, 1, 1, 2, 3.0))
         sys.stderr.write(f"{hostile.TERMINAL}{hostile.DIRECTIONS}\n")
         bar.ended(hostile.PAYLOAD, RUNS["Measurement"]().experiments[1].points[0], hostile.PAYLOAD)
     movements = re.compile(r"\x1b\[(\?25[lh]|[0-9;]*[mAK]|2K|1A)|\r")

@@ -17,12 +17,12 @@ from hwdyno.report.lettering import Box, Room, shortened, width_of
 from hwdyno.report.picture import (
     CEILING,
     Bar,
+    ChartAxis,
     Dot,
-    Line,
     Mark,
     Picture,
-    Rule,
-    Side,
+    Polyline,
+    ReferenceLine,
     Whisker,
     Words,
     decades,
@@ -75,11 +75,11 @@ def test_decades_have_ticks_at_one_two_and_five_where_they_have_room() -> None:
 
 def test_values_lie_where_their_axis_says() -> None:
     assert even("", [8]).share(4) == pytest.approx(0.5)
-    log = Side("", 1, 100, "log")
+    log = ChartAxis("", 1, 100, "log")
     assert [log.share(at) for at in (1, 10, 100, 0, 1e9)] == pytest.approx([0, 0.5, 1, 0, 1])
-    symlog = Side("", 0, math.expm1(2), "symlog")
+    symlog = ChartAxis("", 0, math.expm1(2), "symlog")
     assert symlog.share(math.expm1(1)) == pytest.approx(0.5)
-    assert Side("", 3, 3).share(3) == 0.5
+    assert ChartAxis("", 3, 3).share(3) == 0.5
     assert named(["a", "b", "c"]).share(1) == pytest.approx(0.5)
 
 
@@ -129,7 +129,9 @@ def test_texts_take_a_free_place_or_none() -> None:
     assert room.place("x", [(45, 44, "start")], over_marks=True) == (45, 44, "start")
 
 
-def of(*marks: Mark, x: Side | None = None, y: Side | None = None, series: tuple[str, ...] = ("one",)) -> Picture:
+def of(
+    *marks: Mark, x: ChartAxis | None = None, y: ChartAxis | None = None, series: tuple[str, ...] = ("one",)
+) -> Picture:
     return Picture("Title", "Caption.", x or even("s", [10]), y or even("MB/s", [10]), series, marks)
 
 
@@ -139,7 +141,11 @@ def drawn(picture: Picture, *, alone: bool = False) -> ElementTree.Element:
 
 def test_marks_are_drawn_at_their_values() -> None:
     picture = of(
-        Dot(0, 0, 0), Dot(0, 10, 10), Whisker(0, 5, 2, 4), Line(0, ((0, 0), (10, 10))), Rule(CEILING, 8, 0, 10, "top")
+        Dot(0, 0, 0),
+        Dot(0, 10, 10),
+        Whisker(0, 5, 2, 4),
+        Polyline(0, ((0, 0), (10, 10))),
+        ReferenceLine(CEILING, 8, 0, 10, "top"),
     )
     node = drawn(picture)
     low, high = [(float(dot.attrib["cx"]), float(dot.attrib["cy"])) for dot in node.iter(f"{SPACE}circle")]
@@ -187,7 +193,7 @@ def test_a_tooltip_is_a_title_with_a_line_for_each_field() -> None:
 
 @pytest.mark.parametrize("text", ["</text><script>1</script>", "\"'&<>", "\ufffe\uffffx", "漢" * 90, "W" * 900])
 def test_any_text_stays_text_and_the_whole_is_xml(text: str) -> None:
-    picture = of(Words(0, 5, 5, text), x=Side(text, 0, 1, ticks=((0, text), (1, text))), series=(text, "b" + text))
+    picture = of(Words(0, 5, 5, text), x=ChartAxis(text, 0, 1, ticks=((0, text), (1, text))), series=(text, "b" + text))
     picture = Picture(text, text, picture.x, even(text, [1]), picture.series, picture.marks)
     for alone in (False, True):
         node = drawn(picture, alone=alone)

@@ -15,14 +15,27 @@ from typing import Any
 
 import made_run
 import pytest
+from hwdyno.analysis.estimates import interval
 from hwdyno.analysis.resources import rate_word
-from hwdyno.analysis.statistics import interval
 from hwdyno.cli import main as cli
 from hwdyno.explain.findings import explain
 from hwdyno.model.axes import FIELD
 from hwdyno.model.machine import Machine
 from hwdyno.model.words import Ceiling, Measurement, Note, Parameters, Run, UserError, Value
-from hwdyno.report import audit, charts, figures, images, machine, overview, page, plotdata, rows, tables, texts, theme
+from hwdyno.report import (
+    benchmarking_rules,
+    chart_files,
+    charts,
+    figures,
+    machine,
+    overview,
+    page,
+    plotdata,
+    rows,
+    tables,
+    texts,
+    theme,
+)
 from hwdyno.report.embedding import MAX_UNPACKED_BYTES
 from hwdyno.report.picture import Bar, Dot, Picture, Whisker
 from hwdyno.report.terminal import print_run, sparkline
@@ -133,7 +146,7 @@ def test_the_gravest_finding_stands_in_the_verdict_and_an_invalid_figure_does_no
 
 
 def holds(run: Run) -> dict[int, str]:
-    return {rule.number: rule.holds for rule in audit.audit(run)}
+    return {rule.number: rule.holds for rule in benchmarking_rules.judged_rules(run)}
 
 
 def test_the_twelve_rules_are_judged_by_what_the_run_holds() -> None:
@@ -184,11 +197,11 @@ def test_a_block_size_curve_s_line_passes_its_points() -> None:
 def test_the_knee_of_a_block_size_curve_is_marked_in_its_unit() -> None:
     """A chart read "90% at 4.87e+04" where the table beside it has 48 KiB."""
     from hwdyno.analysis.curves import curves_of
-    from hwdyno.report.rows import Series
+    from hwdyno.report.rows import ChartSeries
 
     experiment = made_run.mix()
     curve = next(one for one in curves_of(experiment) if one.ceiling is not None and one.load_90 is not None)
-    group = [Series("alone", {}, curve.points, curve)]
+    group = [ChartSeries("alone", {}, curve.points, curve)]
     rows, scale = plotdata.measured(experiment, group, "bytes/s")
     marked = [row["text"] for row in plotdata.marks(group, rows, scale, experiment.load_axis) if row["text"]]
     assert marked and all(text.endswith((" KiB", " MiB", " B")) for text in marked)
@@ -258,9 +271,9 @@ def test_a_chart_holds_at_most_eight_series_and_no_point_is_lost() -> None:
 
 
 @pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
-def test_charts_are_written_as_files_for_papers(kind: images.Format, tmp_path: Path) -> None:
+def test_charts_are_written_as_files_for_papers(kind: chart_files.ChartFormat, tmp_path: Path) -> None:
     short = replace(WHOLE, experiments=(replace(WHOLE.experiments[1]),))
-    paths = images.write(short, tmp_path / "new", kind)
+    paths = chart_files.write(short, tmp_path / "new", kind)
     start = {"png": b"\x89PNG", "svg": b"<svg", "pdf": b"%PDF"}[kind]
     assert len(paths) == 5
     assert all(path.read_bytes().startswith(start) for path in paths)
@@ -273,13 +286,13 @@ def test_charts_are_written_as_files_for_papers(kind: images.Format, tmp_path: P
 
 @pytest.mark.parametrize("kind", ["png", "pdf"])
 def test_without_vl_convert_one_line_names_what_is_missing(
-    kind: images.Format, monkeypatch: pytest.MonkeyPatch
+    kind: chart_files.ChartFormat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chart = charts.charts_of(WHOLE)[0]
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     with pytest.raises(UserError, match=f"{kind} needs vl-convert: pip install"):
-        images.draw(chart, kind)
-    assert images.draw(chart, "svg").startswith(b"<svg")
+        chart_files.draw(chart, kind)
+    assert chart_files.draw(chart, "svg").startswith(b"<svg")
 
 
 @pytest.mark.parametrize("name", MADE)

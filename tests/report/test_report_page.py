@@ -21,7 +21,7 @@ import pytest
 from hwdyno.model.histogram import Histogram
 from hwdyno.model.words import Note, Run
 from hwdyno.report import figures, page
-from hwdyno.report.audit import audit
+from hwdyno.report.benchmarking_rules import judged_rules
 from hwdyno.report.charts import charts_of
 from hwdyno.report.scorecard import scorecard
 from hwdyno.report.story import story_of
@@ -344,5 +344,5 @@ def test_a_run_that_was_cut_short_gives_two_reasons_and_counts_the_rest() -> Non
         (9, "reason 2; and 7 more reasons in the raw data."),
     ):
         short = replace(run, degraded=tuple(f"reason {at + 1}" for at in range(many)))
-        rule = next(one for one in audit(short) if one.asks == "Missing points are explained")
+        rule = next(one for one in judged_rules(short) if one.asks == "Missing points are explained")
         assert rule.why.startswith("4 of 6 planned points are missing: reason 1") and rule.why.endswith(ending)

@@ -7,15 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hwdyno.analysis.estimates import jain
 from hwdyno.analysis.resources import ceilings_of, ceilings_of_site
-from hwdyno.analysis.statistics import jain
 from hwdyno.cli.main import main
 from hwdyno.explain.comparison.clients import over_clients
 from hwdyno.explain.findings import explain
 from hwdyno.explain.findings.rule import Case
 from hwdyno.explain.findings.scaling import scaling, steps_of, unfair
 from hwdyno.measure.hosts import HostLostError
-from hwdyno.measure.hosts.together import Timeouts
+from hwdyno.measure.hosts.several_hosts import Timeouts
 from hwdyno.measure.plan import build
 from hwdyno.measure.topology import Topology
 from hwdyno.model.axes import CLIENTS

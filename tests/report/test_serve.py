@@ -20,9 +20,9 @@ import hostile
 import made_history as history
 import made_run
 import pytest
-from hwdyno.report.serve import server as serving
-from hwdyno.report.serve import site
-from hwdyno.report.serve.site import Pages
+from hwdyno.report.serve import http_server as serving
+from hwdyno.report.serve import routes
+from hwdyno.report.serve.routes import Pages
 from hwdyno.system.store import Store
 from test_fleet import stored
 from test_page_in_browser import KEPT, browser  # noqa: F401
@@ -47,21 +47,21 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return found
 
 
-def started(store: Store, *, with_names: bool = False) -> serving.Server:
-    server = serving.Server("127.0.0.1", 0, Pages(store, with_names=with_names).answer)
+def started(store: Store, *, with_names: bool = False) -> serving.PageServer:
+    server = serving.PageServer("127.0.0.1", 0, Pages(store, with_names=with_names).answer)
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
     return server
 
 
 @pytest.fixture(scope="module")
-def server(store: Store) -> Iterator[serving.Server]:
+def server(store: Store) -> Iterator[serving.PageServer]:
     made = started(store)
     yield made
     made.shutdown()
     made.server_close()
 
 
-def get(server: serving.Server, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], str]:
+def get(server: serving.PageServer, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], str]:
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     connection.request(method, path, headers=headers)
     answer = connection.getresponse()
@@ -70,7 +70,7 @@ def get(server: serving.Server, path: str, method: str = "GET", **headers: str) 
     return answer.status, {name.lower(): value for name, value in answer.getheaders()}, body
 
 
-def raw(server: serving.Server, data: bytes, wait_s: float = 30.0) -> bytes:
+def raw(server: serving.PageServer, data: bytes, wait_s: float = 30.0) -> bytes:
     with socket.create_connection(("127.0.0.1", server.port), timeout=wait_s) as client:
         received = b""
         try:
@@ -101,7 +101,7 @@ PAGES = (
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_every_page_is_whole_guarded_and_without_names(path: str, server: serving.Server) -> None:
+def test_every_page_is_whole_guarded_and_without_names(path: str, server: serving.PageServer) -> None:
     status, headers, body = get(server, path)
     assert status == 200 and body.rstrip().endswith("</html>") and '<nav class="places"' in body
     policy = headers["content-security-policy"]
@@ -128,7 +128,7 @@ def test_runs_stand_by_when_they_started_and_not_by_their_ids(tmp_path: Path) ->
         server.server_close()
 
 
-def test_the_trends_say_since_when_and_what_changed(server: serving.Server) -> None:
+def test_the_trends_say_since_when_and_what_changed(server: serving.PageServer) -> None:
     words = [get(server, f"/trends?machine=machine-{at}")[2] for at in range(1, 6)]
     (body,) = [one for one in words if "6 slower by" in one.replace("\u00a0", " ")]
     assert "governor performance" in body and "/compare?before=r-013&amp;after=r-014" in body
@@ -151,23 +151,23 @@ def test_names_are_shown_where_they_are_asked_for(store: Store) -> None:
         "/index.sqlite", "/run?id=%00", "/run?id=r-01",
     ],
 )  # fmt: skip
-def test_no_path_is_a_file(path: str, server: serving.Server) -> None:
+def test_no_path_is_a_file(path: str, server: serving.PageServer) -> None:
     status, _, body = get(server, path)
     assert status == 404 and "root:x:0" not in body
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT"])
-def test_it_only_reads(method: str, server: serving.Server) -> None:
+def test_it_only_reads(method: str, server: serving.PageServer) -> None:
     assert get(server, "/", method)[0] == 501
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "", "localhost@evil"])
-def test_a_name_that_was_rebound_is_turned_away(host: str, server: serving.Server) -> None:
+def test_a_name_that_was_rebound_is_turned_away(host: str, server: serving.PageServer) -> None:
     status, _, body = get(server, "/", Host=host)
     assert status == 421 and "Runs" not in body
 
 
-def test_malformed_requests_are_refused_and_the_next_is_answered(server: serving.Server) -> None:
+def test_malformed_requests_are_refused_and_the_next_is_answered(server: serving.PageServer) -> None:
     line = b"GET / HTTP/1.1\r\n"
     host = f"Host: 127.0.0.1:{server.port}\r\n".encode()
     assert b" 414 " in raw(server, b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n" + host + b"\r\n")
@@ -180,7 +180,7 @@ def test_malformed_requests_are_refused_and_the_next_is_answered(server: serving
     assert get(server, "/")[0] == 200
 
 
-def test_any_bytes_leave_it_serving(server: serving.Server) -> None:
+def test_any_bytes_leave_it_serving(server: serving.PageServer) -> None:
     """Random bytes, and requests with random bytes put in: each is answered or cut, and no page is lost."""
     rng = random.Random(7)
     seed = f"GET /run?id=full-run&x=%e2%28 HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nA: b\r\n\r\n".encode()
@@ -215,7 +215,7 @@ def test_slow_clients_are_cut_and_do_not_keep_others_out(store: Store, monkeypat
         server.server_close()
 
 
-def test_those_who_say_nothing_keep_nobody_out(server: serving.Server) -> None:
+def test_those_who_say_nothing_keep_nobody_out(server: serving.PageServer) -> None:
     silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(serving.MAX_SILENT + 8)]
     try:
         assert get(server, "/")[0] == 200
@@ -249,10 +249,10 @@ def test_a_page_that_is_being_made_holds_up_no_other(store: Store, monkeypatch: 
 
 
 def test_a_large_run_is_rendered_apart_and_looks_the_same(
-    store: Store, server: serving.Server, monkeypatch: pytest.MonkeyPatch
+    store: Store, server: serving.PageServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = get(server, "/run?id=full-run")[2]
-    monkeypatch.setattr(site, "LARGE_BYTES", 0)
+    monkeypatch.setattr(routes, "LARGE_BYTES", 0)
     another = started(store)
     try:
         assert get(another, "/run?id=full-run")[2] == whole
@@ -261,7 +261,7 @@ def test_a_large_run_is_rendered_apart_and_looks_the_same(
         another.server_close()
 
 
-def answered(server: serving.Server) -> int:
+def answered(server: serving.PageServer) -> int:
     try:
         return get(server, "/")[0]
     except (OSError, http.client.HTTPException):
@@ -300,7 +300,7 @@ def test_the_program_serves_until_it_is_interrupted(store: Store) -> None:
     assert program.returncode == 130
 
 
-def test_a_port_that_is_taken_is_one_line(server: serving.Server, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_port_that_is_taken_is_one_line(server: serving.PageServer, capsys: pytest.CaptureFixture[str]) -> None:
     from hwdyno.cli.main import main
 
     assert main(["serve", "--port", str(server.port)]) == 2
@@ -326,7 +326,7 @@ def test_an_address_of_another_machine_is_no_matter_of_the_port(
 @pytest.mark.parametrize(
     ("width", "scheme"), [(1280, "dark"), (390, "light"), pytest.param(1280, "light", marks=pytest.mark.long)]
 )
-def test_pages_in_a_browser(path: str, width: int, scheme: str, browser: Any, server: serving.Server) -> None:  # noqa: F811
+def test_pages_in_a_browser(path: str, width: int, scheme: str, browser: Any, server: serving.PageServer) -> None:  # noqa: F811
     metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     features = [{"name": "prefers-color-scheme", "value": scheme}]
@@ -345,7 +345,7 @@ def test_pages_in_a_browser(path: str, width: int, scheme: str, browser: Any, se
 
 
 @pytest.mark.browser
-def test_a_reader_goes_from_the_runs_to_a_comparison(browser: Any, server: serving.Server) -> None:  # noqa: F811
+def test_a_reader_goes_from_the_runs_to_a_comparison(browser: Any, server: serving.PageServer) -> None:  # noqa: F811
     from selenium.webdriver.common.by import By
 
     browser.execute_cdp_cmd(

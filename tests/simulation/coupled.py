@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hwdyno.measure.hosts import LoadError, UnderLoad, Work
+from hwdyno.measure.hosts import KernelCall, LoadError, UnderLoad
 from hwdyno.model.machine import Machine
 
 from simulation.core import Core
@@ -64,7 +64,7 @@ class CoupledHost(SimulatedNetwork):
         given = {name: value for name, value in parameters.items() if name != "path"}
         return _slower(super().run(kernel, given), 1 + self.drift * self.now_s, keeps_cores=True)
 
-    def run_under_load(self, load: Work, work: Work, settle_s: float) -> UnderLoad:
+    def run_under_load(self, load: KernelCall, work: KernelCall, settle_s: float) -> UnderLoad:
         """Both Readings, each slower by what is planted."""
         resource, other = RESOURCE[work.kernel], RESOURCE[load.kernel]
         if self.fails == other:

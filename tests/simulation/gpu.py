@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hwdyno.analysis.ceilings.links import pcie
+from hwdyno.analysis.estimates import interval
 from hwdyno.analysis.resources import ceilings_of
-from hwdyno.analysis.statistics import interval
 from hwdyno.model.machine import Cpu, CudaDevice, GpuDrivers, Machine
 from hwdyno.model.words import ExperimentResult, Measurement, Parameters
 from made_experiment import made_experiment

@@ -15,7 +15,7 @@ from typing import Any
 
 from hwdyno.model.histogram import Histogram
 from hwdyno.model.machine import Machine, Nic
-from hwdyno.model.words import Declaration, Kind
+from hwdyno.model.words import AxisKind, Declaration
 
 from simulation.host import SimulatedHost, SimulatedMachine
 from simulation.reading import noisy, parameter, reading, stream
@@ -249,7 +249,7 @@ class SimulatedNetwork(SimulatedHost):
 
 
 def _declared(name: str, counts: dict[str, str], parameters: dict[str, Any]) -> Declaration:
-    kinds: dict[type, Kind] = {bool: "flag", int: "integer", float: "number", str: "text"}
+    kinds: dict[type, AxisKind] = {bool: "flag", int: "integer", float: "number", str: "text"}
     common = {"server": "10.0.0.2", "runtime": 1.0, "ramp_time": 0.0, "interval_s": 0.1}
     axes = (parameter(one, kinds[type(value)], value) for one, value in (parameters | common).items())
     return Declaration(measures=f"{name} (simulated)", counts=counts, axes=tuple(axes))

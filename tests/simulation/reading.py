@@ -10,7 +10,7 @@ from typing import Any
 
 from hwdyno.model.axes import FIELD
 from hwdyno.model.histogram import Histogram
-from hwdyno.model.words import Axis, Declaration, Kind, UserError
+from hwdyno.model.words import Axis, AxisKind, Declaration, UserError
 
 # The shape of latencies: quantiles of a log-normal with sigma 0.25, as shares of the mean.
 _SHAPE_BINS = 24
@@ -102,7 +102,7 @@ def reading(
     }
 
 
-def parameter(name: str, kind: Kind, default: Any, unit: str = "", **more: Any) -> Axis:
+def parameter(name: str, kind: AxisKind, default: Any, unit: str = "", **more: Any) -> Axis:
     """The declaration of one parameter; of an axis that the field knows, its role and what its words mean besides."""
     known = replace(FIELD.get(name, Axis(name)), kind=kind, default=default, means=name)
     least, most, choices = more.get("min"), more.get("max"), tuple(more.get("choices", ()))

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from hwdyno.measure.serving.figures import Request
 from hwdyno.measure.serving.prompts import Prompt
-from hwdyno.measure.serving.reading import Taken, reading_of
+from hwdyno.measure.serving.reading import SendRecord, reading_of
+from hwdyno.measure.serving.request_figures import AnsweredRequest
 from hwdyno.measure.workloads.inference_serving import KERNEL, load_of
 
 
@@ -65,7 +65,7 @@ def run(server: SimulatedServer, given: dict[str, Any], draw: random.Random) -> 
     elapsed = max((one.last_s for one in whole), default=0.0)
     cpu_s = 0.97 * elapsed if server.is_client_full else min(0.9 * elapsed, chunks * server.client_s_a_chunk)
     faults = [{"operation": "request", "errno": 0, "says": "status 500", "count": len(failures)}] if failures else []
-    taken = Taken(
+    taken = SendRecord(
         failures=len(failures),
         faults=faults,
         cpu_user_s=0.6 * cpu_s,
@@ -121,8 +121,8 @@ class _Client:
             self.users.append(now + self.load.think_s)
 
 
-def _served(server: SimulatedServer, given: dict[str, Any], draw: random.Random) -> tuple[list[Request], int]:
-    client, done = _Client(given), list[Request]()
+def _served(server: SimulatedServer, given: dict[str, Any], draw: random.Random) -> tuple[list[AnsweredRequest], int]:
+    client, done = _Client(given), list[AnsweredRequest]()
     waiting: deque[_Running] = deque()
     running: list[_Running] = []
     now = 0.0
@@ -154,11 +154,11 @@ def _wanted(server: SimulatedServer, one: _Running) -> int:
     return min(one.prompt.output_tokens, server.ends_after) if one.prompt.seed % 3 == 0 else one.prompt.output_tokens
 
 
-def _request(server: SimulatedServer, one: _Running) -> Request:
+def _request(server: SimulatedServer, one: _Running) -> AnsweredRequest:
     tokens = len(one.moments)
     chunks = one.moments[:: server.tokens_a_chunk]
     known = server.tokens_a_chunk == 1
-    return Request(
+    return AnsweredRequest(
         due_s=one.due_s,
         sent_s=one.sent_s + 2e-5,
         first_s=chunks[0],

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hwdyno.measure.hosts import Done, Ended, Event, HostLostError, Outcome, Program, Ready, Refused, Scratch
-from hwdyno.measure.hosts.together import Timeouts, Together
+from hwdyno.measure.hosts import Done, Ended, HostLostError, MemberEvent, Outcome, Program, Ready, Refused, ScratchFile
+from hwdyno.measure.hosts.several_hosts import SeveralHosts, Timeouts
 from hwdyno.model.machine import Machine
 
 from simulation.host import SimulatedHost, SimulatedMachine
@@ -37,7 +37,7 @@ class SimulatedMember(SimulatedHost):
         self.ran: list[Program] = []
         self.dies_in_program = self.hangs_in_program = False
         self.closed = False
-        self._events: list[Event] = []
+        self._events: list[MemberEvent] = []
         self._pulse: float | None = None
         self._program: Program | None = None
         self._hanging = False
@@ -117,7 +117,7 @@ class SimulatedMember(SimulatedHost):
         except (ValueError, OSError) as error:
             self._events.append(Refused(error))
 
-    def poll(self, timeout_s: float) -> Event | None:
+    def poll(self, timeout_s: float) -> MemberEvent | None:
         """The next event at once, or none after the whole time."""
         self._alive()
         if self._events:
@@ -139,11 +139,11 @@ class SimulatedMember(SimulatedHost):
         if self.readings == self.endless_at:
             self._events.append(Done({**self._reading, "interrupted": True}, self.starts[-1]))
 
-    def claim(self, path: Path) -> Scratch:
+    def claim(self, path: Path) -> ScratchFile:
         """A data file that is only a name."""
         self._alive()
         directory = f"{path}/{self.name}"
-        return Scratch(f"{directory}/data", directory, 1 << 40, 1 << 39)
+        return ScratchFile(f"{directory}/data", directory, 1 << 40, 1 << 39)
 
     def size_of(self, path: str) -> int:
         """As long as it was laid out."""
@@ -152,7 +152,7 @@ class SimulatedMember(SimulatedHost):
             return 1 << 30
         return self.lengths[path]
 
-    def release(self, scratch: Scratch) -> None:
+    def release(self, scratch: ScratchFile) -> None:
         """Forget a data file."""
         self.lengths.pop(scratch.data, None)
 
@@ -165,8 +165,8 @@ class SimulatedMember(SimulatedHost):
 
 def site_of_two(
     *members: SimulatedMember, timeouts: Timeouts = SHORT_TIMEOUTS, machine: SimulatedMachine | None = None
-) -> tuple[Together, Sequence[SimulatedMember]]:
+) -> tuple[SeveralHosts, Sequence[SimulatedMember]]:
     """A site of these, or of two alike hosts with clocks a day apart."""
     machine = machine or SimulatedMachine(seed=3, noise=0.005)
     hosts = members or (SimulatedMember("a", machine), SimulatedMember("b", machine, -86_400 * 10**9))
-    return Together(hosts, timeouts), hosts
+    return SeveralHosts(hosts, timeouts), hosts

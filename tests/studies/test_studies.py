@@ -36,7 +36,7 @@ from hwdyno.report.study import text as study_text
 from hwdyno.report.tables import markdown
 from hwdyno.report.terminal import print_run
 from hwdyno.studies import sata_ssd_queue as sata
-from hwdyno.studies.common import mb_s, same, samples
+from hwdyno.studies.point_figures import mb_s, same, samples
 from hwdyno.system.store import Store, from_json, to_json
 from simulation.host import SimulatedHost, SimulatedMachine
 

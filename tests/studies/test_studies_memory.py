@@ -13,7 +13,7 @@ from hwdyno.measure.hosts.local import Local
 from hwdyno.measure.scenarios import Request
 from hwdyno.measure.scenarios import study as command
 from hwdyno.model.words import Ceiling, PeerResult, Run, UserError, Value
-from hwdyno.studies.common import mb_s
+from hwdyno.studies.point_figures import mb_s
 from simulation.host import SimulatedHost
 from test_findings_memory import flops, moved, point, result, run_of
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from hwdyno.measure.hosts.local import Local
-from hwdyno.measure.scenarios.model import ModelFiles, Source
+from hwdyno.measure.scenarios.model import ModelFiles, ModelSource
 from hwdyno.measure.scenarios.preparation import Interrupted, Says
 from hwdyno.system.processes import end_orphans, stat_of
 from hwdyno.system.store import Store
@@ -198,7 +198,7 @@ def test_the_end_of_a_model_makes_no_folder_that_is_gone(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(ModelFiles, "_make", removed)
     files = ModelFiles(
-        what="", where=where, bytes=0, compute_s=0.0, model=Source("resnet50").made, with_gguf=False, keeps=False
+        what="", where=where, bytes=0, compute_s=0.0, model=ModelSource("resnet50").made, with_gguf=False, keeps=False
     )
     with pytest.raises(Interrupted), files.made(Local(), print):
         pass

@@ -16,7 +16,7 @@ from hwdyno.system.store import Store, StoreError, TeamStore, open_store, withou
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[postgres.Server]:
+def server() -> Iterator[postgres.PostgresServer]:
     if not postgres.is_here():
         missing("no PostgreSQL server")
     with postgres.running() as started:
@@ -24,7 +24,7 @@ def server() -> Iterator[postgres.Server]:
 
 
 @pytest.fixture
-def team(server: postgres.Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TeamStore:
+def team(server: postgres.PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TeamStore:
     import psycopg
 
     monkeypatch.setenv("HWDYNO_HOME", str(tmp_path / "home"))
@@ -111,7 +111,7 @@ def test_writers_at_once_lose_nothing(team: TeamStore, tmp_path: Path) -> None:
 
 
 def test_a_wrong_password_is_one_line_without_the_password(
-    server: postgres.Server, team: TeamStore, capsys: pytest.CaptureFixture[str]
+    server: postgres.PostgresServer, team: TeamStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["history", "--store", server.with_password("hunter2").url]) == 2
     says = capsys.readouterr().err
@@ -119,7 +119,7 @@ def test_a_wrong_password_is_one_line_without_the_password(
 
 
 def test_a_server_that_is_away_costs_no_run_and_send_makes_up_for_it(
-    server: postgres.Server, team: TeamStore, capsys: pytest.CaptureFixture[str]
+    server: postgres.PostgresServer, team: TeamStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = made.run()
     with team.begin(run) as writer:
@@ -145,7 +145,7 @@ def test_a_server_that_is_away_costs_no_run_and_send_makes_up_for_it(
         server.start()
 
 
-def test_a_connection_that_is_cut_in_a_call_is_one_line(team: TeamStore, server: postgres.Server) -> None:
+def test_a_connection_that_is_cut_in_a_call_is_one_line(team: TeamStore, server: postgres.PostgresServer) -> None:
     team.save(made.run())
     with pytest.raises(StoreError) as caught, team._connected() as database:
         pid = database.info.backend_pid
@@ -158,7 +158,7 @@ def test_a_connection_that_is_cut_in_a_call_is_one_line(team: TeamStore, server:
     assert len(team.history()) == 1
 
 
-def test_a_user_without_rights_is_one_line(team: TeamStore, server: postgres.Server) -> None:
+def test_a_user_without_rights_is_one_line(team: TeamStore, server: postgres.PostgresServer) -> None:
     import psycopg
 
     team.save(made.run())
@@ -173,7 +173,7 @@ def test_a_user_without_rights_is_one_line(team: TeamStore, server: postgres.Ser
     assert "refuses this user" in guest.trouble and "\n" not in guest.trouble
 
 
-def test_what_another_program_wrote_hides_no_run(team: TeamStore, server: postgres.Server) -> None:
+def test_what_another_program_wrote_hides_no_run(team: TeamStore, server: postgres.PostgresServer) -> None:
     import psycopg
 
     team.save(made.run())
@@ -186,7 +186,7 @@ def test_what_another_program_wrote_hides_no_run(team: TeamStore, server: postgr
 
 
 def test_the_variable_names_the_store(
-    team: TeamStore, server: postgres.Server, monkeypatch: pytest.MonkeyPatch
+    team: TeamStore, server: postgres.PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     team.save(made.run())
     monkeypatch.setenv("HWDYNO_STORE", server.url)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import count, groupby, pairwise
 
-from hwdyno.analysis import statistics
+from hwdyno.analysis import estimates
 from hwdyno.model.words import Measurement, Value
 
 MODES_NOTE = "two_modes"
@@ -34,7 +34,7 @@ UNEVEN = 1e-3
 FEW_REPEATS = 5
 """Up to this many, an interval reaches from the least repeat to the greatest where samples are no plain noise, and such
 a point is not sure before."""
-RARE, MISSED = 0.2, 1 - statistics.CONFIDENCE
+RARE, MISSED = 0.2, 1 - estimates.CONFIDENCE
 """Share of the repeats that are at a lower level, and of the points that may miss such a level."""
 
 
@@ -178,12 +178,12 @@ def persistence(repeats: Sequence[Sequence[float]]) -> float:
     """
     both = squares = 0.0
     for one in repeats:
-        centre = statistics.mean(one)
+        centre = estimates.mean(one)
         both += math.fsum((a - centre) * (b - centre) for a, b in pairwise(one))
         squares += math.fsum((value - centre) ** 2 for value in one)
     if squares <= 0:
         return 0.0
-    each = statistics.mean([len(one) for one in repeats])
+    each = estimates.mean([len(one) for one in repeats])
     found = both / squares * each / (each - 1)
     return min(0.99, max(0.0, (found + 1 / each) / (1 - 3 / each)))
 
@@ -199,8 +199,8 @@ def mean_half_width(repeats: Sequence[Sequence[float]]) -> float:
     values = [value for one in repeats for value in one]
     ratio = 0.0 if ratio < PERSISTENT else max(ratio, persistence([values]))
     effective = max(MIN_EFFECTIVE, count / _inflation(ratio, count))
-    deviation = statistics.standard_deviation(values) * math.sqrt(effective / (effective - 1))
-    return statistics.t_quantile(effective - 1) * deviation / math.sqrt(effective)
+    deviation = estimates.standard_deviation(values) * math.sqrt(effective / (effective - 1))
+    return estimates.t_quantile(effective - 1) * deviation / math.sqrt(effective)
 
 
 def _inflation(ratio: float, count: int) -> float:
@@ -290,14 +290,14 @@ def disagreement(repeats: Sequence[Sequence[float]]) -> Disagreement | None:
     from scipy.special import fdtrc
 
     each = min(map(len, repeats))
-    means = [statistics.mean(one) for one in repeats]
-    centre = statistics.mean(means)
+    means = [estimates.mean(one) for one in repeats]
+    centre = estimates.mean(means)
     if centre <= 0:
         return None
     ratio = persistence(repeats)
     inflation = _inflation(ratio, each) if ratio >= PERSISTENT else 1.0
-    within = math.fsum(statistics.standard_deviation(one) ** 2 for one in repeats) / len(repeats) * inflation / each
-    between = statistics.standard_deviation(means) ** 2
+    within = math.fsum(estimates.standard_deviation(one) ** 2 for one in repeats) / len(repeats) * inflation / each
+    between = estimates.standard_deviation(means) ** 2
     ratio = between / within if within > 0 else math.inf if between > 0 else 0.0
     p_value = float(fdtrc(len(means) - 1, len(means) * (each - 1) / inflation, ratio))
     return Disagreement(p_value, (max(means) - min(means)) / centre)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from hwdyno.analysis.statistics import harmonic_mean, mean, t_quantile
+from hwdyno.analysis.estimates import harmonic_mean, mean, t_quantile
 from hwdyno.model.units import format_bytes, format_duration, format_percent, format_quantity
 from hwdyno.model.words import ExperimentResult, Measurement, Note, Run, Value
 
@@ -42,7 +42,7 @@ ALIKE_SHARE = 0.75
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class StateChange:
     """A moment from which on all readings of a resource are higher or lower by the same share."""
 
     at_s: float
@@ -51,7 +51,7 @@ class Change:
     """Throughput after it over throughput before."""
 
 
-def change_in(points: Sequence[Measurement]) -> Change | None:
+def change_in(points: Sequence[Measurement]) -> StateChange | None:
     """The change that the readings of some points show together; none where chance explains it.
 
     Each point has a level, and all have the same change (a two-way layout with one cut, chosen among all). F is the
@@ -107,7 +107,7 @@ def change_in(points: Sequence[Measurement]) -> Change | None:
     alike = sum(found / shift >= 0.5 for found in across)
     if p_value >= MAX_P_VALUE or len(across) < MIN_ACROSS or alike < ALIKE_SHARE * len(across):
         return None
-    return Change(float(cuts[best]), math.exp(shift))
+    return StateChange(float(cuts[best]), math.exp(shift))
 
 
 def _shift_of(point: Measurement, at_s: float) -> float | None:
@@ -170,7 +170,7 @@ def _is_mostly_after(points: Sequence[Measurement], at_s: float) -> bool:
     return sum(start >= at_s for start in starts) * 2 > len(starts)
 
 
-def _words(change: Change, points: Sequence[Measurement], *, with_bytes: bool) -> str:
+def _words(change: StateChange, points: Sequence[Measurement], *, with_bytes: bool) -> str:
     moved = [
         rate * point.elapsed_s / max(1, point.repeats)
         for point in points

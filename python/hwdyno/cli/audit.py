@@ -14,7 +14,7 @@ from hwdyno.cli.statuses import DEGRADED, OK
 from hwdyno.model.units import format_ratio, plural
 
 if TYPE_CHECKING:
-    from hwdyno.cli.sources import Source
+    from hwdyno.cli.sources import ResultFile
     from hwdyno.model.words import ExperimentResult, Finding, Measurement, Run
 
 OURS = "hwdyno"
@@ -105,7 +105,7 @@ def _by_experiment(document: Run, found: Finding) -> list[Finding]:
 # --- what is printed
 
 
-def _readings(sources: Sequence[Source], document: Run) -> str:
+def _readings(sources: Sequence[ResultFile], document: Run) -> str:
     from hwdyno.system.printable import printable
 
     lines = []
@@ -122,7 +122,7 @@ def _readings(sources: Sequence[Source], document: Run) -> str:
     return "".join(f"{line}\n" for line in printable(lines))
 
 
-def side_by_side(sources: Sequence[Source]) -> str:
+def side_by_side(sources: Sequence[ResultFile]) -> str:
     """Several tools' results in one table, with ratios where they measured the same; empty for one tool."""
     from hwdyno.explain.findings.rule import label_of
     from hwdyno.report.figures import scale_for
@@ -169,7 +169,7 @@ def _alone(
     return found.values()
 
 
-def _results(source: Source) -> Iterable[tuple[str, ExperimentResult, Measurement]]:
+def _results(source: ResultFile) -> Iterable[tuple[str, ExperimentResult, Measurement]]:
     for one in source.runs:
         tool = OURS if not one.imported_from else _tool(one, source.name)
         for result in one.experiments:

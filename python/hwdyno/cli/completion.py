@@ -22,7 +22,7 @@ HELP = Help(
 )
 
 
-class Option(NamedTuple):
+class CompletionOption(NamedTuple):
     """An option as a shell completes it."""
 
     name: str
@@ -37,7 +37,7 @@ class Completed(NamedTuple):
     """A command as a shell completes it."""
 
     command: Command
-    options: tuple[Option, ...]
+    options: tuple[CompletionOption, ...]
     words: tuple[str, ...]
     """What may stand before its options."""
 
@@ -64,15 +64,17 @@ def completed() -> Iterator[Completed]:
     for command in COMMANDS:
         parser = parser_of(command.name)
         options = tuple(_option(parser, one) for _, _, group in groups_of(parser) for one in group)
-        yield Completed(command, (*options, Option("--help", "show this help", "", ())), _words(command.name, parser))
+        yield Completed(
+            command, (*options, CompletionOption("--help", "show this help", "", ())), _words(command.name, parser)
+        )
 
 
-def _option(parser: Parser, option: argparse.Action) -> Option:
+def _option(parser: Parser, option: argparse.Action) -> CompletionOption:
     words = parser.words.get(option.dest) or tuple(map(str, option.choices or ()))
     if option.dest == "profile":
         words = ("quick", "standard", "full")
     text = text_of(option).partition("; ")[0].partition(" (")[0].partition(" [")[0]
-    return Option(spelling(option), text, "" if option.nargs == 0 else value_of(option), words)
+    return CompletionOption(spelling(option), text, "" if option.nargs == 0 else value_of(option), words)
 
 
 def _words(name: str, parser: Parser) -> tuple[str, ...]:
@@ -150,7 +152,7 @@ def _zsh(commands: tuple[Completed, ...]) -> list[str]:
     return [*lines, '    _hwdyno "$@"', "else", "    compdef _hwdyno hwdyno", "fi"]
 
 
-def _zsh_option(option: Option) -> str:
+def _zsh_option(option: CompletionOption) -> str:
     """An option in the language of ``_arguments``, where brackets and colons have a meaning."""
     marks = str.maketrans("[]:\\", "    ")
     values = " ".join(word.replace(":", "\\:") for word in option.words)

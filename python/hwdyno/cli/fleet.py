@@ -18,9 +18,9 @@ from hwdyno.model.words import UserError
 
 if TYPE_CHECKING:
     from hwdyno.model.words import Run
-    from hwdyno.system.store import Entry, Figure
+    from hwdyno.system.store import HistoryEntry, PointFigure
 
-    Row = tuple[Entry, Sequence[Figure]]
+    Row = tuple[HistoryEntry, Sequence[PointFigure]]
 
 HELP = Help(
     usage="[FOLDER | RUN …]",

@@ -16,7 +16,7 @@ from hwdyno.model.words import UserError
 from hwdyno.system.printable import columns, printable
 
 if TYPE_CHECKING:
-    from hwdyno.system.store import Entry, Store
+    from hwdyno.system.store import HistoryEntry, Store
 
 HEADLINES = 3
 """How many of a Run's best numbers its line shows."""
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
 def _trends(args: argparse.Namespace, store: Store) -> int:
     """Print the history of one machine's figures."""
     from hwdyno.explain.trends.account import account_of
-    from hwdyno.explain.trends.series import history_of
+    from hwdyno.explain.trends.time_series import history_of
     from hwdyno.report import trends
 
     rows = store.figures()
@@ -105,7 +105,7 @@ def _trends(args: argparse.Namespace, store: Store) -> int:
     return 0
 
 
-def table(entries: list[Entry]) -> str:
+def table(entries: list[HistoryEntry]) -> str:
     """Lay the list out in columns."""
     rows = [("id", "when", "machine", "profile", "verdict", "points", "headline")]
     rows += [

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         Storage,
     )
 
-Rows = Iterator[tuple[str, str]]
+MachineRows = Iterator[tuple[str, str]]
 
 _METRICS = {
     "read_bytes_s": "reads",
@@ -132,7 +132,7 @@ def _section(console: Console, title: str, rows: list[tuple[str, str]]) -> None:
     console.file.write(f"{out}\n\n")
 
 
-def _system(machine: Machine) -> Rows:
+def _system(machine: Machine) -> MachineRows:
     system, inside = machine.os, machine.container
     yield "host", ", ".join(_known(machine.hostname, machine.board))
     kernel = f"Linux {system.kernel}" if system.kernel else None
@@ -152,7 +152,7 @@ def _system(machine: Machine) -> Rows:
         yield "limits", ", ".join(limits)
 
 
-def _processor(cpu: Cpu) -> Rows:
+def _processor(cpu: Cpu) -> MachineRows:
     yield "model", _or_unknown(cpu.model)
     counts = {"socket": cpu.sockets, "core": cpu.cores, "thread": cpu.threads}
     yield "layout", ", ".join(plural(number, what) for what, number in counts.items() if number) or "?"
@@ -168,7 +168,7 @@ def _processor(cpu: Cpu) -> Rows:
         yield f"node {node.node}", f"processors {_ranges(node.cpus)}, {_bytes('memory', node.memory_bytes)}"
 
 
-def _memory(memory: Memory) -> Rows:
+def _memory(memory: Memory) -> MachineRows:
     yield "size", f"{_bytes('memory', memory.total_bytes)}, {_bytes('memory', memory.available_bytes)} available"
     yield "swap", "none" if memory.swap_total_bytes == 0 else _bytes("memory", memory.swap_total_bytes)
     page, transparent = memory.huge_page_bytes, memory.transparent_huge_pages
@@ -176,7 +176,7 @@ def _memory(memory: Memory) -> Rows:
         yield "huge pages", ", ".join(_known(format_size(page) if page else None, f"transparent: {transparent or '?'}"))
 
 
-def _storage(storage: Storage) -> Rows:
+def _storage(storage: Storage) -> MachineRows:
     if storage.filesystem:
         mounted = f"{storage.filesystem} on {storage.mount_point} from {storage.source}"
         yield "filesystem", f"{mounted} ({','.join(storage.options)})"
@@ -243,7 +243,7 @@ def _queue(queue: BlockQueue) -> str:
     return ", ".join(says)
 
 
-def _ceilings(ceilings: tuple[Ceiling, ...], without: tuple[str, ...]) -> Rows:
+def _ceilings(ceilings: tuple[Ceiling, ...], without: tuple[str, ...]) -> MachineRows:
     grouped: dict[tuple[str, str, str, str], list[Ceiling]] = {}
     for ceiling in ceilings:
         grouped.setdefault((ceiling.kind, ceiling.label, ceiling.formula, ceiling.source), []).append(ceiling)
@@ -257,7 +257,7 @@ def _ceilings(ceilings: tuple[Ceiling, ...], without: tuple[str, ...]) -> Rows:
         yield "none", why
 
 
-def _network(nics: Sequence[Nic]) -> Rows:
+def _network(nics: Sequence[Nic]) -> MachineRows:
     # a virtual interface that is down is a name and nothing else
     for nic in (nic for nic in nics if nic.up or not nic.virtual):
         rate = format_value(nic.bits_s, "bit/s") if nic.bits_s else "speed not stated"
@@ -265,13 +265,13 @@ def _network(nics: Sequence[Nic]) -> Rows:
         yield str(nic.name), ", ".join(_known(*parts, _link(nic.link)))
 
 
-def _gpus(gpus: Sequence[Gpu]) -> Rows:
+def _gpus(gpus: Sequence[Gpu]) -> MachineRows:
     for gpu in gpus:
         ids = f"{gpu.vendor_id}:{gpu.device_id}" if gpu.vendor_id else None
         yield str(gpu.name)[:_LABEL], ", ".join(_known(gpu.vendor, gpu.model or ids, gpu.driver, _link(gpu.link)))
 
 
-def _gpu_drivers(drivers: GpuDrivers) -> Rows:
+def _gpu_drivers(drivers: GpuDrivers) -> MachineRows:
     for one in drivers.cuda:
         yield "CUDA", _cuda(one)
     for device in drivers.opencl:
@@ -314,7 +314,7 @@ def _cuda(gpu: CudaDevice) -> str:
     )
 
 
-def _settings(settings: Settings) -> Rows:
+def _settings(settings: Settings) -> MachineRows:
     for name, value in settings.environment.items():
         yield name, value or "set, but empty"
     if settings.nice:
@@ -330,7 +330,7 @@ def _settings(settings: Settings) -> Rows:
         yield "debug kernel", ", ".join(settings.debug_kernel)
 
 
-def _conditions(now: Conditions) -> Rows:
+def _conditions(now: Conditions) -> MachineRows:
     forms = {
         "load": (now.load_1m, "{:g} over the last minute"),
         "other processes": (now.others_cpu_share, "{:.0%} of the CPU right now"),
@@ -348,7 +348,7 @@ def _conditions(now: Conditions) -> Rows:
         yield "swapping", " in, ".join(format_value(rate or 0, "bytes/s") for rate in swapping) + " out"
 
 
-def _unknown(unknown: Mapping[str, str]) -> Rows:
+def _unknown(unknown: Mapping[str, str]) -> MachineRows:
     by_reason: dict[str, list[str]] = {}
     for path, why in unknown.items():
         by_reason.setdefault(why, []).append(path)

@@ -83,7 +83,7 @@ def perform_scenario(
     return ends
 
 
-def _shown(args: argparse.Namespace) -> progress.Bar | progress.Lines:
+def _shown(args: argparse.Namespace) -> progress.LiveBar | progress.Lines:
     from hwdyno.cli import progress
 
     return progress.shown(args.quiet)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from hwdyno.measure.runner import Step
+from hwdyno.measure.runner import NextReading
 from hwdyno.model.axes import FIELD_AXES
 from hwdyno.model.units import (
     format_count,
@@ -90,7 +90,7 @@ class Lines:
         """One line for it."""
         self._write(text)
 
-    def begins(self, step: Step) -> None:
+    def begins(self, step: NextReading) -> None:
         """No line: one for each reading would be too many."""
         self._axes = step.axes
 
@@ -99,7 +99,7 @@ class Lines:
         self._write(result_line(experiment, measurement, rate_word, self._axes))
 
 
-class Bar:
+class LiveBar:
     """Progress on a terminal; drawn only between readings, so never during a timed region."""
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ class Bar:
         self._live: Live | None = None
         self._axes: Sequence[Axis] = FIELD_AXES
 
-    def __enter__(self) -> Bar:
+    def __enter__(self) -> LiveBar:
         from rich.live import Live
 
         # No refresh thread: it would wake up in timed regions.
@@ -127,7 +127,7 @@ class Bar:
         """One line above the bar."""
         self._console.print(text, style="dim")
 
-    def begins(self, step: Step) -> None:
+    def begins(self, step: NextReading) -> None:
         """Draw the current state of the bar."""
         from rich.progress_bar import ProgressBar
         from rich.table import Table
@@ -158,11 +158,11 @@ def _show_cursor() -> None:
     os.write(2, b"\x1b[?25h\n")
 
 
-def shown(quiet: bool = False) -> Bar | Lines:
+def shown(quiet: bool = False) -> LiveBar | Lines:
     """What fits stderr: a bar on a terminal, lines elsewhere, and nothing at all if ``quiet``."""
     if quiet:
         return _Quiet()
-    return Bar() if sys.stderr.isatty() else Lines()
+    return LiveBar() if sys.stderr.isatty() else Lines()
 
 
 class _Quiet(Lines):

@@ -70,9 +70,9 @@ def run(args: argparse.Namespace) -> int:
     for kind in ("png", "svg", "pdf"):
         directory = getattr(args, kind)
         if directory is not None:
-            from hwdyno.report import images
+            from hwdyno.report import chart_files
 
-            made += images.write(document, directory, kind, overwrite=args.overwrite)
+            made += chart_files.write(document, directory, kind, overwrite=args.overwrite)
     if args.text is not None:
         sys.stdout.write(args.text.of(document))
         for path in made:

@@ -36,14 +36,14 @@ def _port(text: str) -> int:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until Ctrl-C."""
-    from hwdyno.report.serve.server import Server
-    from hwdyno.report.serve.site import Pages
+    from hwdyno.report.serve.http_server import PageServer
+    from hwdyno.report.serve.routes import Pages
     from hwdyno.system.store import open_store
 
     listen = args.listen or loopback.address()
     pages = Pages(open_store(args.store), with_names=args.with_names)
     try:
-        server = Server(listen, args.port, pages.answer)
+        server = PageServer(listen, args.port, pages.answer)
     except (OSError, OverflowError) as error:
         why = getattr(error, "strerror", None) or str(error)
         remedy = "name an address of this machine by --listen" if loopback.is_foreign(error) else "name another --port"

@@ -188,7 +188,7 @@ def _limited(run: Run, given: Ceilings | None) -> Run:
 
 
 @dataclass(frozen=True)
-class Source:
+class ResultFile:
     """One file: its name, the Runs in it, and how its columns were read."""
 
     name: str
@@ -201,7 +201,7 @@ class Source:
         return any(not one.imported_from for one in self.runs)
 
 
-def sources_of(names: Sequence[str], maps: Mapping[str, str]) -> list[Source]:
+def sources_of(names: Sequence[str], maps: Mapping[str, str]) -> list[ResultFile]:
     """Read every file. Raises ``UserError`` in one line."""
     from hwdyno import formats
     from hwdyno.formats import published, table_rows
@@ -227,14 +227,14 @@ def _stdin() -> str:
     return data.decode(errors="replace")
 
 
-def _source(name: str, text: str, maps: Mapping[str, str]) -> Source:
+def _source(name: str, text: str, maps: Mapping[str, str]) -> ResultFile:
     from hwdyno import formats
     from hwdyno.system.store import from_json
 
     if '"hwdyno.run/' in text[:65536]:
-        return Source(name, (from_json(text.encode()),))
+        return ResultFile(name, (from_json(text.encode()),))
     runs, readings = formats.read_every(text, name, maps)
-    return Source(name, tuple(runs), tuple(readings))
+    return ResultFile(name, tuple(runs), tuple(readings))
 
 
 def maps_of(texts: Iterable[str]) -> dict[str, str]:
@@ -295,7 +295,7 @@ def _labelled(result: ExperimentResult) -> tuple[Ceiling, ...]:
     return tuple(found)
 
 
-def merged(sources: Sequence[Source], given: Ceilings | None = None) -> Run:
+def merged(sources: Sequence[ResultFile], given: Ceilings | None = None) -> Run:
     """All files as one Run, each experiment with its ceilings."""
     from hwdyno.model.words import Run
 

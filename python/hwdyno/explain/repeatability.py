@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from hwdyno.analysis import statistics
+from hwdyno.analysis import estimates
 from hwdyno.analysis.samples import (
     SHARED_NOTE,
     each_over_time,
@@ -109,9 +109,9 @@ def _pooled(result: ExperimentResult, run: Run) -> ExperimentResult:
             return point
         for others in (result.points, alike):
             spreads = [logs_of for other in others if other is not point and len(logs_of := _logs(other)) > 1]
-            if sum(len(logs_of) - 1 for logs_of in spreads) >= statistics.POOLED_FREEDOM:
-                return _with_spread(point, _middle_variance(spreads), statistics.standard_deviation(logs) ** 2)
-        return _with_spread(point, PRIOR_DEVIATION**2, statistics.standard_deviation(logs) ** 2)
+            if sum(len(logs_of) - 1 for logs_of in spreads) >= estimates.POOLED_FREEDOM:
+                return _with_spread(point, _middle_variance(spreads), estimates.standard_deviation(logs) ** 2)
+        return _with_spread(point, PRIOR_DEVIATION**2, estimates.standard_deviation(logs) ** 2)
 
     return replace(result, points=tuple(map(pooled, result.points)))
 
@@ -121,8 +121,8 @@ def _middle_variance(spreads: Sequence[Sequence[float]]) -> float:
 
     The median of chi-square over its degrees of freedom is (1 - 2 / 9f)^3 (Wilson & Hilferty, PNAS 17, 1931).
     """
-    return statistics.median(
-        [statistics.standard_deviation(logs) ** 2 / (1 - 2 / (9 * (len(logs) - 1))) ** 3 for logs in spreads]
+    return estimates.median(
+        [estimates.standard_deviation(logs) ** 2 / (1 - 2 / (9 * (len(logs) - 1))) ** 3 for logs in spreads]
     )
 
 
@@ -158,8 +158,8 @@ def _with_shared_modes(result: ExperimentResult) -> ExperimentResult:
 
 def _with_spread(point: Measurement, prior: float, found: float) -> Measurement:
     """A point of two repeats with the interval by the variance of its logarithms and that of other points."""
-    variance = (statistics.POOLED_FREEDOM * prior + found) / (statistics.POOLED_FREEDOM + 1)
-    half = statistics.t_quantile(statistics.POOLED_FREEDOM + 1) * math.sqrt(variance / 2)
+    variance = (estimates.POOLED_FREEDOM * prior + found) / (estimates.POOLED_FREEDOM + 1)
+    half = estimates.t_quantile(estimates.POOLED_FREEDOM + 1) * math.sqrt(variance / 2)
     value = point.throughput.value
     repeats = each_over_time(point)
     within = mean_half_width(repeats) / value if repeats and value > 0 else 0.0
@@ -186,7 +186,7 @@ def unknown() -> RunToRun:
 def half_width(spread: RunToRun) -> float:
     """Half of the 95% interval of what one point reads in one run and another, as a share."""
     deviation = math.hypot(spread.deviation, spread.point_deviation)
-    return statistics.t_quantile(max(1, spread.earlier - 1) + PRIOR_RUNS) * deviation
+    return estimates.t_quantile(max(1, spread.earlier - 1) + PRIOR_RUNS) * deviation
 
 
 def _earlier(result: ExperimentResult, run: Run, earlier: Sequence[Run]) -> list[ExperimentResult]:
@@ -208,7 +208,7 @@ def _prior(at: int, run: Run, found: Sequence[Sequence[ExperimentResult]]) -> fl
         and (spread := _between(results)) is not None
     ]
     freedom = max((spread.freedom for spread in alike), default=0)
-    variance = statistics.median([spread.of_runs for spread in alike]) if alike else 0.0
+    variance = estimates.median([spread.of_runs for spread in alike]) if alike else 0.0
     return math.sqrt((PRIOR_RUNS * PRIOR_DEVIATION**2 + freedom * variance) / (PRIOR_RUNS + freedom))
 
 
@@ -244,18 +244,18 @@ def _between(results: Sequence[ExperimentResult]) -> _Between | None:
     shared = sorted(set.intersection(*map(set, runs))) if len(runs) >= MIN_EARLIER else []
     if not shared:
         return None
-    centres = {name: statistics.median([run[name].log for run in runs]) for name in shared}
-    effects = [statistics.median([run[name].log - centres[name] for name in shared]) for run in runs]
+    centres = {name: estimates.median([run[name].log for run in runs]) for name in shared}
+    effects = [estimates.median([run[name].log - centres[name] for name in shared]) for run in runs]
     rest = [
         run[name].log - centres[name] - effect for run, effect in zip(runs, effects, strict=True) for name in shared
     ]
-    repeats = statistics.median([run[name].variance for run in runs for name in shared])
+    repeats = estimates.median([run[name].variance for run in runs for name in shared])
     # The median of n normal values varies by pi / 2n of their variance, for one or two of them by 1 / n.
     explained = repeats * (math.pi / 2 if len(shared) > 2 else 1.0) / len(shared)
     of_runs = max(0.0, _scale(effects) ** 2 - explained)
     # Centres and effects were fitted to the same values.
     fitted = len(rest) / ((len(runs) - 1) * (len(shared) - 1)) if len(shared) > 2 else 0.0
-    of_points = max(0.0, (MAD_OF_NORMAL * statistics.median(list(map(abs, rest)))) ** 2 * fitted - repeats)
+    of_points = max(0.0, (MAD_OF_NORMAL * estimates.median(list(map(abs, rest)))) ** 2 * fitted - repeats)
     return _Between(of_runs, of_points, len(runs) - 1)
 
 
@@ -278,13 +278,13 @@ def _means(result: ExperimentResult) -> Mapping[str, _Mean]:
     for point in result.points:
         logs = [math.log(value) for value in point.repeat_values if value > 0]
         if point.validity == "valid" and point.throughput.value > 0 and len(logs) > 1:
-            spread = statistics.standard_deviation(logs) ** 2 / len(logs)
+            spread = estimates.standard_deviation(logs) ** 2 / len(logs)
             found[repr(sorted(point.parameters.items()))] = _Mean(math.log(point.throughput.value), spread)
     return found
 
 
 def _scale(values: Sequence[float]) -> float:
-    return qn_scale(values) if len(values) >= MIN_QN else statistics.standard_deviation(values)
+    return qn_scale(values) if len(values) >= MIN_QN else estimates.standard_deviation(values)
 
 
 def qn_scale(values: Sequence[float]) -> float:

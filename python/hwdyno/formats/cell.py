@@ -12,7 +12,7 @@ from hwdyno.model.words import Scalar
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class PrintedNumber:
     """A number as a table prints it. A range and a bound (``1-2 ms``, ``< 5``) are no numbers."""
 
     value: float
@@ -27,7 +27,7 @@ _RANGE = re.compile(r"(?:[A-Za-z%]{1,6}(?:/s)?\s+)?(?:[-–…]|to\b|\.\.)\s*\d"
 _THOUSANDS = re.compile(r"\d{1,3}(?:([,' ])\d{3})(?:\1\d{3})*(?:\.\d+)?")
 
 
-def number_in(cell: str) -> Number | None:
+def number_in(cell: str) -> PrintedNumber | None:
     """The number that a cell begins with; none for words, empty cells and what is out of range."""
     match = _CELL.match(cell.replace("µ", "u").replace("μ", "u").replace("\u202f", " "))
     if match is None:
@@ -62,7 +62,7 @@ def number_in(cell: str) -> Number | None:
             if len(readings) > 1:
                 unit = replace(readings[1], kind="bits or bytes")
     rounding = 0.5 * unit_last / abs(value) if value else 0.0
-    return Number(value * scale, rounding, unit)
+    return PrintedNumber(value * scale, rounding, unit)
 
 
 def _plain_number(digits: str) -> str:
@@ -85,7 +85,7 @@ def flag_of(cell: str) -> bool | None:
     return False if word in {"0", "false", "no", "off", "buffered"} else None
 
 
-def size_of(number: Number, unit: Unit | None) -> float:
+def size_of(number: PrintedNumber, unit: Unit | None) -> float:
     """The bytes of a block, whose prefixes are powers of 1024 regardless of their letters' case."""
     in_cell = number.unit
     if in_cell is not None and in_cell.kind == "short":

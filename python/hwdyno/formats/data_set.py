@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hwdyno.formats.workload import Workload
+from hwdyno.formats.workload import TrainingWorkload
 
 SEED = 10
 """DLIO's, of the sizes."""
@@ -25,7 +25,7 @@ _PNG_BYTES, _PNG_BLOCK = 63, 65_535
 _JPEG_BLOCK_BYTES, _JPEG_BYTES = 505 / 8, 158
 
 
-def file_bytes(workload: Workload) -> int:
+def file_bytes(workload: TrainingWorkload) -> int:
     """Bytes of all files of a workload's data set, within 1%."""
     if workload.format == "parquet":
         groups = -(-workload.samples_per_file // (workload.row_group or workload.samples_per_file))
@@ -35,7 +35,7 @@ def file_bytes(workload: Workload) -> int:
     return int(sum(_one_file(workload, *sides) for sides in drawn) * workload.files / len(drawn))
 
 
-def _one_file(workload: Workload, width: int, height: int) -> float:
+def _one_file(workload: TrainingWorkload, width: int, height: int) -> float:
     """Size of a file whose samples have this many rows and columns."""
     if workload.format in _AROUND:
         each, overhead = _AROUND[workload.format]
@@ -48,7 +48,7 @@ def _one_file(workload: Workload, width: int, height: int) -> float:
     return -(-width // 8) * -(-height // 8) * _JPEG_BLOCK_BYTES + _JPEG_BYTES
 
 
-def _sides(workload: Workload) -> list[tuple[int, int]]:
+def _sides(workload: TrainingWorkload) -> list[tuple[int, int]]:
     """Rows and columns of files' samples, drawn as DLIO draws them: by NumPy's legacy generator."""
     side = workload.record_bytes**0.5
     spread = workload.record_bytes_stdev / 2 / side

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from hwdyno.analysis.statistics import interval
+from hwdyno.analysis.estimates import interval
 from hwdyno.formats import printed
 from hwdyno.model.machine import Machine, Memory
 from hwdyno.model.units import printed_number

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hwdyno.formats.workload import Workload
+from hwdyno.formats.workload import TrainingWorkload
 from hwdyno.model.units import LARGEST_SIZE, is_number
 from hwdyno.model.words import UserError
 from hwdyno.system import foreign
@@ -50,7 +50,7 @@ _FORMATS = {
 }  # fmt: skip
 
 
-def read(path: Path, overrides: list[str] | None = None) -> Workload:
+def read(path: Path, overrides: list[str] | None = None) -> TrainingWorkload:
     """Read a workload from a DLIO file. Raises ``UserError`` in one line that names the key at fault."""
     document = foreign.yaml_of(foreign.text_of(path, LARGEST_BYTES, "a YAML file"), str(path))
     if not isinstance(document, dict):
@@ -103,7 +103,7 @@ def _flatten(document: dict[str, Any], where: str) -> dict[str, Any]:
     return flat
 
 
-def _workload(keys: dict[str, Any], path: Path) -> Workload:
+def _workload(keys: dict[str, Any], path: Path) -> TrainingWorkload:
     def number(names: str, default: float, least: float = 0.0) -> float:
         for name in names.split():
             value = keys.get(name)
@@ -127,7 +127,7 @@ def _workload(keys: dict[str, Any], path: Path) -> Workload:
         # Folders and files are named after them.
         if not text or "/" in text or "\0" in text or text in {".", ".."}:
             raise UserError(f"{path}: {key} = {text!r} must be a plain name, without /")
-    return Workload(
+    return TrainingWorkload(
         name=name,
         accelerator=path.stem.rpartition("_")[2],
         format=_FORMATS[kind],

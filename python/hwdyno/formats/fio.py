@@ -15,7 +15,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from hwdyno.formats import fio_options as options
-from hwdyno.formats.fio_latency import Spread, coarse_quantiles, latency_of, spread_of
+from hwdyno.formats.fio_latency import LatencySummary, coarse_quantiles, latency_of, spread_of
 from hwdyno.formats.fio_options import KERNEL
 from hwdyno.model.machine import Disk, Machine, Storage
 from hwdyno.model.units import amount_at, printed_error
@@ -70,7 +70,7 @@ def parse(text: str, name: str = "fio's output") -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class JobResult:
     """One fio job, or several equal jobs that ran together (``numjobs``)."""
 
     name: str
@@ -80,7 +80,7 @@ class Job:
     """fio's records: one for the whole group, or one for each of the equal jobs."""
 
 
-def jobs_of(document: Mapping[str, Any], name: str = "fio's output") -> list[Job]:
+def jobs_of(document: Mapping[str, Any], name: str = "fio's output") -> list[JobResult]:
     """List the jobs of a document, with equal jobs merged. Raises ``UserError`` if there are none."""
     raw = document.get("jobs")
     if raw is None:
@@ -89,7 +89,7 @@ def jobs_of(document: Mapping[str, Any], name: str = "fio's output") -> list[Job
         raise UserError(f"{name} has no list of jobs; the file may be cut off")
     shared = document.get("global options")
     shared = shared if isinstance(shared, dict) else {}
-    together: dict[str, Job] = {}
+    together: dict[str, JobResult] = {}
     for job in raw:
         options_of_job = job.get("job options")
         given = {**shared, **(options_of_job if isinstance(options_of_job, dict) else {})}
@@ -99,13 +99,13 @@ def jobs_of(document: Mapping[str, Any], name: str = "fio's output") -> list[Job
         group = int(amount_at(job, "groupid"))
         key = json.dumps([title, group, given], sort_keys=True, default=str)
         known = together.get(key)
-        together[key] = Job(title, group, given, (*(known.parts if known else ()), job))
+        together[key] = JobResult(title, group, given, (*(known.parts if known else ()), job))
     if not together:
         raise UserError(f"{name} has no jobs: fio ended before the first")
     return list(together.values())
 
 
-def measurement_of(job: Job) -> Measurement:
+def measurement_of(job: JobResult) -> Measurement:
     """Convert a job to a Measurement; what fio does not report is absent and named in the notes."""
     parameters = options.parameters_of(job.options, len(job.parts))
     notes: list[Note] = []
@@ -229,7 +229,7 @@ def _at_disk(document: Mapping[str, Any], points: Sequence[Measurement]) -> dict
 _KINDS = {"submit": "slat", "complete": "clat", "total": "lat"}
 
 
-def _total(kinds: Mapping[str, Spread], notes: list[Note]) -> Spread:
+def _total(kinds: Mapping[str, LatencySummary], notes: list[Note]) -> LatencySummary:
     """Total latency; its percentiles are those of completion where fio reports only them (its default)."""
     total, complete = kinds["total"], kinds["complete"]
     if total.quantiles or total.histogram or not (complete.quantiles or complete.histogram):
@@ -244,7 +244,7 @@ def _total(kinds: Mapping[str, Spread], notes: list[Note]) -> Spread:
     return total.with_shape_of(complete, submit)
 
 
-def _latency(spreads: list[Spread], parts: Iterable[Mapping[str, Any]], notes: list[Note]) -> Latency | None:
+def _latency(spreads: list[LatencySummary], parts: Iterable[Mapping[str, Any]], notes: list[Note]) -> Latency | None:
     if not spreads:
         return None
     both = spreads[0]

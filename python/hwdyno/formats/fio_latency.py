@@ -20,7 +20,7 @@ LONGEST_NS = 2.0**53
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class LatencySummary:
     """One kind of latency of one direction: exact moments, and the distribution as far as fio reports it."""
 
     count: float
@@ -30,7 +30,7 @@ class Spread:
     quantiles: Quantiles = ()
     histogram: Histogram | None = None
 
-    def merge(self, other: Spread) -> Spread:
+    def merge(self, other: LatencySummary) -> LatencySummary:
         """Merge two spreads; the distribution is kept if both have histograms or one is empty."""
         if not other.count:
             return self
@@ -38,7 +38,7 @@ class Spread:
             return other
         count = self.count + other.count
         histogram = self.histogram.merge(other.histogram) if self.histogram and other.histogram else None
-        return Spread(
+        return LatencySummary(
             count=count,
             mean=self.mean * (self.count / count) + other.mean * (other.count / count),
             min=min(self.min, other.min),
@@ -46,11 +46,11 @@ class Spread:
             histogram=histogram,
         )
 
-    def with_quantiles(self, quantiles: Quantiles) -> Spread:
+    def with_quantiles(self, quantiles: Quantiles) -> LatencySummary:
         """A copy with this distribution."""
         return replace(self, quantiles=quantiles, histogram=None)
 
-    def with_shape_of(self, other: Spread, shift: float) -> Spread:
+    def with_shape_of(self, other: LatencySummary, shift: float) -> LatencySummary:
         """A copy with another's distribution, shifted by ``shift`` ns."""
         histogram = None
         if other.histogram is not None:
@@ -63,16 +63,16 @@ class Spread:
         )
 
 
-def spread_of(rows: Iterable[Mapping[str, Any]], kind: str) -> Spread:
+def spread_of(rows: Iterable[Mapping[str, Any]], kind: str) -> LatencySummary:
     """Merge one kind (``slat``, ``clat``, ``lat``) over the records of equal jobs; fio 2 wrote it in µs."""
-    merged = Spread(0, 0, 0, 0)
+    merged = LatencySummary(0, 0, 0, 0)
     for row in rows:
         scale, record = (1.0, row.get(f"{kind}_ns")) if f"{kind}_ns" in row else (1e3, row.get(kind))
         if not isinstance(record, dict):
             continue
         count = amount_at(record, "N") or (amount_at(row, "total_ios") if amount_at(record, "mean") else 0)
         merged = merged.merge(
-            Spread(
+            LatencySummary(
                 count=count,
                 mean=amount_at(record, "mean") * scale,
                 min=amount_at(record, "min") * scale,
@@ -132,7 +132,7 @@ def coarse_quantiles(parts: Iterable[Mapping[str, Any]]) -> Quantiles:
     return tuple(found)
 
 
-def latency_of(spread: Spread) -> Latency | None:
+def latency_of(spread: LatencySummary) -> Latency | None:
     """Convert to a ``Latency``, without percentiles where fio reports none; none where it measured nothing."""
     if spread.histogram is not None and spread.histogram.count:
         summary = spread.histogram.summary()

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from hwdyno.formats import printed
-from hwdyno.formats.cell import Number
+from hwdyno.formats.cell import PrintedNumber
 from hwdyno.formats.row import figures, number, point_of
 from hwdyno.model.units import parse_size
 from hwdyno.model.words import Measurement, Parameters, Run, UserError
@@ -102,19 +102,19 @@ def _points(part: str, parameters: Parameters) -> Iterator[Measurement]:
         yield made
 
 
-def _together(parts: list[dict[str, Number]]) -> dict[str, Number]:
+def _together(parts: list[dict[str, PrintedNumber]]) -> dict[str, PrintedNumber]:
     """Reads and writes of one job: rates add up, and mean latencies are weighted by them."""
     found = {
-        key: Number(sum(part[key].value for part in parts), max(part[key].rounding for part in parts))
+        key: PrintedNumber(sum(part[key].value for part in parts), max(part[key].rounding for part in parts))
         for key in ("bw", "iops")
     }
     if all("lat_mean" in part for part in parts) and found["iops"].value:
         mean = sum(part["iops"].value * part["lat_mean"].value for part in parts) / found["iops"].value
-        found["lat_mean"] = Number(mean, max(part["lat_mean"].rounding for part in parts))
+        found["lat_mean"] = PrintedNumber(mean, max(part["lat_mean"].rounding for part in parts))
     return found
 
 
-def _figures(way: re.Match[str], part: str) -> dict[str, Number]:
+def _figures(way: re.Match[str], part: str) -> dict[str, PrintedNumber]:
     spreads = {match[1]: match for match in _SPREAD.finditer(part)}
     lat = spreads.get("lat") or spreads.get("clat")
     if way.re is _OLD_WAY:

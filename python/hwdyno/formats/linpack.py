@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from hwdyno.analysis import statistics
+from hwdyno.analysis import estimates
 from hwdyno.formats import printed
 from hwdyno.model.units import printed_error
 from hwdyno.model.words import Claim, Measurement, Parameters, Run
@@ -92,7 +92,7 @@ def _intel(text: str) -> list[Measurement]:
         point = printed.point(
             {**shared, "n": n}, rates[0], "FLOP/s", verification=verdict, flops_s_best=max(rates)
         )  # fmt: skip
-        value, _ = statistics.interval_of_repeats(rates, "FLOP/s")
+        value, _ = estimates.interval_of_repeats(rates, "FLOP/s")
         claims = _claims(n, printed_rows[n])
         points.append(replace(point, throughput=value, repeats=len(rates), repeat_values=tuple(rates), claims=claims))
     heads = _HEADS.search(text)

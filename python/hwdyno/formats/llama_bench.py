@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from hwdyno.analysis import statistics
+from hwdyno.analysis import estimates
 from hwdyno.formats import printed
 from hwdyno.model.words import Claim, Measurement, Parameters, Run, UserError
 from hwdyno.system import foreign
@@ -63,7 +63,7 @@ def _point(row: Table) -> Measurement:
         parameters["test"] = f"{words}@d{depth}"
     samples = [one for one in row.numbers("samples_ts") if one > 0] if "samples_ts" in row else []
     made = printed.point(parameters, value, "operations/s", None, tokens=tokens)
-    low = statistics.interval(samples, "operations/s") if len(samples) > 1 else None
+    low = estimates.interval(samples, "operations/s") if len(samples) > 1 else None
     time_ns = row.number("avg_ns", most=1e18)
     follows = tokens * 1e9 / time_ns if time_ns else value
     return replace(

@@ -23,20 +23,20 @@ _UNITS = {
 }
 _QUANTILES = {"mean": "mean", "p50": "0.5", "p90": "0.9", "p99": "0.99", "p999": "0.999"}
 
-Labels = tuple[tuple[str, str], ...]
+MetricLabels = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Sample:
     """One value of a series at a time."""
 
-    labels: Labels
+    labels: MetricLabels
     at_s: float
     value: float
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class MetricFamily:
     """A kind of figure."""
 
     name: str
@@ -46,7 +46,7 @@ class Family:
 
 def text_of(runs: Sequence[tuple[str, Run]]) -> str:
     """The figures of Runs, each with its machine's label, as OpenMetrics text."""
-    families: dict[Family, list[Sample]] = {}
+    families: dict[MetricFamily, list[Sample]] = {}
     for machine, run in runs:
         at_s = _seconds(run.started)
         for family, labels, value in _figures(printable(run)):
@@ -59,7 +59,7 @@ def text_of(runs: Sequence[tuple[str, Run]]) -> str:
             f"# UNIT {family.name} {family.unit}",
             f"# HELP {family.name} {family.help}",
         ]
-        last: tuple[Labels, float] | None = None
+        last: tuple[MetricLabels, float] | None = None
         for one in sorted(samples):
             if (one.labels, one.at_s) != last:  # A series has one value at a time.
                 shown = ",".join(f'{name}="{_escaped(text)}"' for name, text in one.labels)
@@ -68,7 +68,7 @@ def text_of(runs: Sequence[tuple[str, Run]]) -> str:
     return "\n".join([*lines, "# EOF", ""])
 
 
-def _figures(run: Run) -> Iterator[tuple[Family, Labels, float]]:
+def _figures(run: Run) -> Iterator[tuple[MetricFamily, MetricLabels, float]]:
     for result in run.experiments:
         for point in (one for one in result.points if one.validity != "invalid"):
             parameters = {**result.fixed, **point.parameters}
@@ -86,21 +86,23 @@ def _figures(run: Run) -> Iterator[tuple[Family, Labels, float]]:
             yield from _of_point(point, plain)
 
 
-def _of_point(point: Measurement, labels: Labels) -> Iterator[tuple[Family, Labels, float]]:
+def _of_point(point: Measurement, labels: MetricLabels) -> Iterator[tuple[MetricFamily, MetricLabels, float]]:
     for what, value in (("throughput", point.throughput), ("rate", point.rate)):
         if value is not None:
             yield from _of_value(what, value, labels)
     if point.latency_ns is not None:
-        family = Family("hwdyno_latency_seconds", "seconds", "Latency of one operation: its mean and its quantiles.")
+        family = MetricFamily(
+            "hwdyno_latency_seconds", "seconds", "Latency of one operation: its mean and its quantiles."
+        )
         for field, word in _QUANTILES.items():
             figure = getattr(point.latency_ns, field)
             if figure is not None:
                 yield family, (*labels, ("statistic", word)), figure / 1e9
 
 
-def _of_value(what: str, value: Value, labels: Labels) -> Iterator[tuple[Family, Labels, float]]:
+def _of_value(what: str, value: Value, labels: MetricLabels) -> Iterator[tuple[MetricFamily, MetricLabels, float]]:
     unit = _UNITS.get(value.unit) or _name(value.unit.replace("/s", "_per_second").replace("/", "_per_")) or "units"
-    family = Family(f"hwdyno_{what}_{unit}", unit, f"What a point reached, and its 95% interval ({what}).")
+    family = MetricFamily(f"hwdyno_{what}_{unit}", unit, f"What a point reached, and its 95% interval ({what}).")
     for word, figure in (("value", value.value), ("low", value.low), ("high", value.high)):
         if figure is not None:
             yield family, (*labels, ("statistic", word)), float(figure)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from hwdyno.analysis import statistics
+from hwdyno.analysis import estimates
 from hwdyno.formats import printed
 from hwdyno.formats.column import unit_readings
 from hwdyno.formats.row import figures, number, point_of
@@ -49,7 +49,7 @@ def read(text: str, name: str) -> Run:
         if made is None:
             continue
         if len(repeats) > 1 and unit is not None:
-            interval, _ = statistics.interval_of_repeats([one * unit.factor for one in repeats], made.throughput.unit)
+            interval, _ = estimates.interval_of_repeats([one * unit.factor for one in repeats], made.throughput.unit)
             made = replace(made, throughput=replace(interval, value=made.throughput.value), repeats=len(repeats))
         groups.setdefault(_resource(f"{identifier} {title}"), []).append(made)
     tables = [_table(resource, points) for resource, points in groups.items()]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hwdyno.formats import printed
-from hwdyno.formats.cell import Number
+from hwdyno.formats.cell import PrintedNumber
 from hwdyno.formats.row import figures, number, point_of
 from hwdyno.model.words import Measurement, Parameters, Run
 from hwdyno.system import loopback
@@ -32,13 +32,13 @@ class Echoes:
     """What ping says of one host at its end, with the text above it; times in seconds."""
 
     above: str
-    least: Number | None
-    mean: Number | None
-    most: Number | None
-    deviation: Number | None
+    least: PrintedNumber | None
+    mean: PrintedNumber | None
+    most: PrintedNumber | None
+    deviation: PrintedNumber | None
     sent: int | None
     received: int | None
-    loss: Number | None
+    loss: PrintedNumber | None
     took_s: float | None
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hwdyno.formats import printed, workload
-from hwdyno.formats.cell import Number
+from hwdyno.formats.cell import PrintedNumber
 from hwdyno.formats.column import COUNTS, FIGURES, PARAMETERS, SIZES, counted_in, meaning_of, pattern_of
 from hwdyno.formats.grid import Grid, grids_of, is_number
 from hwdyno.formats.named_cells import parted_by_name
@@ -21,7 +21,7 @@ from hwdyno.formats.table_rows import (
     BY_ROW,
     TITLES,
     Column,
-    Row,
+    TableRow,
     has_figures,
     has_values,
     read_columns,
@@ -130,7 +130,7 @@ def _numbered(experiments: Sequence[ExperimentResult]) -> list[ExperimentResult]
 class _Table:
     grid: Grid
     columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     resource: str
     context: str
     text: str
@@ -229,13 +229,13 @@ class _Table:
         note = f"jobs are not stated; rate × latency fits {whole}"
         return replace(self, common={**self.common, "numjobs": whole}, notes=(*self.notes, note))
 
-    def number(self, row: Row, quantity: str, statistics: Sequence[str] = ("", "mean")) -> Number | None:
+    def number(self, row: TableRow, quantity: str, statistics: Sequence[str] = ("", "mean")) -> PrintedNumber | None:
         """A row's figure in its base unit, if one column alone has it."""
         found = [c for c in self.columns if c.meaning.quantity == quantity and c.meaning.statistic in statistics]
         found = [c for c in found if c.at in row.numbers]
         return self.figure(row, found[0]) if len(found) == 1 else None
 
-    def figure(self, row: Row, column: Column) -> Number | None:
+    def figure(self, row: TableRow, column: Column) -> PrintedNumber | None:
         """A cell's number in the base unit of its quantity."""
         number = row.numbers.get(column.at)
         if number is None:
@@ -254,7 +254,7 @@ class _Table:
         value = number.value * (chosen.factor if chosen else 1.0)
         if not abs(value) <= LARGEST or (value and abs(value) < SMALLEST):
             raise UserError(f"'{column.head}' has a number out of range: {number.value:g}")
-        return Number(value, number.rounding, chosen)
+        return PrintedNumber(value, number.rounding, chosen)
 
     # --- points
 
@@ -314,7 +314,7 @@ class _Table:
         words = set(map(counted_in, units))
         return words.pop() if len(words) == 1 else ""
 
-    def _claim(self, row: Row) -> Measurement | None:
+    def _claim(self, row: TableRow) -> Measurement | None:
         """A row that states a ceiling; none for a result."""
         text = str(row.parameters.get("claim") or "")
         if not text:
@@ -328,8 +328,8 @@ class _Table:
                 return printed.point(parameters, number.value, unit.kind, row=row.at, claimed_unit=unit.name)
         return None
 
-    def _points(self, row: Row) -> list[Measurement]:
-        groups: dict[tuple[tuple[str, Any], ...], dict[str, Number]] = defaultdict(dict)
+    def _points(self, row: TableRow) -> list[Measurement]:
+        groups: dict[tuple[tuple[str, Any], ...], dict[str, PrintedNumber]] = defaultdict(dict)
         figures = [column for column in self.columns if column.is_figure and column.at in row.numbers]
         shared = {}
         for column in figures:
@@ -388,11 +388,11 @@ class _Table:
         """Whether the rows name their models, so that a row's is not another's."""
         return any(re.fullmatch(r"(?i)\W*(?:model|workload|benchmark|task)s?\W*", head) for head in self.grid.heads)
 
-    def _is_mixed(self, row: Row) -> bool:
+    def _is_mixed(self, row: TableRow) -> bool:
         given = {**self.common, **row.parameters}
         return str(given.get("rw", "")).endswith("rw") or given.get("rwmixread") not in {None, 0, 100}
 
-    def _point(self, row: Row, given: Parameters, numbers: Mapping[str, Number]) -> Measurement | None:
+    def _point(self, row: TableRow, given: Parameters, numbers: Mapping[str, PrintedNumber]) -> Measurement | None:
         parameters = _joined({**self.common, **row.parameters}, given)
         need = self._need(parameters)
         for name in ("resource", *_SHARED):
@@ -401,7 +401,7 @@ class _Table:
             parameters.setdefault("rw", "rw")
         return point_of(parameters, numbers, row=row.at, heads=self._heads(row, numbers), **need)
 
-    def _heads(self, row: Row, numbers: Mapping[str, Number]) -> dict[str, str]:
+    def _heads(self, row: TableRow, numbers: Mapping[str, PrintedNumber]) -> dict[str, str]:
         """The heads of the bandwidths in a row, as a map names them."""
         found = [c.head for c in self.columns if c.meaning.quantity == "bw" and c.at in row.numbers]
         return {"bw": re.sub(r"\s*[(\[].*", "", found[0]).strip()} if len(found) == 1 and "bw" in numbers else {}
@@ -487,14 +487,14 @@ def _subject(parameters: Parameters) -> Subject:
     return tuple((name, str(parameters[name])) for name in _SHARED if parameters.get(name))
 
 
-def _summed(parts: Sequence[Mapping[str, Number]]) -> dict[str, Number]:
+def _summed(parts: Sequence[Mapping[str, PrintedNumber]]) -> dict[str, PrintedNumber]:
     """Reads and writes of one mixed load together: rates add up, latencies are weighted by rates."""
-    found: dict[str, Number] = {}
+    found: dict[str, PrintedNumber] = {}
     for key in {key for part in parts for key in part}:
         numbers = [part[key] for part in parts if key in part]
         if key.startswith(("bw", "iops")) and len(numbers) == len(parts):
             total = sum(number.value for number in numbers)
-            found[key] = Number(total, max(number.rounding for number in numbers), numbers[0].unit)
+            found[key] = PrintedNumber(total, max(number.rounding for number in numbers), numbers[0].unit)
         elif key in {"lat", "lat_mean"} and len(numbers) == len(parts):
             rates = [
                 next((part[name].value for name in ("iops", "iops_mean", "bw", "bw_mean") if name in part), 1.0)
@@ -502,7 +502,7 @@ def _summed(parts: Sequence[Mapping[str, Number]]) -> dict[str, Number]:
             ]
             whole = sum(rates) or 1.0
             mean = sum(rate * number.value for rate, number in zip(rates, numbers, strict=True)) / whole
-            found[key] = Number(mean, max(number.rounding for number in numbers), numbers[0].unit)
+            found[key] = PrintedNumber(mean, max(number.rounding for number in numbers), numbers[0].unit)
     return found
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from hwdyno.formats import printed
-from hwdyno.formats.cell import Number, number_in
+from hwdyno.formats.cell import PrintedNumber, number_in
 from hwdyno.formats.column import FIGURES, Unit
 from hwdyno.formats.table_laws import claims_of
 from hwdyno.model.axes import is_loopback
@@ -18,7 +18,7 @@ _STATISTICS = ("", "_mean", "_p50", "_max", "_min", "_p99", "_p95", "_p90", "_p9
 RATE_OF_TIME = "1/s"
 
 
-def number(text: str | None, factor: float = 1.0, unit: str = "") -> Number | None:
+def number(text: str | None, factor: float = 1.0, unit: str = "") -> PrintedNumber | None:
     """A figure of a tool's output in its base unit, ``factor`` to it; none for other text. Raises ``UserError``."""
     found = number_in(text) if text is not None else None
     if found is None or found.value < 0:
@@ -26,15 +26,15 @@ def number(text: str | None, factor: float = 1.0, unit: str = "") -> Number | No
     value = found.value * factor
     if value > LARGEST:
         raise UserError(f"'{str(text)[:40]}' is not a number in range")
-    return Number(value, found.rounding, Unit("", factor, unit) if unit else None)
+    return PrintedNumber(value, found.rounding, Unit("", factor, unit) if unit else None)
 
 
-def figures(**found: Number | None) -> dict[str, Number]:
+def figures(**found: PrintedNumber | None) -> dict[str, PrintedNumber]:
     """The figures that were found, by name: ``bw``, ``lat_mean``, ``lat_p99`` …"""
     return {name: one for name, one in found.items() if one is not None}
 
 
-def main_of(numbers: Mapping[str, Number]) -> tuple[str, str] | None:
+def main_of(numbers: Mapping[str, PrintedNumber]) -> tuple[str, str] | None:
     """The figure that is a point's throughput, with its unit; ``1/s`` for a time of one operation."""
     for name, unit in (
         ("bw", "bytes/s"),
@@ -54,7 +54,7 @@ def main_of(numbers: Mapping[str, Number]) -> tuple[str, str] | None:
     return None
 
 
-def point_of(parameters: Parameters, numbers: Mapping[str, Number], **details: Any) -> Measurement | None:
+def point_of(parameters: Parameters, numbers: Mapping[str, PrintedNumber], **details: Any) -> Measurement | None:
     """A point of these figures in base units; none where there is no figure above 0."""
     main = main_of(numbers)
     if main is None:
@@ -84,7 +84,7 @@ def point_of(parameters: Parameters, numbers: Mapping[str, Number], **details: A
     )
 
 
-def _latency(numbers: Mapping[str, Number]) -> Latency | None:
+def _latency(numbers: Mapping[str, PrintedNumber]) -> Latency | None:
     mean = numbers.get("lat") or numbers.get("lat_mean")
     if mean is None or mean.value <= 0:
         return None
@@ -96,7 +96,7 @@ def _latency(numbers: Mapping[str, Number]) -> Latency | None:
     return Latency(mean.value * 1e9, at("p50"), at("p90"), at("p99"), at("p999"), at("min"), at("max"), count=0)
 
 
-def _stated(numbers: Mapping[str, Number], parameters: Parameters) -> dict[str, Any]:
+def _stated(numbers: Mapping[str, PrintedNumber], parameters: Parameters) -> dict[str, Any]:
     """Figures that rules read under their usual names."""
     found: dict[str, Any] = {}
     if "loss" in numbers:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from hwdyno.formats import printed
-from hwdyno.formats.cell import Number
+from hwdyno.formats.cell import PrintedNumber
 from hwdyno.formats.row import figures, number, point_of
 from hwdyno.model.words import Measurement, Parameters, Run
 from hwdyno.system import loopback
@@ -30,10 +30,10 @@ _TEST = re.compile(r"sockperf.{0,20}== version")
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class PingPongTimes:
     """What ``sockperf ping-pong`` says of its messages."""
 
-    times: dict[str, Number]
+    times: dict[str, PrintedNumber]
     """``lat_mean``, ``lat_p99`` … in seconds: of round trips, or of half ones."""
     is_half: bool
     sent: int | None
@@ -41,7 +41,7 @@ class Exchange:
     took_s: float | None
 
 
-def exchange(text: str) -> Exchange | None:
+def exchange(text: str) -> PingPongTimes | None:
     """The figures of one test; none where it is none of latency. Raises ``UserError``."""
     match, counts = _LATENCY.search(text), _COUNTS.search(text)
     if match is None:
@@ -51,7 +51,7 @@ def exchange(text: str) -> Exchange | None:
         if int(whole) >= 50:
             found[f"lat_p{whole}{rest.rstrip('0')}"] = number(value, 1e-6)
     took = number(counts[1]) if counts else None
-    return Exchange(
+    return PingPongTimes(
         figures(lat_mean=number(match[2], 1e-6), **found), match[1] == "Latency",
         int(counts[2]) if counts else None, int(counts[3]) if counts else None, took.value if took else None,
     )  # fmt: skip

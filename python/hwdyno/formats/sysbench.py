@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from hwdyno.formats import printed
-from hwdyno.formats.cell import Number
+from hwdyno.formats.cell import PrintedNumber
 from hwdyno.formats.row import figures, number, point_of
 from hwdyno.model.units import parse_size
 from hwdyno.model.words import ExperimentResult, Parameters, Run, UserError
@@ -35,7 +35,7 @@ _PATTERNS = {
 }  # fmt: skip
 
 
-def moved(text: str) -> tuple[Number | None, Number | None, int]:
+def moved(text: str) -> tuple[PrintedNumber | None, PrintedNumber | None, int]:
     """The bytes that the memory test moved, its bytes/s, and its operations; none where it says nothing of them."""
     match, operations = _MOVED.search(text), _OPERATIONS.search(text)
     if match is None:
@@ -99,6 +99,6 @@ def _experiment(text: str) -> ExperimentResult | None:
     return None
 
 
-def _sum(numbers: list[Number | None]) -> Number | None:
+def _sum(numbers: list[PrintedNumber | None]) -> PrintedNumber | None:
     known = [one for one in numbers if one is not None]
-    return Number(sum(one.value for one in known), max(one.rounding for one in known)) if known else None
+    return PrintedNumber(sum(one.value for one in known), max(one.rounding for one in known)) if known else None

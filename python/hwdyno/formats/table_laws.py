@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from hwdyno.formats.cell import Number, statistics_in_order
+from hwdyno.formats.cell import PrintedNumber, statistics_in_order
 from hwdyno.model.units import as_number
 from hwdyno.model.words import Claim, Parameters
 
@@ -26,7 +26,7 @@ WORK_ERROR = 0.01
 MOVED_ERROR = 0.02
 
 
-def claims_of(numbers: Mapping[str, Number], parameters: Parameters) -> Iterator[Claim]:
+def claims_of(numbers: Mapping[str, PrintedNumber], parameters: Parameters) -> Iterator[Claim]:
     """Each figure of a row beside what the row's others make of it; what cannot be compared is left out."""
     for quantity in _TITLES:
         yield from _in_order(quantity, numbers)
@@ -48,7 +48,7 @@ def _words(quantity: str, statistic: str) -> str:
     return f"{named or _STATISTICS.get(statistic, statistic)} {_TITLES[quantity]}"
 
 
-def _in_order(quantity: str, numbers: Mapping[str, Number]) -> Iterator[Claim]:
+def _in_order(quantity: str, numbers: Mapping[str, PrintedNumber]) -> Iterator[Claim]:
     """min ≤ mean ≤ max, and min ≤ p50 ≤ p90 … ≤ max."""
     found = {name.partition("_")[2]: n for name, n in numbers.items() if name.partition("_")[0] == quantity}
     if "" in found and "mean" not in found:
@@ -66,7 +66,7 @@ def _in_order(quantity: str, numbers: Mapping[str, Number]) -> Iterator[Claim]:
                 )
 
 
-def _again(quantity: str, numbers: Mapping[str, Number]) -> Iterator[Claim]:
+def _again(quantity: str, numbers: Mapping[str, PrintedNumber]) -> Iterator[Claim]:
     """One figure in two units."""
     for name, number in numbers.items():
         first = numbers.get(name.removesuffix("_again"))
@@ -77,7 +77,7 @@ def _again(quantity: str, numbers: Mapping[str, Number]) -> Iterator[Claim]:
             yield Claim(what, number.value, first.value, _UNITS[quantity], formula, error)
 
 
-def _work_over_time(numbers: Mapping[str, Number], parameters: Parameters) -> Iterator[Claim]:
+def _work_over_time(numbers: Mapping[str, PrintedNumber], parameters: Parameters) -> Iterator[Claim]:
     """LINPACK's rate: (2/3 n³ + 2 n²) / time (Dongarra, Luszczek and Petitet 2003)."""
     n, time = as_number(parameters.get("n")), numbers.get("time") or numbers.get("time_mean")
     rate = next((numbers[name] for name in ("flops", "flops_mean", "flops_max") if name in numbers), None)
@@ -89,7 +89,7 @@ def _work_over_time(numbers: Mapping[str, Number], parameters: Parameters) -> It
     yield Claim("rate of arithmetic", rate.value, follows, "FLOP/s", "(2/3 n³ + 2 n²) / time", error)
 
 
-def _moved_over_time(numbers: Mapping[str, Number]) -> Iterator[Claim]:
+def _moved_over_time(numbers: Mapping[str, PrintedNumber]) -> Iterator[Claim]:
     """Bandwidth is bytes over time; an amount whose prefix may be binary is taken as what fits better."""
     moved, time = numbers.get("data"), numbers.get("time")
     rate = next((numbers[name] for name in ("bw", "bw_mean") if name in numbers), None)
@@ -103,7 +103,7 @@ def _moved_over_time(numbers: Mapping[str, Number]) -> Iterator[Claim]:
     yield Claim("bandwidth", rate.value, follows, "bytes/s", "bytes / time", error)
 
 
-def _of_collective(numbers: Mapping[str, Number], parameters: Parameters) -> Iterator[Claim]:
+def _of_collective(numbers: Mapping[str, PrintedNumber], parameters: Parameters) -> Iterator[Claim]:
     """A collective's bandwidth is its bytes over its time, and that of the bus is it times a factor of what N ranks do
     (NVIDIA, nccl-tests, PERFORMANCE.md): 2 (N-1)/N for an all-reduce, (N-1)/N for all-gather, reduce-scatter and
     all-to-all, at most 2 where operation or ranks are not stated.
@@ -131,7 +131,7 @@ def _of_collective(numbers: Mapping[str, Number], parameters: Parameters) -> Ite
         yield Claim("bandwidth of the bus", bus.value, 2 * rate.value, "bytes/s", formula, error, at_most=True)
 
 
-def _of_ceiling(numbers: Mapping[str, Number]) -> Iterator[Claim]:
+def _of_ceiling(numbers: Mapping[str, PrintedNumber]) -> Iterator[Claim]:
     """A row's figure is at most the ceiling beside it, and its efficiency is the two figures' quotient."""
     ceiling, share = numbers.get("ceiling"), numbers.get("share")
     if ceiling is None or ceiling.value <= 0 or ceiling.unit is None:

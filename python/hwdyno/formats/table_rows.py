@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hwdyno.formats.cell import Number, flag_of, number_in, parameter_value
+from hwdyno.formats.cell import PrintedNumber, flag_of, number_in, parameter_value
 from hwdyno.formats.column import (
     COUNTS,
     FIGURES,
@@ -158,12 +158,12 @@ def is_head(one: str, other: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """One row: its parameters, and its numbers by column."""
 
     at: int
     parameters: Parameters
-    numbers: Mapping[int, Number]
+    numbers: Mapping[int, PrintedNumber]
     texts: Mapping[int, str]
 
 
@@ -259,7 +259,7 @@ def _with_statistics(grid: Grid, columns: Sequence[Column]) -> list[Column]:
     return found
 
 
-def _numbers(grid: Grid, column: Column) -> list[Number]:
+def _numbers(grid: Grid, column: Column) -> list[PrintedNumber]:
     return [number for row in grid.rows if (number := number_in(row[column.at])) is not None]
 
 
@@ -326,7 +326,7 @@ def _mapped(head: str, text: str) -> Meaning:
     return replace(made, given={**named.given, **made.given})
 
 
-def read_rows(grid: Grid, columns: Sequence[Column]) -> list[Row]:
+def read_rows(grid: Grid, columns: Sequence[Column]) -> list[TableRow]:
     """The rows that have a number in a column of results."""
     found = []
     direct = next((c for c in columns if c.meaning.quantity == "direct"), None)
@@ -334,7 +334,7 @@ def read_rows(grid: Grid, columns: Sequence[Column]) -> list[Row]:
         if [cell.lower() for cell in cells] == [head.lower() for head in grid.heads]:
             continue
         parameters: Parameters = {}
-        numbers: dict[int, Number] = {}
+        numbers: dict[int, PrintedNumber] = {}
         for column in columns:
             cell, what = cells[column.at].strip(), column.meaning
             if not cell or cell in {"-", "–", "—", "N/A", "n/a", "NA", "nan", "null", "None"}:
@@ -362,7 +362,7 @@ def read_rows(grid: Grid, columns: Sequence[Column]) -> list[Row]:
                     parameters["direct"] = flag_of(cell)
             elif column.key and len(cell) <= (LONGEST_LABEL if column.key != "claim" else 200):
                 parameters[column.key] = cell
-        found.append(Row(at, _with_pattern(parameters), numbers, {c.at: cells[c.at] for c in columns}))
+        found.append(TableRow(at, _with_pattern(parameters), numbers, {c.at: cells[c.at] for c in columns}))
     return [row for row in found if row.numbers]
 
 
@@ -396,7 +396,9 @@ def _with_pattern(parameters: Parameters) -> Parameters:
     return parameters
 
 
-def with_row_units(columns: Sequence[Column], rows: Sequence[Row]) -> tuple[tuple[Column, ...], tuple[Row, ...]]:
+def with_row_units(
+    columns: Sequence[Column], rows: Sequence[TableRow]
+) -> tuple[tuple[Column, ...], tuple[TableRow, ...]]:
     """A column of units gives each number its unit, to the columns that name none."""
     unit_column = next((c for c in columns if c.key == "unit"), None)
     if unit_column is None:
@@ -434,7 +436,7 @@ def with_row_units(columns: Sequence[Column], rows: Sequence[Row]) -> tuple[tupl
     return tuple(found), tuple(made)
 
 
-def _counted(columns: Sequence[Column], rows: Sequence[Row]) -> set[str]:
+def _counted(columns: Sequence[Column], rows: Sequence[TableRow]) -> set[str]:
     """What its rates count, by their heads and by the units of their cells; an empty word for any operation."""
     rates = [column for column in columns if column.meaning.quantity == "iops"]
     units = [unit for column in rates for unit in column.meaning.units]
@@ -442,7 +444,7 @@ def _counted(columns: Sequence[Column], rows: Sequence[Row]) -> set[str]:
     return {counted_in(unit.name) for unit in units}
 
 
-def resource_of(columns: Sequence[Column], rows: Sequence[Row], context: str, title: str) -> str:
+def resource_of(columns: Sequence[Column], rows: Sequence[TableRow], context: str, title: str) -> str:
     """Which resource a table measures: by its columns, and where they leave it open by its words."""
     names = {column.meaning.quantity for column in columns}
     given = {name for column in columns for name in column.meaning.given}

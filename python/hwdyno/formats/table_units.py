@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from hwdyno.formats.cell import Number, number_in, size_of
+from hwdyno.formats.cell import PrintedNumber, number_in, size_of
 from hwdyno.formats.column import FIGURES, SIZES, Unit, unit_readings
 from hwdyno.formats.grid import Grid
-from hwdyno.formats.table_rows import Column, Row
+from hwdyno.formats.table_rows import Column, TableRow
 from hwdyno.model.words import Parameters, UserError
 from hwdyno.system.printable import escaped
 
 MAX_SHARE = 1.5
 
 
-class Rows(Protocol):
+class UnitContext(Protocol):
     """What a column's unit follows from: the table that it is in."""
 
     @property
@@ -30,7 +30,7 @@ class Rows(Protocol):
         """The columns, those before it with their units."""
 
     @property
-    def rows(self) -> Sequence[Row]:
+    def rows(self) -> Sequence[TableRow]:
         """The rows with their figures."""
 
     @property
@@ -41,10 +41,10 @@ class Rows(Protocol):
     def common(self) -> Parameters:
         """What holds for every row."""
 
-    def number(self, row: Row, quantity: str, statistics: Sequence[str] = ("", "mean")) -> Number | None:
+    def number(self, row: TableRow, quantity: str, statistics: Sequence[str] = ("", "mean")) -> PrintedNumber | None:
         """A row's figure in its base unit."""
 
-    def figure(self, row: Row, column: Column) -> Number | None:
+    def figure(self, row: TableRow, column: Column) -> PrintedNumber | None:
         """A cell's number in its base unit."""
 
 
@@ -52,7 +52,7 @@ class Rows(Protocol):
 class Resolver:
     """Finds the unit of a column by a law that it must obey with others, by its magnitude, or asks."""
 
-    table: Rows
+    table: UnitContext
     column: Column
 
     def unit(self) -> tuple[Unit | None, str]:

@@ -22,7 +22,7 @@ RULE_MEMORIES = 5
 
 
 @dataclass(frozen=True)
-class Workload:
+class TrainingWorkload:
     """One workload on one accelerator, with the sizes of its data set."""
 
     name: str
@@ -87,7 +87,7 @@ class Workload:
         """The smallest data set whose result counts, by MLPerf Storage's rules."""
         return max(RULE_STEPS * self.batch_size * accelerators * self.record_bytes, RULE_MEMORIES * memory_bytes)
 
-    def with_samples(self, samples: int) -> Workload:
+    def with_samples(self, samples: int) -> TrainingWorkload:
         """This workload with ``samples`` samples, rounded up to whole files."""
         if samples < 1:
             raise UserError("a data set needs at least 1 sample; use --samples 1 or more")
@@ -112,19 +112,21 @@ class Workload:
 
 
 @cache
-def catalogue() -> dict[str, dict[str, Workload]]:
+def catalogue() -> dict[str, dict[str, TrainingWorkload]]:
     """Every workload of the catalogue, by name and accelerator."""
     paths = sorted(FOLDER.glob("*.toml"))
     return {path.stem: workloads_of(path.read_text(encoding="utf-8"), path.stem) for path in paths}
 
 
-def workloads_of(text: str, name: str) -> dict[str, Workload]:
+def workloads_of(text: str, name: str) -> dict[str, TrainingWorkload]:
     """A workload by accelerator, as its TOML file describes it. Raises ``UserError``."""
     shared = Table.of(foreign.toml_of(text, name), name)
     accelerators = shared.table("accelerators").tables()
     values = {key: value for key, value in shared.values.items() if key != "accelerators"}
     return {
-        accelerator: Table({**values, **variant.values}, name).made(Workload, name=name, accelerator=accelerator)
+        accelerator: Table({**values, **variant.values}, name).made(
+            TrainingWorkload, name=name, accelerator=accelerator
+        )
         for accelerator, variant in accelerators.items()
     }
 
@@ -144,7 +146,7 @@ def _spellings() -> dict[str, re.Pattern[str]]:
     }
 
 
-def find(name: str, accelerator: str) -> Workload:
+def find(name: str, accelerator: str) -> TrainingWorkload:
     """Look up a workload. Raises ``UserError`` that lists the known ones."""
     known = catalogue()
     if name not in known:

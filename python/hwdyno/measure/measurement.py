@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, Literal
 
-from hwdyno.analysis import samples, statistics
+from hwdyno.analysis import estimates, samples
 from hwdyno.model.histogram import Histogram
 from hwdyno.model.histogram_arrays import sum_of, summary_of
 from hwdyno.model.units import format_percent, format_quantity, is_number, plural
@@ -147,7 +147,7 @@ def measurement_of(
         remarks.append(Note(OUTSIDE_NOTE, says))
     # The same kind of mean for both, so that bandwidth equals rate x size.
     kind: Literal["rate", "median"] = "median" if median_because else "rate"
-    rate = statistics.interval([_rate_of(one, counted) for one in whole], "operations/s", kind)
+    rate = estimates.interval([_rate_of(one, counted) for one in whole], "operations/s", kind)
     return Measurement(
         parameters=dict(parameters),
         throughput=throughput,
@@ -189,7 +189,7 @@ def _share(host: str, parts: Sequence[Mapping[str, Any]], counted: str, unit: st
     rates = [throughput_of(one, counted) for one in readings] or [0.0]
     return HostShare(
         host=host,
-        throughput=statistics.interval_of_repeats(rates, unit)[0],
+        throughput=estimates.interval_of_repeats(rates, unit)[0],
         operations=sum(map(operations_of, readings)),
         bytes=sum(_total(one, "bytes") for one in readings),
         elapsed_s=sum(float(one.get("elapsed_s", 0.0)) for one in readings),
@@ -279,7 +279,7 @@ def _streams(readings: Sequence[Reading], merged: _Merged) -> tuple[Stream, ...]
 def interval_of(readings: Sequence[Reading], counted: str, unit: str) -> tuple[Value, str, samples.Modes | None]:
     """The throughput of some repeats with its interval, the reason if it is their median, and two modes if any."""
     rates = [throughput_of(one, counted) for one in readings]
-    value, median_because = statistics.interval_of_repeats(rates, unit)
+    value, median_because = estimates.interval_of_repeats(rates, unit)
     wide, modes = samples.with_samples(value, [course_of(one, counted)[0] for one in readings], rates)
     return wide, median_because, modes
 
@@ -287,7 +287,7 @@ def interval_of(readings: Sequence[Reading], counted: str, unit: str) -> tuple[V
 def _modes_words(modes: samples.Modes, rates: Sequence[float], unit: str) -> str:
     low, high, least, middle, most = (
         format_quantity(value, unit)
-        for value in (modes.low, modes.high, min(rates), statistics.median(rates), max(rates))
+        for value in (modes.low, modes.high, min(rates), estimates.median(rates), max(rates))
     )
     says = f"throughput alternates between {low} ({format_percent(modes.share)} of the time) and {high}"
     return f"{says}: {plural(len(rates), 'reading')} from {least} to {most}, median {middle}"
@@ -314,11 +314,11 @@ def _samples(readings: Sequence[Reading], counted: str) -> Samples | None:
     interval_s = courses[-1][1] if courses else 0.0
     if not values:
         return None
-    low, high, cv = min(values), max(values), statistics.coefficient_of_variation(values)
-    average = statistics.mean(values)
+    low, high, cv = min(values), max(values), estimates.coefficient_of_variation(values)
+    average = estimates.mean(values)
     if len(values) > MAX_SAMPLES:
         together = -(-len(values) // MAX_SAMPLES)
-        values = [statistics.mean(values[at : at + together]) for at in range(0, len(values), together)]
+        values = [estimates.mean(values[at : at + together]) for at in range(0, len(values), together)]
         interval_s *= together
     return Samples(min=low, avg=average, max=high, interval_s=interval_s, cv=cv, values=tuple(values))
 
@@ -380,7 +380,7 @@ def _details(readings: Sequence[Reading]) -> dict[str, Any]:
         for name, value in one.get("details", {}).items():
             found.setdefault(name, []).append(value)
     return {
-        name: statistics.mean(values) if all(map(is_number, values)) else values[-1] for name, values in found.items()
+        name: estimates.mean(values) if all(map(is_number, values)) else values[-1] for name, values in found.items()
     }
 
 

@@ -22,7 +22,7 @@ from hwdyno.model.words import Axis, Declaration, Parameters, Scalar, UserError
 from hwdyno.system import foreign
 from hwdyno.system.suggestions import hint
 
-Kernels = Mapping[str, Declaration]
+DeclaredKernels = Mapping[str, Declaration]
 Given = Mapping[str, Any]
 Made = TypeVar("Made")
 
@@ -326,10 +326,10 @@ def showing(planned: Planned, point: Parameters, chosen: Timing, given: frozense
     return wanted if wanted <= chosen.repeats_max or takes_s <= SHOWN_S else 0
 
 
-class Target(Protocol):
+class PlannedSite(Protocol):
     """The site that a plan is made for."""
 
-    def kernels(self) -> Kernels:
+    def kernels(self) -> DeclaredKernels:
         """Every kernel's declaration by its name."""
         ...
 
@@ -340,7 +340,7 @@ class Target(Protocol):
 
 def build(
     chosen: Sequence[tuple[Experiment, Given]],
-    target: Target,
+    target: PlannedSite,
     *,
     profile: str = "quick",
     path: Path | None = None,
@@ -388,7 +388,9 @@ def _at(experiment: Experiment, site: Topology) -> Experiment:
     return replace(experiment, sweep=experiment.sweep.at(site), quick=None if quick is None else quick.at(site))
 
 
-def _plan_one(experiment: Experiment, given: Given, kernels: Kernels, how: Profile, load: str | None) -> Planned:
+def _plan_one(
+    experiment: Experiment, given: Given, kernels: DeclaredKernels, how: Profile, load: str | None
+) -> Planned:
     declaration = kernels.get(experiment.kernel)
     if declaration is None:
         raise UserError(
@@ -499,7 +501,7 @@ _ENTRY = {"name": str, "axes": dict, "options": dict, "kernel": str, "asks": str
 
 def read_toml(
     path: Path,
-    target: Target,
+    target: PlannedSite,
     make: Callable[..., Made],
     overrides: Given | None = None,
     command: str = "hwdyno run",
@@ -576,7 +578,7 @@ def _entry(entry: Any, path: Path) -> list[tuple[Experiment, Given]]:
     return [(custom, axes)]
 
 
-def select(names: Sequence[str] | None, target: Target) -> list[tuple[Experiment, Given]]:
+def select(names: Sequence[str] | None, target: PlannedSite) -> list[tuple[Experiment, Given]]:
     """The experiments with the given names or resources; without names, the defaults of ``hwdyno run``."""
     site = target.topology()
     usual = [one for one in catalogue.all() if one.usual and one.fits(site)]

@@ -236,7 +236,7 @@ class Workspace:
         self.close()
 
 
-class Scratch:
+class ScratchDirectory:
     """A run's directory for data sets and indices; removed however the run ends.
 
     It is created on entry, but its name is known before, so that a plan can state the paths.
@@ -258,7 +258,7 @@ class Scratch:
         atexit.unregister(self.close)
         signals.unregister(self.close)
 
-    def __enter__(self) -> Scratch:
+    def __enter__(self) -> ScratchDirectory:
         clean_stale(self.parent)
         try:
             with signals.undivided():

@@ -28,7 +28,7 @@ that less is more load. ``label``: anything else; it names or orders points, and
 Trait = Literal["reads", "writes", "random", "trims", "synchronous", "synchronous_buffered", "page_cache"]
 """What a word of a choice means: the operations that an access pattern makes; for an access engine, that it has one
 operation in flight regardless of the depth (always, or unless it is direct), or that it goes through the page cache."""
-Kind = Literal["integer", "number", "flag", "choice", "text", "integers"]
+AxisKind = Literal["integer", "number", "flag", "choice", "text", "integers"]
 """The type of an axis's values."""
 Scalar = str | int | float | bool | None
 Parameters = dict[str, Scalar]
@@ -309,7 +309,7 @@ class Axis:
     default: Scalar = None
     """What a command takes where the axis is not given; none where the command always names it."""
     means: str = ""
-    kind: Kind = "number"
+    kind: AxisKind = "number"
     title: str = ""
     """A name for charts and sentences, such as ``queue depth``; empty where ``name`` reads well by itself."""
     option: str = ""

@@ -9,15 +9,15 @@ from hwdyno.report import plotdata
 from hwdyno.report.drawing import load_title, numbers, standard_tip
 from hwdyno.report.figures import Scale
 from hwdyno.report.picture import Bar, Picture, Tip, even, named, with_ends
-from hwdyno.report.plotdata import Rows
-from hwdyno.report.rows import Series, point_label, unit_of
+from hwdyno.report.plotdata import PlotRows
+from hwdyno.report.rows import ChartSeries, point_label, unit_of
 
 ROW = 20.0
 """Units of height that a bar and its gap take."""
 
 
 def of_rows(
-    title: str, caption: str, unit: str, rows: Rows, series: tuple[str, ...], *, reach: float = 0.0
+    title: str, caption: str, unit: str, rows: PlotRows, series: tuple[str, ...], *, reach: float = 0.0
 ) -> Picture | None:
     """Bars from rows of ``name``, ``series``, ``y``, ``text``, ``tip`` and, where known, ``low`` and ``high``.
 
@@ -49,7 +49,7 @@ def of_rows(
 
 
 def _bars(
-    experiment: ExperimentResult, group: list[Series], rows: Rows, scale: Scale, title: str, caption: str
+    experiment: ExperimentResult, group: list[ChartSeries], rows: PlotRows, scale: Scale, title: str, caption: str
 ) -> Picture | None:
     at = numbers(group)
     made = [_row(row, row["tip_load"], scale, standard_tip(experiment, row, many=len(at) > 1)) for row in rows]
@@ -69,14 +69,14 @@ def _row(row: dict[str, Any], name: str, scale: Scale, tip: Tip) -> dict[str, An
     }
 
 
-def throughput(experiment: ExperimentResult, group: list[Series]) -> Picture | None:
+def throughput(experiment: ExperimentResult, group: list[ChartSeries]) -> Picture | None:
     """Throughput by a load that is a word or has two values."""
     rows, scale = plotdata.measured(experiment, group, unit_of(experiment))
     title = f"Throughput by {load_title(experiment)}"
     return _bars(experiment, group, rows, scale, title, f"{scale.unit}, more is better{_whiskers(rows)}.")
 
 
-def latency(experiment: ExperimentResult, group: list[Series]) -> Picture | None:
+def latency(experiment: ExperimentResult, group: list[ChartSeries]) -> Picture | None:
     """Mean latency by such a load."""
     rows, scale = plotdata.latencies(experiment, group)
     title = f"Latency by {load_title(experiment)}"
@@ -85,7 +85,7 @@ def latency(experiment: ExperimentResult, group: list[Series]) -> Picture | None
 
 def tests(experiment: ExperimentResult) -> Picture | None:
     """The throughput of each test of a grid, whose points differ in more than a load."""
-    each = [Series(point_label(experiment, at), {}, (at,)) for at in range(len(experiment.points))]
+    each = [ChartSeries(point_label(experiment, at), {}, (at,)) for at in range(len(experiment.points))]
     rows, scale = plotdata.measured(experiment, each, unit_of(experiment))
     made = [
         _row(row, row["series"], scale, standard_tip(experiment, {**row, "tip_load": row["series"]}, many=False))
@@ -95,7 +95,7 @@ def tests(experiment: ExperimentResult) -> Picture | None:
     return of_rows("Throughput of each test", caption, scale.unit, made, (experiment.name,))
 
 
-def tests_of(experiment: ExperimentResult, group: list[Series], labels: dict[int, str]) -> Picture | None:
+def tests_of(experiment: ExperimentResult, group: list[ChartSeries], labels: dict[int, str]) -> Picture | None:
     """The throughput of each test by its label, a bar for each series."""
     made = []
     rows, scale = plotdata.measured(experiment, group, unit_of(experiment))
@@ -107,5 +107,5 @@ def tests_of(experiment: ExperimentResult, group: list[Series], labels: dict[int
     return of_rows("Throughput of each test", caption, scale.unit, made, tuple(numbers(group)))
 
 
-def _whiskers(rows: Rows) -> str:
+def _whiskers(rows: PlotRows) -> str:
     return "; whiskers show the 95% interval" if any(row["interval"] for row in rows) else ""

@@ -10,7 +10,7 @@ from hwdyno.explain.findings.snia import is_rounds
 from hwdyno.model.words import ExperimentResult, Run
 from hwdyno.report import bars, distributions, open_closed, plots, roofline, snia
 from hwdyno.report.picture import Picture
-from hwdyno.report.rows import Series, by_unit, is_number, label_of, load_of, series_of, varying
+from hwdyno.report.rows import ChartSeries, by_unit, is_number, label_of, load_of, series_of, varying
 
 MAX_SERIES = 8
 """Most lines of one chart: more are not distinguishable."""
@@ -83,10 +83,10 @@ def _of_experiment(run: Run, at: int) -> Iterator[Chart]:
     yield from made("samples", distributions.samples(experiment, chosen))
 
 
-Draw = Callable[[ExperimentResult, list[Series]], Picture | None]
+Draw = Callable[[ExperimentResult, list[ChartSeries]], Picture | None]
 
 
-def kinds_of(experiment: ExperimentResult, group: list[Series]) -> list[tuple[str, Draw]]:
+def kinds_of(experiment: ExperimentResult, group: list[ChartSeries]) -> list[tuple[str, Draw]]:
     """Lines where the load is a quantity with enough values to follow, bars where it is a word."""
     loads = {load_of(experiment, at) for series in group for at in series.points}
     if is_loaded(experiment) and len(loads) >= 3:
@@ -101,7 +101,7 @@ def kinds_of(experiment: ExperimentResult, group: list[Series]) -> list[tuple[st
     return [("throughput", bars.throughput), ("latency", bars.latency)]
 
 
-def parted(experiment: ExperimentResult) -> list[tuple[str, list[Series]]]:
+def parted(experiment: ExperimentResult) -> list[tuple[str, list[ChartSeries]]]:
     """The series in groups of at most eight, split by the axes with the fewest values; the words name the groups."""
     series = series_of(experiment)
     if len(series) <= MAX_SERIES:
@@ -111,7 +111,7 @@ def parted(experiment: ExperimentResult) -> list[tuple[str, list[Series]]]:
     counts = {name: len({repr(one.parameters.get(name)) for one in series}) for name in names}
     inside = max((name for name in names if counts[name] <= MAX_SERIES), key=lambda name: counts[name], default="")
     outside = [name for name in names if name != inside]
-    groups: dict[str, list[Series]] = {}
+    groups: dict[str, list[ChartSeries]] = {}
     for one in series:
         groups.setdefault(label_of(one.parameters, outside, experiment.declaration), []).append(one)
     result = []

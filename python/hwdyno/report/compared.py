@@ -7,7 +7,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from hwdyno.analysis.resources import rate_word_of
-from hwdyno.explain.comparison import Change, Compared, Difference, Unlike, Verdict, assumed, fails, overall, status
+from hwdyno.explain.comparison import (
+    Change,
+    ChangeVerdict,
+    Compared,
+    Difference,
+    Unlike,
+    assumed,
+    fails,
+    overall,
+    status,
+)
 from hwdyno.explain.comparison.matching import LOAD, LOOPBACK, UNIT, WAY
 from hwdyno.model.units import format_number, format_percent, plural
 from hwdyno.model.words import ExperimentResult, Run, Scalar, Value
@@ -16,7 +26,7 @@ from hwdyno.report.machine import fact_name, fact_text
 from hwdyno.report.rows import point_label
 from hwdyno.system.printable import columns, printable
 
-VERDICTS: tuple[Verdict, ...] = ("slower", "faster", "same", "unknown")
+VERDICTS: tuple[ChangeVerdict, ...] = ("slower", "faster", "same", "unknown")
 FIRST_DIFFERENCES = 6
 """Differences of a side that stand above the table; the others wait for ``--verbose``."""
 FIRST_EXPERIMENTS, FIRST_POINTS = 10, 5
@@ -272,7 +282,7 @@ def verdict_words(side: Compared, change: Change) -> str:
     return _word(side, change.verdict)
 
 
-def _word(side: Compared, verdict: Verdict) -> str:
+def _word(side: Compared, verdict: ChangeVerdict) -> str:
     if verdict == "unknown":
         return "cannot tell"
     if side.before is not None:

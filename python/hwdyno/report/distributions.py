@@ -7,7 +7,7 @@ from dataclasses import replace
 from hwdyno.model.words import ExperimentResult
 from hwdyno.report import plotdata
 from hwdyno.report.drawing import joined, tip_of, y_axis
-from hwdyno.report.picture import Dot, Line, Mark, Picture, Side, even
+from hwdyno.report.picture import ChartAxis, Dot, Mark, Picture, Polyline, even
 from hwdyno.report.rows import is_at, series_of
 
 MAX_LINES = 6
@@ -39,7 +39,7 @@ def percentiles(experiment: ExperimentResult, points: list[int]) -> Picture | No
     y = y_axis(scale.unit, [row["y"] for row in rows])
     end = max(100.0, *(row["tail"] for row in rows))
     ticks = tuple((tail, text) for tail, text in _SHARES if tail <= end * 1.001)
-    x = Side("share of operations", 2.0, end, "log", ticks)
+    x = ChartAxis("share of operations", 2.0, end, "log", ticks)
     fields = (("series", "point"), ("tip_share", "share"), ("tip_latency", "at most"))
     marks: list[Mark] = [*joined(rows, at, "tail")]
     marks += [Dot(at[row["series"]], row["tail"], row["y"], tip=tip_of(row, *fields)) for row in rows]
@@ -53,7 +53,7 @@ def percentiles(experiment: ExperimentResult, points: list[int]) -> Picture | No
 _SHARES = ((2.0, "50%"), (10.0, "90%"), (100.0, "99%"), (1e3, "99.9%"), (1e4, "99.99%"))
 
 
-def _numbers(rows: plotdata.Rows) -> dict[str, int]:
+def _numbers(rows: plotdata.PlotRows) -> dict[str, int]:
     return {name: number for number, name in enumerate(dict.fromkeys(row["series"] for row in rows))}
 
 
@@ -66,7 +66,7 @@ def samples(experiment: ExperimentResult, points: list[int]) -> Picture | None:
     y = y_axis(unit, [row["y"] for row in rows])
     end = max(row["time"] for row in rows)
     made = even("time, s", [end])
-    x = Side(made.title, 0.0, end or 1.0, ticks=tuple(tick for tick in made.ticks if tick[0] <= end * 1.001))
+    x = ChartAxis(made.title, 0.0, end or 1.0, ticks=tuple(tick for tick in made.ticks if tick[0] <= end * 1.001))
     fields = (("series", "point"), ("tip_time", "time"), ("tip_value", "throughput"), ("tip_range", "min … avg … max"))
     shown = [row for row in rows if row["y"] > 0 or y.kind != "log"]
     marks: list[Mark] = [*joined(shown, at, "time", width=1.3, stepped=True)]
@@ -74,7 +74,9 @@ def samples(experiment: ExperimentResult, points: list[int]) -> Picture | None:
         marks += [Dot(at[row["series"]], row["time"], row["y"], "unseen", tip_of(row, *fields)) for row in shown]
     else:
         whole = {row["series"]: tip_of(row, ("series", "point"), ("tip_range", "min … avg … max")) for row in rows}
-        marks = [replace(mark, tip=whole[name]) for name, mark in zip(at, marks, strict=True) if isinstance(mark, Line)]
+        marks = [
+            replace(mark, tip=whole[name]) for name, mark in zip(at, marks, strict=True) if isinstance(mark, Polyline)
+        ]
     log = ", on a log scale" if y.kind == "log" else ""
     caption = f"{unit}, average of each interval of the timed region{log}."
     return Picture("Throughput over time", caption, x, y, tuple(at), tuple(marks))

@@ -8,9 +8,9 @@ from typing import Any
 
 from hwdyno.model.words import ExperimentResult
 from hwdyno.report import figures, plotdata
-from hwdyno.report.picture import CEILING, Dot, Line, Side, Tip, decades, even
-from hwdyno.report.plotdata import Rows
-from hwdyno.report.rows import Series
+from hwdyno.report.picture import CEILING, ChartAxis, Dot, Polyline, Tip, decades, even
+from hwdyno.report.plotdata import PlotRows
+from hwdyno.report.rows import ChartSeries
 
 MAX_TICKS = 16
 """Loads that all have a tick; more of them have ticks at even steps."""
@@ -25,7 +25,7 @@ def load_title(experiment: ExperimentResult) -> str:
     return f"{axis.words}{name}{f', {axis.unit}' if axis.unit not in {'', 'B'} else ''}"
 
 
-def axis_of_load(experiment: ExperimentResult, loads: Iterable[float]) -> Side:
+def axis_of_load(experiment: ExperimentResult, loads: Iterable[float]) -> ChartAxis:
     """Logarithmic where the loads span it, linear where they do not; a tick at each load that was measured."""
     values = sorted(set(loads))
     low, high = values[0], values[-1]
@@ -33,20 +33,20 @@ def axis_of_load(experiment: ExperimentResult, loads: Iterable[float]) -> Side:
     ticks = values
     if low > 0 and high / low > 4:
         margin = (high / low) ** _PADDING
-        side = Side(title, low / margin, high * margin, "log")
+        side = ChartAxis(title, low / margin, high * margin, "log")
     else:
         symlog = high > 50
         margin = _PADDING * ((math.log1p(high) if symlog else high - low) or 1.0)
-        side = Side(title, low - margin, math.expm1(math.log1p(high) + margin) if symlog else high + margin)
-        side = Side(title, side.low, side.high, "symlog") if symlog else side
+        side = ChartAxis(title, low - margin, math.expm1(math.log1p(high) + margin) if symlog else high + margin)
+        side = ChartAxis(title, side.low, side.high, "symlog") if symlog else side
     if len(values) > MAX_TICKS:
         made = decades("", values) if low > 0 else even("", values)
         ticks = [low, *(tick for tick, _ in made.ticks if low < tick < high), high]
     labels = tuple((tick, figures.size(tick) if axis.unit == "B" else f"{tick:,.6g}") for tick in ticks)
-    return Side(side.title, side.low, side.high, side.kind, labels)
+    return ChartAxis(side.title, side.low, side.high, side.kind, labels)
 
 
-def y_axis(title: str, over: Iterable[float | None]) -> Side:
+def y_axis(title: str, over: Iterable[float | None]) -> ChartAxis:
     """The upright axis: from zero, or logarithmic where ``over`` spans too much for that."""
     known = [value for value in over if value is not None and value > 0]
     return decades(title, known) if plotdata.wide(known) else even(title, known)
@@ -65,12 +65,12 @@ def standard_tip(experiment: ExperimentResult, row: dict[str, Any], *, many: boo
     return tip_of(row, *series, *fields, ("tip_latency", "latency"), *validity)
 
 
-def numbers(group: list[Series]) -> dict[str, int]:
+def numbers(group: list[ChartSeries]) -> dict[str, int]:
     """The number of each series' colour and shape."""
     return {name: at for at, name in enumerate(dict.fromkeys(series.label for series in group))}
 
 
-def dots(experiment: ExperimentResult, rows: Rows, group: list[Series], across: str = "load") -> list[Dot]:
+def dots(experiment: ExperimentResult, rows: PlotRows, group: list[ChartSeries], across: str = "load") -> list[Dot]:
     """One dot a row, and a cross over each point that is not valid."""
     at = numbers(group)
     made = [
@@ -80,11 +80,11 @@ def dots(experiment: ExperimentResult, rows: Rows, group: list[Series], across: 
     return made + [Dot(CEILING, row[across], row["y"], "cross") for row in rows if row["validity"] == "invalid"]
 
 
-def joined(rows: Rows, at: dict[str, int], across: str = "load", *, least: int = 1, **look: Any) -> list[Line]:
+def joined(rows: PlotRows, at: dict[str, int], across: str = "load", *, least: int = 1, **look: Any) -> list[Polyline]:
     """One line a series through its rows, of those that have at least this many."""
     lines = ((number, [row for row in rows if row["series"] == name]) for name, number in at.items())
     return [
-        Line(number, tuple((row[across], row["y"]) for row in line), **look)
+        Polyline(number, tuple((row[across], row["y"]) for row in line), **look)
         for number, line in lines
         if len(line) >= least
     ]

@@ -11,7 +11,7 @@ import zlib
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hwdyno.analysis.statistics import mean
+from hwdyno.analysis.estimates import mean
 from hwdyno.model.histogram import Histogram
 from hwdyno.model.words import Latency, Measurement, Run, Samples
 from hwdyno.system.printable import escaped

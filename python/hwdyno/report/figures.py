@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hwdyno.analysis.statistics import half_width
+from hwdyno.analysis.estimates import half_width
 from hwdyno.explain import repeatability
 from hwdyno.model import units
 from hwdyno.model.words import Axis, ExperimentResult, RunToRun, Scalar, Value

@@ -7,7 +7,7 @@ from typing import Any
 
 from hwdyno.analysis.resources import find
 from hwdyno.explain.fleet.slow import FALSE_RATE, MIN_NODES, Fleet, Loss, Slow
-from hwdyno.explain.trends.series import Key
+from hwdyno.explain.trends.time_series import FigureKey
 from hwdyno.model.units import format_percent, plural
 from hwdyno.report.compared import difference_words
 from hwdyno.report.trends import NOTHING_KNOWN, amount, name_of, shift_words
@@ -18,7 +18,7 @@ MAX_LOSSES = 3
 MAX_FACTS = 4
 MAX_ALONE = 6
 
-Labels = Mapping[str, Mapping[Key, str]]
+PointNames = Mapping[str, Mapping[FigureKey, str]]
 """By slow node: the names of its points."""
 
 
@@ -42,7 +42,7 @@ def heading(fleet: Fleet) -> str:
     return f"No node of {judged} is slow{seen}{least}.{left}"
 
 
-def text_of(fleet: Fleet, labels: Labels) -> str:
+def text_of(fleet: Fleet, labels: PointNames) -> str:
     """The whole fleet for a terminal: each slow node with its losses, what is different, and how to look closer."""
     lines = [heading(fleet)]
     for one in fleet.slow:
@@ -75,7 +75,7 @@ def slow_words(one: Slow) -> str:
     )
 
 
-def loss_words(loss: Loss, labels: Mapping[Key, str]) -> str:
+def loss_words(loss: Loss, labels: Mapping[FigureKey, str]) -> str:
     """A figure beside what is usual."""
     usual = amount(loss.usual, loss.unit)
     return (
@@ -92,7 +92,7 @@ def different_words(one: Slow) -> str:
     return "; ".join([*facts, *map(shift_words, one.shifts)]) or NOTHING_KNOWN
 
 
-def plain_of(fleet: Fleet, labels: Labels) -> dict[str, Any]:
+def plain_of(fleet: Fleet, labels: PointNames) -> dict[str, Any]:
     """The fleet as JSON; values in the units that are named, times in ns."""
     return {
         "nodes": fleet.nodes,
@@ -104,7 +104,7 @@ def plain_of(fleet: Fleet, labels: Labels) -> dict[str, Any]:
     }
 
 
-def _plain(one: Slow, labels: Mapping[Key, str]) -> dict[str, Any]:
+def _plain(one: Slow, labels: Mapping[FigureKey, str]) -> dict[str, Any]:
     return {
         "node": one.node.name,
         "run": one.node.entry.id,

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hwdyno.analysis.ceilings.compute import LOOPS
-from hwdyno.analysis.resources import Figure, Resource, find, rate_word_of
+from hwdyno.analysis.estimates import half_width
+from hwdyno.analysis.resources import HeadlineFigure, Resource, find, rate_word_of
 from hwdyno.analysis.resources.quoted import Configuration, distance, fits
-from hwdyno.analysis.statistics import half_width
 from hwdyno.explain.comparison.matching import DISBELIEVED
 from hwdyno.explain.findings.conditions import TARGETS
 from hwdyno.explain.findings.rule import USELESS, Case, load_words
@@ -102,7 +102,7 @@ class _Found:
     typical: str = ""
     measured: bool = True
     """False for a number that a finding has from several points."""
-    figure: Figure | None = None
+    figure: HeadlineFigure | None = None
     """The resource's figure that chose it."""
     opposite: _Found | None = None
     """The same test in the other direction, quoted in the same row."""
@@ -167,7 +167,7 @@ def _of_resource(run: Run, name: str, place: str, which: Sequence[int]) -> Itera
         yield from _by_default(run, resource, title, which)
 
 
-def _picked(run: Run, figure: Figure, resource: str, which: Sequence[int]) -> _Found | None:
+def _picked(run: Run, figure: HeadlineFigure, resource: str, which: Sequence[int]) -> _Found | None:
     """The point that a figure quotes, by its configuration; only what that leaves open is decided by the best."""
     known: list[tuple[int, int, Value]] = []
     for at in which:

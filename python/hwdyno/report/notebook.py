@@ -11,7 +11,7 @@ from hwdyno.model.units import format_load, format_ns, format_quantity
 from hwdyno.model.words import Curve, ExperimentResult, OperatingPoint, Run
 from hwdyno.report import figures, svg, theme
 from hwdyno.report.headlines import MARKS
-from hwdyno.report.picture import CEILING, Dot, Line, Mark, Picture, Rule, Side, Words, even
+from hwdyno.report.picture import CEILING, ChartAxis, Dot, Mark, Picture, Polyline, ReferenceLine, Words, even
 from hwdyno.report.plotdata import model_at
 from hwdyno.report.rows import label_of
 from hwdyno.report.scorecard import scorecard
@@ -117,16 +117,18 @@ def _drawn(curve: Curve, points: Sequence[tuple[float, float]], result: Experime
     scale = figures.scale_for(levels, curve.unit, rate_word_of(result) if result else "")
     margin = (last / first) ** 0.04
     ticks = tuple((load, format_load(load)) for load in sorted({load for load, _ in points}))
-    x = Side(curve.load, first / margin, last * margin, "log", ticks)
+    x = ChartAxis(curve.load, first / margin, last * margin, "log", ticks)
 
     def scaled(places: Iterable[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
         return tuple((load, value / scale.divisor) for load, value in places)
 
     marks: list[Mark] = []
     if ceiling:
-        marks.append(Rule(CEILING, ceiling / scale.divisor, x.low, x.high, f"ceiling {scale.quantity(ceiling)}"))
+        marks.append(
+            ReferenceLine(CEILING, ceiling / scale.divisor, x.low, x.high, f"ceiling {scale.quantity(ceiling)}")
+        )
     if model:
-        marks.append(Line(0, scaled(model)))
+        marks.append(Polyline(0, scaled(model)))
     marks += [Dot(0, *place) for place in scaled(points)]
     for name, one in (("knee", curve.knee), ("best", curve.best)):
         if one is not None and _fits(one.load, one.throughput):
@@ -139,7 +141,7 @@ def _drawn(curve: Curve, points: Sequence[tuple[float, float]], result: Experime
 
 
 def _nothing(text: str) -> str:
-    return _frame(Picture(text, "", Side("", 0.0, 1.0), Side("", 0.0, 1.0), (), (), 20.0))
+    return _frame(Picture(text, "", ChartAxis("", 0.0, 1.0), ChartAxis("", 0.0, 1.0), (), (), 20.0))
 
 
 def _frame(picture: Picture) -> str:

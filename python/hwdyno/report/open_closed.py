@@ -10,7 +10,7 @@ from hwdyno.model.units import format_size
 from hwdyno.model.words import Axis, Curve, ExperimentResult, Measurement, Parameters, Run
 from hwdyno.report import figures
 from hwdyno.report.drawing import joined, tip_of
-from hwdyno.report.picture import Dot, Line, Mark, Picture, Place, decades, even
+from hwdyno.report.picture import Dot, Mark, Picture, PicturePoint, Polyline, decades, even
 
 SAME = ("rw", "rwmixread", "bs", "direct", "ioengine")
 """What two experiments must share to be of the same work."""
@@ -46,13 +46,13 @@ def drawn(run: Run, experiment: ExperimentResult) -> Picture | None:
         if closed
         else "No closed loop of the same work was measured; `hwdyno storage rate iodepth` measures both"
     )
-    modelled: tuple[Place, ...] = ()
+    modelled: tuple[PicturePoint, ...] = ()
     if model is not None:
         modelled = tuple(
             (share * model.capacity_s / rate.divisor, model.latency_ns(share * model.capacity_s) / latency.divisor)
             for share in SHARES
         )
-        marks.append(Line(at[names[-1]], modelled, dash="4 3"))
+        marks.append(Polyline(at[names[-1]], modelled, dash="4 3"))
         clauses.append(f"Dashed: the G/G/{model.servers} queue that fits the open loop best")
     size = work.get("bs")
     named = " ".join([str(work.get("rw", "")), format_size(size) if isinstance(size, int) else ""]).strip()

@@ -10,8 +10,8 @@ from hwdyno.model.words import Curve, ExperimentResult, Measurement, Run
 from hwdyno.report import bars, plots
 from hwdyno.report.charts import Chart, kinds_of
 from hwdyno.report.compared import interval_text, label, ratio_text, rows_of, verdict_words
-from hwdyno.report.picture import NEUTRAL, Line, Picture
-from hwdyno.report.rows import Series, by_unit, point_label, series_of
+from hwdyno.report.picture import NEUTRAL, Picture, Polyline
+from hwdyno.report.rows import ChartSeries, by_unit, point_label, series_of
 
 MAX_SIDES = 8
 """Curves of one picture that can be told apart."""
@@ -47,7 +47,7 @@ def ratios(base: str, sides: Sequence[Compared]) -> Picture | None:
     picture = bars.of_rows(f"Ratio to {base}", caption, "%", rows, names, reach=100 * _EMPTY)
     if picture is None:
         return None
-    mark = Line(NEUTRAL, ((100.0, -0.5), (100.0, len(shown) - 0.5)), dash="3 3", width=1.4)
+    mark = Polyline(NEUTRAL, ((100.0, -0.5), (100.0, len(shown) - 0.5)), dash="3 3", width=1.4)
     return replace(picture, marks=(mark, *picture.marks))
 
 
@@ -107,13 +107,13 @@ def _of_unit(at: int, parts: Sequence[tuple[str, ExperimentResult]]) -> Iterator
         if picture is not None:
             yield Chart(f"{stem}-tests", at, replace(picture, title=f"{merged.asks}: each test"))
         return
-    by_label: dict[str, dict[str, Series]] = {}
+    by_label: dict[str, dict[str, ChartSeries]] = {}
     for (name, result), offset in zip(parts, offsets, strict=True):
         for series in series_of(result):
             key = repr(sorted((series.parameters or {}).items(), key=lambda item: item[0]))
             curve = _moved(series.curve, offset) if series.curve else None
             points = tuple(point + offset for point in series.points)
-            by_label.setdefault(key, {})[name] = Series(name, series.parameters, points, curve)
+            by_label.setdefault(key, {})[name] = ChartSeries(name, series.parameters, points, curve)
     several = sum(len(of) > 1 for of in by_label.values()) > 1
     labels = {
         repr(sorted((series.parameters or {}).items(), key=lambda item: item[0])): series.label
@@ -123,7 +123,7 @@ def _of_unit(at: int, parts: Sequence[tuple[str, ExperimentResult]]) -> Iterator
         if len(of) < 2:
             continue
         # A side without this curve stays in the legend, so that a colour means one side in every chart.
-        group = [of.get(name) or Series(name, {}, ()) for name in names]
+        group = [of.get(name) or ChartSeries(name, {}, ()) for name in names]
         for kind, draw in kinds_of(merged, group):
             if kind not in {"throughput", "latency"} or draw is plots.tradeoff:
                 continue
@@ -156,7 +156,7 @@ def _grid(parts: Sequence[tuple[str, ExperimentResult]]) -> Picture | None:
     """The tests of a grid, a bar for each side."""
     merged, offsets = _merged(parts)
     group = [
-        Series(name, {}, tuple(range(offset, offset + len(result.points))))
+        ChartSeries(name, {}, tuple(range(offset, offset + len(result.points))))
         for (name, result), offset in zip(parts, offsets, strict=True)
     ]
     labels: dict[int, str] = {}

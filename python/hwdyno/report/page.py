@@ -18,15 +18,15 @@ from hwdyno.model import units
 from hwdyno.model.axes import is_mixed, splits
 from hwdyno.model.words import ExperimentResult, Finding, Run, Value
 from hwdyno.report import contention, distributions, evidence, figures, scaling, study, svg, tables, theme
-from hwdyno.report.audit import audit
+from hwdyno.report.benchmarking_rules import judged_rules
 from hwdyno.report.charts import Chart, charts_of
 from hwdyno.report.embedding import KEPT_DIGITS, KEPT_SAMPLES, MAX_PLAIN, Embedded, embedded, packed
 from hwdyno.report.headlines import Headline
 from hwdyno.report.machine import machines_of
 from hwdyno.report.overview import ranked
-from hwdyno.report.rows import Row, parameters_of, rows_of
+from hwdyno.report.rows import HeadlineRow, parameters_of, rows_of
 from hwdyno.report.scorecard import Scorecard, scorecard, urgency
-from hwdyno.report.story import Figure, story_of
+from hwdyno.report.story import ChartGroup, story_of
 from hwdyno.system import safe_files
 from hwdyno.system.printable import printable
 
@@ -147,7 +147,7 @@ def _context(whole: Run, data: Embedded) -> dict[str, Any]:
         "resources": resources,
         "others": others,
         "machine": machine,
-        "rules": audit(run),
+        "rules": judged_rules(run),
         "commands": commands,
         "data": data.packed,
         "data_size": units.format_bytes(data.characters),
@@ -185,7 +185,7 @@ def _headline(one: Headline, why: str) -> dict[str, Any]:
     return {**plain, "width": f"{100 * min(1.0, max(0.0, share)):.1f}", "percent": figures.percent(share)}
 
 
-def _figure(figure: Figure) -> dict[str, Any]:
+def _figure(figure: ChartGroup) -> dict[str, Any]:
     paint = theme.paint(page=True)
     return {
         "name": figure.name,
@@ -292,7 +292,7 @@ def _quantity(value: Value, rate_word: str, *, interval: bool = True) -> dict[st
     }
 
 
-def _grid(run: Run, rows: list[Row]) -> list[dict[str, Any]]:
+def _grid(run: Run, rows: list[HeadlineRow]) -> list[dict[str, Any]]:
     parts: dict[int, dict[str, Any]] = {}
     for row in rows:
         made = parts.setdefault(
@@ -310,7 +310,7 @@ def _columns(grid: list[dict[str, Any]]) -> list[str]:
     return [*names, "Of ceiling"] if "Ceiling" in names else names
 
 
-def _grid_row(run: Run, row: Row) -> dict[str, Any]:
+def _grid_row(run: Run, row: HeadlineRow) -> dict[str, Any]:
     point, rate_word = row.measurement, rate_word_of(row.experiment)
     latency, unit = point.latency_ns, point.throughput.unit
     made: dict[str, Any] = {
@@ -346,7 +346,7 @@ def _grid_row(run: Run, row: Row) -> dict[str, Any]:
     return made
 
 
-def _why_no_ceiling(run: Run, row: Row) -> str:
+def _why_no_ceiling(run: Run, row: HeadlineRow) -> str:
     """Why the machine gives no bound, as the survey has it; empty where there is one for other points."""
     if row.experiment.ceilings:
         return ""
@@ -354,7 +354,7 @@ def _why_no_ceiling(run: Run, row: Row) -> str:
     return next((why for path, why in reasons if path.startswith(row.experiment.resource) and "link" in path), UNKNOWN)
 
 
-def _grid_note(run: Run, rows: list[Row]) -> list[str]:
+def _grid_note(run: Run, rows: list[HeadlineRow]) -> list[str]:
     notes = []
     if any(row.measurement.throughput.low is not None for row in rows):
         notes.append("Small print: 95% interval; for latencies, p99.")
@@ -382,7 +382,7 @@ def _experiment(experiment: ExperimentResult, at: int, charts: list[Chart]) -> d
     shown = [spread] if len(experiment.points) > 1 and len(spread.heads) > 1 else []
     whole = tables.points_table(experiment)
     drawn = [
-        _figure(Figure(chart.name, chart.title, chart.caption, (chart.picture,)))
+        _figure(ChartGroup(chart.name, chart.title, chart.caption, (chart.picture,)))
         for chart in charts
         if chart.experiment == at
     ]

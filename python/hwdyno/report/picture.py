@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Place = tuple[float, float]
+PicturePoint = tuple[float, float]
 Tip = tuple[tuple[str, str], ...]
 """What a mark says of itself: names with their values."""
 
@@ -23,7 +23,7 @@ HEIGHT = 210.0
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ChartAxis:
     """An axis: what it spans, and where its ticks are.
 
     ``names`` has one place a name, from 0 on, the first on top.
@@ -51,11 +51,11 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Polyline:
     """Places that are joined."""
 
     series: int
-    places: tuple[Place, ...]
+    places: tuple[PicturePoint, ...]
     dash: str = ""
     width: float = 1.8
     stepped: bool = False
@@ -109,7 +109,7 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ReferenceLine:
     """A level line with its name on it, as of a ceiling."""
 
     series: int
@@ -131,7 +131,7 @@ class Words:
     text: str
 
 
-Mark = Line | Band | Dot | Whisker | Bar | Rule | Words
+Mark = Polyline | Band | Dot | Whisker | Bar | ReferenceLine | Words
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +140,8 @@ class Picture:
 
     title: str
     caption: str
-    x: Side
-    y: Side
+    x: ChartAxis
+    y: ChartAxis
     series: tuple[str, ...]
     """The names of its series; a legend has them where there are several."""
     marks: tuple[Mark, ...]
@@ -152,18 +152,18 @@ class Picture:
     @property
     def texts(self) -> tuple[str, ...]:
         """The names on the picture itself, without ticks and legend."""
-        return tuple(mark.text for mark in self.marks if isinstance(mark, Words | Rule | Bar) and mark.text)
+        return tuple(mark.text for mark in self.marks if isinstance(mark, Words | ReferenceLine | Bar) and mark.text)
 
 
-def even(title: str, values: Iterable[float | None], *, steps: int = 5) -> Side:
+def even(title: str, values: Iterable[float | None], *, steps: int = 5) -> ChartAxis:
     """An axis from zero with ticks at 1, 2 or 5 times a power of ten."""
     top = max((value for value in values if value is not None), default=0.0)
     if not top > 0:
-        return Side(title, 0.0, 1.0, ticks=((0.0, "0"), (1.0, "1")))
+        return ChartAxis(title, 0.0, 1.0, ticks=((0.0, "0"), (1.0, "1")))
     step = nice_step(top / steps)
     high = math.ceil(top / step - 1e-9) * step
     ticks = (count * step for count in range(round(high / step) + 1))
-    return Side(title, 0.0, high, ticks=tuple((tick, plain(tick, step)) for tick in ticks))
+    return ChartAxis(title, 0.0, high, ticks=tuple((tick, plain(tick, step)) for tick in ticks))
 
 
 def with_ends(values: Iterable[float], ends: Iterable[float | None]) -> list[float]:
@@ -184,16 +184,16 @@ def plain(value: float, step: float) -> str:
     return f"{value:,.{max(0, -math.floor(math.log10(step) + 1e-9))}f}"
 
 
-def decades(title: str, values: Iterable[float | None]) -> Side:
+def decades(title: str, values: Iterable[float | None]) -> ChartAxis:
     """A logarithmic axis over positive values, with ticks at 1, 2 and 5 where they have room."""
     known = [value for value in values if value is not None and value > 0] or [1.0]
     low, high = min(known) * 0.85, max(known) * 1.15
     places = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps: Sequence[int] = (1, 2, 5) if high / low < 1500 else (1,)
     ticks = [step * 10.0**power for power in places for step in steps if low <= step * 10.0**power <= high]
-    return Side(title, low, high, "log", tuple((tick, f"{tick:,.10g}") for tick in ticks))
+    return ChartAxis(title, low, high, "log", tuple((tick, f"{tick:,.10g}") for tick in ticks))
 
 
-def named(names: Sequence[str]) -> Side:
+def named(names: Sequence[str]) -> ChartAxis:
     """An axis of names, the first on top."""
-    return Side("", -0.5, len(names) - 0.5, "names", tuple((float(at), name) for at, name in enumerate(names)))
+    return ChartAxis("", -0.5, len(names) - 0.5, "names", tuple((float(at), name) for at, name in enumerate(names)))

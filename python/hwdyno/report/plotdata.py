@@ -16,9 +16,9 @@ from hwdyno.model.histogram import Histogram
 from hwdyno.model.words import Axis, Curve, ExperimentResult, Latency, Measurement
 from hwdyno.report import figures
 from hwdyno.report.figures import Scale, latency_scale, scale_for
-from hwdyno.report.rows import Series, bounds, direction, in_unit, is_number, load_of, parameters_of, point_label
+from hwdyno.report.rows import ChartSeries, bounds, direction, in_unit, is_number, load_of, parameters_of, point_label
 
-Rows = list[dict[str, Any]]
+PlotRows = list[dict[str, Any]]
 
 QUANTILES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999)
 MIN_BEYOND = 10
@@ -46,7 +46,7 @@ def _load(experiment: ExperimentResult, at: int) -> Any:
     return load if is_number(load) else None
 
 
-def _shared(experiment: ExperimentResult, at: int, series: Series) -> dict[str, Any]:
+def _shared(experiment: ExperimentResult, at: int, series: ChartSeries) -> dict[str, Any]:
     point = experiment.points[at]
     latency = point.latency_ns
     rate = point.rate
@@ -79,7 +79,7 @@ def _latency_words(latency: Latency | None) -> str:
     return ", ".join(f"{word} {scale.quantity(ns)}" for word, ns in words if ns is not None)
 
 
-def measured(experiment: ExperimentResult, group: list[Series], unit: str) -> tuple[Rows, Scale]:
+def measured(experiment: ExperimentResult, group: list[ChartSeries], unit: str) -> tuple[PlotRows, Scale]:
     """One row a point: ``y`` with ``low`` and ``high``."""
     values = [in_unit(experiment.points[at], unit) for series in group for at in series.points]
     scale = scale_for((value.value for value in values if value), unit, rate_word_of(experiment))
@@ -97,7 +97,7 @@ def measured(experiment: ExperimentResult, group: list[Series], unit: str) -> tu
     return rows, scale
 
 
-def latencies(experiment: ExperimentResult, group: list[Series]) -> tuple[Rows, Scale]:
+def latencies(experiment: ExperimentResult, group: list[ChartSeries]) -> tuple[PlotRows, Scale]:
     """One row a point with a latency: ``y`` its mean, ``p50`` and ``p99``, each 0 where only the mean is known."""
     found = [
         (series, at, latency)
@@ -119,14 +119,14 @@ def latencies(experiment: ExperimentResult, group: list[Series]) -> tuple[Rows, 
     return rows, scale
 
 
-def tradeoffs(experiment: ExperimentResult, group: list[Series], unit: str) -> tuple[Rows, Scale, Scale]:
+def tradeoffs(experiment: ExperimentResult, group: list[ChartSeries], unit: str) -> tuple[PlotRows, Scale, Scale]:
     """One row a point that has both: ``x`` throughput, ``y`` mean latency; ``name`` its load where there is room."""
     rows, y_scale = latencies(experiment, group)
     with_x, x_scale = measured(experiment, group, unit)
     across = {(row["series"], row["load"]): row["y"] for row in with_x}
     kept = [{**row, "x": across[row["series"], row["load"]]} for row in rows if (row["series"], row["load"]) in across]
     wide, high = (max((row[field] for row in kept), default=0.0) for field in ("x", "y"))
-    named: Rows = []
+    named: PlotRows = []
     for row in sorted(kept, key=lambda row: -row["x"]):
         # Overlapping labels are unreadable: the point with more throughput keeps its label.
         near = any(
@@ -139,10 +139,10 @@ def tradeoffs(experiment: ExperimentResult, group: list[Series], unit: str) -> t
     return kept, x_scale, y_scale
 
 
-def tradeoff_marks(group: list[Series], x_scale: Scale, y_scale: Scale) -> tuple[Rows, Rows]:
+def tradeoff_marks(group: list[ChartSeries], x_scale: Scale, y_scale: Scale) -> tuple[PlotRows, PlotRows]:
     """Where each fitted curve has its best operating point and its knee, ``x`` and ``y``; and its ceiling, ``x``."""
-    places: Rows = []
-    tops: Rows = []
+    places: PlotRows = []
+    tops: PlotRows = []
     fitted = [(series, series.curve) for series in group if series.curve is not None and series.curve.state == "knee"]
     for series, curve in fitted:
         for word, place in (("best", curve.best), ("knee", curve.knee)):
@@ -160,9 +160,9 @@ def tradeoff_marks(group: list[Series], x_scale: Scale, y_scale: Scale) -> tuple
     return places, tops
 
 
-def loaded_lines(group: list[Series], rows: Rows, x_scale: Scale, y_scale: Scale) -> Rows:
+def loaded_lines(group: list[ChartSeries], rows: PlotRows, x_scale: Scale, y_scale: Scale) -> PlotRows:
     """The fitted latency by bandwidth, R = R0 + A X / (Xm - X), within what was measured."""
-    made: Rows = []
+    made: PlotRows = []
     for series in group:
         curve, across = series.curve, [row["x"] for row in rows if row["series"] == series.label]
         if curve is None or curve.model != LOADED_MODEL or not across:
@@ -202,12 +202,12 @@ def model_at(curve: Curve, load: float) -> float | None:
     return None
 
 
-def lines(group: list[Series], rows: Rows, scale: Scale) -> tuple[Rows, str]:
+def lines(group: list[ChartSeries], rows: PlotRows, scale: Scale) -> tuple[PlotRows, str]:
     """The fitted curve where there is one; else neighbours joined, from three quantities on.
 
     A line claims that what lies between two points is known to lie on it (Hoefler & Belli, rule 12).
     """
-    made: Rows = []
+    made: PlotRows = []
     kind = ""
     for series in group:
         line = [row for row in rows if row["series"] == series.label]
@@ -235,12 +235,12 @@ def _between(loads: list[float]) -> list[float]:
     return steps
 
 
-def marks(group: list[Series], rows: Rows, scale: Scale, axis: Axis) -> Rows:
+def marks(group: list[ChartSeries], rows: PlotRows, scale: Scale, axis: Axis) -> PlotRows:
     """The knee and the load for 90% of each fitted curve, within what was measured, with their words where they fit."""
     fitted = [
         (series, series.curve) for series in group if series.curve is not None and series.curve.ceiling is not None
     ]
-    made: Rows = []
+    made: PlotRows = []
     for at, (series, curve) in enumerate(fitted):
         loads = [row["load"] for row in rows if row["series"] == series.label]
         words = (("knee", curve.knee.load if curve.knee else None), ("90% at", curve.load_90))
@@ -286,8 +286,8 @@ def _among(axis: Axis, loads: Iterable[float], place: float) -> str:
 
 
 def ceilings(
-    experiment: ExperimentResult, group: list[Series], unit: str, scale: Scale, top: float
-) -> tuple[Rows, list[str]]:
+    experiment: ExperimentResult, group: list[ChartSeries], unit: str, scale: Scale, top: float
+) -> tuple[PlotRows, list[str]]:
     """The ceilings that bound a series of this chart: those near enough to draw, and the others in words.
 
     A ceiling in bytes/s is carried over to operations/s where all points have one block size.
@@ -329,7 +329,7 @@ def ceilings(
     return list(near.values()), far
 
 
-def peers(experiment: ExperimentResult, group: list[Series], unit: str, scale: Scale) -> Rows:
+def peers(experiment: ExperimentResult, group: list[ChartSeries], unit: str, scale: Scale) -> PlotRows:
     """What the peers reached on this chart's points, in its unit."""
     rows = []
     of_point = {at: series for series in group for at in series.points}
@@ -376,7 +376,7 @@ def quantiles_of(latency: Latency) -> list[tuple[float, float]]:
     return [(share, ns) for share, ns in known if ns is not None]
 
 
-def quantiles(experiment: ExperimentResult, points: list[int]) -> tuple[Rows, Scale]:
+def quantiles(experiment: ExperimentResult, points: list[int]) -> tuple[PlotRows, Scale]:
     """Rows of ``tail`` = 1 / (1 - quantile) and ``y`` latency."""
     found = [(at, quantiles_of(latency)) for at in points if (latency := experiment.points[at].latency_ns) is not None]
     scale = latency_scale(pairs[-1][1] for _, pairs in found if pairs)
@@ -398,7 +398,7 @@ def quantiles(experiment: ExperimentResult, points: list[int]) -> tuple[Rows, Sc
     return rows, scale
 
 
-def over_time(experiment: ExperimentResult, points: list[int]) -> tuple[Rows, str]:
+def over_time(experiment: ExperimentResult, points: list[int]) -> tuple[PlotRows, str]:
     """Rows of ``time`` and ``y``, and the unit; the last interval has a row at its end too."""
     found = [
         (at, samples) for at in points if (samples := experiment.points[at].samples) is not None and samples.values

@@ -15,14 +15,26 @@ from hwdyno.report.drawing import (
     tip_of,
     y_axis,
 )
-from hwdyno.report.picture import CEILING, Band, Dot, Line, Mark, Picture, Rule, Whisker, Words, even, with_ends
-from hwdyno.report.rows import Series, unit_of
+from hwdyno.report.picture import (
+    CEILING,
+    Band,
+    Dot,
+    Mark,
+    Picture,
+    Polyline,
+    ReferenceLine,
+    Whisker,
+    Words,
+    even,
+    with_ends,
+)
+from hwdyno.report.rows import ChartSeries, unit_of
 
 MAX_BANDS = 3
 """Series whose bands of latency can lie over each other and still be read."""
 
 
-def throughput(experiment: ExperimentResult, group: list[Series]) -> Picture | None:
+def throughput(experiment: ExperimentResult, group: list[ChartSeries]) -> Picture | None:
     """Throughput against load, with the fitted curve, the knee, the 90% load, the ceilings and the peers."""
     unit = unit_of(experiment)
     rows, scale = plotdata.measured(experiment, group, unit)
@@ -39,10 +51,13 @@ def throughput(experiment: ExperimentResult, group: list[Series]) -> Picture | N
     levels = [row["y"] for row in [*rows, *near, *lines, *peers]]
     y = even(scale.unit, with_ends(levels, (row["high"] for row in rows)))
     about = (("text", "ceiling"), ("tip_class", "class"), ("tip_formula", "formula"), ("tip_source", "source"))
-    marks: list[Mark] = [Rule(CEILING, row["y"], x.low, x.high, row["text"], tip_of(row, *about)) for row in near]
+    marks: list[Mark] = [
+        ReferenceLine(CEILING, row["y"], x.low, x.high, row["text"], tip_of(row, *about)) for row in near
+    ]
     marks += joined(lines, at)
     marks += [
-        Line(at[row["series"]], ((row["load"], 0.0), (row["load"], row["y"])), dash="2 3", width=1.2) for row in places
+        Polyline(at[row["series"]], ((row["load"], 0.0), (row["load"], row["y"])), dash="2 3", width=1.2)
+        for row in places
     ]
     marks += [Words(at[row["series"]], row["load"], row["text_y"], row["text"]) for row in places]
     marks += [Whisker(at[row["series"]], row["load"], row["low"], row["high"]) for row in spread]
@@ -70,7 +85,7 @@ def throughput(experiment: ExperimentResult, group: list[Series]) -> Picture | N
     return Picture(title, sentences(clauses), x, y, tuple(at), tuple(marks))
 
 
-def latency(experiment: ExperimentResult, group: list[Series]) -> Picture | None:
+def latency(experiment: ExperimentResult, group: list[ChartSeries]) -> Picture | None:
     """Mean latency against load, with a band from the median to the 99th percentile."""
     rows, scale = plotdata.latencies(experiment, group)
     if not rows:
@@ -96,7 +111,7 @@ def latency(experiment: ExperimentResult, group: list[Series]) -> Picture | None
     return Picture(f"Latency by {load_title(experiment)}", sentences(clauses), x, y, tuple(at), tuple(marks))
 
 
-def tail(experiment: ExperimentResult, group: list[Series]) -> Picture | None:
+def tail(experiment: ExperimentResult, group: list[ChartSeries]) -> Picture | None:
     """The 99th percentile of latency against load."""
     rows, scale = plotdata.latencies(experiment, group)
     rows = [{**row, "y": row["p99"]} for row in rows if row["p99"] > 0]
@@ -112,7 +127,7 @@ def tail(experiment: ExperimentResult, group: list[Series]) -> Picture | None:
     return Picture(f"p99 latency by {load_title(experiment)}", caption, x, y, tuple(at), tuple(marks))
 
 
-def tradeoff(experiment: ExperimentResult, group: list[Series]) -> Picture | None:
+def tradeoff(experiment: ExperimentResult, group: list[ChartSeries]) -> Picture | None:
     """Latency against throughput, one mark a load: where more load buys only latency, the line turns up."""
     rows, x_scale, y_scale = plotdata.tradeoffs(experiment, group, unit_of(experiment))
     if len(rows) < 3:
@@ -124,7 +139,7 @@ def tradeoff(experiment: ExperimentResult, group: list[Series]) -> Picture | Non
     fit = plotdata.loaded_lines(group, rows, x_scale, y_scale)
     line = fit or sorted(rows, key=lambda row: row["load"] or 0.0)
     marks: list[Mark] = [
-        Line(at[row["series"]], ((row["x"], y.low), (row["x"], y.high)), dash="2 3", width=1.2) for row in tops
+        Polyline(at[row["series"]], ((row["x"], y.low), (row["x"], y.high)), dash="2 3", width=1.2) for row in tops
     ]
     marks += [*joined(line, at, "x", width=1.4), *dots(experiment, rows, group, "x")]
     marks += [Dot(at[row["series"]], row["x"], row["y"], "ring") for row in places]

@@ -8,8 +8,8 @@ from statistics import median
 from typing import Any
 
 from hwdyno.analysis.curves import error_of, value_of
-from hwdyno.analysis.curves.models import Interval
 from hwdyno.analysis.curves.projection import Outlook, outlook
+from hwdyno.analysis.curves.scalability import Interval
 from hwdyno.analysis.resources import rate_word_of
 from hwdyno.explain.findings.commands import command_of, shared_options, started
 from hwdyno.model.axes import CLIENTS

@@ -15,7 +15,7 @@ from hwdyno.model.axes import INTENSITY
 from hwdyno.model.units import as_number, format_size, plural
 from hwdyno.model.words import Declaration, Measurement, Parameters, Run
 from hwdyno.report import figures
-from hwdyno.report.picture import NEUTRAL, Dot, Line, Mark, Picture, Rule, Side, Words, decades
+from hwdyno.report.picture import NEUTRAL, ChartAxis, Dot, Mark, Picture, Polyline, ReferenceLine, Words, decades
 
 LOWEST, HIGHEST = 2.0**-5, 2.0**9
 """Arithmetic intensities that are shown, FLOP a byte."""
@@ -154,7 +154,9 @@ def drawn_of_gpu(run: Run) -> tuple[int, Picture] | None:
     slope = f"memory: {figures.scale_for([roofs.bytes_s], 'bytes/s').quantity(roofs.bytes_s)}"
     end = min(high, roofs.ridge)
     marks: list[Mark] = [
-        Line(0, tuple((x, x * roofs.bytes_s / unit.divisor) for x in (low, end)), width=2.0, tip=(("slope", slope),))
+        Polyline(
+            0, tuple((x, x * roofs.bytes_s / unit.divisor) for x in (low, end)), width=2.0, tip=(("slope", slope),)
+        )
     ]
     tops = [("measured peak", roofs.flop_s)]
     names = [slope]
@@ -170,20 +172,22 @@ def drawn_of_gpu(run: Run) -> tuple[int, Picture] | None:
         label = f"{bound.ceiling.label}: {figures.scale_for([rate], 'bytes/s').quantity(rate)}"
         far = min([high, *(peak / rate for peak in peaks_known)])
         places = tuple((x, x * rate / unit.divisor) for x in (low, far))
-        marks.append(Line(len(names), places, dash="5 3", tip=(("theory", label),)))
+        marks.append(Polyline(len(names), places, dash="5 3", tip=(("theory", label),)))
         names.append(label)
     for label, value in tops:
         text = f"{label}: {figures.scale_for([value], 'FLOP/s').quantity(value)}"
         start = max(low, value / roofs.bytes_s)
-        marks.append(Rule(NEUTRAL, value / unit.divisor, min(start, high), high, text, (("peak", text),), "5 3"))
+        marks.append(
+            ReferenceLine(NEUTRAL, value / unit.divisor, min(start, high), high, text, (("peak", text),), "5 3")
+        )
     for spot in roofs.spots:
         reached = figures.scale_for([spot.flop_s], "FLOP/s").quantity(spot.flop_s)
         tip = (("intensity", f"{spot.intensity:g} FLOP/B"), ("reaches", reached))
         marks.append(Dot(NEUTRAL, spot.intensity, spot.flop_s / unit.divisor, tip=tip))
     ticks = tuple((x, f"{x:g}" if x >= 1 else f"1/{1 / x:g}") for x in xs)
-    side = Side("arithmetic intensity, FLOP/B", low, high, "log", ticks)
+    side = ChartAxis("arithmetic intensity, FLOP/B", low, high, "log", ticks)
     heights = [low * roofs.bytes_s, *(value for _, value in tops), *(spot.flop_s for spot in roofs.spots)]
-    heights += [mark.places[0][1] * unit.divisor for mark in marks if isinstance(mark, Line)]
+    heights += [mark.places[0][1] * unit.divisor for mark in marks if isinstance(mark, Polyline)]
     caption = f"Measured roofs meet at {roofs.ridge:.3g} FLOP/B: memory limits below it, arithmetic above."
     if len(names) > 1:
         caption += " Dashed slope: the memory's bandwidth by its formula."
@@ -206,18 +210,18 @@ def drawn(run: Run) -> tuple[int, Picture] | None:
         end = min(HIGHEST, highest / slope.value)
         names.append(f"{slope.label}: {figures.scale_for([slope.value], 'bytes/s').quantity(slope.value)}")
         ends = tuple((x, x * slope.value / unit.divisor) for x in (LOWEST, end))
-        marks.append(Line(number, ends, width=2.0, tip=(("slope", names[-1]),)))
+        marks.append(Polyline(number, ends, width=2.0, tip=(("slope", names[-1]),)))
     for top in reversed(tops):
         text = f"{top.label}: {figures.scale_for([top.value], 'FLOP/s').quantity(top.value)}"
         start = max(LOWEST, top.value / slopes[0].value)
-        marks.append(Rule(NEUTRAL, top.value / unit.divisor, start, HIGHEST, text, (("peak", text),), "5 3"))
+        marks.append(ReferenceLine(NEUTRAL, top.value / unit.divisor, start, HIGHEST, text, (("peak", text),), "5 3"))
     for spot in kernels:
         reached = figures.scale_for([spot.flop_s], "FLOP/s").quantity(spot.flop_s)
         place = spot.intensity, spot.flop_s / unit.divisor
         marks += [Dot(NEUTRAL, *place, tip=(("kernel", spot.label), ("reaches", reached)))]
         marks += [Words(NEUTRAL, *place, spot.label)]
     ticks = tuple((2.0**power, f"{2.0**power:,g}" if power >= 0 else f"1/{2**-power}") for power in range(-5, 10, 2))
-    x = Side("arithmetic intensity, FLOP/B", LOWEST, HIGHEST, "log", ticks)
+    x = ChartAxis("arithmetic intensity, FLOP/B", LOWEST, HIGHEST, "log", ticks)
     lowest = (
         [slope.value * LOWEST for slope in slopes] + [spot.flop_s for spot in kernels] + [top.value for top in tops]
     )

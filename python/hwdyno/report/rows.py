@@ -43,7 +43,7 @@ _METRIC_UNITS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class ChartSeries:
     """Points that differ in the load alone, in order of load."""
 
     label: str
@@ -53,7 +53,7 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class HeadlineRow:
     """One headline: a measurement, and all that it is compared with."""
 
     label: str
@@ -140,7 +140,7 @@ def is_number(value: Scalar) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def series_of(experiment: ExperimentResult) -> list[Series]:
+def series_of(experiment: ExperimentResult) -> list[ChartSeries]:
     """The experiment's curves, then the points that belong to none, parted by all axes but the load."""
     groups: list[tuple[Parameters, tuple[int, ...], Curve | None]] = [
         (curve.series, curve.points, curve) for curve in experiment.curves if curve.points
@@ -159,7 +159,7 @@ def series_of(experiment: ExperimentResult) -> list[Series]:
         return (not is_number(load), float(load) if is_number(load) and load is not None else 0.0, str(load))
 
     return [
-        Series(
+        ChartSeries(
             label_of(parameters, names or parameters, experiment.declaration) or experiment.name,
             parameters,
             tuple(sorted(points, key=key)),
@@ -270,7 +270,7 @@ def headline_points(experiment: ExperimentResult) -> list[int]:
     return chosen
 
 
-def rows_of(run: Run) -> list[Row]:
+def rows_of(run: Run) -> list[HeadlineRow]:
     """The grid: headline rows of every experiment, grids first."""
     rows = []
     shown = [one for one in run.experiments if not is_rounds(one)]
@@ -278,7 +278,7 @@ def rows_of(run: Run) -> list[Row]:
         for point in headline_points(experiment):
             ceiling, share = tightest(experiment, point)
             rows.append(
-                Row(
+                HeadlineRow(
                     label=point_label(experiment, point),
                     experiment=experiment,
                     point=point,

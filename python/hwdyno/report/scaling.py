@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hwdyno.analysis.resources import find, rate_word_of
-from hwdyno.explain.findings.ranks import Pair, pairs_of
-from hwdyno.explain.findings.scaling import NOT_KNOWN, Step, plain_of, steps_of
+from hwdyno.explain.findings.host_pairs import HostPair, pairs_of
+from hwdyno.explain.findings.scaling import NOT_KNOWN, ScalingStep, plain_of, steps_of
 from hwdyno.model.axes import CLIENTS
 from hwdyno.model.units import format_load, format_ns, format_percent, format_quantity
 from hwdyno.model.words import Curve, ExperimentResult, Run
@@ -27,7 +27,7 @@ class Scaled:
     result: ExperimentResult
     label: str
     curve: Curve
-    steps: tuple[Step, ...]
+    steps: tuple[ScalingStep, ...]
 
 
 def scaled(run: Run) -> list[Scaled]:
@@ -66,7 +66,7 @@ def _networks(run: Run) -> list[Matrix]:
     return found
 
 
-def _pair_words(result: ExperimentResult, pair: Pair) -> str:
+def _pair_words(result: ExperimentResult, pair: HostPair) -> str:
     if result.kernel in find(result.resource).latency_kernels and pair.point.latency_ns is not None:
         return format_ns(pair.point.latency_ns.mean)
     return format_quantity(pair.point.throughput.value, pair.point.throughput.unit, rate_word_of(result))
@@ -78,7 +78,7 @@ _HEADS = (
 )
 
 
-def _row(one: Scaled, step: Step) -> tuple[str, ...]:
+def _row(one: Scaled, step: ScalingStep) -> tuple[str, ...]:
     latency = step.latency_ns
     return (
         format_load(step.clients),

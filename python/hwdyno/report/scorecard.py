@@ -12,7 +12,7 @@ from hwdyno.explain.findings.summary import ORDER
 from hwdyno.model.units import format_memory, plural
 from hwdyno.model.words import Finding, Quoted, Run
 from hwdyno.report.headlines import Headline, headlines
-from hwdyno.report.verdict import Verdict, shortened, verdict_on
+from hwdyno.report.verdict import RunVerdict, shortened, verdict_on
 
 MAX_TODO = 3
 MAX_SENTENCE = 76
@@ -45,7 +45,7 @@ class Scorecard:
 
     machine: str
     """The machine in one line."""
-    verdict: Verdict
+    verdict: RunVerdict
     reason: str
     """The verdict's one reason, a sentence."""
     rows: tuple[Headline, ...]

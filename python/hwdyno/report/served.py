@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from hwdyno import __version__
 from hwdyno.explain.fleet.slow import Slow
 from hwdyno.explain.trends.account import Account
-from hwdyno.explain.trends.series import History, Key
+from hwdyno.explain.trends.time_series import FigureKey, History
 from hwdyno.model.units import format_value, plural
 from hwdyno.model.words import Run
 from hwdyno.report import figures, page, svg, theme, trends
@@ -17,7 +17,7 @@ from hwdyno.report.bars import of_rows
 from hwdyno.report.fleet import different_words, slow_words
 from hwdyno.report.picture import Picture
 from hwdyno.system.printable import printable
-from hwdyno.system.store import Entry
+from hwdyno.system.store import HistoryEntry
 
 PLACES = (
     ("runs", "/", "Runs"),
@@ -46,7 +46,11 @@ def problem(says: str) -> str:
 
 
 def runs(
-    shown: Sequence[Entry], machines: Mapping[str, str], every: Sequence[Entry], chosen: str, pages: tuple[int, int]
+    shown: Sequence[HistoryEntry],
+    machines: Mapping[str, str],
+    every: Sequence[HistoryEntry],
+    chosen: str,
+    pages: tuple[int, int],
 ) -> str:
     """The list of Runs, the newest first."""
     before = _before(every)
@@ -69,7 +73,7 @@ def runs(
     )
 
 
-def _before(entries: Sequence[Entry]) -> dict[str, str]:
+def _before(entries: Sequence[HistoryEntry]) -> dict[str, str]:
     """The id of the run of the same machine before each one."""
     found: dict[str, str] = {}
     newest: dict[str, str] = {}
@@ -80,7 +84,7 @@ def _before(entries: Sequence[Entry]) -> dict[str, str]:
     return found
 
 
-def _run_row(entry: Entry, machines: Mapping[str, str], before: str) -> dict[str, Any]:
+def _run_row(entry: HistoryEntry, machines: Mapping[str, str], before: str) -> dict[str, Any]:
     best = [f"{name} {format_value(value, unit)}" for name, value, unit in entry.headline[:HEADLINES]]
     return {
         "id": entry.id,
@@ -101,13 +105,17 @@ def _machine_links(address: str, machines: Mapping[str, str]) -> list[tuple[str,
     return [(f"{address}?{urlencode({'machine': word})}", printable(word)) for word in machines.values()]
 
 
-def labels_of(stored: Run, shown: Run) -> dict[Key, str]:
+def labels_of(stored: Run, shown: Run) -> dict[FigureKey, str]:
     """The names of points by the keys of the stored Run, in the words of the copy that is shown."""
     return dict(zip(trends.labels_of(stored), trends.labels_of(shown).values(), strict=False))
 
 
 def trends_page(
-    history: History, accounts: Sequence[Account], labels: Mapping[Key, str], machines: Mapping[str, str], chosen: str
+    history: History,
+    accounts: Sequence[Account],
+    labels: Mapping[FigureKey, str],
+    machines: Mapping[str, str],
+    chosen: str,
 ) -> str:
     """One machine's history: what changed when, the figures that did, and a table of all."""
     word = machines.get(chosen, "")
@@ -144,7 +152,7 @@ def trends_page(
     )
 
 
-def choose(entries: Sequence[Entry], machines: Mapping[str, str], before: Entry | None) -> str:
+def choose(entries: Sequence[HistoryEntry], machines: Mapping[str, str], before: HistoryEntry | None) -> str:
     """The Runs to choose from: the first side of a comparison, or the second one."""
     rows = []
     for entry in entries:
@@ -157,10 +165,10 @@ def choose(entries: Sequence[Entry], machines: Mapping[str, str], before: Entry 
 
 def fleet(
     machines: Mapping[str, str],
-    newest: Mapping[str, Entry],
+    newest: Mapping[str, HistoryEntry],
     counts: Mapping[str, int],
     runs_: Mapping[str, Run],
-    judged: tuple[str, Sequence[tuple[Entry, str, Slow]]],
+    judged: tuple[str, Sequence[tuple[HistoryEntry, str, Slow]]],
 ) -> str:
     """Every machine with its newest Run, the slow ones first, and the figures that several have beside each other."""
     heading, slow = judged
@@ -192,7 +200,7 @@ def fleet(
     return _rendered("served_fleet.html.j2", "Fleet", "fleet", cards=cards, charts=charts, heading=heading, slow=rows)
 
 
-def _side_by_side(machines: Mapping[str, str], newest: Mapping[str, Entry]) -> list[Picture]:
+def _side_by_side(machines: Mapping[str, str], newest: Mapping[str, HistoryEntry]) -> list[Picture]:
     """The best figure of each experiment that several machines have, a bar each."""
     found: dict[tuple[str, str], list[tuple[str, float]]] = {}
     for name, word in machines.items():

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from hwdyno.analysis.estimates import SNIA_RANGE, SNIA_SLOPE, snia_window
 from hwdyno.analysis.resources import rate_word_of
-from hwdyno.analysis.statistics import SNIA_RANGE, SNIA_SLOPE, snia_window
 from hwdyno.model.units import format_size, number_at
 from hwdyno.model.words import ExperimentResult, Measurement
 from hwdyno.report import figures
 from hwdyno.report.drawing import joined, tip_of
-from hwdyno.report.picture import CEILING, NEUTRAL, Dot, Line, Mark, Picture, Rule, Side, even
+from hwdyno.report.picture import CEILING, NEUTRAL, ChartAxis, Dot, Mark, Picture, Polyline, ReferenceLine, even
 
 TRACKED = "snia_tracked"
 """The note on the rounds that decide."""
@@ -65,12 +65,12 @@ def convergence(experiment: ExperimentResult) -> Picture | None:
         middle, half = (window.first + window.last) / 2, (window.last - window.first) / 2
         bounds = ((1.0, "mean"), (1 + SNIA_RANGE / 2, "110%"), (1 - SNIA_RANGE / 2, "90%"))
         marks += [
-            Rule(CEILING, share * window.mean / scale.divisor, window.first, window.last, text)
+            ReferenceLine(CEILING, share * window.mean / scale.divisor, window.first, window.last, text)
             for share, text in bounds
         ]
         slope = window.moves * window.mean / (2 * half)
         best = ((one, (window.mean + slope * (one - middle)) / scale.divisor) for one in (window.first, window.last))
-        marks.append(Line(NEUTRAL, tuple(best), dash="2 3", width=1.4))
+        marks.append(Polyline(NEUTRAL, tuple(best), dash="2 3", width=1.4))
         state = "Steady" if window.steady else "Not steady"
         caption += (
             f". {state}: in rounds {window.first} to {window.last} the range is {window.spread:.1%} (at most "
@@ -80,8 +80,8 @@ def convergence(experiment: ExperimentResult) -> Picture | None:
         )
     rounds = sorted({row["round"] for row in rows})
     ticks = tuple((one, f"{one:g}") for one in rounds)
-    x = Side("round", rounds[0] - 0.3, rounds[-1] + 0.3, ticks=ticks)
-    levels = [mark.y for mark in marks if isinstance(mark, Rule | Dot)]
+    x = ChartAxis("round", rounds[0] - 0.3, rounds[-1] + 0.3, ticks=ticks)
+    levels = [mark.y for mark in marks if isinstance(mark, ReferenceLine | Dot)]
     return Picture("Convergence to steady state", f"{caption}.", x, even(title, levels), tuple(names), tuple(marks))
 
 

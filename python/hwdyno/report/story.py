@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hwdyno.analysis.estimates import half_width
 from hwdyno.analysis.resources import find
-from hwdyno.analysis.statistics import half_width
 from hwdyno.explain.findings.rule import USELESS
 from hwdyno.model.words import ExperimentResult, Run
 from hwdyno.report import figures, plots, roofline, svg
@@ -24,7 +24,7 @@ MIN_LOADS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class ChartGroup:
     """One or two pictures above each other, with one title."""
 
     name: str
@@ -33,7 +33,7 @@ class Figure:
     pictures: tuple[Picture, ...]
 
 
-def story_of(run: Run) -> list[Figure]:
+def story_of(run: Run) -> list[ChartGroup]:
     """The figures in the order in which they are read; charts of single experiments fill up where there are few."""
     made = list(_figures(run))[:MAX_CHARTS]
     several = len({experiment.resource for experiment in run.experiments}) > 1
@@ -44,14 +44,14 @@ def story_of(run: Run) -> list[Figure]:
         taken = {picture.title for figure in made for picture in figure.pictures}
         title = f"{find(experiment.resource).title}: {_lower(chart.title)}" if several else chart.title
         if chart.title not in taken and not chart.name.endswith(("percentiles", "samples")):
-            made.append(Figure(chart.name, title, chart.caption, (chart.picture,)))
+            made.append(ChartGroup(chart.name, title, chart.caption, (chart.picture,)))
     return made
 
 
-def _figures(run: Run) -> Iterator[Figure]:
+def _figures(run: Run) -> Iterator[ChartGroup]:
     shares = _shares(run)
     if shares is not None:
-        yield Figure("shares", shares.title, shares.caption, (shares,))
+        yield ChartGroup("shares", shares.title, shares.caption, (shares,))
     depth = next(_by_depth(run), None)
     if depth is not None:
         yield depth
@@ -60,7 +60,7 @@ def _figures(run: Run) -> Iterator[Figure]:
         yield working_set
     roofs = roofline.drawn(run)
     if roofs is not None:
-        yield Figure("roofline", roofs[1].title, roofs[1].caption, (roofs[1],))
+        yield ChartGroup("roofline", roofs[1].title, roofs[1].caption, (roofs[1],))
 
 
 def _lower(title: str) -> str:
@@ -99,7 +99,7 @@ def _share(run: Run, row: Headline, several: bool) -> dict[str, Any]:
     }
 
 
-def _by_depth(run: Run) -> Iterator[Figure]:
+def _by_depth(run: Run) -> Iterator[ChartGroup]:
     """Throughput above p99 by load, of the first experiment along a concurrency that knows both; storage first."""
     for experiment in sorted(run.experiments, key=lambda one: one.resource != "storage"):
         if experiment.load_axis.role != "concurrency" or not _followed(experiment):
@@ -117,17 +117,17 @@ def _by_depth(run: Run) -> Iterator[Figure]:
         bare = replace(above, x=replace(above.x, title=""), series=(), height=165.0, margin=margin)
         # A point without a latency is missing below: both have one axis, so that a load is in one place.
         below = replace(below, x=replace(above.x, title=below.x.title), height=130.0, margin=margin)
-        yield Figure("depth", title, caption, (bare, below))
+        yield ChartGroup("depth", title, caption, (bare, below))
 
 
-def _by_size(run: Run) -> Iterator[Figure]:
+def _by_size(run: Run) -> Iterator[ChartGroup]:
     """Latency by the bytes that are touched."""
     for experiment in run.experiments:
         if experiment.metric == "latency" and experiment.load_axis.unit == "B" and _followed(experiment):
             picture = plots.latency(experiment, parted(experiment)[0][1])
             if picture is not None:
                 title = f"{find(experiment.resource).title}: {_lower(picture.title)}"
-                yield Figure("working-set", title, picture.caption, (picture,))
+                yield ChartGroup("working-set", title, picture.caption, (picture,))
 
 
 def _followed(experiment: ExperimentResult) -> bool:

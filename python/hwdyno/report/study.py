@@ -7,7 +7,7 @@ from typing import Any
 
 from hwdyno import studies
 from hwdyno.model.words import Run
-from hwdyno.studies import Table
+from hwdyno.studies import StudyTable
 from hwdyno.system.printable import markdown_text
 
 WIDTH = 96
@@ -24,7 +24,7 @@ def text(run: Run) -> str:
     return "\n".join([*parts, "\n".join(bullets), ""])
 
 
-def _lines(table: Table) -> list[str]:
+def _lines(table: StudyTable) -> list[str]:
     """The table's lines: words to the left, figures to the right, and heads on few lines.
 
     A table that is too wide says once, below it, what all of its rows have in common.
@@ -51,7 +51,7 @@ def _placed(cell: str, width: int, left: bool) -> str:
     return cell.ljust(width) if left else cell.rjust(width)
 
 
-def _column(table: Table, at: int) -> tuple[list[str], int, bool]:
+def _column(table: StudyTable, at: int) -> tuple[list[str], int, bool]:
     """The head of a column in lines, the column's width, and whether it holds words."""
     cells, head = [row[at] for row in table.rows], table.columns[at]
     width = max((len(one) for one in (*cells, *head.split())), default=0)
@@ -62,7 +62,7 @@ def _column(table: Table, at: int) -> tuple[list[str], int, bool]:
     return textwrap.wrap(head, max(1, width)), width, left
 
 
-def _width(table: Table, shown: list[int]) -> int:
+def _width(table: StudyTable, shown: list[int]) -> int:
     return sum(_column(table, at)[1] + 2 for at in shown)
 
 

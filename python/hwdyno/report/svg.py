@@ -14,13 +14,13 @@ from hwdyno.report.picture import (
     WIDTH,
     Band,
     Bar,
+    ChartAxis,
     Dot,
-    Line,
     Mark,
     Picture,
-    Place,
-    Rule,
-    Side,
+    PicturePoint,
+    Polyline,
+    ReferenceLine,
     Tip,
     Whisker,
     Words,
@@ -119,7 +119,7 @@ class _Sheet:
         share = self.picture.y.share(value)
         return self.top + (share if self.bars else 1 - share) * (self.bottom - self.top)
 
-    def at(self, place: Place) -> str:
+    def at(self, place: PicturePoint) -> str:
         return f"{_number(self.across(place[0]))} {_number(self.upright(place[1]))}"
 
     def drawn(self) -> str:
@@ -195,7 +195,7 @@ class _Sheet:
         half = width_of(text, SMALL) / 2
         return max(half + 1, min(WIDTH - half - 1, middle))
 
-    def _name_ticks(self, y: Side) -> None:
+    def _name_ticks(self, y: ChartAxis) -> None:
         row = (self.bottom - self.top) / max(1, len(y.ticks))
         ticks = y.ticks if self.bars else list(_apart(y.ticks, self.upright, upright=True))
         for value, text in ticks:
@@ -216,15 +216,15 @@ class _Sheet:
         if not drawn:
             return
         look = {
-            Line: f'fill="none" stroke="{colour}" stroke-linejoin="round"',
+            Polyline: f'fill="none" stroke="{colour}" stroke-linejoin="round"',
             Band: f'fill="{colour}" fill-opacity=".15"',
             Whisker: f'fill="none" stroke="{colour}" stroke-width="1.3"',
-            Rule: f'fill="none" stroke="{colour}" stroke-width="1.2"',
+            ReferenceLine: f'fill="none" stroke="{colour}" stroke-width="1.2"',
         }.get(kind, f'fill="{colour}" stroke="{colour}"')
         self.parts.append(f"<g{attributes} {look}>{drawn}</g>")
 
     def _mark(self, mark: Mark) -> str:
-        if isinstance(mark, Line):
+        if isinstance(mark, Polyline):
             return self._line(mark)
         if isinstance(mark, Dot):
             return self._dot(mark)
@@ -240,7 +240,7 @@ class _Sheet:
             ends = [at for value, at in ((mark.low, low), (mark.high, high)) if self.picture.y.spans(value)]
             caps = "".join(f"M{_number(x - 3)} {_number(at)}h6" for at in ends)
             return f'<path d="M{_number(x)} {_number(low)}V{_number(high)}{caps}"/>'
-        if isinstance(mark, Rule):
+        if isinstance(mark, ReferenceLine):
             level, left, right = self.upright(mark.y), self.across(mark.start), self.across(mark.end)
             self.room.marks.append(Box(left, level - 0.6, right, level + 0.6))
             y = _number(level)
@@ -248,7 +248,7 @@ class _Sheet:
             return f'<path class="tipped" d="{path}" stroke-dasharray="{mark.dash}">{_title(mark.tip)}</path>'
         return ""
 
-    def _line(self, mark: Line) -> str:
+    def _line(self, mark: Polyline) -> str:
         places = [self.at(place) for place in mark.places]
         if len({x for x, _ in mark.places}) == 1:
             x = self.across(mark.places[0][0])
@@ -311,7 +311,7 @@ class _Sheet:
     def _words(self) -> None:
         """The texts between the axes, each where it covers none before it: the ceilings first."""
         for mark in self.picture.marks:
-            if isinstance(mark, Rule) and mark.text:
+            if isinstance(mark, ReferenceLine) and mark.text:
                 start, end, y = self.across(mark.start), self.across(mark.end), self.upright(mark.y)
                 level = [(end - 2, "end"), (start + 3, "start"), ((start + end) / 2, "middle")]
                 anchors = [(x, y + drop, side) for x, side in level for drop in (-4, 12)]
@@ -331,8 +331,8 @@ class _Sheet:
                 ]
                 self._put(mark, around)
 
-    def _put(self, mark: Rule | Words, anchors: list[Anchor]) -> None:
-        anchor = self.room.place(mark.text, anchors, over_marks=isinstance(mark, Rule))
+    def _put(self, mark: ReferenceLine | Words, anchors: list[Anchor]) -> None:
+        anchor = self.room.place(mark.text, anchors, over_marks=isinstance(mark, ReferenceLine))
         if anchor is not None:
             attributes = f'data-s="{mark.series}" ' if mark.series >= 0 else ""
             # A rim of paper keeps it readable over a line.

@@ -16,13 +16,13 @@ from hwdyno.model.words import Curve, ExperimentResult, Latency, Measurement, Op
 from hwdyno.report import figures, study
 from hwdyno.report.overview import overview_of, ranked
 from hwdyno.report.plotdata import quantiles_of
-from hwdyno.report.rows import Row, parameters_of, point_label, rows_of, series_of, unit_of, varying
+from hwdyno.report.rows import HeadlineRow, parameters_of, point_label, rows_of, series_of, unit_of, varying
 from hwdyno.report.scorecard import Scorecard, scorecard
 from hwdyno.system.printable import csv_cell, markdown_code, markdown_text
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ReportTable:
     """Heads with their units, and rows of text."""
 
     caption: str
@@ -30,14 +30,14 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
 
-def _whole(heads: Sequence[str], rows: Iterable[Sequence[str]], caption: str) -> Table:
+def _whole(heads: Sequence[str], rows: Iterable[Sequence[str]], caption: str) -> ReportTable:
     """A table without the columns in which nothing is known."""
     listed = [tuple(row) for row in rows]
     kept = [at for at in range(len(heads)) if at == 0 or any(row[at] not in {figures.NONE, ""} for row in listed)]
-    return Table(caption, tuple(heads[at] for at in kept), tuple(tuple(row[at] for at in kept) for row in listed))
+    return ReportTable(caption, tuple(heads[at] for at in kept), tuple(tuple(row[at] for at in kept) for row in listed))
 
 
-def points_table(experiment: ExperimentResult) -> Table:
+def points_table(experiment: ExperimentResult) -> ReportTable:
     """Every point: parameters, throughput, rate, latencies, concurrency, CPU time an operation, validity."""
     points = experiment.points
     names = varying([point.parameters for point in points]) or list(points[0].parameters) if points else []
@@ -95,7 +95,7 @@ def _cpu(point: Measurement) -> str:
     return format_number((point.cpu_user_s + point.cpu_system_s) / point.operations * 1e6)
 
 
-def distribution_table(experiment: ExperimentResult, points: Sequence[int]) -> Table:
+def distribution_table(experiment: ExperimentResult, points: Sequence[int]) -> ReportTable:
     """Latency percentiles, and the least, average and greatest throughput over time, of some points."""
     some = [experiment.points[at] for at in points]
     latency = figures.latency_scale(point.latency_ns.p50 if point.latency_ns else None for point in some)
@@ -122,7 +122,7 @@ def distribution_table(experiment: ExperimentResult, points: Sequence[int]) -> T
     return _whole(heads, rows, caption[:1].upper() + caption[1:])
 
 
-def curves_table(experiment: ExperimentResult) -> Table | None:
+def curves_table(experiment: ExperimentResult) -> ReportTable | None:
     """The operating points read off each curve; none without curves."""
     series = [one for one in series_of(experiment) if one.curve is not None]
     if not series:
@@ -166,14 +166,14 @@ def _ns(value: float | None) -> str:
     return figures.latency_scale([value]).quantity(value)
 
 
-def grid_table(rows: Sequence[Row]) -> Table:
+def grid_table(rows: Sequence[HeadlineRow]) -> ReportTable:
     """The headline figures beside reference and ceiling, each cell with its unit, since resources mix here."""
     heads = ("test", "measured", "95% interval", "rate", "mean latency", "reference", "ratio", "ceiling", "of ceiling")
     made = [[row.label, *grid_cells(row, rows)] for row in rows]
     return _whole(heads, made, "Figures")
 
 
-def grid_cells(row: Row, rows: Sequence[Row]) -> list[str]:
+def grid_cells(row: HeadlineRow, rows: Sequence[HeadlineRow]) -> list[str]:
     """Measured, interval, rate, latency, reference, ratio, ceiling and share of one headline.
 
     All bytes/s of ``rows`` are in one unit. A test of latency has its time as what was measured, and no rate.
@@ -245,7 +245,7 @@ def markdown(run: Run) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _markdown_table(table: Table) -> str:
+def _markdown_table(table: ReportTable) -> str:
     def line(cells: Iterable[str]) -> str:
         return "| " + " | ".join(markdown_text(cell) for cell in cells) + " |"
 
@@ -253,7 +253,7 @@ def _markdown_table(table: Table) -> str:
     return "\n".join([line(table.heads), rule, *map(line, table.rows)])
 
 
-def card_table(card: Scorecard) -> Table:
+def card_table(card: Scorecard) -> ReportTable:
     """The figures of a scorecard."""
     heads = ("", "figure", "value", "95%", "of ceiling", "p99", "typical", "state")
     rows = []

@@ -19,7 +19,7 @@ from hwdyno.report import contention, figures, scaling, study
 from hwdyno.report.headlines import MARKS, Share
 from hwdyno.report.overview import overview_of, ranked
 from hwdyno.report.rows import (
-    Series,
+    ChartSeries,
     by_unit,
     direction,
     grid_label,
@@ -321,7 +321,7 @@ def _scale_of(experiment: ExperimentResult, unit: str) -> figures.Scale:
     return figures.latency_scale(values) if unit == "ns" else figures.scale_for(values, unit, rate_word_of(experiment))
 
 
-def _points(experiment: ExperimentResult, series: list[Series], console: Console) -> RenderableType:
+def _points(experiment: ExperimentResult, series: list[ChartSeries], console: Console) -> RenderableType:
     """A row a point, with the knee and the best operating point named."""
     unit = unit_of(experiment)
     values = [in_unit(point, unit) for point in experiment.points]
@@ -363,7 +363,7 @@ def _points(experiment: ExperimentResult, series: list[Series], console: Console
     return table
 
 
-def _curves(experiment: ExperimentResult, series: list[Series], console: Console) -> RenderableType:
+def _curves(experiment: ExperimentResult, series: list[ChartSeries], console: Console) -> RenderableType:
     """A row a series: its shape as a sparkline, what it reaches, where its knee is."""
     unit = unit_of(experiment)
     values = [in_unit(point, unit) for point in experiment.points]
@@ -394,7 +394,7 @@ def _curves(experiment: ExperimentResult, series: list[Series], console: Console
     return table
 
 
-def _read_off(experiment: ExperimentResult, series: Series, scale: figures.Scale) -> str:
+def _read_off(experiment: ExperimentResult, series: ChartSeries, scale: figures.Scale) -> str:
     """``knee 10, 90% at 18.5, tends to 141,013``; empty without a fit."""
     curve = series.curve
     if curve is None or curve.state == "unknown":

@@ -11,14 +11,14 @@ from typing import Any
 from hwdyno.explain.findings.rule import label_of
 from hwdyno.explain.fleet.slow import Loss
 from hwdyno.explain.trends.account import CONDITIONS, Account, Shift
-from hwdyno.explain.trends.changes import MIN_RUNS, Change, Trend
-from hwdyno.explain.trends.series import Event, History, Key, Metric, key_of
+from hwdyno.explain.trends.change_points import MIN_RUNS, ChangePoint, Trend
+from hwdyno.explain.trends.time_series import Event, FigureKey, History, Metric, key_of
 from hwdyno.model.axes import FIELD_AXES
 from hwdyno.model.units import format_ns, format_percent, format_value, plural
 from hwdyno.model.words import Declaration, Parameters, Run, Value
 from hwdyno.report import figures
 from hwdyno.report.compared import difference_words
-from hwdyno.report.picture import Band, Dot, Line, Mark, Picture, Side, nice_step, plain
+from hwdyno.report.picture import Band, ChartAxis, Dot, Mark, Picture, Polyline, nice_step, plain
 from hwdyno.report.rows import point_label
 from hwdyno.system.printable import columns, printable
 
@@ -36,7 +36,7 @@ def when(started: str) -> str:
         return started
 
 
-def labels_of(run: Run) -> dict[Key, str]:
+def labels_of(run: Run) -> dict[FigureKey, str]:
     """The names of a Run's points as its report has them, by the key of their series."""
     return {
         key_of(one.name, one.kernel, {**one.fixed, **point.parameters}, one.judged(point).unit): point_label(one, at)
@@ -45,7 +45,7 @@ def labels_of(run: Run) -> dict[Key, str]:
     }
 
 
-def name_of(metric: Metric | Loss, labels: Mapping[Key, str]) -> str:
+def name_of(metric: Metric | Loss, labels: Mapping[FigureKey, str]) -> str:
     """The figure's name: its experiment and its point."""
     label = labels.get(metric.key) or _label_of(metric.parameters)
     return f"{metric.experiment}  {label}" if label != metric.experiment else label
@@ -112,7 +112,7 @@ def event_head(event: Event, history: History) -> str:
 
 def event_parts(event: Event) -> list[tuple[str, str]]:
     """Each experiment of an event with its mean change, the most changed first."""
-    by_experiment: dict[str, list[tuple[Metric, Change]]] = {}
+    by_experiment: dict[str, list[tuple[Metric, ChangePoint]]] = {}
     for metric, change in event.changes:
         by_experiment.setdefault(metric.experiment, []).append((metric, change))
     found = []
@@ -157,7 +157,7 @@ def heading(history: History) -> str:
     return f"{span}."
 
 
-def text_of(history: History, accounts: Sequence[Account], labels: Mapping[Key, str]) -> str:
+def text_of(history: History, accounts: Sequence[Account], labels: Mapping[FigureKey, str]) -> str:
     """The whole history for a terminal; events first, then every figure."""
     lines = [f"{history.machine}: {heading(history)}"]
     for event, account in zip(history.events, accounts, strict=True):
@@ -182,7 +182,7 @@ def changed_first(history: History) -> list[tuple[Metric, Trend]]:
     return sorted(history.trends, key=lambda one: not (one[1].changes or one[1].drift))
 
 
-def plain_of(history: History, accounts: Sequence[Account], labels: Mapping[Key, str]) -> dict[str, Any]:
+def plain_of(history: History, accounts: Sequence[Account], labels: Mapping[FigureKey, str]) -> dict[str, Any]:
     """The history as plain values for JSON."""
 
     def value(one: Value | None) -> dict[str, float | None] | None:
@@ -244,8 +244,10 @@ def picture_of(metric: Metric, trend: Trend, name: str) -> Picture:
             marks.append(
                 Band(0, ((low - 0.4, middle - half, middle + half), (high - 0.6, middle - half, middle + half)))
             )
-            marks.append(Line(0, ((low - 0.4, middle), (high - 0.6, middle))))
-    marks += [Line(-1, ((one.at - 0.5, y.low), (one.at - 0.5, y.high)), dash="3 3", width=1.2) for one in trend.changes]
+            marks.append(Polyline(0, ((low - 0.4, middle), (high - 0.6, middle))))
+    marks += [
+        Polyline(-1, ((one.at - 0.5, y.low), (one.at - 0.5, y.high)), dash="3 3", width=1.2) for one in trend.changes
+    ]
     marks += [
         Dot(
             0,
@@ -258,18 +260,18 @@ def picture_of(metric: Metric, trend: Trend, name: str) -> Picture:
     return Picture(name, trend_words(metric, trend), x, y, (name,), tuple(marks), height=_HEIGHT)
 
 
-def _runs_side(metric: Metric) -> Side:
+def _runs_side(metric: Metric) -> ChartAxis:
     count = len(metric.runs)
     step = max(1, math.ceil((count - 1) / _MAX_TICKS))
     ticks = tuple((float(at), metric.runs[at].started[:10]) for at in range(0, count, step))
-    return Side("run", -0.6, count - 0.4, "linear", ticks)
+    return ChartAxis("run", -0.6, count - 0.4, "linear", ticks)
 
 
-def _level_side(unit: str, values: Sequence[float]) -> Side:
+def _level_side(unit: str, values: Sequence[float]) -> ChartAxis:
     """An axis around the values and not from zero: of a history, the change is read and not the height."""
     low, high = min(values), max(values)
     room = max(high - low, 0.1 * high, 1e-12) * 0.25
     step = nice_step((high - low + 2 * room) / 4)
     first, last = math.floor((low - room) / step), math.ceil((high + room) / step)
     ticks = tuple((at * step, plain(at * step, step)) for at in range(max(0, first), last + 1))
-    return Side(unit, ticks[0][0], ticks[-1][0], "linear", ticks)
+    return ChartAxis(unit, ticks[0][0], ticks[-1][0], "linear", ticks)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from hwdyno.analysis import statistics
+from hwdyno.analysis import estimates
 from hwdyno.analysis.ceilings.gpu import the_gpu
 from hwdyno.analysis.ceilings.rated import catalogue
 from hwdyno.model.machine import Disk, Machine
@@ -48,7 +48,7 @@ def of(figure: str, machine: Machine, scale: Scale) -> Typical | None:
     drives = [one.figures[figure] for one in catalogue() if one.interface == interface and figure in one.figures]
     if len(drives) >= MIN_DRIVES:
         source = f"median of {len(drives)} drives with this interface, by their makers' figures"
-        return Typical(scale.quantity(statistics.median(drives)), _kind(interface), source)
+        return Typical(scale.quantity(estimates.median(drives)), _kind(interface), source)
     named = (one for one in rows() if one["figure"] == figure)
     row = next((one for one in named if _fits(one["interface"], figure, interface, machine)), None)
     if row is None:

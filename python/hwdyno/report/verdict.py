@@ -13,7 +13,7 @@ from hwdyno.model.units import plural
 from hwdyno.model.words import Run
 from hwdyno.report.headlines import Headline
 
-Verdict = Literal["sound", "use with care", "not to be trusted"]
+RunVerdict = Literal["sound", "use with care", "not to be trusted"]
 
 MAX_REASON = 270
 """Characters of the verdict's reason."""
@@ -29,7 +29,7 @@ CAUSES = ("steal", "noisy_neighbour", "others_at_work", "another_run", "load_bef
 NOISE = {"interval_not_reached", "repeats_disagree", "two_modes", "not_steady", "stalls", *CAUSES}
 
 
-def verdict_on(run: Run, rows: Sequence[Headline]) -> tuple[Verdict, str]:
+def verdict_on(run: Run, rows: Sequence[Headline]) -> tuple[RunVerdict, str]:
     """How far the quoted figures can be trusted; points that are not quoted are remarked on, never judged."""
     points = [point for experiment in run.experiments for point in experiment.points]
     if not points:

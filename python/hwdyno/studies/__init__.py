@@ -16,7 +16,7 @@ from importlib import resources
 
 from hwdyno.model.units import format_duration, format_size
 from hwdyno.model.words import Parameters, Run, Scalar, UserError
-from hwdyno.studies.common import experiment, number, whole
+from hwdyno.studies.point_figures import experiment, number, whole
 from hwdyno.system.suggestions import hint
 
 Block = Mapping[str, Scalar | tuple[Scalar, ...]]
@@ -48,14 +48,14 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class StudyTable:
     """A table with its title; units are in the column names."""
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
-    def without_empty(self, *columns: str) -> Table:
+    def without_empty(self, *columns: str) -> StudyTable:
         """The same table without those of some columns that have no figure in any row."""
         kept = [
             at
@@ -63,7 +63,7 @@ class Table:
             if name not in columns or any(row[at] not in {"", "-"} for row in self.rows)
         ]
         rows = tuple(tuple(row[at] for at in kept) for row in self.rows)
-        return Table(self.title, tuple(self.columns[at] for at in kept), rows)
+        return StudyTable(self.title, tuple(self.columns[at] for at in kept), rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Study:
     title: str
     asks: str
     questions: tuple[Question, ...]
-    tables: Callable[[Run], list[Table]]
+    tables: Callable[[Run], list[StudyTable]]
     observations: Callable[[Run], list[str]]
     mistakes: tuple[str, ...]
     """Errors in the published study, a sentence each."""
@@ -107,7 +107,7 @@ def find(name: str) -> Study:
     raise UserError(f"no study is called '{name}'; {hint(name, (study.name for study in all()))}")
 
 
-def tables(run: Run) -> list[Table]:
+def tables(run: Run) -> list[StudyTable]:
     """The tables of the Run's study; empty without one."""
     return find(run.study).tables(run) if run.study else []
 

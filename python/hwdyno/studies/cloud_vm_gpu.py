@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from hwdyno.model.units import format_number, format_percent
 from hwdyno.model.words import Ceiling, ExperimentResult, Measurement, Run
-from hwdyno.studies import Question, Table
-from hwdyno.studies.common import NONE, experiment, sound, whole
+from hwdyno.studies import Question, StudyTable
+from hwdyno.studies.point_figures import NONE, experiment, sound, whole
 
 PEAKS, BANDWIDTH = "gpu.peaks", "gpu.bandwidth"
 ARRAY_BYTES = 256 << 20
@@ -41,7 +41,7 @@ QUESTIONS = (
 )
 
 
-def tables(run: Run) -> list[Table]:
+def tables(run: Run) -> list[StudyTable]:
     """What the GPU reaches, its theory and both beside each other, and the study's GPU.
 
     A machine without a GPU says so; one whose GPU was not requested has no table, nor has a study of one resource.
@@ -57,7 +57,7 @@ def tables(run: Run) -> list[Table]:
     theirs = ("FP32, the study's Tesla M40", NONE, f"{TESLA_M40_FLOP_S / 1e9:,.0f} GFLOP/s", NONE)
     formula = f"3072 cores x 2 FLOP x 1.114 GHz; the study says {CLAIMED_GFLOP_S}"
     heads = ("figure", "measured", "theory", "of theory", "formula")
-    return [Table("GPU: arithmetic and memory against theory", heads, (*rows, (*theirs, formula)))]
+    return [StudyTable("GPU: arithmetic and memory against theory", heads, (*rows, (*theirs, formula)))]
 
 
 def _row(result: ExperimentResult, point: Measurement, what: str) -> tuple[str, ...]:

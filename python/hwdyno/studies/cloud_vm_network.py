@@ -7,8 +7,8 @@ import math
 from hwdyno.model.histogram import Histogram
 from hwdyno.model.units import as_number, format_ns, format_percent, format_quantity, format_ratio, format_size, plural
 from hwdyno.model.words import Ceiling, ExperimentResult, Latency, Measurement, PeerResult, Run
-from hwdyno.studies import Question, Table, published
-from hwdyno.studies.common import NONE, experiment, number, sound, whole
+from hwdyno.studies import Question, StudyTable, published
+from hwdyno.studies.point_figures import NONE, experiment, number, sound, whole
 
 TCP, UDP, TRIPS, PING = "network.tcp", "network.udp", "network.round_trip", "network.echo"
 COUNTED = "network.count"
@@ -84,14 +84,14 @@ QUESTIONS = (
 )
 
 
-def tables(run: Run) -> list[Table]:
+def tables(run: Run) -> list[StudyTable]:
     """Throughput and latency by threads, in separate tables for one node and for two."""
     made = []
     for suffix, where, path in _NODES:
         rows = [*_rows(experiment(run, TCP + suffix), "TCP"), *_rows(experiment(run, UDP + suffix), "UDP")]
         if rows:
             heads = ("Gbit/s", *(plural(count, "thread") for count in THREADS))
-            made.append(Table(f"Network, {where}: throughput, both directions, by threads", heads, tuple(rows)))
+            made.append(StudyTable(f"Network, {where}: throughput, both directions, by threads", heads, tuple(rows)))
         if counted := experiment(run, COUNTED + suffix):
             made.append(_counted(run, counted, suffix, where))
         if trips := experiment(run, TRIPS + suffix):
@@ -155,7 +155,7 @@ def _jitter(details: object) -> str:
     return NONE if value is None else format_ns(1e3 * value)
 
 
-def _counted(run: Run, counted: ExperimentResult, suffix: str, where: str) -> Table:
+def _counted(run: Run, counted: ExperimentResult, suffix: str, where: str) -> StudyTable:
     """The fixed count beside the timed runs of as many streams."""
     rows = []
     for protocol, name in (("tcp", TCP), ("udp", UDP)):
@@ -173,7 +173,7 @@ def _counted(run: Run, counted: ExperimentResult, suffix: str, where: str) -> Ta
             )
             rows.append((protocol.upper(), str(streams), sent, *cells))
     heads = ("", "threads", "blocks", "time, s", "Gbit/s by count", "Gbit/s, timed")
-    return Table(f"Network, {where}: a fixed count of blocks beside the timed runs", heads, tuple(rows))
+    return StudyTable(f"Network, {where}: a fixed count of blocks beside the timed runs", heads, tuple(rows))
 
 
 def _theory_of_a_trip(run: Run, suffix: str) -> str:
@@ -212,7 +212,7 @@ def _serialization(timed: ExperimentResult | None, *, is_loopback: bool) -> tupl
     return (wires[0], f"{each_way} / {format_quantity(wires[0], 'bytes/s')}") if wires else None
 
 
-def _trips(result: ExperimentResult, where: str, theory: str) -> Table:
+def _trips(result: ExperimentResult, where: str, theory: str) -> StudyTable:
     rows = []
     for protocol in ("tcp", "udp"):
         points = _points(result, "in_flight", protocol)
@@ -222,10 +222,10 @@ def _trips(result: ExperimentResult, where: str, theory: str) -> Table:
             rows.append((f"{protocol.upper()} {word}", *row))
     rows.append(("theory of one", theory, *(NONE for _ in THREADS[1:])))
     heads = ("", *(f"{count} in flight" for count in THREADS))
-    return Table(f"Network, {where}: round trip of 64 KiB each way", heads, tuple(rows))
+    return StudyTable(f"Network, {where}: round trip of 64 KiB each way", heads, tuple(rows))
 
 
-def _echoes(result: ExperimentResult, where: str) -> Table:
+def _echoes(result: ExperimentResult, where: str) -> StudyTable:
     rows = []
     for at, point in enumerate(result.points):
         latency = point.latency_ns
@@ -242,7 +242,7 @@ def _echoes(result: ExperimentResult, where: str) -> Table:
             known = (_time(least), _time(peer.latency_ns_mean), NONE, NONE, _time(longest), _time(deviation))
             rows.append((peer.tool, *known, _share(lost)))
     heads = ("", "min", "mean", "p50", "p99", "max", "mdev", "lost")
-    return Table(f"Network, {where}: ICMP echo of {PING_BYTES} B", heads, tuple(rows))
+    return StudyTable(f"Network, {where}: ICMP echo of {PING_BYTES} B", heads, tuple(rows))
 
 
 def _time(ns: float | None) -> str:
@@ -256,7 +256,7 @@ def _deviation_ns(latency: Latency) -> float | None:
     return math.sqrt(Histogram.unpack(latency.histogram).moment(2))
 
 
-def _published_best(run: Run, suffix: str, where: str, path: str) -> Table:
+def _published_best(run: Run, suffix: str, where: str, path: str) -> StudyTable:
     """The study's iperf3 results and this Run's best."""
     rows = []
     for row in published("network-iperf3", STUDY):
@@ -268,7 +268,7 @@ def _published_best(run: Run, suffix: str, where: str, path: str) -> Table:
         lost = f"{row['lost_percent']}%" if row["lost_percent"] else NONE
         rows.append((row["protocol"].upper(), row["gbit_s"] or NONE, lost, _gbit_s(best.throughput.value), loss))
     heads = ("", "study's Gbit/s", "study's loss", "Gbit/s here", "loss here")
-    return Table(f"Network, {where}: compared with the study's iperf3", heads, tuple(rows))
+    return StudyTable(f"Network, {where}: compared with the study's iperf3", heads, tuple(rows))
 
 
 def observations(run: Run) -> list[str]:

@@ -15,8 +15,8 @@ from hwdyno.model.units import (
     plural,
 )
 from hwdyno.model.words import ExperimentResult, Measurement, Run
-from hwdyno.studies import Question, Study, Table, cloud_vm_gpu, cloud_vm_network, published
-from hwdyno.studies.common import NONE, experiment, mb_s, number, sound, tightest, whole
+from hwdyno.studies import Question, Study, StudyTable, cloud_vm_gpu, cloud_vm_network, published
+from hwdyno.studies.point_figures import NONE, experiment, mb_s, number, sound, tightest, whole
 
 NAME = "cloud-vm-suite"
 CPU, LINPACK, MEMORY, STREAM, DISK = (
@@ -46,7 +46,7 @@ _RULES = (
 )
 
 
-def tables(run: Run) -> list[Table]:
+def tables(run: Run) -> list[StudyTable]:
     """A table a resource: by threads, or by threads and block; LINPACK's beside the study's."""
     made = []
     if cpu := experiment(run, CPU):
@@ -78,7 +78,7 @@ def _throughput(point: Measurement) -> str:
     return _in_one_unit(point.throughput.value, point.throughput.unit)
 
 
-def _by_threads(result: ExperimentResult, title: str, parts: tuple[str, ...], axis: str) -> Table:
+def _by_threads(result: ExperimentResult, title: str, parts: tuple[str, ...], axis: str) -> StudyTable:
     grid: dict[tuple[str, ...], dict[int, Measurement]] = {}
     for point in result.points:
         parameters = whole(result, point)
@@ -88,20 +88,20 @@ def _by_threads(result: ExperimentResult, title: str, parts: tuple[str, ...], ax
         (" ".join(key), *(_throughput(row[count]) if count in row else NONE for count in counts))
         for key, row in grid.items()
     )
-    return Table(title, (" ".join(parts), *(plural(count, "thread") for count in counts)), rows)
+    return StudyTable(title, (" ".join(parts), *(plural(count, "thread") for count in counts)), rows)
 
 
-def _stream(result: ExperimentResult) -> Table:
+def _stream(result: ExperimentResult) -> StudyTable:
     """STREAM's loops by threads, with what the study's STREAM printed with and without OpenMP."""
     table = _by_threads(result, "Memory: STREAM's loops by threads", ("operation",), "threads")
     theirs = {(row["kernel"], row["threads"]): row["best_mb_s"] for row in published("memory-stream", NAME)}
     counts = sorted({threads for _, threads in theirs})
     heads = (*table.columns, *(f"the study's, {plural(int(count), 'thread')}, MB/s" for count in counts))
     rows = ((*row, *(theirs.get((row[0], count), NONE) for count in counts)) for row in table.rows)
-    return Table(table.title, heads, tuple(rows))
+    return StudyTable(table.title, heads, tuple(rows))
 
 
-def _efficiency(run: Run) -> Table | None:
+def _efficiency(run: Run) -> StudyTable | None:
     """Each resource's best against theory and against its reference tools."""
     evidence = {finding.rule: finding.evidence for finding in run.findings}
     rows: list[tuple[str, ...]] = []
@@ -137,7 +137,7 @@ def _efficiency(run: Run) -> Table | None:
             )
         )
     heads = ("resource", "best", "theory", "of theory", "of the reference tool (median of points)")
-    return Table("Efficiency against theory and the reference tool", heads, tuple(rows)) if rows else None
+    return StudyTable("Efficiency against theory and the reference tool", heads, tuple(rows)) if rows else None
 
 
 def _is_double(result: ExperimentResult | None, point: Measurement) -> bool:
@@ -170,7 +170,7 @@ def _against(result: ExperimentResult) -> str:
     return ", ".join(f"{tool} {format_percent(value, precise=True)}" for tool, value in medians.items()) or NONE
 
 
-def _linpack(result: ExperimentResult) -> Table:
+def _linpack(result: ExperimentResult) -> StudyTable:
     theirs = {row["n"]: row["gflops_max"] for row in published("cpu-linpack", NAME)}
     rows = []
     for point in result.points:
@@ -191,10 +191,12 @@ def _linpack(result: ExperimentResult) -> Table:
             )
         )
     heads = ("equations", "LDA", "time, s", "average", "best", "residual", "residual (norm)", "check")
-    return Table("LINPACK, GFLOP/s", (*heads, "the study's best, 2 threads"), tuple(rows))
+    return StudyTable("LINPACK, GFLOP/s", (*heads, "the study's best, 2 threads"), tuple(rows))
 
 
-def _by_block(result: ExperimentResult, title: str, threads: str, block: str, parts: tuple[str, ...]) -> list[Table]:
+def _by_block(
+    result: ExperimentResult, title: str, threads: str, block: str, parts: tuple[str, ...]
+) -> list[StudyTable]:
     groups: dict[str, dict[tuple[int, int], Measurement]] = {}
     for point in result.points:
         parameters = whole(result, point)
@@ -213,7 +215,7 @@ def _by_block(result: ExperimentResult, title: str, threads: str, block: str, pa
                 for size in sorted({size for size, _ in grid})
             )
             heads = ("block", *(plural(count, "thread") for count in counts))
-            made.append(Table(f"{title}, {words}: {what}", heads, rows))
+            made.append(StudyTable(f"{title}, {words}: {what}", heads, rows))
     return made
 
 

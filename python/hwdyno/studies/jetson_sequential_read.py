@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hwdyno.model.units import format_quantity, format_size
 from hwdyno.model.words import ExperimentResult, Measurement, Run
-from hwdyno.studies import Question, Study, Table, published
-from hwdyno.studies.common import (
+from hwdyno.studies import Question, Study, StudyTable, published
+from hwdyno.studies.point_figures import (
     NONE,
     busy,
     experiment,
@@ -38,7 +38,7 @@ def _published() -> dict[tuple[int, int], dict[str, str]]:
     return {(sizes[row["bs"]], int(row["iodepth"])): row for row in published("storage-fio", _PUBLISHED)}
 
 
-def tables(run: Run) -> list[Table]:
+def tables(run: Run) -> list[StudyTable]:
     """The study's table: minimum, average and maximum bandwidth of the samples, and the published values."""
     result = experiment(run, QUESTION)
     if result is None:
@@ -71,7 +71,7 @@ def tables(run: Run) -> list[Table]:
         *("sample, ms", *(("fio min / avg / max, MB/s",) if has_fio else ()), "latency, µs"),
         *("published min / avg / max, MB/s", "validity"),
     )
-    return [Table("Sequential reads, direct, one job", columns, tuple(rows))]
+    return [StudyTable("Sequential reads, direct, one job", columns, tuple(rows))]
 
 
 def _order(point: Measurement) -> tuple[int, int]:

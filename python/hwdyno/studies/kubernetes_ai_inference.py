@@ -7,24 +7,24 @@ from itertools import takewhile
 from hwdyno.model.histogram import quantile_of
 from hwdyno.model.units import format_count
 from hwdyno.model.words import ExperimentResult, Latency, Measurement, Run
-from hwdyno.studies import Table
-from hwdyno.studies.common import NONE, mb_s, micros, number, whole
+from hwdyno.studies import StudyTable
+from hwdyno.studies.point_figures import NONE, mb_s, micros, number, whole
 
 IN_TIME_NS = 100e6
 """P95 of reads that MLPerf Storage's KV cache asks for of responsive users."""
 
 
-def tables(run: Run) -> list[Table]:
+def tables(run: Run) -> list[StudyTable]:
     """What users of a KV cache get of each storage, and what a vector index on it answers."""
     cache = [_of_users(result, point) for result, _, point, _ in run.points_of("training_kv_cache")]
     search = [_of_queries(result, point) for result, _, point, _ in run.points_of("training_vector_search")]
-    made: list[Table] = []
+    made: list[StudyTable] = []
     if cache:
         heads = ("storage", "users", "tokens/s", "read MB/s", "read P95 ms", "write MB/s", "write P95 ms")
-        made.append(Table(f"KV cache of {_models(run)}", heads, tuple(cache)))
+        made.append(StudyTable(f"KV cache of {_models(run)}", heads, tuple(cache)))
     if search:
         columns = ("storage", "index", "threads", "queries/s", "p50 µs", "p99 µs", "reads a query", "recall %")
-        made.append(Table("Vector search", columns, tuple(search)))
+        made.append(StudyTable("Vector search", columns, tuple(search)))
     return made
 
 
@@ -58,7 +58,7 @@ STILL_HELPS = 0.1
 """The share of the time to ready that a faster storage must be able to save to matter."""
 
 
-def side_by_side(run: Run) -> list[Table]:
+def side_by_side(run: Run) -> list[StudyTable]:
     """Raw storage, loader and first answer of each storage in one row."""
     rows = []
     for result in _cold_starts(run):
@@ -79,7 +79,7 @@ def side_by_side(run: Run) -> list[Table]:
             )
         )
     models = ", ".join(dict.fromkeys(str(one.fixed.get("model")) for one in _cold_starts(run)))
-    table = Table(f"Storage, loader and first answer of {models}", SIDE_BY_SIDE, tuple(rows))
+    table = StudyTable(f"Storage, loader and first answer of {models}", SIDE_BY_SIDE, tuple(rows))
     return [table.without_empty(*SIDE_BY_SIDE)] if rows else []
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hwdyno.model.units import as_number, format_count, format_percent, format_size
 from hwdyno.model.words import ExperimentResult, Measurement, Run
-from hwdyno.studies import Study, Table, kubernetes_ai_inference, published
-from hwdyno.studies.common import NONE, mb_s, micros, number, pattern, whole
+from hwdyno.studies import Study, StudyTable, kubernetes_ai_inference, published
+from hwdyno.studies.point_figures import NONE, mb_s, micros, number, pattern, whole
 
 NAME = "kubernetes-ai-storage"
 AU_PASS = 0.90
@@ -80,7 +80,7 @@ def _verdict(run: Run, result: ExperimentResult, point: Measurement) -> str:
     return verdict + (f" ({', '.join(why)})" if why else "")
 
 
-def tables(run: Run) -> list[Table]:
+def tables(run: Run) -> list[StudyTable]:
     """Accelerator, samples, storage, AU and MB/s, as the study has them; its published rows beside."""
     rows = []
     for result, point in _points(run):
@@ -118,7 +118,7 @@ def tables(run: Run) -> list[Table]:
         )
         for row in published("training-mlperf-storage", NAME)
     )
-    made = [Table("unet3d: accelerator utilisation by storage", columns, tuple(rows))] if rows else []
+    made = [StudyTable("unet3d: accelerator utilisation by storage", columns, tuple(rows))] if rows else []
     inference = kubernetes_ai_inference.tables(run)
     return [
         *kubernetes_ai_inference.side_by_side(run),
@@ -126,11 +126,11 @@ def tables(run: Run) -> list[Table]:
         *_grid(run),
         *_plain(run),
         *inference,
-        Table("As published (its MB/s are MiB/s)", (*columns[:7], columns[-1]), theirs),
+        StudyTable("As published (its MB/s are MiB/s)", (*columns[:7], columns[-1]), theirs),
     ]
 
 
-def _grid(run: Run) -> list[Table]:
+def _grid(run: Run) -> list[StudyTable]:
     """fio's grid of every storage, with fio's own figure beside each point where it was run."""
     rows = []
     for result in run.experiments:
@@ -155,10 +155,10 @@ def _grid(run: Run) -> list[Table]:
     rows.sort(key=lambda row: row[1])
     columns = ("storage", "pattern", "block", "iodepth", "MB/s", "IOPS", "mean µs", "fio MB/s", "validity")
     # fio itself runs where --peers names it.
-    return [Table("fio's grid by storage", columns, tuple(rows)).without_empty("fio MB/s")] if rows else []
+    return [StudyTable("fio's grid by storage", columns, tuple(rows)).without_empty("fio MB/s")] if rows else []
 
 
-def _plain(run: Run) -> list[Table]:
+def _plain(run: Run) -> list[StudyTable]:
     """What the study took fio for: reads of the loader's size and threads, without files, batches and computing."""
     rows = tuple(
         (
@@ -174,7 +174,7 @@ def _plain(run: Run) -> list[Table]:
         for point in result.points
     )
     columns = ("storage", "read", "threads", "MB/s", "mean µs", *(f"enough for {name}s" for name in NEED_BYTES_S))
-    return [Table("Plain sequential reads of the same storage", columns, rows)] if rows else []
+    return [StudyTable("Plain sequential reads of the same storage", columns, rows)] if rows else []
 
 
 def observations(run: Run) -> list[str]:

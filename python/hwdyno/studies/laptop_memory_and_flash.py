@@ -5,8 +5,8 @@ from __future__ import annotations
 from hwdyno.model.axes import FIELD_AXES, read_share
 from hwdyno.model.units import format_bytes_s, format_count, format_ns, format_percent, format_ratio, format_size
 from hwdyno.model.words import ExperimentResult, Measurement, Parameters, Run
-from hwdyno.studies import Question, Study, Table, published
-from hwdyno.studies.common import NONE, experiment, mb_s, micros, number, pattern, sound, whole
+from hwdyno.studies import Question, Study, StudyTable, published
+from hwdyno.studies.point_figures import NONE, experiment, mb_s, micros, number, pattern, sound, whole
 
 NAME = "laptop-memory-and-flash"
 _PUBLISHED = "usb-flash-laptop"
@@ -23,7 +23,7 @@ DELAYS = (0, 2, 8, 15, 50, 100, 200, 300, 400, 500, 700, 1000, 1300, 1700, 2500,
 DELAYS_IN_BRIEF = (0, 50, 200, 500, 1000, 2500, 5000, 20000)
 
 
-def tables(run: Run) -> list[Table]:
+def tables(run: Run) -> list[StudyTable]:
     """Latency and bandwidth against the delay, by mix and access size; and the drive's IOPS, bandwidth and latency."""
     made = []
     if loaded := experiment(run, LOADED):
@@ -44,8 +44,8 @@ def tables(run: Run) -> list[Table]:
                 for delay in delays
             )
 
-        made.append(Table("Loaded latency: mean, ns", heads, rows(_nanoseconds)))
-        made.append(Table("Loaded latency: bandwidth, MB/s", heads, rows(lambda p: mb_s(p.throughput.value))))
+        made.append(StudyTable("Loaded latency: mean, ns", heads, rows(_nanoseconds)))
+        made.append(StudyTable("Loaded latency: bandwidth, MB/s", heads, rows(lambda p: mb_s(p.throughput.value))))
         if any(peer.tool == "mlc" for peer in loaded.peers):
             made.append(_of_mlc(loaded))
     if flash := experiment(run, FLASH):
@@ -62,7 +62,7 @@ def _nanoseconds(point: Measurement) -> str:
     return f"{point.latency_ns.mean:.0f}" if point.latency_ns else NONE
 
 
-def _of_mlc(loaded: ExperimentResult) -> Table:
+def _of_mlc(loaded: ExperimentResult) -> StudyTable:
     """Latency and bandwidth of the points that MLC measured, too."""
     rows = []
     for peer in (peer for peer in loaded.peers if peer.tool == "mlc"):
@@ -80,10 +80,10 @@ def _of_mlc(loaded: ExperimentResult) -> Table:
         )
     heads = ("mix", "delay, cycles", "ns", "MLC, ns", "MB/s", "MLC, MB/s")
     rows.sort(key=lambda row: (_rank(row[0]), int(row[1])))
-    return Table("Loaded latency beside MLC, lines of 64 B", heads, tuple(rows))
+    return StudyTable("Loaded latency beside MLC, lines of 64 B", heads, tuple(rows))
 
 
-def _drive(points: list[tuple[Parameters, Measurement]]) -> Table:
+def _drive(points: list[tuple[Parameters, Measurement]]) -> StudyTable:
     heads = ("pattern", "block", "depth", "IOPS", "MB/s", "mean latency, µs", "the study's MB/s")
     theirs = {
         (row["read_percent"], row["bs"]): f"{row['bw_avg']} {row['bw_unit']}"
@@ -104,10 +104,10 @@ def _drive(points: list[tuple[Parameters, Measurement]]) -> Table:
                 theirs.get((share, format_size(block).replace(" ", "")), NONE),
             )
         )
-    return Table("The drive at depth 16", heads, tuple(rows))
+    return StudyTable("The drive at depth 16", heads, tuple(rows))
 
 
-def _makers(points: list[tuple[Parameters, Measurement]]) -> Table:
+def _makers(points: list[tuple[Parameters, Measurement]]) -> StudyTable:
     """This drive at 4 KiB compared with rated figures: the study's drive, its link, and an enterprise SSD."""
 
     def rate(word: str) -> str:
@@ -129,7 +129,7 @@ def _makers(points: list[tuple[Parameters, Measurement]]) -> Table:
         ("enterprise SSD (PCIe 4.0 x4), rated", NONE, NONE, "1 M IOPS", "130 k IOPS"),
     )
     heads = ("what", "read, MB/s", "write, MB/s", "random read, 4 KiB", "random write, 4 KiB")
-    return Table("Compared with rated figures", heads, rows)
+    return StudyTable("Compared with rated figures", heads, rows)
 
 
 def observations(run: Run) -> list[str]:

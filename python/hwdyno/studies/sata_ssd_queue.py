@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hwdyno.model.units import format_count, format_ns, format_percent, format_quantity, format_size
 from hwdyno.model.words import Curve, ExperimentResult, Measurement, Parameters, Run
-from hwdyno.studies import Question, Study, Table
-from hwdyno.studies.common import (
+from hwdyno.studies import Question, Study, StudyTable
+from hwdyno.studies.point_figures import (
     NONE,
     drive_of,
     experiment,
@@ -34,7 +34,7 @@ ENTERPRISE_IOPS = {"randread": ("random reads", 1e6), "randwrite": ("random writ
 """By pattern: what the maker rates the study's enterprise SSD for, at 4 KiB (rated-devices.csv, D7-P5600)."""
 
 
-def tables(run: Run) -> list[Table]:
+def tables(run: Run) -> list[StudyTable]:
     """Bandwidth, IOPS and latency against block size, queue depth and jobs."""
     made = []
     if mix := experiment(run, MIX):
@@ -54,17 +54,17 @@ def _grid(result: ExperimentResult) -> dict[tuple[str, int], Measurement]:
     return {(pattern(q), number(q, "bs")): p for p in result.points for q in [whole(result, p)]}
 
 
-def _by_block(result: ExperimentResult) -> list[Table]:
+def _by_block(result: ExperimentResult) -> list[StudyTable]:
     grid = _grid(result)
     blocks = sorted({block for _, block in grid})
     kinds = [kind for kind in PATTERNS if any(key[0] == kind for key in grid)]
 
-    def table(title: str, figure: object) -> Table:
+    def table(title: str, figure: object) -> StudyTable:
         rows = []
         for block in blocks:
             cells = [figure(grid[kind, block]) if (kind, block) in grid else NONE for kind in kinds]  # type: ignore[operator]
             rows.append((format_size(block), *cells))
-        return Table(title, ("block size", *kinds), tuple(rows))
+        return StudyTable(title, ("block size", *kinds), tuple(rows))
 
     return [
         table("Against block size: bandwidth min / avg / max, MB/s", _spread),
@@ -73,7 +73,7 @@ def _by_block(result: ExperimentResult) -> list[Table]:
     ]
 
 
-def _by_load(result: ExperimentResult, axis: str, title: str) -> Table:
+def _by_load(result: ExperimentResult, axis: str, title: str) -> StudyTable:
     rows = []
     for point in sorted(result.points, key=lambda point: number(point.parameters, axis)):
         latency, flight = point.latency_ns, point.concurrency
@@ -89,10 +89,10 @@ def _by_load(result: ExperimentResult, axis: str, title: str) -> Table:
             )
         )
     columns = (axis, "min, MB/s", "avg, MB/s", "max, MB/s", "IOPS", "mean latency, µs", "p99 latency, µs", "in flight")
-    return Table(title, (*columns, "validity"), tuple(rows))
+    return StudyTable(title, (*columns, "validity"), tuple(rows))
 
 
-def _cube(result: ExperimentResult) -> list[Table]:
+def _cube(result: ExperimentResult) -> list[StudyTable]:
     """Bandwidth and latency by depth and block size, a table each mix."""
     grid: dict[str, dict[tuple[int, int], Measurement]] = {}
     for point in result.points:
@@ -107,7 +107,7 @@ def _cube(result: ExperimentResult) -> list[Table]:
             for depth in sorted({depth for depth, _ in points})
         )
         heads = ("iodepth", *(format_size(block) for block in blocks))
-        made.append(Table(f"Depth x block size, {kind}: MB/s / mean latency, µs", heads, rows))
+        made.append(StudyTable(f"Depth x block size, {kind}: MB/s / mean latency, µs", heads, rows))
     return made
 
 
@@ -163,7 +163,7 @@ def _of_enterprise_figures(run: Run) -> str:
     return f"Beside the enterprise SSD that the study quotes, this drive reaches {' and '.join(parts)}, at 4 KiB."
 
 
-def _compared(run: Run) -> Table:
+def _compared(run: Run) -> StudyTable:
     """This drive beside the study's figures, and those of the enterprise drive that it compares with."""
     rows = (
         *_measured(run),
@@ -175,7 +175,7 @@ def _compared(run: Run) -> Table:
             for word, rated in ENTERPRISE_IOPS.values()
         ),
     )
-    return Table("This drive beside published figures", ("device", "figure", "value", "MB/s"), rows)
+    return StudyTable("This drive beside published figures", ("device", "figure", "value", "MB/s"), rows)
 
 
 def observations(run: Run) -> list[str]:

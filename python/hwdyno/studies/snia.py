@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hwdyno.analysis.statistics import SNIA_RANGE, SNIA_SLOPE, SniaWindow, snia_window
+from hwdyno.analysis.estimates import SNIA_RANGE, SNIA_SLOPE, SniaWindow, snia_window
 from hwdyno.model.axes import FIELD_AXES, read_share
 from hwdyno.model.histogram import Histogram
 from hwdyno.model.units import format_count, format_duration, format_ns, format_size, plural
 from hwdyno.model.words import ExperimentResult, Measurement, Parameters, Run
-from hwdyno.studies import Study, Table
-from hwdyno.studies.common import NONE, experiment, mb_s, micros, number, whole
+from hwdyno.studies import Study, StudyTable
+from hwdyno.studies.point_figures import NONE, experiment, mb_s, micros, number, whole
 
 PREFIX = "storage.snia-"
 CELL_S = 60.0
@@ -72,7 +72,7 @@ def _matrix(
     columns: Callable[[Parameters], object],
     heads: tuple[Callable[[object], str], Callable[[object], str], str],
     cell: Callable[[Measurement], str],
-) -> Table:
+) -> StudyTable:
     cells = {
         (rows(parameters), columns(parameters)): cell(p) for p in result.points for parameters in [whole(result, p)]
     }
@@ -80,10 +80,10 @@ def _matrix(
     down = list(dict.fromkeys(row for row, _ in cells))
     of_row, of_column, corner = heads
     made = [(of_row(row), *(cells.get((row, column), NONE) for column in across)) for row in down]
-    return Table(title, (corner, *(of_column(column) for column in across)), tuple(made))
+    return StudyTable(title, (corner, *(of_column(column) for column in across)), tuple(made))
 
 
-def _by_size(result: ExperimentResult, title: str, cell: Callable[[Measurement], str]) -> Table:
+def _by_size(result: ExperimentResult, title: str, cell: Callable[[Measurement], str]) -> StudyTable:
     def size(value: object) -> str:
         return format_size(value) if isinstance(value, int) else str(value)
 
@@ -107,11 +107,11 @@ def _five_nines(point: Measurement) -> str:
     return micros(Histogram.unpack(point.latency_ns.histogram).quantile(0.99999))
 
 
-def tables(run: Run) -> list[Table]:
+def tables(run: Run) -> list[StudyTable]:
     """The test's tables, then the rounds and the measurement window."""
     test = name_of(run)
     result = experiment(run, f"{PREFIX}{test}")
-    made: list[Table] = []
+    made: list[StudyTable] = []
     if result is not None and test == "iops":
         made.append(_by_size(result, "IOPS, mean of the window's rounds", _iops))
     if result is not None and test == "throughput":
@@ -138,7 +138,7 @@ def tables(run: Run) -> list[Table]:
     return [*made, *_steady(run)]
 
 
-def _steady(run: Run) -> list[Table]:
+def _steady(run: Run) -> list[StudyTable]:
     test = name_of(run)
     rounds, window = window_of(run)
     if not rounds:
@@ -148,7 +148,7 @@ def _steady(run: Run) -> list[Table]:
     for at, (count, value) in enumerate(rounds, 1):
         against = f"{value / window.mean:.1%}" if window and at in inside else NONE
         rows.append((str(count), with_unit(value, test), "yes" if at in inside else "no", against))
-    made = [Table(f"Rounds: {TRACKED[test][1]}", ("round", "value", "in the window", "of its mean"), tuple(rows))]
+    made = [StudyTable(f"Rounds: {TRACKED[test][1]}", ("round", "value", "in the window", "of its mean"), tuple(rows))]
     if window:
         judged = (
             ("mean of the window", with_unit(window.mean, test), NONE, NONE),
@@ -166,7 +166,7 @@ def _steady(run: Run) -> list[Table]:
                 "yes" if abs(window.moves) <= SNIA_SLOPE else "no",
             ),
         )
-        made.append(Table("Steady-state measurement window", ("figure", "found", "at most", "kept"), judged))
+        made.append(StudyTable("Steady-state measurement window", ("figure", "found", "at most", "kept"), judged))
     return made
 
 

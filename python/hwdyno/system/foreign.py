@@ -112,7 +112,7 @@ def _yaml_loader() -> Any:
     """
     import yaml
 
-    class Loader(yaml.SafeLoader):
+    class BoundedYamlLoader(yaml.SafeLoader):
         depth = 0
 
         def compose_node(self, parent: Any, index: Any) -> Any:
@@ -140,8 +140,8 @@ def _yaml_loader() -> Any:
     constructors["timestamp"] = yaml.SafeLoader.construct_yaml_str
     constructors |= dict.fromkeys(("binary", "set", "omap", "pairs"), yaml.SafeLoader.construct_undefined)
     for kind, construct in constructors.items():
-        Loader.add_constructor(f"tag:yaml.org,2002:{kind}", construct)
-    return Loader
+        BoundedYamlLoader.add_constructor(f"tag:yaml.org,2002:{kind}", construct)
+    return BoundedYamlLoader
 
 
 def checked(document: Made, name: str, most: float = LARGEST, *, any_text: bool = False) -> Made:

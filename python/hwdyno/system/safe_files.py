@@ -214,7 +214,7 @@ def _is_plain(status: os.stat_result) -> bool:
 # --- files of this process
 
 
-class Made:
+class MadeFile:
     """A file that this process made under a name of the user's choice."""
 
     def __init__(self, path: Path, identity: Identity) -> None:
@@ -227,24 +227,24 @@ class Made:
             folder.remove(self.path.name, self.identity)
 
 
-def create(path: Path) -> Made:
+def create(path: Path) -> MadeFile:
     """Make an empty file that was not there, and nothing where there is a link; raises ``OSError``."""
     with Folder.named(path.parent) as folder:
         descriptor = folder.create(path.name)
         try:
-            return Made(path, identity_of(os.fstat(descriptor)))
+            return MadeFile(path, identity_of(os.fstat(descriptor)))
         finally:
             os.close(descriptor)
 
 
-def made_with(path: Path, header: bytes) -> Made | None:
+def made_with(path: Path, header: bytes) -> MadeFile | None:
     """The file at ``path`` if it begins as only hwdyno's do; none where it is another's or not there."""
     with contextlib.suppress(OSError), Folder.named(path.parent) as folder:
         descriptor = folder.open(path.name)
         try:
             status = os.fstat(descriptor)
             if _is_plain(status) and os.read(descriptor, len(header)) == header:
-                return Made(path, identity_of(status))
+                return MadeFile(path, identity_of(status))
         finally:
             os.close(descriptor)
     return None

@@ -174,7 +174,7 @@ def _link(gpu: CudaDevice) -> Iterator[Ceiling]:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class GpuFileLoad:
     """Loads of one file to a GPU by one way of reading, block and number of buffers, and their parts alone."""
 
     whole: Measurement
@@ -193,7 +193,7 @@ class Load:
         return 1 / (1 / self.read.throughput.value + 1 / self.copy.throughput.value)
 
 
-def loads_of(result: ExperimentResult) -> Iterator[Load]:
+def loads_of(result: ExperimentResult) -> Iterator[GpuFileLoad]:
     """Each load of which both parts were measured alone, on the same block; a copy has no way of reading."""
     found: dict[tuple[Any, ...], dict[str, Measurement]] = {}
     copies: dict[tuple[Any, ...], Measurement] = {}
@@ -210,7 +210,7 @@ def loads_of(result: ExperimentResult) -> Iterator[Load]:
         copy = copies.get(key[:3])
         if copy is not None and {"whole", "read"} <= set(parts):
             given = {**result.fixed, **parts["whole"].parameters}
-            yield Load(parts["whole"], parts["read"], copy, given)
+            yield GpuFileLoad(parts["whole"], parts["read"], copy, given)
 
 
 def of_parts(run: Run, result: ExperimentResult) -> Iterator[Ceiling]:

@@ -254,7 +254,7 @@ _FINDERS = (_usb_of, _pcie_of, _sata_of, _sas_of, _nvlink_of, _infiniband_of, _d
 
 
 @dataclass(frozen=True, slots=True)
-class Gpu:
+class GpuModel:
     """One accelerator by its maker's data sheet."""
 
     name: str
@@ -291,11 +291,11 @@ class Gpu:
 
 
 @cache
-def gpus() -> tuple[Gpu, ...]:
+def gpus() -> tuple[GpuModel, ...]:
     """Every accelerator of the catalogue."""
     with GPUS.open(encoding="utf-8", newline="") as file:
         return tuple(
-            Gpu(
+            GpuModel(
                 row["name"], re.compile(row["pattern"], re.I), int(row["cores"]), float(row["boost_mhz"]) * 1e6,
                 float(row["fp32_tflop_s"]) * 1e12, float(row["fp64_tflop_s"] or 0) * 1e12,
                 float(row["memory_gb_s"] or 0) * 1e9, row["link"], row["source"],
@@ -304,7 +304,7 @@ def gpus() -> tuple[Gpu, ...]:
         )  # fmt: skip
 
 
-def gpu_named(text: str) -> Gpu | None:
+def gpu_named(text: str) -> GpuModel | None:
     """The accelerator that a text names; none where it names none, or several."""
     found = [one for one in gpus() if one.pattern.search(text)]
     return found[0] if len(found) == 1 else None

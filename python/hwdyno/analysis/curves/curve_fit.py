@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from hwdyno.analysis.curves.knee import Knee, fit_knee
 from hwdyno.analysis.curves.loaded import loaded_curve
-from hwdyno.analysis.curves.models import USL_MIN_POINTS, Interval, Scalability, fit_scalability
-from hwdyno.analysis.curves.open_loop import OF_OPERATIONS, Spread, fit_open_loop, next_rate
+from hwdyno.analysis.curves.open_loop import OF_OPERATIONS, LatencySpread, fit_open_loop, next_rate
 from hwdyno.analysis.curves.operating_points import find_best, find_level, is_tight, judge_state, lost_share
+from hwdyno.analysis.curves.scalability import USL_MIN_POINTS, Interval, Scalability, fit_scalability
 from hwdyno.analysis.curves.series import Series, error_of, read_amount, read_load, value_of
 from hwdyno.analysis.states import OTHER_STATE
 from hwdyno.model.axes import series_of
@@ -149,8 +149,8 @@ def _curve(result: ExperimentResult, axis: Axis, others: Parameters, indices: li
     return _read_off(plain, series, knee.with_best(best), usl)
 
 
-def _spread(latency: Latency | None) -> Spread | None:
-    return Spread.of(Histogram.unpack(latency.histogram)) if latency and latency.histogram else None
+def _spread(latency: Latency | None) -> LatencySpread | None:
+    return LatencySpread.of(Histogram.unpack(latency.histogram)) if latency and latency.histogram else None
 
 
 def is_loaded(result: ExperimentResult) -> bool:

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hwdyno.analysis.curves.models import NOISE, Interval, interval_of_log
-from hwdyno.analysis.statistics import t_quantile
+from hwdyno.analysis.curves.scalability import NOISE, Interval, interval_of_log
+from hwdyno.analysis.estimates import t_quantile
 
 if TYPE_CHECKING:
     import numpy as np

@@ -136,7 +136,7 @@ def _waits(most: int) -> tuple[list[int], list[float], list[list[float]]]:
 
 
 @dataclass(frozen=True)
-class Spread:
+class LatencySpread:
     """How far a point's latencies spread."""
 
     squared: float
@@ -145,7 +145,7 @@ class Spread:
     """Its standard error."""
 
     @classmethod
-    def of(cls, latencies: Histogram) -> Spread | None:
+    def of(cls, latencies: Histogram) -> LatencySpread | None:
         """By the second and fourth moments; none for no latencies."""
         second, fourth = latencies.moment(2), latencies.moment(4)
         if latencies.mean <= 0:
@@ -158,7 +158,7 @@ def fit_open_loop(
     rates: Sequence[float],
     latencies_ns: Sequence[float],
     arrivals: float | None = None,
-    spreads: Sequence[Spread | None] = (),
+    spreads: Sequence[LatencySpread | None] = (),
 ) -> OpenLoop | None:
     """The S, m and v that come nearest in log space; none for too few points, or where G/G/m does not fit.
 
@@ -216,7 +216,9 @@ def fit_open_loop(
     return OpenLoop(best[1], best[2], rms, best[3], given_arrivals, least * (1 - MODEL_ERROR), most * (1 + MODEL_ERROR))
 
 
-def _spread_off(m: int, shares: Array, wait: Array, v: Array, least: Spread, spreads: Sequence[Spread | None]) -> Array:
+def _spread_off(
+    m: int, shares: Array, wait: Array, v: Array, least: LatencySpread, spreads: Sequence[LatencySpread | None]
+) -> Array:
     """How far latencies spread otherwise than the model has it: the sum of squares in standard errors, by capacity."""
     import numpy as np
 

@@ -6,7 +6,7 @@ import math
 from typing import Literal
 
 from hwdyno.analysis.curves.knee import FALL_MIN_POINTS, Knee
-from hwdyno.analysis.curves.models import Interval
+from hwdyno.analysis.curves.scalability import Interval
 from hwdyno.analysis.curves.series import Series, interpolate
 from hwdyno.model.units import format_load, format_ratio
 from hwdyno.model.words import OperatingPoint

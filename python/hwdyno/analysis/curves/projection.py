@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from hwdyno.analysis.curves.knee import Knee, fit_knee
-from hwdyno.analysis.curves.models import Interval
+from hwdyno.analysis.curves.scalability import Interval
 
 MIN_LOADS = 4
 FALLS = 0.5

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from hwdyno.analysis.curves.open_loop import Spread
-from hwdyno.analysis.statistics import POOLED_FREEDOM, t_quantile
+from hwdyno.analysis.curves.open_loop import LatencySpread
+from hwdyno.analysis.estimates import POOLED_FREEDOM, t_quantile
 from hwdyno.model.words import Axis, ExperimentResult, Measurement, OperatingPoint, Value
 
 SMALLEST_DELAY = {"s": 1e-9}
@@ -59,7 +59,7 @@ class Series:
     tails: tuple[float | None, ...]
     """p99, ns."""
     axis: Axis
-    spreads: tuple[Spread | None, ...]
+    spreads: tuple[LatencySpread | None, ...]
     """How far the latencies spread, in an open loop."""
     arrivals: float | None
     """The squared coefficient of variation of the time between requests, in an open loop where it is known."""

@@ -9,14 +9,14 @@ from dataclasses import replace
 from functools import cache
 
 from hwdyno.analysis.ceilings import parse_given
-from hwdyno.analysis.ceilings.site import summed
-from hwdyno.analysis.resources.description import Doubt, Figure, Resource
+from hwdyno.analysis.ceilings.host_sums import summed
+from hwdyno.analysis.resources.description import Doubt, HeadlineFigure, Resource
 from hwdyno.model.machine import Machine
 from hwdyno.model.words import Ceiling, Declaration, ExperimentResult, Run
 
 __all__ = [
     "Doubt",
-    "Figure",
+    "HeadlineFigure",
     "Resource",
     "all_resources",
     "ceilings_of",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hwdyno.analysis.ceilings import compute
-from hwdyno.analysis.resources.description import Doubt, Figure, Resource
+from hwdyno.analysis.resources.description import Doubt, HeadlineFigure, Resource
 
 
-def _peak(name: str, precision: str) -> Figure:
+def _peak(name: str, precision: str) -> HeadlineFigure:
     """Multiply-adds with all threads, by the widest instructions."""
-    return Figure(
+    return HeadlineFigure(
         title=f"{name} peak, {{threads}}",
         unit="FLOP/s",
         kernels=(compute.LOOPS,),
@@ -28,7 +28,7 @@ RESOURCE = Resource(
     figures=(
         _peak("FP64", "double"),
         _peak("FP32", "single"),
-        Figure(
+        HeadlineFigure(
             title="LINPACK, n = {n}",
             unit="FLOP/s",
             kernels=("linpack",),

@@ -19,7 +19,7 @@ def _nothing(machine: Machine) -> tuple[()]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
+class HeadlineFigure:
     """One figure of the headline. Its point is chosen by configuration alone: a doubtful one stands with its mark."""
 
     title: str = ""
@@ -77,7 +77,7 @@ class Resource:
     ``Machine.part`` makes it."""
 
     # The headline
-    figures: tuple[Figure, ...] = ()
+    figures: tuple[HeadlineFigure, ...] = ()
     """The headline figures, the most quoted first. If none was measured, the fastest valid points are the headline."""
     headline_rules: tuple[str, ...] = ()
     """Rules whose findings are the headline, where no single figure is."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from hwdyno.analysis.ceilings import gpu
-from hwdyno.analysis.resources.description import Doubt, Figure, Resource
+from hwdyno.analysis.resources.description import Doubt, HeadlineFigure, Resource
 
 RESOURCE = Resource(
     name="gpu",
     title="GPU",
     subject="The GPU",
     figures=(
-        Figure(
+        HeadlineFigure(
             title="FP32 peak",
             unit="FLOP/s",
             kernels=("gpu_flops",),
@@ -18,7 +18,7 @@ RESOURCE = Resource(
             where={"precision": "single"},
             typical="gpu_fp32_flop_s",
         ),
-        Figure(
+        HeadlineFigure(
             title="memory {operation}, arrays of {array}",
             unit="bytes/s",
             kernels=("gpu_bandwidth",),
@@ -27,7 +27,7 @@ RESOURCE = Resource(
             prefer={"array": 256 << 20},
             typical="gpu_triad_bytes_s",
         ),
-        Figure(
+        HeadlineFigure(
             title="pinned, {operation}",
             unit="bytes/s",
             kernels=("gpu_transfer",),
@@ -36,7 +36,7 @@ RESOURCE = Resource(
             prefer={"block": 64 << 20},
             typical="gpu_pinned_bytes_s",
         ),
-        Figure(
+        HeadlineFigure(
             title="BF16 matrix product, n = {n}",
             unit="FLOP/s",
             kernels=("gpu_matrix",),
@@ -45,7 +45,7 @@ RESOURCE = Resource(
             prefer={"n": 8192, "library": "cublaslt"},
             typical="gpu_bf16_flop_s",
         ),
-        Figure(
+        HeadlineFigure(
             title="storage to GPU ({access})",
             unit="bytes/s",
             kernels=("gpu_load",),
@@ -53,7 +53,7 @@ RESOURCE = Resource(
             where={"part": "whole"},
             prefer={"access": "direct", "block": 8 << 20},
         ),
-        Figure(
+        HeadlineFigure(
             title="FP64 peak",
             unit="FLOP/s",
             kernels=("gpu_flops",),

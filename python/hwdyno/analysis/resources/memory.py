@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from hwdyno.analysis.ceilings import memory
-from hwdyno.analysis.resources.description import Doubt, Figure, Resource
+from hwdyno.analysis.resources.description import Doubt, HeadlineFigure, Resource
 
 
-def _bandwidth(operation: str, typical: str = "") -> Figure:
+def _bandwidth(operation: str, typical: str = "") -> HeadlineFigure:
     """Of memory, beyond the caches, with all threads."""
-    return Figure(
+    return HeadlineFigure(
         title=f"{operation}, {{threads}}",
         unit="bytes/s",
         kernels=("memory_bandwidth",),
@@ -28,7 +28,7 @@ RESOURCE = Resource(
         _bandwidth("read"),
         _bandwidth("triad", "dram_bytes_s"),
         _bandwidth("copy"),
-        Figure(
+        HeadlineFigure(
             title="idle latency, {working_set}",
             unit="ns",
             kernels=("memory_latency",),

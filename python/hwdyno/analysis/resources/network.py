@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from hwdyno.analysis.ceilings import network
-from hwdyno.analysis.resources.description import Figure, Resource
+from hwdyno.analysis.resources.description import HeadlineFigure, Resource
 
 
-def _throughput(title: str, direction: str, typical: str = "") -> Figure:
-    return Figure(
+def _throughput(title: str, direction: str, typical: str = "") -> HeadlineFigure:
+    return HeadlineFigure(
         title=title,
         unit="bytes/s",
         kernels=("network_throughput",),
@@ -25,7 +25,7 @@ RESOURCE = Resource(
         _throughput("TCP {path}, {streams}", "up", "tcp_loopback_bytes_s"),
         _throughput("TCP {path}, {streams}, received", "down"),
         _throughput("TCP {path}, {streams} each way", "both"),
-        Figure(
+        HeadlineFigure(
             title="round trip, {path}",
             unit="ns",
             kernels=("network_latency",),

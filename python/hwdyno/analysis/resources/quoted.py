@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from hwdyno.analysis.resources.description import Figure
+from hwdyno.analysis.resources.description import HeadlineFigure
 from hwdyno.model.axes import ALONE, BACKGROUND, splits, traits_of
 from hwdyno.model.units import as_number
 from hwdyno.model.words import Axis, Parameters, Trait
@@ -32,7 +32,7 @@ class Configuration:
         return self.experiment.partition("@")[0]
 
 
-def fits(figure: Figure, one: Configuration) -> bool:
+def fits(figure: HeadlineFigure, one: Configuration) -> bool:
     """Whether a figure can be of a point."""
     if one.parameters.get(BACKGROUND.name, ALONE) != ALONE:
         return False  # What is left beside a load is no figure of the resource.
@@ -45,7 +45,7 @@ def fits(figure: Figure, one: Configuration) -> bool:
     return one.name not in figure.not_in and figure.where.items() <= one.parameters.items()
 
 
-def distance(figure: Figure, one: Configuration, processors: int) -> tuple[bool, float, float]:
+def distance(figure: HeadlineFigure, one: Configuration, processors: int) -> tuple[bool, float, float]:
     """How far a point is from the one that a figure means: the least is quoted."""
     most = as_number(one.parameters.get(figure.most)) or 0.0
     # Of more threads than processors some wait, and measure the scheduler.

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from hwdyno.analysis.ceilings import stack
-from hwdyno.analysis.resources.description import Doubt, Figure, Resource
+from hwdyno.analysis.resources.description import Doubt, HeadlineFigure, Resource
 from hwdyno.model.words import Parameters, Trait
 
 GRID = ("storage.grid",)
 _ALONE: Parameters = {"iodepth": 1, "numjobs": 1}
 
 
-def _deep(pattern: tuple[Trait, ...], unit: str, bs: int, iodepth: int, typical: str = "") -> Figure:
+def _deep(pattern: tuple[Trait, ...], unit: str, bs: int, iodepth: int, typical: str = "") -> HeadlineFigure:
     """A test at depth; of a sweep without that depth the closest one."""
     wanted: Parameters = {"iodepth": iodepth, "numjobs": 1}
-    return Figure(unit=unit, pattern=pattern, where={"bs": bs}, experiments=GRID, prefer=wanted, typical=typical)
+    return HeadlineFigure(
+        unit=unit, pattern=pattern, where={"bs": bs}, experiments=GRID, prefer=wanted, typical=typical
+    )
 
 
-def _alone(pattern: tuple[Trait, ...], unit: str, bs: int) -> Figure:
+def _alone(pattern: tuple[Trait, ...], unit: str, bs: int) -> HeadlineFigure:
     """A test with one operation at a time."""
-    return Figure(unit=unit, pattern=pattern, where={"bs": bs, **_ALONE}, experiments=GRID)
+    return HeadlineFigure(unit=unit, pattern=pattern, where={"bs": bs, **_ALONE}, experiments=GRID)
 
 
-def _latency(pattern: tuple[Trait, ...], typical: str) -> Figure:
+def _latency(pattern: tuple[Trait, ...], typical: str) -> HeadlineFigure:
     where: Parameters = {"bs": 4096, **_ALONE}
-    return Figure(
+    return HeadlineFigure(
         title="{test} latency, {way}", unit="ns", pattern=pattern, where=where, experiments=GRID, typical=typical
     )
 

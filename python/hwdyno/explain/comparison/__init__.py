@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hwdyno.explain.comparison.changes import Change, Verdict, assumed, fails, is_open, overall
+from hwdyno.explain.comparison.changes import Change, ChangeVerdict, assumed, fails, is_open, overall
 from hwdyno.explain.comparison.differences import Difference, differences
 from hwdyno.explain.comparison.matching import Matching, Unlike, matched
 from hwdyno.explain.comparison.side import FAILED, OPEN, Compared, device_compared, runs_compared, status
@@ -11,11 +11,11 @@ __all__ = [
     "FAILED",
     "OPEN",
     "Change",
+    "ChangeVerdict",
     "Compared",
     "Difference",
     "Matching",
     "Unlike",
-    "Verdict",
     "assumed",
     "device_compared",
     "differences",

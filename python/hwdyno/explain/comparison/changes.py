@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from hwdyno.analysis import statistics
-from hwdyno.explain.comparison.matching import Matching, Pair
+from hwdyno.analysis import estimates
+from hwdyno.explain.comparison.matching import Matching, PointPair
 from hwdyno.explain.repeatability import PRIOR_RUNS, unknown
 from hwdyno.model.words import ExperimentResult, Measurement, Parameters, Run, RunToRun, Value
 
@@ -20,7 +20,7 @@ NOISE_FLOOR = 0.01
 _NORMAL = 1e6
 """Degrees of freedom from which on Student's t is the normal distribution."""
 
-Verdict = Literal["slower", "faster", "same", "unknown"]
+ChangeVerdict = Literal["slower", "faster", "same", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Change:
     """Chance of at least this change where nothing changed; none where a side has fewer than two repeats."""
     points: int = 1
     """How many points it speaks of."""
-    verdict: Verdict = "unknown"
+    verdict: ChangeVerdict = "unknown"
     """After the correction for the number of tests."""
     unverified: bool = False
     """Whether a side is a single reading that nothing confirms."""
@@ -88,7 +88,7 @@ def changes_from_stated(found: Sequence[tuple[ExperimentResult, Measurement, Val
         if not logs or stated.value <= 0:
             continue
         sides = ((_variance(logs), len(logs) - 1),) if len(logs) > 1 else ()
-        difference = _Difference(statistics.mean(logs) - math.log(stated.value), sides)
+        difference = _Difference(estimates.mean(logs) - math.log(stated.value), sides)
         between = spread.deviation**2 + spread.point_deviation**2
         ratio, p_value = _tested(difference, between, spread, runs=1)
         unverified = point.validity == "unverified"
@@ -117,7 +117,7 @@ def is_open(change: Change, limit: float | None) -> bool:
     return limit is not None and change.verdict == "unknown" and change.ratio.value < limit
 
 
-def _spread(pairs: Sequence[Pair]) -> RunToRun:
+def _spread(pairs: Sequence[PointPair]) -> RunToRun:
     """The spread between runs that holds for these pairs: what most earlier runs tell, or what is assumed."""
     stated = [one.run_to_run for pair in pairs for one in (pair.result, pair.earlier) if one.run_to_run is not None]
     return max(stated, key=lambda one: one.earlier, default=unknown())
@@ -131,22 +131,22 @@ def _difference(old: Measurement, new: Measurement) -> _Difference | None:
         return None
     sides = tuple((_variance(one), len(one) - 1) for one in (before, after))
     known = all(freedom > 0 for _, freedom in sides)
-    return _Difference(statistics.mean(after) - statistics.mean(before), sides if known else ())
+    return _Difference(estimates.mean(after) - estimates.mean(before), sides if known else ())
 
 
 def _variance(logs: Sequence[float]) -> float:
     """Of the mean of these logarithms."""
-    return statistics.standard_deviation(logs) ** 2 / len(logs)
+    return estimates.standard_deviation(logs) ** 2 / len(logs)
 
 
 def _together(differences: Sequence[_Difference]) -> _Difference:
     """The mean of the differences of one experiment's points, whose repeats are independent."""
     count = len(differences)
     sides = tuple((variance / count**2, freedom) for one in differences for variance, freedom in one.repeats)
-    return _Difference(statistics.mean([one.log for one in differences]), sides)
+    return _Difference(estimates.mean([one.log for one in differences]), sides)
 
 
-def _change_of_point(pair: Pair, difference: _Difference, spread: RunToRun) -> Change:
+def _change_of_point(pair: PointPair, difference: _Difference, spread: RunToRun) -> Change:
     between = spread.deviation**2 + spread.point_deviation**2
     ratio, p_value = _tested(difference, between, spread)
     name, parameters = pair.result.name, pair.new.parameters
@@ -175,7 +175,7 @@ def _tested(difference: _Difference, between: float, spread: RunToRun, runs: int
     weighted = math.fsum(variance**2 / degrees for variance, degrees in parts)
     freedom = total**2 / weighted if weighted > 0 else math.inf
     error = math.sqrt(total)
-    half = float(stdtrit(min(freedom, _NORMAL), 0.5 + statistics.CONFIDENCE / 2)) * error + NOISE_FLOOR
+    half = float(stdtrit(min(freedom, _NORMAL), 0.5 + estimates.CONFIDENCE / 2)) * error + NOISE_FLOOR
     low, high = math.exp(difference.log - half), math.exp(difference.log + half)
     ratio = Value(math.exp(difference.log), "ratio", low, high)
     beyond = max(0.0, abs(difference.log) - NOISE_FLOOR)
@@ -200,7 +200,7 @@ def _limit(p_values: Sequence[float | None]) -> float:
     return max((p for rank, p in enumerate(ordered, 1) if p <= DISCOVERY_RATE * rank / len(ordered)), default=-1.0)
 
 
-def _verdict(change: Change, limit: float) -> Verdict:
+def _verdict(change: Change, limit: float) -> ChangeVerdict:
     if change.p_value is None:
         return "unknown"
     if change.p_value > limit:
@@ -211,7 +211,7 @@ def _verdict(change: Change, limit: float) -> Verdict:
 def overall(changes: list[Change]) -> float | None:
     """The geometric mean of the points' ratios (Fleming & Wallace 1986); none without any."""
     ratios = [change.ratio.value for change in changes if change.before is not None]
-    return statistics.geometric_mean(ratios) if ratios else None
+    return estimates.geometric_mean(ratios) if ratios else None
 
 
 def assumed(before: Run, after: Run) -> float | None:

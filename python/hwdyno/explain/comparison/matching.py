@@ -32,7 +32,7 @@ _MAX_TRIED = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class PointPair:
     """A point of the earlier Run and the one of the later Run that is the same test."""
 
     earlier: ExperimentResult
@@ -59,7 +59,7 @@ class Unlike:
 class Matching:
     """The like points by the later Run's experiment, and what is left."""
 
-    pairs: Mapping[str, Sequence[Pair]]
+    pairs: Mapping[str, Sequence[PointPair]]
     unlike: tuple[Unlike, ...] = ()
     """What parts the nearest points of each experiment that has no like point."""
     alone: tuple[tuple[str, int, int], ...] = ()
@@ -77,12 +77,12 @@ def matched(before: Run, after: Run) -> Matching:
     pairs = _exact(old, new)
     if before.imported_from or after.imported_from:
         pairs |= _across(old, new, pairs)
-    found: dict[str, list[Pair]] = {}
+    found: dict[str, list[PointPair]] = {}
     for at in sorted(pairs):
         one, other = old[pairs[at]], new[at]
         points = _one_unit(one.point, other.point)
         if points is not None:
-            pair = Pair(one.result, points[0], other.result, points[1], one.doubt or other.doubt)
+            pair = PointPair(one.result, points[0], other.result, points[1], one.doubt or other.doubt)
             found.setdefault(other.result.name, []).append(pair)
     return Matching(found, tuple(_unlike(old, new, found)), tuple(_alone(old, new, found)))
 
@@ -210,7 +210,7 @@ def as_rate(point: Measurement) -> Measurement | None:
 # --- what is left
 
 
-def _unlike(old: Sequence[_Point], new: Sequence[_Point], found: Mapping[str, Sequence[Pair]]) -> Iterator[Unlike]:
+def _unlike(old: Sequence[_Point], new: Sequence[_Point], found: Mapping[str, Sequence[PointPair]]) -> Iterator[Unlike]:
     """What parts the nearest points of each later experiment without a like point.
 
     The nearest are sought in the experiment of the same name; where nothing at all is alike, also in those of the same
@@ -245,7 +245,7 @@ def _what_parts(one: _Point, other: _Point) -> Iterator[Unlike]:
 
 
 def _alone(
-    old: Sequence[_Point], new: Sequence[_Point], found: Mapping[str, Sequence[Pair]]
+    old: Sequence[_Point], new: Sequence[_Point], found: Mapping[str, Sequence[PointPair]]
 ) -> Iterator[tuple[str, int, int]]:
     ours, theirs = _by_experiment(new), _by_experiment(old)
     used: Counter[str] = Counter(pair.earlier.name for pairs in found.values() for pair in pairs)

@@ -12,7 +12,7 @@ from hwdyno.analysis.curves import curves_of
 from hwdyno.analysis.resources import all_resources, with_derived
 from hwdyno.analysis.states import in_one_state, with_states
 from hwdyno.explain.findings.applies import Rule
-from hwdyno.explain.findings.limits import why_not_double
+from hwdyno.explain.findings.bottleneck import why_not_double
 from hwdyno.explain.findings.rule import Case, Scope, Verdict
 from hwdyno.explain.findings.summary import ORDER, Hit, finding_of, hedged, summarized
 from hwdyno.explain.repeatability import with_pooled_repeats
@@ -32,15 +32,15 @@ FAMILIES = (
     "coverage",
     "children",
     # Were the conditions good?
-    "limits",
+    "bottleneck",
     "steadiness",
     "conditions",
     "between_runs",
     "hosts",
     "scaling",
-    "ranks",
+    "host_pairs",
     # Curves
-    "queue",
+    "saturation",
     "snia",
     "device",
     # What limits a network path

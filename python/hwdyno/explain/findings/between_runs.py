@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from hwdyno.analysis import statistics
+from hwdyno.analysis import estimates
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.rule import Case, Verdict, percent
 from hwdyno.explain.repeatability import half_width
@@ -20,7 +20,7 @@ def between_runs(case: Case) -> Verdict | None:
     if spread is None:
         return None
     deviation = math.hypot(spread.deviation, spread.point_deviation)
-    within = statistics.median([_within(list(point.repeat_values)) for point in case.result.points])
+    within = estimates.median([_within(list(point.repeat_values)) for point in case.result.points])
     if deviation < max(MIN_DEVIATION, within):
         return None
     return Verdict(
@@ -36,9 +36,9 @@ def between_runs(case: Case) -> Verdict | None:
 
 def _within(values: list[float]) -> float:
     """The standard error of the mean of some repeats, as a share."""
-    if len(values) < 2 or statistics.mean(values) <= 0:
+    if len(values) < 2 or estimates.mean(values) <= 0:
         return 0.0
-    return statistics.standard_deviation(values) / statistics.mean(values) / float(len(values) ** 0.5)
+    return estimates.standard_deviation(values) / estimates.mean(values) / float(len(values) ** 0.5)
 
 
 RULES = (Rule("between_runs", "experiment", between_runs, Applies(needs=("run_to_run",))),)

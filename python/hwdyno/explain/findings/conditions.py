@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from hwdyno.analysis.statistics import POOLED_FREEDOM, half_width, median, outliers, standard_deviation, t_quantile
+from hwdyno.analysis.estimates import POOLED_FREEDOM, half_width, median, outliers, standard_deviation, t_quantile
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.repeats import repeats_disagree
 from hwdyno.explain.findings.rule import Case, Verdict, as_number, contrast, percent, times

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hwdyno.analysis.estimates import ratio_interval
 from hwdyno.analysis.resources import find
-from hwdyno.analysis.statistics import ratio_interval
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.rule import Case, Verdict, as_number, percent
 from hwdyno.model.axes import BACKGROUND

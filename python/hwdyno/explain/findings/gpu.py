@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import log2
 
-from hwdyno.analysis.ceilings.gpu import Load, loads_of, the_gpu
+from hwdyno.analysis.ceilings.gpu import GpuFileLoad, loads_of, the_gpu
 from hwdyno.analysis.ceilings.links import PCIE_GT_S, pcie
 from hwdyno.analysis.curves.roofline import GPU_ROOFLINE, roofs_of
 from hwdyno.explain.findings.applies import Applies, Rule
@@ -186,21 +186,21 @@ def gpu_load_in_turn(case: Case) -> Verdict | None:
     )
 
 
-def _ratio(load: Load) -> float:
+def _ratio(load: GpuFileLoad) -> float:
     return load.copy.throughput.value / load.read.throughput.value
 
 
-def _named(load: Load) -> str:
+def _named(load: GpuFileLoad) -> str:
     return f"{load.given.get('access')}, {format_size(as_number(load.given.get('block')) or 0)}"
 
 
-def _again(case: Case, load: Load, **changes: str) -> str:
+def _again(case: Case, load: GpuFileLoad, **changes: str) -> str:
     given = {"part": "whole,read,copy", "access": str(load.given.get("access"))}
     given |= {name: str(load.given.get(name)) for name in ("block", "buffers", "readers", "on")}
     return case.named("gpu", **{**given, **changes})
 
 
-def _processors(case: Case, load: Load) -> float | None:
+def _processors(case: Case, load: GpuFileLoad) -> float | None:
     """Share of the processors' time that hwdyno and the driver took while a load was timed; none where unknown."""
     counters = load.whole.counters
     used = [counters.get(f"process_cpu_{kind}_s") for kind in ("user", "system")]

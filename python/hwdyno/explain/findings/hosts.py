@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from hwdyno.analysis.statistics import median
+from hwdyno.analysis.estimates import median
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.rule import Case, Verdict, apart, contrast, percent
 from hwdyno.model.units import format_ns, plural

@@ -32,7 +32,7 @@ SMALL_MODEL = 200_000_000
 
 
 @dataclass(frozen=True)
-class Load:
+class ColdStartPoint:
     """One point of a cold start, by the means of its repeats."""
 
     at: int
@@ -68,13 +68,13 @@ class Load:
         return as_number(self.point.details.get(name)) or 0.0
 
 
-def loads_of(result: ExperimentResult) -> list[Load]:
+def loads_of(result: ExperimentResult) -> list[ColdStartPoint]:
     """The points of an experiment that count."""
     found = []
     for at, point in enumerate(result.points):
         given: Parameters = {**result.fixed, **point.parameters}
         if point.validity != "invalid" and point.throughput.value > 0 and point.bytes:
-            found.append(Load(at, str(given.get("loader")), given.get("cache") == "cold", point))
+            found.append(ColdStartPoint(at, str(given.get("loader")), given.get("cache") == "cold", point))
     return found
 
 
@@ -148,7 +148,7 @@ def load_gap(case: Case) -> list[Verdict]:
     return found
 
 
-def cause_of(one: Load) -> str:
+def cause_of(one: ColdStartPoint) -> str:
     """A sentence on why a loader is slower than the plain read, by what its process was measured to do."""
     cpu_s, size = one.cpu_s, one.size
     if cpu_s is None:
@@ -181,7 +181,7 @@ def cause_of(one: Load) -> str:
     return f"Limit not identified: it computes for {percent(busy)} of that time and waits for the rest."
 
 
-def _evidence(one: Load) -> Mapping[str, float]:
+def _evidence(one: ColdStartPoint) -> Mapping[str, float]:
     names = ("major_faults", "minor_faults", "memory_bytes")
     return {"bytes_s": one.bytes_s, **({"cpu_s": one.cpu_s} if one.cpu_s is not None else {}),
             **{name: one.detail(name) for name in names}}  # fmt: skip

@@ -20,7 +20,7 @@ CACHED = 0.05
 
 
 @dataclass(frozen=True)
-class Images:
+class ImagePoint:
     """One point: workers that classify images."""
 
     at: int
@@ -43,7 +43,7 @@ class Images:
         return self.stages[stage] / (sum(self.stages.values()) or 1.0)
 
 
-def points_of(result: ExperimentResult) -> list[Images]:
+def points_of(result: ExperimentResult) -> list[ImagePoint]:
     """The points of an experiment that count."""
     found = []
     for at, point in enumerate(result.points):
@@ -51,9 +51,9 @@ def points_of(result: ExperimentResult) -> list[Images]:
         if (
             point.validity != "invalid"
             and point.throughput.value > 0
-            and any(Images(at, point, 1, True).stages.values())
+            and any(ImagePoint(at, point, 1, True).stages.values())
         ):
-            found.append(Images(at, point, int(as_number(given.get("threads")) or 1), given.get("cache") == "cold"))
+            found.append(ImagePoint(at, point, int(as_number(given.get("threads")) or 1), given.get("cache") == "cold"))
     return found
 
 
@@ -91,7 +91,7 @@ def _rate(value: float) -> str:
     return f"{value:,.3g} images/s"
 
 
-def _limit(one: Images, processors: int | None) -> str:
+def _limit(one: ImagePoint, processors: int | None) -> str:
     """A sentence on what limits the images, by their stages and the processors' time."""
     point = one.point
     if one.share("read_s") >= WAITS:

@@ -20,7 +20,7 @@ CLIENT_SHARE = 0.9
 
 
 @dataclass(frozen=True)
-class Served:
+class ServedUsers:
     """A point's figures for its users."""
 
     users: int
@@ -35,13 +35,13 @@ class Served:
         return None if self.read is None else quantile_of(self.read, 0.95)
 
 
-def served(result: ExperimentResult, point: Measurement) -> Served | None:
+def served(result: ExperimentResult, point: Measurement) -> ServedUsers | None:
     """Reads a point's figures; none if it has no users."""
     users = as_number({**result.fixed, **point.parameters}.get("users"))
     if not users:
         return None
     latencies = {one.name: one.latency_ns.get("total") for one in point.streams}
-    return Served(
+    return ServedUsers(
         users=int(users),
         read=latencies.get("read"),
         write=latencies.get("write"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hwdyno.analysis.ceilings import Utilization, utilizations
-from hwdyno.analysis.statistics import half_width
+from hwdyno.analysis.estimates import half_width
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.rule import Case, Verdict, as_number, mean_rate, operations_per_s, percent
 from hwdyno.model.axes import read_share

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from hwdyno.analysis.statistics import geometric_mean, ratio_interval
+from hwdyno.analysis.estimates import geometric_mean, ratio_interval
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.rule import Case, Verdict
 from hwdyno.model.words import PeerResult, Value

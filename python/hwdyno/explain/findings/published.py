@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from statistics import median
 
-from hwdyno.analysis.statistics import half_width
+from hwdyno.analysis.estimates import half_width
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.rule import Case, Verdict, as_number, operations_per_s, percent
 from hwdyno.model.axes import is_loopback

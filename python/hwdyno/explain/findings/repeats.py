@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from hwdyno.analysis.estimates import mean, outliers
 from hwdyno.analysis.samples import MODES_NOTE, SHARED_NOTE, disagreement, each_over_time
 from hwdyno.analysis.states import CHANGED_AT, CHANGED_NOTE, CHANGED_TO, levels_of
-from hwdyno.analysis.statistics import mean, outliers
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.rule import Case, Verdict, contrast, percent
 from hwdyno.model.units import plural

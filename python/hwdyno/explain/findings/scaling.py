@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from hwdyno.analysis.curves import value_of
-from hwdyno.analysis.statistics import jain
+from hwdyno.analysis.estimates import jain
 from hwdyno.explain.findings.applies import Applies, Rule
+from hwdyno.explain.findings.bottleneck import LimitKind, limit_of
 from hwdyno.explain.findings.laws import against_ceilings
-from hwdyno.explain.findings.limits import LimitKind, limit_of
 from hwdyno.explain.findings.rule import Case, Verdict, apart, as_number, at_place, contrast, load_words, percent, times
 from hwdyno.model.axes import CLIENTS
 from hwdyno.model.machine import node_of
@@ -22,7 +22,7 @@ NOT_KNOWN = "not identified"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ScalingStep:
     """One load of a curve over clients: what they reach together, and each of them."""
 
     at: int
@@ -47,7 +47,7 @@ class Step:
     validity: Validity
 
 
-def steps_of(run: Run, result: ExperimentResult, curve: Curve) -> tuple[Step, ...]:
+def steps_of(run: Run, result: ExperimentResult, curve: Curve) -> tuple[ScalingStep, ...]:
     """The loads of a curve over clients, the least first."""
     points = sorted(curve.points, key=lambda at: _clients(result.points[at]))
     first = result.points[points[0]]
@@ -59,12 +59,12 @@ def _clients(point: Measurement) -> float:
     return as_number(point.parameters.get(CLIENTS.name)) or 0.0
 
 
-def _step(case: Case, each: float) -> Step:
+def _step(case: Case, each: float) -> ScalingStep:
     point, value, clients = case.point, value_of(case.point, case.result), _clients(case.point)
     shares = _there(point)
     tails = [one.latency_ns.p99 for one in shares if one.latency_ns is not None and one.latency_ns.p99 is not None]
     limit = limit_of(case)
-    return Step(
+    return ScalingStep(
         at=case.at,
         clients=clients,
         nodes=len({node_of(one.host) for one in point.hosts}) or 1,
@@ -137,13 +137,13 @@ def scaling(case: Case) -> Verdict | None:
     )
 
 
-def _best(steps: Sequence[Step], curve: Curve) -> Step:
+def _best(steps: Sequence[ScalingStep], curve: Curve) -> ScalingStep:
     """The load that the curve calls best, or else the last one."""
     wanted = curve.best.load if curve.best else steps[-1].clients
     return min(steps, key=lambda one: abs(one.clients - wanted))
 
 
-def _in_words(case: Case, curve: Curve, steps: Sequence[Step]) -> tuple[str, str]:
+def _in_words(case: Case, curve: Curve, steps: Sequence[ScalingStep]) -> tuple[str, str]:
     """What the curve says in a sentence or two, and what to do about it."""
     first, last, axis = steps[0], steps[-1], case.result.load_axis
     gain = times(last.throughput.value / first.throughput.value) if first.throughput.value else "?"
@@ -171,7 +171,7 @@ def _in_words(case: Case, curve: Curve, steps: Sequence[Step]) -> tuple[str, str
     )
 
 
-def plain_of(step: Step) -> dict[str, object]:
+def plain_of(step: ScalingStep) -> dict[str, object]:
     """A load as plain JSON values, times in ns."""
     plain = asdict(step)
     latency = step.latency_ns

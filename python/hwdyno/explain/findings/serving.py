@@ -9,9 +9,9 @@ from functools import partial
 
 from hwdyno.analysis.ceilings.inference import bandwidths
 from hwdyno.analysis.curves import REACHED_SHARE
-from hwdyno.analysis.statistics import early_stopping_count
+from hwdyno.analysis.estimates import early_stopping_count
 from hwdyno.explain.findings.applies import Applies, Rule
-from hwdyno.explain.findings.limits import BUSY
+from hwdyno.explain.findings.bottleneck import BUSY
 from hwdyno.explain.findings.open_loop import MISSED, chance
 from hwdyno.explain.findings.rule import Case, Verdict, as_number, percent
 from hwdyno.model.units import format_bytes_s, format_count, format_ns, plural
@@ -195,7 +195,7 @@ def _prefix_gain(case: Case, without: Measurement) -> Verdict | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Served:
+class _LoadPoint:
     """One load and what it gave."""
 
     at: int
@@ -207,9 +207,11 @@ class _Served:
         return detail_of(self.point, "output_tokens_s")
 
 
-def _in_order(result: ExperimentResult, points: Iterable[int]) -> list[_Served]:
+def _in_order(result: ExperimentResult, points: Iterable[int]) -> list[_LoadPoint]:
     found = ((at, as_number(result.points[at].parameters.get(result.load)), result.points[at]) for at in points)
-    valid = [_Served(at, load, one) for at, load, one in found if load and one.validity != "invalid" and one.operations]
+    valid = [
+        _LoadPoint(at, load, one) for at, load, one in found if load and one.validity != "invalid" and one.operations
+    ]
     return sorted(valid, key=lambda one: one.load)
 
 
@@ -262,7 +264,7 @@ def _median(point: Measurement, kind: str) -> float | None:
     return None if found is None else found.p50
 
 
-def _kept_up(one: _Served) -> bool:
+def _kept_up(one: _LoadPoint) -> bool:
     share = one.point.throughput.value / one.load
     return share >= REACHED_SHARE - chance(one.point, share)
 
@@ -290,7 +292,7 @@ def serving_limit(case: Case) -> Verdict | None:
         return None  # It still scales with the load: nothing limits it yet.
     here = Case(case.run, case.result, most.at)
     busy, client = most.point.conditions.get("cpu_busy"), here.cpu_share
-    spent, steps, queue = _Spent.of(least.point, most.point), _Steps.of(here), _Queue.of(most)
+    spent, steps, queue = _Spent.of(least.point, most.point), _EngineSteps.of(here), _Queue.of(most)
     reason, kind = _reason(spent, steps, queue, busy, client)
     if busy is not None and kind != "processors":
         reason += f" This machine's processors were {percent(busy)} busy."
@@ -308,7 +310,7 @@ def serving_limit(case: Case) -> Verdict | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Steps:
+class _EngineSteps:
     """What an engine's steps did, where the model runs in this process; nothing is known of a server's."""
 
     threads: int
@@ -326,7 +328,7 @@ class _Steps:
     """Of the engine's threads, while it had something to do."""
 
     @classmethod
-    def of(cls, case: Case) -> _Steps:
+    def of(cls, case: Case) -> _EngineSteps:
         threads = int(case.number("threads") or 1)
         detail = partial(detail_of, case.point)
         sizes = [one.size_bytes or 0 for one in case.run.machine.cpu.caches] if case.run.machine.cpu else []
@@ -381,7 +383,7 @@ class _Queue:
     """Its figures by their names in the details."""
 
     @classmethod
-    def of(cls, most: _Served) -> _Queue:
+    def of(cls, most: _LoadPoint) -> _Queue:
         found = {name: as_number(value) for name, value in most.point.details.items() if name in _BY_SERVER}
         return cls(most.load, {name: value for name, value in found.items() if value is not None})
 
@@ -440,7 +442,9 @@ class _Spent:
         return ((self.first_ns[1] - self.first_ns[0]) / whole, after / whole) if whole > 0 else (0.0, 0.0)
 
 
-def _reason(spent: _Spent, steps: _Steps, queue: _Queue, busy: float | None, client: float | None) -> tuple[str, str]:
+def _reason(
+    spent: _Spent, steps: _EngineSteps, queue: _Queue, busy: float | None, client: float | None
+) -> tuple[str, str]:
     """What the figures say, and its name."""
     if client is not None and client > BUSY:
         return f"the client, which used {percent(client)} of its core.", "client"

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from hwdyno.analysis.ceilings.compute import LOOPS, field_name
 from hwdyno.explain.findings.applies import Applies, Rule
+from hwdyno.explain.findings.bottleneck import BUSY
 from hwdyno.explain.findings.compute import LINPACK
 from hwdyno.explain.findings.conditions import OTHERS
-from hwdyno.explain.findings.limits import BUSY
 from hwdyno.explain.findings.rule import Case, Verdict, percent
 from hwdyno.model.machine import Machine
 from hwdyno.model.units import number_at, plural

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hwdyno.analysis.statistics import SNIA_RANGE, SNIA_SLOPE, snia_window
+from hwdyno.analysis.estimates import SNIA_RANGE, SNIA_SLOPE, snia_window
 from hwdyno.explain.findings.applies import ROUND, Applies, Rule
 from hwdyno.explain.findings.commands import typed_command
 from hwdyno.explain.findings.rule import Case, Verdict, percent

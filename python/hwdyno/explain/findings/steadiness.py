@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
+from hwdyno.analysis.estimates import fold, line_moves, mean, median
 from hwdyno.analysis.samples import MIN_EACH, each_over_time, persistence
-from hwdyno.analysis.statistics import fold, line_moves, mean, median
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.rule import Case, Verdict, contrast, percent
 from hwdyno.model.units import format_duration, format_ns

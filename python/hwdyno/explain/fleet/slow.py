@@ -10,14 +10,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hwdyno.analysis.estimates import false_discovery_rates
 from hwdyno.analysis.resources import find
-from hwdyno.analysis.statistics import false_discovery_rates
 from hwdyno.explain.comparison.differences import Difference, differences
 from hwdyno.explain.repeatability import MAD_OF_NORMAL, qn_scale
 from hwdyno.explain.trends.account import Shift, shifts
-from hwdyno.explain.trends.series import Key, key_of
+from hwdyno.explain.trends.time_series import FigureKey, key_of
 from hwdyno.model.words import Parameters, Run
-from hwdyno.system.store import Entry, Figure, StoreError
+from hwdyno.system.store import HistoryEntry, PointFigure, StoreError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,15 +56,15 @@ class Node:
     name: str
     kind: str
     """What only like machines share: the processor's model."""
-    entry: Entry
-    figures: Mapping[Key, Figure]
+    entry: HistoryEntry
+    figures: Mapping[FigureKey, PointFigure]
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
     """One figure in which a node is slower than the others."""
 
-    key: Key
+    key: FigureKey
     experiment: str
     resource: str
     parameters: Parameters
@@ -123,12 +123,12 @@ def node_name(machine: str) -> str:
     return host if kind else machine
 
 
-def nodes_of(rows: Iterable[tuple[Entry, Sequence[Figure]]], metric: str = "") -> list[Node]:
+def nodes_of(rows: Iterable[tuple[HistoryEntry, Sequence[PointFigure]]], metric: str = "") -> list[Node]:
     """The newest Run of each machine, by its host; Runs that name none are one machine for each description.
 
     ``metric`` is a part of the names of the figures to look at.
     """
-    newest: dict[str, tuple[Entry, Sequence[Figure]]] = {}
+    newest: dict[str, tuple[HistoryEntry, Sequence[PointFigure]]] = {}
     for entry, figures in rows:
         name = node_name(entry.machine)
         if name not in newest or (entry.started, entry.id) > (newest[name][0].started, newest[name][0].id):
@@ -169,8 +169,8 @@ def _losses(nodes: Sequence[Node]) -> tuple[list[tuple[str, Loss]], dict[str, Co
     families = [_chances(family) for family in (columns, experiments) if family]
     adjusted = false_discovery_rates([p for p_values, _ in families for p in p_values])
     judged: dict[str, Counter[str]] = {}
-    figures: dict[tuple[str, str], list[tuple[Member, float, float]]] = {}
-    named: dict[tuple[str, Key], float] = {}
+    figures: dict[tuple[str, str], list[tuple[NodeFigure, float, float]]] = {}
+    named: dict[tuple[str, FigureKey], float] = {}
     place = 0
     for column in columns:
         for member, distance in zip(column.members, column.distances, strict=True):
@@ -199,18 +199,18 @@ def _losses(nodes: Sequence[Node]) -> tuple[list[tuple[str, Loss]], dict[str, Co
     return found, judged, len(families[0][0]), seen
 
 
-class Member(NamedTuple):
+class NodeFigure(NamedTuple):
     """A node's figure."""
 
     node: Node
-    figure: Figure
-    key: Key
+    figure: PointFigure
+    key: FigureKey
 
 
-class Column(NamedTuple):
+class NodeDeviations(NamedTuple):
     """A figure over the nodes of a kind: how far each is from the median, in logarithms of which more is slower."""
 
-    members: Sequence[Member]
+    members: Sequence[NodeFigure]
     distances: Sequence[float]
     spread: float
     """A robust standard deviation of the distances."""
@@ -218,13 +218,13 @@ class Column(NamedTuple):
     """How many values of normal data would tell the spread as well."""
 
 
-def _shared(nodes: Sequence[Node]) -> Iterator[list[Member]]:
+def _shared(nodes: Sequence[Node]) -> Iterator[list[NodeFigure]]:
     """The values of each figure of each kind of machine that enough nodes have."""
-    shared: dict[tuple[str, Key], list[Member]] = {}
+    shared: dict[tuple[str, FigureKey], list[NodeFigure]] = {}
     for node in nodes:
         for key, figure in node.figures.items():
             if figure.value > 0:
-                shared.setdefault((node.kind, key), []).append(Member(node, figure, key))
+                shared.setdefault((node.kind, key), []).append(NodeFigure(node, figure, key))
     return (members for members in shared.values() if len(members) >= MIN_NODES)
 
 
@@ -232,23 +232,23 @@ def _is_time(unit: str) -> bool:
     return unit in {"ns", "s"}
 
 
-def _deviations(members: Sequence[Member]) -> Column:
+def _deviations(members: Sequence[NodeFigure]) -> NodeDeviations:
     sign = 1.0 if _is_time(members[0].figure.unit) else -1.0
     values = [sign * math.log(member.figure.value) for member in members]
     centre = statistics.median(values)
     return _column(members, [value - centre for value in values])
 
 
-def _column(members: Sequence[Member], distances: Sequence[float]) -> Column:
+def _column(members: Sequence[NodeFigure], distances: Sequence[float]) -> NodeDeviations:
     few = len(distances) <= _MAX_BY_PAIRS
     spread = qn_scale(distances) if few else MAD_OF_NORMAL * statistics.median(map(abs, distances))
     efficiency = _OF_QN if few else _OF_MAD
-    return Column(members, distances, max(spread, MIN_SCALE), efficiency * (len(distances) - 1))
+    return NodeDeviations(members, distances, max(spread, MIN_SCALE), efficiency * (len(distances) - 1))
 
 
-def _at_least_usual(columns: Iterable[Column]) -> list[Column]:
+def _at_least_usual(columns: Iterable[NodeDeviations]) -> list[NodeDeviations]:
     """The same with no spread below the usual one of its kind and resource: a few nodes' may be small by chance."""
-    like: dict[tuple[str, str], list[Column]] = {}
+    like: dict[tuple[str, str], list[NodeDeviations]] = {}
     for column in columns:
         first = column.members[0]
         like.setdefault((first.node.kind, first.figure.resource), []).append(column)
@@ -260,9 +260,9 @@ def _at_least_usual(columns: Iterable[Column]) -> list[Column]:
     return found
 
 
-def _by_experiment(columns: Iterable[Column]) -> Iterator[Column]:
+def _by_experiment(columns: Iterable[NodeDeviations]) -> Iterator[NodeDeviations]:
     """What half of an experiment's figures lose at each node, the lower one of two: a fault moves them together."""
-    found: dict[tuple[str, str], dict[str, list[tuple[Member, float]]]] = {}
+    found: dict[tuple[str, str], dict[str, list[tuple[NodeFigure, float]]]] = {}
     for column in columns:
         for member, distance in zip(column.members, column.distances, strict=True):
             by_node = found.setdefault((member.node.kind, member.figure.experiment), {})
@@ -275,7 +275,7 @@ def _by_experiment(columns: Iterable[Column]) -> Iterator[Column]:
             yield _column([some[0][0] for some in several], [one - centre for one in medians])
 
 
-def _chances(columns: Sequence[Column]) -> tuple[list[float], float]:
+def _chances(columns: Sequence[NodeDeviations]) -> tuple[list[float], float]:
     """The chance of each deviation, and the degrees of freedom of the Student's t that it comes from."""
     import numpy as np
     from scipy.special import stdtr
@@ -293,7 +293,7 @@ def _deviations_of(chance: float, degrees: float) -> float:
     return -float(stdtrit(degrees, chance))
 
 
-def _loss(member: Member, distance: float, deviations: float, p_value: float) -> Loss:
+def _loss(member: NodeFigure, distance: float, deviations: float, p_value: float) -> Loss:
     figure = member.figure
     usual = figure.value * math.exp(-distance if _is_time(figure.unit) else distance)
     return Loss(

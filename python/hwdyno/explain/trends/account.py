@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from hwdyno.explain.comparison.differences import Difference, differences
-from hwdyno.explain.trends.series import Event
+from hwdyno.explain.trends.time_series import Event
 from hwdyno.model.words import Run
-from hwdyno.system.store import Entry, StoreError
+from hwdyno.system.store import HistoryEntry, StoreError
 
 SIDE = 3
 """Runs on each side that must agree: a setting that comes and goes explains no lasting change."""
@@ -39,7 +39,7 @@ class Account:
     shifts: tuple[Shift, ...] = ()
 
 
-def account_of(event: Event, runs: Sequence[Entry], load: Callable[[str], Run]) -> Account:
+def account_of(event: Event, runs: Sequence[HistoryEntry], load: Callable[[str], Run]) -> Account:
     """Compare the last runs before a change with the first ones after it; ``load`` reads a Run by its entry's path."""
     ids = [one.id for one in runs]
     at = ids.index(event.first.id)
@@ -52,7 +52,7 @@ def account_of(event: Event, runs: Sequence[Entry], load: Callable[[str], Run]) 
     return Account(lasting, tuple(shifts(before, after)))
 
 
-def _loaded(entries: Sequence[Entry], load: Callable[[str], Run]) -> list[Run]:
+def _loaded(entries: Sequence[HistoryEntry], load: Callable[[str], Run]) -> list[Run]:
     found = []
     for entry in entries:
         with suppress(StoreError):  # It was removed meanwhile; the others still tell.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hwdyno.formats.fio_job.reader import Entry, Reader
+from hwdyno.formats.fio_job.reader import JobOption, Reader
 from hwdyno.model.words import Parameters, UserError
 
 VERIFIES = {
@@ -79,7 +79,7 @@ def _checks(reader: Reader, given: Parameters) -> None:
         given["verify"] = "crc32c"
 
 
-def pattern_of(reader: Reader, key: str, entry: Entry) -> bytes:
+def pattern_of(reader: Reader, key: str, entry: JobOption) -> bytes:
     """Parse fio's spelling of bytes: ``"text"``, ``0xdeadbeef``, ``-12``, concatenated (its manual, buffer_pattern)."""
     text, found = entry.value, b""
     while text:

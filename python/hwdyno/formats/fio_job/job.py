@@ -6,9 +6,9 @@ import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from hwdyno.formats.fio_job import data, engine, files, lengths, logs, order, pace, timing
+from hwdyno.formats.fio_job import block_sizes, data, files, io_engine, logs, order, pace, timing
 from hwdyno.formats.fio_job.files import Files
-from hwdyno.formats.fio_job.reader import Entry, Reader, traits
+from hwdyno.formats.fio_job.reader import JobOption, Reader, traits
 from hwdyno.formats.fio_job.text import LARGEST_BYTES, Open, no_files, sections
 from hwdyno.formats.fio_log import NO_LOGS, Logs
 from hwdyno.model.axes import FIELD_AXES, write_share
@@ -19,7 +19,7 @@ _PER_JOB = (*pace.PER_JOB, *timing.PER_JOB)
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class FioJob:
     """One job, as parameters of the kernel ``storage_blocks``."""
 
     name: str
@@ -51,11 +51,11 @@ class JobFile:
     """A whole job file."""
 
     name: str
-    jobs: tuple[Job, ...]
+    jobs: tuple[FioJob, ...]
     notes: tuple[tuple[str, str], ...] = field(default=())
 
     @property
-    def groups(self) -> tuple[tuple[Job, ...], ...]:
+    def groups(self) -> tuple[tuple[FioJob, ...], ...]:
         """The jobs of each group, in order."""
         return tuple(
             tuple(job for job in self.jobs if job.group == group) for group in sorted({job.group for job in self.jobs})
@@ -71,7 +71,7 @@ class _Section:
     reported: int
     """The number of its reporting group."""
     dependencies: timing.Dependencies
-    jobs: list[Job]
+    jobs: list[FioJob]
 
 
 def parse(
@@ -109,18 +109,18 @@ def parse(
     return JobFile(name, tuple(jobs), tuple(notes))
 
 
-def _set(options: Mapping[str, Entry], key: str) -> bool:
+def _set(options: Mapping[str, JobOption], key: str) -> bool:
     return key in options and options[key].value != "0"
 
 
-def _joined(made: list[_Section], name: str) -> tuple[list[Job], list[tuple[str, str]]]:
+def _joined(made: list[_Section], name: str) -> tuple[list[FioJob], list[tuple[str, str]]]:
     """All jobs with their dependencies resolved to indices, and notes on jobs that never run."""
     cut: list[tuple[str, str]] = []
     last = min((section.group for section in made if section.dependencies.ends == "all"), default=None)
     if last is not None and made[-1].group > last:
         cut.append(("exit_what", "jobs after the group that exit_what=all ends never run, as in fio"))
         made = [section for section in made if section.group <= last]
-    jobs: list[Job] = []
+    jobs: list[FioJob] = []
     for group in sorted({section.group for section in made}):
         sections_ = [section for section in made if section.group == group]
         places: list[range] = []
@@ -156,18 +156,18 @@ def _after(
 
 
 def _jobs(
-    title: str, line: int, group: int, options: dict[str, Entry], file: str, ignore: frozenset[str], traces: Open
-) -> tuple[timing.Dependencies, list[Job]]:
+    title: str, line: int, group: int, options: dict[str, JobOption], file: str, ignore: frozenset[str], traces: Open
+) -> tuple[timing.Dependencies, list[FioJob]]:
     reader = Reader(file, options, ignore)
     for key in ("stonewall", "wait_for_previous", "new_group"):
         reader.text(key)
     name = reader.text("name") or title
     given: Parameters = {}
-    engine.check(reader)
+    io_engine.check(reader)
     order.read_rw(reader, given, line)
-    lengths.read(reader, given)
+    block_sizes.read(reader, given)
     order.read(reader, given)
-    engine.read(reader, given, line)
+    io_engine.read(reader, given, line)
     trace = logs.replayed(reader, given, traces)
     timing.read_times(reader, given)
     pace.read(reader, given)
@@ -186,7 +186,7 @@ def _jobs(
     reader.leave(line)
     if given["ioengine"] == "null" and size is None and share is None:
         raise reader.error(line, "ioengine=null has no file to take its size from; add for example size=1g")
-    made = Job(name, line, group, given, job_files, size, share, job_logs, tuple(reader.notes.items()))
+    made = FioJob(name, line, group, given, job_files, size, share, job_logs, tuple(reader.notes.items()))
     if not increment or threads == 1:
         # In fio, each job covers all of a named file; without a name each has a separate file.
         spread = "whole" if job_files.shared and threads > 1 else "partition"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from hwdyno.formats.fio_job.lengths import directions
-from hwdyno.formats.fio_job.reader import Entry, Reader, traits
+from hwdyno.formats.fio_job.block_sizes import directions
+from hwdyno.formats.fio_job.reader import JobOption, Reader, traits
 from hwdyno.model.axes import FIELD
 from hwdyno.model.words import Parameters
 
@@ -15,7 +15,7 @@ ORDERS = tuple(word for word in FIELD["rw"].traits if word not in ALIASES)
 
 def read_rw(reader: Reader, given: Parameters, line: int) -> None:
     """Read ``rw`` with its modifier, and the mix."""
-    entry = reader.options.pop("rw", None) or Entry("read", line)
+    entry = reader.options.pop("rw", None) or JobOption("read", line)
     word, colon, modifier = entry.value.partition(":")
     rw = ALIASES.get(word, word)
     if rw not in ORDERS:
@@ -91,7 +91,7 @@ def _zones(reader: Reader, given: Parameters) -> None:
             raise reader.error(mode or 0, f"a zone of {length or size} bytes must hold an operation of {given['bs']}")
 
 
-def _spread(reader: Reader, entry: Entry) -> str:
+def _spread(reader: Reader, entry: JobOption) -> str:
     """Read the distribution; as in fio, zones without a share or size divide the rest equally."""
     spread = entry.value
     if spread.startswith("sequence:"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hwdyno.formats.fio_job.lengths import directions
+from hwdyno.formats.fio_job.block_sizes import directions
 from hwdyno.formats.fio_job.reader import Reader, traits
 from hwdyno.model.words import Parameters, UserError
 

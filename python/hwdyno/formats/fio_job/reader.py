@@ -24,7 +24,7 @@ def traits(rw: Scalar) -> frozenset[Trait]:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class JobOption:
     """One key of a section, with its line."""
 
     value: str
@@ -36,7 +36,7 @@ class Entry:
 class Reader:
     """The keys of one job; a key that was not read at the end is not supported."""
 
-    def __init__(self, file: str, options: dict[str, Entry], ignore: frozenset[str]) -> None:
+    def __init__(self, file: str, options: dict[str, JobOption], ignore: frozenset[str]) -> None:
         self.file, self.options, self.ignore = file, dict(options), ignore
         self.notes: dict[str, str] = {}
         kb_base = self.text("kb_base")
@@ -45,9 +45,9 @@ class Reader:
             self.options.pop(key)
             self.notes[f"ignored_{key}"] = f"{key} is ignored, as --ignore requests"
 
-    def error(self, at: int | Entry, says: str) -> UserError:
+    def error(self, at: int | JobOption, says: str) -> UserError:
         """An error whose one line begins with file and line number."""
-        if isinstance(at, Entry):
+        if isinstance(at, JobOption):
             return UserError(f"{at.file or self.file}:{at.line}: {says}")
         return UserError(f"{self.file}:{at}: {says}")
 
@@ -125,7 +125,7 @@ class Reader:
 
         return self._read(key, convert, "a number such as 99.9")
 
-    def by_direction(self, key: str) -> tuple[Entry, Entry, Entry] | None:
+    def by_direction(self, key: str) -> tuple[JobOption, JobOption, JobOption] | None:
         """The values for reads, writes and trims; as in fio a missing one equals the one before."""
         entry = self.options.pop(key, None)
         if entry is None:
@@ -134,7 +134,7 @@ class Reader:
         read = parts[0] or next((part for part in parts if part), "")
         write = parts[1] if len(parts) > 1 and parts[1] else read
         trim = parts[2] if len(parts) > 2 and parts[2] else write
-        return tuple(Entry(part, entry.line, entry.file) for part in (read, write, trim))  # type: ignore[return-value]
+        return tuple(JobOption(part, entry.line, entry.file) for part in (read, write, trim))  # type: ignore[return-value]
 
     def limits(self, key: str) -> tuple[int, int, int] | None:
         """Rates of reads, writes and trims, 0 for none: one for all, or a comma-separated list."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from hwdyno.formats import fio_options
-from hwdyno.formats.fio_job.reader import Entry
+from hwdyno.formats.fio_job.reader import JobOption
 from hwdyno.model.words import UserError
 
 LARGEST_BYTES = 1 << 20
@@ -32,11 +32,11 @@ def no_files(name: str) -> str:
 
 def sections(
     text: str, name: str, environment: Mapping[str, str], included: Open
-) -> list[tuple[str, int, dict[str, Entry]]]:
+) -> list[tuple[str, int, dict[str, JobOption]]]:
     """Title, line and keys of each job, including the keys of every [global] before it."""
-    shared: dict[str, Entry] = {}
-    found: list[tuple[str, int, dict[str, Entry]]] = []
-    current: dict[str, Entry] | None = None
+    shared: dict[str, JobOption] = {}
+    found: list[tuple[str, int, dict[str, JobOption]]] = []
+    current: dict[str, JobOption] | None = None
     for line, where, number in _lines(text, name, included):
         if line.startswith("["):
             title, closed, rest = line[1:].partition("]")
@@ -52,7 +52,7 @@ def sections(
             raise UserError(f"{where}:{number}: '{line}' is before the first section; write [global] above it")
         key, _, value = line.partition("=")
         key = key.strip().lower()
-        entry = Entry(_expanded(value.strip(), where, number, environment), number, "" if where == name else where)
+        entry = JobOption(_expanded(value.strip(), where, number, environment), number, "" if where == name else where)
         current[fio_options.ALIASES.get(key, key)] = entry
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from hwdyno.formats.fio_job.reader import Entry, Reader
+from hwdyno.formats.fio_job.reader import JobOption, Reader
 from hwdyno.model.words import Parameters
 
 PER_JOB = ("io_size", "number_ios")
@@ -16,7 +16,7 @@ PER_JOB = ("io_size", "number_ios")
 class Dependencies:
     """How a job depends on other jobs."""
 
-    waits_for: Entry | None = None
+    waits_for: JobOption | None = None
     """The job whose end starts it."""
     ends: str = ""
     """The jobs that its end stops: none (empty), its reporting ``group``, up to the next ``stonewall``, or ``all``."""

@@ -47,7 +47,7 @@ class Host(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class KernelCall:
     """One kernel with its parameters."""
 
     kernel: str
@@ -72,7 +72,7 @@ class UnderLoad:
 class Loadable(Protocol):
     """A host that can run one kernel while another one loads it."""
 
-    def run_under_load(self, load: Work, work: Work, settle_s: float) -> UnderLoad:
+    def run_under_load(self, load: KernelCall, work: KernelCall, settle_s: float) -> UnderLoad:
         """Start ``load``, run ``work`` ``settle_s`` later, and stop ``load`` after it.
 
         Raises as ``run`` does for ``work``, and ``LoadError`` for what stopped the load.
@@ -137,7 +137,7 @@ class Programs(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Scratch:
+class ScratchFile:
     """A data file of a run on one host, in a directory that is removed at the end."""
 
     data: str
@@ -175,7 +175,7 @@ class Refused:
     error: ValueError | OSError
 
 
-Event = Ready | Done | Ended | Refused
+MemberEvent = Ready | Done | Ended | Refused
 
 
 class Member(Host, Programs, Protocol):
@@ -220,7 +220,7 @@ class Member(Host, Programs, Protocol):
         """Start the threads that are ready at this time of the host's clock."""
         ...
 
-    def poll(self, timeout_s: float) -> Event | None:
+    def poll(self, timeout_s: float) -> MemberEvent | None:
         """The next event of the running kernel; none at the timeout."""
         ...
 
@@ -236,7 +236,7 @@ class Member(Host, Programs, Protocol):
         """End the running kernel early; it still gives its Reading."""
         ...
 
-    def claim(self, path: Path) -> Scratch:
+    def claim(self, path: Path) -> ScratchFile:
         """Make a scratch directory below ``path``; raises ``OSError`` where that is refused."""
         ...
 
@@ -244,7 +244,7 @@ class Member(Host, Programs, Protocol):
         """The length of a file, bytes."""
         ...
 
-    def release(self, scratch: Scratch) -> None:
+    def release(self, scratch: ScratchFile) -> None:
         """Remove a scratch directory."""
         ...
 

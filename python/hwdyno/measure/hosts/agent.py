@@ -19,13 +19,13 @@ from hwdyno.measure import engine
 from hwdyno.measure.hosts import (
     Done,
     Ended,
-    Event,
     HostLostError,
+    MemberEvent,
     Outcome,
     Program,
     Ready,
     Refused,
-    Scratch,
+    ScratchFile,
     counters,
 )
 from hwdyno.measure.topology import Topology
@@ -207,7 +207,7 @@ class Speaker(ABC):
         assert isinstance(event, Done)
         return {**event.reading, "interrupted": True} if interrupted else dict(event.reading)
 
-    def _ended(self) -> tuple[Event, bool]:
+    def _ended(self) -> tuple[MemberEvent, bool]:
         """How the current run ended, and whether it was interrupted; raises what the host raised."""
         interrupted = False
         while True:
@@ -266,7 +266,7 @@ class Speaker(ABC):
         """Start the threads that are ready at this time of the host's clock."""
         self._send("start", at_ns=max(0, at_ns))
 
-    def poll(self, timeout_s: float) -> Event | None:
+    def poll(self, timeout_s: float) -> MemberEvent | None:
         """The next event of the run; none if there is none in time."""
         end = time.monotonic() + timeout_s
         while not self._lines:
@@ -302,15 +302,15 @@ class Speaker(ABC):
         """End the run early."""
         self._send("stop")
 
-    def claim(self, path: Path) -> Scratch:
+    def claim(self, path: Path) -> ScratchFile:
         """Make a scratch directory below ``path`` on the host."""
-        return Scratch(**self._request("files", action="claim", path=str(path)))
+        return ScratchFile(**self._request("files", action="claim", path=str(path)))
 
     def size_of(self, path: str) -> int:
         """The length of a file of the host."""
         return int(self._request("files", action="size", path=path)["bytes"])
 
-    def release(self, scratch: Scratch) -> None:
+    def release(self, scratch: ScratchFile) -> None:
         """Remove a scratch directory of the host."""
         self._request("files", self.survey_s, action="release", path=scratch.directory)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-Limits = dict[str, dict[str, float]]
+DeviceLimits = dict[str, dict[str, float]]
 """By device number (``253:0``): ``read_bytes_s``, ``write_bytes_s``, ``read_operations_s``, ``write_operations_s``."""
 
 # cgroup-v2 (io.max), and blkio-controller (version 1), both of the kernel's admin guide.
@@ -65,9 +65,9 @@ def processor_periods(root: Path = Path("/")) -> dict[str, float]:
     return found if found["cgroup_periods"] else {}
 
 
-def io_limits(root: Path = Path("/")) -> Limits:
+def io_limits(root: Path = Path("/")) -> DeviceLimits:
     """The least limit on each block device over all of this process's groups."""
-    found: Limits = {}
+    found: DeviceLimits = {}
 
     def holds(device: str, name: str, text: str) -> None:
         if text.isdigit() and int(text) > 0:

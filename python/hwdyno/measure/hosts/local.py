@@ -9,7 +9,17 @@ from typing import Any
 
 from hwdyno.measure import engine, workloads
 from hwdyno.measure.concurrent_runs import other_runs
-from hwdyno.measure.hosts import Outcome, Program, UnderLoad, Work, cgroups, counters, programs, smbios, under_load
+from hwdyno.measure.hosts import (
+    KernelCall,
+    Outcome,
+    Program,
+    UnderLoad,
+    cgroups,
+    counters,
+    programs,
+    smbios,
+    under_load,
+)
 from hwdyno.measure.topology import Topology, gpus_of
 from hwdyno.model.axes import with_clients
 from hwdyno.model.machine import Machine
@@ -69,7 +79,7 @@ class Local:
             return workloads.find(kernel).run(parameters)
         return engine.run(kernel, parameters)
 
-    def run_under_load(self, load: Work, work: Work, settle_s: float) -> UnderLoad:
+    def run_under_load(self, load: KernelCall, work: KernelCall, settle_s: float) -> UnderLoad:
         """Run a kernel while another one loads the machine; see ``Loadable.run_under_load``."""
         return under_load.run(load, work, settle_s, self.snapshot)
 

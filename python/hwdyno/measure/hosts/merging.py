@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from hwdyno.analysis import statistics
+from hwdyno.analysis import estimates
 from hwdyno.model.units import is_number
 
 Reading = Mapping[str, Any]
@@ -85,7 +85,7 @@ def _details(many: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         if all(isinstance(one, bool) for one in values):
             found[name] = all(values)
         else:
-            found[name] = statistics.mean(values) if all(map(is_number, values)) else value
+            found[name] = estimates.mean(values) if all(map(is_number, values)) else value
     if any(one.get("verification") == "failed" for one in many):
         found["verification"] = "failed"
     return found

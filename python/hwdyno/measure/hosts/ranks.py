@@ -28,7 +28,7 @@ from hwdyno import __version__
 from hwdyno.measure.hosts import HostLostError, Program, rank_process, rank_server
 from hwdyno.measure.hosts.agent import PROTOCOL, Speaker
 from hwdyno.measure.hosts.launch import Launch, Meeting, boot_id, host_name, job_of
-from hwdyno.measure.hosts.together import Timeouts, Together
+from hwdyno.measure.hosts.several_hosts import SeveralHosts, Timeouts
 from hwdyno.model.machine import Machine
 from hwdyno.model.words import UserError
 from hwdyno.system import loopback, signals
@@ -181,7 +181,7 @@ class _Door:
             self._changed.notify_all()
 
 
-_SITE: list[Together] = []
+_SITE: list[SeveralHosts] = []
 
 
 def join(launch: Launch, *, serves: bool = False) -> None:
@@ -190,26 +190,26 @@ def join(launch: Launch, *, serves: bool = False) -> None:
     atexit.register(_SITE[0].close)
 
 
-def site() -> Together | None:
+def site() -> SeveralHosts | None:
     """The site of all ranks, on rank 0 of a start of several."""
     return _SITE[0] if _SITE else None
 
 
-def joined(launch: Launch, timeout_s: float = JOIN_S, *, serves: bool = False) -> Together:
+def joined(launch: Launch, timeout_s: float = JOIN_S, *, serves: bool = False) -> SeveralHosts:
     """On rank 0: the site of all ranks. Raises ``UserError`` where a rank does not come."""
     here = _outward_address()
     listener = socket.create_server(launch.listens_at, family=loopback.family(here), backlog=min(launch.size, 4096))
     meeting = Meeting(here, listener.getsockname()[1], secrets.token_bytes(16))
     meeting = launch.share(meeting)
     door = _Door(listener, launch.size, meeting.secret)
-    served = _Served(launch, meeting, serves=serves)
+    served = _RankAgent(launch, meeting, serves=serves)
     served.begin()
     try:
         arrivals = door.all(timeout_s)
         ranks = [_rank_of(one, shared, meeting.secret) for one, shared in _shares(arrivals)]
         for one in ranks:
             one._greet()
-        site = Together(ranks, TIMEOUTS, lambda why: sys.stderr.write(f"hwdyno: {why}\n"))
+        site = SeveralHosts(ranks, TIMEOUTS, lambda why: sys.stderr.write(f"hwdyno: {why}\n"))
         site.job = job_of()
         return site
     except (HostLostError, OSError) as error:
@@ -223,13 +223,13 @@ def serve(launch: Launch, *, serves: bool = False) -> None:
 
     ``serves``: also the network measurements of the other ranks, by a server of its own.
     """
-    served = _Served(launch, launch.share(None), serves=serves)
+    served = _RankAgent(launch, launch.share(None), serves=serves)
     served.begin()
     with signals.keeping():
         served.end()
 
 
-class _Served:
+class _RankAgent:
     """This rank's agent: connected, then a process of its own, whose standard input is the connection."""
 
     def __init__(self, launch: Launch, meeting: Meeting, *, serves: bool = False) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hwdyno.measure import engine
-from hwdyno.measure.hosts import LoadError, UnderLoad, Work
+from hwdyno.measure.hosts import KernelCall, LoadError, UnderLoad
 
 LOOK_S = 0.1
 """Within which a kernel that is stopped ends; it looks at its stop about every 50 ms."""
@@ -21,7 +21,7 @@ LONGEST_S = 3600.0
 """Of a load that is never stopped."""
 
 
-def run(load: Work, work: Work, settle_s: float, snapshot: Callable[[], dict[str, float]]) -> UnderLoad:
+def run(load: KernelCall, work: KernelCall, settle_s: float, snapshot: Callable[[], dict[str, float]]) -> UnderLoad:
     """See ``Loadable.run_under_load``."""
     stop, ended = engine.Stop(), threading.Event()
     results: list[dict[str, Any]] = []
@@ -56,7 +56,7 @@ def run(load: Work, work: Work, settle_s: float, snapshot: Callable[[], dict[str
     return UnderLoad(reading, results[0], covered, before, after)
 
 
-def _at_the_other_end(load: Work) -> dict[str, Any]:
+def _at_the_other_end(load: KernelCall) -> dict[str, Any]:
     """The load's parameters, with its pinned threads on the last processors first.
 
     What is measured takes the first ones, so both share a processor only where they want more than there are.

@@ -104,7 +104,7 @@ def _as_stream(documents: Sequence[Document]) -> str:
 
 
 @dataclass(frozen=True)
-class State:
+class JobState:
     """Where a measurement is."""
 
     says: str
@@ -116,15 +116,15 @@ class State:
     """Whether waiting may be without effect."""
 
 
-def state_of(job: Document, pods: Iterable[Document]) -> State:
+def state_of(job: Document, pods: Iterable[Document]) -> JobState:
     """Where a Job or an MPIJob and its pods are, by their own statuses."""
     status, listed = job.get("status") or {}, list(pods)
     for one in status.get("conditions") or ():
         if one.get("status") == "True" and one.get("type") in {"Complete", "SuccessCriteriaMet", "Succeeded"}:
-            return State("done", ended=True)
+            return JobState("done", ended=True)
         if one.get("status") == "True" and one.get("type") == "Failed":
             why = _failure(listed) or str(one.get("message") or one.get("reason") or "no reason is given")
-            return State("failed", ended=True, failed=why)
+            return JobState("failed", ended=True, failed=why)
     phases: dict[str, int] = {}
     for pod in listed:
         phase = str((pod.get("status") or {}).get("phase") or "Unknown").lower()
@@ -132,8 +132,8 @@ def state_of(job: Document, pods: Iterable[Document]) -> State:
     words = ", ".join(f"{count} {phase}" for phase, count in sorted(phases.items())) or "no pod yet"
     for pod in listed:
         if why := _waiting(pod):
-            return State(f"{words}: {_name(pod)} waits: {why}", stuck=True)
-    return State(words)
+            return JobState(f"{words}: {_name(pod)} waits: {why}", stuck=True)
+    return JobState(words)
 
 
 def _name(document: Document) -> str:
@@ -208,7 +208,7 @@ def _removed(cluster: Cluster, documents: Sequence[Document], what: str) -> str:
     return f"{what} and all that was made for it are removed"
 
 
-def _followed(cluster: Cluster, kind: str, name: str, says: Callable[[str], object]) -> State:
+def _followed(cluster: Cluster, kind: str, name: str, says: Callable[[str], object]) -> JobState:
     before, stuck_s, lost = "", 0.0, 0
     while True:
         signals.check()
@@ -219,7 +219,7 @@ def _followed(cluster: Cluster, kind: str, name: str, says: Callable[[str], obje
             lost += 1
             if lost >= LOST_CALLS:
                 raise
-            state = State(f"the cluster does not answer: {error}")
+            state = JobState(f"the cluster does not answer: {error}")
         if state.says != before:
             says(state.says)
             before = state.says
@@ -227,7 +227,7 @@ def _followed(cluster: Cluster, kind: str, name: str, says: Callable[[str], obje
             return state
         stuck_s = stuck_s + POLL_S if state.stuck else 0.0
         if stuck_s >= STUCK_S:
-            return State(state.says, ended=True, failed=state.says)
+            return JobState(state.says, ended=True, failed=state.says)
         _wait(POLL_S)
 
 
@@ -238,7 +238,7 @@ def _wait(seconds: float) -> None:
         time.sleep(min(0.1, left))
 
 
-def _collected(cluster: Cluster, name: str, state: State) -> Measured:
+def _collected(cluster: Cluster, name: str, state: JobState) -> Measured:
     runs: list[Run] = []
     last: tuple[str, ...] = ()
     for pod in sorted(cluster.of_measurement("pods", name), key=_name):

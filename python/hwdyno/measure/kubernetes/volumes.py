@@ -10,7 +10,7 @@ from typing import Any, Literal
 from hwdyno.model.words import UserError
 
 Document = dict[str, Any]
-Kind = Literal["claim", "class", "ephemeral", "csi", "emptyDir"]
+VolumeKind = Literal["claim", "class", "ephemeral", "csi", "emptyDir"]
 Access = Literal["ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod"]
 ACCESS: dict[str, Access] = {"RWO": "ReadWriteOnce", "RWX": "ReadWriteMany", "RWOP": "ReadWriteOncePod"}
 EMPTY_DIR = "emptyDir"
@@ -31,7 +31,7 @@ class Volume:
     """One storage, by its name among the pod's."""
 
     name: str
-    kind: Kind
+    kind: VolumeKind
     of: str
     """The claim, the storage class or the driver; empty for the node's own disk."""
     attributes: dict[str, str] = field(default_factory=dict)

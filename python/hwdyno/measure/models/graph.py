@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hwdyno.measure.models.protobuf import blob, integer, packed, real
-from hwdyno.measure.models.safetensors import Place
+from hwdyno.measure.models.safetensors import TensorExtent
 from hwdyno.measure.models.shapes import Tensor
 
 FLOAT, INT32, INT64 = 1, 6, 7
@@ -37,7 +37,7 @@ class Graph:
         """Declare what some node gives as an output."""
         self._outputs.append(blob(12, _value_info(name, kind, dims)))
 
-    def weight(self, tensor: Tensor, place: Place) -> str:
+    def weight(self, tensor: Tensor, place: TensorExtent) -> str:
         """Weights that lie in the other file."""
         entries = {"location": self._file, "offset": str(place.offset), "length": str(place.length)}
         external = b"".join(blob(13, blob(1, key) + blob(2, value)) for key, value in entries.items())
@@ -89,4 +89,4 @@ def _value_info(name: str, kind: int, dims: Dims) -> bytes:
     return blob(1, name) + blob(2, blob(1, integer(1, kind) + blob(2, shape)))
 
 
-Places = Mapping[str, Place]
+Places = Mapping[str, TensorExtent]

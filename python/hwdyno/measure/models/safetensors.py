@@ -22,7 +22,7 @@ _PIECE = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TensorExtent:
     """Where a tensor lies in the file, from the file's first byte on."""
 
     offset: int
@@ -54,7 +54,7 @@ def parts(model: Model, seed: int) -> Iterator[Any]:
 class Opened:
     """What a header says."""
 
-    places: Mapping[str, Place]
+    places: Mapping[str, TensorExtent]
     about: Mapping[str, str]
     data_at: int
 
@@ -73,7 +73,7 @@ def read_header(path: Path) -> Opened:
         raise UserError(f"{path}: {error.strerror}") from None
     what = f"the header of {path}"
     table = Table.of(foreign.json_of(text.decode(errors="replace"), what), what).values
-    places: dict[str, Place] = {}
+    places: dict[str, TensorExtent] = {}
     about: dict[str, str] = {}
     for name, value in table.items():
         if name == "__metadata__":
@@ -85,7 +85,7 @@ def read_header(path: Path) -> Opened:
         begin, end = 8 + length + int(ends[0]), 8 + length + int(ends[1])
         if not 8 + length <= begin <= end <= size:
             raise UserError(f"{path} ends before its tensor {name}: copy the file again")
-        places[name] = Place(begin, end - begin)
+        places[name] = TensorExtent(begin, end - begin)
     return Opened(places, about, 8 + length)
 
 

@@ -11,7 +11,7 @@ from hwdyno.model.words import UserError
 from hwdyno.system.suggestions import hint
 
 Fill = Literal["normal", "ones", "zeros", "cos", "sin"]
-Family = Literal["decoder", "vision", "encoder"]
+ModelFamily = Literal["decoder", "vision", "encoder"]
 
 ITEM_BYTES = 4
 """All weights are float32."""
@@ -77,7 +77,7 @@ class Model:
     """A model that can be made: its name, its family, and all of its tensors in the order of the file."""
 
     name: str
-    family: Family
+    family: ModelFamily
     tensors: tuple[Tensor, ...]
     decoder: Decoder | None = None
     encoder: Encoder | None = None

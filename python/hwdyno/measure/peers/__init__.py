@@ -93,7 +93,7 @@ def installed(plan: Plan, host: Host, says: Callable[[str], None]) -> list[Peer]
     """The plan's peers that are installed; missing ones are said. On several hosts, the runner checks each host's."""
     if not plan.peers:
         return []
-    from hwdyno.measure.hosts.site import site_of
+    from hwdyno.measure.hosts.measured_site import site_of
 
     here = []
     for peer in map(find, dict.fromkeys(name for planned in plan.experiments for name in planned.experiment.peers)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hwdyno.formats import aiperf
 from hwdyno.measure.peers import PeerReading, load_generator
-from hwdyno.measure.peers.load_generator import Load, LoadGenerator
+from hwdyno.measure.peers.load_generator import GeneratorLoad, LoadGenerator
 
 
 class AiPerf(LoadGenerator):
@@ -15,7 +15,7 @@ class AiPerf(LoadGenerator):
     variable = "HWDYNO_AIPERF"
     result = "**/profile_export_aiperf.json"
 
-    def arguments(self, load: Load, folder: str) -> list[str]:
+    def arguments(self, load: GeneratorLoad, folder: str) -> list[str]:
         """``aiperf profile`` with synthetic prompts of fixed length."""
         how = ["--request-rate", f"{load.rate:g}", "--request-rate-mode", "constant" if load.is_constant else "poisson"]
         return [

@@ -6,7 +6,7 @@ import re
 
 from hwdyno.formats import guidellm
 from hwdyno.measure.peers import PeerReading, load_generator
-from hwdyno.measure.peers.load_generator import Load, LoadGenerator
+from hwdyno.measure.peers.load_generator import GeneratorLoad, LoadGenerator
 
 RUN_SINCE = (0, 7)
 """The version since which its options are kinds with values."""
@@ -20,7 +20,7 @@ class GuideLlm(LoadGenerator):
     variable = "HWDYNO_GUIDELLM"
     result = "benchmarks.json"
 
-    def arguments(self, load: Load, folder: str) -> list[str]:
+    def arguments(self, load: GeneratorLoad, folder: str) -> list[str]:
         """``guidellm run``, until 0.6 ``guidellm benchmark``, with synthetic prompts, for the time of a reading."""
         kind = "concurrent" if not load.rate else "constant" if load.is_constant else "poisson"
         found = re.search(r"(\d+)\.(\d+)", self.version() or "")

@@ -64,10 +64,10 @@ class LoadGenerator(ABC):
 
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
         """The command line, with ``results`` for its folder."""
-        return [self._located() or self.program, *self.arguments(Load.of(parameters), "results")]
+        return [self._located() or self.program, *self.arguments(GeneratorLoad.of(parameters), "results")]
 
     @abstractmethod
-    def arguments(self, load: Load, folder: str) -> list[str]:
+    def arguments(self, load: GeneratorLoad, folder: str) -> list[str]:
         """The arguments for a load whose results go to a folder."""
 
     @abstractmethod
@@ -78,7 +78,7 @@ class LoadGenerator(ABC):
         """Run the tool once, in a temporary folder; see ``Peer.run`` for what it raises."""
         if why := self.unsupported(kernel, parameters):
             raise UserError(why)
-        load = Load.of(parameters)
+        load = GeneratorLoad.of(parameters)
         with safe_files.temporary(f"hwdyno-{self.program}-", Path.cwd()) as folder:
             command = [self._located() or self.program, *self.arguments(load, str(folder))]
             programs.output(command, START_S + 2 * load.runtime_s + float(parameters.get("timeout") or 0))
@@ -110,7 +110,7 @@ def reading(read: Callable[[str], Reported], text: str) -> PeerReading:
     )
 
 
-class Load:
+class GeneratorLoad:
     """A point in the words of these tools."""
 
     def __init__(self, parameters: Mapping[str, Any]) -> None:
@@ -130,7 +130,7 @@ class Load:
         self.tokenizer = os.environ.get(TOKENIZER, "")
 
     @classmethod
-    def of(cls, parameters: Mapping[str, Any]) -> Load:
+    def of(cls, parameters: Mapping[str, Any]) -> GeneratorLoad:
         """The load of a point."""
         return cls(parameters)
 

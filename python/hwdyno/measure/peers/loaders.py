@@ -32,7 +32,7 @@ _JOB_PARAMETERS = (
 )
 
 
-class Loader:
+class LoaderPeer:
     """A loader, run by this Python or by the one that ``HWDYNO_LOADER_PYTHON`` names."""
 
     kernels = frozenset({"training_loader"})

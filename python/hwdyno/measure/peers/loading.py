@@ -26,7 +26,7 @@ from typing import Any
 CROP = 1 << 20
 
 
-class Samples:
+class SampleReader:
     """Reads samples by number with the format's reader; each thread keeps one file open."""
 
     def __init__(self, job: dict[str, Any]) -> None:
@@ -145,7 +145,7 @@ class Batches:
     """PyTorch's view of the samples: batches are lists of tensors."""
 
     def __init__(self, job: dict[str, Any]) -> None:
-        self.job, self.samples = job, Samples(job)
+        self.job, self.samples = job, SampleReader(job)
 
     def __len__(self) -> int:
         return len(self.samples.files) * self.samples.each
@@ -160,7 +160,7 @@ class Batches:
 def by_numpy(job: dict[str, Any], batches: list[list[int]]) -> Iterator[Any]:
     """Batches in order, loaded ahead by threads that each load a whole batch."""
     threads = max(1, int(job["read_threads"]))
-    readers: deque[Samples] = deque(Samples(job) for _ in range(threads))
+    readers: deque[SampleReader] = deque(SampleReader(job) for _ in range(threads))
 
     def load(numbers: list[int]) -> list[Any]:
         reader = readers.popleft()

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from hwdyno.measure.peers.loaders import Loader
+from hwdyno.measure.peers.loaders import LoaderPeer
 
-PEER = Loader("numpy")
+PEER = LoaderPeer("numpy")

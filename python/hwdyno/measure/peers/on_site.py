@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from hwdyno.measure.hosts import HostLostError, Outcome
-from hwdyno.measure.hosts.site import Site
+from hwdyno.measure.hosts.measured_site import Site
 from hwdyno.measure.peers import Peer, PeerReading
 from hwdyno.measure.peers.program import ProgramPeer
 from hwdyno.model.words import UserError

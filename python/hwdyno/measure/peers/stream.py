@@ -29,7 +29,7 @@ LARGE_DATA_BYTES = 1 << 30
 _OPERATIONS = {"copy", "scale", "add", "triad", "nt_copy"}
 
 
-class Stream(ProgramPeer):
+class StreamPeer(ProgramPeer):
     """STREAM, on the path under one of its usual names, or named by ``HWDYNO_STREAM``."""
 
     name = "stream"
@@ -84,7 +84,7 @@ class Stream(ProgramPeer):
         return reading_of(text, str(parameters.get("operation")), outcome.cpu_s)
 
 
-PEER = Stream()
+PEER = StreamPeer()
 
 
 def build_command(source: Path, program: Path, parameters: Mapping[str, Any]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hwdyno.formats import vllm_bench
 from hwdyno.measure.peers import PeerReading, load_generator
-from hwdyno.measure.peers.load_generator import Load, LoadGenerator
+from hwdyno.measure.peers.load_generator import GeneratorLoad, LoadGenerator
 
 
 class VllmBench(LoadGenerator):
@@ -16,7 +16,7 @@ class VllmBench(LoadGenerator):
     result = "result.json"
     takes_bursts = True
 
-    def arguments(self, load: Load, folder: str) -> list[str]:
+    def arguments(self, load: GeneratorLoad, folder: str) -> list[str]:
         """``vllm bench serve`` with random prompts; a closed loop is its limit of requests in flight."""
         how = [
             "--request-rate",

@@ -1,6 +1,6 @@
 """Runs a plan on a host: shuffled, warmed up and repeated until precise; each point is stored as it ends."""
 
-from hwdyno.measure.runner.progress import Progress, Silent, Step
-from hwdyno.measure.runner.session import run
+from hwdyno.measure.runner.observers import NextReading, Progress, Silent
+from hwdyno.measure.runner.plan_run import run
 
-__all__ = ["Progress", "Silent", "Step", "run"]
+__all__ = ["NextReading", "Progress", "Silent", "run"]

@@ -14,19 +14,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hwdyno.analysis import resources, statistics
+from hwdyno.analysis import estimates, resources
 from hwdyno.analysis.curves import curves_of
 from hwdyno.measure import experiments
 from hwdyno.measure.experiments import Experiment
-from hwdyno.measure.hosts import Host, Loadable, LoadError, UnderLoad, Work
-from hwdyno.measure.hosts.site import site_of
+from hwdyno.measure.hosts import Host, KernelCall, Loadable, LoadError, UnderLoad
+from hwdyno.measure.hosts.measured_site import site_of
 from hwdyno.measure.measurement import Reading, Snapshot, course_of, operations_of, throughput_of, unit_of
 from hwdyno.measure.plan import Plan, Planned
 from hwdyno.measure.runner.budget import thinned
 from hwdyno.measure.runner.faults import StopError, message_of
+from hwdyno.measure.runner.observers import Journal, Keeper, NextReading, Progress, Silent
+from hwdyno.measure.runner.plan_run import MIN_OPERATIONS, PlanRun
 from hwdyno.measure.runner.point import PointInWork
-from hwdyno.measure.runner.progress import Journal, Keeper, Progress, Silent, Step
-from hwdyno.measure.runner.session import MIN_OPERATIONS, Session
 from hwdyno.measure.sweep import Sweep
 from hwdyno.model.axes import ALONE, BACKGROUND
 from hwdyno.model.units import format_duration, is_number, plural
@@ -72,7 +72,7 @@ class Turn:
 
 
 @dataclass
-class Side:
+class ContendedResource:
     """A resource: what finds its knee, and its points alone and beside each load."""
 
     resource: str
@@ -86,7 +86,7 @@ class Side:
     @property
     def setup_s(self) -> float:
         """What its readings usually take outside the timed region."""
-        return statistics.median(self.setups_s) if self.setups_s else OVERHEAD_S
+        return estimates.median(self.setups_s) if self.setups_s else OVERHEAD_S
 
 
 def experiments_of(knees: Sequence[Planned], given: dict[str, Scalar]) -> tuple[Planned, ...]:
@@ -139,10 +139,10 @@ def run(
     explain: Callable[[Run], Run] = lambda run: run,
 ) -> Run:
     """Measure the plan that ``experiments_of`` made, and keep its Run; see ``runner.run`` for what may go wrong."""
-    return _Rounds(plan, host, progress or Silent()).run(store, run_id, explain)
+    return _ContentionRounds(plan, host, progress or Silent()).run(store, run_id, explain)
 
 
-class _Rounds(Session):
+class _ContentionRounds(PlanRun):
     def __init__(self, plan: Plan, host: Host, progress: Progress) -> None:
         if site_of(host).several or not isinstance(host, Loadable):
             raise UserError("together drives the resources of one machine; unset HWDYNO_AGENTS")
@@ -163,7 +163,7 @@ class _Rounds(Session):
     def _measure_all(self, journal: Journal) -> None:
         by_name = {one.experiment.name: one for one in self.plan.experiments}
         sides = [
-            Side(one.experiment.resource, by_name.get(f"{one.experiment.resource}.{SWEEP}"), one)
+            ContendedResource(one.experiment.resource, by_name.get(f"{one.experiment.resource}.{SWEEP}"), one)
             for one in self.plan.experiments
             if one.load == BACKGROUND.name
         ]
@@ -185,7 +185,7 @@ class _Rounds(Session):
                         self._settle(planned, point, journal, "")
 
     @contextmanager
-    def _left_out(self, side: Side) -> Iterator[None]:
+    def _left_out(self, side: ContendedResource) -> Iterator[None]:
         """Where a resource cannot be measured, it is left out, and the others continue."""
         try:
             yield
@@ -194,7 +194,7 @@ class _Rounds(Session):
             self._degrade(str(stop))
             side.knee = {}
 
-    def _fit(self, sides: Sequence[Side]) -> None:
+    def _fit(self, sides: Sequence[ContendedResource]) -> None:
         """Shorten the readings so that enough rounds fit into the budget."""
         left = self.allowance.left_s
         if left is None:
@@ -209,7 +209,7 @@ class _Rounds(Session):
 
     # --- the knee
 
-    def _find_knee(self, side: Side, journal: Journal) -> None:
+    def _find_knee(self, side: ContendedResource, journal: Journal) -> None:
         """Set ``side.knee``: the least load that reaches nearly the most, by a short sweep or as given."""
         if side.sweep is None:
             side.knee = dict(side.pairs.fixed)
@@ -242,7 +242,7 @@ class _Rounds(Session):
             points = [point for point in points if point.parameters in kept]
         return planned, points, times
 
-    def _is_over(self, side: Side) -> bool:
+    def _is_over(self, side: ContendedResource) -> bool:
         """Whether a reading beside a load, and the next one without, would end beyond the budget; the round is cut."""
         left = self.allowance.left_s
         over = left is not None and left < 2 * (self.runtime_s + side.setup_s) + settle_s(side)
@@ -251,7 +251,7 @@ class _Rounds(Session):
 
     # --- the rounds
 
-    def _in_rounds(self, sides: list[Side], journal: Journal) -> None:
+    def _in_rounds(self, sides: list[ContendedResource], journal: Journal) -> None:
         whole = 0
         for number in range(1, self.rounds + 1):
             began = time.monotonic()
@@ -277,7 +277,7 @@ class _Rounds(Session):
             total = format_duration(self.plan.budget_s or 0.0)
             self._degrade(f"only {whole} of {MIN_ROUNDS} rounds fit into the budget of {total}; raise it with --budget")
 
-    def _round(self, side: Side, sides: Sequence[Side]) -> None:
+    def _round(self, side: ContendedResource, sides: Sequence[ContendedResource]) -> None:
         """Read a resource alone, and between that and the next time alone beside each load."""
         points = {point.parameters[BACKGROUND.name]: point for point in self.points[side.pairs.experiment.name]}
         before = None if self._is_over(side) else self._take(side, side.pairs, points[ALONE], self.runtime_s)
@@ -290,11 +290,13 @@ class _Rounds(Session):
                 turn.after = before
                 self.turns.append(turn)
 
-    def _under_load(self, side: Side, load: Side, point: PointInWork, before: Reading) -> Turn | None:
+    def _under_load(
+        self, side: ContendedResource, load: ContendedResource, point: PointInWork, before: Reading
+    ) -> Turn | None:
         """Read a resource beside a load that covers the reading; none where it is not covered at the second try."""
         signals.check()
         self.progress.begins(self._next(side.pairs, point))
-        work = Work(side.pairs.experiment.kernel, self._timed(side.pairs, point, self.runtime_s))
+        work = KernelCall(side.pairs.experiment.kernel, self._timed(side.pairs, point, self.runtime_s))
         driven = self._timed(load.pairs, PointInWork(0, {}), self.runtime_s)
         driven = {name: value for name, value in driven.items() if name not in {"runtime", "ramp_time"}}
         if "interval_s" in load.pairs.declaration.names:
@@ -302,7 +304,7 @@ class _Rounds(Session):
         for tries in (1, 3):
             try:
                 taken = self.loadable.run_under_load(
-                    Work(load.pairs.experiment.kernel, driven), work, tries * settle_s(load)
+                    KernelCall(load.pairs.experiment.kernel, driven), work, tries * settle_s(load)
                 )
             except LoadError as error:
                 load.knee = {}
@@ -333,7 +335,7 @@ class _Rounds(Session):
             parameters["ramp_time"] = RAMP_S
         return parameters
 
-    def _take(self, side: Side, planned: Planned, point: PointInWork, runtime_s: float) -> Reading | None:
+    def _take(self, side: ContendedResource, planned: Planned, point: PointInWork, runtime_s: float) -> Reading | None:
         """One reading of a point without any load beside; none where a signal cut it short."""
         signals.check()
         self.progress.begins(self._next(planned, point))
@@ -354,9 +356,11 @@ class _Rounds(Session):
         point.snapshots.append((before, self.watch.snapshot()))
         return None if self.interrupted else reading
 
-    def _next(self, planned: Planned, point: PointInWork) -> Step:
+    def _next(self, planned: Planned, point: PointInWork) -> NextReading:
         repeat, axes = len(point.readings) + 1, planned.declaration.axes
-        return Step(planned.experiment.name, point.parameters, repeat, self.readings, self.total, self.left_s, axes)
+        return NextReading(
+            planned.experiment.name, point.parameters, repeat, self.readings, self.total, self.left_s, axes
+        )
 
     # --- what is kept
 
@@ -387,7 +391,7 @@ def _typed_load(planned: Planned) -> str:
     return f"{resource}={planned.fixed.get(load_axis(resource))}"
 
 
-def settle_s(load: Side) -> float:
+def settle_s(load: ContendedResource) -> float:
     """The time that a load gets to set itself up, s."""
     return SETTLE_S + SETTLE_FACTOR * load.setup_s
 
@@ -415,26 +419,26 @@ def details_of(turns: Sequence[Turn], planned: Planned, driven: Planned, alone: 
     without = [reading for one in turns for reading in (one.before, one.after) if reading is not None]
     loaded = [one.taken.reading for one in turns]
     loads = [one.taken.load for one in turns]
-    load_alone = statistics.mean([throughput_of(one, load_counted) for one in alone]) if alone else 0.0
+    load_alone = estimates.mean([throughput_of(one, load_counted) for one in alone]) if alone else 0.0
     found: dict[str, Any] = {
         "loaded_by_round": [throughput_of(one, counted) for one in loaded],
         "alone_by_round": [
             math.sqrt(throughput_of(one.before, counted) * throughput_of(one.after or one.before, counted))
             for one in turns
         ],
-        "cores": statistics.mean(list(map(cores_of, loaded))),
-        "cores_alone": statistics.mean(list(map(cores_of, without))),
-        "load_cores": statistics.mean(list(map(cores_of, loads))),
-        "load_cores_alone": statistics.mean(list(map(cores_of, alone))) if alone else 0.0,
+        "cores": estimates.mean(list(map(cores_of, loaded))),
+        "cores_alone": estimates.mean(list(map(cores_of, without))),
+        "load_cores": estimates.mean(list(map(cores_of, loads))),
+        "load_cores_alone": estimates.mean(list(map(cores_of, alone))) if alone else 0.0,
     }
     if load_alone:
         delivered = [load_rate(one.taken, load_counted) for one in turns]
         found["load_share_by_round"] = [rate / load_alone for rate in delivered]
         if load_counted == "bytes":
-            found |= {"load_bytes_s": statistics.mean(delivered), "load_bytes_s_alone": load_alone}
+            found |= {"load_bytes_s": estimates.mean(delivered), "load_bytes_s_alone": load_alone}
     if counted == "bytes":
-        found["bytes_s"] = statistics.mean(found["loaded_by_round"])
-        found["bytes_s_alone"] = statistics.mean(found["alone_by_round"])
+        found["bytes_s"] = estimates.mean(found["loaded_by_round"])
+        found["bytes_s_alone"] = estimates.mean(found["alone_by_round"])
     return found | dict(_shares([(one.taken.before, one.taken.after) for one in turns]))
 
 
@@ -446,7 +450,7 @@ def load_rate(taken: UnderLoad, counted: str) -> float:
         return throughput_of(taken.load, counted)
     first, last = (ran_s - EDGE_S - wanted_s) / interval_s, (ran_s - EDGE_S) / interval_s
     inside = [rate for at, rate in enumerate(course) if first <= at and at + 1 <= last]
-    return statistics.mean(inside) if inside else throughput_of(taken.load, counted)
+    return estimates.mean(inside) if inside else throughput_of(taken.load, counted)
 
 
 def cores_of(reading: Reading) -> float:

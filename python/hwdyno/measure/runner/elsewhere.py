@@ -10,13 +10,13 @@ from typing import Any
 from hwdyno import __version__
 from hwdyno.measure.hosts import counters
 from hwdyno.measure.hosts.elsewhere import Elsewhere, Readings, Taken
-from hwdyno.measure.hosts.site import site_of
+from hwdyno.measure.hosts.measured_site import site_of
 from hwdyno.measure.plan import WARM_UP_S, Plan, Planned
 from hwdyno.measure.runner import budget
 from hwdyno.measure.runner.in_turn import blocks
+from hwdyno.measure.runner.observers import Journal, Keeper, Progress, Silent
+from hwdyno.measure.runner.plan_run import PlanRun
 from hwdyno.measure.runner.point import WARM_UP, PointInWork
-from hwdyno.measure.runner.progress import Journal, Keeper, Progress, Silent
-from hwdyno.measure.runner.session import Session
 from hwdyno.measure.workspace import Place
 from hwdyno.model.machine import Machine, survey_of
 from hwdyno.model.words import Run, UserError
@@ -36,7 +36,7 @@ def plan_for(plan: Plan, host: Elsewhere, words: Sequence[str]) -> dict[str, Any
         raise UserError("--peers runs tools that are installed here; leave it out of a plan for another host")
     if plan.destroy:
         raise UserError("--destroy needs a device of this machine; a plan for another host writes only a file")
-    made = _Steps(plan, host)
+    made = _PlanSteps(plan, host)
     return {
         "format": PLAN,
         "version": __version__,
@@ -65,7 +65,7 @@ def run(
     )
 
 
-class _Steps(Session):
+class _PlanSteps(PlanRun):
     """The plan's readings in their order."""
 
     def __init__(self, plan: Plan, host: Elsewhere) -> None:
@@ -108,7 +108,7 @@ class _Steps(Session):
         }
 
 
-class _Replay(Session):
+class _Replay(PlanRun):
     """A session whose readings were taken elsewhere."""
 
     def __init__(self, plan: Plan, host: Elsewhere, readings: Readings, progress: Progress) -> None:

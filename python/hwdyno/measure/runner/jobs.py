@@ -15,11 +15,11 @@ from hwdyno.analysis.ceilings.limits import known_ceilings
 from hwdyno.analysis.resources import ceilings_of_site, rate_word
 from hwdyno.measure.concurrent_runs import announced
 from hwdyno.measure.hosts import Host
-from hwdyno.measure.hosts.site import site_of
+from hwdyno.measure.hosts.measured_site import site_of
 from hwdyno.measure.measurement import Reading, Snapshot, measurement_of
 from hwdyno.measure.plan import NO_LIMITS, Limits
 from hwdyno.measure.runner import faults
-from hwdyno.measure.runner.progress import Journal, Keeper, Progress, Step
+from hwdyno.measure.runner.observers import Journal, Keeper, NextReading, Progress
 from hwdyno.measure.runner.watch import Watch
 from hwdyno.measure.workspace import Workspace, check_place, room
 from hwdyno.model.units import format_bytes, plural
@@ -137,7 +137,7 @@ def run(
             for number, group in enumerate(groups, 1):
                 signals.check()
                 shown: Parameters = {"group": number, "jobs": len(group)}
-                progress.begins(Step(EXPERIMENT, shown, 1, len(points), len(works), 0.0))
+                progress.begins(NextReading(EXPERIMENT, shown, 1, len(points), len(works), 0.0))
                 made = _group(group, [given[id(work)] for work in group], host, watch, logged)
                 for measurement in made:
                     points.append(measurement)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hwdyno.measure.hosts import Host
 from hwdyno.measure.measurement import throughput_of
 from hwdyno.measure.plan import Plan
-from hwdyno.measure.runner.progress import Progress
+from hwdyno.measure.runner.observers import Progress
 from hwdyno.measure.workspace import DataFile, fit
 from hwdyno.model.units import format_bytes_s, format_size
 from hwdyno.model.words import UserError
@@ -23,7 +23,7 @@ NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 @dataclass
-class Layout:
+class FileLayout:
     """The result of laying out the data file."""
 
     size_bytes: int
@@ -41,11 +41,11 @@ def may_shrink(plan: Plan) -> bool:
     return not {"size", "offset"} & plan.given
 
 
-def lay_out(plan: Plan, workspace: DataFile, host: Host, progress: Progress) -> Layout:
+def lay_out(plan: Plan, workspace: DataFile, host: Host, progress: Progress) -> FileLayout:
     """Write the data file; raises ``UserError`` where not even the smallest one fits."""
     place, wanted, least = workspace.place, plan.data_bytes, plan.least_bytes
     size, says = fit(place, wanted, least, may_shrink=may_shrink(plan))
-    made = Layout(size, says)
+    made = FileLayout(size, says)
     if not wanted and not place.is_device:
         return made  # only a place to make names in is needed
     if place.is_device:
@@ -77,7 +77,7 @@ def lay_out(plan: Plan, workspace: DataFile, host: Host, progress: Progress) -> 
     return made
 
 
-def _fill(made: Layout, plan: Plan, workspace: DataFile, host: Host, progress: Progress) -> None:
+def _fill(made: FileLayout, plan: Plan, workspace: DataFile, host: Host, progress: Progress) -> None:
     """Write once over the part of a raw device that is measured: blocks never written are read without the flash."""
     progress.says(f"writing {format_size(made.size_bytes)} of {workspace.place.path} once")
     parameters = {
@@ -91,7 +91,7 @@ def _fill(made: Layout, plan: Plan, workspace: DataFile, host: Host, progress: P
     made.interrupted = bool(reading.get("interrupted"))
 
 
-def _write(made: Layout, size: int, plan: Plan, workspace: DataFile, host: Host, progress: Progress) -> float:
+def _write(made: FileLayout, size: int, plan: Plan, workspace: DataFile, host: Host, progress: Progress) -> float:
     """Lay out the data file up to ``size``; gives bytes/s, and 0 where it stopped before its end."""
     progress.says(f"writing {format_size(size)} of incompressible data in {workspace.place.path}")
     try:

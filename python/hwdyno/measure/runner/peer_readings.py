@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from hwdyno.measure.hosts.site import Site
+from hwdyno.measure.hosts.measured_site import Site
 from hwdyno.measure.peers import Peer, on_site
 from hwdyno.measure.plan import Planned
 from hwdyno.measure.runner.faults import message_of

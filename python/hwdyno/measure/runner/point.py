@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hwdyno.analysis import statistics
+from hwdyno.analysis import estimates
 from hwdyno.analysis.samples import FEW_REPEATS, plain_noise
 from hwdyno.measure.measurement import Reading, Snapshot, course_of, interval_of, measurement_of, throughput_of, unit_of
 from hwdyno.measure.peers import Peer, PeerReading
@@ -60,7 +60,7 @@ class PointInWork:
     def half_width(self) -> float | None:
         """Half of the interval as a share of the throughput; none from fewer than two readings."""
         counted, unit = unit_of(self.declaration, self.readings)
-        return statistics.half_width(interval_of(self.readings, counted, unit)[0]) if len(self.readings) > 1 else None
+        return estimates.half_width(interval_of(self.readings, counted, unit)[0]) if len(self.readings) > 1 else None
 
     def plain_noise(self) -> bool:
         """Whether the samples of its readings show nothing but noise around one level."""
@@ -115,11 +115,11 @@ class PointInWork:
             tool=peer.name,
             version=version,
             point=self.index,
-            value=statistics.interval([theirs for _, theirs in rates], unit),
+            value=estimates.interval([theirs for _, theirs in rates], unit),
             ratio=_ratio(rates),
             pairs=len(rates),
-            latency_ns_mean=statistics.mean(latencies) if latencies else None,
-            cpu_s_per_operation=statistics.mean([theirs for _, theirs in costs]) if costs else None,
+            latency_ns_mean=estimates.mean(latencies) if latencies else None,
+            cpu_s_per_operation=estimates.mean([theirs for _, theirs in costs]) if costs else None,
             cpu_ratio=_ratio(costs) if costs else None,
             command=command,
             details=_details([theirs for _, theirs in pairs]),
@@ -136,7 +136,7 @@ def _details(readings: Sequence[PeerReading]) -> dict[str, Any]:
 
 
 def _ratio(pairs: Sequence[tuple[float, float]]) -> Any:
-    return statistics.ratio_interval([ours for ours, _ in pairs], [theirs for _, theirs in pairs])
+    return estimates.ratio_interval([ours for ours, _ in pairs], [theirs for _, theirs in pairs])
 
 
 def cpu_s_per_operation(reading: Reading) -> float:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from hwdyno.analysis.statistics import SNIA_ROUNDS, SniaWindow, snia_window
+from hwdyno.analysis.estimates import SNIA_ROUNDS, SniaWindow, snia_window
 from hwdyno.measure.experiments import Experiment
 from hwdyno.measure.experiments.storage_snia import (
     CELL_S,
@@ -22,13 +22,13 @@ from hwdyno.measure.experiments.storage_snia import (
     matches,
 )
 from hwdyno.measure.hosts import Host
-from hwdyno.measure.hosts.site import site_of
+from hwdyno.measure.hosts.measured_site import site_of
 from hwdyno.measure.measurement import Reading, Snapshot, measurement_of
 from hwdyno.measure.plan import Plan, Planned
 from hwdyno.measure.runner.faults import StopError, message_of
+from hwdyno.measure.runner.observers import Journal, Keeper, NextReading, Progress, Silent
+from hwdyno.measure.runner.plan_run import PlanRun
 from hwdyno.measure.runner.point import WARM_UP, PointInWork
-from hwdyno.measure.runner.progress import Journal, Keeper, Progress, Silent, Step
-from hwdyno.measure.runner.session import Session
 from hwdyno.measure.sweep import Sweep
 from hwdyno.model.axes import traits_of
 from hwdyno.model.units import format_duration, format_size
@@ -73,10 +73,10 @@ def run(
     explain: Callable[[Run], Run] = lambda run: run,
 ) -> Run:
     """Perform a test and keep its Run; see ``runner.run`` for what happens when something goes wrong."""
-    return _Rounds(with_rounds(plan, test), test, host, progress or Silent()).run(store, run_id, explain)
+    return _SniaRounds(with_rounds(plan, test), test, host, progress or Silent()).run(store, run_id, explain)
 
 
-class _Rounds(Session):
+class _SniaRounds(PlanRun):
     def __init__(self, plan: Plan, test: SniaTest, host: Host, progress: Progress) -> None:
         super().__init__(plan, site_of(host), progress, ())
         self.test = test
@@ -171,7 +171,9 @@ class _Rounds(Session):
         left = max(0, total - self.readings) * (self.runtime_s + OVERHEAD_S)
         shown = {**point.parameters, "round": number} if number else point.parameters
         self.progress.begins(
-            Step(planned.experiment.name, shown, max(1, number), self.readings, total, left, planned.declaration.axes)
+            NextReading(
+                planned.experiment.name, shown, max(1, number), self.readings, total, left, planned.declaration.axes
+            )
         )
         before = self.watch.snapshot()
         try:

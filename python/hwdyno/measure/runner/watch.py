@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hwdyno.measure.concurrent_runs import named, other_runs
 from hwdyno.measure.hosts import Host
-from hwdyno.measure.runner.progress import Progress
+from hwdyno.measure.runner.observers import Progress
 
 
 class Watch:

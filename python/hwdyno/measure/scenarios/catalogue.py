@@ -33,7 +33,7 @@ def of_experiments(
 
     What has to be prepared for them is made small, in a directory of the run.
     """
-    from hwdyno.measure.workspace import Scratch, check_place
+    from hwdyno.measure.workspace import ScratchDirectory, check_place
 
     place = (path or Path()).absolute()
     seed = secrets.randbelow(2**31) if seed is None else seed
@@ -41,7 +41,7 @@ def of_experiments(
     groups = _grouped(chosen)
     if any(kind is not None for kind, _ in groups):
         check_place(place, writes=True)
-    scratch = Scratch(place)
+    scratch = ScratchDirectory(place)
     scratch_folder = ScratchFolder(where=place, scratch=scratch)
     parts = []
     for kind, members in groups:

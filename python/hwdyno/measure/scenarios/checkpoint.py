@@ -28,11 +28,11 @@ BRIEF_RUNTIME_SHARE = 2.0
 
 def make(request: Request, host: Host) -> Scenario:
     """Saves and loads on each storage."""
-    from hwdyno.formats import checkpoint
+    from hwdyno.formats import checkpoint_sizes
     from hwdyno.measure.experiments.training import CHECKPOINT
     from hwdyno.measure.sweep import parse_axis
 
-    model = checkpoint.find(request.options["checkpoint"], request.options["scale"])
+    model = checkpoint_sizes.find(request.options["checkpoint"], request.options["scale"])
     given = str(request.options["ranks"] or min(16, model.ranks))
     ranks = [int(value) for value in parse_axis(given, host.kernels()[CHECKPOINT.kernel].axis("ranks")) if value]
     request.check_places()

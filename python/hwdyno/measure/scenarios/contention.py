@@ -65,7 +65,7 @@ class ContentionScenario(Scenario):
 
 def make(request: Request, host: Host) -> ContentionScenario:
     """The scenario of the request; raises ``UserError`` for resources or loads that cannot be."""
-    from hwdyno.measure.hosts.site import site_of
+    from hwdyno.measure.hosts.measured_site import site_of
     from hwdyno.measure.plan import budget_of
     from hwdyno.measure.runner import contention as runner
 

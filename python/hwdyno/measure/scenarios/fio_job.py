@@ -18,7 +18,7 @@ from hwdyno.model.words import Axis, Note, Parameters, Run, UserError
 from hwdyno.system import safe_files
 
 if TYPE_CHECKING:
-    from hwdyno.formats.fio_job import Job, JobFile
+    from hwdyno.formats.fio_job import FioJob, JobFile
     from hwdyno.measure.dry_run import Line
     from hwdyno.measure.hosts import Host
     from hwdyno.measure.runner.jobs import Work
@@ -204,7 +204,7 @@ def unique_names(job_file: JobFile) -> list[str]:
     return list(names([job.name for job in job_file.jobs]))
 
 
-def _work(job: Job, path: Path, overwrite: bool) -> Work:
+def _work(job: FioJob, path: Path, overwrite: bool) -> Work:
     from hwdyno.measure.runner.jobs import Work
 
     folders = job.files.directories or ("",)

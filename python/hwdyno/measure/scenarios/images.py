@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hwdyno.measure.models import images
+from hwdyno.measure.models import jpeg_images
 from hwdyno.measure.models.installed import need
 from hwdyno.measure.scenarios import Kind, Option
-from hwdyno.measure.scenarios.model import MAX_OF_ROOM, MODEL, SEED, Source, files_for, source_of
+from hwdyno.measure.scenarios.model import MAX_OF_ROOM, MODEL, SEED, ModelSource, files_for, source_of
 from hwdyno.measure.scenarios.preparation import Interrupted, Preparation, Says
 from hwdyno.measure.scenarios.request import Chosen, Request, free_bytes
 from hwdyno.measure.scenarios.scenario import Scenario
@@ -35,12 +35,12 @@ def make(request: Request, host: Host) -> Scenario:
     return scenario_of(request, host, source_for(request), count_of(str(request.options["images"])))
 
 
-def scenario_of(request: Request, host: Host, source: Source, count: int, *, names: bool = False) -> Scenario:
+def scenario_of(request: Request, host: Host, source: ModelSource, count: int, *, names: bool = False) -> Scenario:
     """This many images on each storage; with ``names`` an experiment has its storage's name also where there is one."""
     from hwdyno.measure.experiments.inference import IMAGES
 
     need("onnxruntime")
-    images.need()
+    jpeg_images.need()
     request.check_places()
     chosen: list[Chosen] = []
     preparations: list[Preparation] = []
@@ -61,10 +61,10 @@ def scenario_of(request: Request, host: Host, source: Source, count: int, *, nam
     )
 
 
-def source_for(request: Request) -> Source:
+def source_for(request: Request) -> ModelSource:
     """The vision model of a request: ResNet-50 unless another is named; raises ``UserError``."""
     if str(request.options.get("model") or MODEL.default) == MODEL.default:
-        return Source(RESNET)
+        return ModelSource(RESNET)
     source = source_of(request)
     if source.file.suffix != ".onnx" if source.file else source.made.family != "vision":
         raise UserError(f"--images needs a vision model; use --model {RESNET} or an .onnx file")
@@ -97,16 +97,16 @@ class ImageFiles(Preparation):
             end()
 
     def _make(self, says: Says) -> None:
-        if all((self.where / images.name_of(at)).exists() for at in range(self.count)):
+        if all((self.where / jpeg_images.name_of(at)).exists() for at in range(self.count)):
             return
         says(f"making {plural(self.count, 'JPEG image')} in {self.where} …")
         try:
             with safe_files.Folder.for_files(self.where) as there:
-                for at, data in enumerate(images.made(self.count, SEED)):
+                for at, data in enumerate(jpeg_images.made(self.count, SEED)):
                     if signals.requested():
                         raise Interrupted("interrupted while the images were made")
-                    if not (self.where / images.name_of(at)).exists():
-                        _write(there, images.name_of(at), data)
+                    if not (self.where / jpeg_images.name_of(at)).exists():
+                        _write(there, jpeg_images.name_of(at), data)
         except OSError as error:
             raise UserError(
                 f"the images in {self.where} could not be written: {error.strerror}; free space or use fewer --images"
@@ -126,8 +126,8 @@ def _write(there: safe_files.Folder, name: str, data: bytes) -> None:
 def images_in(folder: Path, count: int, request: Request) -> ImageFiles:
     """What has to be made of the images in a folder; raises ``UserError`` where they do not fit."""
     there = {one.name for one in folder.iterdir()} if folder.is_dir() else set()
-    missing = count - len(there.intersection(map(images.name_of, range(count)))) if there else count
-    size, free = missing * images.USUAL_BYTES, free_bytes(folder)
+    missing = count - len(there.intersection(map(jpeg_images.name_of, range(count)))) if there else count
+    size, free = missing * jpeg_images.USUAL_BYTES, free_bytes(folder)
     if size > MAX_OF_ROOM * free:
         raise UserError(
             f"{plural(count, 'image')} take {format_size(size)}, and {folder.parent} has {format_size(free)} free; "
@@ -139,7 +139,7 @@ def images_in(folder: Path, count: int, request: Request) -> ImageFiles:
         what=f"images: {plural(count, 'JPEG file')} in {folder} ({fate})",
         where=folder,
         bytes=size,
-        compute_s=size / images.MADE_BYTES_S,
+        compute_s=size / jpeg_images.MADE_BYTES_S,
         count=count,
         keeps=keeps,
     )

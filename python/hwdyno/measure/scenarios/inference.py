@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hwdyno.measure.models.installed import LOADERS, SPINNING, STACKS
 from hwdyno.measure.scenarios import Kind, Option
-from hwdyno.measure.scenarios.model import MODEL, Source, files_for, source_of, usable
+from hwdyno.measure.scenarios.model import MODEL, ModelSource, files_for, source_of, usable
 from hwdyno.measure.scenarios.request import Chosen, Request
 from hwdyno.measure.scenarios.scenario import Scenario
 from hwdyno.model.units import number_at
@@ -41,7 +41,7 @@ def make(request: Request, host: Host) -> Scenario:
 def scenario_of(
     request: Request,
     host: Host,
-    source: Source,
+    source: ModelSource,
     parts: Sequence[str],
     axes: Mapping[str, Mapping[str, Any]] | None = None,
     *,
@@ -78,7 +78,7 @@ def scenario_of(
     return Scenario(plan=plan, preparations=tuple(preparations), is_prepared_only=bool(request.options.get("generate")))
 
 
-def _experiments(request: Request, source: Source, parts: Sequence[str]) -> list[Experiment]:
+def _experiments(request: Request, source: ModelSource, parts: Sequence[str]) -> list[Experiment]:
     """The parts with the loaders and engines that are wanted, or that are here."""
     from hwdyno.measure.experiments import inference as catalogue
     from hwdyno.measure.sweep import Sweep
@@ -124,7 +124,7 @@ def with_stacks(one: Experiment, stacks: Sequence[str]) -> Experiment:
     return replace(made, quick=parts[0] if len(parts) == 1 else parts[0] + parts[1])
 
 
-def _placed(one: Experiment, source: Source, name: str, place: Path, *, many: bool) -> Experiment:
+def _placed(one: Experiment, source: ModelSource, name: str, place: Path, *, many: bool) -> Experiment:
     """The experiment of one storage."""
     if one.name == PARTS[2]:
         return one
@@ -147,7 +147,7 @@ def _uses_llama(planned: Planned) -> bool:
     return any("llama.cpp" in {point.get("stack"), point.get("loader")} for point in planned.points)
 
 
-def _restored_bytes(planned: Planned, source: Source, place: Path) -> int:
+def _restored_bytes(planned: Planned, source: ModelSource, place: Path) -> int:
     """Bytes of the KV caches that an experiment's points write into this storage's folder."""
     if planned.experiment.kernel != "inference_restore" or str(source.at(place)) != planned.fixed.get("path"):
         return 0

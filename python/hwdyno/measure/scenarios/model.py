@@ -37,7 +37,7 @@ MODEL = Option(
 
 
 @dataclass(frozen=True)
-class Source:
+class ModelSource:
     """The model of a request: one that is made in a folder of each storage, or a file of the user."""
 
     name: str
@@ -66,12 +66,12 @@ class Source:
         return loader != "safetensors" or not self.file or ending == ".safetensors"
 
 
-def source_of(request: Request) -> Source:
+def source_of(request: Request) -> ModelSource:
     """The model that the options name; raises ``UserError``."""
     text = str(request.options.get("model") or MODEL.default)
     path = Path(text)
     if path.suffix not in FORMATS and os.sep not in text:
-        return Source(shapes.find(text).name)
+        return ModelSource(shapes.find(text).name)
     if not path.is_file():
         raise UserError(f"--model {text}: no such file; name a .safetensors, .onnx or .gguf file")
     if path.suffix not in FORMATS:
@@ -80,11 +80,11 @@ def source_of(request: Request) -> Source:
         safetensors.read_header(path)
     if len(request.places) > 1:
         raise UserError("--model FILE lies on one storage; give one --path, or a model's name")
-    return Source(text, path.absolute())
+    return ModelSource(text, path.absolute())
 
 
 def usable(
-    source: Source, given: str | None, known: Iterable[str], defaults: Iterable[str], option: str
+    source: ModelSource, given: str | None, known: Iterable[str], defaults: Iterable[str], option: str
 ) -> tuple[str, ...]:
     """The loaders or stacks to measure: those that were given, or those of the defaults that are installed and fit.
 
@@ -170,7 +170,7 @@ class ModelFiles(Preparation):
 
 
 def files_for(
-    source: Source, place: Path, request: Request, *, with_gguf: bool, restores: int = 0
+    source: ModelSource, place: Path, request: Request, *, with_gguf: bool, restores: int = 0
 ) -> tuple[ModelFiles, ...]:
     """What has to be made of a model on a storage; ``restores`` are bytes of KV cache that points write beside it.
 

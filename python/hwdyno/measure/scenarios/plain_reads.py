@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hwdyno.formats.workload import Workload
+from hwdyno.formats.workload import TrainingWorkload
 from hwdyno.measure.scenarios.preparation import Interrupted, Preparation, Says, refused
 from hwdyno.measure.scenarios.request import free_bytes
 from hwdyno.measure.workspace import MadeFolder
@@ -29,7 +29,7 @@ ROOM_SHARE = 0.1
 
 
 def experiment_of(
-    workload: Workload,
+    workload: TrainingWorkload,
     where: tuple[str, Path],
     accelerators: Sequence[int],
     readers: Sequence[int],

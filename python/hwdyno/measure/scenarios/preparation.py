@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hwdyno.measure.hosts import Host
-from hwdyno.measure.workspace import MadeFolder, Scratch, clean_stale
+from hwdyno.measure.workspace import MadeFolder, ScratchDirectory, clean_stale
 from hwdyno.model.words import UserError
 
 Says = Callable[[str], None]
@@ -71,7 +71,7 @@ class FolderOfPoints(Preparation):
 class ScratchFolder(Preparation):
     """The directory of one run's own in which ``hwdyno run`` puts what its scenarios make."""
 
-    scratch: Scratch
+    scratch: ScratchDirectory
 
     @contextlib.contextmanager
     def made(self, host: Host, says: Says) -> Iterator[bool]:

@@ -20,7 +20,7 @@ from hwdyno.system.processes import end_orphans
 if TYPE_CHECKING:
     from hwdyno.measure.hosts import Host
     from hwdyno.measure.peers import Peer
-    from hwdyno.measure.runner.progress import Keeper, Progress
+    from hwdyno.measure.runner.observers import Keeper, Progress
 
 
 def _nothing(_: Run) -> Iterable[str]:
@@ -78,7 +78,7 @@ class Scenario:
     @contextlib.contextmanager
     def ready(self, host: Host, says: Says) -> Iterator[Plan]:
         """The plan, ready to be measured, with everything prepared; all of it is removed at the end, also on errors."""
-        from hwdyno.measure.hosts.site import site_of
+        from hwdyno.measure.hosts.measured_site import site_of
 
         signals.check()
         end_orphans()

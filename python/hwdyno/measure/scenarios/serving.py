@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hwdyno.analysis.statistics import early_stopping_count
+from hwdyno.analysis.estimates import early_stopping_count
 from hwdyno.measure.scenarios import Kind, Option
 from hwdyno.measure.scenarios.preparation import Preparation, Says
 from hwdyno.measure.scenarios.request import Request
 from hwdyno.measure.scenarios.scenario import Scenario
-from hwdyno.measure.serving import figures, lengths
-from hwdyno.measure.serving.server import KEY, server_of
+from hwdyno.measure.serving import lengths, request_figures
+from hwdyno.measure.serving.server_address import KEY, server_of
 from hwdyno.model.histogram import quantile_of
 from hwdyno.model.units import format_count, format_ns
 from hwdyno.model.words import Latency, Measurement, Run, UserError
@@ -113,7 +113,7 @@ def summary(run: Run) -> Iterator[str]:
                     yield f"  {name} {_percentiles(found)}"
     if names:
         yield "due: when the request was to be sent; n: the answer's tokens by the server's usage"
-        yield from (figures.FORMULAS[kind] for kind in names)
+        yield from (request_figures.FORMULAS[kind] for kind in names)
 
 
 def _rates(point: Measurement, *, has_target: bool) -> str:

@@ -38,7 +38,7 @@ class SniaScenario(Scenario):
 
     def points(self, write_bytes_s: float) -> list[Line]:
         """Every workload with what its rounds write at most: time decides how many there are, and how long."""
-        from hwdyno.analysis.statistics import SNIA_ROUNDS
+        from hwdyno.analysis.estimates import SNIA_ROUNDS
         from hwdyno.measure.dry_run import Line, written
         from hwdyno.measure.experiments.storage_snia import CELL_S, ROUNDS, matches
         from hwdyno.measure.runner.snia import LONGEST_S, SHORTEST_S

@@ -18,7 +18,7 @@ from hwdyno.measure.scenarios import (
     training,
     vector_search,
 )
-from hwdyno.measure.scenarios.model import Source
+from hwdyno.measure.scenarios.model import ModelSource
 from hwdyno.measure.scenarios.request import Chosen, Request, free_bytes
 from hwdyno.measure.scenarios.scenario import Scenario, together
 
@@ -99,7 +99,7 @@ def _model(request: Request, host: Host) -> tuple[Scenario, ...]:
     """A model's cold start, its KV cache and images on each storage; nothing where no engine is installed."""
     if not is_here("onnxruntime"):
         return ()
-    source = Source(MODELS.get(request.profile, MODELS["quick"]))
+    source = ModelSource(MODELS.get(request.profile, MODELS["quick"]))
     chosen = replace(request, load=None, options={"cold": LOADERS, "restore": "onnxruntime"})
     parts = (inference.PARTS[0], inference.PARTS[3])
     axes = {inference.PARTS[3]: {"tokens": RESTORED}}
@@ -109,7 +109,7 @@ def _model(request: Request, host: Host) -> tuple[Scenario, ...]:
     workers = {"threads": str(host.topology().processors)}
     fed = replace(request, load=None, axes=workers, options={})
     count = IMAGE_COUNTS.get(request.profile, IMAGE_COUNTS["quick"])
-    return models, images.scenario_of(fed, host, Source(images.RESNET), count, names=True)
+    return models, images.scenario_of(fed, host, ModelSource(images.RESNET), count, names=True)
 
 
 def grid_of(request: Request, host: Host, *, timed: bool = True) -> Scenario:

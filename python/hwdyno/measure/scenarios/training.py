@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hwdyno.formats.workload import Workload
+from hwdyno.formats.workload import TrainingWorkload
 from hwdyno.measure.plan import WRITE_BYTES_S
 from hwdyno.measure.scenarios import Kind, Option, plain_reads
 from hwdyno.measure.scenarios.preparation import Interrupted, Preparation, Says, refused
@@ -64,15 +64,15 @@ CARE = {
 
 
 @dataclass(frozen=True)
-class Target:
+class StoredDataSet:
     """One storage with one workload's data set on it."""
 
     storage: str
     path: Path
-    workload: Workload
-    accelerators: tuple[Workload, ...]
+    workload: TrainingWorkload
+    accelerators: tuple[TrainingWorkload, ...]
     """The same workload for each accelerator that is emulated on it."""
-    data: Workload
+    data: TrainingWorkload
     """The data set in this place; of several sizes the largest, whose first files the others read."""
 
     @property
@@ -146,7 +146,7 @@ def _within_budget(request: Request) -> Request:
     return replace(request, axes={**request.axes, "accelerators": ",".join(map(str, counts or [1]))})
 
 
-def targets_of(request: Request) -> list[Target]:
+def targets_of(request: Request) -> list[StoredDataSet]:
     """Every storage with every workload and number of samples."""
     names = [name for name, _ in request.places]
     if len(set(names)) < len(names):
@@ -164,12 +164,12 @@ def targets_of(request: Request) -> list[Target]:
                 sizes.append(tuple(one.with_samples(largest.samples) for one in kinds))
             for same in sizes:
                 alike = [one[0] for one in sizes if one[0].samples_per_file == same[0].samples_per_file]
-                targets.append(Target(name, path, same[0], same, max(alike, key=lambda one: one.files)))
+                targets.append(StoredDataSet(name, path, same[0], same, max(alike, key=lambda one: one.files)))
                 _check_data(targets[-1])
     return targets
 
 
-def _check_data(target: Target) -> None:
+def _check_data(target: StoredDataSet) -> None:
     """Refuse a folder of data that is another workload's."""
     train, kind = target.folder / "train", target.workload
     # The first file is enough: a folder may have a million.
@@ -205,7 +205,7 @@ def _accelerator_counts(axes: Mapping[str, Any]) -> list[int]:
     return _numbers(axes.get("accelerators", DEFAULT_ACCELERATORS), "accelerators")
 
 
-def workloads_of(options: Mapping[str, Any]) -> list[list[Workload]]:
+def workloads_of(options: Mapping[str, Any]) -> list[list[TrainingWorkload]]:
     """The workloads that are named, each with every accelerator that is."""
     from hwdyno.formats import dlio_yaml, workload
 
@@ -223,7 +223,7 @@ def workloads_of(options: Mapping[str, Any]) -> list[list[Workload]]:
     return found
 
 
-def _sized(kind: Workload, samples: int | None, path: Path, request: Request, most: int) -> Workload:
+def _sized(kind: TrainingWorkload, samples: int | None, path: Path, request: Request, most: int) -> TrainingWorkload:
     """The workload on a data set of ``samples``, or of as many as this profile's time and the room allow."""
     if samples is not None:
         return kind.with_samples(samples)
@@ -240,7 +240,7 @@ def _sized(kind: Workload, samples: int | None, path: Path, request: Request, mo
     return kind.with_samples(found // shared * shared if request.is_brief and found > shared else found)
 
 
-def _accelerators(target: Target, request: Request, given: Mapping[str, Any], many: bool) -> Iterator[Chosen]:
+def _accelerators(target: StoredDataSet, request: Request, given: Mapping[str, Any], many: bool) -> Iterator[Chosen]:
     """The question for each accelerator."""
     from hwdyno.measure.experiments.training import ACCELERATORS
 
@@ -253,7 +253,7 @@ def _accelerators(target: Target, request: Request, given: Mapping[str, Any], ma
         yield request.as_part(one, BRIEF_RUNTIME_SHARE), given
 
 
-def _on(one: Experiment, kind: Workload, target: Target, more: Parameters) -> Experiment:
+def _on(one: Experiment, kind: TrainingWorkload, target: StoredDataSet, more: Parameters) -> Experiment:
     """The experiment on a target's data set: the command names the workload, and what follows from it is settled."""
     named: Parameters = {"workload": kind.name, "accelerator": kind.accelerator}
     settled = {name: value for name, value in kind.parameters.items() if name not in {*named, *one.fixed}}
@@ -261,7 +261,9 @@ def _on(one: Experiment, kind: Workload, target: Target, more: Parameters) -> Ex
     return replace(one, fixed={**one.fixed, **named}, settled={**settled, **places})
 
 
-def _client(target: Target, request: Request, given: Mapping[str, Any], many: bool, *, is_divided: bool) -> Chosen:
+def _client(
+    target: StoredDataSet, request: Request, given: Mapping[str, Any], many: bool, *, is_divided: bool
+) -> Chosen:
     """What the loader itself delivers on a part of the data set."""
     from hwdyno.measure.experiments.training import CLIENT
 
@@ -278,7 +280,7 @@ def _client(target: Target, request: Request, given: Mapping[str, Any], many: bo
     return one, {**options, "runtime": CLIENT_S}
 
 
-def _plain_reads(targets: list[Target], request: Request, given: Mapping[str, Any]) -> list[Chosen]:
+def _plain_reads(targets: list[StoredDataSet], request: Request, given: Mapping[str, Any]) -> list[Chosen]:
     """Plain reads on each storage, with each workload's size and threads."""
     numbers, readers = _accelerator_counts(given), given.get("read_threads")
     most_bytes = BRIEF_PLAIN_BYTES if request.is_brief else plain_reads.FILE_BYTES
@@ -290,14 +292,14 @@ def _plain_reads(targets: list[Target], request: Request, given: Mapping[str, An
     return found
 
 
-def _subset(kind: Workload, most: int) -> int:
+def _subset(kind: TrainingWorkload, most: int) -> int:
     """Files that make a data set of about a GiB, and two batches for each accelerator."""
     per_file = kind.record_bytes * kind.samples_per_file
     batches = -(-2 * kind.batch_size * most // kind.samples_per_file)
     return min(kind.files, max(1, int(CLIENT_BYTES / per_file), batches))
 
 
-def _needs(targets: list[Target]) -> tuple[str, ...]:
+def _needs(targets: list[StoredDataSet]) -> tuple[str, ...]:
     """What each accelerator takes at full speed."""
     found = []
     for one in {kind.accelerator: kind for target in targets for kind in target.accelerators}.values():
@@ -311,7 +313,7 @@ def _needs(targets: list[Target]) -> tuple[str, ...]:
 class DataSet(Preparation):
     """A data set: hwdyno's, whose missing files are generated, or an existing one of the user."""
 
-    data: Workload
+    data: TrainingWorkload
     is_ours: bool
     keeps: bool = False
     """Whether it stays for the next command."""
@@ -357,7 +359,7 @@ class DataSet(Preparation):
             raise GeneratingInterrupted("interrupted while generating; run the same command to continue")
 
 
-def data_set_of(target: Target, *, keeps: bool) -> DataSet:
+def data_set_of(target: StoredDataSet, *, keeps: bool) -> DataSet:
     """The data set that a target needs, with the bytes that are still missing of it."""
     from hwdyno.formats.data_set import file_bytes
 

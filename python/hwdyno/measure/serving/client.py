@@ -21,7 +21,7 @@ from hwdyno.measure import engine
 from hwdyno.measure.serving.answers import LONGEST_WAIT_S
 from hwdyno.measure.serving.prompts import Prompt
 from hwdyno.measure.serving.schedule import Due, Load
-from hwdyno.measure.serving.server import Server
+from hwdyno.measure.serving.server_address import ServerAddress
 from hwdyno.measure.serving.wire import MAX_BYTES, Exchange, WireError
 from hwdyno.system import signals
 
@@ -79,7 +79,7 @@ class _Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ClientSettings:
     """How the client behaves."""
 
     runtime_s: float
@@ -93,7 +93,7 @@ class Settings:
 
 
 @dataclass(slots=True)
-class Session:
+class ClientResult:
     """What one reading brought."""
 
     sent: list[Sent]
@@ -112,7 +112,9 @@ class Session:
     kept_too_much: bool
 
 
-def drive(server: Server, load: Load, settings: Settings, request_of: Callable[[Prompt], bytes]) -> Session:
+def drive(
+    server: ServerAddress, load: Load, settings: ClientSettings, request_of: Callable[[Prompt], bytes]
+) -> ClientResult:
     """Send the load for as long as the settings say and wait for the answers.
 
     ``request_of`` makes the bytes of a request. Raises ``OSError`` where no connection can be made at all.
@@ -120,16 +122,18 @@ def drive(server: Server, load: Load, settings: Settings, request_of: Callable[[
     was_on = gc.isenabled()
     gc.disable()
     try:
-        return _Loop(server, load, settings, request_of).run()
+        return _ClientLoop(server, load, settings, request_of).run()
     finally:
         if was_on:
             gc.enable()
 
 
-class _Loop:
+class _ClientLoop:
     """The state of one reading."""
 
-    def __init__(self, server: Server, load: Load, settings: Settings, request_of: Callable[[Prompt], bytes]) -> None:
+    def __init__(
+        self, server: ServerAddress, load: Load, settings: ClientSettings, request_of: Callable[[Prompt], bytes]
+    ) -> None:
         self.server, self.load, self.settings = server, load, settings
         self.poll = select.epoll()
         self.links: dict[int, _Link] = {}
@@ -147,7 +151,7 @@ class _Loop:
         """Whether something may be to begin, or may have been the last."""
         self.receiver = engine.Receiver(self.poll.fileno())
 
-    def run(self) -> Session:
+    def run(self) -> ClientResult:
         """Send and wait."""
         self.bodies.fill()
         user, system = _cpu_s()
@@ -163,7 +167,7 @@ class _Loop:
                     self._keep(link)
                     link.sock.close()
         after_user, after_system = _cpu_s()
-        return Session(
+        return ClientResult(
             sent=self.sent,
             started_ns=self.started,
             cpu_user_s=after_user - user,
@@ -499,7 +503,7 @@ class _Bodies:
     MAX_S = 0.3
     """Of a closed loop, whose number of requests no one knows; an open loop has all that it will send."""
 
-    def __init__(self, load: Load, settings: Settings, request_of: Callable[[Prompt], bytes]) -> None:
+    def __init__(self, load: Load, settings: ClientSettings, request_of: Callable[[Prompt], bytes]) -> None:
         self.request_of = request_of
         self._prompts = load.prompts()
         self._arrivals: Iterator[Due] | None = None

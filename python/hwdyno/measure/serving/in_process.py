@@ -1,7 +1,7 @@
 """Sends a load to a model in this process: a thread that sends, and the engine's loop, which answers in steps.
 
 Both note moments by one clock. A request waits in the engine's queue until a slot is free, as at a server, so that the
-figures have the definitions of ``figures`` here too.
+figures have the definitions of ``request_figures`` here too.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol
 
-from hwdyno.measure.serving.figures import Request
 from hwdyno.measure.serving.prompts import Prompt, token_ids
+from hwdyno.measure.serving.request_figures import AnsweredRequest
 from hwdyno.measure.serving.schedule import Due, Load
 
 TOO_LONG = "prompt and answer are longer than the context"
@@ -63,10 +63,10 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class InProcessResult:
     """What one reading brought."""
 
-    requests: tuple[Request, ...]
+    requests: tuple[AnsweredRequest, ...]
     failures: int
     """Requests that no slot has room for."""
     spent: Spent
@@ -86,13 +86,13 @@ class _Sent:
     moments_s: list[float] = field(default_factory=list)
 
 
-def drive(engine: Engine, load: Load, *, runtime_s: float, least_requests: int = 0) -> Served:
+def drive(engine: Engine, load: Load, *, runtime_s: float, least_requests: int = 0) -> InProcessResult:
     """Send the load for as long as ``runtime_s`` says, and answer all that was sent."""
     switch_s = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_S)
     try:
         client = _Client(load, runtime_s, least_requests)
-        return _Loop(engine, client).run()
+        return _EngineLoop(engine, client).run()
     finally:
         sys.setswitchinterval(switch_s)
 
@@ -184,18 +184,18 @@ class _Client(threading.Thread):
 _NEVER = float("inf")
 
 
-class _Loop:
+class _EngineLoop:
     """The engine's side: prompts into free slots, then a step for all slots in use."""
 
     def __init__(self, engine: Engine, client: _Client) -> None:
         self.engine, self.client = engine, client
         self.running: dict[int, _Sent] = {}
-        self.done: list[Request] = []
+        self.done: list[AnsweredRequest] = []
         self.failures = 0
         self.prompt_s = self.step_s = self.idle_s = 0.0
         self.prompt_tokens = self.steps = self.stepped_tokens = self.context_tokens = 0
 
-    def run(self) -> Served:
+    def run(self) -> InProcessResult:
         """Answer until the client is through and nothing is left."""
         client = self.client
         client.begin()
@@ -210,7 +210,7 @@ class _Loop:
             self.prompt_s, self.step_s, self.idle_s, self.prompt_tokens, self.steps, self.stepped_tokens,
             self.context_tokens,
         )  # fmt: skip
-        return Served(tuple(self.done), self.failures, spent, client.user_s, client.system_s)
+        return InProcessResult(tuple(self.done), self.failures, spent, client.user_s, client.system_s)
 
     def _wait(self) -> bool:
         """Until there is something to answer; false where nothing will come any more."""
@@ -257,10 +257,10 @@ class _Loop:
         self.client.answered(now)
 
 
-def _request_of(sent: _Sent) -> Request:
+def _request_of(sent: _Sent) -> AnsweredRequest:
     """An answered request: a token is a chunk here."""
     moments = sent.moments_s
-    return Request(
+    return AnsweredRequest(
         due_s=sent.due_s,
         sent_s=sent.sent_s,
         first_s=moments[0],

@@ -14,9 +14,9 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from hwdyno.analysis import statistics
-from hwdyno.measure.serving.models import got
-from hwdyno.measure.serving.server import Server
+from hwdyno.analysis import estimates
+from hwdyno.measure.serving.model_list import got
+from hwdyno.measure.serving.server_address import ServerAddress
 from hwdyno.measure.serving.wire import WireError
 
 PATH = "/metrics"
@@ -88,7 +88,7 @@ class Watched:
         found = {}
         for kind in ("waiting", "running"):
             if values := [one[kind] for one in within if kind in one]:
-                found[f"server_{kind}"] = statistics.median(values)
+                found[f"server_{kind}"] = estimates.median(values)
         if shares := [one["kv_cache_share"] for one in within if "kv_cache_share" in one]:
             found["server_kv_cache_share"] = max(shares)
         preempted = self.after.get("preemptions", -1.0) - self.before.get("preemptions", math.inf)
@@ -97,7 +97,7 @@ class Watched:
 
 
 @contextlib.contextmanager
-def watched(server: Server, runtime_s: float) -> Iterator[Watched]:
+def watched(server: ServerAddress, runtime_s: float) -> Iterator[Watched]:
     """Ask a server while a load runs, in a thread that keeps the text and reads it afterwards.
 
     A server that did not answer once, or not in this form, is not asked again.
@@ -127,7 +127,7 @@ def watched(server: Server, runtime_s: float) -> Iterator[Watched]:
     found.after = figures_of(_text(server))
 
 
-def _text(server: Server) -> bytes:
+def _text(server: ServerAddress) -> bytes:
     try:
         return got(server, PATH, most_s=MAX_S, most_bytes=MAX_BYTES)
     except (OSError, WireError, ValueError):

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hwdyno.measure.serving import figures
-from hwdyno.measure.serving.figures import Request
+from hwdyno.measure.serving import request_figures
+from hwdyno.measure.serving.request_figures import AnsweredRequest
 from hwdyno.measure.serving.schedule import Load
 
 REACHED = 0.98
@@ -15,7 +15,7 @@ REACHED = 0.98
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class SendRecord:
     """How the load was sent, besides the answered requests."""
 
     failures: int = 0
@@ -33,11 +33,11 @@ class Taken:
 
 
 def reading_of(
-    kernel: str, settings: Mapping[str, Any], load: Load, requests: Sequence[Request], taken: Taken
+    kernel: str, settings: Mapping[str, Any], load: Load, requests: Sequence[AnsweredRequest], taken: SendRecord
 ) -> dict[str, Any]:
     """The Reading as the engine's kernels give it."""
-    elapsed_s = figures.elapsed_of(requests, is_open=load.is_open)
-    times = {name: one.to_reading() for name, one in figures.histograms_of(requests).items()}
+    elapsed_s = request_figures.elapsed_of(requests, is_open=load.is_open)
+    times = {name: one.to_reading() for name, one in request_figures.histograms_of(requests).items()}
     total = times.pop("total", None)
     return {
         "kernel": kernel,
@@ -66,24 +66,26 @@ def reading_of(
 
 
 def _details(
-    settings: Mapping[str, Any], requests: Sequence[Request], elapsed_s: float, taken: Taken
+    settings: Mapping[str, Any], requests: Sequence[AnsweredRequest], elapsed_s: float, taken: SendRecord
 ) -> dict[str, Any]:
     details: dict[str, Any] = {
         "failed_share": taken.failures / max(1, taken.failures + len(requests)),
         "connections": taken.connections,
         "late_bodies": taken.late_bodies,
         "waited_for_connection": taken.waited_for_connection,
-        "formulas": "; ".join(figures.FORMULAS.values()),
+        "formulas": "; ".join(request_figures.FORMULAS.values()),
     }
     if requests and elapsed_s > 0:
         targets = float(settings["ttft_target"]), float(settings["tpot_target"])
-        details |= figures.details_of(requests, elapsed_s, *targets)
+        details |= request_figures.details_of(requests, elapsed_s, *targets)
         chunks = sum(len(one.gaps_s) + 1 for one in requests)
         details["client_cpu_s_a_chunk"] = (taken.cpu_user_s + taken.cpu_system_s) / chunks
     return details
 
 
-def _notes(load: Load, requests: Sequence[Request], elapsed_s: float, taken: Taken) -> list[dict[str, str]]:
+def _notes(
+    load: Load, requests: Sequence[AnsweredRequest], elapsed_s: float, taken: SendRecord
+) -> list[dict[str, str]]:
     notes = []
     if load.rate > 0 and elapsed_s > 0 and len(requests) / elapsed_s < REACHED * load.rate:
         says = f"{len(requests) / elapsed_s:.3g} of {load.rate:g} requests/s were answered"

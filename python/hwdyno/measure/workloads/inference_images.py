@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hwdyno.measure.models import images
+from hwdyno.measure.models import jpeg_images
 from hwdyno.measure.models.installed import need
 from hwdyno.measure.workloads.model_child import MODEL, PATH, answer_of, reading, settings_of
 from hwdyno.model.histogram import Histogram
@@ -35,7 +35,7 @@ DECLARATION = Declaration(
 )  # fmt: skip
 
 
-class Images:
+class ImageClassification:
     """A closed loop of workers, in a process of their own."""
 
     declaration = DECLARATION
@@ -44,7 +44,7 @@ class Images:
         """Classify for the runtime; the time of an image has its three stages as details."""
         settings = settings_of(DECLARATION, parameters)
         need("onnxruntime")
-        images.need()
+        jpeg_images.need()
         answer = answer_of({"do": "classify", "stack": "onnxruntime", **settings})
         stream: dict[str, Any] = {"name": "image"}
         if answer:
@@ -60,7 +60,7 @@ class Images:
         return reading("inference_images", settings, answer, stream, float(settings["threads"]))
 
 
-WORKLOAD = Images()
+WORKLOAD = ImageClassification()
 
 
 def _histogram(times_s: list[float]) -> dict[str, Any]:

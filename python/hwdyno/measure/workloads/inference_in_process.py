@@ -55,8 +55,8 @@ class InProcess:
         Raises ``UserError`` for a wrong value, ``OSError`` for an engine that fails and where no request fits.
         """
         from hwdyno.measure.serving import in_process
-        from hwdyno.measure.serving.figures import Request
-        from hwdyno.measure.serving.reading import Taken, reading_of
+        from hwdyno.measure.serving.reading import SendRecord, reading_of
+        from hwdyno.measure.serving.request_figures import AnsweredRequest
 
         settings = settings_of(DECLARATION, parameters)
         need(str(settings["stack"]))
@@ -64,11 +64,11 @@ class InProcess:
         job = {**settings, "connections": inference_serving.MAX_CONNECTIONS}
         load = inference_serving.load_of(job)
         found = answer_of({"do": "serve", **job}) or {"requests": [], "failures": 0, "details": {}, "cpu": [0, 0]}
-        requests = [Request(**one) for one in found["requests"]]
+        requests = [AnsweredRequest(**one) for one in found["requests"]]
         if found["failures"] and not requests:
             raise OSError(f"none of {found['failures']} requests was answered: {in_process.TOO_LONG}; use fewer tokens")
         faults = [{"operation": "request", "errno": 0, "says": in_process.TOO_LONG, "count": found["failures"]}]
-        taken = Taken(
+        taken = SendRecord(
             failures=found["failures"],
             faults=faults if found["failures"] else (),
             cpu_user_s=found["cpu"][0],

@@ -33,7 +33,7 @@ DECLARATION = Declaration(
 )  # fmt: skip
 
 
-class Load:
+class ModelLoading:
     """One load a reading, in a process of its own."""
 
     declaration = DECLARATION
@@ -47,4 +47,4 @@ class Load:
         return reading("inference_load", settings, answer, stream, float(settings["threads"]))
 
 
-WORKLOAD = Load()
+WORKLOAD = ModelLoading()

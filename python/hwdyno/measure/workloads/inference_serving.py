@@ -12,10 +12,10 @@ from hwdyno.model.words import Axis, Declaration, UserError
 
 if TYPE_CHECKING:
     from hwdyno.measure.serving.answers import Answer
-    from hwdyno.measure.serving.client import Session
-    from hwdyno.measure.serving.reading import Taken
+    from hwdyno.measure.serving.client import ClientResult
+    from hwdyno.measure.serving.reading import SendRecord
     from hwdyno.measure.serving.schedule import Load
-    from hwdyno.measure.serving.server import Server
+    from hwdyno.measure.serving.server_address import ServerAddress
 
 KERNEL = "inference_serving"
 PROCESSES = ("poisson", "gamma", "constant", "trace")
@@ -90,11 +90,11 @@ class Serving:
 
         Raises ``UserError`` for a wrong value and for a server that does not serve, ``OSError`` for one that stops to.
         """
-        from hwdyno.measure.serving import client, figures, metrics
+        from hwdyno.measure.serving import client, metrics, request_figures
         from hwdyno.measure.serving.answers import answer_of
         from hwdyno.measure.serving.prompts import Wording
         from hwdyno.measure.serving.reading import reading_of
-        from hwdyno.measure.serving.server import server_of
+        from hwdyno.measure.serving.server_address import server_of
 
         settings = {axis.name: axis.default for axis in DECLARATION.axes} | parameters
         load = load_of(settings)
@@ -106,29 +106,29 @@ class Serving:
             ignore_end=bool(settings["ignore_eos"]),
             reuse_prompts=bool(settings["reuse_prompts"]),
         )
-        how = client.Settings(
+        how = client.ClientSettings(
             runtime_s=float(settings["runtime"]),
             timeout_s=float(settings["timeout"]),
             connections=int(settings["connections"]),
             least_requests=int(settings["requests"]),
         )
         with metrics.watched(server, how.runtime_s) as watched:
-            session = client.drive(
+            result = client.drive(
                 server, load, how, lambda one: server.request(str(settings["endpoint"]), wording.body(one))
             )
-        ended = [one for one in session.sent if one.end_ns or one.failure]
+        ended = [one for one in result.sent if one.end_ns or one.failure]
         answers = [answer_of(one.exchange, one.failure) for one in ended]
         requests = [
-            figures.request_of(sent, answer, session.started_ns)
+            request_figures.request_of(sent, answer, result.started_ns)
             for sent, answer in zip(ended, answers, strict=True)
             if not answer.failure
         ]
-        if answers and not requests and not session.interrupted:
-            fault = figures.faults_of(answers)[0]
+        if answers and not requests and not result.interrupted:
+            fault = request_figures.faults_of(answers)[0]
             raise OSError(f"{settings['server']} answered none of {plural(len(ended), 'request')}: {fault['says']}")
-        reading = reading_of(KERNEL, settings, load, requests, _taken(session, answers))
+        reading = reading_of(KERNEL, settings, load, requests, _send_record(result, answers))
         ramp_ns, end_ns = (round(share * how.runtime_s * 1e9) for share in (0.1, 1))
-        reading["details"] |= watched.details(session.started_ns + ramp_ns, session.started_ns + end_ns)
+        reading["details"] |= watched.details(result.started_ns + ramp_ns, result.started_ns + end_ns)
         return reading
 
 
@@ -136,8 +136,8 @@ WORKLOAD = Serving()
 
 
 @cache
-def _listed_model(server: Server) -> str:
-    from hwdyno.measure.serving.models import first_model
+def _listed_model(server: ServerAddress) -> str:
+    from hwdyno.measure.serving.model_list import first_model
 
     return first_model(server)
 
@@ -170,18 +170,18 @@ def load_of(settings: dict[str, Any]) -> Load:
     )
 
 
-def _taken(session: Session, answers: Sequence[Answer]) -> Taken:
-    from hwdyno.measure.serving import figures
-    from hwdyno.measure.serving.reading import Taken
+def _send_record(result: ClientResult, answers: Sequence[Answer]) -> SendRecord:
+    from hwdyno.measure.serving import request_figures
+    from hwdyno.measure.serving.reading import SendRecord
 
-    return Taken(
+    return SendRecord(
         failures=sum(bool(one.failure) for one in answers),
-        faults=figures.faults_of(answers),
-        cpu_user_s=session.cpu_user_s,
-        cpu_system_s=session.cpu_system_s,
-        connections=session.connections,
-        waited_for_connection=session.waited_for_connection,
-        late_bodies=session.late_bodies,
-        interrupted=session.interrupted,
-        kept_too_much=session.kept_too_much,
+        faults=request_figures.faults_of(answers),
+        cpu_user_s=result.cpu_user_s,
+        cpu_system_s=result.cpu_system_s,
+        connections=result.connections,
+        waited_for_connection=result.waited_for_connection,
+        late_bodies=result.late_bodies,
+        interrupted=result.interrupted,
+        kept_too_much=result.kept_too_much,
     )

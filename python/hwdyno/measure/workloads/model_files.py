@@ -79,24 +79,24 @@ def cached_share(files: Sequence[Path]) -> float | None:
     return found / pages if pages else None
 
 
-Place = Callable[[int, int, int], memoryview]
+PieceTarget = Callable[[int, int, int], memoryview]
 """Where a thread puts a piece: by the thread's number, the piece's offset among all files, and its length."""
 
 
-def reused(chunk: int, threads: int) -> Place:
+def reused(chunk: int, threads: int) -> PieceTarget:
     """One buffer a thread, touched now and used again for each piece, as a benchmark of storage does."""
     buffers = [memoryview(touched(chunk)) for _ in range(threads)]
     return lambda thread, offset, length: buffers[thread][:length]
 
 
-def fresh(files: Sequence[Path], chunk: int) -> Place:
+def fresh(files: Sequence[Path], chunk: int) -> PieceTarget:
     """Memory for all files one after the other, which no one has touched yet."""
     size = sum(one.stat().st_size + -one.stat().st_size % PAGE for one in files)
     whole = memoryview(mmap.mmap(-1, size + -size % PAGE + chunk, _PRIVATE))
     return lambda thread, offset, length: whole[offset : offset + length]
 
 
-def read(files: Sequence[Path], chunk: int, threads: int, place: Place, *, direct: bool) -> int:
+def read(files: Sequence[Path], chunk: int, threads: int, place: PieceTarget, *, direct: bool) -> int:
     """Read by threads that each take the next chunk, past the page cache or through it; gives the bytes.
 
     Raises ``OSError`` where direct I/O is refused.
@@ -109,7 +109,7 @@ def read(files: Sequence[Path], chunk: int, threads: int, place: Place, *, direc
     return total
 
 
-def _read_one(path: Path, span: tuple[int, int], chunk: int, threads: int, place: Place, flags: int) -> int:
+def _read_one(path: Path, span: tuple[int, int], chunk: int, threads: int, place: PieceTarget, flags: int) -> int:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
     first, size = span
     lock, errors = threading.Lock(), list[OSError]()

@@ -7,16 +7,16 @@ measured; at the end the whole document is written next to it, atomically. The S
 
 from __future__ import annotations
 
+from hwdyno.system.store.atomic_files import StoreError
 from hwdyno.system.store.directory import Store, default_directory
 from hwdyno.system.store.document import from_json, json_schema, new_id, to_json
-from hwdyno.system.store.files import StoreError
-from hwdyno.system.store.history import Entry, Figure, Status, entry_of, figures_of, machine_of, status_of
+from hwdyno.system.store.history import HistoryEntry, PointFigure, Status, entry_of, figures_of, machine_of, status_of
 from hwdyno.system.store.journal import Writer
 from hwdyno.system.store.team import TeamStore, open_store, without_password
 
 __all__ = [
-    "Entry",
-    "Figure",
+    "HistoryEntry",
+    "PointFigure",
     "Status",
     "Store",
     "StoreError",

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from hwdyno.model.words import Run
 from hwdyno.system import safe_files
+from hwdyno.system.store.atomic_files import StoreError, cause, write_once
 from hwdyno.system.store.document import from_json, to_json
-from hwdyno.system.store.files import StoreError, cause, write_once
 from hwdyno.system.store.history import (
-    Entry,
-    Figure,
+    HistoryEntry,
+    PointFigure,
     entry_from,
     entry_of,
     entry_text,
@@ -112,9 +112,9 @@ class Store:
         # A Run that ends now writes its document before it removes its journal.
         return _read(path if path.exists() else self._document(path.stem))
 
-    def history(self) -> list[Entry]:
+    def history(self) -> list[HistoryEntry]:
         """List every Run, newest first, including unfinished and unreadable ones."""
-        entries: dict[str, Entry] = {}
+        entries: dict[str, HistoryEntry] = {}
         # Journals first: a Run that ends meanwhile then has its document below.
         for path in self._files(".journal"):
             verdict = "running" if is_being_written(path) else "partial"
@@ -126,7 +126,7 @@ class Store:
         entries |= {Path(entry.path).stem: entry for entry, _ in self._documents()}
         return sorted(entries.values(), key=lambda entry: entry.id, reverse=True)
 
-    def figures(self) -> list[tuple[Entry, tuple[Figure, ...]]]:
+    def figures(self) -> list[tuple[HistoryEntry, tuple[PointFigure, ...]]]:
         """The figures of every Run that has ended and can be read, oldest first."""
         found = [(entry, figures_from(text)) for entry, text in self._documents(figures=True) if not entry.error]
         return sorted(found, key=lambda one: one[0].id)
@@ -172,7 +172,7 @@ class Store:
 
     # The index has one row per document, valid as long as the document's size and time match the row.
 
-    def _documents(self, *, figures: bool = False) -> list[tuple[Entry, str]]:
+    def _documents(self, *, figures: bool = False) -> list[tuple[HistoryEntry, str]]:
         """The entry of every document, each with its figures as text where they are wanted."""
         files = self._files(".json")
         if not files:
@@ -206,7 +206,7 @@ class Store:
                     index.execute("DELETE FROM runs WHERE path = ?", (gone,))
         return entries
 
-    def _remember(self, index: sqlite3.Connection, path: Path, entry: Entry, figures: str) -> None:
+    def _remember(self, index: sqlite3.Connection, path: Path, entry: HistoryEntry, figures: str) -> None:
         stat = path.stat()
         index.execute(
             "INSERT OR REPLACE INTO runs (path, size, time_ns, entry, figures) VALUES (?, ?, ?, ?, ?)",

@@ -17,7 +17,7 @@ from hwdyno.model.machine import Machine, survey_of
 from hwdyno.model.words import SCHEMA, Axis, ExperimentResult, Latency, Measurement, Run, UserError
 from hwdyno.system import foreign
 from hwdyno.system.printable import escaped
-from hwdyno.system.store.files import StoreError
+from hwdyno.system.store.atomic_files import StoreError
 
 SCHEMA_ID = "urn:hwdyno:schema:run:2"
 

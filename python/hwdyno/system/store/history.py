@@ -10,14 +10,14 @@ from typing import Any, Literal
 from hwdyno.model.words import Parameters, Run, UserError
 from hwdyno.system import foreign
 from hwdyno.system.foreign import Table
-from hwdyno.system.store.files import StoreError
+from hwdyno.system.store.atomic_files import StoreError
 
 Status = Literal["valid", "unverified", "degraded", "invalid", "partial", "empty"]
 """How far a Run can be trusted: as a point, and ``partial`` is interrupted or killed, ``empty`` without a point."""
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class HistoryEntry:
     """One line of the history."""
 
     id: str
@@ -36,7 +36,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class PointFigure:
     """What one point of a Run reached: its throughput, or of a latency test the mean latency in ns."""
 
     experiment: str
@@ -69,10 +69,10 @@ def machine_of(run: Run) -> str:
     return ", ".join(part for part in parts if part) or "unknown"
 
 
-def entry_of(run: Run, path: Path, verdict: str = "") -> Entry:
+def entry_of(run: Run, path: Path, verdict: str = "") -> HistoryEntry:
     """Summarize a Run; ``verdict`` overrides the status, for a Run that is still going on."""
     points = sum(len(experiment.points) for experiment in run.experiments)
-    return Entry(
+    return HistoryEntry(
         id=run.id,
         started=run.started,
         machine=machine_of(run),
@@ -99,12 +99,12 @@ def figures_text(run: Run) -> str:
     return json.dumps(experiments, default=str)
 
 
-def figures_of(run: Run) -> tuple[Figure, ...]:
+def figures_of(run: Run) -> tuple[PointFigure, ...]:
     """The figures of a Run, as the index has them."""
     return figures_from(figures_text(run))
 
 
-def figures_from(text: str) -> tuple[Figure, ...]:
+def figures_from(text: str) -> tuple[PointFigure, ...]:
     """Parse a Run's figures as the index has them; none where another program wrote them."""
     try:
         plain = foreign.json_of(text, "it", is_ours=True)
@@ -113,25 +113,25 @@ def figures_from(text: str) -> tuple[Figure, ...]:
             for parameters, value, unit in points:
                 if not all(isinstance(one, str) for one in (name, resource, kernel, unit)):
                     return ()
-                found.append(Figure(name, resource, kernel, {**fixed, **parameters}, float(value), unit))
+                found.append(PointFigure(name, resource, kernel, {**fixed, **parameters}, float(value), unit))
     except (UserError, ValueError, TypeError):
         return ()
     return tuple(found)
 
 
-def entry_text(entry: Entry) -> str:
+def entry_text(entry: HistoryEntry) -> str:
     """A line of the history, as the index has it."""
     return json.dumps({field.name: getattr(entry, field.name) for field in fields(entry)})
 
 
-def entry_from(text: str, path: Path) -> Entry | None:
+def entry_from(text: str, path: Path) -> HistoryEntry | None:
     """Parse a line of the index; none if another program wrote it."""
     try:
         row = Table.of(foreign.json_of(text, "it", is_ours=True), "it")
         plain = {key: value for key, value in row.values.items() if key not in {"headline", "path"}}
         headline = row.values.get("headline")
         best = tuple(_best(one) for one in headline) if isinstance(headline, list) else ()
-        return Table(plain, row.name).made(Entry, headline=best, path=str(path))
+        return Table(plain, row.name).made(HistoryEntry, headline=best, path=str(path))
     except UserError:
         return None
 
@@ -143,6 +143,6 @@ def _best(line: object) -> tuple[str, float, str]:
     raise UserError("it is not a name, a value and a unit")
 
 
-def unreadable(path: Path, error: StoreError) -> Entry:
+def unreadable(path: Path, error: StoreError) -> HistoryEntry:
     """The line of a document that cannot be read, with the reason."""
-    return Entry(path.stem, "", "", "", "", "unreadable", 0, (), str(path), str(error))
+    return HistoryEntry(path.stem, "", "", "", "", "unreadable", 0, (), str(path), str(error))

@@ -16,9 +16,9 @@ from typing import IO, Any
 
 from hwdyno.model.words import ExperimentResult, Measurement, PeerResult, Run, UserError
 from hwdyno.system import foreign, signals
-from hwdyno.system.safe_files import SHARED, Folder, Made, identity_of, made_with, write_all
+from hwdyno.system.safe_files import SHARED, Folder, MadeFile, identity_of, made_with, write_all
+from hwdyno.system.store.atomic_files import StoreError, cause, temporary_name, write_once
 from hwdyno.system.store.document import plain_of, renamed, run_from, to_json, word_from
-from hwdyno.system.store.files import StoreError, cause, temporary_name, write_once
 
 JOURNAL = "hwdyno.journal/1"
 SEAL_S = 0.3
@@ -205,7 +205,7 @@ def is_being_written(path: Path) -> bool:
     return False
 
 
-def left_journal(path: Path) -> Made | None:
+def left_journal(path: Path) -> MadeFile | None:
     """The journal that an ended process left; none while it is written, or where the file is another's."""
     return None if is_being_written(path) else made_with(path, f'{{"journal": "{JOURNAL}"'.encode())
 

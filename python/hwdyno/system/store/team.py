@@ -12,10 +12,18 @@ from urllib.parse import urlsplit, urlunsplit
 
 from hwdyno.model.words import Run
 from hwdyno.system.optional import missing
+from hwdyno.system.store.atomic_files import StoreError
 from hwdyno.system.store.directory import Store, check_id, default_directory, named_of
 from hwdyno.system.store.document import from_json, to_json
-from hwdyno.system.store.files import StoreError
-from hwdyno.system.store.history import Entry, Figure, entry_from, entry_of, entry_text, figures_from, figures_text
+from hwdyno.system.store.history import (
+    HistoryEntry,
+    PointFigure,
+    entry_from,
+    entry_of,
+    entry_text,
+    figures_from,
+    figures_text,
+)
 from hwdyno.system.store.journal import Writer
 
 if TYPE_CHECKING:
@@ -88,11 +96,11 @@ class TeamStore(Store):
             raise StoreError(f"run {found} has left {self.place} meanwhile; `hwdyno history` lists what is there")
         return from_json(str(row[0]), f"run {found} of {self.place}")
 
-    def history(self) -> list[Entry]:
+    def history(self) -> list[HistoryEntry]:
         """List every Run of the database, newest first."""
         return [entry for entry, _ in reversed(self._rows("''"))]
 
-    def figures(self) -> list[tuple[Entry, tuple[Figure, ...]]]:
+    def figures(self) -> list[tuple[HistoryEntry, tuple[PointFigure, ...]]]:
         """The figures of every Run of the database, oldest first."""
         return [(entry, figures_from(text)) for entry, text in self._rows("figures") if not entry.error]
 
@@ -100,7 +108,7 @@ class TeamStore(Store):
         """Nothing can be rebuilt: what another program broke in the database is listed as unreadable."""
         raise StoreError(f"{self.place} has no index to rebuild; --rebuild is for a folder")
 
-    def _rows(self, figures: str) -> list[tuple[Entry, str]]:
+    def _rows(self, figures: str) -> list[tuple[HistoryEntry, str]]:
         with self._connected() as database:
             rows = database.execute(f'SELECT id, entry, {figures} FROM {_TABLE} ORDER BY id COLLATE "C"').fetchall()
         found = []
@@ -108,7 +116,7 @@ class TeamStore(Store):
             entry = entry_from(str(text), Path(str(name)))
             if entry is None:
                 why = f"run {name} of {self.place} was not written by hwdyno, or by a newer one; update hwdyno"
-                entry = Entry(str(name), "", "", "", "", "unreadable", 0, (), str(name), why)
+                entry = HistoryEntry(str(name), "", "", "", "", "unreadable", 0, (), str(name), why)
             found.append((entry, str(points)))
         return found
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from hwdyno.analysis.statistics import mean
+from hwdyno.analysis.estimates import mean
 from hwdyno.model.axes import FIELD, is_mixed
 from hwdyno.model.units import as_number, format_bytes
 from hwdyno.model.words import Ceiling, CeilingClass, ExperimentResult, Measurement, Parameters, Run, Value

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hwdyno.analysis.statistics import t_quantile
+from hwdyno.analysis.estimates import t_quantile
 
 if TYPE_CHECKING:
     import numpy as np

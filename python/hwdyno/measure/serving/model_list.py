@@ -7,7 +7,7 @@ import json
 import socket
 import time
 
-from hwdyno.measure.serving.server import Server
+from hwdyno.measure.serving.server_address import ServerAddress
 from hwdyno.measure.serving.wire import Exchange, WireError, body_of
 from hwdyno.system import signals
 
@@ -20,7 +20,7 @@ MAX_BYTES = 4 << 20
 _LONGEST = 200
 
 
-def first_model(server: Server) -> str:
+def first_model(server: ServerAddress) -> str:
     """The name of the first model of a server's list; empty where it has none."""
     try:
         listed = json.loads(got(server, PATH))["data"][0]["id"]
@@ -29,7 +29,7 @@ def first_model(server: Server) -> str:
     return listed if isinstance(listed, str) and 0 < len(listed) <= _LONGEST and listed.isprintable() else ""
 
 
-def got(server: Server, path: str, *, most_s: float = MAX_S, most_bytes: int = MAX_BYTES) -> bytes:
+def got(server: ServerAddress, path: str, *, most_s: float = MAX_S, most_bytes: int = MAX_BYTES) -> bytes:
     """The body of what a server has at a path; empty where it has nothing, or too much of it.
 
     Raises ``OSError`` and ``WireError``; ``TimeoutError`` too where a signal asks for an early end.

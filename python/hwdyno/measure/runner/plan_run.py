@@ -16,7 +16,7 @@ from hwdyno.analysis.ceilings.limits import known_ceilings
 from hwdyno.analysis.resources import ceilings_of_site, rate_word
 from hwdyno.measure.concurrent_runs import announced
 from hwdyno.measure.hosts import Host, HostLostError
-from hwdyno.measure.hosts.site import Site, site_of
+from hwdyno.measure.hosts.measured_site import Site, site_of
 from hwdyno.measure.measurement import BEGAN, Reading, operations_of
 from hwdyno.measure.peers import Peer, on_site
 from hwdyno.measure.plan import WARM_UP_S, Plan, Planned, Timing, overhead_s, showing, timing
@@ -28,9 +28,9 @@ from hwdyno.measure.runner.faults import StopError
 from hwdyno.measure.runner.in_turn import blocks
 from hwdyno.measure.runner.layout import lay_out
 from hwdyno.measure.runner.near_knee import NOTE, near_the_knee
+from hwdyno.measure.runner.observers import Journal, Keeper, NextReading, Progress, Silent
 from hwdyno.measure.runner.peer_readings import PeerReadings
 from hwdyno.measure.runner.point import WARM_UP, PointInWork, seed_of
-from hwdyno.measure.runner.progress import Journal, Keeper, Progress, Silent, Step
 from hwdyno.measure.runner.sizing import sized
 from hwdyno.measure.runner.turns import Turns
 from hwdyno.measure.runner.watch import Watch
@@ -64,10 +64,10 @@ def run(
     (``signals.keeping``) or Ctrl-C the current reading ends early and the Run is partial.
     Where nothing at all can be measured, what failed first is the ``UserError``, and no Run is kept.
     """
-    return Session(plan, site_of(host), progress or Silent(), peers).run(store, run_id, explain)
+    return PlanRun(plan, site_of(host), progress or Silent(), peers).run(store, run_id, explain)
 
 
-class Session:
+class PlanRun:
     """One run of one plan; ``runner.snia`` reads its points in rounds instead."""
 
     def __init__(self, plan: Plan, site: Site, progress: Progress, peers: Sequence[Peer]) -> None:
@@ -460,14 +460,14 @@ class Session:
             return ""
         return faults.hurt(self.workspace, self.laid_out_bytes)
 
-    def _step(self, planned: Planned, point: PointInWork) -> Step:
+    def _step(self, planned: Planned, point: PointInWork) -> NextReading:
         every = [one for points in self.points.values() for one in points if not one.done]
         least = ((one, self.allowance.timing_of(one).least(one.quoted)) for one in every)
         left = sum(max(0, repeats - len(one.readings)) for one, repeats in least)
         total = self.readings + max(1, left)
         name, repeat = planned.experiment.name, len(point.readings) + 1
         needed_s = self.allowance.needed_s(self.plan.experiments)
-        return Step(name, point.parameters, repeat, self.readings, total, needed_s, planned.declaration.axes)
+        return NextReading(name, point.parameters, repeat, self.readings, total, needed_s, planned.declaration.axes)
 
     def _parameters(
         self, planned: Planned, point: PointInWork, repeat: int, chosen: Timing | None = None

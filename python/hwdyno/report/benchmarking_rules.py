@@ -12,7 +12,7 @@ Holds = Literal["yes", "partly", "no", "not applicable"]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class BenchmarkingRule:
     """One rule: whether it holds for this Run, and why."""
 
     number: int
@@ -21,12 +21,12 @@ class Rule:
     why: str
 
 
-def audit(run: Run) -> list[Rule]:
+def judged_rules(run: Run) -> list[BenchmarkingRule]:
     """All twelve rules, judged by what this Run holds."""
     points = [point for experiment in run.experiments for point in experiment.points]
     made = [_speedup(run), _subset(run, points), _mean(points), _ratios(run), _intervals(points), _normality(points)]
     made += [_comparison(run), _percentiles(points), _setup(run), _timing(run, points), _bounds(run), _lines(run)]
-    return [Rule(number, *rest) for number, rest in enumerate(made, start=1)]
+    return [BenchmarkingRule(number, *rest) for number, rest in enumerate(made, start=1)]
 
 
 _Judged = tuple[str, Holds, str]

@@ -11,13 +11,13 @@ from hwdyno.report.charts import Chart, charts_of
 from hwdyno.system import optional, safe_files
 from hwdyno.system.printable import printable
 
-Format = Literal["png", "svg", "pdf"]
+ChartFormat = Literal["png", "svg", "pdf"]
 
 SCALE = 2.5
 """PNG pixels a unit of the picture: sharp in print at column width."""
 
 
-def draw(chart: Chart, kind: Format) -> bytes:
+def draw(chart: Chart, kind: ChartFormat) -> bytes:
     """One chart as the bytes of a file, with its title and its caption; raises ``UserError`` without vl-convert."""
     drawn = svg.draw(chart.picture, theme.paint(), alone=True)
     if kind == "svg":
@@ -31,7 +31,7 @@ def draw(chart: Chart, kind: Format) -> bytes:
     return bytes(vl_convert.svg_to_pdf(drawn))
 
 
-def write(run: Run, directory: Path, kind: Format, *, overwrite: bool = False) -> list[Path]:
+def write(run: Run, directory: Path, kind: ChartFormat, *, overwrite: bool = False) -> list[Path]:
     """Draw every chart of a Run into ``directory``, one file each; gives their paths. Raises ``UserError``."""
     safe_files.output_folder(directory)
     paths = []

@@ -21,11 +21,23 @@ from pathlib import Path
 from typing import Any, cast
 
 from hwdyno.measure import engine
-from hwdyno.measure.hosts import Done, Ended, Event, HostLostError, Member, Outcome, Program, Ready, Refused, Scratch
+from hwdyno.measure.hosts import (
+    Done,
+    Ended,
+    HostLostError,
+    Member,
+    MemberEvent,
+    Outcome,
+    Program,
+    Ready,
+    Refused,
+    ScratchFile,
+)
 from hwdyno.measure.hosts.agent import Agent
+from hwdyno.measure.hosts.clock_offset import clock_offset_ns
 from hwdyno.measure.hosts.launch import boot_id
+from hwdyno.measure.hosts.measured_site import Site
 from hwdyno.measure.hosts.merging import merged
-from hwdyno.measure.hosts.site import Site
 from hwdyno.measure.topology import Topology
 from hwdyno.measure.workspace import DataFile, Place, room_of
 from hwdyno.model.axes import BETWEEN, CLIENTS, SHARED_FILE, with_clients
@@ -35,7 +47,6 @@ from hwdyno.system import signals
 
 LEAD_NS = 2_000_000
 """Delay from the last host's readiness to the start, so that the start time reaches every host before it."""
-PINGS = 8
 POLL_S = 0.05
 MESSAGE_NS = 50_000
 """To send one host the moment of the start."""
@@ -89,7 +100,7 @@ class _Part:
         return self.event is None and not self.failure
 
 
-class Together(Site):
+class SeveralHosts(Site):
     """A site of several hosts."""
 
     def __init__(
@@ -102,7 +113,7 @@ class Together(Site):
         self._all = tuple(self._members)
         self._timeouts = timeouts or Timeouts()
         self.lost: dict[str, str] = {}
-        self._scratch: dict[str, Scratch] = {}
+        self._scratch: dict[str, ScratchFile] = {}
         self._kernels: dict[str, Declaration] | None = None
         self._interrupted = False
         self._seeing: set[str] = set()
@@ -270,7 +281,7 @@ class Together(Site):
             self._press(awaited, time.monotonic() - began, first_s, longest_s)
 
     @staticmethod
-    def _take(part: _Part, event: Event | None) -> None:
+    def _take(part: _Part, event: MemberEvent | None) -> None:
         if isinstance(event, Ready):
             part.ready = True
         elif event is not None:
@@ -475,7 +486,7 @@ class Together(Site):
 class _DataFiles:
     """The data files of a site; ``data`` is the first host's, and each host replaces it by its own."""
 
-    def __init__(self, site: Together, place: Place, data: Path) -> None:
+    def __init__(self, site: SeveralHosts, place: Place, data: Path) -> None:
         self._site = site
         self.place: Place = place
         self.data: Path = data
@@ -500,7 +511,7 @@ def of_commands(text: str) -> Site:
     members: list[Member] = []
     try:
         members.extend(map(Agent, commands))
-        site = Together(members)
+        site = SeveralHosts(members)
     except HostLostError as error:
         for member in members:
             member.close()
@@ -559,19 +570,6 @@ def _await(members: Sequence[Member]) -> bool:
         waiting.register(cast(int, one), select.POLLIN)
     waiting.poll(POLL_S * 1000)
     return True
-
-
-def clock_offset_ns(member: Member) -> int:
-    """A host's clock minus ours, by the quickest of some round trips (Cristian 1989): off by half of that at most."""
-    best: tuple[int, int] | None = None
-    for _ in range(PINGS):
-        sent = time.monotonic_ns()
-        there = member.clock_ns()
-        back = time.monotonic_ns()
-        if best is None or back - sent < best[0]:
-            best = (back - sent, there - (sent + back) // 2)
-    assert best is not None
-    return best[1]
 
 
 def _started_ns(part: _Part) -> int:

@@ -15,14 +15,14 @@ from pathlib import Path
 from hwdyno.explain.comparison import runs_compared
 from hwdyno.explain.fleet.slow import fleet_of, node_name, nodes_of
 from hwdyno.explain.trends.account import account_of
-from hwdyno.explain.trends.series import history_of
+from hwdyno.explain.trends.time_series import history_of
 from hwdyno.model.words import Run
 from hwdyno.report import compared_page, page, served
 from hwdyno.report.fleet import heading as fleet_heading
 from hwdyno.report.redaction import without_names
-from hwdyno.report.serve.server import NOTHING_LOADED, Answer
+from hwdyno.report.serve.http_server import NOTHING_LOADED, HttpResponse
 from hwdyno.system.printable import printable
-from hwdyno.system.store import Entry, Store, StoreError
+from hwdyno.system.store import HistoryEntry, Store, StoreError
 
 RUNS_A_PAGE = 100
 MAX_MACHINES = 60
@@ -43,7 +43,7 @@ class Pages:
         self._load = lru_cache(maxsize=KEPT_RUNS)(self._read)
         self._run_page = lru_cache(maxsize=KEPT_PAGES)(self._render_run)
 
-    def answer(self, path: str, query: dict[str, str]) -> Answer:
+    def answer(self, path: str, query: dict[str, str]) -> HttpResponse:
         """The page at a path; a wrong one names what is there."""
         found: dict[str, Callable[[dict[str, str]], str]] = {
             "/": self._runs,
@@ -59,15 +59,15 @@ class Pages:
         except StoreError as error:
             return self._problem(str(error), HTTPStatus.NOT_FOUND)
 
-    def _problem(self, says: str, status: HTTPStatus) -> Answer:
+    def _problem(self, says: str, status: HTTPStatus) -> HttpResponse:
         return _framed(served.problem(printable(says)), status)
 
-    def _entries(self) -> list[Entry]:
+    def _entries(self) -> list[HistoryEntry]:
         """Newest first by when they started: an imported Run's id does not say when."""
         found = [entry for entry in self._store.history() if entry.verdict not in {"running", "unreadable"}]
         return sorted(found, key=_age, reverse=True)
 
-    def _machines(self, entries: list[Entry]) -> dict[str, str]:
+    def _machines(self, entries: list[HistoryEntry]) -> dict[str, str]:
         """What each machine is called: by its name, or by a number in the order of the first Runs."""
         names = dict.fromkeys(entry.machine for entry in reversed(entries))
         return {name: name if self._with_names else f"machine-{at}" for at, name in enumerate(names, 1)}
@@ -76,7 +76,7 @@ class Pages:
         run = self._store.load(path)
         return run if self._with_names else without_names(run)
 
-    def _entry(self, query: dict[str, str], field: str, entries: list[Entry]) -> Entry:
+    def _entry(self, query: dict[str, str], field: str, entries: list[HistoryEntry]) -> HistoryEntry:
         """The Run that a query names by its whole id: no name is a path here."""
         wanted = query.get(field, "")
         found = next((one for one in entries if one.id == wanted), None)
@@ -149,7 +149,7 @@ class Pages:
     def _fleet(self, query: dict[str, str]) -> str:
         entries = self._entries()
         words = self._machines(entries)
-        newest: dict[str, Entry] = {}
+        newest: dict[str, HistoryEntry] = {}
         counts: dict[str, int] = {}
         for entry in entries:
             name = node_name(entry.machine)
@@ -172,12 +172,12 @@ def write_page() -> None:
     sys.stdout.buffer.write(page.html(run if words else without_names(run)).encode())
 
 
-def _framed(body: str, status: HTTPStatus = HTTPStatus.OK) -> Answer:
+def _framed(body: str, status: HTTPStatus = HTTPStatus.OK) -> HttpResponse:
     """A page with its policy in the header too, where no frame may hold it."""
     stated = _FRAME.search(body[:20_000])
     policy = stated[1].replace("&#39;", "'") + "; frame-ancestors 'none'" if stated else NOTHING_LOADED
-    return Answer(body, policy, status=status)
+    return HttpResponse(body, policy, status=status)
 
 
-def _age(entry: Entry) -> tuple[str, str]:
+def _age(entry: HistoryEntry) -> tuple[str, str]:
     return entry.started, entry.id

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from hwdyno.analysis import statistics
+from hwdyno.analysis import estimates
 from hwdyno.measure.serving.answers import Answer
 from hwdyno.measure.serving.client import Sent
 from hwdyno.model.histogram import Histogram
@@ -37,7 +37,7 @@ KEPT_BACK = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class AnsweredRequest:
     """One whole answer in seconds of the reading."""
 
     due_s: float
@@ -84,7 +84,7 @@ class Request:
         return is_soon and (not per_token_s or each <= per_token_s)
 
 
-def request_of(sent: Sent, answer: Answer, started_ns: int) -> Request:
+def request_of(sent: Sent, answer: Answer, started_ns: int) -> AnsweredRequest:
     """An answered request in seconds of the reading."""
 
     def seconds(moment: int) -> float:
@@ -93,7 +93,7 @@ def request_of(sent: Sent, answer: Answer, started_ns: int) -> Request:
     chunks, counted = answer.chunks_ns, answer.output_tokens
     cannot_be = counted is not None and not 1 <= counted <= min(sent.prompt.output_tokens, answer.max_tokens)
     cached, prompt = answer.cached_tokens, answer.prompt_tokens
-    return Request(
+    return AnsweredRequest(
         due_s=seconds(sent.due_ns),
         sent_s=seconds(sent.sent_ns),
         first_s=seconds(chunks[0]),
@@ -118,7 +118,7 @@ def _tokens_by_gap(answer: Answer) -> tuple[int, ...]:
     return (1,) * (len(answer.chunks_ns) - 1) if len(answer.chunks_ns) == answer.output_tokens else ()
 
 
-def histograms_of(requests: Sequence[Request]) -> dict[str, Histogram]:
+def histograms_of(requests: Sequence[AnsweredRequest]) -> dict[str, Histogram]:
     """The whole distribution of each kind of time, by the names of ``FORMULAS``."""
     are_kept_back = one_piece_share(requests) >= KEPT_BACK
     found = {name: Histogram() for name in FORMULAS}
@@ -138,7 +138,7 @@ def histograms_of(requests: Sequence[Request]) -> dict[str, Histogram]:
     return {name: one for name, one in found.items() if one.count}
 
 
-def one_piece_share(requests: Sequence[Request]) -> float:
+def one_piece_share(requests: Sequence[AnsweredRequest]) -> float:
     """Share of the answers whose tokens came together."""
     return sum(one.in_one_piece for one in requests) / max(1, len(requests))
 
@@ -147,7 +147,7 @@ def _ns(seconds: float) -> int:
     return max(0, round(seconds * 1e9))
 
 
-def elapsed_of(requests: Sequence[Request], *, is_open: bool) -> float:
+def elapsed_of(requests: Sequence[AnsweredRequest], *, is_open: bool) -> float:
     """The time that this many requests took, s.
 
     A closed loop: from the start to the last end. An open loop ends with a tail in which nothing new arrives, so the
@@ -170,18 +170,18 @@ def growth(moments: Sequence[float], values: Sequence[float]) -> float:
     if len(values) < 3 * parts:
         return 0.0
     ordered = [value for _, value in sorted(zip(moments, values, strict=True))]
-    means = statistics.fold(ordered, parts)
-    centre, middle = statistics.mean(means), (parts - 1) / 2
+    means = estimates.fold(ordered, parts)
+    centre, middle = estimates.mean(means), (parts - 1) / 2
     squares = math.fsum((at - middle) ** 2 for at in range(parts))
     slope = math.fsum((at - middle) * (value - centre) for at, value in enumerate(means)) / squares
     rest = math.fsum((value - centre - slope * (at - middle)) ** 2 for at, value in enumerate(means))
     error = math.sqrt(rest / (parts - 2) / squares)
-    least = slope - statistics.t_quantile(parts - 2) * error
+    least = slope - estimates.t_quantile(parts - 2) * error
     return max(0.0, least * (parts - 1) / centre) if centre > 0 else 0.0
 
 
 def details_of(
-    requests: Sequence[Request], elapsed_s: float, first_token_s: float, per_token_s: float
+    requests: Sequence[AnsweredRequest], elapsed_s: float, first_token_s: float, per_token_s: float
 ) -> dict[str, float]:
     """Figures besides the times: sums over all requests, by the reading's time."""
     tokens = [one.output_tokens for one in requests if one.output_tokens is not None]
@@ -212,17 +212,17 @@ def details_of(
             "tokens_a_chunk": counted / sum(len(one.gaps_s) + 1 for one in requests),
         }
     if prompts:
-        found |= {"prompt_tokens_s": sum(prompts) / elapsed_s, "prompt_tokens_mean": statistics.mean(prompts)}
+        found |= {"prompt_tokens_s": sum(prompts) / elapsed_s, "prompt_tokens_mean": estimates.mean(prompts)}
         found |= {"cached_share": sum(cached) / sum(prompts)} if cached and sum(prompts) else {}
     return found | _by_server(requests)
 
 
-def _by_server(requests: Sequence[Request]) -> dict[str, float]:
+def _by_server(requests: Sequence[AnsweredRequest]) -> dict[str, float]:
     """The server's own times beside the client's, s: of the prompt, and a token after the first."""
     prompts = [one.server_prompt_s for one in requests if one.server_prompt_s is not None]
     tokens = [one.server_token_s for one in requests if one.server_token_s is not None]
-    found = {"server_prompt_s": statistics.mean(prompts)} if prompts else {}
-    return found | ({"server_token_s": statistics.mean(tokens)} if tokens else {})
+    found = {"server_prompt_s": estimates.mean(prompts)} if prompts else {}
+    return found | ({"server_token_s": estimates.mean(tokens)} if tokens else {})
 
 
 def faults_of(answers: Iterable[Answer]) -> list[dict[str, object]]:

@@ -33,8 +33,8 @@ NOTHING_LOADED = "default-src 'none'; base-uri 'none'; form-action 'none'; frame
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a page answers."""
+class HttpResponse:
+    """A page with its status and headers."""
 
     body: str
     policy: str = NOTHING_LOADED
@@ -43,20 +43,20 @@ class Answer:
     status: HTTPStatus = HTTPStatus.OK
 
 
-Site = Callable[[str, dict[str, str]], Answer]
+Application = Callable[[str, dict[str, str]], HttpResponse]
 """Answers a path with its query."""
 
 
-class Server(ThreadingHTTPServer):
-    """Serves a site on one address until it is shut down."""
+class PageServer(ThreadingHTTPServer):
+    """Serves an application on one address until it is shut down."""
 
     daemon_threads = True
     block_on_close = False
     request_queue_size = 32
 
-    def __init__(self, host: str, port: int, site: Site) -> None:
+    def __init__(self, host: str, port: int, application: Application) -> None:
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self.site = site
+        self.application = application
         self.places = threading.BoundedSemaphore(MAX_AT_ONCE)
         self._silent: dict[int, socket.socket] = {}
         self._listed = threading.Lock()
@@ -104,7 +104,7 @@ class Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server_version, sys_version = "hwdyno", ""
     timeout = READ_S
-    server: Server
+    server: PageServer
 
     def handle(self) -> None:
         """Read and answer one request; a client that trickles is cut off."""
@@ -141,7 +141,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Answer with a page's header."""
         self.do_GET()
 
-    def _answer(self) -> Answer:
+    def _answer(self) -> HttpResponse:
         hosts = self.headers.get_all("Host") or []
         if len(hosts) != 1 or not self.server.knows(hosts[0].strip()):
             return _plain(HTTPStatus.MISDIRECTED_REQUEST, f"this server is {self.server.url}")
@@ -151,11 +151,11 @@ class _Handler(BaseHTTPRequestHandler):
         except ValueError:
             return _plain(HTTPStatus.BAD_REQUEST, "the address is malformed")
         try:
-            return self.server.site(parts.path, dict(fields))
+            return self.server.application(parts.path, dict(fields))
         except Exception as error:  # What a stored document makes a page stumble over is told, and the server goes on.
             return _plain(HTTPStatus.INTERNAL_SERVER_ERROR, f"this page cannot be made: {type(error).__name__}")
 
-    def _send(self, answer: Answer) -> None:
+    def _send(self, answer: HttpResponse) -> None:
         body = answer.body.encode("utf-8", "replace")
         self.send_response(answer.status)
         for name, value in _HEADERS.items():
@@ -177,5 +177,5 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing is logged: what a client sends is not shown on the terminal."""
 
 
-def _plain(status: HTTPStatus, says: str) -> Answer:
-    return Answer(f"{says}\n", kind="text/plain; charset=utf-8", status=status)
+def _plain(status: HTTPStatus, says: str) -> HttpResponse:
+    return HttpResponse(f"{says}\n", kind="text/plain; charset=utf-8", status=status)

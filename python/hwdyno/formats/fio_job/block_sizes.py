@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from hwdyno.formats.fio_job.reader import Entry, Reader, traits
+from hwdyno.formats.fio_job.reader import JobOption, Reader, traits
 from hwdyno.model.words import Parameters
 
 MAX_LENGTHS = 256
-_Table = list[tuple[int, str]]
+_SizeTable = list[tuple[int, str]]
 
 
 def read(reader: Reader, given: Parameters) -> None:
@@ -17,7 +17,7 @@ def read(reader: Reader, given: Parameters) -> None:
     rw = str(given["rw"])
     by_order = bool(reader.flag("bs_is_seq_rand"))
     ways = (0, 1) if by_order else directions(rw)
-    keys: tuple[tuple[str, Callable[[Reader, Entry], _Table]], ...]
+    keys: tuple[tuple[str, Callable[[Reader, JobOption], _SizeTable]], ...]
     keys = (("bs", _one_length), ("bsrange", _range), ("bssplit", _table))
     values = [(reader.by_direction(key), convert) for key, convert in keys]
     tables = []
@@ -47,7 +47,7 @@ def directions(rw: str) -> tuple[int, ...]:
     return tuple(place for place, trait in ((0, "reads"), (2, "trims"), (1, "writes")) if trait in does)
 
 
-def _one_length(reader: Reader, entry: Entry) -> _Table:
+def _one_length(reader: Reader, entry: JobOption) -> _SizeTable:
     if re.fullmatch(r"[^-]+-[^-]+", entry.value):
         return _range(reader, entry)
     length = reader.bytes_of(entry.value)
@@ -56,7 +56,7 @@ def _one_length(reader: Reader, entry: Entry) -> _Table:
     return [(length, "100")]
 
 
-def _range(reader: Reader, entry: Entry) -> _Table:
+def _range(reader: Reader, entry: JobOption) -> _SizeTable:
     low, _, high = entry.value.partition("-")
     first, last = reader.bytes_of(low), reader.bytes_of(high)
     if not first or not last or last < first:
@@ -69,7 +69,7 @@ def _range(reader: Reader, entry: Entry) -> _Table:
     return [(length, "") for length in range(first, last + 1, first)]
 
 
-def _table(reader: Reader, entry: Entry) -> _Table:
+def _table(reader: Reader, entry: JobOption) -> _SizeTable:
     parts = []
     for part in entry.value.split(":"):
         word, _, percent = part.partition("/")

@@ -10,7 +10,7 @@ from hwdyno.model.words import Axis, Measurement, Parameters, PeerResult, Run
 
 
 @dataclass(frozen=True)
-class Step:
+class NextReading:
     """One reading that is about to begin."""
 
     experiment: str
@@ -32,7 +32,7 @@ class Progress(Protocol):
         """Show a message."""
         ...
 
-    def begins(self, step: Step) -> None:
+    def begins(self, step: NextReading) -> None:
         """A reading is about to begin."""
         ...
 
@@ -47,7 +47,7 @@ class Silent:
     def says(self, text: str) -> None:
         """Nothing."""
 
-    def begins(self, step: Step) -> None:
+    def begins(self, step: NextReading) -> None:
         """Nothing."""
 
     def ended(self, experiment: str, measurement: Measurement, rate_word: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from hwdyno.explain.findings import RULES, explain
-from hwdyno.explain.findings.limits import limit_of
+from hwdyno.explain.findings.bottleneck import limit_of
 from hwdyno.explain.findings.rule import Case, Verdict
 from hwdyno.model.words import Curve, ExperimentResult, Latency, OperatingPoint, Run, Value
 from made_experiment import made_experiment

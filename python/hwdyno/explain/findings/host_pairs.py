@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hwdyno.analysis.statistics import median
+from hwdyno.analysis.estimates import median
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.rule import Case, Verdict, apart, as_flag, contrast, percent
 from hwdyno.model.axes import BETWEEN, SHARED_FILE
@@ -22,7 +22,7 @@ COSTS = 0.10
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class HostPair:
     """One ordered pair of hosts, alone."""
 
     at: int
@@ -31,14 +31,14 @@ class Pair:
     point: Measurement
 
 
-def pairs_of(result: ExperimentResult, names: tuple[str, ...]) -> list[Pair]:
+def pairs_of(result: ExperimentResult, names: tuple[str, ...]) -> list[HostPair]:
     """The points of single pairs, by the names of the site's hosts in their order."""
     found = []
     for at, point in enumerate(result.points):
         first, dash, second = str(point.parameters.get(BETWEEN.name) or "").partition("-")
         if dash and first.isdecimal() and second.isdecimal() and point.validity != "invalid":
             sender, receiver = (names[int(one)] if int(one) < len(names) else one for one in (first, second))
-            found.append(Pair(at, sender, receiver, point))
+            found.append(HostPair(at, sender, receiver, point))
     return found
 
 
@@ -62,16 +62,16 @@ def slow_pair(case: Case) -> list[Verdict]:
     ]
 
 
-def _alike(pairs: list[Pair]) -> Mapping[tuple[tuple[str, Scalar], ...], list[Pair]]:
+def _alike(pairs: list[HostPair]) -> Mapping[tuple[tuple[str, Scalar], ...], list[HostPair]]:
     """Pairs that differ in nothing else."""
-    found: dict[tuple[tuple[str, Scalar], ...], list[Pair]] = {}
+    found: dict[tuple[tuple[str, Scalar], ...], list[HostPair]] = {}
     for one in pairs:
         rest = tuple(sorted((k, v) for k, v in one.point.parameters.items() if k != BETWEEN.name))
         found.setdefault(rest, []).append(one)
     return found
 
 
-def _slow_of(case: Case, pairs: list[Pair]) -> Verdict | None:
+def _slow_of(case: Case, pairs: list[HostPair]) -> Verdict | None:
     usual = median([_figure(one.point).value for one in pairs])
     middle = min(pairs, key=lambda one: abs(_figure(one.point).value - usual))
     slow = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hwdyno.formats.fio_job.reader import Entry, Reader
+from hwdyno.formats.fio_job.reader import JobOption, Reader
 from hwdyno.model.axes import FIELD, traits_of
 from hwdyno.model.words import Parameters
 
@@ -68,7 +68,7 @@ def check(reader: Reader) -> None:
 
 def read(reader: Reader, given: Parameters, line: int) -> None:
     """Read the keys of access; the engine is supported."""
-    entry = reader.options.pop("ioengine", None) or Entry("psync", line)
+    entry = reader.options.pop("ioengine", None) or JobOption("psync", line)
     direct, buffered = reader.flag("direct"), reader.flag("buffered")
     given["direct"] = direct if direct is not None else buffered is False
     depth = reader.integer("iodepth", 1, 1024) or 1
@@ -109,7 +109,7 @@ def _buffers(reader: Reader, given: Parameters) -> None:
     given["mem"] = _BUFFERS[kind]
 
 
-def _numbers(reader: Reader, key: str, entry: Entry) -> list[str]:
+def _numbers(reader: Reader, key: str, entry: JobOption) -> list[str]:
     found: list[str] = []
     for part in entry.value.split(","):
         if not (match := re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", part.strip())):

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hwdyno.explain.repeatability import FREE
-from hwdyno.explain.trends.changes import Change, Trend, trends_of
+from hwdyno.explain.trends.change_points import ChangePoint, Trend, trends_of
 from hwdyno.model.words import Parameters
-from hwdyno.system.store import Entry, Figure
+from hwdyno.system.store import HistoryEntry, PointFigure
 
 _PLACES = {"path", "port"}
 """Parameters that name a place, beside those that may differ between two runs of one experiment."""
-Key = tuple[str, str]
+FigureKey = tuple[str, str]
 """An experiment's name, and what tells its points and units apart."""
 
 
@@ -22,12 +22,12 @@ Key = tuple[str, str]
 class Metric:
     """One point of an experiment over the runs that measured it, oldest first."""
 
-    key: Key
+    key: FigureKey
     experiment: str
     resource: str
     parameters: Parameters
     unit: str
-    runs: tuple[Entry, ...]
+    runs: tuple[HistoryEntry, ...]
     values: tuple[float, ...]
 
     @property
@@ -40,11 +40,11 @@ class Metric:
 class Event:
     """The figures whose level changed at one run."""
 
-    last: Entry
+    last: HistoryEntry
     """The last run before it."""
-    first: Entry
+    first: HistoryEntry
     """The first run of the new levels."""
-    changes: tuple[tuple[Metric, Change], ...]
+    changes: tuple[tuple[Metric, ChangePoint], ...]
 
     @property
     def slower(self) -> int:
@@ -57,25 +57,25 @@ class History:
     """A machine's Runs with the trend of each figure that several of them share, and what happened when."""
 
     machine: str
-    runs: tuple[Entry, ...]
+    runs: tuple[HistoryEntry, ...]
     trends: tuple[tuple[Metric, Trend], ...]
     events: tuple[Event, ...]
     """The newest first."""
 
 
-def key_of(experiment: str, kernel: str, parameters: Mapping[str, object], unit: str) -> Key:
+def key_of(experiment: str, kernel: str, parameters: Mapping[str, object], unit: str) -> FigureKey:
     """The same for points of different runs that are one figure."""
     like = {name: value for name, value in parameters.items() if name not in FREE | _PLACES}
     return experiment, json.dumps([kernel, like, unit], sort_keys=True, default=str)
 
 
-def history_of(rows: Iterable[tuple[Entry, Sequence[Figure]]], machine: str, metric: str = "") -> History:
+def history_of(rows: Iterable[tuple[HistoryEntry, Sequence[PointFigure]]], machine: str, metric: str = "") -> History:
     """The history of the machine of that name; ``metric`` is a part of the names of the figures to look at."""
     mine = [(entry, figures) for entry, figures in rows if entry.machine == machine]
     mine.sort(key=lambda one: (one[0].started, one[0].id))
-    found: dict[Key, list[tuple[Entry, Figure]]] = {}
+    found: dict[FigureKey, list[tuple[HistoryEntry, PointFigure]]] = {}
     for entry, figures in mine:
-        taken: set[Key] = set()
+        taken: set[FigureKey] = set()
         for one in figures:
             key = key_of(one.experiment, one.kernel, one.parameters, one.unit)
             if key not in taken and metric.lower() in " ".join([one.experiment, key[1]]).lower():
@@ -88,7 +88,7 @@ def history_of(rows: Iterable[tuple[Entry, Sequence[Figure]]], machine: str, met
     return History(machine, runs, pairs, tuple(_events(runs, pairs)))
 
 
-def _metric(key: Key, some: Sequence[tuple[Entry, Figure]]) -> Metric:
+def _metric(key: FigureKey, some: Sequence[tuple[HistoryEntry, PointFigure]]) -> Metric:
     newest = some[-1][1]
     return Metric(
         key,
@@ -101,7 +101,7 @@ def _metric(key: Key, some: Sequence[tuple[Entry, Figure]]) -> Metric:
     )
 
 
-def _events(runs: Sequence[Entry], pairs: Sequence[tuple[Metric, Trend]]) -> list[Event]:
+def _events(runs: Sequence[HistoryEntry], pairs: Sequence[tuple[Metric, Trend]]) -> list[Event]:
     """The changes by the run at which most of them came; those one run beside belong to it."""
     place = {entry.id: at for at, entry in enumerate(runs)}
     changes = [(place[one.runs[change.at].id], one, change) for one, trend in pairs for change in trend.changes]

@@ -23,7 +23,7 @@ SAME = 0.01
 
 
 @dataclass(frozen=True)
-class Layout:
+class TransformerLayout:
     """A transformer's shape and its parallelism; all sizes follow from them by DLIO's checkpoint rules."""
 
     layers: int
@@ -79,7 +79,7 @@ class Checkpoint:
     """One model's checkpoint at a scale."""
 
     model: str
-    layout: Layout
+    layout: TransformerLayout
     writes: int
     reads: int
     scale: float = 1.0
@@ -134,8 +134,8 @@ def find(model: str, scale: float) -> Checkpoint:
     return Checkpoint(model, models[model], catalogue.count("writes"), catalogue.count("reads"), scale)
 
 
-def layouts_of(catalogue: Table) -> dict[str, Layout]:
+def layouts_of(catalogue: Table) -> dict[str, TransformerLayout]:
     """The models' layouts. Raises ``UserError``."""
     vocab = catalogue.count("vocab", 1)
     models = catalogue.table("models").tables()
-    return {name: one.made(Layout, least=1, vocab=vocab) for name, one in models.items()}
+    return {name: one.made(TransformerLayout, least=1, vocab=vocab) for name, one in models.items()}

@@ -18,7 +18,7 @@ PATHS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ServerAddress:
     """Where requests go."""
 
     family: int
@@ -59,7 +59,7 @@ def _key() -> str:
     return key
 
 
-def server_of(url: str, *, allow_remote: bool) -> Server:
+def server_of(url: str, *, allow_remote: bool) -> ServerAddress:
     """The server of a URL such as ``http://127.0.0.1:8000``.
 
     Raises ``UserError`` for what is no such URL, for a name that is unknown, and for another host that was not allowed.
@@ -77,7 +77,7 @@ def server_of(url: str, *, allow_remote: bool) -> Server:
     family, _, _, _, address = found[0]
     path = parts.path.rstrip("/").removesuffix("/v1")
     context = ssl.create_default_context() if parts.scheme == "https" else None
-    return Server(family, address, host, port, path, context)
+    return ServerAddress(family, address, host, port, path, context)
 
 
 def _parts(url: str) -> tuple[SplitResult, int]:

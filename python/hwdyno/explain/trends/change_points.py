@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import statistics as plain
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hwdyno.analysis.statistics import CONFIDENCE, false_discovery_rates, t_quantile
+from hwdyno.analysis.estimates import CONFIDENCE, false_discovery_rates, t_quantile
 from hwdyno.explain.comparison.changes import DISCOVERY_RATE, NOISE_FLOOR
 from hwdyno.model.words import Value
 from hwdyno.system.optional import missing
@@ -40,11 +40,11 @@ MAD_OF_NORMAL = 1.4826
 _OF_CHANGES, _OF_DRIFTS = 0.5 * DISCOVERY_RATE, 0.1 * DISCOVERY_RATE
 """The share of false ones that each kind may have: both together, with later splits, stay below the house's."""
 
-Key = TypeVar("Key")
+SeriesKey = TypeVar("SeriesKey")
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangePoint:
     """The first run of another level."""
 
     at: int
@@ -61,12 +61,12 @@ class Change:
 class Trend:
     """A figure's history: its levels, or its drift."""
 
-    changes: tuple[Change, ...] = ()
+    changes: tuple[ChangePoint, ...] = ()
     drift: Value | None = None
     """How much it changes a run, as a ratio with its 95% interval; none where it keeps its level between changes."""
 
 
-def trends_of(series: Mapping[Key, Sequence[float]]) -> dict[Key, Trend]:
+def trends_of(series: Mapping[SeriesKey, Sequence[float]]) -> dict[SeriesKey, Trend]:
     """The trend of each series of positive figures, a run each, oldest first; all are judged together.
 
     Steps are sought in logarithms by E-divisive's procedure (Matteson & James, JASA 109, 2014, section 3): the best
@@ -136,7 +136,7 @@ def _autocorrelation(series: Sequence[Floats]) -> float:
         by_chance += [_lag_one(_rest(rng.permutation(rest))) for _ in range(_CHANCES)]
     if not found:
         return 0.0
-    pooled = plain.fmean(found) - plain.fmean(by_chance)
+    pooled = statistics.fmean(found) - statistics.fmean(by_chance)
     return min(pooled, _MAX_AUTOCORRELATION) if pooled > _MIN_AUTOCORRELATION + 2 / math.sqrt(runs) else 0.0
 
 
@@ -268,13 +268,13 @@ def _sen(values: Floats) -> Value:
     return Value(math.exp(float(slope.slope)), "ratio", math.exp(low), math.exp(high))
 
 
-def _changes(raw: Sequence[float], logs: Floats, places: Sequence[int], p_values: Sequence[float]) -> list[Change]:
+def _changes(raw: Sequence[float], logs: Floats, places: Sequence[int], p_values: Sequence[float]) -> list[ChangePoint]:
     ends = [0, *places, len(raw)]
     found = []
     for low, at, high in zip(ends, ends[1:], ends[2:], strict=False):
         before, after = raw[low:at], raw[at:high]
         ratio = _ratio(logs[low:at], logs[at:high])
-        found.append(Change(at, ratio, plain.median(before), plain.median(after), max(p_values)))
+        found.append(ChangePoint(at, ratio, statistics.median(before), statistics.median(after), max(p_values)))
     return found
 
 
