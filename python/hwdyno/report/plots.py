@@ -19,7 +19,7 @@ from hwdyno.report.picture import CEILING, Band, Dot, Line, Mark, Picture, Rule,
 from hwdyno.report.rows import Series, unit_of
 
 MAX_BANDS = 3
-"""Series whose bands of latency can lie over each other and still be read."""
+"""Series whose bands of latency can overlap and still be read."""
 
 
 def throughput(experiment: ExperimentResult, group: list[Series]) -> Picture | None:

@@ -7,7 +7,7 @@ from hwdyno.analysis.resources.description import Doubt, Figure, Resource
 
 
 def _bandwidth(operation: str, typical: str = "") -> Figure:
-    """Of memory, beyond the caches, with all threads."""
+    """The bandwidth of memory, beyond the caches, with all threads."""
     return Figure(
         title=f"{operation}, {{threads}}",
         unit="bytes/s",

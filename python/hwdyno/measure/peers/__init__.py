@@ -43,7 +43,7 @@ class Peer(Protocol):
 
     @property
     def name(self) -> str:
-        """The tool's usual name."""
+        """The tool's name."""
         ...
 
     @property
