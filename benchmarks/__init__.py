@@ -70,7 +70,7 @@ class BenchmarkRow:
 
 
 def row_of(what: str, unit: str, pairs: Sequence[tuple[float, float]], target: Target | None = None) -> BenchmarkRow:
-    """The row of these pairs: the median of their ratios with its interval."""
+    """The row of a comparison: the median of the pairs' ratios with its interval."""
     ratios = [ours / theirs for ours, theirs in pairs]
     low, high = median_interval(ratios)
     ours, theirs = (statistics.median(side) for side in zip(*pairs, strict=True))

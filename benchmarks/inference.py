@@ -12,13 +12,13 @@ from typing import Any
 
 from hwdyno.measure.measurement import throughput_of
 from hwdyno.measure.models import GRAPH, WEIGHTS, onnx, safetensors, shapes
-from hwdyno.measure.scenarios.model import MODEL as USUAL_MODEL
+from hwdyno.measure.scenarios.model import MODEL as MODEL_OPTION
 from hwdyno.measure.scenarios.model import SEED
 from hwdyno.measure.workloads import find
 
 from benchmarks import Bench, BenchError, BenchmarkRow, Target, row_of
 
-MODEL, USUAL = "246m", str(USUAL_MODEL.default)
+MODEL, DEFAULT_MODEL = "246m", str(MODEL_OPTION.default)
 ENDED = (0, 3)
 """Statuses of a command that measured: 3 is that of figures to use with care."""
 FROM_MEMORY_BYTES = 256 << 20
@@ -77,7 +77,7 @@ def _decoded(bench: Bench, folder: Path) -> BenchmarkRow:
 
 
 def _quick(bench: Bench) -> BenchmarkRow:
-    """The whole command with the profile quick and its usual model, once; raises ``BenchError``."""
+    """The whole command with the profile quick and its default model, once; raises ``BenchError``."""
     bench.says("hwdyno inference")
     with TemporaryDirectory(dir=bench.directory) as folder:
         words = ["inference", "--path", folder, "--no-page", "--quiet", "--store", f"{folder}/store"]
@@ -86,6 +86,6 @@ def _quick(bench: Bench) -> BenchmarkRow:
         took = time.perf_counter() - begun
     if done.returncode not in ENDED:
         raise BenchError(f"hwdyno inference: {done.stderr.strip()[-300:]}")
-    size = shapes.find(USUAL).bytes
+    size = shapes.find(DEFAULT_MODEL).bytes
     what = f"hwdyno inference, profile quick, a model of {size / 1e6:.0f} MB"
     return BenchmarkRow(what, "s", took, target=Target(at_most=180))

@@ -48,7 +48,7 @@ CHASES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("512 MiB, 4 KiB pages, local", {"working_set": 512 << 20, "pages": "4k", "locality": "local"}),
 )
 WITHIN_5 = Target(0.95, 1.05)
-# cpufp runs all of its loops each time, so a pair of these takes a minute.
+# cpufp runs all of its loops each time, so one pair takes a minute.
 TILE_PAIRS = 2
 TILES = ("int8", "bfloat16")
 # Where the law gives more than this share of what the memory gives, the memory and not the pause sets the rate.

@@ -1,8 +1,8 @@
 """The client of served language models against a server of known delays: CPU time a token, and the error of its times.
 
-The server is a process of its own that batches as real ones do: every step, each answer gets a token with the moment at
-which it was sent, by the clock that both processes share. For the send lag it has a processor of its own. "theirs" is
-what this machine's kernel takes alone: a loop of ``epoll`` and ``recv`` that keeps nothing, and a thread that only
+The server is a separate process that batches as real ones do: every step, each answer gets a token with the moment at
+which it was sent, by the clock that both processes share. The send lag is measured on a dedicated processor. "theirs"
+is what this machine's kernel takes alone: a loop of ``epoll`` and ``recv`` that keeps nothing, and a thread that only
 waits for the moments at which requests are due.
 """
 
@@ -32,7 +32,7 @@ TOKENS = 100
 STEP_S = 0.02
 USERS = (8, 64, 256)
 ANSWERS = 3
-"""Of each user in a reading, so that its connection, made once, weighs little; a reading of the tool takes 10 s."""
+"""Answers per user in a reading, so that its connection, made once, weighs little; a reading of the tool takes 10 s."""
 PACED_USERS = 4
 RATE = 200.0
 _SERVER = """
@@ -190,7 +190,7 @@ def _waited() -> float:
 
 
 def _errors(bench: Bench, server: ServerAddress) -> BenchmarkRow:
-    """From the moment that the server stamped on a token to the one that the client noted, p99."""
+    """The p99 delay between the server's stamp on a token and the client's."""
     bench.says("timing error of the client")
     found = []
     for seed in range(bench.pairs):

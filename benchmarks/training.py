@@ -155,7 +155,7 @@ def _memory(bench: Bench, parameters: Parameters) -> BenchmarkRow:
 
 
 def _start_up(bench: Bench) -> BenchmarkRow:
-    """From the command line to the start of the load, on existing data, without plain reads."""
+    """The start-up time: command line to start of the load, on existing data, without plain reads."""
     bench.says("start-up")
     options = ["training", "--workload", "cosmoflow", "--accelerator", "h100", "--samples", "8", "--quiet", "--no-page"]
     place = [*options, "--no-plain", "--path", str(bench.directory), "--store", str(bench.directory / "store")]

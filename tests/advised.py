@@ -86,5 +86,5 @@ def shape(line: str) -> tuple[str, ...]:
 def is_dry_run(line: str) -> bool:
     """Whether a command measures, and names nothing that only the user has: a dry run lists what it would do."""
     name, *words = words_of(line)
-    # A job file may name files that a test has removed by now; test_advice.py has one of its own.
+    # A job file may name files that a test has removed by now; test_advice.py makes the ones that it uses.
     return name in MEASURING and words[:1] != ["job"] and not PLACEHOLDERS.search(line)

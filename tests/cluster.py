@@ -28,11 +28,11 @@ class State:
     """The cluster's objects, and what is planted."""
 
     objects: dict[tuple[str, str], Document] = field(default_factory=dict)
-    """By plural and name."""
+    """Objects by plural and name."""
     made: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     logs: dict[str, str] = field(default_factory=dict)
-    """By pod's number: what it prints."""
+    """What each pod prints, by its number."""
     looks: int = 0
     """How often the job was read."""
     ends_after: int = 2

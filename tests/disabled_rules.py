@@ -48,7 +48,7 @@ OPTIONS = (
 NEAR, FAR = 0, 1
 """A test names a rule by itself or by its parameters, or by something of its file that it uses."""
 MAX_DEPTH = 6
-"""Of containers in a test's parameters."""
+"""Depth of containers in a test's parameters."""
 
 
 def disable(rule: Rule) -> None:
@@ -102,7 +102,7 @@ def used_by(path: Path, name: str) -> set[str]:
 
 
 def how_named(item: pytest.Item, words: frozenset[str]) -> int | None:
-    """How a test names one of these words; none where it does not."""
+    """How a test names one of the words; none where it does not."""
     parameters = getattr(item, "callspec", None)
     name = getattr(item, "originalname", item.name)
     if parameters is not None and any(_has(value, words) for value in parameters.params.values()):
@@ -211,7 +211,7 @@ def _fork(body: Callable[[], None], *, leads: bool = False) -> int:
 
 
 def _try(rule: Rule, tests: Sequence[pytest.Item], answers: Path) -> None:
-    """In the fork: write the first test that fails without the rule and passes with it."""
+    """Write the first test that fails without the rule and passes with it; runs in the fork."""
     # Its commands are performed as dry runs by other tests, and its lines in tests/data are no assertion of a test.
     settings: Any = sys.modules.get("conftest")
     if settings is not None:
@@ -230,7 +230,7 @@ def _try(rule: Rule, tests: Sequence[pytest.Item], answers: Path) -> None:
 
 
 def _outcome(item: pytest.Item, folder: Path, without: Rule | None) -> None:
-    """In a fork, run one test, and leave ``passed``, ``failed`` or, of one that is skipped, nothing."""
+    """Run one test in a fork, and leave ``passed``, ``failed`` or, of one that is skipped, nothing."""
     folder.mkdir(parents=True)
     os.environ["TMPDIR"] = str(folder)
     factory = item.config._tmp_path_factory  # type: ignore[attr-defined]
@@ -252,7 +252,7 @@ def files_that_name(rules: Sequence[Rule]) -> list[str]:
 
 
 def missed_by_nobody(names: Sequence[str], jobs: int, files: Sequence[str] = ()) -> list[str]:
-    """The rules of these names, or of all, that no test misses; what is found is printed."""
+    """The named rules, or all, that no test misses; what is found is printed."""
     rules = [rule for rule in RULES if not names or rule.name in names]
     plugin = Missing(rules, jobs, os.fdopen(os.dup(1), "w"))
     os.chdir(ROOT)

@@ -78,7 +78,7 @@ def kinds_of(kind: Any, seen: set[type] | None = None) -> set[type]:
 
 
 def spoiled(value: T, kinds: set[type], text: str = PAYLOAD) -> T:
-    """The same document, but every free text in the words of these kinds is hostile, the names in its maps included."""
+    """The same document, with every free text of the given kinds hostile, the names in its maps included."""
     if is_dataclass(value) and not isinstance(value, type):
         hints = get_type_hints(type(value))
         is_spoiled = type(value) in kinds

@@ -19,7 +19,7 @@ NOT_GIVEN = {*BY_PROFILE, "interval_s"}
 
 
 def made_experiment(*args: Any, **named: Any) -> ExperimentResult:
-    """An ``ExperimentResult`` of these fields, declared as the runner declares it; the field's axes for any kernel."""
+    """An ``ExperimentResult`` of the fields, declared as the runner declares it; the field's axes for any kernel."""
     result = ExperimentResult(*args, **named)
     kernel = KERNELS.get(result.kernel)
     if kernel is None:

@@ -102,10 +102,10 @@ def fleet(
 
 
 def _figures(rng: random.Random, fault: Fault, offset: float, noise: float, tail: float) -> Iterator[PointFigure]:
-    for experiment, resource, kernel, parameters, usual, unit in FIGURES:
+    for experiment, resource, kernel, parameters, base, unit in FIGURES:
         heavy = rng.gauss(0, 1) / math.sqrt(rng.gammavariate(tail / 2, 2) / tail)
         slower = fault.slower.get(experiment, 0.0)
         factor = 1 / (1 - slower) if unit == "ns" else 1 - slower
         yield PointFigure(
-            experiment, resource, kernel, parameters, usual * factor * math.exp(offset + noise * heavy), unit
+            experiment, resource, kernel, parameters, base * factor * math.exp(offset + noise * heavy), unit
         )

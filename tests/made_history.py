@@ -30,7 +30,7 @@ LATER = {
 }
 
 Level = Callable[[int, int], float]
-"""What a figure (its number) has at a run (its number) of its usual level."""
+"""The factor of a figure (its number) at a run (its number) on its base level."""
 
 
 def runs_of(

@@ -479,7 +479,7 @@ def empty_run() -> Run:
 def huge_run() -> Run:
     """A sweep of 1,056 points: 6 kinds x 8 block sizes x 2 job counts x 11 depths, as large as measured ones.
 
-    Each point has histograms of its own: of the whole latency, of its two parts, and of each direction.
+    Each point has separate histograms: of the whole latency, of its two parts, and of each direction.
     """
     points = []
     # Drawing 1,056 latencies takes seconds: the counts of one per depth vary instead.

@@ -1,7 +1,7 @@
 """A small server of a made language model: OpenAI's interface with known delays and every fault on demand.
 
 A request's ``model`` names what goes wrong: ``made`` for nothing, ``fault:cut`` … It runs in a thread of a test, or as
-a program of its own (``python -m model_server``), which prints its port.
+a separate program (``python -m model_server``), which prints its port.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ModelServer:
     """What it takes, and what it saw."""
 
     prompt_s: float = 0.0
-    """Before the first token."""
+    """Time before the first token."""
     token_s: float = 0.0
     slots: int = 1 << 30
     """Requests answered at once; more wait."""
@@ -74,7 +74,7 @@ class ModelServer:
     kept_blocks: set[tuple[int, ...]] = field(default_factory=set)
     """The beginnings of prompts in the prefix cache, in whole blocks."""
     states: list[tuple[int, int]] = field(default_factory=list)
-    """Requests that waited and ran at each of these questions."""
+    """Requests that waited and ran at each question."""
 
     async def serve(self, ready: threading.Event | None = None, end: asyncio.Event | None = None) -> None:
         """Listen on a free port of the loopback until ``end``."""

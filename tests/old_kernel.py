@@ -22,7 +22,7 @@ SINCE = {
     "5.16": {"futex_waitv": 449},
     "6.5": {"cachestat": 451},
 }
-"""By kernel: the system calls that came with it (their numbers are the same on x86_64 and aarch64 from 424 on)."""
+"""The system calls that came with a kernel (their numbers are the same on x86_64 and aarch64 from 424 on)."""
 BEFORE_5_1 = {"io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "clone3": 435, "pidfd_open": 434}
 IN_3_10 = (316, 318, 319, 322, 323, 324, 325, 326, 327, 328, 332)
 """x86_64 from renameat2 to statx: what came after the kernel of RHEL 7."""
@@ -32,7 +32,7 @@ ALLOW, REFUSE = 0x7FFF0000, 0x00050000
 PROBE = 8
 """IORING_REGISTER_PROBE, the first operation of io_uring_register that kernel 5.6 added."""
 FIRST_ARGUMENT = 24
-"""Of ``struct seccomp_data``: the low half of the second argument."""
+"""Offset in ``struct seccomp_data``: the low half of the second argument."""
 NO_NEW_PRIVILEGES, SET_SECCOMP, FILTER = 38, 22, 2
 
 KERNELS = ("5.4", "3.10", "container")

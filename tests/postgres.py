@@ -1,4 +1,4 @@
-"""A real PostgreSQL server for tests, in a folder of its own that goes with it."""
+"""A real PostgreSQL server for tests, in a folder that is removed with it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def is_here() -> bool:
 
 
 def _program(name: str) -> str:
-    """PostgreSQL's programs lie outside of the path on Debian."""
+    """PostgreSQL's programs are outside of the path on Debian."""
     found = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
     return str(found[-1]) if found else shutil.which(name) or ""
 

@@ -38,9 +38,9 @@ class Real:
 
     place: str
     logs: dict[str, str] = field(default_factory=dict)
-    """By pod's number: what it prints."""
+    """What each pod prints, by its number."""
     ends: bool = True
-    """Whether pods come to their end."""
+    """Whether pods end."""
     exit_code: int = 0
 
     def call(self, path: str, method: str = "GET", body: Document | None = None, kind: str = "") -> Document:

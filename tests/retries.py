@@ -22,7 +22,7 @@ class Watcher:
     """A plugin of pytest that notes what failed, and whether it may be tried again."""
 
     failed: dict[str, bool] = field(default_factory=dict)
-    """By test: whether it is marked ``timing`` and failed in its own call, by neither a crash nor a timeout."""
+    """Whether a test is marked ``timing`` and failed in its own call, by neither a crash nor a timeout."""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:

@@ -35,13 +35,13 @@ def measured(
     word, _, mix = str(given.get("rw", "randread")).partition(":")
     given.update({"rw": word, **({"rwmixread": int(mix)} if mix else {})})
     readings, snapshots = [], []
-    usual = host.machine
+    steady = host.machine
     for repeat in range(repeats):
         before = host.snapshot()
         share = (stalled or {}).get(repeat)
-        host.machine = usual if share is None else replace(usual, drift=0.0, throttle_at=0.0, throttle_to=share)
+        host.machine = steady if share is None else replace(steady, drift=0.0, throttle_at=0.0, throttle_to=share)
         readings.append(host.run("storage_blocks", given))
-        host.machine = usual
+        host.machine = steady
         snapshots.append((before, host.snapshot()))
     return measurement_of(parameters, readings, host.kernels()["storage_blocks"], snapshots)
 
@@ -71,7 +71,7 @@ def experiment(
 
 
 def run_of(machine: SimulatedMachine, *experiments: ExperimentResult) -> Run:
-    """A Run of these experiments, without findings."""
+    """A Run of the experiments, without findings."""
     return Run(
         id="simulated",
         started="2026-01-01T00:00:00+00:00",
@@ -84,7 +84,7 @@ def run_of(machine: SimulatedMachine, *experiments: ExperimentResult) -> Run:
 
 
 def rules_of(findings: tuple[Finding, ...], *severities: str) -> set[str]:
-    """The rules that have a finding, of these severities or any."""
+    """The rules that have a finding, of the given severities or any."""
     return {one.rule for one in findings if one.severity in (severities or ("info", "warning", "invalid"))}
 
 

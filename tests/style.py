@@ -13,6 +13,11 @@ STILTED = (
     "where this tool does not look", "stands in", "stood in", "such points", "was spent", "in vain",
 )  # fmt: skip
 """Phrases that the style forbids, in lower case."""
+OLD_WORDS = (
+    "usual", "usually", "stands", "stand", "stood", "lies", "lie", "speaks of", "speak of", "speaks", "takes its place",
+    "take its place", "comes to", "come to", "came to", "says nothing of", "is said", "was said", "is asked",
+)  # fmt: skip
+"""Words of comments with a better one in the field (default, is, contains, covers); findings may have them."""
 NUMBER = r"[±-]?\d[\d.,]*"
 UNIT = r"(?:[kMGTP]?(?:i?B|bit)(?:/s)?|[nµm]?s|%|[kMGT]? ?(?:IOPS|FLOP/s|[a-z]+/s)|[MG]?Hz|[MG]T/s)"
 _COMMAND = re.compile(r"(?:hwdyno|lspci|numactl|tracepath|cat /sys)\b[^;]*|`[^`]*`|--[\w-]+(?: \S+)?")

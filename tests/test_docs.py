@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))
 PYTHON = Path(os.environ.get("HWDYNO_DOCS_PYTHON") or ROOT / "target" / "docs-env" / "bin" / "python")
-"""Of the environment that `make docs` makes."""
+"""Python of the environment that `make docs` makes."""
 
 
 def is_there() -> bool:

@@ -19,9 +19,9 @@ PROJECT = toml_of((ROOT / "pyproject.toml").read_text(), "pyproject.toml")["proj
 
 MAX_CORE_BYTES = 215e6
 MAX_INFERENCE_BYTES = 160e6
-"""With NumPy, which the core has too."""
+"""Largest install with NumPy, which the core has too."""
 ENGINE_BYTES = 8e6
-"""Of the stripped engine and hwdyno's Python files, as `make wheel` prints them; an editable engine is not stripped."""
+"""Size of the stripped engine and hwdyno's Python files, by `make wheel`; an editable engine is not stripped."""
 NAME = re.compile(r"[\w.-]+")
 
 

@@ -103,7 +103,7 @@ def soaked(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(line, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
 
 
-# Among other tests a figure may still settle in the last of these rounds; make test-long soaks all commands alone.
+# Among other tests a figure may still settle in the last round; make test-long soaks all commands alone.
 @pytest.mark.long
 @pytest.mark.timing
 def test_commands_that_leak_nothing_pass(tmp_path: Path) -> None:

@@ -23,13 +23,13 @@ def written(folder: Path, files: dict[str, str]) -> Path:
 
 
 def house(folder: Path, **files: str) -> Tree:
-    """A package ``hwdyno`` of these modules: ``cli__main`` is ``cli/main.py``, ``cli__`` is ``cli/__init__.py``."""
+    """A package ``hwdyno`` of the modules: ``cli__main`` is ``cli/main.py``, ``cli__`` is ``cli/__init__.py``."""
     paths = {f"{name.replace('__', '/')}.py".replace("/.py", "/__init__.py"): text for name, text in files.items()}
     return read_tree(written(folder, {"__init__.py": "", **paths}), "hwdyno")
 
 
 def crate(folder: Path, **files: str) -> dict[str, rust.Source]:
-    """A crate of these files: ``storage__job`` is ``storage/job.rs``."""
+    """A crate of the files: ``storage__job`` is ``storage/job.rs``."""
     return rust.read_crate(written(folder, {f"{name.replace('__', '/')}.rs": text for name, text in files.items()}))
 
 

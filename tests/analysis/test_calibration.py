@@ -174,8 +174,8 @@ def test_a_capacity_of_even_arrivals_is_right_or_left_open(service: str) -> None
 def test_an_interval_holds_the_mean(process: str, share: float, profile: str) -> None:
     experiments = sample(5, 20)
     found = repeats.score(process, profile, experiments * repeats.POINTS, seed=1)
-    # Of an experiment's points all are covered, whatever each has seen itself. They share what they show, so that the
-    # experiments are what is independent.
+    # All points of an experiment are covered, independent of what each has seen itself. They share what they show, so
+    # that the experiments are what is independent.
     assert at_least(found.together // repeats.POINTS, experiments, 0.9)
     # No interval holds a mode that no sample shows: docs/dev/calibration.md says how often that is.
     assert at_least(found.shown_covered, found.shown, share)

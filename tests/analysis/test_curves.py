@@ -202,7 +202,7 @@ def test_state(throughput: Callable[[int], float], loads: tuple[int, ...], state
 
 @pytest.mark.parametrize("axis", ["iodepth", "numjobs"])
 def test_points_that_stay_level_are_not_rising_whatever_the_fit_does(axis: str) -> None:
-    """As read with 1, 2, 4 and 8 threads: the fit of these points goes on to rise without end."""
+    """Points read with 1, 2, 4 and 8 threads: their fit goes on to rise without end."""
     points = dict(zip((1, 2, 4, 8), (871.0, 868.0, 1949.0, 1953.0), strict=True))
     curve = swept(points.__getitem__, tuple(points), axis)
     assert curve.state == "knee"
@@ -316,7 +316,7 @@ def measured_at(axis: str, load: int, amount: float) -> Measurement:
 
 
 def test_a_ceiling_is_known_by_the_noise_of_the_points_that_tell_it() -> None:
-    """Servers that fail make a full queue noisy and a short one not: the quiet rise says nothing of the ceiling."""
+    """Servers that fail make a full queue noisy and a short one not: the quiet rise leaves the ceiling open."""
     loads = [2.0**k for k in range(10)]
     rates = [100 * min(load, 16.0) for load in loads]
 
@@ -345,7 +345,7 @@ def series(loads: Any, amounts: Any, latencies: Any = (), tails: Any = (), axis:
     ("s", 0.0, 1.0, 0.0),
 ])  # fmt: skip
 def test_a_delay_offers_its_reciprocal(unit: str, value: float, load: float, back: float) -> None:
-    """In cycles or nanoseconds; no delay counts as the least of these."""
+    """Cycles or nanoseconds; no delay counts as the least of that unit."""
     axis = Axis("x", unit, "delay")
     assert read_load(measured({"x": value}, 1.0), axis) == pytest.approx(load)
     assert series((load,), (1.0,), axis=axis).as_given(load) == pytest.approx(back)
@@ -416,7 +416,7 @@ def knee(crossing: float = 1e-9, top: float = 1000.0, **changes: Any) -> Knee:
     *((16, 0.0, (400, 360, None), None, None), (16, 0.0, (0.4, 0.3, 0.44), None, None)),
 ])  # fmt: skip
 def test_a_passed_peak_is_the_ceiling(peak_load: int | None, a: float, top: Any, ceiling: Any, state: str) -> None:
-    """Of the law 187.5 N / (1 + N (N - 1) / peak^2): 800 at a peak of 8."""
+    """The law 187.5 N / (1 + N (N - 1) / peak^2): 800 at a peak of 8."""
     law = Scalability(Interval(187.5), Interval(a), None if peak_load is None else Interval(peak_load**-2))
     plain, loads = Curve({}, "threads", tuple(range(5)), "bytes/s", "none"), (1, 2, 4, 8, 16)
     found = _read_off(plain, series(loads, (100, 200, 300, 350, 400)), knee(8.0, ceiling=Interval(*top)), law)
@@ -496,7 +496,7 @@ def test_a_law_has_its_peak_and_ceiling(a: float, b: float | None, peak: float |
     ("c", "a", "b"), [(1e-4, 0.03, 0.001), (1e12, 0.03, 0.0), (1e2, 1e-4, 0.0), (1e2, 2.2, 0.0), (1e2, 5.0, 0.1)]
 )
 def test_a_law_is_found_with_its_interval(c: float, a: float, b: float) -> None:
-    """By the covariance of a fit in log space, of its slopes and errors of 2% (a root mean square); t of 30 degrees."""
+    """The covariance of a fit in log space, of its slopes and errors of 2% (a root mean square); t of 30 degrees."""
     errors = [0.01] * 6 + [math.sqrt(7 * 0.0004 - 6 * 0.0001)]
     found = fit_scalability(THREADS, [gunther(load, c, a, b) for load in THREADS], errors)
     n = np.array(THREADS)

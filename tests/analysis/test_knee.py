@@ -76,7 +76,7 @@ def test_only_a_fall_has_a_peak_and_loses(changes: Any, peak_load: float, loss: 
     ("fall", "bend", "width"), [(0.8, 12.0, 0.7), (0.8, 24.0, 0.7), (0.3, 24.0, 1e3), (1.0, 64.0, ENDLESS)]
 )
 def test_a_planted_fall_is_found(fall: float, bend: float, width: float) -> None:
-    """To a level within an octave (0.7 of the load's logarithm), or for ever."""
+    """A fall to a level within an octave (0.7 of the load's logarithm), or for ever."""
     rates = [knee_at(load, 100.0, 4.0, 8.0, fall=fall, bend=bend, width=width) for load in LOADS[:10]]
     knee = fit_knee(LOADS[:10], rates)
     assert knee.falls > 0.99 and knee.requests is False and knee.width == min(width, 50.0)
@@ -93,7 +93,7 @@ def test_a_loss_below_2_percent_is_no_fall(loss: float, falls: float) -> None:
 
 @pytest.mark.parametrize(("ratio", "is_odd"), [(0.875, True), (0.9, False), (1.1, False), (1.14, True)])
 def test_a_point_is_odd_from_11_percent_off(ratio: float, is_odd: bool) -> None:
-    """Below by 11%, above by 1 / 0.89 = 1.124."""
+    """A point is odd below by 11%, above by 1 / 0.89 = 1.124."""
     odd = fit_knee(LOADS, curve(RISE, dip=ratio)).odd
     assert (odd and (odd.at, odd.ratio)) == ((DIP, pytest.approx(ratio, rel=1e-3)) if is_odd else None)
 
@@ -105,7 +105,7 @@ def test_a_point_is_odd_from_11_percent_off(ratio: float, is_odd: bool) -> None:
     (0.06, [(0.03, 0.020), (0.06, 0.06)], False),
 ])  # fmt: skip
 def test_the_better_fit_shows_an_odd_point(plain: float, falls: list[tuple[float, float]], is_odd: bool) -> None:
-    """By residuals of the planted point and of the last one, which cannot be odd."""
+    """Residuals of the planted point and of the last one, which cannot be odd."""
     points, at = points_of(curve(RISE, dip=0.7)), np.arange(len(LOADS))
     others = [fitted(points, FALL, off * (at == DIP) + last * (at == len(LOADS) - 1)) for off, last in falls]
     assert (_odd_of(fitted(points, RISE, plain * (at == DIP)), others) is not None) == is_odd

@@ -160,7 +160,7 @@ def test_as_a_bound_the_faster_of_two_counts_and_half_a_name_is_none() -> None:
 
 
 def test_a_drive_of_several_capacities_has_its_figures_in_the_catalogues_order() -> None:
-    """In any order they came in another one in each process."""
+    """The figures came in a different order in each process."""
     found = rated_named("Crucial MX500")
     assert found is not None and found.name == "Crucial MX500, its fastest capacity"
     (first, *_) = (one for one in catalogue() if one.name.startswith("Crucial MX500"))

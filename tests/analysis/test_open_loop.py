@@ -84,7 +84,7 @@ def test_a_server_waits_by_its_formula(rate: float, variability: float, arrivals
 
 @pytest.mark.parametrize("scale", [1.0, 1e-5, 1e6])
 def test_a_queue_is_found_at_any_pace(scale: float) -> None:
-    """From less than one request a second to latencies below a nanosecond, at shares that the grid has."""
+    """Rates below one request a second to latencies below a nanosecond, at shares that the grid has."""
     shares = (0.1, 0.5, 0.8, 0.9, 0.985)
     rates, latencies = [scale * 1e4 * share for share in shares], [1e5 / scale / (1 - share) for share in shares]
     found = fit_open_loop(rates, latencies)
@@ -142,7 +142,7 @@ def test_spreads_are_those_of_the_queue(shares: tuple[float, float], spread: Lat
     ("bytes/s", 4000, "poisson", 1.0), ("bit/s", 32000, "poisson", 1.0),
 ])  # fmt: skip
 def test_a_rate_of_any_unit_counts_requests(unit: str, per: int, process: str, varies: float | None) -> None:
-    """Of 4 kB each; random arrivals vary by 1, evenly spaced ones by 0."""
+    """Requests of 4 kB each; random arrivals vary by 1, evenly spaced ones by 0."""
 
     def point(rate: float) -> Measurement:
         waits = mean_latency(rate, 1e5, 4)
@@ -165,7 +165,7 @@ def test_a_rate_of_any_unit_counts_requests(unit: str, per: int, process: str, v
 ])  # fmt: skip
 @pytest.mark.parametrize("counted", [True, False])
 def test_the_next_rate_is_above_the_last_served(reached: Any, following: float | None, counted: bool) -> None:
-    """Of 100, 200 and 400 a second; at least 95% of it is served, whether a point has operations/s or these alone."""
+    """Rates of 100, 200 and 400 a second; at least 95% is served, by operations/s or the throughput."""
     values = [Value(rate, "operations/s") for rate in reached]
     given = [{"rate": value} if counted else {"rate": None, "throughput": value} for value in values]
     points = tuple(base(parameters={"rate": rate}, **made) for rate, made in zip((100, 200, 400), given, strict=True))

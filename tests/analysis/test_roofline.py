@@ -26,7 +26,7 @@ def made() -> Run:
         moved(34e9, "read", working_set=SET),
         replace(triad, parameters={**triad.parameters, "working_set": SET}),
     )
-    # One thread has roofs of its own.
+    # One thread has separate roofs.
     alone = [flops(13e9, "scalar"), flops(60e9, "avx512", precision="single")]
     peaks = result(
         "compute_flops", "threads", flops(14e9, "scalar", threads=2), flops(116e9, "avx512", threads=2), *alone
@@ -86,7 +86,7 @@ def test_parts_of_an_operation_are_refused_before_anything_is_measured(
 
 @pytest.mark.parametrize(("rate", "arrays", "found"), [(0.5, (1, 1), True), (0.0, (1, 1), False), (0.5, (1, 2), False)])
 def test_a_gpus_roofs_need_three_intensities(rate: float, arrays: tuple[int, int], found: bool) -> None:
-    """Of one array. 0.25 FLOP/s at 1 FLOP/B take 0.25 B/s, and 0.5 FLOP/s is the most."""
+    """The points of one array. 0.25 FLOP/s at 1 FLOP/B take 0.25 B/s, and 0.5 FLOP/s is the most."""
     rows = ((1.0, 0.25), (2.0, 0.5), (2.0, 0.4), (4.0, rate), (8.0, 0.0))
     points = tuple(
         base(parameters={"intensity": row[0], "array": arrays[at % 2]}, throughput=Value(row[1], "FLOP/s"))

@@ -110,7 +110,7 @@ def test_modes_leave_open_no_more_than_their_shares_do() -> None:
 
 
 def test_autocorrelation_raises_the_variance_of_a_mean_by_its_sum() -> None:
-    """Of n values: 1 + 2 times the sum of (1 - k / n) r^k over k from 1 to n - 1."""
+    """The sum for n values: 1 + 2 times the sum of (1 - k / n) r^k over k from 1 to n - 1."""
     for ratio, count in ((0.7, 5), (0.5, 3), (0.9, 20)):
         exact = 1 + 2 * sum((1 - k / count) * ratio**k for k in range(1, count))
         assert _inflation(ratio, count) == pytest.approx(exact)
@@ -227,7 +227,7 @@ def test_modes_are_two_levels_with_their_share_and_visits() -> None:
     assert two_modes(levels(0.25, count=16)) is not None
     assert two_modes([[float(at % 5) + 1 for at in range(40)]]) is None, "steps of a count"
     assert two_modes([[0.0] * 40]) is None
-    # Each of these repeats is low in its first sample alone.
+    # Each repeat is low in its first sample alone.
     (first,) = levels(0.0, count=20)
     begins = two_modes([[0.6 + 0.001 * at, *first[1:]] for at in range(2)])
     assert begins is not None and (begins.visits, begins.rare) == (4, 2)
@@ -301,7 +301,7 @@ def test_the_samples_of_each_repeat_are_as_many_as_the_shortest_has() -> None:
 
 
 def an_experiment(*low_repeats: int, low: float = 0.6, of: int = 3) -> list[list[list[float]]]:
-    """Points of three repeats of twenty samples, this many of each whole at a low level; each at a speed of its own."""
+    """Points of three repeats of twenty samples, this many of each whole at a low level; each at a different speed."""
     draw = np.random.default_rng(9)
     return [
         [
@@ -473,7 +473,7 @@ def test_what_points_share_is_a_mode_of_shares() -> None:
 
 @pytest.mark.parametrize(("lows", "shared"), [((9, 6, 2, 2, 0, 0), True), ((9, 8, 3, 1, 1, 0), False)])
 def test_an_uneven_spread_of_one_in_a_thousand_is_no_chance(lows: tuple[int, ...], shared: bool) -> None:
-    """Fisher's index of dispersion, by its definition: the probability lies within 25% of the limit."""
+    """Fisher's index of dispersion, by its definition: the probability is within 25% of the limit."""
     due = sum(lows) / len(lows)
     p_value = chi2.sf(sum((one - due) ** 2 / due for one in lows), len(lows) - 1)
     assert (1e-3 < p_value < 1.2e-3) if shared else (0.8e-3 < p_value < 1e-3)

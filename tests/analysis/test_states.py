@@ -79,14 +79,14 @@ def test_a_change_of_a_quarter_is_named_once_with_its_place_and_bytes(after: flo
 
 
 def test_a_change_that_other_load_explains_is_that_loads() -> None:
-    """What is known to have taken the processor is said, and no change of the device is."""
+    """What is known to have taken the processor is reported, and no change of the device is."""
     for seed in MACHINES[:10]:
         rules = rules_of(explained(SimulatedMachine.random(seed, others_cpu=0.6), MIXED, 0.6).findings)
         assert "others_at_work" in rules and "device_changed" not in rules, f"machine {seed}"
 
 
 def test_a_small_change_degrades_nothing() -> None:
-    """As after a minute of another load's: 11% are within what most figures leave open."""
+    """The change after a minute of another load's: 11% are within what most figures leave open."""
     for seed in MACHINES[:20]:
         assert "device_changed" not in rules_of(explained(SimulatedMachine.random(seed), MIXED, 0.89).findings)
 

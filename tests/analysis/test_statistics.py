@@ -218,7 +218,7 @@ def test_value_recorded_no_times_is_not_there() -> None:
 
 
 def test_percentiles_are_those_of_ordered_values() -> None:
-    """Ten of each value from 1 to 1000, each with a bucket of its own."""
+    """Ten of each value from 1 to 1000, each with a separate bucket."""
     whole = summary_of([Histogram.from_values(at // 10 + 1 for at in range(10_000)).to_reading()])
     assert whole is not None and (whole.p50, whole.p90, whole.p99, whole.p999) == (500, 900, 990, 999)
     fewer = summary_of([Histogram.from_values(range(1, 10_000)).to_reading()])
@@ -368,7 +368,7 @@ def test_repeats_are_skewed_from_a_fifth_between_mean_and_middle_on(mean: float,
 @pytest.mark.parametrize("bits", [1, 3, 5])
 @pytest.mark.parametrize("octave", [1, 2, 4, 7, 9])
 def test_a_coarser_histogram_has_so_many_buckets_in_each_octave(octave: int, bits: int) -> None:
-    """Below 2^10 each value has a bucket, above there are 1024 an octave; the joined ones stand in their middle."""
+    """Each value below 2^10 has a bucket, above there are 1024 an octave; the joined ones are in their middle."""
     first = 1 << octave
     joined = max(1, first >> bits)
     coarse = Histogram.from_values(range(first, 2 * first)).coarser(bits)
@@ -385,7 +385,7 @@ def test_a_coarser_histogram_of_long_times_joins_the_buckets_of_its_octave_alone
 
 
 def test_early_stopping_takes_the_least_count_whose_chance_is_small_enough() -> None:
-    """By the definition: with fewer queries, so few over the limit are likelier than what the confidence leaves out."""
+    """The definition: with fewer queries, so few over the limit are likelier than what the confidence leaves out."""
 
     def chance(over: int, count: int, percentile: float) -> float:
         return sum(math.comb(count, k) * (1 - percentile) ** k * percentile ** (count - k) for k in range(over + 1))
@@ -426,7 +426,7 @@ def test_an_interval_of_two_values_is_students() -> None:
 
 
 def test_the_interval_of_a_rate_is_that_of_its_times() -> None:
-    """By the delta method: the square of the harmonic mean times the deviation of the reciprocals."""
+    """The delta method: the square of the harmonic mean times the deviation of the reciprocals."""
     rate = st.interval([1.0, 0.5, 0.25], "x")
     assert rate.value == pytest.approx(3 / 7)
     wide = st.interval([100.0, 50.0, 100.0 / 1.5], "x")

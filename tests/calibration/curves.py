@@ -37,7 +37,7 @@ class Score:
     below_best: int = 0
     """Ceilings below a measured point."""
     off: list[float] = field(default_factory=list)
-    """Of each ceiling, against the truth."""
+    """Error of each ceiling, against the truth."""
     named: Counter[str] = field(default_factory=Counter)
     """Rules that spoke."""
     rolled: int = 0
@@ -84,7 +84,7 @@ def measured(machine: Machine, load: int, draw: Generator) -> Measurement:
 
 
 def experiment(points: Sequence[Measurement]) -> ExperimentResult:
-    """An experiment of these points along the depth of a queue."""
+    """An experiment of the points along the depth of a queue."""
     return with_field_axes(ExperimentResult("storage.iodepth", "storage", "", "iodepth", "", tuple(points)))
 
 

@@ -132,7 +132,7 @@ def dies_behind_controller(draw: Generator) -> Machine:
 
 
 def failing_servers(draw: Generator) -> Machine:
-    """Servers of one queue that fail and come back at random: each repeat finds other ones at work."""
+    """Servers of one queue that fail and come back at random: each repeat finds other ones running."""
     loads, service = _loads(draw), _log_uniform(draw, 1e-5, 1e-3)
     servers = round(_log_uniform(draw, 8, loads[-1] / 8))
     think, up = service * _uniform(draw, 0.02, 0.3), _uniform(draw, 0.85, 0.98)
@@ -194,7 +194,7 @@ def quiet(draw: Generator) -> Machine:
 
 
 def odd_load(draw: Generator) -> Machine:
-    """Any closed queue, with one load that lies 15% to 80% off its neighbours' curve."""
+    """Any closed queue, with one load that is 15% to 80% off its neighbours' curve."""
     machine = _any(draw)
     off = _uniform(draw, 0.15, 0.8)
     share = 1 - off if draw.random() < 0.7 else 1 + off
@@ -230,4 +230,4 @@ FAMILIES: dict[str, tuple[Callable[[Generator], Machine], Sequence[str]]] = {
     "saturated": (saturated, ("saturated at the first point", "flat")),
     "flat": (flat, ("flat", "saturated at the first point")),
 }
-"""By name: what makes a machine, and how its curve should be read."""
+"""What makes a machine, and how its curve should be read, by name."""

@@ -87,7 +87,7 @@ class PowerScore:
     points: int = 0
     named: int = 0
     warned: int = 0
-    """Points of which anything was said above an info."""
+    """Points with a finding above an info."""
     rules: Counter[str] = field(default_factory=Counter)
 
 

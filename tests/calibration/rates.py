@@ -1,4 +1,4 @@
-"""Open loops by discrete events: requests that arrive whatever is served, at servers of known capacity."""
+"""Open loops by discrete events: requests that arrive even while none is served, at servers of known capacity."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class RateScore:
     loops: int = 0
     within: int = 0
     open: int = 0
-    """Loops of which the data were said to leave it open."""
+    """Loops whose data were found to leave it open."""
     answered: int = 0
     """Those of them that have an answer with one more point, at the rate that is advised."""
     settled: int = 0

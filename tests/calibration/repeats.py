@@ -89,7 +89,7 @@ def _stalls(draw: Generator) -> Iterator[Series]:
 
 
 _STALL_MEAN = 3 - 2 / math.sqrt(40)
-"""Of a Pareto law with tail 1.5 from 1, cut at 40."""
+"""Mean of a Pareto law with tail 1.5 from 1, cut at 40."""
 AR_BY_REPEAT = 0.7 ** (1 / SAMPLES)
 PROCESSES: dict[str, tuple[Callable[[Generator], Iterator[Series]], float]] = {
     "normal": (_steady, math.exp(0.02**2 / 2)),
@@ -101,12 +101,12 @@ PROCESSES: dict[str, tuple[Callable[[Generator], Iterator[Series]], float]] = {
     "AR(1) 0.7 by repeat": (lambda draw: _autoregressive(draw, AR_BY_REPEAT), 1.0),
     "heavy stalls": (_stalls, 30 / (30 + _STALL_MEAN)),
 }
-"""By name: the process, and its mean in the long run."""
+"""The process, and its mean in the long run, by name."""
 
 
 @dataclass
 class IntervalScore:
-    """How often intervals held the mean, how wide they were, and what they took."""
+    """How often intervals contained the mean, how wide they were, and what they took."""
 
     trials: int = 0
     covered: int = 0
@@ -117,7 +117,7 @@ class IntervalScore:
     """Sum of the half widths, as shares."""
     repeats: int = 0
     repeats_alone: int = 0
-    """Of the points alone, which have as many as show a rare level."""
+    """Repeats of the points alone, which have as many as show a rare level."""
     unremarked: int = 0
     """Points, in either case, with a repeat outside of the interval, and no note on it."""
     together: int = 0

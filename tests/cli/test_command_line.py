@@ -241,7 +241,7 @@ def test_below_the_ceiling_that_was_asked_for_is_status_1(
 
 
 def _status_of(arguments: list[str], data: Path, more: list[str]) -> int:
-    """With a simulated machine: a real one may be degraded by what else goes on."""
+    """The exit status on a simulated machine: a real one may be degraded by what else goes on."""
     args = parser_of("storage").read([*arguments[1:], *more])
     host = SimulatedHost(SimulatedMachine(seed=3))
     return perform_scenario(scenario_of(request_of(args, "storage"), host), args, host)
@@ -287,10 +287,10 @@ LONG = ["--rw", "randread", "--iodepth", "1,2,4", "--size", "16M", "--runtime", 
 
 
 def measuring(data: Path, home: Path, *more: str) -> subprocess.Popen[str]:
-    """A run whose readings have begun: its data file is whole. ``more`` has an option in place of the usual one."""
+    """A run whose readings have begun: its data file is whole. ``more`` has an option that replaces the default one."""
     at = [one for word in more if word in LONG for one in (LONG.index(word), LONG.index(word) + 1)]
-    usual = [word for number, word in enumerate(LONG) if number not in at]
-    process = started("storage", *usual, *more, "--path", str(data), home=home)
+    kept = [word for number, word in enumerate(LONG) if number not in at]
+    process = started("storage", *kept, *more, "--path", str(data), home=home)
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and process.poll() is None:
         files = list(data.glob("hwdyno-scratch-*/data"))

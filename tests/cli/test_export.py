@@ -33,7 +33,7 @@ SECRETS = (
 
 
 def named_run(run_id: str = "20260101-000000-abcd", host: str = "atlas7.lab.example") -> Run:
-    """A Run that has a name of each kind in every place where one can stand."""
+    """A Run that has a name of each kind in every place that can have one."""
     survey = {
         "hostname": host,
         "cpu": {"model": "Some CPU"},

@@ -1,4 +1,4 @@
-"""Whatever is typed wrong, any command answers in one line that says what and how to mend it, and measures nothing."""
+"""Any command answers a mistyped line in one line that says what is wrong and how to mend it, and measures nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def document() -> str:
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with files of every unfit kind; whatever would be measured fails the test."""
+    """A folder with files of every unfit kind; any measurement fails the test."""
     monkeypatch.setenv("HWDYNO_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("HWDYNO_TRACEBACK", raising=False)
     here = tmp_path / "here"

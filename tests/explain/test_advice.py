@@ -1,4 +1,4 @@
-"""Every command that a finding advises is taken as it is pasted, and measures the very point that it speaks of."""
+"""Every command that a finding advises is taken as it is pasted, and measures the very point of the finding."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_a_sweep_of_ones_own_is_repeated_with_what_was_fixed(tmp_path: Path) -> 
 
 
 def troubled(found: Planned) -> ExperimentResult:
-    """Points that break what they can: rules that speak of any resource all have something to say."""
+    """Points that break what they can, so that all rules on any resource have findings."""
     unit = "operations/s" if found.experiment.metric == "latency" else "bytes/s"
     points = []
     for at, parameters in enumerate(found.points[:6]):
@@ -235,7 +235,8 @@ OF_TRAINING = (
     "hwdyno study kubernetes-ai-storage --path local=/data --no-inference",
 )
 MIN_RULES = 55
-"""Rules that speak here. Of all others, which other tests make speak, ``plain_findings`` has each command parsed."""
+"""Minimum number of rules that have findings here. All others have findings in other tests, and ``plain_findings`` has
+each command parsed."""
 
 
 TURN = itertools.count()
@@ -342,7 +343,7 @@ def test_every_command_of_a_page_is_taken(name: str) -> None:
 
 
 def commands_of_page(path: Path) -> Iterator[str]:
-    """The commands of a page: its code, and what stands between backticks."""
+    """The commands of a page: its code, and the text between backticks."""
     for line in path.read_text().splitlines():
         yield from (one for one in commands_in(line) if "…" not in one and not re.search(r"[\[<|]", one))
 

@@ -233,7 +233,7 @@ def test_the_slip_is_named(tmp_path: Path) -> None:
     assert "1.0486" in of(audited(text, folder=tmp_path), rule).says
 
 
-# --- what is asked, mapped and refused
+# --- what is requested, mapped and refused
 
 
 @pytest.mark.parametrize(

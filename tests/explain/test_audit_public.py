@@ -286,7 +286,7 @@ def test_names_of_jobs_are_patterns(tmp_path: Path) -> None:
 def test_more_than_a_link_carries_one_way_is_named_where_no_direction_is(
     rate: str, severity: str | None, tmp_path: Path
 ) -> None:
-    """PCI Express carries both directions at once, so less than both is no proof: it is said so."""
+    """PCI Express carries both directions at once, so less than both is no proof, and the text says so."""
     table = f"bs,BW (GB/s)\n1M,{rate}\n"
     found = faults(audited(table, tmp_path, name="drive.csv", links=("PCIe 3 x4",))).get("physical_ceiling")
     assert (found and found.severity) == severity

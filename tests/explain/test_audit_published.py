@@ -469,7 +469,7 @@ def test_a_t4_is_no_four_threads(tmp_path: Path) -> None:
 
 # --- memory
 
-# A simulated DRAM (a report on GitHub): labels that hold for the rows below them stand once.
+# A simulated DRAM (a report on GitHub): labels that hold for the rows below them are given once.
 LABELS_ONCE = """| DRAM Preset | Workload | Controller | Cycles | Latency (ns) | Bandwidth (MB/s) |
 | - | - | - | - | - | - |
 | **DDR4-3200** | Benign | Baseline | 22,673 | 154.56 | 22,374.2 |

@@ -78,7 +78,7 @@ MEBI_BY_NAME = """### FIO Performance Summary
 | data-8k | 56.8 | 24.3 | 7270 | 3110 | 5.41 | 6.32 |
 | redo | 0.0 | 2.7 | 0 | 689 | 0.00 | 1.12 |
 """
-# A KV cache on four drives (GitHub): latencies whose unit stands in the title.
+# A KV cache on four drives (GitHub): latencies whose unit is in the title.
 UNIT_IN_TITLE = """### Latency (storage_tier, ms)
 | Disk | Read P50 | **Read P99** | **Read P999** | **Write P99** |
 |---|---:|---:|---:|---:|

@@ -81,7 +81,7 @@ def test_others_share_is_neither_own_nor_idle(cpu_s: Any, elapsed_s: float, know
     [("ab", 0, 0.5, 8), ("ax", 0, 0.25, 8), ("x", 0, 1.0, 4), ("", 0, 1.0, 16), ("ab", -1, 1.0, 4)],
 )
 def test_hosts_of_point_are_part_of_site(hosts: str, at: int, part: float, jobs: float) -> None:
-    """Of four nodes, each with four jobs; the experiment as a whole has no number of jobs."""
+    """One of four nodes, each with four jobs; the experiment as a whole has no number of jobs."""
     shares = tuple(HostShare(host, Value(1.0, "bytes/s"), 1, 1, 1.0, 0.0, 1) for host in hosts)
     case = case_of_base(hosts=shares, parameters={**base().parameters, "numjobs": 4})
     site = replace(case.run, machines=tuple(replace(Machine(), hostname=name) for name in "abcd"))
@@ -141,7 +141,7 @@ AGAIN = "hwdyno training --accelerators 2 --workload bert --accelerator h100"
     ("hwdyno storage job x.fio --out o", BLOCKS, "hwdyno storage job x.fio"),
     ("hwdyno storage snia iops --out o", BLOCKS, "hwdyno storage snia iops"),
     *((command, BLOCKS, "hwdyno storage --iodepth 2") for command in ("hwdyno storage x job", "hwdyno run snia")),
-    # A training keeps the options of its own command.
+    # A training keeps the options of its command.
     ("hwdyno training ++a=1 --keep --out o", TRAINING, "hwdyno training ++a=1 --keep --accelerators 2"),
     ("hwdyno training --workload my.yaml", BERT, "hwdyno training --workload my.yaml --accelerators 2"),
     ("hwdyno training --workload unet3d", BERT, AGAIN), ("hwdyno run --keep", BERT, AGAIN),

@@ -38,7 +38,7 @@ def noisy_with_others(share: float) -> Run:
 
 
 def in_user_mode(share: float) -> Run:
-    """Of 40% busy, a share in user mode is other processes'; the point has 1.25%."""
+    """A share in user mode, of 40% busy, is other processes'; the point has 1.25%."""
     return run_of(base(conditions={"cpu_busy": 0.4, "cpu_user": 0.0125 + share, "steal": 0.0}))
 
 

@@ -62,7 +62,7 @@ def test_disk_spins_by_its_random_reads(ns: float, given: dict[str, Any], says: 
 
 
 def test_a_guest_is_told_the_time_and_not_the_kind_of_the_hosts_disk() -> None:
-    """On virtio "solid state: one random read takes 56 us" was the host's page cache."""
+    """A regression: on virtio "solid state: one random read takes 56 us" was the host's page cache."""
     latency = base().latency_ns
     assert latency is not None
     point = base(parameters={**base().parameters, "iodepth": 1}, latency_ns=replace(latency, p50=56e3))

@@ -1,4 +1,4 @@
-"""On 200 random simulated machines a rule, the findings are just what was planted, and nothing on clean ones."""
+"""The findings on 200 random simulated machines a rule are just what was planted, and nothing on clean ones."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _machine_with(**ranges: tuple[float, float]) -> Callable[[random.Random], di
     return lambda draw: {name: draw.uniform(*bounds) for name, bounds in ranges.items()}
 
 
-# rule: (what is planted, fixed parameters over the usual ones, rules that may speak beside it)
+# rule: (what is planted, fixed parameters over the default ones, rules that may have findings beside it)
 PLANTED: dict[str, tuple[Callable[[random.Random], dict[str, Any]], Parameters, set[str]]] = {
     "page_cache": (_machine_with(cache_share=(0.05, 1.0)), {}, {"physical_ceiling"}),
     "unwritten_file": (

@@ -61,7 +61,7 @@ def test_a_shared_core_is_below_nine_tenths(given: dict[str, Any], share: float,
     ],
 )  # fmt: skip
 def test_a_wide_clock_falls_by_three_percent(clocks: Any, share: float, drop: float | None) -> None:
-    """Below the best narrow clock, by loops that had the core to themselves."""
+    """A clock below the best narrow one, by loops that had the core to themselves."""
     points = [loop(isa, details={"clock_hz_during": hz, **share_of_best(share)}) for isa, hz in clocks]
     run = explain(replace(run_of(base()), experiments=(of_loops(*points),)))
     found = {one.rule: one.evidence for one in run.findings}.get("wide_clock_drop")
@@ -96,7 +96,7 @@ def test_the_greatest_cost_of_data_is_said(points: tuple[Measurement, ...], isa:
     ],
 )  # fmt: skip
 def test_the_best_fma_on_numbers_is_a_share_of_the_peak(rate: float, given: dict[str, Any], says: str) -> None:
-    """Of 100 GFLOP/s on 4 cores, beside a loop that reaches 70%."""
+    """A share of 100 GFLOP/s on 4 cores, beside a loop that reaches 70%."""
     bound = Ceiling("flop_s/fma/double/avx2/4", "physical", 1e11, "FLOP/s", "4 cores", "test")
     points = [loop(rate=one, threads=4, **other) for one, other in ((7e10, {}), (rate, given))]
     found = peak_share(case_of(replace(of_loops(*points), ceilings=(bound,))))

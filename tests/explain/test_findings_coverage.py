@@ -1,4 +1,4 @@
-"""The rules on what a storage point covered and was held to, on made points, and control groups on recorded trees."""
+"""The rules on what a storage point covered and kept to, on made points, and control groups on recorded trees."""
 
 from __future__ import annotations
 

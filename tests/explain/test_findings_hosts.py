@@ -31,7 +31,7 @@ def members(machine: SimulatedMachine, names: str = "ab") -> list[SimulatedMembe
 
 
 def explained(hosts: list[SimulatedMember], repeats: int = REPEATS) -> tuple[Measurement, dict[str, Finding]]:
-    """The point that a site of these hosts measured, and its findings on hosts."""
+    """The point that a site of the hosts measured, and its findings on hosts."""
     site, _ = site_of_two(*hosts)
     point = at(iodepth=4)
     kernel = site.kernels()["storage_blocks"]

@@ -128,7 +128,7 @@ def test_the_edge_of_each_share() -> None:
 
 
 def test_what_was_not_measured_is_no_cause() -> None:
-    """Without the bandwidth in the Run, and with weights that a cache holds, memory is not named."""
+    """Memory is not named without its bandwidth in the Run, nor with weights that a cache holds."""
     engine = _random_engine(5)
     for run in (_run(engine, 5, (2, 8), with_memory=False), _run(replace(engine, weights_bytes=1e6), 5, (2, 8))):
         found = _limit(run)

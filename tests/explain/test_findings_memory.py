@@ -176,7 +176,7 @@ def flops(value: float, isa: str, clock: float = 3.7e9, threads: int = 1, **more
 
 
 def test_the_peak_of_auto_is_one_whatever_each_repeat_chose() -> None:
-    """Of 3 repeats, 2 took AVX-512 and 1 AVX2: 13.3 FLOP per instruction are of neither."""
+    """Two of 3 repeats took AVX-512 and 1 AVX2: 13.3 FLOP per instruction are of neither."""
     mixed = flops(100e9, "avx512", threads=2)
     mixed = replace(
         mixed,
@@ -336,7 +336,7 @@ def test_pauses_are_added_until_eight_points_lie_in_the_upper_decade(threads: in
 
 
 def test_what_noise_alone_could_part_is_no_difference() -> None:
-    """Means far apart whose intervals meet: nothing is said of stores, pages or lines in flight."""
+    """Means far apart whose intervals meet: no finding is on stores, pages or lines in flight."""
 
     def hardly(value: float, operation: str, threads: int = 2, **more: Any) -> Measurement:
         made = moved(value, operation, threads, **more)
@@ -530,7 +530,7 @@ def test_a_tlb_needs_six_sizes_on_huge_pages(lines: int, degraded: int, named: b
 
 
 def test_steps_near_each_other_are_merged() -> None:
-    """Within a factor of 2.5 of the first, to their geometric mean."""
+    """Steps within a factor of 2.5 of the first are merged to their geometric mean."""
     for counts, merged in (
         *(([100, 250], [25000**0.5]), ([100, 251], [100, 251]), ([100, 400, 900], [100, 600]), ([225, 100], [150])),
         *(([10, 100, 225], [10, 150]), ([4, 8, 16], [32**0.5, 16]), ([], [])),

@@ -414,7 +414,7 @@ FOUR = tuple(Fault("request", 500, f"kind {at}", 250_000) for at in range(4))
 GOOD: dict[str, Any] = {"output_tokens_s": 100.0, "good_share": 0.75, "goodput_requests_s": 7.5}
 QUEUE: dict[str, Any] = {"first": 3.0, "is_here": True}
 PROMPTS: dict[str, Any] = {"bytes_s": 1e9, "cpu": 0.95, "prompt_share": 0.9}
-# The rule, what is measured, what is said of it, and what is advised.
+# The rule, what is measured, the finding, and its advice.
 MESSAGES: list[tuple[str, Found, str, str]] = [
     ("serving_faults", lambda: _alone(8, FOUR), "50% of the requests failed (8 concurrent requests): kind 0 (250000), "
      "kind 1 (250000), kind 2 (250000). They", f"try a lower load: hwdyno inference {SERVER} --concurrency 4 "),
@@ -471,14 +471,14 @@ def test_a_servers_own_prompt_time_is_reported(few_s: float, most_s: float, is_n
 
 
 def test_a_limit_is_between_the_lowest_and_the_highest_load() -> None:
-    """From 4 to 8 it is twice the load, though not from 4 to 6."""
+    """Twice the load is 4 to 8, though not 4 to 6."""
     found = _rules(*(_answered({"concurrency": load}) for load in (8, 4, 6)))["serving_limit"]
     assert found.says.startswith("Limit from 4 to 8 concurrent requests")
 
 
 @pytest.mark.parametrize(("name", "least"), [("p50", 7), ("p90", 44), ("p99", 459), ("p99.9", 4603)])
 def test_a_percentile_needs_mlperfs_count_of_queries(name: str, least: int) -> None:
-    """As many queries as are all below the percentile by a chance of 1%: 0.5 ** 7, 0.9 ** 44 …"""
+    """The number of queries that are all below the percentile by a chance of 1%: 0.5 ** 7, 0.9 ** 44 …"""
     key = name.replace(".", "")
     assert percentile(_times(3e8, least), key) == f"{name} 300 ms"
     assert percentile(_times(3e8, least - 1), key) == f"{name} too few ({least - 1})"

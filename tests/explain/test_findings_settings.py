@@ -322,7 +322,7 @@ def test_small_pages_cost_a_tenth(cost: float, named: bool) -> None:
 
 @pytest.mark.parametrize(("share", "shown"), [(0.81, 0.5), (0.79, 0.79)])
 def test_older_kernels_cost_a_fifth_of_peak(share: float, shown: float) -> None:
-    """Of several figures the best one is shown."""
+    """The best of several figures is shown."""
     figures = (linpack(value * 470e9, "Haswell") for value in (0.5, share))
     finding = the(judged(machine_with(), *figures, peak(470e9)), "pinned_library")
     assert finding.evidence["peak_share"] == pytest.approx(shown)

@@ -313,7 +313,7 @@ def test_a_bandwidth_of_the_memory_alone_is_explained_by_nothing_else(planted: d
 KIBI = 1024
 LOAD = {"access": "direct", "buffers": 2, "readers": 1, "on": "gpu"}
 USED = [{"process_cpu_user_s": user_s, "process_cpu_system_s": 10.0} for user_s in (79.0, 81.0)]
-"""Below and above nine tenths of 10 s on 10 processors."""
+"""CPU time below and above nine tenths of 10 s on 10 processors."""
 RATED = Ceiling("gpu_memory/1000", "physical", 100.0, "bytes/s", "the memory", "test")
 
 
@@ -520,7 +520,7 @@ def test_a_processors_levels_are_named_by_its_caches(l3: int) -> None:
     ],
 )
 def test_a_rise_is_named_by_its_distance_from_l2(edges: tuple[float, ...], names: dict[str, float]) -> None:
-    """In MiB, of which 32 of L2 are stated."""
+    """Sizes in MiB, of which 32 of L2 are stated."""
     found = _named([Edge(one * MEBI, 1.0, 2.0) for one in edges], [("L2", 32.0 * MEBI)])
     assert {name: edge.size_bytes / MEBI for name, edge in found} == names
 

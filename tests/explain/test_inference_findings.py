@@ -335,7 +335,7 @@ def test_an_inference_threshold_is_kept(rule: str, words: str, found: Found, bel
     assert not any(words in says for says in silent)
 
 
-# The rule, what is measured, what is said of it, and what is advised.
+# The rule, what is measured, the finding, and its advice.
 MESSAGES: list[tuple[str, Found, str, str]] = [
     ("load_gap", lambda: cold(0.8, system=0.75, minor_faults=PAGES), "75% of it in the kernel", "--cold raw,mapped"),
     ("load_gap", lambda: cold(0.2, major_faults=2000), "waits for 80% of that time, in 2.00 k page faults", ""),

@@ -40,7 +40,7 @@ def counted(in_flight: float) -> dict[str, Any]:
 
 
 def timed(in_flight: float) -> dict[str, Any]:
-    """By a rate that is known to 2%, and a mean latency."""
+    """A point with a rate that is known to 2%, and a mean latency."""
     latency = base().latency_ns
     assert latency is not None
     return {"concurrency": None, "latency_ns": replace(latency, mean=in_flight / RATE * 1e9)}

@@ -24,7 +24,7 @@ from simulation.network import SimulatedNetwork, SimulatedPath
 FIXED: Parameters = {"runtime": 1.0, "interval_s": 0.1, "server": "10.0.0.2"}
 TCP: list[Parameters] = [{"protocol": "tcp", "direction": "up", "streams": n} for n in (1, 2, 4)]
 ALWAYS = {"network_link", "network_no_link", "network_virtual_link"}
-"""What is said of every path of a kind, as its frame."""
+"""Findings on every path of a kind, as its frame."""
 
 
 def measured(path: SimulatedPath, points: Iterable[Parameters], kernel: str = "network_throughput") -> Run:
@@ -52,7 +52,7 @@ def of_the_path(run: Run) -> dict[str, Finding]:
 
 
 def planted(seed: int) -> dict[str, tuple[SimulatedPath, list[Parameters], str, set[str]]]:
-    """Each fault on a path drawn by ``seed``, what is measured there, and the rules that must speak."""
+    """Each fault on a path drawn by ``seed``, what is measured there, and the rules that must find it."""
     draw = random.Random(seed + 10_000)
     clean = SimulatedPath.random(seed)
     payload = clean.wire_bytes_s()
@@ -95,7 +95,7 @@ def planted(seed: int) -> dict[str, tuple[SimulatedPath, list[Parameters], str, 
 def test_random_paths_tell_exactly_what_was_planted() -> None:
     kinds = list(planted(0))
     for seed in range(sample(60, 200)):
-        # Every seed plants two faults of its own turn, and stands clean besides.
+        # Every seed plants two faults in turn, and is clean besides.
         for kind in {"clean", kinds[seed % len(kinds)], kinds[(seed * 5 + 3) % len(kinds)]}:
             path, points, kernel, rules = planted(seed)[kind]
             found = of_the_path(measured(path, points, kernel))
@@ -250,7 +250,7 @@ def stuck(parameters: Parameters | None = None, moved: int = 0, elapsed_s: float
 Points = Callable[[float], list[Measurement]]
 FEW, MANY = {"streams": 1}, {"streams": 12}
 BOTH, UDP = {"direction": "both"}, {"protocol": "udp"}
-# The rule, what is measured, a number at which nothing is said, one at which it is, and how severe it is.
+# The rule, what is measured, a number without a finding, one with it, and its severity.
 THRESHOLDS: list[tuple[str, Points, float, float, str]] = [
     ("network_ends_bound", lambda share: [sent(FEW, cpu_here_s=share)], 0.895, 0.905, "warning"),
     ("network_ends_bound", lambda share: [sent(BOTH, cpu_there_s=2 * share)], 0.895, 0.905, "warning"),

@@ -302,7 +302,7 @@ def limited(tmp_path: Path, *rates: int) -> Iterator[tuple[Path, Path, list[str]
 
 
 def inside(made: Path, path: Path, *words: str) -> Run:
-    """Measured by a process of its own that lives in that control group."""
+    """A Run measured by a separate process that lives in that control group."""
     command = " ".join([sys.executable, "-m", "hwdyno", "storage", "--path", str(path), *once(*words)])
     script = f"echo $$ > {made}/cgroup.procs && exec {command}"
     done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False, env=os.environ)
@@ -334,13 +334,13 @@ def test_a_limit_on_the_device_is_named(tmp_path: Path) -> None:
 @pytest.mark.timing
 @loops
 def test_storage_that_slows_down_in_mid_run_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As a spent burst budget or a full write cache does; here a limit that falls after a third of each repeat."""
+    """A spent burst budget or a full write cache; here a limit that falls after a third of each repeat."""
     with limited(tmp_path, 1000, 100) as (where, made, limits):
         # A sample holds a whole slice of the limit, or it would look like hiccups.
         course = ["--runtime", "1s", "--interval-s", "100ms", "--budget", "2s"]
         with readings_in(made, *limits, after_s=0.4):
             run = measured(capsys, where, "--rw", "randread", *PSYNC, *course)
-    # Where others were at work, too, they would explain it.
+    # Other running processes would explain it, too.
     run = in_peace(run)
     assert "throttled" in run.experiments[0].points[0].why
     assert found(run, "throttled").severity == "warning"
@@ -348,7 +348,7 @@ def test_storage_that_slows_down_in_mid_run_is_named(tmp_path: Path, capsys: pyt
 
 @loops
 def test_storage_that_slows_down_for_good_is_named_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As a drive does whose write cache is full: here half of the operations are left from the eighth reading on."""
+    """A drive whose write cache is full: here half of the operations are left from the eighth reading on."""
     with limited(tmp_path, 2000, 1000) as (where, made, limits), readings_in(made, *limits, first=7):
         points = ["--rw", "randread", "--ioengine", "psync", "--numjobs", "1,2,3,4", "--size", "16M"]
         run = measured(capsys, where, *points, "--runtime", "0.3s", "--budget", "6s")

@@ -1,4 +1,4 @@
-"""Stalls, falls between repeats and within them, and others at work are named as often as the calibration says."""
+"""Stalls, falls between repeats and within them, and other processes are named as often as the calibration says."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_a_points_repeats_lie_as_far_apart_as_the_run_is_long(tmp_path: Path) ->
 
 
 def shares(path: Path) -> tuple[float, float]:
-    """Of all pairs of runs the share of points whose intervals meet, and of all intervals those that hold the truth."""
+    """The share of points whose intervals meet, of all pairs of runs, and of intervals that hold the truth."""
     met: list[float] = []
     covered: list[float] = []
     for seed in range(MACHINES):
@@ -239,7 +239,7 @@ def test_the_spread_is_found_from_many_runs() -> None:
 
 
 def test_an_experiment_leans_on_others_of_its_resource() -> None:
-    """Eight runs of another experiment that differ by 20% speak for one with two, unless it is of another resource."""
+    """Eight runs of another experiment that differ by 20% count for one with two, unless it is of another resource."""
     rng = random.Random(5)
     restless = made_runs([rng.gauss(0, 0.2) for _ in range(9)], 1)
     few = made_runs([0.0, 0.01], 2)
@@ -256,7 +256,7 @@ def test_an_experiment_leans_on_others_of_its_resource() -> None:
         return found.deviation
 
     alone = spread("memory", restless)
-    # One degree of its own, almost nothing, and the prior of 3% for two.
+    # One degree of freedom, almost nothing, and the prior of 3% for two.
     assert alone == pytest.approx(0.03 * math.sqrt(2 / 3), rel=0.05)
     assert 0.10 < spread("storage", restless) < 0.25
     assert spread("storage", made_runs([0.0] * 9, 3)) < 0.6 * alone, "calm neighbours lower it"
@@ -285,7 +285,7 @@ def test_what_differs_between_runs_is_a_finding(tmp_path: Path) -> None:
     (1.0, (90.0, 100.0, 110.0, 100.0), [math.sqrt(200 / 3) / 200]), (1.0, (0.5, 1.5), [0.5]), (1.0, (-1.0, 1.0), [0.0]),
 ])  # fmt: skip
 def test_runs_differ_by_more_than_repeats(deviation: float, values: tuple[float, ...], within: list[float]) -> None:
-    """Within a run: the standard error of the mean, as a share of it."""
+    """Deviation within a run: the standard error of the mean, as a share of it."""
     run = run_of(base(repeat_values=values, repeats=len(values)))
     result = replace(run.experiments[0], run_to_run=RunToRun(deviation, 0.0, 8))
     found = explain(replace(run, experiments=(result,))).findings

@@ -41,7 +41,7 @@ from simulation.host import SimulatedMachine
 
 SEEDS = range(30_000, 30_006)
 GENERAL = {
-    # Laws that hold for whatever was measured.
+    # Laws that hold for every measurement.
     *("physical_ceiling", "rated_exceeded", "little", "wrong_result", "faults", "outlying_repeats"),
     # Any two axes of a load may be swept.
     "best_combination",
@@ -257,7 +257,7 @@ SILENT = {
         for resource in ("compute", "memory", "network", "storage")
     },
 }
-"""Rule and resource: why a rule may apply where nothing here makes it speak."""
+"""Why a rule may apply to a resource where nothing here triggers it."""
 POINTS_EACH = 6
 """Points of each kernel that everything is planted in."""
 GIVEN = ("physical", "rated")

@@ -1,4 +1,4 @@
-"""Advice from curves of a queue, and of block sizes: what is said for a curve whose model is known."""
+"""Advice from curves of a queue, and of block sizes: the text for a curve whose model is known."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_load_goes_on_eightfold(load: str, value: int, fixed: dict[str, Any], ad
 
 
 def test_load_of_zero_is_a_load() -> None:
-    """Beside 0, 2 and 3 the load of 1 was not measured."""
+    """The load of 1 was not measured beside 0, 2 and 3."""
     finding = found("knee", {**KNOWN, "load_90": 1.0}, loads=(0, 2, 3))
     assert finding is not None and "--iodepth 1,2,3" in finding.advice
     finding = found("still_rising", {"state": "still rising"}, loads=(0,))
@@ -143,7 +143,7 @@ def test_best_combination_is_least_in_flight(cells: Any, best: tuple[int | None,
     *((0.95, {"ceiling": ceiling}, False) for ceiling in (None, Value(0.0, "bytes/s"))),
 ])  # fmt: skip
 def test_device_is_saturated_near_ceiling(share: float, curve: dict[str, Any], is_saturated: bool) -> None:
-    """By its counter it was busy for longer than the time."""
+    """The device's counter says that it was busy for longer than the time."""
     changes = {"throughput": Value(share * 1e8, "bytes/s"), "counters": {"device_busy_s": 12.0}}
     run = run_with({"ceiling": CEILING, **curve}, "iodepth", (8,), **changes)
     says = limit_of(Case(run, run.experiments[0], 0)).says

@@ -1,4 +1,4 @@
-"""Rules on memory and arithmetic, on machines drawn at random: what is planted is found, and nothing else is said."""
+"""Rules on memory and arithmetic, on machines drawn at random: what is planted is found, and nothing else."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_what_numbers_cost_beside_zeros_is_told(seed: int) -> None:
     core = Core.random(seed, data_drop=0.08 + 0.02 * (seed % 8))
     findings = explained(core, measured(core, "compute_flops", "threads", [*ISAS, *ON_ZEROS]))
     assert findings["operands_cost"].evidence["cost"] == pytest.approx(core.data_drop, abs=0.015)
-    # The clock under real numbers is told; that under zeros does not hide it.
+    # The clock under real numbers is reported; that under zeros does not hide it.
     assert findings["wide_clock_drop"].evidence["drop"] == pytest.approx(core.data_drop, abs=0.01)
 
 
@@ -201,7 +201,7 @@ def test_a_noisy_neighbour_is_named_and_degrades_its_points(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_processor_reaches_more_than_its_peak(seed: int) -> None:
-    """Where the system claims fewer cores than work, the peak is wrong: the point is invalid, and no share is told."""
+    """Where the system claims fewer cores than work, the peak is wrong: the point is invalid, and no share is given."""
     core = Core.random(seed)
     loops: list[Parameters] = [{"operation": "fma", "precision": "double", "isa": "auto", "threads": n} for n in (1, 2)]
     result = measured(core, "compute_flops", "threads", loops)

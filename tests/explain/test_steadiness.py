@@ -47,7 +47,7 @@ def at_levels(*levels: float) -> Measurement:
 
 
 def standing_still(still: int, of: int = 60, slow: int = 0, level: float = 1.0, left: float = 0.0) -> Measurement:
-    """Samples that stand still, with what is left then, and samples at a level below the others."""
+    """Samples that stall, with what is left then, and samples at a level below the others."""
     values = [SPEED] * of
     values[10 : 10 + still] = [SPEED * left] * still
     values[30 : 30 + slow] = [SPEED * level] * slow
@@ -125,7 +125,7 @@ def test_step_has_least_scatter_on_both_sides(values: list[float], step: Step, s
 
 @pytest.mark.parametrize(("scatter", "step"), [(702.0, (3, 0.4)), (738.0, None)])
 def test_step_exceeds_five_standard_errors(scatter: float, step: Step) -> None:
-    """From 100 to 60 after three of eight: 5 x sqrt(scatter / 6 x (1/3 + 1/5)) is 40 at a scatter of 720."""
+    """A step from 100 to 60 after three of eight: 5 x sqrt(scatter / 6 x (1/3 + 1/5)) is 40 at a scatter of 720."""
     a, b = math.sqrt(scatter / 2 / 6), math.sqrt(scatter / 2 / 4)
     assert is_step(step_down([100 + a, 100 - 2 * a, 100 + a, 60 + b, 60 - b, 60.0, 60 - b, 60 + b]), step)
 
@@ -245,7 +245,7 @@ def test_repeats_disagree_beyond_chance(monkeypatch: Any, values: Any, p_value: 
 
 
 def test_repeats_in_any_order_are_no_fall_in_one_sweep_of_a_hundred(monkeypatch: Any) -> None:
-    """Each repeat has a level of its own, in random order: of such sweeps 20 to 80% had a point that had "fallen"."""
+    """Each repeat has a different level, in random order: of such sweeps 20 to 80% had a point that had "fallen"."""
     monkeypatch.setattr(of_repeats, "disagreement", lambda _: Disagreement(1e-9, 0.5))
     draw, fallen, sweeps = random.Random(11), 0, 300
     for _ in range(sweeps):

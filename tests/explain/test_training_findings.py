@@ -338,7 +338,7 @@ def rules(result: ExperimentResult, *others: ExperimentResult) -> dict[str, Find
 
 
 def one_of(number: int, au: float = 0.99, notes: str = "", faults: str = "", **details: Any) -> Measurement:
-    """A point with a note of this code, and with a fault of each of these files of one letter."""
+    """A point with a note of this code, and with a fault of each file, named by one letter."""
     return replace(
         point(number, au, **details), notes=(Note(notes, "they end together"),) if notes else (),
         faults=tuple(Fault("record", 0, name, 1) for name in faults),
@@ -414,7 +414,7 @@ READ_HALF = tuple(replace(point(number, au, nominal_bytes=2e9), bytes=10**9) for
 NEEDED = 2 * 0.9 * NEED / 2
 OTHERS = {"cpu_busy": 0.6, "cpu_user": 0.6, "steal": 0.0}
 UNEVEN: dict[str, Any] = {"notes": "uneven_tails", "samples_per_epoch": 8, "samples_left_over": 1}
-# The rule, what is measured, what is said of it, and what is advised.
+# The rule, what is measured, the finding, and its advice.
 MESSAGES: list[tuple[str, Found, str, str]] = [
     ("training_au", lambda: rules(kind(point(1, 0.6), point(2, 0.5))), "(2 h100 on unet3d): accelerators wait 50% of",
      "--read-threads 16"),

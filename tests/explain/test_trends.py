@@ -1,4 +1,4 @@
-"""Since when a figure is another one: found where it was planted, not in noise, and with what changed then."""
+"""Regressions of a figure: found where they were planted, not in noise, and with what changed then."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hwdyno.report.trends import name_of
 from hwdyno.system.store import Store, open_store
 
 RUNS, FIGURES, EDGE = 30, 40, 6
-"""Of a simulated history; a change is planted at least ``EDGE`` runs from its ends."""
+"""Size of a simulated history; a change is planted at least ``EDGE`` runs from its ends."""
 HISTORIES = sample(20, 100)
 
 
@@ -51,7 +51,7 @@ def flat(seed: int, noise: Callable[[random.Random, int], list[float]], runs: in
 
 @pytest.mark.parametrize("noise", [normal, heavy, with_slow_runs])
 def test_nothing_is_invented_in_flat_histories(noise: Callable[[random.Random, int], list[float]]) -> None:
-    """In 95% of histories none of 40 figures changes or drifts."""
+    """None of 40 figures changes or drifts in 95% of histories."""
     wrong = sum(
         any(one.changes or one.drift for one in trends_of(flat(seed, noise)).values()) for seed in range(HISTORIES)
     )
@@ -114,7 +114,7 @@ def test_a_drift_is_no_step() -> None:
 
 
 def test_runs_that_resemble_the_one_before_are_no_change() -> None:
-    """Levels that wander slowly part any history somewhere; that is told by how neighbours resemble each other."""
+    """Levels that wander slowly part any history somewhere; the resemblance of neighbours shows it."""
     wrong = 0
     for seed in range(40):
         rng = random.Random(seed)

@@ -72,7 +72,7 @@ def test_cache_answers_share_of_bytes(given: dict[str, Any], kernel: str, share:
 
 @pytest.mark.parametrize(("blocks", "named"), [(10, False), (100, False), (5, True)])
 def test_one_block_that_the_counters_lack_proves_nothing(blocks: int, named: bool) -> None:
-    """At the edge of each of three repeats one may be missing; of five blocks four are more than that."""
+    """One block may be missing at the edge of each of three repeats; of five blocks four are more than that."""
     block = BYTES // blocks
     counters = {"device_read_bytes": float(BYTES - block * (4 if named else 3)), "straddling_bytes": 0.0}
     assert (found("page_cache", {"bs": block}, "", counters=counters) is not None) == named

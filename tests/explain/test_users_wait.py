@@ -120,7 +120,7 @@ def test_what_chance_brings_is_no_backlog() -> None:
     ("iodepth", 10**6, 7e6, (5e6, "bytes/s"), None),
 ])  # fmt: skip
 def test_a_rate_is_missed_beyond_chance(axis: str, arrived: int, rate: float, throughput: Any, share: Any) -> None:
-    """Of 10,000,000 a second."""
+    """A requested rate of 10,000,000 a second."""
     served = round(arrived * (share or rate / 1e7))
     point = base(parameters={"rw": "randread", "bs": 4096, axis: 1e7}, operations=served,
                  rate=Value(rate, "operations/s"), throughput=Value(*throughput))  # fmt: skip

@@ -1,4 +1,4 @@
-"""Job files of fio: what each key comes to, what stops and where, and whole files run on real storage."""
+"""Job files of fio: what each key is read as, what stops and where, and whole files run on real storage."""
 
 from __future__ import annotations
 

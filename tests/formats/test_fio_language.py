@@ -85,7 +85,7 @@ def traced(path: Path) -> list[Operation]:
 
 
 def job_file(sections: dict[str, str]) -> str:
-    """All sections one after the other, each with a trace of its own."""
+    """All sections one after the other, each with a separate trace."""
     text = "[global]\nsize=64k\nbs=4k\nioengine=psync\n"
     return text + "".join(f"[{name}]\nstonewall\nwrite_iolog={name}.log\n{lines}\n" for name, lines in sections.items())
 
@@ -137,7 +137,7 @@ def test_fio_and_hwdyno_do_the_same_operations(
     ours = by_us(tmp_path / "ours", text, capsys, monkeypatch)
     wrong = []
     for name, (lines, same) in SECTIONS.items():
-        # fio counts the reads of a check too, and ours are told apart.
+        # fio counts the reads of a check too, and ours are separate.
         mine = ours.traces[name]
         other = [one for one in theirs.traces[name] if one[0] == "write" or "verify" not in lines]
         if same is ORDER and mine != other:

@@ -1,4 +1,4 @@
-"""fio's JSON becomes a Run like one of our own, whatever fio printed around it and however spoilt it is."""
+"""fio's JSON becomes a Run like one of our own, also with other text around it and however spoilt it is."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ def test_mlc_between_sockets_and_one_figure_alone() -> None:
     }
     (alone,) = mlc.read(MLC_IDLE, "here").experiments[0].points
     assert alone.parameters == {"working_set": 10 << 20} and alone.latency_ns and alone.latency_ns.mean == 12.5
-    # Indented, as it stands in someone's page, and with the line ends of another system.
+    # Indented, as it is in someone's page, and with the line ends of another system.
     paged = mlc.read("\r\n".join(f"    {line}" for line in MLC_TWO_SOCKETS.splitlines()), "here")
     assert sum(len(one.points) for one in paged.experiments) == sum(len(one.points) for one in tables.values())
 
@@ -217,7 +217,7 @@ Triad: 13109.1 0.018859 0.018308 0.019612
 
 Failed Validation on array a[]
 """
-"""As the cloud study published it: without OpenMP and with, one after the other."""
+"""The output as the cloud study published it: without OpenMP and with, one after the other."""
 
 
 def test_every_output_of_stream_in_a_text_is_read() -> None:

@@ -1,4 +1,4 @@
-"""What vLLM, AIPerf and guidellm report becomes points under the right names: their words stand for other formulas."""
+"""What vLLM, AIPerf and guidellm report becomes points under the right names: their words have other formulas."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def is_a_table(module: Path) -> bool:
 
 
 def test_no_document_is_parsed_around_the_door() -> None:
-    """JSON is also read where the engine or this process wrote it; the other parsers stand in ``foreign.py`` alone.
+    """JSON is also read where the engine or this process wrote it; the other parsers are in ``foreign.py`` alone.
 
     Manifests are only written.
     """

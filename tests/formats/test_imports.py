@@ -164,7 +164,7 @@ def test_one_job_of_several_from_the_cache_is_named_by_the_sum(tmp_path: Path) -
 
 
 def test_what_fio_reads_late_of_its_disks_is_no_cache(tmp_path: Path) -> None:
-    """Of a run of 1 s fio's counters may lack the last quarter of a second; more than that is a cache."""
+    """fio's counters may lack the last quarter of a second of a run of 1 s; more than that is a cache."""
     document = fio_document()
     row = document["jobs"][0]["read"]
     row |= {"total_ios": 46_000, "io_bytes": 46_000 * 4096, "runtime": 1000, "iops": 46_000.0}

@@ -320,7 +320,7 @@ ROUNDED = {"details": {"rounding": {"bw": 0.05, "lat": 0.05}}}
     *((1320, 1, {"bs": 65536}, False), (1342, 1, {"bs": 65536}, True)),
 ])  # fmt: skip
 def test_thread_has_few_lines_in_flight(lines: int, threads: int | None, more: Any, is_named: bool) -> None:
-    """In 100 ns at 0.64 GB/s there is one line of 64 B."""
+    """There is one line of 64 B in 100 ns at 0.64 GB/s."""
     found = finding("too_many_lines", table(row(lines * 0.64e9, ns=100.0, threads=threads, **more), resource="memory"))
     assert (found is not None) == is_named
     assert found is None or found.evidence["lines"] == pytest.approx(lines / (threads or 1))

@@ -1,8 +1,8 @@
 """Fuzzes each reader for some seconds, guided by coverage (atheris), from its seeds and the kept corpus.
 
 ``python -m fuzz --seconds 10 [--keep] [TARGET …]``, with an interpreter that has atheris; ``make fuzz`` makes one. Each
-reader runs in a process of its own. What fails is written to ``target/fuzz`` and named; ``--keep`` adds inputs that
-reach new code to ``tests/data/fuzz-corpus``, the smallest first, up to a limit.
+reader runs in a separate process. What fails is written to ``target/fuzz`` and named; ``--keep`` adds inputs that reach
+new code to ``tests/data/fuzz-corpus``, the smallest first, up to a limit.
 """
 
 from __future__ import annotations

@@ -11,11 +11,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 FOUND = ROOT / "target" / "fuzz"
-"""By reader: the inputs on which it failed."""
+"""The inputs on which a reader failed, by reader."""
 MAX_KEPT_BYTES = 8 << 10
-"""Of each reader; all of them together stay below 700 kB."""
+"""Limit of each reader's inputs; all of them together stay below 700 kB."""
 SLOWEST_S = 10
-"""For one input."""
+"""Limit for one input."""
 
 
 @dataclass(frozen=True)

@@ -63,9 +63,9 @@ from simulation.host import SimulatedHost
 
 DATA = Path(__file__).parents[1] / "data"
 KEPT = DATA / "fuzz-corpus"
-"""By target: a file of inputs, as Python writes bytes, a line each."""
+"""A file of inputs of each target, as Python writes bytes, a line each."""
 FAILED = DATA / "fuzz-failed"
-"""By target: inputs on which a reader once failed."""
+"""Inputs on which a reader once failed, by target."""
 AXES = (
     None,
     Axis("bs", "B", kind="integer", least=1, most=1 << 40),

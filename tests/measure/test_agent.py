@@ -1,4 +1,4 @@
-"""A site of local processes: the bare engine behind pipes, from one start to one Run, and whatever may go wrong."""
+"""A site of local processes: the bare engine behind pipes, from one start to one Run, and all that may go wrong."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_two_agents_make_one_run_of_two_machines(engine: str, tmp_path: Path) ->
 
 
 def test_every_team_of_a_kernel_starts_with_the_other_hosts(engine: str) -> None:
-    """``auto`` tries each instruction set in a team of its own before the timed one."""
+    """``auto`` tries each instruction set in a separate team before the timed one."""
     with agents(engine) as (site, _):
         reading = site.run("compute_flops", {"isa": "auto", "runtime": 0.1})
         offsets = [part["start_offset_s"] for part in reading["hosts"]]
@@ -317,7 +317,7 @@ def shortest(folder: Path) -> list[tuple[str, dict[str, Any]]]:
 
 
 def test_every_kernel_waits_for_the_common_start(engine: str, tmp_path: Path) -> None:
-    """The timed region lies after the start that was named, and holds none of the time that was waited for it."""
+    """The timed region is after the start that was named, and holds none of the time that was waited for it."""
     with agents(engine, 1) as (_, (agent,)):
         runs, wrong = shortest(tmp_path), []
         assert {name for name, _ in runs} | PASSIVE.keys() == set(agent.kernels())

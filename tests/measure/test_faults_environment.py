@@ -46,7 +46,7 @@ def data() -> Iterator[Path]:
 def ended(
     place: Path, words: list[str], environment: dict[str, str | None], prepare: Callable[[], None] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """What a process of its own printed, after it prepared itself."""
+    """What a separate process printed, after it prepared itself."""
     variables = {**os.environ, "HWDYNO_HOME": str(place / "home"), **environment}
     return subprocess.run(
         [sys.executable, "-m", "hwdyno", *words],
@@ -142,7 +142,7 @@ def test_a_store_that_cannot_be_written_is_one_line_before_anything_is_measured(
 def test_a_store_that_is_full_at_each_page_is_named_and_keeps_what_fits(
     tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """From no room at all to room for journal, document and index: a stored Run, or one line that says it is none."""
+    """Any room on the disk gives a stored Run, or one line that says that there is none."""
     outcomes = set()
     for pages in (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 26, 40, 64, 256):
         with mounted("tmpfs", tmp_path / f"{pages}", "-t", "tmpfs", "-o", f"size={pages * 4}k") as small:

@@ -134,7 +134,7 @@ def test_a_server_that_dies_at_each_state_is_named(state: str, direction: str) -
 
 @pytest.mark.parametrize("control_bytes", [0, 1, 2, 5, 10, 20, 21, 22, 40])
 def test_a_server_of_round_trips_that_dies_at_each_state_is_named(control_bytes: int) -> None:
-    """Between the states it also tells where its echo is: 4 bytes of length and some 14 of JSON."""
+    """The place of its echo is also sent between the states: 4 bytes of length and some 14 of JSON."""
     with dying_server(control_bytes) as port:
         parameters = {"server": "127.0.0.1", "port": port, "runtime": 0.3}
         try:
@@ -169,7 +169,7 @@ from hwdyno.measure import engine
 engine.run("network_server", {"bind": "127.0.0.2", "port": int(sys.argv[1]), "runtime": 60.0})
 """
 UDP_STATES = {**STATES, "the first stream is open": 2}
-"""As the states above; in the last one the server dies by its answer to the first of two streams' datagrams."""
+"""States as above; in the last one the server dies by its answer to the first of two streams' datagrams."""
 DIRECTIONS = ("up", "down", "both")
 
 
@@ -311,7 +311,7 @@ def test_a_server_of_datagrams_that_freezes_at_each_state_is_named() -> None:
 
 
 def the_death_is_named(state: str, direction: str, death: signal.Signals) -> None:
-    """Runs a short test with datagrams against a server that dies then, and looks at what is said of it.
+    """Runs a short test with datagrams against a server that dies then, and looks at the message.
 
     A process that is killed has ports that refuse from then on, and one that is stopped swallows all.
     """
@@ -338,7 +338,7 @@ def the_death_is_named(state: str, direction: str, death: signal.Signals) -> Non
 
 @pytest.mark.parametrize("handing", ["plain", "batched", "segmented"])
 def test_a_real_server_that_is_killed_amid_datagrams_ends_the_reading_then(handing: str) -> None:
-    """Without a relay: the kernel closes the control connection and refuses each datagram from then on."""
+    """A server without a relay: the kernel closes the control connection and refuses each datagram from then on."""
     port = free_port()
     serving = SERVING.replace("127.0.0.2", "127.0.0.1")
     with subprocess.Popen([sys.executable, "-c", serving, str(port)]) as server:

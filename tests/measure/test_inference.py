@@ -148,7 +148,7 @@ def test_a_restored_cache_that_is_wrong_is_refused(place: Path) -> None:
     assert main(["inference", *TINY, "--restore", "onnxruntime", "--path", str(place), "--dry-run", "--quiet"]) == 0
 
 
-# --- a full disk, on a filesystem of its own
+# --- a full disk, on a separate filesystem
 
 
 def _fill(folder: Path, leave: int = 0) -> Path:

@@ -55,7 +55,7 @@ def test_images_come_from_storage_and_each_stage_is_timed(place: Path, capsys: p
         details, count = point["details"], point["operations"] / point["repeats"]
         cold = point["parameters"]["cache"] == "cold"
         assert details["cached_before"] == (0.0 if cold else 1.0)
-        assert details["image_bytes"] == pytest.approx(count * jpeg_images.USUAL_BYTES, rel=0.02)
+        assert details["image_bytes"] == pytest.approx(count * jpeg_images.MEAN_BYTES, rel=0.02)
         assert (details["fetched_bytes"] >= details["image_bytes"]) if cold else details["fetched_bytes"] == 0
         stages = sum(details[f"{name}_s"] for name in ("read", "decode", "infer"))
         assert all(details[f"{name}_s"] > 0 for name in ("read", "decode", "infer"))
@@ -72,7 +72,7 @@ def test_a_dry_run_names_the_bytes_that_then_lie_there(place: Path, capsys: pyte
     assert main([*words(place), "--dry-run"]) == 0
     assert "images: 6 JPEG files in" in capsys.readouterr().out and not list(place.iterdir())
     assert main([*words(place), "--generate"]) == 0
-    assert bytes_below(place / "hwdyno-images-6") == pytest.approx(6 * jpeg_images.USUAL_BYTES, rel=0.01)
+    assert bytes_below(place / "hwdyno-images-6") == pytest.approx(6 * jpeg_images.MEAN_BYTES, rel=0.01)
     assert main([*words(place), "--dry-run"]) == 0
     assert "(existing images)\n" in capsys.readouterr().out
 
@@ -148,7 +148,7 @@ def test_files_that_do_not_fit_are_one_line_and_go(least: int, line: list[str], 
 def test_made_images_are_photographs_in_size_and_decode_the_same_each_time() -> None:
     first, second = list(jpeg_images.made(2, 1)), list(jpeg_images.made(2, 1))
     assert first == second and first[0] != first[1]
-    assert all(len(one) == pytest.approx(jpeg_images.USUAL_BYTES, rel=0.01) for one in first)
+    assert all(len(one) == pytest.approx(jpeg_images.MEAN_BYTES, rel=0.01) for one in first)
     pixels = jpeg_images.decoded(first[0])
     assert pixels.shape == (1, 3, 224, 224) and pixels.dtype == "float32"
     assert -3 < pixels.min() < 0 < pixels.max() < 3

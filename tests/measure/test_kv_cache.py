@@ -32,7 +32,7 @@ def serve(path: Path, **parameters: Any) -> dict[str, Any]:
 
 
 def serve_until(path: Path, *counts: str, **parameters: Any) -> dict[str, Any]:
-    """As long as it takes until something of each is counted: a busy machine gets through little."""
+    """A reading as long as it takes until something of each is counted: a busy machine gets through little."""
     for runtime in (0.4, 4.0, 40.0):
         reading = serve(path, runtime=runtime, **parameters)
         if all(reading["details"][name] for name in counts):

@@ -62,7 +62,7 @@ def test_each_library_that_is_here_is_named_by_itself_and_solves() -> None:
 
 
 def test_no_compiler_is_started_to_find_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As ``ctypes.util.find_library`` does, whose files stay where a signal ends the process meanwhile."""
+    """A search such as ``ctypes.util.find_library``'s leaves files where a signal ends the process meanwhile."""
     started: list[object] = []
     monkeypatch.setattr(subprocess, "Popen", lambda command, **_: started.append(command))
     monkeypatch.setattr(os, "popen", started.append)

@@ -29,7 +29,7 @@ def test_one_more_point_is_measured_near_the_knee(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("most", [0.6, 0.7])
 def test_a_rate_is_added_where_the_capacity_is_open(most: float, tmp_path: Path) -> None:
-    """Of 32 servers hardly any request waits at 70% of what they serve."""
+    """Hardly any request waits at 70% of what 32 servers serve."""
     machine = SimulatedMachine(seed=3, noise=0.005, servers=32)
     host = SimulatedHost(machine)
     capacity = machine.servers / machine.latency_one_s

@@ -36,7 +36,7 @@ def free_port() -> int:
 
 
 def wait_for(port: int, *inside: str, state: str = "0A", least: int = 1) -> None:
-    """Until someone listens at a port (0A), or this many connections stand there (01), by the kernel's table."""
+    """Wait until someone listens at a port (0A), or it has this many connections (01), by the kernel's table."""
     for _ in range(1500):
         table = subprocess.run(
             [*inside, "cat", "/proc/net/tcp", "/proc/net/tcp6"], capture_output=True, text=True, check=False
@@ -142,7 +142,7 @@ def test_a_real_iperf3_server_is_driven() -> None:
             assert reading["faults"] == [], parameters
             assert reading["details"]["server"] == "iperf3"
             assert sum(stream["bytes"] for stream in reading["streams"]) > 200_000, parameters
-            # iperf3 counts no calls: blocks of TCP follow from bytes, which it said were "nothing done".
+            # iperf3 counts no calls: blocks of TCP follow from bytes, which it called "nothing done".
             assert all(stream["operations"] > 0 for stream in reading["streams"]), parameters
         with pytest.raises(OSError, match="does not echo"):
             measure("network_latency", server="127.0.0.1", port=port)
@@ -296,7 +296,7 @@ class TwoHosts:
         subprocess.run([*self.inside(self.there), "nft", "-f", "-"], input=table, text=True, check=True)
 
     def wait_for_streams(self) -> None:
-        """Until a client has its control connection and a stream, and some of it was sent."""
+        """Wait until a client has its control connection and a stream, and some of it was sent."""
         wait_for(5201, *self.inside(self.there), state="01", least=2)
         time.sleep(0.5)
 

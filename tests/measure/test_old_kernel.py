@@ -1,4 +1,4 @@
-"""On an older kernel, and where a container forbids io_uring, runs go on, with one line on what that changes."""
+"""Runs on an older kernel, and where a container forbids io_uring, go on, with one line on what that changes."""
 
 from __future__ import annotations
 

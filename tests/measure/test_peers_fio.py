@@ -19,7 +19,7 @@ FIO = peers.find("fio")
 
 
 def options(**parameters: Any) -> dict[str, str]:
-    """What fio is told, by option."""
+    """The options that fio gets."""
     words = FIO.command(KERNEL, {"path": "/data", **parameters})
     assert words[0] == "fio"
     return {name: value for name, _, value in (word.removeprefix("--").partition("=") for word in words[1:])}

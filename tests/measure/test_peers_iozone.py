@@ -1,4 +1,4 @@
-"""IOzone is run on just our point, on files of its own; a program that prints its real layout replaces it."""
+"""IOzone is run on just our point, on separate files; a program that prints its real layout replaces it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain NumPy's loader beside the engine's: the same samples, steps and shards, read for real, and what is said."""
+"""Plain NumPy's loader beside the engine's: the same samples, steps and shards, read for real, and its messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MLPerf Storage's KV-cache benchmark on just our point: its users, its answer, and what it cannot stand beside."""
+"""MLPerf Storage's KV-cache benchmark on just our point: its users, its answer, and what it cannot be compared with."""
 
 from __future__ import annotations
 

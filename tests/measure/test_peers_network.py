@@ -1,4 +1,4 @@
-"""The network's reference tools: what each is told, what of its answer is read, and what it complains of."""
+"""The network's reference tools: the options of each, what of its answer is read, and what it complains of."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ POINT: dict[str, Any] = {
 
 @pytest.fixture(params=TOOLS)
 def tool(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A program in the tool's place that keeps its arguments and writes a result where it was told to."""
+    """A program in the tool's place that keeps its arguments and writes its result to the file that they name."""
     variable, seed, option, file = TOOLS[request.param]
     program = tmp_path / "tool"
     program.write_text(
@@ -93,7 +93,7 @@ def test_without_a_tokenizer_none_asks_a_registry(tool: str, monkeypatch: pytest
 def test_guidellm_is_run_as_its_version_wants(
     load: dict[str, float], profile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Since 0.7 each option is a kind with its values; 0.8.1 was run so on a server of known delays."""
+    """Each option is a kind with its values since 0.7; 0.8.1 was run so on a server of known delays."""
     program = tmp_path / "guidellm"
     program.write_text(
         "#!/bin/sh\n"

@@ -1,4 +1,4 @@
-"""Several ranks as one site: from one start, by mpirun or an address, to one Run, and whatever may go wrong."""
+"""Several ranks as one site: from one start, by mpirun or an address, to one Run, and everything that may go wrong."""
 
 from __future__ import annotations
 
@@ -375,7 +375,7 @@ def test_agents_histogram_is_buckets_with_counts(numbers: tuple[int, ...], more:
 
 
 def test_512_ranks_merge_into_one_reading() -> None:
-    """How long 20 such points take is a row of the bench."""
+    """How long 20 points of this kind take is a row of the bench."""
     member = SimulatedMember("one")
     reading = member.run("storage_blocks", {"rw": "randread", "iodepth": 8, "runtime": 1.0})
     (stream,) = reading["streams"]

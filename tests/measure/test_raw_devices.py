@@ -1,4 +1,4 @@
-"""Raw devices: read by default, and written only where no one uses them, nothing lies on them, and they were named."""
+"""Raw devices: read by default, and written only where no one uses them, they are empty, and they were named."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def written(device: Path, serial: str, **more: Any) -> dict[str, Any]:
-    """One short write by the engine itself, which no Python stands before."""
+    """One short write by the engine itself, with no Python before it."""
     parameters = {
         "path": str(device),
         "rw": "write",
@@ -250,7 +250,7 @@ def test_a_device_mounted_between_the_check_and_the_open_is_refused(
 
 
 def test_nobody_can_mount_it_while_it_is_written(device: Path, backing: Path) -> None:
-    """After the open the race is over: the claim keeps mounts, swap and other runs away."""
+    """The race is over after the open: the claim keeps mounts, swap and other runs away."""
     answers: list[Any] = []
 
     def writes() -> None:

@@ -78,7 +78,7 @@ def scenario_of(tmp_path: Path, notes: list[str], **second: Any) -> Scenario:
 
 
 def silent(_: str) -> None:
-    """For tests that look at files instead."""
+    """A progress that prints nothing, for tests that look at files instead."""
 
 
 def test_what_is_made_is_removed_in_reverse_after_the_points(tmp_path: Path) -> None:

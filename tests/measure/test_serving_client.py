@@ -42,7 +42,7 @@ def test_known_delays_come_back(endpoint: str, crlf: bool) -> None:
     with ModelServer(prompt_s=0.03, token_s=0.01, crlf=crlf).running() as url:
         found = _read(url, endpoint=endpoint, output_tokens="11", concurrency=3)
     assert not found["faults"] and not found["notes"]
-    # A server's delays are never shorter than it was told; how much longer is this machine's load.
+    # A server's delays are never shorter than the requested ones; how much longer is this machine's load.
     assert _times(found, "first_token").min >= 30e6
     # One of a late first token is shorter.
     assert _times(found, "per_token").quantile(0.5) >= 9.5e6
@@ -58,7 +58,7 @@ def test_a_users_requests_follow_each_other_and_connections_are_used_again() -> 
     server = ModelServer(prompt_s=0.01)
     with server.running() as url:
         found = _read(url, concurrency=4, output_tokens="2", think_time=0.01)
-    assert server.most_open <= 4 + 1  # the list of models has one of its own
+    assert server.most_open <= 4 + 1  # the list of models has a separate connection
     assert found["details"]["connections"] == 4
     assert found["streams"][0]["operations"] > 8
 
@@ -200,7 +200,7 @@ def test_a_count_of_tokens_that_cannot_be_is_not_used(planted: dict[str, Any], t
 
 
 def test_an_answer_in_one_piece_has_no_times_of_tokens() -> None:
-    """Behind a proxy that buffers, TPOT was 0 ns and TTFT the time of the whole answer."""
+    """TPOT was 0 ns and TTFT the time of the whole answer behind a proxy that buffers."""
     with ModelServer(prompt_s=0.02, token_s=0.005, keeps_back=True).running() as url:
         found = _read(url, output_tokens="16", ttft_target=1.0)
     kinds = {kind for one in found["streams"] for kind in one["latency_ns"]}

@@ -138,7 +138,7 @@ def _alone(folder: Path, ids: list[int], count: int) -> list[int]:
 
 @pytest.mark.machine
 def test_sequences_in_one_step_get_the_tokens_that_each_gets_alone(tiny: Path) -> None:
-    """In ONNX Runtime: prompts of unlike lengths, a hole between the slots, and a slot that is used again."""
+    """ONNX Runtime on prompts of unlike lengths, with a hole between the slots, and a slot that is used again."""
     prompts = {slot: [(37 * slot + 11 * at) % 512 for at in range(5 + 3 * slot)] for slot in range(4)}
     batch = Batch(tiny, "tiny", slots=4, context=64, threads=1)
     found: dict[int, list[int]] = {slot: [] for slot in prompts}

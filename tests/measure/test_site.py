@@ -77,7 +77,7 @@ def test_who_measures_on_this_processor_learns_of_the_start_last(monkeypatch: py
 def test_what_others_have_is_read_when_this_processors_host_has_something(
     monkeypatch: pytest.MonkeyPatch, here: int, awaited: str
 ) -> None:
-    """It comes last, because to read would take the processor from it; on a processor of its own all are awaited."""
+    """It comes last, because to read would take the processor from it; with a processor for itself all are awaited."""
     members = [SimulatedMember(name) for name in "ab"]
     for number, member in enumerate(members):
         member.boot, member.processors = boot_id(), frozenset({number})

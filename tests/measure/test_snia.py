@@ -143,7 +143,7 @@ def test_the_matrix_of_iops_has_its_tables_and_its_plot(tmp_path: Path) -> None:
     (plot,) = [chart for chart in charts_of(run) if chart.name.endswith("convergence")]
     assert "Steady: in rounds 1 to 5" in plot.caption and {"mean", "90%", "110%"} <= set(plot.picture.texts)
     assert {row.experiment.name for row in rows_of(run)} == {"storage.snia-iops"}
-    # No figure of a round stands alone, and no rule on queues speaks of a matrix.
+    # No figure of a round is alone, and no rule on queues applies to a matrix.
     assert not {"knee", "best_block_size", "too_short"} & {finding.rule for finding in run.findings}
     again = from_json(to_json(run))
     for text in (markdown(again), html(again)):

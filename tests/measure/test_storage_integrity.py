@@ -73,7 +73,7 @@ def test_after_a_kill_every_block_is_of_one_write_or_the_other_and_the_rest_is_w
         time.sleep(0.01)
     child.send_signal(signal.SIGKILL)
     child.wait()
-    # Whatever was cut: no block is torn, misplaced, flipped or lost; old ones are whole, and of the first write.
+    # No block is torn, misplaced, flipped or lost by any cut; old ones are whole, and of the first write.
     either = blocks(path, rw="read", generation=1)
     assert either["details"]["verify_checked_blocks"] == 4096 and not either["faults"], either["faults"]
     resumed = blocks(path, rw="read", generation=2)
@@ -84,7 +84,7 @@ def test_after_a_kill_every_block_is_of_one_write_or_the_other_and_the_rest_is_w
 
 
 def test_a_killed_run_is_checked_by_the_journal_that_it_leaves(tmp_path: Path) -> None:
-    """The whole way of someone who tests a drive: write with a journal, kill, check, and check a drive that lies."""
+    """The whole way of someone who tests a drive: write with a journal, kill, check, and check a faulty drive."""
     journal, data = tmp_path / "journal", tmp_path / "data"
     data.mkdir()
     # Bursts of 300 writes, a second apart: the warm-up of 0.3 s has one of them, and only the reading has more.
@@ -124,7 +124,7 @@ def test_a_killed_run_is_checked_by_the_journal_that_it_leaves(tmp_path: Path) -
 
 
 def grown_mib(work: str) -> float:
-    """By how much the resident memory of a fresh process grows from the first run of ``work`` to the last."""
+    """Growth of the resident memory of a fresh process between the first run of ``work`` and the last."""
     script = f"""
 import resource
 from hwdyno.measure.hosts.local import Local
@@ -166,7 +166,7 @@ def test_a_day_of_samples_is_folded_and_not_kept(tmp_path: Path) -> None:
         "log": True,
     }
     reading = LOCAL.run("storage_blocks", parameters)
-    # 6000 intervals of 1 ms stand for a day of 14.4 s: rows are added up in twos, and never more than 4096.
+    # 6000 intervals of 1 ms represent a day of 14.4 s: rows are added up in twos, and never more than 4096.
     rows = reading["samples"]["operations"][0]
     assert len(rows) <= 4096 and reading["samples"]["interval_s"] == pytest.approx(0.002)
     assert len(reading["details"]["logs"][0]["read"]["total_ns"]) == len(rows)

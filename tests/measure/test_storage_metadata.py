@@ -32,7 +32,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def others(data: Path) -> dict[str, str]:
-    """All that lies there and is not in a scratch directory of a run."""
+    """All that is there and is not in a scratch directory of a run."""
     theirs = data / "hwdyno-scratch-0123456789abcdef"
     files = [path for path in data.rglob("*") if path.is_file()]
     scratch = [path for path in data.glob("hwdyno-scratch-*") if path != theirs]

@@ -177,7 +177,7 @@ def test_an_interrupt_while_generating_keeps_what_is_whole_for_the_same_command(
     assert not list(train.glob("*.part"))
 
 
-# --- a full disk, on a filesystem of its own
+# --- a full disk, on a separate filesystem
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The generated data sets pass their formats' own readers, and lie where DLIO would put them."""
+"""The generated data sets pass their formats' own readers, and are where DLIO would put them."""
 
 from __future__ import annotations
 

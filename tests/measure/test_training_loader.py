@@ -236,7 +236,7 @@ def test_dlrm_reads_row_groups_of_6144_and_40_of_200_columns(tmp_path: Path) -> 
 
 
 def test_a_checkpoint_has_the_models_layout_over_ranks(tmp_path: Path) -> None:
-    """Model and optimizer lie in files of their own, and only one replica of the model is saved."""
+    """Model and optimizer are in separate files, and only one replica of the model is saved."""
     parameters = {"path": str(tmp_path), "checkpoint_bytes": 14 << 20, "ranks": 4, "writes": 2, "reads": 2, "slots": 2}
     whole = engine.run("training_checkpoint", {**parameters, "model_share": 1 / 7})
     part = engine.run("training_checkpoint", {**parameters, "model_share": 1 / 7, "model_ranks_share": 0.5})

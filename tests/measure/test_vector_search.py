@@ -25,7 +25,7 @@ def build(path: Path, **parameters: Any) -> dict[str, Any]:
 
 
 def search(path: Path, **parameters: Any) -> dict[str, Any]:
-    """For as long as every query takes: a busy machine answers few in a moment, and recall is their mean."""
+    """A search as long as every query takes: a busy machine answers few in a moment, and recall is their mean."""
     for runtime in (0.2, 2.0, 20.0):
         given = {**INDEX, "direct": False, "runtime": runtime, **parameters, "path": str(path)}
         reading = engine.run("training_vector_search", given)
@@ -60,7 +60,7 @@ def test_looking_at_more_finds_more_by_more_reads_and_a_wider_beam_waits_less_of
 
 @pytest.mark.machine
 def test_hnsw_reads_every_vector_that_diskann_judges_in_memory(tmp_path: Path) -> None:
-    """As many found with as long a list, in a fraction of the memory, for many times the reads."""
+    """The same number is found with as long a list, in a fraction of the memory, for many times the reads."""
     found = {}
     for kind in ("diskann", "hnsw"):
         build(tmp_path / kind, index=kind)

@@ -27,7 +27,7 @@ ELSEWHERE = {"limits", "modules", "other", "settings", "gpu_drivers", "looked_fo
 
 
 def keys_of(plain: Any) -> set[str]:
-    """Every key of a survey, its ``unknown`` left out, without the place where it stands."""
+    """Every key of a survey, its ``unknown`` left out, without its path."""
     if isinstance(plain, dict):
         inner = [keys_of(value) for key, value in plain.items() if key != "unknown"]
         return set(plain).union(*inner) if inner else set(plain)

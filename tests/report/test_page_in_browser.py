@@ -125,7 +125,7 @@ def all_unpacked(browser: Any) -> None:
 
 
 def keep(browser: Any, name: str, *, most: int = 6000) -> Path:
-    """A picture of the page as it stands, from its top."""
+    """A picture of the current page, from its top."""
     size = browser.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"]
     clip = {"x": 0, "y": 0, "width": size["width"], "height": min(most, size["height"]), "scale": 1}
     taken = browser.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})

@@ -308,7 +308,7 @@ def test_every_run_gives_charts_tables_and_a_terminal_report(name: str) -> None:
 
 
 def test_what_the_kernels_noted_stands_in_the_whole_report() -> None:
-    """Threads that shared a processor, or direct I/O that was refused, stood in the document alone."""
+    """Threads that shared a processor, or direct I/O that was refused, were in the document alone."""
     run = made_run.whole_run()
     first, *others = run.experiments
     says = "2 threads share 1 CPU and take turns"

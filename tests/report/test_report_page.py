@@ -1,4 +1,4 @@
-"""The page as text: what stands where, hostile names escaped, nothing loaded from elsewhere, no library needed."""
+"""The page as text: what it shows where, hostile names escaped, nothing loaded from elsewhere, no library needed."""
 
 from __future__ import annotations
 

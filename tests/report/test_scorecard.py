@@ -63,7 +63,7 @@ def of_latency(name: str, kernel: str, *points: Measurement, resource: str = "me
 
 
 def timed(ns: float, low: float = 0.99, high: float = 1.01, **parameters: Any) -> Measurement:
-    """One operation at a time, whose rate has an interval of these shares."""
+    """One operation at a time, whose rate has an interval of the given shares."""
     rate = 1e9 / ns
     whole = Latency(ns, ns, ns, 1.3 * ns, None, 0.9 * ns, 2 * ns, 50_000)
     return replace(

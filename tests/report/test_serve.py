@@ -391,7 +391,7 @@ def test_the_fleet_counts_the_machines_that_it_shows(tmp_path: Path) -> None:
 
 
 def test_trends_begin_with_the_machine_of_the_newest_run(tmp_path: Path) -> None:
-    """By when it started: the id of an imported Run does not say."""
+    """The order is by start: the id of an imported Run does not say it."""
     store = Store(tmp_path / "runs")
     for run in history.runs_of(12, lambda *_: 1.0, name="b"):
         store.save(run)

@@ -1,4 +1,4 @@
-"""What is typical stands beside its like: a storage of the same interface, the same GPU, the same class of machine."""
+"""Typical values are those of their like: storage of the same interface, the same GPU, the same class of machine."""
 
 from __future__ import annotations
 

@@ -24,11 +24,11 @@ from hwdyno.system.store import Store, from_json, json_schema
 from signals.commands import HWDYNO, ROOT, Command, Place, environment
 
 LIMIT_S = 1.0
-"""From the signal that leaves to the end of the process, without what the machine itself was late (``Control``)."""
+"""Longest time between the signal that leaves and the process's end, less the machine's own delay (``Control``)."""
 WRITTEN_S = 0.3
-"""From the last look for a signal to the document of the Run, on a busy machine: what comes then cuts nothing."""
+"""Time between the last look for a signal and the Run's document, on a busy machine: a later one cuts nothing."""
 ORDERLY_S = 120.0
-"""For an end that keeps everything, on a busy machine."""
+"""Limit for an end that keeps everything, on a busy machine."""
 STARTUP_S = 0.12
 """``hwdyno --help`` on an idle machine: how much slower it is here stretches every moment."""
 HOWS = ("INT", "INT INT", "TERM", "HUP", "KILL", "INT TERM")
@@ -45,20 +45,20 @@ class Moment:
     command: Command
     how: str
     at: float
-    """Of its length, 0 to 1."""
+    """Share of its length, 0 to 1."""
     gap_s: float = 0.1
-    """Between two signals."""
+    """Time between two signals."""
 
 
 @dataclass
 class Verdict:
-    """What one moment came to."""
+    """The result of one moment."""
 
     moment: Moment
     outcome: str = ""
     problems: list[str] = field(default_factory=list)
     took_s: float = 0.0
-    """From the last signal to the end."""
+    """Time between the last signal and the end."""
     late_s: float = 0.0
     """How late the machine itself was meanwhile (``Control``)."""
     details: str = ""
@@ -247,7 +247,7 @@ def _schema() -> Any:
 
 
 def _runs(home: Path, verdict: Verdict, is_killed: bool) -> list[tuple[Path, Any]]:
-    """The Runs of a store; whatever else lies there is a problem, but for the journal of a killed process."""
+    """The Runs of a store; anything else there is a problem, but for the journal of a killed process."""
     found = []
     for path in sorted((home / "runs").glob("*")) if (home / "runs").exists() else []:
         if path.suffix == ".json" and not path.name.startswith("."):

@@ -60,7 +60,7 @@ class Clients:
 
     @classmethod
     def random(cls, draw: Generator) -> Clients:
-        """One of a few servers, whose knee may lie within 64 clients or beyond."""
+        """One of a few servers, whose knee may be within 64 clients or beyond."""
         service_s = 10 ** draw.uniform(-5, -2)
         return cls(
             int(2 ** draw.uniform(0, 6)), service_s, service_s * 10 ** draw.uniform(-1, 1), bool(draw.random() < 0.7)

@@ -27,7 +27,7 @@ class Core:
     """What is true of a machine's memory and processor: its laws first, then what is planted (nothing, by default)."""
 
     caches_bytes: tuple[int, ...] = (48 << 10, 2 << 20, 16 << 20)
-    """Of a thread's own share, from the first level to the last."""
+    """Share of a thread in each cache, from the first level to the last."""
     caches_ns: tuple[float, ...] = (1.4, 4.5, 20.0)
     memory_ns: float = 100.0
     tlb_pages: int = 1536
@@ -151,7 +151,7 @@ class Core:
 
 
 def run(core: Core, kernel: str, given: dict[str, Any], draw: random.Random, now_s: float = 0.0) -> dict[str, Any]:
-    """A Reading of one of these kernels, begun at ``now_s``."""
+    """A Reading of one kernel, begun at ``now_s``."""
     level = noisy(core.noise, draw) * core.speed(now_s)
     runtime = float(given["runtime"])
     if kernel == "memory_latency":
@@ -213,7 +213,7 @@ def _arithmetic(core: Core, given: dict[str, Any], draw: random.Random, level: f
 def _over_time(
     core: Core, given: dict[str, Any], streams: list[dict[str, Any]], threads: int, draw: random.Random
 ) -> dict[str, Any]:
-    """A Reading of these streams, spread over the samples as the noise and what is planted have it."""
+    """A Reading of the streams, spread over the samples as the noise and what is planted have it."""
     runtime, interval_s = float(given["runtime"]), float(given["interval_s"])
     rows = max(1, round(runtime / interval_s))
     weights = []

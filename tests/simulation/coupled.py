@@ -22,7 +22,7 @@ RESOURCE = {
 }
 PROCESSORS = 4
 SHARED = 0.2
-"""Of the CPU time: the rise of steal or interrupts that is planted as a cause."""
+"""The rise of steal or interrupts that is planted as a cause, as a share of the CPU time."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class CoupledHost(SimulatedNetwork):
         return replace(found, cpu=replace(found.cpu, cores=PROCESSORS, threads=PROCESSORS))
 
     def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
-        """A Reading, with the drift of the moment; the noise is the same wherever the data file lies."""
+        """A Reading, with the drift of the moment; the noise is independent of the data file's path."""
         given = {name: value for name, value in parameters.items() if name != "path"}
         return _slower(super().run(kernel, given), 1 + self.drift * self.now_s, keeps_cores=True)
 

@@ -29,7 +29,7 @@ def _hits(size: float) -> float:
 
 
 USABLE = 0.87
-"""Of a link's rate, after the headers of its packets."""
+"""Usable share of a link's rate, after the headers of its packets."""
 PROCESSORS = 8
 MEMORY_BYTES_S = 1.2e9 * 2 * 5120 / 8
 INTENSITIES = tuple(2.0**power for power in range(-3, 8))

@@ -62,7 +62,7 @@ class SimulatedHost:
         if declared is None:
             raise UserError(f"no kernel is called '{kernel}'; known: {', '.join(self.kernels())}")
         full = filled(kernel, declared, parameters)
-        # A test's directory has another name each time: whatever it is, the noise is that of the default one.
+        # A test's directory has another name each time: the noise is always that of the default one.
         places = {axis.name: axis.default for axis in declared.axes if axis.name == "path"}
         named = sorted((name, str(value)) for name, value in {**full, **places}.items())
         key = zlib.crc32(repr((self.machine.seed, kernel, named)).encode())

@@ -22,9 +22,9 @@ class SimulatedEngine:
 
     weights_bytes: float = 240e6
     kv_bytes: float = 4e6
-    """Of a sequence's context."""
+    """KV cache of a sequence's context."""
     bandwidth: float = 20e9
-    """Of the memory's reads, with the engine's threads."""
+    """Bandwidth of the memory's reads, with the engine's threads."""
     reached: float = 0.85
     """The share of it that the engine's loops reach where nothing else limits them."""
     sequence_compute_s: float = 0.0001

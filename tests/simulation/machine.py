@@ -36,9 +36,9 @@ class SimulatedMachine:
     mix_penalty: float = 0.0
     """Share lost by a 50/50 mix, below what taking turns would give."""
     seek_s: float = 0.0
-    """Of a spinning disk: added to every random operation, and never overlapped by more than a little."""
+    """Seek time of a spinning disk: added to every random operation, and never overlapped by more than a little."""
     noise: float = 0.01
-    """Of a repeat; samples inside have twice as much."""
+    """Noise of a repeat; samples inside have twice as much."""
     hiccups: float = 0.0
     """Share of the samples that stall to a twentieth, here and there: timers, garbage collection, refreshes."""
     cpu_s_per_operation: float = 1.5e-6
@@ -77,15 +77,15 @@ class SimulatedMachine:
     """Share of the file that was never written; such reads never reach the device."""
     hole_share: float = 0.0
     depth_cap: int = 0
-    """Operations that a job really keeps in flight, whatever is asked; 0 for as asked."""
+    """Operations that a job really keeps in flight, independent of the request; 0 for as many as requested."""
     client_bound: bool = False
     """The measuring threads' CPU is the limit."""
     stall_share: float = 0.0
-    """Of the cycles of its threads, those that wait for memory, by the processor's counters; 0 where it has none."""
+    """Share of its threads' cycles that wait for memory, by the processor's counters; 0 where it has none."""
     stall_event: str = "memory_stall_cycles"
     """The counter of those cycles."""
     wake_share: float = 0.0
-    """Of the time that its threads do not run, the part that passes after they were woken."""
+    """Share of the time that its threads do not run which passes after they were woken."""
     preempted: bool = False
     """Other threads take their processors, instead of a sleep."""
     scheduler_hidden: bool = False
@@ -101,7 +101,7 @@ class SimulatedMachine:
     others_before: float = 0.0
     """Share of the CPU that others have before the first point."""
     other_runs: float = 0.0
-    """Of hwdyno, that measure on the machine at the same time."""
+    """Runs of hwdyno that measure on the machine at the same time."""
     steal: float = 0.0
     """Share of the CPU time that a hypervisor takes by its counters, without an effect on what is measured."""
     steal_bursts: float = 0.0
@@ -181,7 +181,7 @@ class SimulatedMachine:
         return Machine.of_survey(self.described())
 
     def described(self) -> dict[str, Any]:
-        """The machine as the engine would describe it; what it does not say stands in ``unknown``."""
+        """The machine as the engine would describe it; what it does not state is in ``unknown``."""
         return {
             "hostname": f"simulated-{self.seed}",
             "os": {"kernel": "Linux 6.1.0", "distribution": "Simulated", "architecture": "x86_64"},

@@ -37,7 +37,7 @@ class SimulatedPath:
     mtu: int = 1500
     processors: int = 8
     cpu_ns_per_kib: float = 60.0
-    """At each end."""
+    """CPU time at each end."""
     noise: float = 0.01
     loopback: bool = False
     virtual: bool = False
@@ -49,11 +49,11 @@ class SimulatedPath:
     loss: float = 0.0
     """Share of the packets that are lost by chance."""
     policer_bits_s: float = 0.0
-    """What exceeds this is dropped; no queue stands."""
+    """What exceeds this is dropped; no queue builds up."""
     path_mtu: int = 0
-    """A smaller MTU on the way, of which the sender is told."""
+    """A smaller MTU on the way, which the sender learns."""
     hole_mtu: int = 0
-    """A smaller MTU on the way, of which it is not told."""
+    """A smaller MTU on the way, which it does not learn."""
     bloat_s: float = 0.0
     """Longest wait in a queue that is far too long."""
     slow_control: str = ""
@@ -117,7 +117,7 @@ class SimulatedNetwork(SimulatedHost):
         return self._streams(given, draw) if kernel == "network_throughput" else self._trips(given, draw)
 
     def _cpu_ns(self, end: str) -> float:
-        """CPU time a KiB at one end; at a busy one, the time with which one core carries 40% of the wire."""
+        """CPU time for each KiB at one end; at a busy one, the time with which one core carries 40% of the wire."""
         if self.path.busy_end != end:
             return self.path.cpu_ns_per_kib
         return 1024 / (0.4 * self.path.wire_bytes_s()) * 1e9

@@ -24,7 +24,7 @@ class SimulatedServer:
     """Its laws, and what is planted."""
 
     prompt_s: float = 0.020
-    """Of one prompt, while no token is made."""
+    """Time of one prompt, while no token is made."""
     step_s: float = 0.010
     sequence_s: float = 0.0002
     slots: int = 8

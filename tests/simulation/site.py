@@ -18,7 +18,7 @@ SHORT_TIMEOUTS = Timeouts(silent_s=0.2, apart_s=0.2, stop_s=0.2, setup_s=0.4)
 
 
 class SimulatedMember(SimulatedHost):
-    """A simulated host that starts when it is told to; every reading is counted, the warm-up too."""
+    """A simulated host that starts on request; every reading is counted, the warm-up too."""
 
     def __init__(self, name: str, machine: SimulatedMachine | None = None, clock_offset_ns: int = 0) -> None:
         super().__init__(machine)
@@ -131,7 +131,7 @@ class SimulatedMember(SimulatedHost):
             self._pulse = time.monotonic()
 
     def silent_s(self) -> float:
-        """For how long one that hangs has been silent."""
+        """The time for which one that hangs has been silent."""
         return time.monotonic() - self._pulse if self._pulse is not None else 0.0
 
     def stop(self) -> None:
@@ -146,7 +146,7 @@ class SimulatedMember(SimulatedHost):
         return ScratchFile(f"{directory}/data", directory, 1 << 40, 1 << 39)
 
     def size_of(self, path: str) -> int:
-        """As long as it was laid out."""
+        """The length with which it was laid out."""
         self._alive()
         if self.sees and path.endswith(self.sees):
             return 1 << 30
@@ -166,7 +166,7 @@ class SimulatedMember(SimulatedHost):
 def site_of_two(
     *members: SimulatedMember, timeouts: Timeouts = SHORT_TIMEOUTS, machine: SimulatedMachine | None = None
 ) -> tuple[SeveralHosts, Sequence[SimulatedMember]]:
-    """A site of these, or of two alike hosts with clocks a day apart."""
+    """A site of the members, or of two alike hosts with clocks a day apart."""
     machine = machine or SimulatedMachine(seed=3, noise=0.005)
     hosts = members or (SimulatedMember("a", machine), SimulatedMember("b", machine, -86_400 * 10**9))
     return SeveralHosts(hosts, timeouts), hosts

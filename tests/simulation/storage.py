@@ -21,7 +21,7 @@ LAYOUT_BLOCK = 1 << 20
 def run(
     machine: SimulatedMachine, kernel: str, given: dict[str, Any], draw: random.Random, written_bytes: int
 ) -> dict[str, Any]:
-    """A Reading of one of these kernels, on a drive to which this many bytes were written before."""
+    """A Reading of one kernel, on a drive to which this many bytes were written before."""
     return _layout(machine, given) if kernel == "storage_layout" else _blocks(machine, given, draw, written_bytes)
 
 

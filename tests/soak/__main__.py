@@ -37,7 +37,7 @@ class Watch:
 
     @property
     def spent_s(self) -> float:
-        """Time in which it was at work."""
+        """Time without the pauses."""
         return time.monotonic() - self.began - self.paused_s
 
     def check(self) -> None:
@@ -81,7 +81,7 @@ def main() -> int:
     """Soak, print the verdicts, and give the exit status."""
     args = _parsed()
     commands = [shortened(one) for one in here() if not args.only or one.name in args.only]
-    # A command of its own program cannot be performed in the process.
+    # A command with a different program cannot be performed in the process.
     inside = [one for one in commands if one.program == here()[0].program]
     watch = Watch(args.minutes * 60, args.pause_while)
     for end in (signal.SIGINT, signal.SIGTERM):

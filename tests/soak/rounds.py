@@ -22,9 +22,9 @@ from soak.series import Verdict, judged
 
 GOOD = {0, 3}
 MIN_PEAKS = 10
-"""Of a command, for a verdict on it alone."""
+"""Minimum number of peaks of a command, for a verdict on it alone."""
 TIMEOUT_S = 2.0
-"""For processes that end by themselves."""
+"""Limit for processes that end by themselves."""
 ALLOWED = {
     "in use": ("bytes", 128.0),
     "blocks": ("", 0.5),
@@ -39,8 +39,8 @@ ALLOWED = {
 }
 """Growth that counts as flat: of the process's figures for each command, of a program's peak for each time that it ran
 (or as the next one, if that is more: a large peak varies by megabytes with what its threads do at once), of all peaks
-as a share of the first of their program, of a Run's bytes in a round as a share of the first Run like it.
-What is in use is exact; pages settle for long, because small things that stay lie between those that went."""
+as a share of the first of their program, of a Run's bytes in a round as a share of the first Run like it. What is in
+use is exact; pages settle for long, because small things that stay are between those that went."""
 GIVES_BACK = "glibc.malloc.trim_threshold=131072:glibc.malloc.tcache_count=0"
 """The C library raises this default up to 64 MiB after large blocks were freed, and keeps as much for each thread that
 ever ran, malloc_trim(3) or not: anonymous memory grew by 3 MB a round for dozens of rounds, and nothing was in use.
@@ -52,9 +52,9 @@ class Soak:
     """What was seen so far."""
 
     process: defaultdict[str, list[list[float]]] = field(default_factory=lambda: defaultdict(list))
-    """By figure: a list of values for each round."""
+    """A list of values for each round, by figure."""
     peaks: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    """By command: the most memory of its program, a value for each time."""
+    """The most memory of each command's program, a value for each time."""
     relative_peaks: list[float] = field(default_factory=list)
     """Each of them as a share of its command's first, in order of time."""
     like: dict[tuple[object, ...], int] = field(default_factory=dict)
@@ -209,7 +209,7 @@ class Runner:
                 yield f"process {Path(f'/proc/{pid}/comm').read_text().strip()}"
 
     def end(self) -> None:
-        """End the process, and whatever is left."""
+        """End the process, and its children that are left."""
         assert self.worker.stdin is not None
         with contextlib.suppress(OSError):
             self.worker.stdin.close()

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 QUANTILE = 2.576
-"""Of the normal distribution, for 99% on both sides."""
+"""Quantile of the normal distribution, for 99% on both sides."""
 WARM_UP_SHARE = 0.2
 MIN_WARM_UP = 2
 """Rounds left out at the start: caches, thread pools and imports fill there."""
@@ -60,10 +60,10 @@ class Verdict:
     first: float
     last: float
     rounds: int
-    """After the warm-up."""
+    """Rounds after the warm-up."""
     slope: Slope
     late: Slope | None = None
-    """Of the last half, if it is long enough to decide."""
+    """Slope of the last half, if it is long enough to decide."""
 
     @property
     def word(self) -> str:
@@ -81,7 +81,7 @@ class Verdict:
         return "GROWS" if slope.low > self.allowed else "undecided"
 
     def line(self) -> str:
-        """One row of the table; its slope is that which decides first."""
+        """One row of the table; its slope is the one that decides first."""
         slope = self.late or self.slope
         interval = f"{slope.low:+.3g} to {slope.high:+.3g}"
         return (

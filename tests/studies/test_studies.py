@@ -265,7 +265,7 @@ def test_a_storage_that_feeds_an_accelerator_with_and_without_the_cache_is_named
 
 
 def test_no_best_block_size_is_read_beside_points_that_are_not_valid() -> None:
-    """Of 884 MB/s in the table and 159 MB/s in the only valid point, neither is the best."""
+    """Neither 884 MB/s in the table nor 159 MB/s in the only valid point is the best."""
     good = mixes({})
     bad = replace(good, points=tuple(
         replace(one, validity="invalid") if one.parameters["rw"] == "randread" and one.parameters["bs"] == 64 * KIB
@@ -336,7 +336,7 @@ def test_what_was_not_measured_is_said_and_breaks_nothing() -> None:
 
 @pytest.mark.parametrize("name", ["jetson-sequential-read", "sata-ssd-queue"])
 def test_a_study_runs_from_plan_to_tables(name: str, tmp_path: Path) -> None:
-    """On the simulated machine: the sweep is the study's, its Run is stored, and its tables come from the document."""
+    """A simulated machine runs the sweep of the study, its Run is stored, and its tables come from the document."""
     host = SimulatedHost(SimulatedMachine())
     request = Request(places=(("", tmp_path),), profile="quick", seed=1)
     study = studies.find(name)

@@ -264,7 +264,7 @@ def test_streams_loops_stand_beside_the_studys_and_every_resource_has_its_effici
     assert triad == ("triad", "15000 MB/s", "30000 MB/s", "6586.5", "13109.1")
     rows = {row[0]: row[1:] for row in made["Efficiency against theory and the reference tool"].rows}
     assert list(rows) == ["processor, double precision", "LINPACK", "memory", "memory, STREAM's loops"]
-    # No DIMM table is known, so memory's theory is not either; and no tool stood beside.
+    # No DIMM table is known, so memory's theory is not either; and no tool was run beside.
     assert rows["memory"][1:] == ("unknown", "-", "-")
     assert rows["processor, double precision"][0] == "226 GFLOP/s"
     sentences = "\n".join(studies.observations(run))

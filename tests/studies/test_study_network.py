@@ -142,7 +142,7 @@ def test_a_namespace_stands_for_the_second_node_and_goes_again() -> None:
 
 
 def test_a_trips_theory_is_serialization_and_what_an_echo_leaves() -> None:
-    """At 1 Gbit/s in frames of 1538 B, 64 KiB each way take 1.11 ms; an echo of 64,000 B has 200 µs beside its own."""
+    """Frames of 1538 B at 1 Gbit/s take 1.11 ms for 64 KiB each way; an echo of 64,000 B has 200 µs beside its own."""
     far = answered(SimulatedPath(bits_s=1e9), study.TWO_NODES)
     echo_ns = 2 * 64_000 / (1e9 / 8 * 1448 / 1538) * 1e9 + 2e5
 

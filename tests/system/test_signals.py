@@ -179,7 +179,7 @@ time.sleep(60)
 
 @pytest.mark.parametrize("end", ["held", "released", "removed"])
 def test_a_made_folder_goes_with_its_process_from_the_first_moment_on(home: Path, tmp_path: Path, end: str) -> None:
-    """Whatever comes between its making and the work in it, and in the middle of its removal."""
+    """A signal may come between its making and the work in it, and in the middle of its removal."""
     folder = tmp_path / "data" / "hwdyno-set"
     with started("-c", MADE, str(folder), end) as process:
         assert process.stdout is not None and process.stdout.readline() == "go\n"
@@ -189,7 +189,7 @@ def test_a_made_folder_goes_with_its_process_from_the_first_moment_on(home: Path
 
 
 def test_the_end_of_a_model_makes_no_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where a second signal removes it while the interruption by the first one ends the preparation."""
+    """A second signal removes it while the interruption by the first one ends the preparation."""
     where = tmp_path / "hwdyno-model-resnet50"
 
     def removed(self: ModelFiles, says: Says) -> None:
@@ -365,7 +365,7 @@ def test_nohup_is_obeyed(home: Path, tmp_path: Path) -> None:
 
 def test_a_run_whose_terminal_is_closed_is_kept(home: Path, tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
-    # A session of its own, whose terminal this becomes: then its end is a hangup.
+    # A separate session, whose terminal this becomes: then its end is a hangup.
     script = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(*eval(sys.argv[1]))"
     line = [sys.executable, *LONG, "--path", str(tmp_path / "data")]
     process = subprocess.Popen(

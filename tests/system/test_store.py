@@ -274,7 +274,7 @@ def full_after(count: int, real: Callable[[int, bytes], int]) -> Callable[[int, 
 
 
 def test_a_full_disk_keeps_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For every number of bytes that still fit: one line, no torn journal, no half document."""
+    """Every number of bytes that still fit gives one line, no torn journal, no half document."""
     whole = made.run()
     document = len(to_json(whole).encode())
     for room in (0, 1, 500, document - 1):
@@ -307,7 +307,7 @@ def test_a_journal_on_a_full_disk_goes_on_when_there_is_room_again(
 
 
 class _Full:
-    """Passes everything on to a file; stands where a real one does."""
+    """Passes everything on to a file, in place of a real one."""
 
     def __init__(self, file: object) -> None:
         self._file = file

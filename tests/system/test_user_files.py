@@ -44,7 +44,7 @@ train: {{epochs: 1, computation_time: 0.001}}
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder that is measured, and where commands run; beside it lie the store and files of the user's."""
+    """The folder that is measured, and where commands run; beside it are the store and files of the user's."""
     monkeypatch.setenv("HWDYNO_HOME", str(tmp_path / "home"))
     (tmp_path / "place").mkdir()
     monkeypatch.chdir(tmp_path / "place")

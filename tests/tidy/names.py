@@ -1,4 +1,4 @@
-"""A rule on names: words that stand for nothing in this field are no part of an identifier."""
+"""A rule on names: words that mean nothing in this field are no part of an identifier."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _RUST_TYPED = re.compile(r"\b([a-z_]\w*)\s*:(?!:)")
 
 
 def vague(names: Iterator[str] | set[str]) -> list[str]:
-    """The identifiers of which a part is one of these words."""
+    """The identifiers with a part that is a forbidden word."""
     return sorted(name for name in set(names) - KEPT if {part.lower() for part in _PART.findall(name)} & WORDS)
 
 

@@ -120,7 +120,7 @@ def _files_of(path: list[str], source: Source, crate: Mapping[str, Source]) -> l
 
 
 def dead_public(crates: Iterable[Mapping[str, Source]]) -> list[str]:
-    """Public items whose name no code of these crates uses outside of tests."""
+    """Public items whose name no code of the crates uses outside of tests."""
     sources = [source for crate in crates for source in crate.values()]
     words: Counter[str] = Counter()
     for source in sources:

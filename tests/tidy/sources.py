@@ -34,7 +34,7 @@ class Module:
         return found
 
     def nodes(self, *kinds: type[_Node]) -> list[_Node]:
-        """All nodes of these kinds."""
+        """All nodes of the given kinds."""
         return [cast(_Node, node) for kind in kinds for node in self._by_kind.get(kind, ())]
 
     @property
@@ -126,7 +126,7 @@ def dynamic_imports(module: Module, tree: Tree) -> set[str]:
 
 
 def ancestors(name: str) -> set[str]:
-    """The packages that a module lies in, which are imported with it."""
+    """The packages that contain a module, which are imported with it."""
     parts = name.split(".")
     return {".".join(parts[:count]) for count in range(1, len(parts))}
 

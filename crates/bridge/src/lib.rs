@@ -85,7 +85,7 @@ impl Stop {
     }
 }
 
-/// Watches this process's signals, whatever holds the interpreter; see the engine's `guard`.
+/// Watches this process's signals, even while another library holds the interpreter; see the engine's `guard`.
 #[pyclass(frozen)]
 struct Guard(hwdyno_engine::guard::Guard);
 
@@ -146,7 +146,7 @@ impl Chunks {
         }
     }
 
-    /// Where data lie, in bytes of the answer: first, and one behind the last.
+    /// Ranges of the data, in bytes of the answer: first, and one behind the last.
     fn spans(&self) -> Vec<(u64, u64)> {
         self.0.spans().to_vec()
     }

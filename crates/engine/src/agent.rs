@@ -3,8 +3,8 @@
 //! A request is `{"id": 1, "do": VERB, …}`; its answer `{"id": 1, "answer": …}` or
 //! `{"id": 1, "error": {"kind": "usage" | "machine", "says": …, "errno": …}}`. While a run goes on the other verbs
 //! are answered too; `program` is a run of a reference tool. A run with `"hold": true` sends
-//! `{"id": 1, "ready": true}` each time that a team of threads is complete, and waits for `start`, which has no answer
-//! of its own. Whatever bytes come, an error document is the worst answer; at the end of the input a run is stopped and scratch
+//! `{"id": 1, "ready": true}` each time that a team of threads is complete, and waits for `start`, which has no separate
+//! answer. No input can cause worse than an error document; at the end of the input a run is stopped and scratch
 //! directories are removed.
 
 pub(crate) mod counters;
@@ -93,7 +93,7 @@ fn read_line(input: &mut impl BufRead) -> Line {
     }
 }
 
-/// What a kernel came to, and when, by the monotonic clock.
+/// A kernel's result, and when it began and ended by the monotonic clock.
 #[derive(Serialize)]
 struct Ran {
     reading: crate::Reading,
@@ -107,7 +107,7 @@ struct Answer<'a, T: Serialize> {
     answer: T,
 }
 
-/// A kernel or a program under way on a thread of its own.
+/// A kernel or a program that runs on a separate thread.
 struct Run {
     stop: Stop,
     done: Arc<AtomicBool>,
@@ -185,7 +185,7 @@ impl Agent {
         self.begin(id, request, move |stop| program.run(stop))
     }
 
-    /// Starts `work` on a thread of its own, which sends the answer.
+    /// Starts `work` on a separate thread, which sends the answer.
     fn begin<T: Serialize>(
         &mut self,
         id: &Value,

@@ -86,14 +86,14 @@ pub struct Passes {
     pub elapsed_s: f64,
     /// The sum of the events, s; none where the device keeps no time.
     pub device_s: Option<f64>,
-    /// From the first pass to the last by the host's clock, s.
+    /// Time between the first pass's start and the last one's end by the host's clock, s.
     pub host_s: f64,
     /// How many passes.
     pub count: u64,
     /// The shortest on the device, ns.
     pub best_ns: u64,
     interrupted: bool,
-    /// Of all threads of the process: a driver has its own, which for a processor do all the work.
+    /// CPU time of all threads of the process: a driver has its own, which for a processor do all the work.
     pub cpu: CpuTime,
     samples: Samples,
     watched: Vec<Moment>,
@@ -161,7 +161,7 @@ impl Passes {
         Self { elapsed_s: self.host_s.max(1e-9), ..self }
     }
 
-    /// The reading of these passes: `stream` is what all of them did, `each` the operations of one.
+    /// The reading of the passes: `stream` is what all of them did, `each` the operations of one.
     #[must_use]
     pub fn reading(self, device: &Device, stream: Stream, each: u64) -> Reading {
         let mut reading = Reading {

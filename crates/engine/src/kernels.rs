@@ -34,7 +34,7 @@ mod training_loader;
 pub mod training_vector_index;
 mod training_vector_search;
 
-/// Every kernel that the engine has, each on a line of its own.
+/// Every kernel that the engine has, one a line.
 #[rustfmt::skip]
 pub static TABLE: &[&dyn Entry] = &[
     &compute_clock::ComputeClock,

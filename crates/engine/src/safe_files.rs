@@ -35,21 +35,21 @@ pub struct Folder {
 /// How a new file is opened.
 #[derive(Debug, Clone, Copy)]
 pub struct New {
-    /// Past the page cache.
+    /// Whether it bypasses the page cache.
     pub direct: bool,
     /// Who may use it.
     pub mode: u32,
 }
 
 impl New {
-    /// For this user, through the page cache.
+    /// Access for this user, through the page cache.
     pub const PRIVATE: Self = Self { direct: false, mode: PRIVATE };
-    /// For whoever may read what the user makes.
+    /// Access for everyone who may read what the user makes.
     pub const SHARED: Self = Self { direct: false, mode: SHARED };
 }
 
 impl Folder {
-    /// A directory that the user named, by whatever links.
+    /// A directory that the user named; links are followed.
     pub fn named(path: &Path) -> io::Result<Self> {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         Ok(Self { handle: beneath::directory(path)?, path: path.into() })
@@ -191,7 +191,7 @@ pub fn open_to_append(path: &Path) -> io::Result<File> {
     Ok(beneath::open(&folder.handle, &name, flags, Mode::from_raw_mode(SHARED))?.into())
 }
 
-/// The file that a name stands for, to be removed once it was verified as this tool's.
+/// The file with a name, to be removed once it was verified as this tool's.
 pub fn found(path: &Path) -> io::Result<Made> {
     let (folder, name) = place_of(path)?;
     let about = beneath::about(&folder.handle, &name)?;

@@ -32,7 +32,7 @@ use serde_json::{json, Value};
 use scan::{Survey, Unknown};
 use tree::Tree;
 
-/// See [`crate::survey()`].
+/// Surveys the machine with the file tree `root`, as [`crate::survey()`] does.
 #[must_use]
 pub fn survey(root: &Path, path: Option<&Path>) -> Value {
     let path = path.map(|path| path.to_string_lossy().into_owned());

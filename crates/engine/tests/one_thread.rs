@@ -104,7 +104,7 @@ fn bandwidth(operation: &str, mix: &str, pattern: &str) -> Value {
     json!({"operation": operation, "mix": mix, "pattern": pattern, "working_set": 300_000, "runtime": 0.01})
 }
 
-/// By the widest instructions that are here: `auto` may find others faster, and leave these unchecked.
+/// A reading of the widest instructions that are here: `auto` may find others faster, and leave these unchecked.
 fn widest(operation: &str, pattern: &str) -> Value {
     let mut asked = bandwidth(operation, "2:1", pattern);
     if let Some(isa) = hwdyno_engine::parts::wide().last() {

@@ -105,7 +105,7 @@ fn every_engine_and_mode_moves_each_block_once_and_to_its_place() {
                     _ => &["read", "write"],
                 };
                 assert_eq!(names, expected, "{case}");
-                // Each block lies where it belongs, as many changed as were written, none outside of the region.
+                // Each block is where it belongs, as many changed as were written, none outside of the region.
                 let after = fs::read(&path).unwrap();
                 assert_eq!(after.len() as u64, size, "{case}");
                 let mut changed = 0;
@@ -221,7 +221,7 @@ fn asked_to_stop_it_ends_soon_with_what_it_has() {
         let began = Instant::now();
         let answer = run("storage_blocks", &with(&base, &more), &stop);
         setter.join().unwrap();
-        // Far from the requested minute, whatever else the machine does.
+        // Far from the requested minute, even on a busy machine.
         assert!(began.elapsed() < Duration::from_secs(20), "{more}: {:?}", began.elapsed());
         match answer {
             Ok(reading) => assert!(reading.interrupted, "{more}"),

@@ -21,7 +21,7 @@ const BLOCKS: usize = 512;
 struct Scratch(PathBuf);
 
 impl Scratch {
-    /// With a laid out file of [`BLOCKS`] blocks in it.
+    /// A folder with a laid out file of [`BLOCKS`] blocks.
     fn new(name: &str) -> Self {
         let path = PathBuf::from(format!("/var/tmp/hwdyno-journal-{name}-{}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
@@ -242,7 +242,7 @@ fn a_run_that_ends_says_so_and_what_cannot_be_is_refused() {
     let scratch = Scratch::new("ends");
     let once = json!({"time_based": false, "runtime": 0.0, "end_fsync": true, "generation": 5});
     for _ in 0..2 {
-        // The journal of the run before is replaced, because that run came to its end.
+        // The journal of the run before is replaced, because that run ended.
         let reading = run("storage_blocks", &written(&scratch, &once), &Stop::new()).unwrap();
         assert_eq!((reading.faults.len(), count(&reading, "verify_checked_blocks")), (0, BLOCKS as u64));
         let told = check(&scratch, "power_cut");

@@ -165,7 +165,7 @@ fn a_rate_is_kept_and_latency_counts_from_the_intended_start() {
             assert!(reading.concurrency_asked.abs() < f64::EPSILON);
         }
     }
-    // A rate beyond anything: the wait stands in the latency, and the reading says so.
+    // A rate beyond anything: the wait is part of the latency, and the reading says so.
     let more = json!({"rw": "read", "rate": 1e9, "size": MIB, "bs": 512});
     let reading = blocks(&path, &more).unwrap();
     let mean = |kind: &str| {

@@ -271,7 +271,7 @@ fn an_empty_tree_gives_a_machine_of_unknowns() {
     assert!(machine["unknown"].as_object().is_some_and(|unknown| unknown.len() > 20));
 }
 
-/// Cuts, swaps and overwrites what stands in the trees: whatever comes, a machine comes back.
+/// Cuts, swaps and overwrites the content of the trees: every input gives a machine.
 #[test]
 fn no_content_makes_the_survey_fail() {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;

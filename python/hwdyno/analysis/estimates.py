@@ -21,7 +21,7 @@ POOLED_FREEDOM = 4
 OUTLIER_MADS = 14.8
 """Ten standard deviations of normal noise, in units of the MAD (10 / 0.6745)."""
 OUTLIER_MIN_COUNT = 5
-"""With fewer values the MAD is too often tiny by chance; with five it still is in 3% of normal samples."""
+"""Minimum number of values: with fewer the MAD is too often tiny by chance (with five, in 3% of normal samples)."""
 OUTLIER_MIN_MAD = 0.01
 """Lower bound of the MAD as a share of the median, so that nothing within 14.8% is an outlier."""
 APART = 0.20
@@ -87,7 +87,7 @@ def t_quantile(degrees: float, confidence: float = CONFIDENCE) -> float:
 
 
 def false_discovery_rates(p_values: Sequence[float]) -> list[float]:
-    """For each chance, the least false discovery rate at which it is still a discovery among all of them.
+    """The least false discovery rate at which each p-value is still a discovery among all of them.
 
     Benjamini and Hochberg, J. R. Statist. Soc. B 57, 1995: from the greatest chance down, the least of
     chance x number / rank so far. ``scipy.stats`` has the same, but takes a second to import.
@@ -130,7 +130,7 @@ def median_interval(values: Sequence[float]) -> tuple[float | None, float | None
     if count < 3:
         return None, None
     ordered, left, tail = sorted(values), 0, 1 / 2**count
-    # How many may lie below: the binomial tail stays below half of what the interval leaves out.
+    # How many may be below: the binomial tail stays below half of what the interval leaves out.
     while tail <= (1 - CONFIDENCE) / 2:
         left += 1
         tail += math.comb(count, left) / 2**count
@@ -288,7 +288,7 @@ def fold(samples: Sequence[float], rounds: int) -> list[float]:
 
 
 def early_stopping_count(percentile: float, over: int = 0, confidence: float = 0.99) -> int:
-    """The least number of queries that show a percentile, where ``over`` of them lie above it (MLPerf LoadGen).
+    """The least number of queries that show a percentile, where ``over`` of them are above it (MLPerf LoadGen).
 
     With this count, if the share above the percentile were greater, so few above it would have a probability of at most
     ``1 - confidence``: 459 for p99, 4603 for p99.9.

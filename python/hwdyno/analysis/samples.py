@@ -61,7 +61,7 @@ class Modes:
     low: float
     high: float
     share: float
-    """Of the samples that are at the low level."""
+    """Share of the samples that are at the low level."""
     visits: int
     """How often a level was entered, readings included: the most independent looks at the share that there can be."""
     rare: int
@@ -69,7 +69,7 @@ class Modes:
     named: bool = True
     """Whether the rarer level was seen often enough to be called a mode; the interval counts it either way."""
     cut: float = 0.0
-    """Between the levels."""
+    """The threshold between the levels."""
 
     def shares(self) -> tuple[float, float]:
         """The 95% interval of the share at the low level.
@@ -204,7 +204,7 @@ def mean_half_width(repeats: Sequence[Sequence[float]]) -> float:
 
 
 def _inflation(ratio: float, count: int) -> float:
-    """By how much autocorrelation raises the variance of the mean of this many samples."""
+    """The factor by which autocorrelation raises the variance of the mean of this many samples."""
     return (1 + ratio) / (1 - ratio) - 2 * ratio * (1 - ratio**count) / (count * (1 - ratio) ** 2)
 
 
@@ -250,7 +250,7 @@ def with_samples(
 
 
 def within_levels(low: float, high: float, modes: Modes, rates: Sequence[float]) -> tuple[float, float]:
-    """An interval without what lies beyond both levels and all readings: no mean of the two levels is there.
+    """An interval without the part beyond both levels and all readings: no mean of the two levels is there.
 
     The few samples that count where levels last for whole readings give a Student's t that leaves even a mean of zero
     open.

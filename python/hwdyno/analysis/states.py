@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 CHANGED_NOTE, OTHER_STATE = "device_changed", "other_state"
 """Code of the note on a point with readings of another state than most; and why a curve leaves a point out."""
 CHANGED_AT = "changed_at_s"
-"""Among a point's conditions: when what it measures changed, s after the run began."""
+"""Name of a point's condition: when what it measures changed, s after the run began."""
 CHANGED_TO = "changed_to_share"
-"""Among them: throughput after that over throughput before."""
+"""Name of the condition: throughput after that over throughput before."""
 MAX_P_VALUE = 1e-3
 """Probability, over all places where the readings could be cut, below which a change is no chance."""
 MIN_CHANGE = 0.15
@@ -32,13 +32,13 @@ MIN_CHANGE = 0.15
 MIN_SIDE, MIN_ACROSS = 2, 2
 """Readings on each side of a change, and points that were read on both sides: one odd reading or point is no change."""
 MIN_SIDE_SHARE = 0.1
-"""Of all readings, on each side: what disturbs the last few is no state."""
+"""Minimum share of all readings on each side: what disturbs the last few is no state."""
 MIN_SPARE = 3
 """Readings beyond those that tell each point's level and the change."""
 MIN_EVIDENCE = 6.0
 """Twice the logarithm of the likelihood of a change over that of a drift: a cut is chosen among many, a line is one."""
 ALIKE_SHARE = 0.75
-"""Of the points that were read on both sides, those that changed at least half as much as all together."""
+"""Minimum share of the points read on both sides that changed at least half as much as all together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class StateChange:
     """A moment from which on all readings of a resource are higher or lower by the same share."""
 
     at_s: float
-    """Between the beginnings of the last reading before it and the first after it, s after the run began."""
+    """Moment of the change, s after the run began: between the last reading before it and the first after it."""
     ratio: float
     """Throughput after it over throughput before."""
 
@@ -111,7 +111,7 @@ def change_in(points: Sequence[Measurement]) -> StateChange | None:
 
 
 def _shift_of(point: Measurement, at_s: float) -> float | None:
-    """By how much a point's own readings changed, as a logarithm; none where all are of one state."""
+    """The change of a point's own readings, as a logarithm; none where all are of one state."""
     before, after = _split(point, at_s)
     return math.log(harmonic_mean(after) / harmonic_mean(before)) if before and after else None
 

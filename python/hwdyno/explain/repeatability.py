@@ -71,9 +71,9 @@ def with_stored(run: Run, store: Store) -> Run:
 def with_earlier(run: Run, earlier: Sequence[Run]) -> Run:
     """The Run with the spread between runs stated for each experiment that earlier Runs answered too.
 
-    Repeats of one run share that run's conditions: memory placement, neighbours, clock. Their interval holds for
-    that run only, so the spread between runs stands beside it, and never widens or degrades it. It is read from
-    earlier Runs alone: this one must not be judged by itself.
+    Repeats of one run share that run's conditions: memory placement, neighbours, clock. Their interval holds for that
+    run only, so the spread between runs is given beside it, and never widens or degrades it. It is read from earlier
+    Runs alone: this one must not be judged by itself.
     """
     found = [_earlier(one, run, earlier) for one in run.experiments]
     return replace(
@@ -236,9 +236,9 @@ def spread_of(results: Sequence[ExperimentResult], prior: float = PRIOR_DEVIATIO
 def _between(results: Sequence[ExperimentResult]) -> _Between | None:
     """What differs between runs of one experiment; none for fewer than two.
 
-    Each run has one effect that all its points share, and each point of it one more. Both scales are robust, so
-    that a few slow runs do not stand for all: Qn from four runs on, and the median absolute deviation over points.
-    The variance that repeats explain is taken off.
+    Each run has one effect that all its points share, and each point of it one more. Both scales are robust, so that a
+    few slow runs do not decide for all: Qn from four runs on, and the median absolute deviation over points. The
+    variance that repeats explain is taken off.
     """
     runs = [_means(one) for one in results]
     shared = sorted(set.intersection(*map(set, runs))) if len(runs) >= MIN_EARLIER else []

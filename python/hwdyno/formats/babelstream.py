@@ -28,7 +28,7 @@ _ARRAY = re.compile(r"^Array size: (\d[\d.]{0,20}) M(i?)B", re.M)
 _VERSION = re.compile(r"^Version: ([\w.]{1,20})", re.M)
 _TIMES = re.compile(r"^Running kernels (\d{1,9}) times", re.M)
 _ARRAYS = {"copy": 2, "mul": 2, "add": 3, "triad": 3, "dot": 2}
-"""By loop: the arrays whose bytes it counts (BabelStream, ``main.cpp``)."""
+"""The arrays whose bytes a loop counts (BabelStream, ``main.cpp``)."""
 _NAMES = {"mul": "scale"}
 """STREAM's name of a loop, where it has another."""
 

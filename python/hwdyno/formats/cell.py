@@ -110,7 +110,7 @@ def statistics_in_order(names: Iterator[str]) -> list[str]:
 
 
 def parameter_value(quantity: str, cell: str, unit: Unit | None) -> Scalar:
-    """A parameter as its cell states it; none where the cell says nothing of the kind."""
+    """A parameter as its cell states it; none where the cell has none."""
     if quantity == "direct":
         return flag_of(cell)
     number = number_in(cell)

@@ -201,7 +201,7 @@ _CHANGE = re.compile(
 _OF_ANOTHER = re.compile(
     r"\b(?:vs|versus|against|relative to|over)\b.*\b(?:baseline|base|\d|stock|default|single)|\bbaseline\b"
 )
-"""Of a share: it is one of another result, and may be above 1."""
+"""Words for a share of another result, which may be above 1."""
 _UNIT_COLUMN = re.compile(r"(?i)(?:.*[ _])?units?")
 
 

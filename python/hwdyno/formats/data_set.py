@@ -7,7 +7,7 @@ from hwdyno.formats.workload import TrainingWorkload
 SEED = 10
 """DLIO's, of the sizes."""
 MAX_DRAWN = 20_000
-"""Of more files the mean size is known."""
+"""Largest number of files with drawn sizes; of more the mean size is known."""
 # What a format adds to a sample's bytes: around each sample, and around each file.
 _AROUND: dict[str, tuple[int, int]] = {
     "npz": (8, 510),

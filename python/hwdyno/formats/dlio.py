@@ -18,9 +18,9 @@ NAME = "dlio-summary"
 _MIB = 2**20
 _GIB = 2**30
 _CHECKPOINT_RATE = "{}_checkpoint_io_mean_GB_per_second"
-"""Of "save" or "load", in GiB/s: the arithmetic mean over the checkpoints of the size of all ranks / the duration."""
+"""Rate of "save" or "load", in GiB/s: the mean over the checkpoints of the size of all ranks / the duration."""
 _REPORT = re.compile(r'"train_throughput_mean_MB_per_second"\s*:')
-"""In ``mlperf_storage_report.json``."""
+"""Mark of ``mlperf_storage_report.json``."""
 _METRIC = re.compile(r"\[METRIC\] ([A-Z][^\n:]{3,60}?|train_au_meet_expectation)(?: \([^()\n]*\))?: (\w[\w.]{0,20})")
 """A line such as "[METRIC] Training Throughput (samples/second): 18.64 (0.85)"."""
 

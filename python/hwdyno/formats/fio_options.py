@@ -91,7 +91,7 @@ def parameters_of(given: Mapping[str, Any], entries: int) -> Parameters:
 
 
 def load_of(points: Sequence[Parameters]) -> str:
-    """The load axis of these points: the one with the most numeric values."""
+    """The load axis of the points: the one with the most numeric values."""
 
     def values(axis: str) -> int:
         return len({point.get(axis) for point in points if isinstance(point.get(axis), int)})

@@ -21,7 +21,7 @@ LONGEST_RULE = 2000
 LONGEST_CELL = 500
 """Characters of a cell that are read; what is longer is prose."""
 MAX_SPAN = 64
-"""Cells that one cell of HTML may stand for."""
+"""Most cells that one cell of HTML may span."""
 _RULE = re.compile(r"\s*[|+]?\s*:?[-=]+:?\s*(?:[|+]\s*:?[-=]+:?\s*)+[|+]?\s*|\s*[|+]?\s*:?[-=]{2,}:?\s*[|+]?\s*")
 _HEADING = re.compile(r"\s*(?:#{1,6}\s+|\*\*|=+\s+)(.{1,200}?)\s*(?:\*\*|#*|=+)?:?\s*|\s*(.{1,100}):\s*")
 _CAPTION = re.compile(r"(?:\*\*|__|\*|_)?(?:table|tab\.|figure|fig\.)\s*[\dIVXLA-Z.-]{1,8}\s*[:.|–—-]?\s*(.*)", re.I)
@@ -226,7 +226,7 @@ def _heads_in(comment: str, row: str) -> str:
 
 
 _BETWEEN_CELLS = re.compile(r",(?!\d{3}(?!\d))|(?<!\d),")
-"""A comma that cannot stand between the thousands of a number."""
+"""A comma that cannot be between the thousands of a number."""
 
 
 _BETWEEN_WORDS = re.compile(r"\s+(?![(\[])")
@@ -287,7 +287,7 @@ _HEADINGS = ("caption", "h1", "h2", "h3", "h4", "h5", "title")
 
 
 class _Tables(HTMLParser):
-    """Collects each table's rows of cells, with how many columns and rows a cell stands for."""
+    """Collects each table's rows of cells, with how many columns and rows a cell spans."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)

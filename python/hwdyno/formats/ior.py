@@ -66,7 +66,7 @@ def read(text: str, name: str) -> Run:
 
 
 def _summarized(text: str, parameters: Parameters, order: str) -> list[Measurement]:
-    """The mean of each test's repetitions, of a text without their rows; what the options lack stands beside it."""
+    """The mean of each test's repetitions, of a text without their rows; what the options lack is in the summary."""
     points: list[Measurement] = []
     for heads, rows in _SUMMARY.findall(text):
         names = heads.split()

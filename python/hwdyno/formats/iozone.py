@@ -90,7 +90,7 @@ def _reports(text: str) -> Iterator[Measurement]:
         blocks = [int(word.strip('"')) for word in heads.split()]
         for row in rows.splitlines():
             size, *rates = row.replace('"', "").split()
-            # The largest records of small files are not tested: what is missing stands last.
+            # The largest records of small files are not tested: what is missing comes last.
             for block, rate in zip(blocks, rates, strict=False):
                 parameters: Parameters = {
                     "rw": _PATTERNS.get(test, "read" if "read" in test else "write"),

@@ -1,6 +1,6 @@
 """Reads llama-bench's JSON or JSONL: tokens/s of a prompt (``pp512``) and of generation (``tg128``), without a server.
 
-It samples no token and speaks no HTTP, so its times are no TTFT: each test is a point of its own kernel.
+It samples no token and uses no HTTP, so its times are no TTFT: each test is a point of a separate kernel.
 """
 
 from __future__ import annotations

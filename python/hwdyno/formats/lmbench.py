@@ -92,7 +92,7 @@ def read(text: str, name: str) -> Run:
     return printed.run(NAME, "lmbench", text, name, tables)
 
 
-# --- the summary of several hosts, whose cells stand under their heads
+# --- the summary of several hosts, with cells under their heads
 
 
 def _summaries(text: str) -> list[tuple[str, list[Measurement]]]:
@@ -144,6 +144,6 @@ def _overlap(one: tuple[int, int], other: tuple[int, int]) -> int:
 
 
 def _cell(line: str, span: tuple[int, int]) -> str:
-    """The words of a line that lie mostly over a span."""
+    """The words of a line that are mostly over a span."""
     words = [word for word in _WORD.finditer(line) if _overlap(span, word.span()) > 0]
     return " ".join(word[0] for word in words)

@@ -1,4 +1,4 @@
-"""What load generators for language models report, under one set of names: each tool's words stand for its formulas."""
+"""What load generators for language models report, under one set of names: each tool's words have its own formulas."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Reported:
     completed: int
     elapsed_s: float
     users: int = 0
-    """Of a closed loop; 0 for an open one."""
+    """Users of a closed loop; 0 for an open one."""
     rate: float = 0.0
     failed: int = 0
     output_tokens: int = 0
@@ -41,7 +41,7 @@ def latency_of(values: Table, scale: float, names: Mapping[str, str], count: int
 
 
 def run_of(form: str, tool: str, text: str, name: str, loads: list[Reported], version: str = "") -> Run:
-    """A Run of these loads: closed and open ones are two experiments."""
+    """The Run of a tool's loads: closed and open ones are two experiments."""
     groups: dict[str, list[Measurement]] = {"concurrency": [], "rate": []}
     for one in loads:
         groups["rate" if one.rate else "concurrency"].append(_point(one))

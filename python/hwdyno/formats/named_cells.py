@@ -10,7 +10,7 @@ from hwdyno.formats.grid import Grid
 from hwdyno.formats.table_rows import is_head
 
 _NAMED = frozenset({"bw", "iops", "lat", "flops", "au", "loss", "jitter"})
-"""Figures that a cell may name; the other words of heads stand in labels, too."""
+"""Figures that a cell may name; the other words of heads occur in labels, too."""
 _STATISTICS = r"(?:min|max|avg|average|mean|median|p\d{2,5}(?:\.\d+)?|\d{2}(?:\.\d+)?th)"
 _NAME = r"[A-Za-z][A-Za-z ./]{0,30}?|p\d{2,5}(?:\.\d+)?(?: [A-Za-z]{1,12})?"
 _FIGURE = r"[~≈]?\d[\d.,']*\s?(?:[kKMG](?![A-Za-z]))?(?:[A-Za-zµμ%]+(?:/s(?:ec)?)?)?"
@@ -60,7 +60,7 @@ def _is_figure(name: str, figure: str) -> bool:
 
 
 def _joined(head: str, name: str) -> str:
-    """The head of a figure; a word such as "latency" that both have stands once."""
+    """The head of a figure; a word such as "latency" that both have is used once."""
     if not name:
         return head
     is_statistic = re.fullmatch(_STATISTICS, name, re.I) is not None

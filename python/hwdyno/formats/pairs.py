@@ -103,7 +103,7 @@ def _parts(cell: str, names: Sequence[str]) -> list[str]:
     elif _CELL.fullmatch(cell):
         parts = _BETWEEN.split(cell.strip())
     else:
-        # One figure stands for the whole, or nothing does.
+        # One figure covers the whole, or nothing does.
         return [cell, *[""] * (len(names) - 1)]
     unit = None if names[-1].startswith("(") else _UNIT_OF.search(parts[-1])
     found = [part if unit is None or _UNIT_OF.search(part) else f"{part} {unit[1]}" for part in parts]

@@ -57,7 +57,7 @@ def experiment(
 
 
 def counting(result: ExperimentResult, noun: str) -> ExperimentResult:
-    """With what its rates count, where that is not what its resource usually does."""
+    """The experiment with the noun that its rates count, where that is not its resource's."""
     return replace(result, declaration=Declaration(operation=noun)) if noun else result
 
 

@@ -360,7 +360,7 @@ class _Table:
             return [made for made in (self._point(row, {}, {**_summed(list(groups.values())), **shared}),) if made]
         made = [self._point(row, dict(given), {**shared, **numbers}) for given, numbers in groups.items()]
         if shared and len(groups) > 1:
-            # What stands for the whole row belongs to none of its parts, but bounds each of them.
+            # What covers the whole row belongs to none of its parts, but bounds each of them.
             ceiling = {name: number for name, number in shared.items() if name == "ceiling"}
             made = [self._point(row, dict(given), {**ceiling, **numbers}) for given, numbers in groups.items()]
             rest = {name: number for name, number in shared.items() if name != "ceiling"}
@@ -448,7 +448,7 @@ def _titled(grid: Grid) -> Parameters:
 
 
 def _renamed(parameters: Parameters) -> Parameters:
-    """With the size as that of a block, in whole bytes."""
+    """The parameters with the size as that of a block, in whole bytes."""
     size = parameters.get("size")
     rest = {name: value for name, value in parameters.items() if name != "size"}
     return {"bs": round(size) if isinstance(size, float) else size, **rest} if size is not None else rest

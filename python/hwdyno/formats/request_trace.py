@@ -17,11 +17,11 @@ from hwdyno.system.foreign import Table
 LARGEST_BYTES = 256 << 20
 """BurstGPT's largest file has 190 MB."""
 MAX_TOKENS = 16 << 20
-"""Of one prompt or answer."""
+"""Tokens of one prompt or answer at most."""
 MAX_BLOCKS = 1 << 16
 """Hashes of one request."""
 BLOCK_TOKENS = 512
-"""Tokens that one hash of Mooncake's stands for (its README: prefix blocks of 512 tokens)."""
+"""Tokens that one hash of Mooncake's covers (its README: prefix blocks of 512 tokens)."""
 MAX_HASH = (1 << 63) - 1
 
 # Columns of CSV traces: when, the prompt's and the answer's tokens.
@@ -36,7 +36,7 @@ class TracedRequest:
     """One request of a trace."""
 
     due_s: float
-    """After the trace's first request."""
+    """Time after the trace's first request."""
     prompt_tokens: int
     output_tokens: int
     blocks: tuple[int, ...] = ()

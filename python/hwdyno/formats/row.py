@@ -55,7 +55,7 @@ def main_of(numbers: Mapping[str, PrintedNumber]) -> tuple[str, str] | None:
 
 
 def point_of(parameters: Parameters, numbers: Mapping[str, PrintedNumber], **details: Any) -> Measurement | None:
-    """A point of these figures in base units; none where there is no figure above 0."""
+    """A point with the figures in base units; none where there is no figure above 0."""
     main = main_of(numbers)
     if main is None:
         return None
@@ -97,7 +97,7 @@ def _latency(numbers: Mapping[str, PrintedNumber]) -> Latency | None:
 
 
 def _stated(numbers: Mapping[str, PrintedNumber], parameters: Parameters) -> dict[str, Any]:
-    """Figures that rules read under their usual names."""
+    """Figures under the names that rules read."""
     found: dict[str, Any] = {}
     if "loss" in numbers:
         found["loss_share"] = numbers["loss"].value

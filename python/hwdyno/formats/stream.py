@@ -26,7 +26,7 @@ _FAILED = "Failed Validation"
 ARRAYS = 3
 DOUBLE_BYTES = 8
 ARRAYS_OF = {"copy": 2, "scale": 2, "add": 3, "triad": 3}
-"""By operation: the arrays whose bytes it counts (STREAM, "Counting bytes and FLOPS")."""
+"""The arrays whose bytes an operation counts (STREAM, "Counting bytes and FLOPS")."""
 
 
 def recognizes(text: str) -> bool:
@@ -61,7 +61,7 @@ def _outputs(text: str) -> Iterator[str]:
     for at, _ in enumerate(heads):
         rows = [match.end() for match in _ROW.finditer(text, heads[at], *heads[at + 1 : at + 2])]
         if rows:
-            # The verdict stands below the rows, and before what the next output prints first.
+            # The verdict is below the rows, and before what the next output prints first.
             next_one = _BEGINS.search(text, rows[-1])
             end = next_one.start() if next_one else heads[at + 1] if at + 1 < len(heads) else len(text)
             yield text[begin:end]

@@ -36,7 +36,7 @@ _PATTERNS = {
 
 
 def moved(text: str) -> tuple[PrintedNumber | None, PrintedNumber | None, int]:
-    """The bytes that the memory test moved, its bytes/s, and its operations; none where it says nothing of them."""
+    """The bytes that the memory test moved, its bytes/s, and its operations; none where it printed none."""
     match, operations = _MOVED.search(text), _OPERATIONS.search(text)
     if match is None:
         return None, None, 0

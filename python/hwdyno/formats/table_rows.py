@@ -82,7 +82,7 @@ class Column:
     head: str
     meaning: Meaning
     key: str = ""
-    """Of a label: the parameter that it becomes."""
+    """The parameter that a label becomes."""
     unit: Unit | None = None
     inferred: str = ""
     """Why it has this unit, where its head does not say so."""
@@ -115,7 +115,7 @@ TITLES = {
 
 
 def has_figures(heads: Iterable[str]) -> bool:
-    """Whether any of these heads is of a result."""
+    """Whether any head is of a result."""
     meanings = [meaning_of(head) for head in heads]
     named = [one for one in meanings if one.quantity in FIGURES and (one.quantity != "value" or not one.units)]
     return any(one.quantity not in {"value", "cpu", "speedup"} for one in named) or (
@@ -125,7 +125,7 @@ def has_figures(heads: Iterable[str]) -> bool:
 
 
 def has_values(grid: Grid) -> bool:
-    """Whether a column of results ("Result", "Value") has units in its cells, as no unit stands in its head."""
+    """Whether a column of results ("Result", "Value") has units in its cells, as its head has none."""
     meanings = [meaning_of(head).quantity for head in grid.heads]
     return any(
         (quantity == "value" and _kind_of_cells(grid, at) in BY_KIND) or (quantity == "label" and _rate_of(grid, at))
@@ -200,7 +200,7 @@ def read_columns(grid: Grid, maps: Mapping[str, str]) -> list[Column]:
 
 
 def _by_unit_of_cells(grid: Grid, columns: Sequence[Column]) -> list[Column]:
-    """Of a table whose heads and title name no figure, the columns of rates by the unit in each of their cells."""
+    """The columns of rates, by the unit in each of their cells, of a table whose heads and title name no figure."""
     found = []
     for column in columns:
         quantity = _rate_of(grid, column.at) if column.meaning.quantity == "label" else ""
@@ -216,7 +216,7 @@ def _by_cells(meaning: Meaning) -> bool:
 
 
 def _by_title(grid: Grid, columns: Sequence[Column]) -> list[Column]:
-    """Of a table whose heads name no figure, the columns of numbers as the figure that its title names."""
+    """The columns of numbers as the figure that the title names, in a table whose heads name no figure."""
     meaning = meaning_of(grid.title)
     if meaning.quantity not in FIGURES or meaning.unit is None or meaning.quantity == "value":
         return list(columns)
@@ -234,8 +234,8 @@ def _by_title(grid: Grid, columns: Sequence[Column]) -> list[Column]:
 
 
 def _with_statistics(grid: Grid, columns: Sequence[Column]) -> list[Column]:
-    """Heads such as ``p99`` or ``max`` alone belong to a figure that stands before them: by the unit of their cells, or
-    to the one that they bound in most rows. A percentile is a latency's.
+    """Heads such as ``p99`` or ``max`` alone belong to a figure before them: by the unit of their cells, or to the one
+    that they bound in most rows. A percentile is a latency's.
     """
     found: list[Column] = []
     for column in columns:
@@ -275,7 +275,7 @@ def _bounded(grid: Grid, column: Column, statistic: str, base: Column) -> float:
 
 
 def _without_ratios(grid: Grid, columns: Sequence[Column]) -> list[Column]:
-    """Without a column of bare numbers called "performance" beside figures with units: it is a ratio to a base row."""
+    """The columns without a bare "performance" beside figures with units: it is a ratio to a base row."""
     others = [one for one in columns if one.is_figure and one.meaning.quantity not in {"flops", "speedup", "time"}]
     found = []
     for column in columns:
@@ -288,7 +288,7 @@ def _without_ratios(grid: Grid, columns: Sequence[Column]) -> list[Column]:
 
 
 def _without_training_loss(grid: Grid, columns: Sequence[Column]) -> list[Column]:
-    """Without the loss of a model beside what it trains on; a network's is a share."""
+    """The columns without the loss of a model beside what it trains on; a network's is a share."""
     if not any(_OF_TRAINING.search(head) for head in grid.heads):
         return list(columns)
     of_model = [one.meaning.quantity == "loss" and one.unit is None and "%" not in one.head for one in columns]
@@ -412,7 +412,7 @@ def with_row_units(
         readings, _ = unit_readings(stated)
         numbers = dict(row.numbers)
         if stated and not readings:
-            # Of an unknown unit nothing can be said; a result of another row's unit it is not.
+            # A value of an unknown unit may be anything; a result of another row's unit it is not.
             numbers = {at: one for at, one in numbers.items() if one.unit or at not in values}
         for column in columns:
             fits = column.meaning.quantity == "value" or (column.is_figure and stem and column.meaning.quantity in stem)

@@ -1,4 +1,4 @@
-"""The unit of a column of a published table whose head names none: by the title, a law, its magnitude, or asked for."""
+"""The unit of a column of a published table whose head names none: by the title, a law, its magnitude, or the user."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ MIN_WRITE_S = 5e-6
 # Nor a system call that copies a block into the page cache.
 MIN_CACHED_S = 3e-7
 CACHED_BYTES_S = 30e9
-"""At most, of a thread that writes into the page cache: a copy within memory."""
+"""Most bytes/s of a thread that writes into the page cache: a copy within memory."""
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,11 @@ class Line:
     experiment: str
     parameters: Parameters
     writes_bytes: float
-    """At most, at ``write_bytes_s``, with the warm-up and every repeat that a noisy point may take."""
+    """Upper bound, at ``write_bytes_s``, with the warm-up and every repeat that a noisy point may take."""
     least_bytes: float
-    """At least, with the warm-up: 0 where the time decides."""
+    """Lower bound, with the warm-up: 0 where the time decides."""
     takes_s: float
-    """At least: a noisy point is repeated."""
+    """Lower bound: a noisy point is repeated."""
     axes: tuple[Axis, ...]
     """Its kernel's."""
 
@@ -58,7 +58,7 @@ def listing(plan: Plan, write_bytes_s: float = WRITE_BYTES_S) -> list[Line]:
 
 
 def written(planned: Planned, parameters: Parameters, write_bytes_s: float, seconds: float) -> tuple[float, bool]:
-    """The most bytes that one reading of these parameters writes, and whether its time does not matter."""
+    """The most bytes that one reading of a point writes, and whether its time does not matter."""
     experiment, most = planned.experiment, write_bytes_s * seconds
     if experiment.writes is not None:
         whole = experiment.writes(planned.declaration, parameters, math.inf)

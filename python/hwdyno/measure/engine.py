@@ -18,7 +18,7 @@ from hwdyno.model.words import Declaration
 from hwdyno.system import safe_files, signals
 
 ENDS_S = 0.3
-"""For a kernel to see that it is stopped and to remove its files, before a process that leaves removes the rest."""
+"""Time for a stopped kernel to see it and to remove its files, before a process that leaves removes the rest."""
 
 __all__ = [
     "Chunks",

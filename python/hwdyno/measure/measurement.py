@@ -30,14 +30,14 @@ Reading = Mapping[str, Any]
 Snapshot = Mapping[str, float]
 
 BEGAN = "began_s"
-"""In a Reading: when it was begun, s after the run was."""
+"""Key of a Reading: when it was begun, s after the run was."""
 MAX_SAMPLES = 600
 APART_SHARE = 0.01
 """Hosts that start further apart than this share of a reading were not measured together."""
 MEDIAN_NOTE = "median_of_repeats"
 """Code of the note that throughput is the median of the repeats instead of their harmonic mean."""
 OUTSIDE_NOTE = "repeats_outside"
-"""Code of the note that repeats lie outside of the interval of their mean."""
+"""Code of the note that repeats are outside of the interval of their mean."""
 _RATES = (("flops", "FLOP/s"), ("bytes", "bytes/s"), ("operations", "operations/s"))
 
 

@@ -46,9 +46,9 @@ LARGEST_FILE = 1 << 20
 MAX_SEED = 1 << 62
 """Each repeat counts one on from it, and kernels take what 63 bits hold."""
 QUOTED_REPEATS, QUOTED_REPEATS_MAX = 7, 15
-"""Of a point that a headline quotes, in a run with a budget: at least, and where it stays uncertain at most."""
+"""Repeats of a point that a headline quotes, in a run with a budget: at least, and where it stays uncertain at most."""
 FEWER_QUOTED = (5, 3, 2)
-"""Of such a point where the budget leaves less than two readings to each other point."""
+"""Repeats of such a point where the budget leaves less than two readings to each other point."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Profile:
     repeats_min: int
     repeats_max: int
     size_bytes: int
-    """Of the data file."""
+    """Size of the data file."""
     budget_s: float | None = None
     """The whole run's time, to which the timed regions are scaled; none for as long as it takes."""
 
@@ -93,16 +93,16 @@ class Planned:
     declaration: Declaration = field(default_factory=Declaration)
     """The declaration of its kernel."""
     pairs: float | None = None
-    """The peers' readings beside each of its own, on average over its points; none where no peer was looked for yet."""
+    """The average number of its peers' readings per reading, over its points; none where no peer was looked for yet."""
     peer_overhead_s: float = PEER_OVERHEAD_S
-    """Of a peer's reading, beyond what our own takes."""
+    """Time of a peer's reading, beyond what our own takes."""
     excess_s: float = 0.0
     """How much longer than estimated a reading takes beside its timed region, as far as that is known."""
     quoted: tuple[Parameters, ...] = ()
     """Those of its points that headlines quote."""
 
     def pairs_of(self, plan: Plan) -> float:
-        """The peers' readings beside each of its own; one where it has peers and none was looked for yet."""
+        """The number of its peers' readings per reading; one where it has peers and none was looked for yet."""
         if not plan.peers:
             return 0.0
         return float(bool(self.experiment.peers)) if self.pairs is None else self.pairs
@@ -581,17 +581,17 @@ def _entry(entry: Any, path: Path) -> list[tuple[Experiment, Given]]:
 def select(names: Sequence[str] | None, target: PlannedSite) -> list[tuple[Experiment, Given]]:
     """The experiments with the given names or resources; without names, the defaults of ``hwdyno run``."""
     site = target.topology()
-    usual = [one for one in catalogue.all() if one.usual and one.fits(site)]
+    defaults = [one for one in catalogue.all() if one.by_default and one.fits(site)]
     if not names:
         kernels = target.kernels()
-        here = [one for one in usual if one.kernel in kernels]
+        here = [one for one in defaults if one.kernel in kernels]
         has_gpu = any("gpu" in one.needs for one in here) and site.gpus() > 0
         return [(one, {}) for one in here if has_gpu or "gpu" not in one.needs]
-    found = dict.fromkeys(one for name in names for one in _by_name(name, usual))
+    found = dict.fromkeys(one for name in names for one in _by_name(name, defaults))
     return [(one, {}) for one in found]
 
 
-def _by_name(name: str, usual: Sequence[Experiment]) -> tuple[Experiment, ...]:
+def _by_name(name: str, defaults: Sequence[Experiment]) -> tuple[Experiment, ...]:
     found = catalogue.find(name)
     # A resource's name means its default experiments; an experiment's name means that experiment.
-    return tuple(one for one in found if one in usual or one.name == name) or found
+    return tuple(one for one in found if one in defaults or one.name == name) or found

@@ -43,8 +43,8 @@ def octaves(first: int, last: int, each: int) -> tuple[int, ...]:
 def parse_axis(text: str, axis: Axis | None = None, name: str = "value") -> tuple[Scalar, ...]:
     """Values of ``4k,16k,1M``, ``1..1024`` (powers of two), ``10..50+10`` (steps) or ``randread,randrw:70``.
 
-    With ``axis``, values have its type and lie within its bounds. Raises ``UserError`` in one line that names the
-    axis and what it takes.
+    With ``axis``, values have its type and are within its bounds. Raises ``UserError`` in one line that names the axis
+    and what it takes.
     """
     name = axis.name if axis else name
     values: list[Scalar] = []
@@ -171,7 +171,7 @@ class Sweep:
 
     @classmethod
     def of_blocks(cls, blocks: tuple[Axes, ...]) -> Sweep:
-        """A sweep of these blocks."""
+        """A sweep of the given blocks."""
         sweep = cls()
         object.__setattr__(sweep, "blocks", blocks)
         return sweep

@@ -22,7 +22,7 @@ class Topology:
     between: bool = False
     """Whether they serve network measurements of each other."""
     gpus: Callable[[], int] = field(default=lambda: 0, compare=False)
-    """The GPUs that can be measured; asked only where a plan may have them, since drivers take their time."""
+    """The GPUs that can be measured; counted only where a plan may have them, since drivers take their time."""
 
     @classmethod
     def of_machine(cls, machine: Machine) -> Topology:
@@ -37,7 +37,7 @@ class Topology:
 
     @classmethod
     def common(cls, hosts: Sequence[Topology]) -> Topology:
-        """What every one of these hosts has: one point runs on all of them."""
+        """What every host has: one point runs on all of them."""
         first, *rest = hosts
         return cls(
             clients=len(hosts),
@@ -77,5 +77,5 @@ class FromSite:
     """Values of an axis that are known only when a plan is made for a site."""
 
     name: str
-    """For people, such as ``all processors``."""
+    """The name for people, such as ``all processors``."""
     values: Callable[[Topology], tuple[int | str, ...]]

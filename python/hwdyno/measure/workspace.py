@@ -1,9 +1,9 @@
 """The data file that storage points share: separate from the user's files, locked, and removed at the end.
 
-It lies in a new directory with a unique name and a lock file that this process locks. Another run removes the
-directory only if the lock is free, that is, after this process has ended, and removes only what this module
-created: no file of the user is ever opened for writing or removed. A folder with a scenario's name (a data set, an
-index) has such a lock as long as its run means to remove it.
+It is in a new directory with a unique name and a lock file that this process locks. Another run removes the directory
+only if the lock is free, that is, after this process has ended, and removes only what this module created: no file of
+the user is ever opened for writing or removed. A folder with a scenario's name (a data set, an index) has such a lock
+as long as its run means to remove it.
 """
 
 from __future__ import annotations
@@ -364,7 +364,7 @@ class MadeFolder:
                 lease.release()
 
     def remove(self) -> None:
-        """Remove it with its files if this run made it, or if it is hwdyno's and empty; what else lies in it stays."""
+        """Remove it with its files if this run made it, or if it is hwdyno's and empty; other content stays."""
         # A process that leaves waits for it: whoever unregisters it has begun it.
         with signals.undivided():
             signals.unregister(self.remove)
@@ -392,7 +392,7 @@ class _Lease:
             os.close(self.lock)
 
     def remove(self) -> None:
-        """Remove the files, the lock last, and the folder if nothing else lies in it."""
+        """Remove the files, the lock last, and the folder if nothing else is in it."""
         path = self.folder.path
         clean_stale(path)
         if self.patterns:

@@ -83,7 +83,7 @@ FIELD: dict[str, Axis] = {
 """The field's axes by the name that its tools give them. What a kernel declares of such an axis is the same
 (``tests/model/test_axes.py``), so that an imported result reads like a native one; the titles serve both."""
 _SETTLED = {"size"}
-"""Of the field's axes, what a command settles by itself."""
+"""The field's axes that a command settles by itself."""
 FIELD_AXES = tuple(FIELD.values())
 
 
@@ -101,7 +101,7 @@ VALUE_NAMES = {
     },
     **{"sve": "SVE", "auto": "", "tcp": "TCP", "udp": "UDP"},
 }
-"""Values by the names that people know, which stand without their axis's; what is left to the engine has none."""
+"""Values by the names that people know, which need no axis's name; what is left to the engine has none."""
 
 
 BACKGROUND = Axis(
@@ -122,17 +122,17 @@ SHARED_FILE = Axis(
     "shared_file", title="shared file", kind="flag", default=False,
     means="all hosts use one file, each a region of its own, instead of a file each",
 )  # fmt: skip
-"""Of a site of several hosts: whether they have a file each. Both are as long for each host."""
+"""Whether the hosts of a site of several have a file each. Both are as long for each host."""
 BETWEEN = Axis(
     "between", kind="text", default="",
     means="which host sends to which: 0-3 is host 0 to host 3 alone, +2 each host to the second one after it",
 )  # fmt: skip
-"""Of a site whose hosts serve each other: the direction of ``up``."""
+"""The direction of ``up`` on a site whose hosts serve each other."""
 _OF_A_FILE = {"path", "offset", "size"}
 
 
 def axes_of_a_site(names: Collection[str], hosts: int, *, between: bool) -> tuple[Axis, ...]:
-    """What a kernel with axes of these names has more of on this many hosts; ``between``: that serve each other."""
+    """The axes that a kernel with axes ``names`` gets on a site; ``between``: its hosts serve each other."""
     found = [replace(CLIENTS, most=hosts)]
     if set(names) >= _OF_A_FILE:
         found.append(SHARED_FILE)

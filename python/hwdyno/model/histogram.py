@@ -15,9 +15,9 @@ from hwdyno.model.words import Latency
 P999_MIN_COUNT = 10_000
 SUMMARIZED = (0.5, 0.9, 0.99, 0.999)
 ARRAYS = "arrays"
-"""Of a histogram that an agent sent packed: its indices and its counts, in place of its buckets."""
+"""Key of a histogram that an agent sent packed: its indices and its counts, in place of its buckets."""
 PACKED = "packed"
-"""Of the engine's histogram: its buckets as digits, which ``crates/engine/src/timing/histogram.rs`` writes."""
+"""Key of the engine's histogram: its buckets as digits, which ``crates/engine/src/timing/histogram.rs`` writes."""
 MAX_UNPACKED_BYTES = 1 << 22
 """Bytes of an unpacked histogram at most: every bucket filled takes less, and a foreign document may not take more."""
 _PACKED = re.compile(rb"\x01[\x00-\x7f](?:(?:[\x80-\xff]{0,19}[\x00-\x7f]){2}){2,}", re.DOTALL)
@@ -60,7 +60,7 @@ class Histogram:
 
     @classmethod
     def from_values(cls, values: Iterable[float]) -> Histogram:
-        """A histogram of these values, rounded to whole ns."""
+        """A histogram of the values, rounded to whole ns."""
         made = cls()
         for value in values:
             made.record(round(value))
@@ -121,7 +121,7 @@ class Histogram:
     def coarser(self, bits: int) -> Histogram:
         """A copy with ``2^bits`` buckets an octave: values are then known to one part in ``2^(bits + 1)``.
 
-        Each wider bucket's count lies in the middle one of the buckets that it is made of; sum and ends stay exact.
+        Each wider bucket's count is in the middle one of the buckets that it is made of; sum and ends stay exact.
         """
         less = Histogram()
         less.count, less.sum, less.min, less.max = self.count, self.sum, self.min, self.max

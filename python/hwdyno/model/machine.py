@@ -116,7 +116,7 @@ class Link:
     upstream: Link | None = None
     """A slower PCIe link between the device and the processor."""
     mode: str | None = None
-    """Of a memory card's bus."""
+    """Mode of a memory card's bus."""
     clock_hz: Number | None = None
     nic: str | None = None
     """The interface that a network filesystem is reached by."""
@@ -163,7 +163,7 @@ class Layer:
     on: tuple[str, ...] = ()
     """The names of the layers or disks below it."""
     level: str | None = None
-    """Of a RAID."""
+    """Level of a RAID."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +303,7 @@ class Container:
 
     kind: str | None = None
     cpu_limit: Number | None = None
-    """In processors."""
+    """The limit in processors."""
     cpuset: tuple[int, ...] = ()
     """Processors that the process may run on."""
     memory_limit_bytes: int | None = None
@@ -337,13 +337,13 @@ class Settings:
     nice: int | None = None
     """The measuring process's; above 0 other processes get the CPU first."""
     limits: dict[str, str] = field(default_factory=dict)
-    """By name: the process's soft resource limits, ``unlimited`` or a number, of bytes where it is memory."""
+    """The process's soft resource limits by name, ``unlimited`` or a number, of bytes where it is memory."""
     smt: str | None = None
     """Whether a core runs several threads, in the kernel's word: ``on``, ``off``, ``notsupported`` …"""
     mitigations: dict[str, str] = field(default_factory=dict)
-    """By the processor's vulnerability: what the kernel does about it; without those that do not affect it."""
+    """What the kernel does about each of the processor's vulnerabilities; without those that do not affect it."""
     debug_kernel: tuple[str, ...] = ()
-    """The checks of a kernel built or started for debugging, such as ``lockdep``; empty for a usual one."""
+    """The checks of a kernel built or started for debugging, such as ``lockdep``; empty for any other."""
 
 
 def node_of(host: str) -> str:
@@ -371,13 +371,13 @@ class Machine:
     conditions: Conditions = Conditions()
     settings: Settings = Settings()
     unknown: dict[str, str] = field(default_factory=dict)
-    """By dotted path: why a fact is not known."""
+    """Why a fact is not known, by its dotted path."""
     other: dict[str, Any] = field(default_factory=dict)
-    """By dotted path: what a survey gave that has no field here: that of another version, or a resource's ``facts``."""
+    """What a survey gave that has no field here, by dotted path: that of another version, or a resource's ``facts``."""
 
     @classmethod
     def of_survey(cls, survey: Mapping[str, Any]) -> Machine:
-        """The Machine of a survey's JSON; nothing in it is lost, whatever version wrote it."""
+        """The Machine of a survey's JSON; nothing in it is lost, of any version."""
         other: dict[str, Any] = {}
         values = _fields_of(cls, {key: value for key, value in survey.items() if key != "other"}, "", other)
         given = survey.get("other")

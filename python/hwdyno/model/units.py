@@ -134,7 +134,7 @@ SLIPS: dict[float, tuple[str, str, str]] = {
     1024.0: ("1024", "one prefix (Ki, Mi or Gi)", "the next"),
     1e6: ("1,000,000", "one prefix (k, M or G)", "the next but one"),
 }
-"""By factor between two figures that should be one: its digits, and the two units that it parts."""
+"""Factors between two figures that should be one: the digits of each, and the two units that it parts."""
 _SLIP_ERROR = 0.001
 
 

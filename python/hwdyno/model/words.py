@@ -38,7 +38,7 @@ LONGEST_ERROR = 2000
 
 
 class UserError(ValueError):
-    """What a user asked for cannot be; its text is one line: what is wrong, and what mends it."""
+    """The user's request cannot be met; its text is one line: what is wrong, and what mends it."""
 
     def __init__(self, says: str) -> None:
         line = " ".join(says.splitlines()).encode(errors="replace").decode()
@@ -85,7 +85,7 @@ class Stream:
     bytes: int
     flops: int = 0
     latency_ns: dict[str, Latency] = field(default_factory=dict)
-    """By kind: ``submit``, ``complete``, ``total``."""
+    """Latencies by kind: ``submit``, ``complete``, ``total``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Samples:
     cv: float | None = None
     """Coefficient of variation over the samples; none for fewer than three."""
     values: tuple[float, ...] = ()
-    """At most 600 of them: longer runs are averaged into longer intervals."""
+    """The values, 600 at most: longer runs are averaged into longer intervals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class HostShare:
 
     host: str
     throughput: Value
-    """Over the host's own timed region, from its first operation to its last."""
+    """Throughput over the host's own timed region, from its first operation to its last."""
     operations: int
     bytes: int
     elapsed_s: float
@@ -164,7 +164,7 @@ class HostShare:
     failure: str = ""
     """Why it has no part in some of the repeats; empty where it has one in each."""
     latency_ns: Latency | None = None
-    """Of its own operations, without the histogram, which is in the point's whole one."""
+    """Latency of the host's operations, without the histogram, which is in the point's whole one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +205,7 @@ class Measurement:
     hosts: tuple[HostShare, ...] = ()
     """Each host's part; empty where the site is one host."""
     claims: tuple[Claim, ...] = ()
-    """Of an imported result: its figures that follow from other figures in it."""
+    """Figures of an imported result that follow from other figures in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +266,7 @@ class OperatingPoint:
     throughput: float
     latency_ns: float | None
     measured: bool
-    """True if a Point lies there; false if the model was read off between Points."""
+    """True if a Point is there; false if the model was read off between Points."""
     note: str = ""
 
 
@@ -280,13 +280,13 @@ class Curve:
     points: tuple[int, ...]
     """Indices of the experiment's points, in order of load."""
     unit: str
-    """Of its throughputs."""
+    """Unit of its throughputs."""
     model: str
     """``queue-knee``, ``usl``, or ``none`` where there are too few points."""
     parameters: dict[str, Value] = field(default_factory=dict)
     floor: OperatingPoint | None = None
     knee: OperatingPoint | None = None
-    """At N* = Xm x R1, the least load that can saturate."""
+    """The knee at N* = Xm x R1, the least load that can saturate."""
     ceiling: Value | None = None
     """The throughput that the curve tends to, with its interval."""
     best: OperatingPoint | None = None
@@ -304,7 +304,7 @@ class Axis:
 
     name: str
     unit: str = ""
-    """Of its value, such as ``B`` or ``s``; empty for a count or a word."""
+    """Unit of its value, such as ``B`` or ``s``; empty for a count or a word."""
     role: Role = "label"
     default: Scalar = None
     """What a command takes where the axis is not given; none where the command always names it."""
@@ -321,7 +321,7 @@ class Axis:
     most: float | None = None
     choices: tuple[str, ...] = ()
     traits: dict[str, tuple[Trait, ...]] = field(default_factory=dict)
-    """By choice: what the word means."""
+    """What the words of a choice mean."""
     split: str = ""
     """The axis with the share of reads, in percent, where a choice both reads and writes."""
     seeds: bool = False
@@ -343,7 +343,7 @@ class Declaration:
     operation: str = "operation"
     """What one pass is, in the field's word: ``I/O``, ``access``, ``round trip`` …"""
     counts: dict[str, str] = field(default_factory=dict)
-    """By unit (``operations``, ``bytes``, ``flops``): how much one pass counts, as a number or an axis's name."""
+    """How much one pass counts, as a number or an axis's name, by unit (``operations``, ``bytes``, ``flops``)."""
     writes: Literal["nothing", "file", "folder", "device"] = "nothing"
     """What it may change."""
     consent: tuple[str, ...] = ()
@@ -375,9 +375,9 @@ class RunToRun:
     """How much runs of one machine differ in an experiment, as standard deviations of the logarithm (0.03 is 3%)."""
 
     deviation: float
-    """Of what all points of a run share: placement, clock, neighbours."""
+    """Deviation that all points of a run share: placement, clock, neighbours."""
     point_deviation: float
-    """Of what one point of a run has beyond that."""
+    """Deviation that one point of a run has beyond that."""
     earlier: int
     """How many earlier runs it was read from; 0 where it is assumed."""
 
@@ -429,7 +429,7 @@ class ExperimentResult:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One rule's verdict, said in one sentence, with its evidence and what to do about it."""
+    """One rule's verdict in one sentence, with its evidence and what to do about it."""
 
     rule: str
     severity: Severity
@@ -477,7 +477,7 @@ class Run:
     quoted: tuple[Quoted, ...] = ()
     """The figures that it is quoted by."""
     version: str = ""
-    """Of hwdyno, or of the tool whose result was imported."""
+    """Version of hwdyno, or of the tool whose result was imported."""
     study: str = ""
     imported_from: str = ""
     """Format of the foreign result that this Run was made from, such as ``fio-json``."""
@@ -491,7 +491,7 @@ class Run:
         return self.machines[0] if self.machines else Machine()
 
     def points_of(self, *kernels: str) -> Iterator[tuple[ExperimentResult, int, Measurement, Parameters]]:
-        """Every point that one of these kernels measured: its experiment, its index there, and all its parameters."""
+        """Every point that one of the kernels measured: its experiment, its index there, and all its parameters."""
         for result in self.experiments:
             if result.kernel in kernels:
                 for at, point in enumerate(result.points):

@@ -43,7 +43,7 @@ def of_rows(
     )
     x = even(unit, with_ends((reach, *(row["y"] for row in rows)), (row.get("high") for row in rows)), steps=4)
     longest = max(map(len, names))
-    # A long name has a line of its own above its bars.
+    # A long name has a separate line above its bars.
     height = len(names) * (ROW * count * 0.8 + (18.0 if longest > 20 else 8.0))
     return Picture(title, caption, x, named(names), series, marks, height)
 

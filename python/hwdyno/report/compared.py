@@ -28,7 +28,7 @@ from hwdyno.system.printable import columns, printable
 
 VERDICTS: tuple[ChangeVerdict, ...] = ("slower", "faster", "same", "unknown")
 FIRST_DIFFERENCES = 6
-"""Differences of a side that stand above the table; the others wait for ``--verbose``."""
+"""Differences of a side that are shown above the table; the others wait for ``--verbose``."""
 FIRST_EXPERIMENTS, FIRST_POINTS = 10, 5
 _MAX_NAME, _MAX_VALUE = 34, 40
 """Characters of a point's label, and of a value in the line of differences."""
@@ -107,7 +107,7 @@ def text_of(base: str, sides: Sequence[Compared], limit: float | None = None, *,
     tables = _whole(base, sides) if verbose else _screen(base, sides, limit)
     lines += [printable(line) for line in tables]
     lines.append("")
-    # What holds for several sides is said once, below what each has of its own.
+    # Lines that hold for several sides are printed once, below each side's own.
     last = dict.fromkeys(line for side in sides for line in summary(base, side, limit, named=len(sides) > 1))
     lines += [printable(line) for line in last]
     return "".join(f"{line}\n" for line in lines)

@@ -30,7 +30,7 @@ from hwdyno.system import safe_files
 from hwdyno.system.printable import printable
 
 CHARTS_IN_SIGHT = 8
-"""Charts that stand open; the others wait in a fold."""
+"""Charts that are open; the others wait in a fold."""
 
 
 def write(

@@ -15,7 +15,7 @@ from hwdyno.report.rows import ChartSeries
 MAX_TICKS = 16
 """Loads that all have a tick; more of them have ticks at even steps."""
 _PADDING = 0.04
-"""Of the width, left free beside the first and the last load."""
+"""Share of the width, left free beside the first and the last load."""
 
 
 def load_title(experiment: ExperimentResult) -> str:

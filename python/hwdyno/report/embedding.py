@@ -19,12 +19,12 @@ from hwdyno.system.printable import escaped
 MAX_DATA = 700_000
 """Characters of the Run in a page: beside 1,056 points' charts and tables, the page stays below 1.5 MB."""
 MAX_PLAIN = 60_000
-"""Characters of a fold that stands in the page as it is; a longer one is packed until it is opened."""
+"""Longest fold, in characters, that is in the page as it is; a longer one is packed until it is opened."""
 MAX_UNPACKED_BYTES = 256 << 20
 """Bytes of a Run's JSON that a page may hold."""
 _INSIDE = re.compile(r'<script type="application/gzip;base64" id="run">([A-Za-z0-9+/=]*)</script>')
 KEPT_BITS = 5
-"""Of a histogram's buckets in a shortened Run: 32 an octave, so that a latency is known to 1.6%."""
+"""Bits of a histogram's buckets in a shortened Run: 32 an octave, so that a latency is known to 1.6%."""
 KEPT_SAMPLES = 60
 KEPT_DIGITS = 5
 
@@ -36,7 +36,7 @@ class Embedded:
     packed: str
     """Base64 of gzip of JSON."""
     characters: int
-    """Of the JSON."""
+    """Characters of the JSON."""
     shortened: bool
 
 

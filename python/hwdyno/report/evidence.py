@@ -34,7 +34,7 @@ NANOSECONDS = {"R0", "A"}
 SIZES = {"n1/2"}
 SECONDS = {"t0", "R1"}
 LETTERS = 4
-"""Of a symbol that stands behind its words."""
+"""Letters of a symbol that follows its words."""
 OF_UNIT = frozenset({"Xm", "B", "c", "worst", "median", "ceiling", "low", "high", "best", "before", "after", "usual"})
 """Figures in the unit that the evidence gives."""
 SHARES = frozenset(

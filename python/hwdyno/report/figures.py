@@ -11,7 +11,7 @@ from hwdyno.model import units
 from hwdyno.model.words import Axis, ExperimentResult, RunToRun, Scalar, Value
 
 NONE = "–"
-"""Stands for what was not measured or cannot be known."""
+"""Shown for what was not measured or cannot be known."""
 
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))

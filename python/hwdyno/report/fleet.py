@@ -19,7 +19,7 @@ MAX_FACTS = 4
 MAX_ALONE = 6
 
 PointNames = Mapping[str, Mapping[FigureKey, str]]
-"""By slow node: the names of its points."""
+"""Names of the points of each slow node."""
 
 
 def heading(fleet: Fleet) -> str:
@@ -76,10 +76,10 @@ def slow_words(one: Slow) -> str:
 
 
 def loss_words(loss: Loss, labels: Mapping[FigureKey, str]) -> str:
-    """A figure beside what is usual."""
-    usual = amount(loss.usual, loss.unit)
+    """A figure beside the typical one."""
+    typical = amount(loss.typical, loss.unit)
     return (
-        f"{name_of(loss, labels)}: {amount(loss.value, loss.unit)}, usually {usual} "
+        f"{name_of(loss, labels)}: {amount(loss.value, loss.unit)}, usually {typical} "
         f"({format_percent(loss.share)} slower, {loss.deviations:.0f} standard deviations)"
     )
 
@@ -116,7 +116,7 @@ def _plain(one: Slow, labels: Mapping[FigureKey, str]) -> dict[str, Any]:
                         "figure": name_of(loss, labels),
                         "parameters": dict(loss.parameters),
                         "value": loss.value,
-                        "usual": loss.usual,
+                        "usual": loss.typical,
                         "unit": loss.unit,
                         "loss": loss.share,
                         "standard_deviations": loss.deviations,

@@ -34,11 +34,11 @@ one thing, so that the interval of one holds for the other."""
 WIDE = 2
 """How many times as wide as the profile targets an interval may be."""
 MIN_PEAK_SHARE = 0.05
-"""Of their peak that loops on registers reach on any processor: below it, they or the ceiling are wrong."""
+"""Share of their peak that loops on registers reach on any processor: below it, they or the ceiling are wrong."""
 STATES: tuple[Validity, ...] = ("valid", "unverified", "degraded", "invalid")
-"""From the best to the worst."""
+"""States in order, the best first."""
 MARKS: dict[Validity, str] = {"valid": "", "degraded": " !", "invalid": " !!"}
-"""Behind a figure, where colour does not reach; any other state has a question mark."""
+"""Marks behind a figure, where colour does not reach; any other state has a question mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Share:
     of: str = ""
     """Which of two figures it is of, ``read``; empty where there is one."""
     reference: str = ""
-    """What the run itself reached, ``best kernel``, where the hardware tells no ceiling; empty for a ceiling."""
+    """What the run itself reached, ``best kernel``, where the hardware has no known ceiling; empty for a ceiling."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +189,8 @@ def _picked(run: Run, figure: HeadlineFigure, resource: str, which: Sequence[int
     experiment = run.experiments[at]
     # What is typical of loopback is not typical of a path.
     elsewhere = "{path}" in figure.title and experiment.points[index].details.get("loopback") is not True
-    usual = "" if elsewhere else figure.typical
-    return _Found(resource, _title(figure.title, experiment, index), at, index, value, usual, figure=figure)
+    typical = "" if elsewhere else figure.typical
+    return _Found(resource, _title(figure.title, experiment, index), at, index, value, typical, figure=figure)
 
 
 def _configuration(experiment: ExperimentResult, index: int) -> Configuration:
@@ -272,7 +272,7 @@ def _pair(read: Headline, write: Headline) -> Headline:
     """Two figures of one test in one row."""
     ways = [one.title.rpartition(" ")[2] for one in (read, write)]
     share, worse = read.share, max(read, write, key=lambda one: STATES.index(one.state))
-    usual = read.typical and write.typical and read.typical.what == write.typical.what
+    is_alike = read.typical and write.typical and read.typical.what == write.typical.what
     return replace(
         read,
         title=f"{read.title} / {ways[1]}",
@@ -281,7 +281,7 @@ def _pair(read: Headline, write: Headline) -> Headline:
         share=replace(share, of=ways[0]) if share else None,
         p99=_both(read.p99, write.p99) if read.p99 and write.p99 else None,
         typical=replace(read.typical, value=_both(read.typical.value, write.typical.value))
-        if usual and read.typical and write.typical
+        if is_alike and read.typical and write.typical
         else None,
         state=worse.state,
         why=worse.why,

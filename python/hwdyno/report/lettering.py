@@ -13,11 +13,11 @@ _WIDTHS = {
     **dict.fromkeys("MOQWGD", 870),
     **dict.fromkeys("sczk_", 580),
 }
-_USUAL, _CAPITAL, _WIDE = 640, 700, 1000
+_DEFAULT, _CAPITAL, _WIDE = 640, 700, 1000
 
 
 def width_of(text: str, size: float) -> float:
-    """About how wide a text is drawn, in the unit of its size; rather too wide than too narrow."""
+    """The approximate width of a text, in the unit of its size; rather too wide than too narrow."""
     return sum(_letter(letter) for letter in text) * size / 1000
 
 
@@ -27,7 +27,7 @@ def _letter(letter: str) -> int:
         return known
     if ord(letter) > 0x2E80:
         return _WIDE
-    return _CAPITAL if letter.isupper() else _USUAL
+    return _CAPITAL if letter.isupper() else _DEFAULT
 
 
 def shortened(text: str, size: float, room: float) -> str:
@@ -58,7 +58,7 @@ class Box:
         )
 
     def inside(self, other: Box) -> bool:
-        """Whether all of it lies in the other."""
+        """Whether all of it is in the other."""
         return (
             self.left >= other.left
             and self.right <= other.right
@@ -89,7 +89,7 @@ class Room:
         return Box(left - 2, y - 0.95 * self.size, left + wide + 2, y + 0.28 * self.size)
 
     def place(self, text: str, anchors: list[Anchor], *, over_marks: bool = False) -> Anchor | None:
-        """The first of these places where the text covers no other text and no mark; none without one.
+        """The first place where the text covers no other text and no mark; none without one.
 
         With ``over_marks`` a place over marks is better than none.
         """

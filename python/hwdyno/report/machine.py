@@ -93,7 +93,7 @@ def machines_of(machines: Sequence[Machine]) -> list[Group]:
 
 
 def machine_of(machine: Machine) -> list[Group]:
-    """The machine's parts in a fixed order, then whatever else the survey gave; empty parts are left out."""
+    """The machine's parts in a fixed order, then all else that the survey gave; empty parts are left out."""
     survey = {key: value for key, value in survey_of(machine).items() if key not in {"unknown", "other"}}
     survey |= machine.other
     reasons = machine.unknown

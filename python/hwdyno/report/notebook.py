@@ -145,5 +145,5 @@ def _nothing(text: str) -> str:
 
 
 def _frame(picture: Picture) -> str:
-    """An image of its own size, on white so that it can be read on a dark page."""
+    """A separate image, on white so that it can be read on a dark page."""
     return svg.draw(picture, theme.paint(), alone=True)

@@ -15,7 +15,7 @@ from hwdyno.report.picture import Dot, Mark, Picture, PicturePoint, Polyline, de
 SAME = ("rw", "rwmixread", "bs", "direct", "ioengine")
 """What two experiments must share to be of the same work."""
 SHARES = (0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.93, 0.96, 0.98)
-"""Of the capacity, where the model is drawn."""
+"""Shares of the capacity, where the model is drawn."""
 
 
 def drawn(run: Run, experiment: ExperimentResult) -> Picture | None:

@@ -14,7 +14,7 @@ from hwdyno.report.picture import NEUTRAL, Picture, Polyline
 from hwdyno.report.rows import ChartSeries, by_unit, point_label, series_of
 
 MAX_SIDES = 8
-"""Curves of one picture that can be told apart."""
+"""Curves of one picture that can be distinguished."""
 MAX_RATIOS = 16
 """Rows of the picture of ratios."""
 _EMPTY = 1.0

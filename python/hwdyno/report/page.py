@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 CHARTS_IN_SIGHT = 4
-"""Charts of one experiment that stand open; the others wait in a fold."""
+"""Charts of one experiment that are open; the others wait in a fold."""
 UNKNOWN = "unknown"
 FIRST_FINDINGS = 3
 """Findings beside the scorecard; the resources have all of theirs."""
@@ -166,7 +166,7 @@ def _shortened_words(run: Run) -> str:
 
 
 def _score(card: Scorecard) -> list[dict[str, Any]]:
-    """The scorecard's rows under their resources; a reason is said by the verdict or by the first row that has it."""
+    """The scorecard's rows under their resources; the verdict or the first row that has a reason shows it."""
     reasons: set[str] = set()
     made: list[dict[str, Any]] = []
     for resource, some in groupby(card.rows, key=lambda one: one.resource):

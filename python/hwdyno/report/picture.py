@@ -12,7 +12,7 @@ Tip = tuple[tuple[str, str], ...]
 """What a mark says of itself: names with their values."""
 
 CEILING, NEUTRAL = -1, -2
-"""Stand for a series where a mark belongs to none: a bound, or plain grey."""
+"""Series of a mark that belongs to none: a bound, or plain grey."""
 
 WIDTH = 460.0
 """Units of every picture's width: text of 12 units is read in two columns on a desk, and alone on a phone."""
@@ -36,12 +36,12 @@ class ChartAxis:
     ticks: tuple[tuple[float, str], ...] = ()
 
     def share(self, value: float) -> float:
-        """How far along the axis a value lies: 0 at its low end, 1 at its high end; never beyond."""
+        """The place of a value along the axis: 0 at its low end, 1 at its high end; never beyond."""
         low, high, at = (self._plain(one) for one in (self.low, self.high, value))
         return min(1.0, max(0.0, (at - low) / (high - low))) if high > low else 0.5
 
     def spans(self, value: float) -> bool:
-        """Whether a value lies between the axis's ends."""
+        """Whether a value is between the axis's ends."""
         return self.low <= value <= self.high
 
     def _plain(self, value: float) -> float:
@@ -100,7 +100,7 @@ class Bar:
     row: float
     """Its middle on the axis of names."""
     thick: float
-    """Of one row's height."""
+    """Thickness as a share of one row's height."""
     value: float
     text: str
     low: float | None = None
@@ -123,7 +123,7 @@ class ReferenceLine:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """A text beside a place; left out where it would lie over another."""
+    """A text beside a place; left out where it would cover another."""
 
     series: int
     x: float

@@ -22,7 +22,7 @@ PlotRows = list[dict[str, Any]]
 
 QUANTILES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999)
 MIN_BEYOND = 10
-"""Operations that must lie beyond a quantile for it to be shown: p99.9 from 10^4 on."""
+"""Operations that must be beyond a quantile for it to be shown: p99.9 from 10^4 on."""
 FAR = 1.7
 """A ceiling this many times above all results is only named in the caption: drawn, it would flatten the curve."""
 STEPS_PER_OCTAVE = 8
@@ -32,7 +32,7 @@ MAX_NAMED = 2
 """Curves of one chart whose marks can be named and still be read."""
 STEPS_OF_LOADED = 60
 LABEL_SHARE = 0.05
-"""Of a chart's width or height: points nearer to each other cannot both be named."""
+"""Share of a chart's width or height: points nearer to each other cannot both be named."""
 
 
 def wide(values: Iterable[float | None]) -> bool:
@@ -173,7 +173,7 @@ def loaded_lines(group: list[ChartSeries], rows: PlotRows, x_scale: Scale, y_sca
             x = low + (high - low) * step / STEPS_OF_LOADED
             rate = x * x_scale.divisor
             if rate >= top:
-                break  # The fitted maximum may lie below a point of noisy repeats; the law has no latency there.
+                break  # The fitted maximum may be below a point of noisy repeats; the law has no latency there.
             made.append({"series": series.label, "x": x, "y": (rest + wait * rate / (top - rate)) / y_scale.divisor})
     return made
 
@@ -181,8 +181,8 @@ def loaded_lines(group: list[ChartSeries], rows: PlotRows, x_scale: Scale, y_sca
 def model_at(curve: Curve, load: float) -> float | None:
     """The fitted model's throughput at a load, in the curve's unit; none without a fit.
 
-    A queue and block sizes, whose half lies at n1/2: ``curves.knee``. Threads:
-    X = cN / (1 + a(N-1) + bN(N-1)) (Gunther's Universal Scalability Law).
+    A queue and block sizes, whose half is at n1/2: ``curves.knee``. Threads: X = cN / (1 + a(N-1) + bN(N-1)) (Gunther's
+    Universal Scalability Law).
     """
     given = {name: value.value for name, value in curve.parameters.items()}
     try:
@@ -205,7 +205,7 @@ def model_at(curve: Curve, load: float) -> float | None:
 def lines(group: list[ChartSeries], rows: PlotRows, scale: Scale) -> tuple[PlotRows, str]:
     """The fitted curve where there is one; else neighbours joined, from three quantities on.
 
-    A line claims that what lies between two points is known to lie on it (Hoefler & Belli, rule 12).
+    A line claims that all values between two points are known to be on it (Hoefler & Belli, rule 12).
     """
     made: PlotRows = []
     kind = ""

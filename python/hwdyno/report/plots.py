@@ -31,7 +31,7 @@ from hwdyno.report.picture import (
 from hwdyno.report.rows import ChartSeries, unit_of
 
 MAX_BANDS = 3
-"""Series whose bands of latency can lie over each other and still be read."""
+"""Series whose bands of latency can overlap and still be read."""
 
 
 def throughput(experiment: ExperimentResult, group: list[ChartSeries]) -> Picture | None:

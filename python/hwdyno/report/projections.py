@@ -19,7 +19,7 @@ from hwdyno.report.rows import series_of, tightest
 from hwdyno.system.printable import columns
 
 MODELS = {"queue-knee", "usl", "none"}
-"""Of curves along the number of what is in flight in a closed loop."""
+"""Models of curves along the number of what is in flight in a closed loop."""
 
 
 @dataclass(frozen=True)

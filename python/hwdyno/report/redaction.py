@@ -30,7 +30,7 @@ _EVERYDAY = {
     *("storage", "memory", "compute", "network", "training", "inference", "together", "hwdyno", "random", "read"),
     *("write", "direct"),
 }
-"""Words that a sentence has for other reasons: a host of such a name is left out where it stands as a host alone."""
+"""Words that a sentence has for other reasons: a host of such a name is left out where it is a host alone."""
 _SHORTEST, _SHORTEST_SERIAL = 3, 6
 _ADDRESSES = re.compile(r"(?:.*\.)?(?:\w*serial\w*|\w*uuid\w*|mac|mac_address|wwn|wwid|eui|hostname)", re.IGNORECASE)
 """Keys of a survey whose values name one thing in the world."""
@@ -41,8 +41,8 @@ _PACKED = {"histogram", "schema"}
 def without_names(run: Run) -> Run:
     """The Run with ``host-1``, ``server-1`` … in place of names, home folders as ``~``, and without serial numbers.
 
-    A name is replaced wherever it stands, also in findings and commands, so a command goes on to work where its place
-    is below a home folder.
+    A name is replaced everywhere, also in findings and commands, so a command goes on to work where its place is below
+    a home folder.
     """
     job = {key: value for key, value in run.job.items() if key not in {"name", "nodes"}}
     return _without_serials(_mapped(replace(run, job=job), _hiding([run])))
@@ -54,7 +54,7 @@ def without_names_of(runs: Sequence[Run], value: T) -> T:
 
 
 def _hiding(runs: Sequence[Run]) -> Callable[[str], str]:
-    """What a text becomes without the names of these Runs."""
+    """What a text becomes without the names of the Runs."""
     given, serials = (
         _stand_ins(runs),
         _distinct(disk.serial for run in runs for one in run.machines for disk in one.storage.disks),
@@ -84,7 +84,7 @@ def machines_of(runs: Sequence[Run], *, with_names: bool) -> list[str]:
 
 
 def _stand_ins(runs: Sequence[Run]) -> dict[str, str]:
-    """What stands for each name."""
+    """The substitute of each name."""
     hosts = [one.hostname for run in runs for one in run.machines]
     hosts += [
         share.host for run in runs for result in run.experiments for point in result.points for share in point.hosts

@@ -70,7 +70,8 @@ def _whole(value: Any) -> int:
 def levels(run: Run) -> list[Roof]:
     """The best bandwidth of each working set; the largest set is the memory.
 
-    Of a cache it is that of reads; past all of them whatever moved most, so that no kernel lies above its roof.
+    The bandwidth of a cache is that of reads; past all of them it is the fastest operation's, so that no kernel is
+    above its roof.
     """
     best: dict[int, float] = {}
     sequential = [
@@ -96,7 +97,7 @@ def levels(run: Run) -> list[Roof]:
 
 
 def peaks(run: Run) -> list[Roof]:
-    """The rate of each instruction set and precision: that which is quoted, where a grid has it."""
+    """The rate of each instruction set and precision: the quoted one, where a grid has it."""
     best: dict[str, float] = {}
     quoted = {id(point) for result, _, point, _ in run.points_of("compute_flops") if result.name.endswith(".grid")}
     points = sorted(_points(run, "compute_flops"), key=lambda one: id(one[1]) not in quoted)

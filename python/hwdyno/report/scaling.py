@@ -54,7 +54,7 @@ def _curves(run: Run) -> list[Matrix]:
 
 
 def _networks(run: Run) -> list[Matrix]:
-    """From each host to each other one, where single pairs were measured."""
+    """The networks between each pair of hosts, where single pairs were measured."""
     names = tuple(machine.hostname or str(at) for at, machine in enumerate(run.machines))
     found = []
     for result in run.experiments:

@@ -49,9 +49,9 @@ class Scorecard:
     reason: str
     """The verdict's one reason, a sentence."""
     rows: tuple[Headline, ...]
-    """At most ``MAX_ROWS``, those of one resource together."""
+    """The rows, ``MAX_ROWS`` at most, those of one resource together."""
     todo: tuple[Todo, ...]
-    """At most ``MAX_TODO``, what is about the machine before what is about this run."""
+    """What to do, ``MAX_TODO`` at most, what is about the machine before what is about this run."""
     rest: str
     """How much the Run has in all: ``64 points, 14 findings``."""
 
@@ -116,7 +116,7 @@ def _todo(run: Run) -> tuple[Todo, ...]:
 
 
 def urgency(finding: Finding) -> tuple[int, bool, bool]:
-    """By what findings are sorted, the most urgent first."""
+    """The key by which findings are sorted, the most urgent first."""
     only_run = about_this_run(finding)
     more_of_a_curve = finding.severity == "info" and finding.rule in MORE_OF_A_CURVE
     return ORDER[finding.severity], more_of_a_curve, only_run
@@ -129,7 +129,7 @@ def command_in(advice: str) -> str:
 
 
 def _is_plain(command: str) -> bool:
-    """Whether a shell takes a line as one command of these very words, and what it names outlives the run."""
+    """Whether a shell takes a line as one command of the same words, and what it names outlives the run."""
     try:
         words = shlex.split(command)
     except ValueError:

@@ -32,7 +32,7 @@ HEADLINES = 3
 
 
 def with_places(whole: str, here: str) -> str:
-    """A page that stands alone, with the links to the other pages on top."""
+    """A page with the links to the other pages on top."""
     links = "".join(
         f'<a href="{address}"{" aria-current=page" if name == here else ""}>{title}</a>'
         for name, address, title in PLACES

@@ -30,9 +30,9 @@ SMALL = 11.0
 FONT = "Helvetica, Arial, 'Liberation Sans', sans-serif"
 _ROW = 17.0
 _GAP = 10.0
-"""Between labels and their axis, with the edge."""
+"""Gap between labels and their axis, with the edge."""
 _NAMES_SHARE = 0.36
-"""Of the width: longer names of bars stand above their bars."""
+"""Share of the width: longer names of bars are above their bars."""
 _CAPTION_LINE = 92
 
 # Shapes of about equal area around their middle; they tell series apart where colours do not.

@@ -48,7 +48,7 @@ def points_table(experiment: ExperimentResult) -> ReportTable:
         [one.value for one in rates], rates[0].unit if rates else "operations/s", rate_word_of(experiment)
     )
     latency = figures.latency_scale(point.latency_ns.mean if point.latency_ns else None for point in points)
-    # A test of latency is said in times: its rates are the same figures upside down. FLOP/s need no count beside them.
+    # A test of latency is given in times: its rates are the same figures upside down. FLOP/s need no count beside them.
     timed, counted = unit_of(experiment) == "ns", unit in {"FLOP/s", "IOP/s"}
     heads = [*names, scale.unit, f"95% interval, {scale.unit}", rate.unit]
     heads += [f"{word}, {latency.unit}" for word in ("mean", "p50", "p90", "p99", "p99.9", "max")]
@@ -69,7 +69,7 @@ def points_table(experiment: ExperimentResult) -> ReportTable:
 
 
 _CHILDREN = ("min", "mean", "max", "sum")
-"""Of the threads' own throughputs, beside which that of the point is their parent's."""
+"""Statistics of the threads' own throughputs, beside which that of the point is their parent's."""
 
 
 def _child(point: Measurement, word: str) -> float | None:
@@ -260,8 +260,8 @@ def card_table(card: Scorecard) -> ReportTable:
     for row in card.rows:
         share = f"{figures.percent(row.share.of_ceiling)} of {row.share.ceiling}" if row.share else ""
         share = f"{row.share.of}: {share}" if row.share and row.share.of else share
-        usual, state = row.typical.says if row.typical else "", f"{row.state}: {row.why}" if row.why else ""
-        rows.append((row.resource, row.title, row.value, row.interval, share, row.p99 or "", usual, state))
+        typical, state = row.typical.says if row.typical else "", f"{row.state}: {row.why}" if row.why else ""
+        rows.append((row.resource, row.title, row.value, row.interval, share, row.p99 or "", typical, state))
     return _whole(heads, rows, "Scorecard")
 
 

@@ -213,10 +213,11 @@ def _cells(card: Scorecard, gone: Collection[str], *, ascii_only: bool) -> list[
         title = row.title
         for whole, short in SHORT.items() if "names" in gone else ():
             title = title.replace(whole, short)
-        usual = row.typical.says if row.typical and "typical" not in gone else ""
+        typical = row.typical.says if row.typical and "typical" not in gone else ""
         interval = row.interval if "interval" not in gone else ""
         interval = re.sub(r"[\d.,]+–[\d.,]+", "wide", interval) if "ranges" in gone else interval
-        rows.append([row.resource * (row.resource != before), title, row.value + mark, interval, share or tail, usual])
+        resource = row.resource * (row.resource != before)
+        rows.append([resource, title, row.value + mark, interval, share or tail, typical])
         if row.p99 and "p99" in gone:
             rows.append(["", "  its p99", row.p99, "", "", ""])
         before = row.resource

@@ -1,7 +1,7 @@
 """The colours of charts and page: fixed ones for paper, or the page's own variables.
 
-Series colours follow Okabe & Ito's set for colour-blind readers (jfly.uni-koeln.de/color), darkened or
-lightened until each stands 3:1 against its background (WCAG 2.2, 1.4.11); shapes repeat the distinction.
+Series colours follow Okabe & Ito's set for colour-blind readers (jfly.uni-koeln.de/color), darkened or lightened until
+each has a contrast of 3:1 to its background (WCAG 2.2, 1.4.11); shapes repeat the distinction.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class Typical:
     """A scale to judge a figure by, from the catalogue."""
 
     value: str
-    """With its unit, that of the figure: ``3,500 MB/s``."""
+    """The value with its unit, that of the figure: ``3,500 MB/s``."""
     what: str
     """What has it: ``PCIe 3.0 x4 NVMe``."""
     source: str

@@ -18,7 +18,7 @@ RunVerdict = Literal["sound", "use with care", "not to be trusted"]
 MAX_REASON = 270
 """Characters of the verdict's reason."""
 MEASURED = 0.5
-"""The share of planned points below which a Run that ended early says nothing of its machine."""
+"""The share of planned points below which a Run that ended early gives no verdict on its machine."""
 MAX_WORDS = 25
 """Words of a sentence."""
 MAX_NAMED = 4
@@ -118,7 +118,7 @@ def _of_points(count: int, total: int) -> str:
 
 
 def without_brackets(text: str) -> str:
-    """A text without what stands in brackets, those within others included."""
+    """A text without its brackets and their content, those within others included."""
     inner = re.compile(r" \([^()]*\)")
     while inner.search(text):
         text = inner.sub("", text)

@@ -44,7 +44,7 @@ class Question:
     peers: tuple[str, ...] = ()
     """Reference tools that the study used, beside those of the catalogue."""
     time_share: float = 1.0
-    """How many times a profile's usual reading one of a shorter run takes."""
+    """Factor on a profile's default reading time for a shorter run."""
 
 
 @dataclass(frozen=True, slots=True)

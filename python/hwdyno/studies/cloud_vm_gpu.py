@@ -11,7 +11,7 @@ from hwdyno.studies.point_figures import NONE, experiment, sound, whole
 
 PEAKS, BANDWIDTH = "gpu.peaks", "gpu.bandwidth"
 ARRAY_BYTES = 256 << 20
-"""Beyond the last cache of any GPU in the catalogue."""
+"""Array size beyond the last cache of any GPU in the catalogue."""
 TESLA_M40_FLOP_S = 3072 * 2 * 1.114e9
 """3072 CUDA cores, a multiply-add a cycle, 1.114 GHz: what the study's GPU computes in single precision at most."""
 CLAIMED_GFLOP_S = "56,524.8"

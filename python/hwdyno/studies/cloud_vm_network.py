@@ -199,7 +199,7 @@ def _theory_of_a_trip(run: Run, suffix: str) -> str:
 
 
 def _serialization(timed: ExperimentResult | None, *, is_loopback: bool) -> tuple[float, str] | None:
-    """At what rate one message passes, bytes/s, and in words how long one each way takes."""
+    """The rate at which one message passes, bytes/s, and in words how long one each way takes."""
     each_way = f"2 x {format_size(BLOCK_BYTES)}"
     if timed is None:
         return None

@@ -29,7 +29,7 @@ EQUATIONS = (*(1000, 2000, 5000, 10000, 15000, 18000, 20000, 22000, 25000, 26000
 EQUATIONS_IN_BRIEF = (500, 1000, 2000, 3000, 5000)
 """Systems that are solved in about a second, enough of them to see where the rate levels off."""
 MIN_POINTS = 3
-"""Of fewer points none is an optimum."""
+"""Minimum number of points: of fewer none is an optimum."""
 BLOCKS = (8, 8 << 10, 8 << 20, 80 << 20)
 DISK_BLOCKS = (4 << 10, 8 << 10, 8 << 20, 80 << 20)
 STDIO_BLOCKS = (8, 8 << 10, 8 << 20, 80 << 20)

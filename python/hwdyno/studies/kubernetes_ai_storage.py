@@ -10,7 +10,7 @@ from hwdyno.studies.point_figures import NONE, mb_s, micros, number, pattern, wh
 NAME = "kubernetes-ai-storage"
 AU_PASS = 0.90
 NEED_BYTES_S = {name: 7 * 146600628 / compute_s for name, compute_s in (("A100", 0.636), ("H100", 0.323))}
-"""Of unet3d: batch x record / compute."""
+"""Need of unet3d: batch x record / compute."""
 CACHED = 0.05
 FROM_CACHE = " (from the page cache)"
 LAW = 0.05

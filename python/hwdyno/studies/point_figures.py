@@ -59,7 +59,7 @@ def micros(ns: float | None) -> str:
 def sample_s(point: Measurement) -> float | None:
     """The length of a sample, s: half a second as fio's, or ten operations where they take longer; none without any.
 
-    A shorter one would count a large block whole where only its end lies, and so exceed any bandwidth.
+    A shorter one would count a large block whole where only its end is, and so exceed any bandwidth.
     """
     if point.samples is None or point.samples.interval_s <= 0:
         return None
@@ -71,8 +71,8 @@ def sample_s(point: Measurement) -> float | None:
 def samples(point: Measurement) -> tuple[str, str, str]:
     """Minimum, average and maximum bandwidth, MB/s: the point's one average, and its least and greatest sample.
 
-    A sample lies within one repeat, and together they are all of it, so that the average is never beyond them. Fewer
-    than two samples, or repeats shorter than one, have neither.
+    A sample is within one repeat, and together they are all of it, so that the average is never beyond them. Fewer than
+    two samples, or repeats shorter than one, have neither.
     """
     long_s, average = sample_s(point), mb_s(point.throughput.value)
     if long_s is None or point.samples is None:

@@ -28,10 +28,10 @@ MEET = 0.10
 PENALTY = 0.05
 """A mix penalty below this share is not reported."""
 MAX_UNSEEN = 0.15
-"""Where the interval leaves a greater penalty open, none is said to be absent."""
+"""Where the interval leaves a greater penalty open, none is reported as absent."""
 BEST_SHARE, MIN_BLOCKS = 0.9, 3
 ENTERPRISE_IOPS = {"randread": ("random reads", 1e6), "randwrite": ("random writes", 130e3)}
-"""By pattern: what the maker rates the study's enterprise SSD for, at 4 KiB (rated-devices.csv, D7-P5600)."""
+"""The maker's rating of the study's enterprise SSD by pattern, at 4 KiB (rated-devices.csv, D7-P5600)."""
 
 
 def tables(run: Run) -> list[StudyTable]:
@@ -239,7 +239,7 @@ def _price(result: ExperimentResult, curve: Curve) -> str:
 
 
 def _best_blocks(result: ExperimentResult) -> dict[str, tuple[int, float, bool] | None]:
-    """By pattern: the smallest block size that reaches 90% of the maximum, that maximum, and whether it still rises.
+    """The smallest block size that reaches 90% of each pattern's maximum, that maximum, and whether it still rises.
 
     None where a block size of the table is not sound, or too few are: what the table shows there may be the maximum.
     """

@@ -21,7 +21,7 @@ TRACKED: dict[str, tuple[Parameters, str]] = {
     "latency": ({"rw": "randwrite", "bs": 4096}, "mean latency of random writes of 4 KiB"),
     "demand": ({"numjobs": 32, "iodepth": 32}, "IOPS of 32 threads at depth 32"),
 }
-"""By test: the workload whose rounds must be steady, and its metric."""
+"""The workload of each test whose rounds must be steady, and its metric."""
 
 
 def name_of(run: Run) -> str:

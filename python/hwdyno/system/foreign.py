@@ -17,9 +17,9 @@ from hwdyno.model.words import UserError
 from hwdyno.system.suggestions import hint
 
 DEEPEST = 64
-"""Levels of a document; no tool nests deeper, and whatever walks one by recursion stays far from Python's limit."""
+"""Levels of a document; no tool nests deeper, and recursion over them stays far from Python's limit."""
 LARGEST_FIGURE = 1e300
-"""Of what was computed from numbers in range: finite, with a margin for one more factor."""
+"""Largest figure computed from numbers in range: finite, with a margin for one more factor."""
 MAX_COUNT = (1 << 63) - 1
 """Counts fit into 64 bits, as in Parquet and in the engine."""
 
@@ -43,7 +43,7 @@ def text_of(path: Path, most_bytes: int, kind: str = "", *, errors: str = "stric
 
 
 def json_at(text: str | bytes, start: int = 0) -> Any:
-    """The JSON value that begins at ``start``, whatever follows it; none if it is incomplete."""
+    """The JSON value that begins at ``start``; any text may follow it; none if it is incomplete."""
     try:
         whole = text if isinstance(text, str) else text.decode()
         return json.JSONDecoder().raw_decode(whole, start)[0]
@@ -62,7 +62,7 @@ def json_of(text: str | bytes, name: str, *, is_ours: bool = False) -> Any:
 
 
 def xml_of(text: str, name: str) -> Any:
-    """The root element of an XML document without entities of its own. Raises ``UserError`` in one line."""
+    """The root element of an XML document that declares no entities. Raises ``UserError`` in one line."""
     from xml.etree import ElementTree
 
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
@@ -107,8 +107,8 @@ def yaml_of(text: str, name: str) -> Any:
 def _yaml_loader() -> Any:
     """A loader of mappings, lists, texts, numbers, flags and null, without aliases of whole mappings and lists.
 
-    PyYAML's safe loader raises errors of any type for a value that contradicts its tag, and copies what aliases
-    stand for, which can be endless or larger than memory.
+    PyYAML's safe loader raises errors of any type for a value that contradicts its tag, and expands aliases, which can
+    be endless or larger than memory.
     """
     import yaml
 
@@ -204,7 +204,7 @@ class Table:
 
     values: Mapping[str, Any]
     name: str
-    """Of the file, for messages."""
+    """Name of the file, for messages."""
 
     @classmethod
     def of(cls, value: Any, name: str) -> Table:

@@ -18,7 +18,7 @@ def address() -> str:
 
 
 def in_url() -> str:
-    """The address as the host of a URL: IPv6's stands in brackets (RFC 3986, 3.2.2)."""
+    """The address as the host of a URL: IPv6's is in brackets (RFC 3986, 3.2.2)."""
     return f"[{address()}]" if address() == IPV6 else address()
 
 

@@ -12,7 +12,7 @@ EXTRAS = {
     "parquet": "pyarrow",
     "postgres": "psycopg",
 }
-"""By the name of the extra in ``pyproject.toml``: the library that it installs."""
+"""The library that an extra of ``pyproject.toml`` installs, by the extra's name."""
 
 
 def missing(extra: str, what: str, instead: str = "", library: str = "") -> UserError:

@@ -120,7 +120,7 @@ class Escaping:
 
 @contextlib.contextmanager
 def escaping() -> Iterator[None]:
-    """While inside, whatever is written to stdout and stderr is escaped."""
+    """Escape all that is written to stdout and stderr while inside."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (Escaping(stream) for stream in before)
     try:

@@ -37,7 +37,7 @@ _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK}
 
 
 class Identity(NamedTuple):
-    """Which file it is, whatever it is called."""
+    """A file's identity, independent of its name."""
 
     device: int
     inode: int
@@ -61,7 +61,7 @@ class Folder:
 
     @classmethod
     def named(cls, path: Path) -> Folder:
-        """Open a directory that the user named, by whatever links."""
+        """Open a directory that the user named; links are followed."""
         flags = os.O_DIRECTORY | os.O_CLOEXEC
         try:
             return cls(path, os.open(path, os.O_RDONLY | flags))
@@ -111,7 +111,7 @@ class Folder:
             return None
 
     def names(self) -> list[str]:
-        """What lies in it."""
+        """The names of its content."""
         with os.scandir(self.descriptor) as entries:
             return sorted(entry.name for entry in entries)
 
@@ -150,7 +150,7 @@ class Folder:
         os.rename(part, _plain(name), src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
 
     def clear(self, *patterns: str) -> None:
-        """Remove what lies in it, of files those that fit a pattern if there is any, and directories left empty."""
+        """Remove its content, of files those that fit a pattern if there is any, and directories left empty."""
         for name in self.names():
             with contextlib.suppress(OSError):
                 status = self.status(name)
@@ -270,7 +270,7 @@ def make_folder(path: Path) -> bool:
 
 
 def remove_folder(path: Path, *patterns: str) -> None:
-    """Remove a folder of hwdyno's, with the files in it whose names fit a pattern; what else lies in it stays."""
+    """Remove a folder of hwdyno's, with the files in it whose names fit a pattern; other content stays."""
     with contextlib.suppress(OSError), Folder.named(path.parent) as parent, parent.folder(path.name) as folder:
         if not folder.is_ours:
             return
@@ -283,7 +283,7 @@ def remove_folder(path: Path, *patterns: str) -> None:
 
 @contextlib.contextmanager
 def temporary(prefix: str, parent: Path | None = None) -> Iterator[Path]:
-    """A directory for this user alone, removed with all that lies in it however this process ends, but by SIGKILL."""
+    """A directory for this user alone, removed with all its content however this process ends, but by SIGKILL."""
     import tempfile
 
     with contextlib.ExitStack() as stack:

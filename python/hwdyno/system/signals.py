@@ -6,7 +6,7 @@ each signal from a pipe, no matter what the interpreter does, and a Python threa
 - While something is kept (``keeping``), the first signal is a request: what runs ends early (``halting``), and the
   runner stops at its next reading (``check``).
 - Any other signal leaves: what runs is stopped, what was measured is kept, what was made is removed (``Stage``), and
-  the process ends. The main thread stands still meanwhile, but for what must not be divided (``undivided``).
+  the process ends. The main thread stops meanwhile, but for what must not be divided (``undivided``).
 
 Only a program that calls ``take_over`` has this; elsewhere Python's own handlers stay, and Ctrl-C raises.
 """
@@ -31,9 +31,9 @@ from hwdyno.system.processes import family, mark_children, stat_of
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LIMIT_S = 0.7
-"""From a signal that leaves to the end of the process, at most, of the time that the machine gives to it."""
+"""Longest time between a signal that leaves and the end of the process, of the time that the machine gives to it."""
 CLEAN_UP_S = 0.5
-"""For the clean-up within that."""
+"""Time for the clean-up within that."""
 STEP_S = 0.02
 """How often what waits while the process leaves looks at the time that was given."""
 STATUS_OF_SIGNAL = 128
@@ -96,7 +96,7 @@ class _Owner:
         self.spared: set[int] = set()
 
     def watch(self) -> None:
-        """Act on each signal; the body of a thread of its own."""
+        """Act on each signal; the body of a separate thread."""
         guard = self.guard
         while guard is not None and (received := guard.next()) is not None:
             number, leaves = received
@@ -151,11 +151,11 @@ class _Owner:
                         os.killpg(group, signal.SIGKILL)
 
     def handle(self, number: int, frame: FrameType | None) -> None:
-        """The handler: the guard has read the signal; the main thread only stands still once the process leaves."""
+        """The handler: the guard has read the signal; the main thread only stops once the process leaves."""
         self.park()
 
     def park(self) -> None:
-        """Stand still if the process leaves and nothing undivided is under way."""
+        """Wait forever if the process leaves and nothing undivided is under way."""
         if self.leaving and not self.undivided and not self.parked:
             self.parked = True
             while True:
@@ -211,12 +211,12 @@ class _Terminal(io.FileIO):
 
 
 def requested() -> bool:
-    """Whether a signal has asked for an early end."""
+    """Whether a signal has requested an early end."""
     return _owner.requested
 
 
 def check() -> None:
-    """Raise ``KeyboardInterrupt`` if a signal has asked for an early end."""
+    """Raise ``KeyboardInterrupt`` if a signal has requested an early end."""
     if _owner.requested:
         raise KeyboardInterrupt
 

@@ -26,7 +26,7 @@ use crate::{Error, Stop};
 
 /// Most of what a program may print to either of its outputs.
 pub const MAX_OUTPUT: usize = 8 << 20;
-/// Between two looks at a running program.
+/// Interval at which a running program is checked.
 const LOOK: Duration = Duration::from_millis(2);
 /// How long the pipes of a killed program may stay open.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -288,7 +288,7 @@ fn is_program(path: &Path) -> bool {
 /// The thread that reads a pipe.
 type Output = Option<thread::JoinHandle<Vec<u8>>>;
 
-/// Reads a pipe on a thread of its own, and says by the flag when it holds too much.
+/// Reads a pipe on a separate thread, and sets the flag when it holds too much.
 fn reader(pipe: Option<impl Read + Send + 'static>, too_much: &Arc<AtomicBool>) -> Output {
     let (mut pipe, too_much) = (pipe?, Arc::clone(too_much));
     let work = move || {

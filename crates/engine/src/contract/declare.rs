@@ -194,14 +194,14 @@ pub const fn required(means: &'static str) -> Text {
 macro_rules! with_meaning {
     ($($kind:ty),+) => {$(
         impl $kind {
-            /// With other words for what it means.
+            /// Replaces the description.
             #[must_use]
             pub const fn means(mut self, means: &'static str) -> Self {
                 self.facts.means = means;
                 self
             }
 
-            /// With a role for the load; it is a label where none is given.
+            /// Sets the role for the load; the default is a label.
             #[must_use]
             pub const fn role(mut self, role: Role) -> Self {
                 self.facts.role = role;
@@ -213,7 +213,7 @@ macro_rules! with_meaning {
 with_meaning!(Integer, Number);
 
 impl Integers {
-    /// With other words for what it means.
+    /// Replaces the description.
     #[must_use]
     pub const fn means(mut self, means: &'static str) -> Self {
         self.facts.means = means;
@@ -222,14 +222,14 @@ impl Integers {
 }
 
 impl Integer {
-    /// With no default: it must be given.
+    /// Removes the default: a value is required.
     #[must_use]
     pub const fn required(mut self) -> Self {
         self.default = None;
         self
     }
 
-    /// With other bounds.
+    /// Replaces the bounds.
     #[must_use]
     pub const fn within(mut self, min: i64, max: i64) -> Self {
         self.bounds = (min, max);
@@ -245,14 +245,14 @@ impl Integer {
 }
 
 impl Number {
-    /// With another default.
+    /// Replaces the default.
     #[must_use]
     pub const fn default(mut self, default: f64) -> Self {
         self.default = default;
         self
     }
 
-    /// With other bounds.
+    /// Replaces the bounds.
     #[must_use]
     pub const fn within(mut self, min: f64, max: f64) -> Self {
         self.bounds = (min, max);
@@ -261,21 +261,21 @@ impl Number {
 }
 
 impl<E: Copy + 'static> Choice<E> {
-    /// With another default than the first.
+    /// Replaces the default, which is the first word otherwise.
     #[must_use]
     pub const fn default(mut self, default: E) -> Self {
         self.default = Some(default);
         self
     }
 
-    /// With these words alone, the first of them by default.
+    /// Restricts the choice to these words; the first is the default.
     #[must_use]
     pub const fn only(mut self, only: &'static [E]) -> Self {
         self.only = only;
         self
     }
 
-    /// With the parameter for the share of reads where a word both reads and writes.
+    /// Names the parameter for the share of reads where a word both reads and writes.
     #[must_use]
     pub const fn split(mut self, by: &'static str) -> Self {
         self.split = by;

@@ -79,10 +79,10 @@ impl fmt::Display for Error {
 
 /// Longest text of an error, as Python's `LONGEST_ERROR`.
 pub const LONGEST_ERROR: usize = 2000;
-/// Of a longer one this many characters of its beginning and of its end are shown.
+/// Characters kept of the beginning and the end of a longer text.
 const SHOWN: (usize, usize) = (800, 200);
 
-/// The text as one line: what a file or a request holds may stand in it, so control characters are escaped.
+/// The text as one line: a file or a request may contain control characters, so they are escaped.
 #[must_use]
 pub fn one_line(says: &str) -> String {
     let mut line = String::with_capacity(says.len());

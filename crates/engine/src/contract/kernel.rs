@@ -119,7 +119,7 @@ impl<K: Kernel> Entry for K {
 
 /// What was given to a kernel, checked.
 pub struct Given<K: Kernel> {
-    /// As the kernel reads it.
+    /// The parameters as the kernel reads them.
     pub parameters: K::Parameters,
     json: Value,
 }
@@ -141,7 +141,7 @@ impl<K: Kernel> Given<K> {
     }
 }
 
-/// See [`Given::name`]; the same for all kernels.
+/// [`Given::name`] without its type parameter, compiled once for all kernels.
 fn named(kernel: &str, parameters: &Value, reading: Reading) -> Reading {
     Reading { kernel: kernel.into(), parameters: parameters.clone(), ..reading }
 }

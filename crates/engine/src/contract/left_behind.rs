@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// What could not be removed since it was last asked for: runs clean up where no reading is at hand.
+/// What could not be removed since the list was last taken: runs clean up where no reading is at hand.
 static LEFT: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Removes `path` by `how`, once more if that fails; what is gone already is as good.

@@ -23,12 +23,12 @@ pub struct Parameter {
     pub default: Value,
     /// What it means for the load.
     pub role: Role,
-    /// Of a concurrency: whether each step adds a thread that runs by itself, and not the depth of a queue.
+    /// Whether each step of a concurrency adds a thread that runs by itself, and not the depth of a queue.
     pub workers: bool,
-    /// Of a choice: what its words mean for a finding or a plan.
+    /// What the words of a choice mean for a finding or a plan.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub traits: BTreeMap<&'static str, &'static [Trait]>,
-    /// Of a choice with a word that both reads and writes: the parameter with the share of reads, in per cent.
+    /// The parameter with the share of reads, in per cent, for a choice with a word that both reads and writes.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub split: &'static str,
 }
@@ -90,7 +90,7 @@ pub enum Trait {
     Writes,
     /// It gives blocks back.
     Trims,
-    /// In random order.
+    /// Blocks in random order.
     Random,
     /// One operation in flight, regardless of the depth.
     Synchronous,

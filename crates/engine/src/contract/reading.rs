@@ -115,9 +115,9 @@ pub struct Samples {
 /// CPU time of threads, s, and what kept them from more of it.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct CpuTime {
-    /// In user mode.
+    /// CPU time in user mode.
     pub user_s: f64,
-    /// In the kernel on behalf of the measuring threads.
+    /// CPU time in the kernel on behalf of the measuring threads.
     pub system_s: f64,
     /// How often they slept until something woke them (`ru_nvcsw`).
     pub voluntary_switches: u64,

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use rustix::fs::{memfd_create, MemfdFlags};
 
-/// See the module.
+/// A file in memory that has a path.
 pub struct MemoryFile(File);
 
 impl MemoryFile {

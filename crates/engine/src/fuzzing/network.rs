@@ -232,7 +232,7 @@ pub mod iperf3_datagrams {
         first & 2 == 0
     }
 
-    /// In order, late, twice, and after a leap.
+    /// Datagrams in order, late, twice, and after a leap.
     pub fn seeds() -> Vec<Vec<u8>> {
         let wide = [1_u64, 2, 5, 4, 4, 70_000, 3].map(|number| [[0; 8], number.to_be_bytes()].concat()).concat();
         let narrow = [1_u32, 2, 9, 3].map(|number| [&[0; 8][..], &number.to_be_bytes()].concat()).concat();

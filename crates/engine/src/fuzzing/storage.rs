@@ -11,7 +11,7 @@ pub mod journal {
     use crate::storage::scratch::Scratch;
     use crate::Stop;
 
-    /// The header's words stand first, and right behind them the jobs: the path between is left out of the input.
+    /// The header's words come first, directly followed by the jobs: the path between is left out of the input.
     const HEADER: usize = 64;
     const PARTS: usize = 8192;
 
@@ -43,7 +43,7 @@ pub mod journal {
         bytes
     }
 
-    /// Of one job and of two, with writes in flight.
+    /// Journals of one job and of two, with writes in flight.
     pub fn seeds() -> Vec<Vec<u8>> {
         let scratch = Scratch::new("fuzz-journal");
         let (path, data) = (scratch.path("journal"), scratch.path("data"));
@@ -91,7 +91,7 @@ pub mod verified_block {
         seen.is_ok()
     }
 
-    /// Of one sector, and of several.
+    /// Blocks of one sector, and of several.
     pub fn seeds() -> Vec<Vec<u8>> {
         [512, 777, 4096]
             .map(|length| {
@@ -134,7 +134,7 @@ pub mod iolog {
         accepted(checked)
     }
 
-    /// Of either version.
+    /// Traces of either version.
     pub fn seeds() -> Vec<Vec<u8>> {
         [
             "\nfio version 3 iolog\n0 /tmp/a add\n1 /tmp/a open\n10 /tmp/a read 0 4096\n20 /tmp/a write 8192 512\n30 /tmp/a close\n",
@@ -145,13 +145,13 @@ pub mod iolog {
     }
 }
 
-/// Places and what stands there on a device: 4 bytes of place, of which the first bit counts from the end, then 16.
+/// Places on a device and their content: 4 bytes of place, of which the first bit counts from the end, then 16.
 pub mod device_marks {
     use std::io;
 
     use crate::storage::raw::signatures::find;
 
-    /// Looks for marks on a device of some MiB; its size stands in the first byte.
+    /// Looks for marks on a device of some MiB; the first byte sets its size.
     pub fn read(input: &[u8]) -> bool {
         let Some((&size, places)) = input.split_first() else { return false };
         let mut device = vec![0_u8; (usize::from(size) + 1) * 4099];

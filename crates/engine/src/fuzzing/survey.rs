@@ -1,13 +1,13 @@
 //! Records of `/proc` and `/sys`, from which the survey describes a machine.
 
-/// See the module.
+/// The survey of a recorded tree.
 pub mod survey_tree {
     use std::path::Path;
 
     use crate::survey::of_tree;
     use crate::survey::tree::Tree;
 
-    /// Whatever it says, the machine is a whole document, and what is not known has a reason.
+    /// The machine is always a whole document, and what is not known has a reason.
     pub fn read(input: &[u8]) -> bool {
         let tree = Tree::of_record(&String::from_utf8_lossy(input));
         let machine = of_tree(tree, Some("/data"));

@@ -91,7 +91,7 @@ macro_rules! formats {
                 super::loaded(Format::$format, input)
             }
 
-            /// See [`super::written`].
+            /// Seeds as the engine writes them; see [`super::written`].
             pub fn seeds() -> Vec<Vec<u8>> {
                 super::written(Format::$format)
             }

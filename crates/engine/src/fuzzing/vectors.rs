@@ -16,7 +16,7 @@ pub const FIELDS: &[&str] = &[
     "\"queries\":",
 ];
 
-/// See the module.
+/// A vector index, opened and searched.
 pub mod vector_index {
     use std::fs::File;
     use std::path::Path;

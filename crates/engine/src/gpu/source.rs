@@ -18,13 +18,13 @@ pub const ALIGNED: u64 = 4096;
 words! {
     /// How the file is read.
     pub enum Access {
-        /// Past the page cache.
+        /// Direct reads, past the page cache.
         Direct = "direct",
-        /// Through the page cache, which is emptied of it before.
+        /// Buffered reads, after the file was dropped from the page cache.
         Read = "read",
         /// Copied out of a mapping, likewise.
         Mmap = "mmap",
-        /// By cuFile, from storage to the device at once (`GPUDirect Storage`).
+        /// cuFile, which moves data from storage straight to the device (`GPUDirect Storage`).
         Gds = "gds",
     }
 }

@@ -9,7 +9,7 @@ use crate::contract::reading::Reading;
 use crate::sys::device::Device;
 use crate::sys::nvidia::{Moment, Sensor};
 
-/// Between two looks. A look takes under a millisecond of another thread's time.
+/// Interval between two looks. A look takes under a millisecond of another thread's time.
 const EVERY: Duration = Duration::from_millis(20);
 
 /// Does `work`, and looks at the device meanwhile; nothing is seen of a device that NVML does not know.

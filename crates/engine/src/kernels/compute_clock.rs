@@ -7,7 +7,7 @@ use crate::loops::compute::chain::Chain;
 use crate::parameters;
 use crate::timing::crew::Crew;
 
-/// See the module.
+/// The kernel `compute_clock`.
 pub struct ComputeClock;
 
 /// A look at the clock and the stop after this long.

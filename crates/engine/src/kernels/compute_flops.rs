@@ -17,7 +17,7 @@ use crate::timing::crew::{processors, Crew, Outcome};
 use crate::timing::histogram::median;
 use crate::timing::team::{self, Member};
 
-/// See the module.
+/// The kernel `compute_flops`.
 pub struct ComputeFlops;
 
 const ISAS: [&str; 8] = ["auto", "scalar", "sse", "avx2", "avx512", "amx", "neon", "sve"];
@@ -124,7 +124,7 @@ struct Share {
     best_ns: u64,
     /// The slice before each of the chain's during the run, ns, as long as there was room.
     paired_ns: Vec<u32>,
-    /// Before, during, after.
+    /// The clock before, during and after the run.
     clocks: [Chain; 3],
     verdict: Verdict,
 }
@@ -187,7 +187,7 @@ impl Share {
 struct Cycles {
     /// Operations a cycle in the median pair, which is one that no one cut into.
     median: f64,
-    /// In the third quarter: what the units can do, but not what a clock that moved within a pair feigns.
+    /// Operations per cycle at the third quartile: what the units can do, without what a moving clock feigns.
     best: f64,
     /// The share of the slices' time beyond that of as many median ones.
     preempted: f64,

@@ -19,7 +19,7 @@ use crate::sys::device::{self, Argument, Buffer, Device, Queue, Session};
 use crate::sys::opencl::Fact;
 use crate::{parameters, words};
 
-/// See the module.
+/// The kernel `gpu_bandwidth`.
 pub struct GpuBandwidth;
 
 /// What triad and mul multiply by, which every precision has exactly.

@@ -16,14 +16,14 @@ use crate::parameters;
 use crate::sys::device::{self, Argument, Buffer, Device, Queue, Session};
 use crate::sys::opencl::Fact;
 
-/// See the module.
+/// The kernel `gpu_flops`.
 pub struct GpuFlops;
 
 /// Work items that begin with numbers of their own; the others repeat them.
 const SEEDS: usize = 256;
 /// Multiply-adds of each chain in a turn of the loop.
 const STEPS: usize = 16;
-/// Of a long launch this many work items are computed again on the host.
+/// Work items of a long launch that are computed again on the host.
 const PROVED: usize = 3;
 const WIDTHS: [usize; 5] = [1, 2, 4, 8, 16];
 

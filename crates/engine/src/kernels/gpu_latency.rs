@@ -10,10 +10,10 @@ use crate::parameters;
 use crate::sys::device::Argument;
 use crate::sys::opencl::Fact;
 
-/// See the module.
+/// The kernel `gpu_latency`.
 pub struct GpuLatency;
 
-/// Between two elements, so that each lies in a line of its own.
+/// Distance between two elements, so that each has a separate line.
 const STRIDE: usize = 128;
 const SOURCE: &str =
     "__kernel void chase(__global const uint *ring, __global uint *out, const uint from, const uint loads) {
@@ -80,7 +80,7 @@ impl Kernel for GpuLatency {
             done += u64::from(loads);
             chase(loads).map(Some)
         })?;
-        // Where the chase stands after all its loads, the host finds by its own.
+        // The host computes the place that the chase must have reached after all its loads.
         let expected = (0..done % elements).fold(0_u32, |at, _| ring[at as usize]);
         let total = passes.count * u64::from(loads);
         let latency_ns = passes.elapsed_s * 1e9 / total as f64;

@@ -8,7 +8,7 @@ use crate::parameters;
 use crate::sys::device::Argument;
 use crate::timing::histogram::Histogram;
 
-/// See the module.
+/// The kernel `gpu_launch`.
 pub struct GpuLaunch;
 
 const SOURCE: &str =

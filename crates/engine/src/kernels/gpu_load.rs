@@ -23,7 +23,7 @@ use crate::timing::cpu_time;
 use crate::timing::histogram::Histogram;
 use crate::{parameters, words};
 
-/// See the module.
+/// The kernel `gpu_load`.
 pub struct GpuLoad;
 
 words! {
@@ -31,9 +31,9 @@ words! {
     pub enum Part {
         /// Reading and copying at once.
         Whole = "whole",
-        /// From storage to the host's memory alone.
+        /// Storage to the host's memory alone.
         Read = "read",
-        /// From the host's memory to the device alone.
+        /// The host's memory to the device alone.
         Copy = "copy",
     }
 }
@@ -197,7 +197,7 @@ fn by_gds(
 
 const NEEDS_CUDA: &str = "GPUDirect Storage needs an NVIDIA GPU by CUDA; use --access direct";
 
-/// Compares what lies on the device.
+/// Compares the data on the device with the file.
 fn arrived(source: &Source, queue: &Queue<'_>, targets: Vec<Target<'_>>) -> Result<Vec<Verdict>, Error> {
     let there = source.there().map_err(|error| source.failed(&error))?;
     let mut bytes = vec![0; source.block as usize];
@@ -220,7 +220,7 @@ struct Line<'a, 'b> {
     queue: &'a Queue<'a>,
     targets: Vec<Target<'a>>,
     next: usize,
-    /// With the time of its begin and its block's number.
+    /// Copies under way, each with its start time and its block's number.
     begun: VecDeque<(Write<'a, 'b>, u64, Option<u64>)>,
     histogram: Histogram,
     /// The sum of the copies by the device's clock; none where it keeps no time.

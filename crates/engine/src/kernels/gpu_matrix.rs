@@ -13,7 +13,7 @@ use crate::sys::cublas::{self, Product, Types};
 use crate::sys::device::{Buffer, Device, Queue};
 use crate::{parameters, words};
 
-/// See the module.
+/// The kernel `gpu_matrix`.
 pub struct GpuMatrix;
 
 words! {

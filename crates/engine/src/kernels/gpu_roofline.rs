@@ -15,7 +15,7 @@ use crate::parameters;
 use crate::sys::device::{Argument, Device};
 use crate::sys::opencl::Fact;
 
-/// See the module.
+/// The kernel `gpu_roofline`.
 pub struct GpuRoofline;
 
 /// Elements of the array that differ from each other; the rest repeats them.

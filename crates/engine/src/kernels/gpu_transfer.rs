@@ -14,19 +14,19 @@ use crate::sys::opencl::Fact;
 use crate::timing::histogram::Histogram;
 use crate::{parameters, words};
 
-/// See the module.
+/// The kernel `gpu_transfer`.
 pub struct GpuTransfer;
 
 words! {
     /// Where bytes go.
     pub enum Operation {
-        /// From the host to the device.
+        /// Host to device.
         ToDevice = "host-to-device",
-        /// From the device to the host.
+        /// Device to host.
         ToHost = "device-to-host",
         /// Both at once, on two queues.
         Both = "both-ways",
-        /// From one buffer of the device to another; each byte counts once, though it is read and written.
+        /// One buffer of the device to another; each byte counts once, though it is read and written.
         Within = "device-to-device",
     }
 }
@@ -36,7 +36,7 @@ words! {
     pub enum HostMemory {
         /// Memory that the driver allocated, and that the device reaches by itself.
         Pinned = "pinned",
-        /// A program's usual memory.
+        /// A program's ordinary memory.
         Pageable = "pageable",
     }
 }

@@ -7,7 +7,7 @@ use crate::contract::reading::Reading;
 use crate::parameters;
 use crate::storage::job::spec::{Engine, Job, Rw};
 
-/// See the module. The loop is the one of `storage_blocks`, with an access engine that does nothing.
+/// The kernel `idle`. The loop is the one of `storage_blocks`, with an access engine that does nothing.
 pub struct Idle;
 
 parameters! {

@@ -13,7 +13,7 @@ use crate::timing::clock::now_ns;
 use crate::timing::crew::{Crew, Outcome};
 use crate::timing::team::PerMember;
 
-/// See the module.
+/// The kernel `memory_bandwidth`.
 pub struct MemoryBandwidth;
 
 parameters! {

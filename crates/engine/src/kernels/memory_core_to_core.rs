@@ -14,7 +14,7 @@ use crate::timing::clock::now_ns;
 use crate::timing::crew::{processors, Crew, Outcome};
 use crate::{parameters, words};
 
-/// See the module.
+/// The kernel `memory_core_to_core`.
 pub struct MemoryCoreToCore;
 
 /// Round trips between two looks at the clock.
@@ -23,11 +23,11 @@ const ROUNDS: u64 = 500;
 words! {
     /// How the line goes from one processor to the other.
     pub enum Operation {
-        /// By compare-and-swap in turn.
+        /// Compare-and-swap in turn.
         Cas = "cas",
-        /// By loads of what the other has read.
+        /// Loads of lines that the other has read.
         Clean = "clean",
-        /// By loads of what the other has written.
+        /// Loads of lines that the other has written.
         Modified = "modified",
     }
 }
@@ -78,7 +78,7 @@ impl Kernel for MemoryCoreToCore {
     }
 }
 
-/// A number on a cache line (and its neighbour, which is fetched with it) of its own.
+/// A number alone on a cache line and its neighbour, which is fetched with it.
 #[repr(align(256))]
 struct Line(AtomicU64);
 

@@ -13,7 +13,7 @@ use crate::timing::clock::now_ns;
 use crate::timing::crew::Crew;
 use crate::timing::team::Member;
 
-/// See the module.
+/// The kernel `memory_latency`.
 pub struct MemoryLatency;
 
 parameters! {

@@ -15,7 +15,7 @@ use crate::parameters;
 use crate::timing::crew::{Crew, Outcome};
 use crate::timing::team::PerMember;
 
-/// See the module.
+/// The kernel `memory_loaded_latency`.
 pub struct MemoryLoadedLatency;
 
 /// Traffic runs alone for this part of the runtime before the chase is timed.

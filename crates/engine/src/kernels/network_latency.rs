@@ -14,7 +14,7 @@ use crate::sys::datagrams::LARGEST_DATAGRAM;
 use crate::sys::net::Options;
 use crate::{parameters, words};
 
-/// See the module.
+/// The kernel `network_latency`.
 pub struct NetworkLatency;
 
 /// The most bytes under way at once: more would wait in our own buffers.

@@ -12,10 +12,10 @@ use crate::network::reach::{loopback, resolve};
 use crate::network::route;
 use crate::parameters;
 
-/// See the module.
+/// The kernel `network_ping`.
 pub struct NetworkPing;
 
-/// As `ping` has it: 64 B with the header of ICMP.
+/// Default payload of `ping`: 64 B with the header of ICMP.
 const PAYLOAD_BYTES: i64 = 56;
 /// The largest that IPv4 can carry: 65535 B less 20 of IP and 8 of ICMP.
 const MAX_PAYLOAD: i64 = 65_507;

@@ -13,7 +13,7 @@ use crate::network::server::{Server, Serving};
 use crate::parameters;
 use crate::timing::clock::now_ns;
 
-/// See the module.
+/// The kernel `network_server`.
 pub struct NetworkServer;
 
 parameters! {

@@ -13,7 +13,7 @@ use crate::parameters;
 use crate::sys::datagrams::LARGEST_DATAGRAM;
 use crate::sys::net::Options;
 
-/// See the module.
+/// The kernel `network_throughput`.
 pub struct NetworkThroughput;
 
 /// Enough to tell the rate within 3%.

@@ -25,13 +25,13 @@ fn files_of(text: &str) -> Result<Vec<PathBuf>, Error> {
     serde_json::from_str(text).map_err(|error| Error::usage(format!("files is not a JSON list of paths: {error}")))
 }
 
-/// See the module.
+/// The kernel `storage_blocks`.
 pub struct StorageBlocks;
 
 words! {
     /// Pages of the buffers.
     pub enum BufferPages {
-        /// Of 2 MiB.
+        /// Huge pages of 2 MiB.
         Huge = "huge",
         /// The system's base pages.
         Small = "small",
@@ -39,7 +39,7 @@ words! {
 }
 
 words! {
-    /// How jobs stand to the region.
+    /// How jobs share the region.
     pub enum Share {
         /// Each has a part of it.
         Partition = "partition",

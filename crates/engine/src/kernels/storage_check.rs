@@ -8,7 +8,7 @@ use crate::contract::reading::Reading;
 use crate::parameters;
 use crate::storage::integrity::check::{Check, Interruption};
 
-/// See the module.
+/// The kernel `storage_check`.
 pub struct StorageCheck;
 
 parameters! {

@@ -79,7 +79,7 @@ impl Gate {
     }
 }
 
-/// See the module.
+/// The kernel `storage_group`.
 pub struct StorageGroup;
 
 parameters! {

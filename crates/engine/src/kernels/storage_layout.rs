@@ -8,7 +8,7 @@ use crate::contract::reading::Reading;
 use crate::parameters;
 use crate::storage::data::layout::lay_out;
 
-/// See the module.
+/// The kernel `storage_layout`.
 pub struct StorageLayout;
 
 parameters! {

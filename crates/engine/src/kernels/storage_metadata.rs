@@ -9,11 +9,11 @@ use crate::contract::reading::Reading;
 use crate::storage::metadata::{MetadataJob, Operation};
 use crate::{parameters, words};
 
-/// See the module.
+/// The kernel `storage_metadata`.
 pub struct StorageMetadata;
 
 words! {
-    /// Whose directories the files lie in.
+    /// Whose directories contain the files.
     pub enum Directories {
         /// Each thread's own.
         Unique = "unique",

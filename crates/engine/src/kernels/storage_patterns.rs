@@ -14,37 +14,37 @@ use crate::{parameters, words};
 
 /// What IOzone's stride read takes by default: every 17th record.
 const STRIDE_RECORDS: u64 = 17;
-/// See the module.
+/// The kernel `storage_patterns`.
 pub struct StoragePatterns;
 
 words! {
     /// A way through a file, as IOzone and IOR name it.
     pub enum Pattern {
-        /// Into a new file.
+        /// Writes to a new file.
         Write = "write": Writes,
-        /// Into one that is there.
+        /// Writes to an existing file.
         Rewrite = "rewrite": Writes,
         /// Not in the cache.
         Read = "read": Reads,
         /// Read right before.
         Reread = "reread": Reads,
-        /// At random.
+        /// Reads at random.
         Randread = "randread": Reads Random,
-        /// At random.
+        /// Writes at random.
         Randwrite = "randwrite": Writes Random,
-        /// From the end down.
+        /// Reads from the end down.
         BackwardRead = "backward_read": Reads,
         /// One record again and again.
         RecordRewrite = "record_rewrite": Writes,
         /// Every 17th record.
         Stride = "stride": Reads,
-        /// As the plain ones, by the C library's streams.
+        /// [`Pattern::Write`] through the C library's streams.
         Fwrite = "fwrite": Writes PageCache,
-        /// See [`Pattern::Rewrite`].
+        /// [`Pattern::Rewrite`] through the C library's streams.
         Frewrite = "frewrite": Writes PageCache,
-        /// See [`Pattern::Read`].
+        /// [`Pattern::Read`] through the C library's streams.
         Fread = "fread": Reads PageCache,
-        /// See [`Pattern::Reread`].
+        /// [`Pattern::Reread`] through the C library's streams.
         Freread = "freread": Reads PageCache,
         /// Both at random, half and half.
         Randrw = "randrw": Reads Writes Random,

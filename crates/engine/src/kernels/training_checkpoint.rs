@@ -20,7 +20,7 @@ use crate::{parameters, sys};
 
 const BLOCK: usize = 4096;
 
-/// See the module.
+/// The kernel `training_checkpoint`.
 pub struct Checkpoint;
 
 parameters! {
@@ -111,7 +111,7 @@ impl Kernel for Checkpoint {
 /// What is saved, as equal files.
 struct Files {
     name: &'static str,
-    /// Of one file.
+    /// Size of one file.
     bytes: u64,
     /// Files of a rank.
     each: u64,

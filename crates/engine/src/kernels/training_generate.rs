@@ -21,7 +21,7 @@ use crate::{parameters, sys};
 /// Room that always stays free: a filesystem filled to the brim serves no one.
 const SPARE: u64 = 256 << 20;
 
-/// See the module.
+/// The kernel `training_generate`.
 pub struct Generate;
 
 parameters! {

@@ -26,7 +26,7 @@ const ROOM: f64 = 0.9;
 /// The share of the free memory that tier and buffers may take together.
 const MEMORY: f64 = 0.6;
 
-/// See the module.
+/// The kernel `training_kv_cache`.
 pub struct KvCache;
 
 parameters! {

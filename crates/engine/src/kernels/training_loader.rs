@@ -26,15 +26,15 @@ const STACK: usize = 256 << 10;
 /// Files whose share in the page cache is looked up: a sample beyond this many.
 const SAMPLED: usize = 4096;
 
-/// See the module.
+/// The kernel `training_loader`.
 pub struct Loader;
 
 words! {
-    /// In which order an epoch goes through the files.
+    /// The order in which an epoch goes through the files.
     pub enum Order {
-        /// As DLIO does: sorted.
+        /// Sorted, as DLIO does.
         Dlio = "dlio",
-        /// At random, another each epoch.
+        /// Random, another order each epoch.
         Shuffled = "shuffled",
     }
 }
@@ -141,7 +141,7 @@ impl Kernel for Loader {
 #[derive(Default)]
 struct Outcome {
     elapsed_s: f64,
-    /// By rank, then by epoch.
+    /// Epochs of each rank.
     epochs: Vec<Vec<Epoch>>,
     step: Histogram,
     wait: Histogram,

@@ -26,7 +26,7 @@ const PART: &str = "vectors.part";
 /// The share of the free room that an index may take.
 const ROOM: f64 = 0.9;
 
-/// See the module.
+/// The kernel `training_vector_index`.
 pub struct VectorIndex;
 
 words! {
@@ -69,7 +69,7 @@ impl IndexParameters {
     }
 }
 
-/// Where an index lies.
+/// The folder of an index.
 pub const FOLDER: Text = required("a folder; the index is vectors.hwdyno in it");
 
 parameters! {

@@ -28,7 +28,7 @@ use crate::training::vectors::index::Index;
 use crate::training::vectors::search::{Search, Searcher, Tally};
 use crate::{parameters, sys};
 
-/// See the module.
+/// The kernel `training_vector_search`.
 pub struct VectorSearch;
 
 parameters! {

@@ -21,7 +21,7 @@ const LOST_NS: u64 = 250_000_000;
 pub struct Trips {
     /// Round trips, ns.
     pub round_trip: Histogram,
-    /// Of a connection for each: until it stood, ns.
+    /// Time until a connection was established, one for each round trip, ns.
     pub connect: Histogram,
     /// Datagrams that never came back.
     pub lost: u64,

@@ -1,4 +1,4 @@
-//! Walks through the chunks of an HTTP body (RFC 9112, 7.1) as its pieces come: where their data lie, and which is the last.
+//! Walks through the chunks of an HTTP body (RFC 9112, 7.1) as its pieces come: where their data are, which is last.
 
 /// Digits of a chunk's size: far more than any answer has.
 const MAX_DIGITS: u32 = 12;
@@ -18,29 +18,29 @@ pub enum Progress {
 
 #[derive(Debug, Clone, Copy)]
 enum Place {
-    /// In a size, of which this many digits came.
+    /// A size, of which this many digits came.
     Size {
         size: u64,
         digits: u32,
     },
-    /// Behind a size, before the end of its line; an extension begins with a semicolon.
+    /// The rest of the line after a size; an extension begins with a semicolon.
     Rest {
         size: u64,
         in_extension: bool,
     },
-    /// Before the second byte of that line's end.
+    /// The second byte of that line's end.
     Feed {
         size: u64,
     },
-    /// In data, of which this much is left.
+    /// Data, of which this much is left.
     Data {
         left: u64,
     },
-    /// Behind data, before the line's end or in it.
+    /// The line end after data.
     Behind {
         in_end: bool,
     },
-    /// Behind the last chunk: how many bytes of two line ends came.
+    /// The end after the last chunk: how many bytes of two line ends came.
     Trailer {
         matched: u8,
     },
@@ -64,7 +64,7 @@ impl Chunks {
         Self { place: Place::Size { size: 0, digits: 0 }, at, line: 0, spans: Vec::new() }
     }
 
-    /// Where data lie, in bytes of the answer: first, and one behind the last.
+    /// Ranges of the data, in bytes of the answer: first, and one behind the last.
     #[must_use]
     pub fn spans(&self) -> &[(u64, u64)] {
         &self.spans
@@ -150,7 +150,7 @@ impl Chunks {
 mod tests {
     use super::*;
 
-    /// What a body comes to, fed in pieces of every length, which must not matter.
+    /// The result of a body, fed in pieces of every length, which must not matter.
     fn walked(body: &[u8]) -> (Progress, Vec<(u64, u64)>) {
         let in_pieces = |length: usize| {
             let mut chunks = Chunks::new(10);

@@ -19,13 +19,13 @@ use crate::network::wire::{self, Control};
 use crate::sys::net;
 use crate::timing::clock::now_ns;
 
-/// For a connection, an answer, or the results.
+/// Limit for a connection, an answer, or the results.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// One stream at its end.
 #[derive(Debug, Clone, Default)]
 pub struct StreamEnd {
-    /// From client to server.
+    /// Whether it sends from client to server.
     pub up: bool,
     /// What was counted here.
     pub here: Counts,
@@ -38,7 +38,7 @@ pub struct StreamEnd {
 /// All that a test gave.
 #[derive(Default)]
 pub struct Outcome {
-    /// In the order of opening.
+    /// Streams in the order of opening.
     pub streams: Vec<StreamEnd>,
     /// The timed region here, s.
     pub elapsed_s: f64,
@@ -286,7 +286,7 @@ impl Test<'_> {
             if over || self.is_enough(&course) {
                 return course;
             }
-            // Each stream has failed: no more will be moved, whatever amount or time is left. Datagrams go on.
+            // Each stream has failed: no more will be moved, even if an amount or time is left. Datagrams go on.
             if !self.settings.udp && !lanes.is_empty() && lanes.iter().all(Lane::has_ended) {
                 course.last = look(lanes);
                 course.until_ns = now_ns();

@@ -19,9 +19,9 @@ use crate::timing::clock::now_ns;
 const BATCH: usize = 32;
 /// Buffers a call where each holds up to 64 KiB.
 const LARGE_BATCH: usize = 4;
-/// A datagram as the kernel counts it against a socket's buffer: the page or pages it lies in, and its description.
+/// A datagram as the kernel counts it against a socket's buffer: its page or pages, and its description.
 const KEPT_BYTES: u64 = 2304;
-/// How far back a late datagram is told from one that came twice.
+/// How far back a late datagram is distinguished from one that came twice.
 const WINDOW: u64 = 1 << 16;
 
 /// Follows the numbers of one stream's datagrams.
@@ -45,7 +45,7 @@ impl Default for Numbers {
 }
 
 impl Numbers {
-    /// Takes one datagram's number (from 1), and when it was sent and came, ns by whatever clock.
+    /// Takes one datagram's number (from 1), and when it was sent and came, ns by one clock.
     #[inline]
     pub fn take(&mut self, number: u64, sent_ns: i64, came_ns: i64) {
         let counts = &mut self.counts;
@@ -163,7 +163,7 @@ pub fn send(socket: &UdpSocket, settings: &Settings, lane: &Lane, phase: &Phase)
     let mut meter = Meter::start();
     let mut pace = Pace::new(settings.rate_bits_s);
     let mut number = 0_u64;
-    // At a rate, no more at once than 1 ms of it, so that batches do not overrun what lies on the way.
+    // At a rate, no more at once than 1 ms of it, so that batches do not overrun buffers along the path.
     let each_ms = settings.rate_bits_s / 8000 / (block * segments).max(1) as u64;
     let at_once = if pace.is_set() { (each_ms.max(settings.burst as u64) as usize).clamp(1, count) } else { count };
     while !phase.is_done() {
@@ -199,7 +199,7 @@ pub fn send(socket: &UdpSocket, settings: &Settings, lane: &Lane, phase: &Phase)
 /// How a reader that found nothing more lets datagrams gather: where it waits in the kernel for each, its sender wakes it
 /// for each, and pays for that with a third of its time.
 struct Gather {
-    /// What may lie in the socket's buffer before the pause is too long: a quarter of it.
+    /// Bytes in the socket's buffer above which the pause is too long: a quarter of it.
     most: u64,
     pause: Duration,
     gathered: u64,

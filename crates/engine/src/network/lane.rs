@@ -37,19 +37,19 @@ pub struct Lane {
 /// One look at a lane.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counts {
-    /// See [`Lane`].
+    /// Bytes sent or received.
     pub bytes: u64,
-    /// See [`Lane`].
+    /// Blocks or datagrams sent or received.
     pub operations: u64,
-    /// See [`Lane`].
+    /// Highest number of a datagram that was sent or received.
     pub highest: u64,
-    /// See [`Lane`].
+    /// Datagrams that are missing below the highest number.
     pub lost: u64,
-    /// See [`Lane`].
+    /// Datagrams that came after one with a higher number.
     pub reordered: u64,
-    /// See [`Lane`].
+    /// Datagrams that came again.
     pub duplicates: u64,
-    /// See [`Lane`].
+    /// Jitter by RFC 3550, ns.
     pub jitter_ns: u64,
 }
 
@@ -187,7 +187,7 @@ impl Meter {
         }
     }
 
-    /// What was spent in this round.
+    /// CPU time of this round.
     #[must_use]
     pub fn spent(&self) -> CpuTime {
         cpu_time::of_this_thread().since(self.from)

@@ -22,9 +22,9 @@ words! {
 words! {
     /// Where streams go.
     pub enum Direction {
-        /// From here.
+        /// This machine sends.
         Up = "up",
-        /// To here.
+        /// This machine receives.
         Down = "down",
         /// Both at once.
         Both = "both",

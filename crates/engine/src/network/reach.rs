@@ -11,8 +11,8 @@ use crate::sys::net::{self, Options};
 
 /// What a server that serves someone else is reported by.
 pub const BUSY: &str = "the server is busy running a test; try again later";
-/// Where iperf3's servers and ours listen unless told otherwise.
-const USUAL_PORT: u16 = 5201;
+/// Default port of iperf3's servers and ours.
+const DEFAULT_PORT: u16 = 5201;
 
 /// This machine's loopback: IPv6's where it has no IPv4.
 #[must_use]
@@ -107,11 +107,11 @@ fn unreached(address: SocketAddr, timeout: Duration, error: &io::Error) -> Error
     Error::Machine(says, errno)
 }
 
-/// What starts a server of ours or of iperf3's at an address; ours binds 127.0.0.1 unless told otherwise.
+/// The command that starts a server of ours or of iperf3's at an address; ours binds 127.0.0.1 by default.
 fn start(address: SocketAddr) -> String {
     let (ip, port) = (address.ip(), address.port());
     let bind = if ip == IpAddr::V4(Ipv4Addr::LOCALHOST) { String::new() } else { format!(" --bind {ip}") };
-    let (ours, theirs) = if port == USUAL_PORT {
+    let (ours, theirs) = if port == DEFAULT_PORT {
         (String::new(), String::new())
     } else {
         (format!(" --port {port}"), format!(" -p {port}"))
@@ -130,7 +130,7 @@ pub fn expect(control: &mut Control, wanted: i8, timeout: Duration) -> io::Resul
     }
 }
 
-/// Why a stream could not be opened although the control connection stands.
+/// Why a stream could not be opened although the control connection is up.
 #[must_use]
 pub fn no_stream(address: SocketAddr, settings: &Settings, error: &io::Error) -> Error {
     let (place, control) = (place(address), &settings.socket.congestion);

@@ -31,10 +31,10 @@ const MS: u64 = 1_000_000;
 const MAX_AT_ONCE: usize = 64;
 /// And of a fine wait whose time is over: even one that is always late must read what comes.
 const MIN_AT_ONCE: usize = 8;
-/// Of fewer, whose pieces are stamped, more are waited for: a server sends the tokens of a step one after the other, and to
-/// wake for each costs more than to read it.
+/// Fewer pieces than this, if they are stamped, are left to gather: a server sends the tokens of a step one after the
+/// other, and to wake for each costs more than to read it.
 const FEW: usize = 8;
-/// At most; and of the usual time between two pieces of an answer at most this part.
+/// Longest pause, ns; it is also limited to this part of the average time between two pieces of an answer.
 const PAUSE_NS: u64 = 1_000_000;
 const PART_OF_GAP: u64 = 16;
 /// A longer gap counts as this.
@@ -46,7 +46,7 @@ const LOOK_NS: u64 = 50_000_000;
 /// A change of it against the monotonic one that is a step: slewing moves it by 25 µs meanwhile.
 const STEP_NS: u64 = 100_000;
 
-/// By how much the system's clock is ahead of the monotonic one, by the quickest of three looks, and when that was.
+/// The system's clock minus the monotonic one, by the quickest of three looks, and when that was.
 fn offset() -> (i64, u64) {
     let look = || {
         let before = now_ns();
@@ -134,7 +134,7 @@ fn chunks_after(head: &[u8]) -> Option<Chunks> {
     (is_chunked && is_begun(head)).then(|| Chunks::new((head.len() + LAST.len()) as u64))
 }
 
-/// From the monotonic clock to the system's, which stamps are of.
+/// The offset between the monotonic clock and the system's, which made the stamps.
 #[derive(Debug, Clone, Copy)]
 #[allow(clippy::struct_field_names, reason = "each has its unit")]
 struct Stamped {
@@ -171,7 +171,7 @@ pub struct Receiver {
     buffer: Box<[u8]>,
     /// Whether the last piece of a followed connection had a stamp that can be right.
     is_stamped: bool,
-    /// The usual time between two pieces of an answer: a moving average.
+    /// The average time between two pieces of an answer, as a moving average.
     gap_ns: u64,
 }
 
@@ -243,7 +243,7 @@ impl Receiver {
         }
     }
 
-    /// For how long others of the same step are worth a wait; what is stamped loses nothing by that.
+    /// How long to wait for others of the same step; what is stamped loses nothing by that.
     fn pause_ns(&self, events: &[epoll::Event]) -> u64 {
         let few = (1..FEW.min(self.followed.len())).contains(&events.len());
         let pause = few && self.is_stamped && events.iter().all(|event| self.followed.contains_key(&of(event)));

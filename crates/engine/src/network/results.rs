@@ -35,7 +35,7 @@ pub struct StreamReport {
 /// What one end reports of a test.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
-    /// In the order of opening; none for a stream that it did not mention.
+    /// Streams in the order of opening; none for a stream that it did not mention.
     pub streams: Vec<Option<StreamReport>>,
     /// CPU time over its timed region, s, in user mode and in the kernel.
     pub cpu_s: (f64, f64),
@@ -50,7 +50,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// As it goes over the wire.
+    /// The JSON that goes over the wire.
     #[must_use]
     pub fn to_json(&self, output: Option<String>) -> Value {
         let percent = |seconds: f64| if self.elapsed_s > 0.0 { 100.0 * seconds / self.elapsed_s } else { 0.0 };

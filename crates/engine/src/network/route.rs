@@ -40,7 +40,7 @@ pub fn describe(address: IpAddr, details: &mut Map<String, Value>) {
     let Some(name) = leading_to(&tree, &address.to_canonical().to_string()) else { return };
     details.insert("interface_mtu_bytes".into(), json!(tree.number::<u64>(&format!("{NET}/{name}/mtu"))));
     details.insert("interface_driver".into(), json!(tree.leads_to(&format!("{NET}/{name}/device/driver"))));
-    // Bonds, bridges and VLANs are no devices themselves, but stand on some; a veth, a tun or a dummy stands on none.
+    // Bonds, bridges and VLANs are no devices themselves, but are built on some; a veth, a tun or a dummy is not.
     let stands_on_devices = tree.list(&format!("{NET}/{name}")).iter().any(|entry| {
         let lower = entry.strip_prefix("lower_");
         lower.is_some_and(|lower| tree.exists(&format!("{NET}/{lower}/device")))

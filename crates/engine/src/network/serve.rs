@@ -22,13 +22,13 @@ use crate::network::wire::{self, Control, HELLO, WELCOME};
 use crate::sys::net;
 use crate::timing::clock::now_ns;
 
-/// For each thing that a client has to send.
+/// Limit for each thing that a client has to send.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// A client may take this much longer than it announced.
 const GRACE_S: f64 = 30.0;
 /// A client that ends by bytes may take this long.
 const LONGEST_BY_BYTES_S: f64 = 3600.0;
-/// Of iperf3's errors: `IESTREAMLISTEN` and the like mean nothing to a client but that we failed.
+/// One of iperf3's errors: `IESTREAMLISTEN` and the like mean nothing to a client but that we failed.
 const REFUSED: i32 = 3;
 
 /// What one test needs of the server around it.
@@ -41,7 +41,7 @@ pub struct Place<'a> {
     pub local: IpAddr,
     /// Its streams, as they are accepted.
     pub streams: &'a Receiver<TcpStream>,
-    /// Held while datagram streams are opened: they all knock at one port.
+    /// Locked while datagram streams are opened: they all knock at one port.
     pub door: &'a Mutex<()>,
     /// Ends every wait.
     pub stop: &'a Stop,
@@ -217,7 +217,7 @@ fn open_datagrams(
             continue;
         }
         listener.connect(from)?;
-        // The next one knocks at a new socket, which must stand before this one is answered.
+        // The next one knocks at a new socket, which must exist before this one is answered.
         let next = net::udp_socket(&place.bound, &settings.socket)?;
         listener.send(WELCOME)?;
         known.push(from);
@@ -234,7 +234,7 @@ struct Silence {
 }
 
 impl Silence {
-    /// Whether the streams have stood still for too long; a test without streams has none.
+    /// Whether the streams have moved nothing for too long; a test without streams has none.
     fn is_too_long(&mut self, lanes: &[Lane], now: u64) -> bool {
         let moved = lanes.iter().map(|lane| lane.counts().bytes).sum();
         if moved != self.moved || lanes.is_empty() {

@@ -25,7 +25,7 @@ const STANDARD_OUTPUT: &str = "/dev/stdout";
 const COOKIE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Connections that have not yet sent theirs; more are closed at once.
 const MAX_PENDING: usize = 64;
-/// Of these at most from one address, so that one slow client does not shut others out.
+/// Pending connections from one address at most, so that one slow client does not shut others out.
 const MAX_PENDING_EACH: usize = 48;
 /// Tests at once, where several clients are served.
 const MAX_TESTS: usize = 16;
@@ -56,13 +56,13 @@ impl Serving {
 /// What was served so far.
 #[derive(Debug, Default)]
 pub struct Served {
-    /// Tests that came to their end.
+    /// Tests that completed.
     pub tests: AtomicU64,
     /// Tests that failed, whoever's fault it was.
     pub failed: AtomicU64,
     /// Clients that got the answer that the server is busy.
     pub refused: AtomicU64,
-    /// Bytes moved by tests that came to their end.
+    /// Bytes moved by tests that completed.
     pub bytes: AtomicU64,
     failure: Mutex<Option<String>>,
 }
@@ -305,7 +305,7 @@ fn readable(cookie: &Cookie) -> String {
     cookie.iter().take_while(|&&byte| byte != 0).map(|&b| if b.is_ascii_graphic() { b as char } else { '?' }).collect()
 }
 
-/// Takes a test off the list, whatever becomes of its thread.
+/// Takes a test off the list, however its thread ends.
 struct Forget {
     tests: Arc<Tests>,
     running: Arc<AtomicUsize>,

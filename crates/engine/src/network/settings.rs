@@ -15,7 +15,7 @@ pub const MAX_STREAMS: usize = 128;
 pub const LARGEST_BLOCK: usize = 1 << 20;
 /// A test ends by itself after this many seconds.
 const LONGEST_S: f64 = 86_400.0;
-/// Seconds, microseconds and the number of a datagram stand in its first bytes.
+/// Seconds, microseconds and the number of a datagram are its first bytes.
 pub const HEADER_BYTES: usize = 16;
 
 words! {
@@ -33,7 +33,7 @@ words! {
 /// Round trips along with the streams, or instead of them; only our server knows them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Echo {
-    /// By UDP instead of TCP.
+    /// UDP instead of TCP.
     pub udp: bool,
     /// A connection for each round trip.
     pub connect: bool,
@@ -43,18 +43,18 @@ pub struct Echo {
     pub message: usize,
 }
 
-/// See the module.
+/// What a test does.
 // The switches are those of iperf3's parameters, one each.
 #[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// By UDP instead of TCP.
+    /// UDP instead of TCP.
     pub udp: bool,
     /// Streams a direction.
     pub streams: usize,
-    /// From client to server.
+    /// Data go from client to server.
     pub up: bool,
-    /// From server to client.
+    /// Data go from server to client.
     pub down: bool,
     /// Bytes passed to the kernel at a time; of a datagram with UDP.
     pub block: usize,
@@ -152,7 +152,7 @@ impl Settings {
         }
     }
 
-    /// As a client's parameters. Real seconds stand in `hwdyno` for our server: iperf3 takes whole ones.
+    /// The settings as a client's parameters. `hwdyno` has real seconds for our server: iperf3 takes whole ones.
     #[must_use]
     pub fn to_parameters(&self) -> Value {
         let mut fields = Map::new();
@@ -201,7 +201,7 @@ impl Settings {
         Value::Object(fields)
     }
 
-    /// From a client's parameters, each within a server's limits; the error names what is wrong.
+    /// Reads a client's parameters, each within a server's limits; the error names what is wrong.
     pub fn from_parameters(fields: &Value) -> Result<Self, String> {
         let number = |name: &str| fields.get(name).and_then(Value::as_f64).filter(|n| n.is_finite()).unwrap_or(0.0);
         let whole = |name: &str| number(name).max(0.0) as u64;

@@ -40,7 +40,7 @@ impl Watched {
         self.rtt_max = self.rtt_max.max(info.rtt_us);
     }
 
-    /// What it comes to.
+    /// The figures of what was seen.
     #[must_use]
     pub fn figures(&self) -> Figures {
         let looks = self.looks.max(1) as f64;
@@ -89,20 +89,20 @@ pub struct Figures {
     pub pmtu_bytes: u64,
     /// Payload of a full segment.
     pub mss_bytes: u64,
-    /// By how many segments the path is taken to reorder.
+    /// Segments by which the path is taken to reorder.
     pub reordering_segments: u64,
     /// The window that the receiver granted.
     pub receive_window_bytes: u64,
     /// Time with data to send.
     pub busy_us: u64,
-    /// Of that, waiting for the receiver's window.
+    /// Part of that spent waiting for the receiver's window.
     pub receiver_limited_us: u64,
-    /// Of that, waiting for room in the send buffer.
+    /// Part of that spent waiting for room in the send buffer.
     pub buffer_limited_us: u64,
 }
 
 impl Figures {
-    /// As it goes over the wire.
+    /// The JSON that goes over the wire.
     #[must_use]
     pub fn to_json(self) -> Value {
         json!({

@@ -1,4 +1,4 @@
-//! A file that a user asked for by name: written whole, and over nothing that is not this tool's.
+//! A file that a user named: written whole, and over nothing that is not this tool's.
 
 use std::collections::HashSet;
 use std::fs::File;

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use super::{Folder, New};
 use crate::sys::beneath::{self, Identity};
 
-/// See the module. Dropped before [`Part::finish`] it leaves nothing behind.
+/// A file under way. Dropped before [`Part::finish`] it leaves nothing behind.
 pub struct Part<'a> {
     folder: &'a Folder,
     temporary: PathBuf,
     whole: PathBuf,
-    /// To be written.
+    /// The file to be written.
     pub file: File,
     identity: Identity,
     is_finished: bool,
@@ -31,7 +31,7 @@ impl<'a> Part<'a> {
             }
             made => made?,
         };
-        // where there are no locks, another run's file cannot be told from a dead one's
+        // where there are no locks, another run's file looks the same as a dead one's
         let _ = beneath::lock(&file);
         Ok(Self { folder, temporary: part.into(), whole: whole.into(), file, identity, is_finished: false })
     }

@@ -1,4 +1,4 @@
-//! Directories of one run's own: made new, for this user alone, and removed with all that lies in them.
+//! Directories of one run: made new, for this user alone, and removed with all their content.
 //!
 //! Name, lock and mark of a [`Scratch`] are those of `workspace.py`: what a killed process leaves, the next run on that
 //! path removes.
@@ -21,7 +21,7 @@ const LOCK: &str = "lock";
 /// The part of it that is a kernel's.
 const MADE: &str = "made";
 
-/// A directory that was not there before, for this user alone; dropped, it goes with all that lies in it.
+/// A directory that was not there before, for this user alone; dropped, it is removed with all its content.
 #[derive(Debug)]
 pub struct Fresh {
     parent: Folder,
@@ -55,7 +55,7 @@ impl Drop for Fresh {
     }
 }
 
-/// See the module.
+/// A directory of one run.
 #[derive(Debug)]
 pub struct Scratch {
     fresh: Fresh,
@@ -118,7 +118,7 @@ pub struct Private {
 }
 
 impl Private {
-    /// In the folder at `path`, which is made where it is missing.
+    /// Makes one in the folder at `path`, which is made where it is missing.
     ///
     /// # Errors
     /// The system's refusal.
@@ -126,7 +126,7 @@ impl Private {
         Self::beneath(Folder::for_files(path)?.0)
     }
 
-    /// In a folder that is there.
+    /// Makes one in a folder that is there.
     ///
     /// # Errors
     /// The system's refusal.

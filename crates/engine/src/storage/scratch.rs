@@ -3,17 +3,17 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// See the module.
+/// A directory for a test, removed when the test ends.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Where temporary files lie on a disk as a rule, so that direct access can be tested.
+    /// Temporary files are on a disk there as a rule, so that direct access can be tested.
     pub fn new(name: &str) -> Self {
         let base = std::env::var_os("HWDYNO_SCRATCH").map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
         Self::below(&base, name)
     }
 
-    /// Below `base`.
+    /// A directory below `base`.
     #[allow(clippy::unwrap_used, reason = "only tests make one")]
     pub fn below(base: &Path, name: &str) -> Self {
         let path = base.join(format!("hwdyno-test-{name}-{}", std::process::id()));

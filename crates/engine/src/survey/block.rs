@@ -7,7 +7,7 @@ use super::memory::chosen;
 use super::scan::Survey;
 use super::tree::{base, Tree};
 
-/// The kernel counts the size of block devices in sectors of 512 B, whatever theirs are.
+/// The kernel counts the size of block devices in sectors of 512 B, independent of the device's own.
 const SECTOR_BYTES: u64 = 512;
 
 /// The disk whose directory is `path` below `/sys/devices`; reasons for what is not known go under `at`.
@@ -133,7 +133,7 @@ fn driver(tree: &Tree, wire: &str) -> Option<String> {
         .take_while(|path| path.len() > "/sys/devices".len())
         .find(|path| tree.exists(&format!("{path}/driver")) && base(path) != "device")?;
     let driver = tree.leads_to(&format!("{device}/driver"))?;
-    // the SCSI disk driver says nothing of the wire: the one below it does
+    // the SCSI disk driver does not name the link: the one below it does
     if driver != "sd" {
         return Some(driver);
     }
@@ -141,8 +141,8 @@ fn driver(tree: &Tree, wire: &str) -> Option<String> {
     above.take(12).find_map(|path| tree.leads_to(&format!("{path}/driver")))
 }
 
-/// The whole model name. SCSI's own field cuts it at 16 characters, so others are asked first; what is not ATA
-/// keeps its maker in a field of its own.
+/// The whole model name. SCSI's own field cuts it at 16 characters, so others are read first; what is not ATA has its
+/// maker in a separate field.
 fn model(tree: &Tree, path: &str, kind: &str) -> Option<String> {
     let file = |file: &str| tree.text(&format!("{path}/device/{file}"));
     let words = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -37,7 +37,7 @@ pub fn survey(survey: &Survey) -> Value {
     })
 }
 
-/// `/proc/cpuinfo`, one map a processor; what stands before the first or after the last is in `common`.
+/// `/proc/cpuinfo`, one map a processor; what is before the first or after the last is in `common`.
 pub(super) struct CpuInfo {
     processors: Vec<BTreeMap<String, String>>,
     common: BTreeMap<String, String>,
@@ -64,7 +64,7 @@ impl CpuInfo {
         self.processors.first().and_then(|pairs| pairs.get(key)).or_else(|| self.common.get(key)).map(String::as_str)
     }
 
-    /// Whether a flag or feature stands there.
+    /// Whether a flag or feature is listed.
     pub(super) fn has(&self, flag: &str) -> bool {
         self.flags().is_some_and(|flags| flags.split_whitespace().any(|word| word == flag))
     }

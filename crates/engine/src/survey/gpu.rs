@@ -1,4 +1,4 @@
-//! Graphics processors, as PCI and the kernel's display drivers list them; what they can do is asked of their own libraries.
+//! Graphics processors, as PCI and the kernel's display drivers list them; their own libraries report what they can do.
 
 use std::collections::HashSet;
 
@@ -61,7 +61,7 @@ fn nvidia_model(tree: &Tree, address: &str) -> Option<String> {
     text.lines().find_map(|line| Some(line.strip_prefix("Model:")?.trim().to_string()))
 }
 
-/// By the PCI vendor list.
+/// The vendor's name by the PCI vendor list.
 fn vendor(id: &str) -> Option<&'static str> {
     Some(match id {
         "0x10de" => "NVIDIA",

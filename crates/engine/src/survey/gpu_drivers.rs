@@ -1,6 +1,6 @@
 //! What the GPUs' own libraries say: which were looked for, which were found, and every device that they list.
 //!
-//! They are asked in a child process: a driver that crashes or hangs spoils no measurement, and nothing of it stays.
+//! They are queried in a child process: a driver that crashes or hangs spoils no measurement, and nothing of it stays.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub fn survey(survey: &Survey) -> Option<Value> {
 }
 
 fn look() -> Value {
-    // Most machines have none of the libraries: they are asked nothing, and no process is made.
+    // Most machines have none of the libraries: nothing is queried, and no process is made.
     let loader = Loader::look();
     let mut found = json!({"looked_for": [], "opencl": [], "cuda": []});
     let mut libraries = vec![];
@@ -94,12 +94,12 @@ fn is_of(text: &[u8], name: &[u8]) -> bool {
     text.strip_suffix(name).is_some_and(|folder| folder.is_empty() || folder.ends_with(b"/"))
 }
 
-/// Where libraries lie that the loader's cache need not list.
+/// Folders with libraries that the loader's cache need not list.
 const FOLDERS: [&str; 4] = ["/usr/lib", "/usr/lib64", "/lib", "/usr/lib/wsl/lib"];
 
 type Answer = Result<(Vec<Value>, Option<String>), String>;
 
-/// ``key`` is where its devices stand, with whether NVML is there, which is asked beside CUDA.
+/// ``key`` is where its devices are listed, with whether NVML is there, which is queried beside CUDA.
 fn query_driver(
     found: &mut Value,
     libraries: &mut Vec<Value>,

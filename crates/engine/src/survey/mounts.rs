@@ -30,7 +30,7 @@ impl Mount {
         self.options.iter().find_map(|option| option.strip_prefix(name)?.strip_prefix('='))
     }
 
-    /// Whether its filesystem lies on one block device that the kernel names by number.
+    /// Whether its filesystem is on one block device that the kernel names by number.
     #[must_use]
     pub fn has_device(&self) -> bool {
         !self.device.starts_with("0:")

@@ -157,7 +157,7 @@ fn container_kind(tree: &Tree) -> Option<String> {
         return Some((*kind).to_string());
     }
     let root = mounts::read(tree).into_iter().rfind(|mount| mount.point == "/");
-    // a machine that was started from a container's image keeps the marks below and has a filesystem of its own
+    // a machine that was started from a container's image has the marks below and a separate filesystem
     if root.as_ref().is_some_and(|root| root.has_device() && root.root == "/") {
         return None;
     }
@@ -173,7 +173,7 @@ fn container_kind(tree: &Tree) -> Option<String> {
         .or_else(|| (root?.filesystem == "overlay").then(|| "unnamed (the root is an overlay)".into()))
 }
 
-/// Where the limits of this process stand: one directory a controller, each with those above it.
+/// Directories with the limits of this process: one a controller, each with those above it.
 struct Groups {
     unified: Vec<String>,
     cpu: Vec<String>,
@@ -202,7 +202,7 @@ impl Groups {
         Self { unified: of(""), cpu: of("cpu"), memory: of("memory"), cpuset: of("cpuset") }
     }
 
-    /// In processors; the tightest of all levels.
+    /// The limit in processors; the tightest of all levels.
     fn cpu_limit(&self, tree: &Tree) -> Option<f64> {
         let unified = self.unified.iter().filter_map(|directory| {
             let text = tree.text(&format!("{directory}/cpu.max"))?;
@@ -274,7 +274,7 @@ fn share(quota_us: f64, period_us: f64) -> Option<f64> {
 
 /// The group's directory and those above it, up to the mount.
 fn upwards(mount: &Mount, path: &str) -> Vec<String> {
-    // what is mounted is a group itself where the container has no namespace of its own
+    // what is mounted is a group itself where the container has no namespace
     let inner = path.strip_prefix(mount.root.trim_end_matches('/')).unwrap_or(path);
     let mut directories = Vec::new();
     let directory = format!("{}/{}", mount.point.trim_end_matches('/'), inner.trim_matches('/'));

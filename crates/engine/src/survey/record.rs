@@ -13,18 +13,18 @@
 //! <tab>Filename Type Size Used Priority
 //! ```
 //!
-//! `{a-b}` in a path repeats the entry for each number from a to b, which `{n}`, `{n+k}` and `{n-k}`
-//! stand for in its content.
+//! `{a-b}` in a path repeats the entry for each number from a to b, which replaces `{n}`, `{n+k}` and `{n-k}` in its
+//! content.
 
 #[cfg(test)]
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-/// As the kernel's own limit on links in one path.
+/// The kernel's own limit on links in one path.
 pub const MAX_LINKS: usize = 40;
-/// As the kernel's own limit on a path (`PATH_MAX`).
+/// The kernel's own limit on a path (`PATH_MAX`).
 pub const LONGEST_PATH: usize = 4096;
-/// No folder lies deeper: a disk behind seven hubs has about 40 above it.
+/// No folder is deeper: a disk behind seven hubs has about 40 above it.
 pub const MAX_LEVELS: usize = 128;
 /// A range in a record repeats an entry at most so often.
 const MAX_REPEATS: u64 = 4096;
@@ -98,7 +98,7 @@ impl Record {
         record
     }
 
-    /// Adds an entry and the directories above it; what stands already is kept.
+    /// Adds an entry and the directories above it; an existing one is kept.
     fn add(&mut self, path: &str, entry: Entry) {
         let mut at = ROOT;
         let mut is_new = false;
@@ -206,7 +206,7 @@ struct Room {
 }
 
 impl Room {
-    /// The paths that a path with `{a-b}` stands for, each with its number, as long as there is room for their content.
+    /// The paths that a path with `{a-b}` expands to, each with its number, as long as there is room for their content.
     fn repeated(&mut self, path: &str, content_bytes: usize) -> Vec<(String, Option<u64>)> {
         let range = path.split_once('{').and_then(|(head, rest)| {
             let (range, tail) = rest.split_once('}')?;

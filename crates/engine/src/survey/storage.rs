@@ -1,7 +1,7 @@
 //! The storage behind a path, followed through mount, partition, LVM, RAID, loop and overlay down to the disks.
 //!
-//! `chain` lists what was passed on the way down. Each element's `on` names what lies directly below
-//! it (elements or disks), and a RAID's `level` names how it spreads over them.
+//! `chain` lists the layers from the path to the disks. Each element's `on` names what is directly below it (elements
+//! or disks), and a RAID's `level` names how it spreads over them.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -44,12 +44,12 @@ const NETWORK: &[&str] = &[
     "fuse.gcsfuse",
     "fuse.mount-s3",
 ];
-/// Filesystems that lie in memory.
+/// Filesystems in memory.
 const MEMORY: &[&str] = &["tmpfs", "ramfs", "devtmpfs", "hugetlbfs", "proc", "sysfs"];
 /// What container engines mount into a container from the disk that holds its layers.
 const OF_THE_ENGINE: &[&str] = &["/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/dev/termination-log"];
 
-/// The machine's `storage`, for what lies behind `path`.
+/// The machine's `storage`: the layers and disks behind `path`.
 #[must_use]
 pub fn survey(survey: &Survey, path: Option<&str>) -> Value {
     let tree = &survey.tree;
@@ -138,14 +138,14 @@ struct Walk<'a> {
     mounts: Vec<Mount>,
     chain: Vec<Value>,
     disks: Vec<Value>,
-    /// Devices that were passed already, so that each stands once.
+    /// Devices that were passed already, so that each is listed once.
     seen: BTreeSet<String>,
     /// Directories of mapped devices by their names, read when the first is requested.
     mapped: OnceCell<HashMap<String, String>>,
 }
 
 impl Walk<'_> {
-    /// Follows the filesystem of a mount; gives the names of what lies directly below it.
+    /// Follows the filesystem of a mount; gives the names of what is directly below it.
     fn mount(&mut self, mount: &Mount, depth: usize) -> Vec<String> {
         if depth > DEEPEST {
             self.give_up("the layers below the path are deeper than 16, or go in a circle");
@@ -270,7 +270,7 @@ impl Walk<'_> {
         self.devices(&mount, depth + 1)
     }
 
-    /// A filesystem that a server keeps stands as a disk whose link is the network.
+    /// A filesystem that a server keeps is listed as a disk whose link is the network.
     fn server(&mut self, mount: &Mount) -> String {
         let at = format!("storage.disks.{}", self.disks.len());
         let host = match mount.filesystem.as_str() {
@@ -313,7 +313,7 @@ impl Walk<'_> {
         mount.point.clone()
     }
 
-    /// Follows a block device whose directory is `path` below `/sys/devices`; gives the name under which it stands.
+    /// Follows a block device whose directory is `path` below `/sys/devices`; gives the name under which it is listed.
     fn device(&mut self, path: &str, depth: usize) -> Option<String> {
         let tree = &self.survey.tree;
         if depth > DEEPEST || self.chain.len() + self.disks.len() > MAX_ELEMENTS {

@@ -17,9 +17,9 @@ pub const MAX_NUMBERS: u64 = 65_536;
 pub enum Tree {
     /// This machine (`live`), or a directory that was copied from one.
     Directory {
-        /// What stands for `/`.
+        /// The directory used as `/`.
         root: PathBuf,
-        /// Whether it is this machine, so that it may be asked and timed as well.
+        /// Whether it is this machine, so that it may be queried and timed as well.
         live: bool,
     },
     /// A record in memory.
@@ -182,7 +182,7 @@ impl Ranges {
         let mut merged: Vec<(u64, u64)> = Vec::new();
         let mut room = MAX_NUMBERS;
         for (first, last) in given {
-            // What stands already begins no later.
+            // The ranges already merged begin no later.
             let known = merged.last().map(|(_, known)| *known);
             if known.is_some_and(|known| last <= known) {
                 continue;

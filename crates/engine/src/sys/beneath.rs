@@ -13,7 +13,7 @@ use rustix::io::{retry_on_intr, Errno};
 /// How often a look-up is begun again that others' renames cut short.
 const TRIES: u32 = 16;
 
-/// Which file it is, whatever it is called.
+/// A file's identity, independent of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Identity {
     device: u64,
@@ -193,7 +193,7 @@ pub fn names(directory: impl AsFd) -> io::Result<Vec<PathBuf>> {
     Ok(names)
 }
 
-/// Removes all that lies in a directory, `last` at the end of it; what cannot be removed stays.
+/// Removes all content of a directory, `last` at the end of it; what cannot be removed stays.
 ///
 /// # Errors
 /// The first refusal of the system.

@@ -14,8 +14,8 @@ impl Mapping {
         // The mapping is aligned to a page and the offset to a line.
         #[allow(clippy::cast_ptr_alignment)]
         let word = self.start().wrapping_add(offset).cast::<u64>();
-        // SAFETY: the line lies in the mapping, which is borrowed exclusively; flushing a line changes
-        // nothing that a program can see.
+        // SAFETY: the line is in the mapping, which is borrowed exclusively; flushing a line changes nothing that a
+        // program can see.
         unsafe {
             word.write_volatile(word.read_volatile());
             if modified {

@@ -179,7 +179,7 @@ const TIMED: u64 = 1 << 10;
 pub struct Pause {
     /// Whole turns of divisions and one; none without any division.
     turns: u64,
-    /// By bits: divisions and steps that are left then.
+    /// Divisions and steps that are left then, as bits.
     rest: u64,
     /// Additions that are left at last.
     single: u64,
@@ -190,7 +190,7 @@ pub struct Pause {
 struct Division {
     /// One of them.
     each: f64,
-    /// On the way to them and back.
+    /// Cycles on the way to them and back.
     way: f64,
 }
 
@@ -201,7 +201,7 @@ impl Division {
         *FOUND.get_or_init(Self::timed)
     }
 
-    /// In turn with the chain of additions; of each the fastest try counts.
+    /// The costs, timed in turn with the chain of additions; the fastest try of each counts.
     fn timed() -> Self {
         let mut least = [f64::INFINITY; 3];
         for _ in 0..TRIES {
@@ -314,7 +314,7 @@ fn parts(cycles: u64, division: Division) -> (u64, u64) {
 }
 
 impl Pause {
-    /// Of `cycles` cycles.
+    /// A pause of this many cycles.
     #[must_use]
     pub fn new(cycles: u64) -> Self {
         Self::of(cycles, Division::of_this_core())

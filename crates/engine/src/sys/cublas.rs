@@ -72,13 +72,13 @@ fn opened(what: &str, names: &[&str]) -> Result<Library, String> {
 /// scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Types {
-    /// Of the factors.
+    /// The type of the factors.
     pub factors: c_int,
-    /// Of the result.
+    /// The type of the result.
     pub result: c_int,
-    /// Of the sums.
+    /// The type of the sums.
     pub sums: c_int,
-    /// Of the scale.
+    /// The type of the scale.
     pub scale: c_int,
 }
 
@@ -181,7 +181,7 @@ impl Product {
         let ([first, second], out) = (factors.map(at), at(result));
         let (one, zero) = (from_ref(&self.one).cast(), from_ref(&zero).cast());
         match &self.by {
-            // SAFETY: all matrices lie on the device for as long as the stream works on them; the scales are copied.
+            // SAFETY: all matrices are on the device for as long as the stream works on them; the scales are copied.
             By::Lt(by) => checked(LT, unsafe {
                 (by.functions.cublasLtMatmul)(
                     by.library,

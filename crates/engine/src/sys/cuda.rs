@@ -199,7 +199,7 @@ struct Function {
     arguments: UnsafeCell<[u64; ARGUMENTS]>,
 }
 
-/// Before and after a command.
+/// Events before and after a command.
 struct Marks([Handle; 2]);
 
 impl Opened {

@@ -12,9 +12,9 @@ use super::opencl::{self, Fact};
 /// A device by its driver.
 #[derive(Clone)]
 pub enum Device {
-    /// By `OpenCL`.
+    /// A device driven through `OpenCL`.
     OpenCl(opencl::Device),
-    /// By CUDA.
+    /// A device driven through CUDA.
     Cuda(cuda::Device),
 }
 
@@ -126,7 +126,7 @@ pub struct Buffer<'a> {
 }
 
 impl Buffer<'_> {
-    /// Where it lies, for libraries beside the driver, whose context is this thread's from now on; none where the driver
+    /// Its address for libraries beside the driver, whose context is this thread's from now on; none where the driver
     /// has no such addresses.
     ///
     /// # Errors

@@ -33,7 +33,7 @@ pub(super) trait Driver: Send + Sync {
     fn release_queue(&self, queue: Handle);
     fn buffer(&self, bytes: usize) -> Result<Handle, String>;
     fn release_buffer(&self, buffer: Handle);
-    /// Where the buffer lies for libraries beside the driver, whose context is this thread's then; none for a driver
+    /// The buffer's address for libraries beside the driver, whose context is this thread's then; none for a driver
     /// that has no such addresses.
     fn address(&self, _: Handle) -> Result<Option<u64>, String> {
         Ok(None)
@@ -52,7 +52,7 @@ pub(super) trait Driver: Send + Sync {
         shape: (usize, usize),
         timed: bool,
     ) -> Result<Handle, String>;
-    /// Times what a library beside the driver gives to the queue, which it is told by its handle.
+    /// Times what a library beside the driver gives to the queue, whose handle it gets.
     fn timed(&self, _: Handle, _: &mut dyn FnMut(Handle) -> Result<(), String>) -> Result<Handle, String> {
         Err("no library works beside this driver".into())
     }

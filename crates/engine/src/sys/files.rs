@@ -15,7 +15,7 @@ use super::memory::Region;
 use super::pages::page_size;
 use crate::words;
 
-/// What the system may be told about later accesses.
+/// What the system can be advised about later accesses.
 pub use rustix::fs::Advice;
 
 /// What one read or write system call moves at most: 2 GiB less a page (read(2), `MAX_RW_COUNT`).
@@ -24,7 +24,7 @@ pub const LARGEST_CALL: u64 = 0x7FFF_F000;
 words! {
     /// How durable a write is when its call returns.
     pub enum Durable {
-        /// Whenever the system comes to it.
+        /// Some time later, when the system decides.
         Later = "none",
         /// So is all that describes the file (`O_SYNC`).
         Whole = "sync",
@@ -55,7 +55,7 @@ pub fn open(path: &Path, direct: bool) -> io::Result<File> {
     open_to_read(path, flags(direct, Durable::Later))
 }
 
-/// Reads a part of the file once, so that it lies in the page cache; what cannot be read is not there.
+/// Reads a part of the file once, so that it is in the page cache; what cannot be read is not there.
 pub fn read_ahead(file: &File, offset: u64, length: u64) {
     let mut buffer = vec![0; 1 << 20];
     let mut at = offset;
@@ -73,7 +73,7 @@ pub fn read_ahead(file: &File, offset: u64, length: u64) {
 #[must_use]
 pub fn read_at(file: &File, region: &Region, at: usize, length: usize, offset: u64) -> i64 {
     let to = region.address(at, length).cast();
-    // SAFETY: `address` checked that the range lies inside the region.
+    // SAFETY: `address` checked that the range is inside the region.
     uninterrupted(|| unsafe { libc::pread(file.as_raw_fd(), to, length, offset as libc::off_t) } as i64)
 }
 
@@ -108,9 +108,9 @@ fn answer(moved: i64) -> i64 {
 /// How blocks are given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Give {
-    /// To a block device: BLKDISCARD.
+    /// BLKDISCARD of a block device.
     Discard,
-    /// To a filesystem: a hole in the file, whose length stays.
+    /// A hole in a file, whose length stays.
     Hole,
 }
 
@@ -175,7 +175,7 @@ pub fn holes(file: &File, end: u64) -> io::Result<Vec<(u64, u64)>> {
     Ok(found)
 }
 
-/// Bytes of a region of a file by what lies under them.
+/// Bytes of a region of a file by what is under them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Extents {
     /// Data was written.
@@ -184,7 +184,7 @@ pub struct Extents {
     pub unwritten: u64,
     /// Not even allocated: likewise.
     pub hole: u64,
-    /// Of what was written, that which lies compressed or encrypted: other bytes than were written.
+    /// Written bytes that are stored compressed or encrypted: other bytes than were written.
     pub encoded: u64,
 }
 
@@ -225,7 +225,7 @@ struct ExtentMap {
     extents: [Extent; EXTENTS_A_CALL],
 }
 
-/// What lies under `[offset, offset + length)` by FIEMAP; none where the filesystem does not say.
+/// The extents under `[offset, offset + length)` by FIEMAP; none where the filesystem does not report them.
 #[must_use]
 pub fn extents(file: &File, offset: u64, length: u64) -> Option<Extents> {
     const FIEMAP: u64 = 0xC020_660B; // FS_IOC_FIEMAP = _IOWR('f', 11, struct fiemap)
@@ -272,8 +272,8 @@ pub fn extents(file: &File, offset: u64, length: u64) -> Option<Extents> {
     Some(found)
 }
 
-/// The share (0 to 1) of `[offset, offset + length)` that lies in the page cache, by cachestat(2), or
-/// by mincore(2) over at most 64 samples of 1 MiB; none where neither answers.
+/// The share (0 to 1) of `[offset, offset + length)` that is in the page cache, by cachestat(2), or by mincore(2) over
+/// at most 64 samples of 1 MiB; none where neither answers.
 #[must_use]
 pub fn cached_share(file: &File, offset: u64, length: u64) -> Option<f64> {
     if length == 0 {
@@ -306,7 +306,7 @@ fn cachestat(file: &File, offset: u64, length: u64) -> Option<[f64; 3]> {
     (answer == 0).then(|| [counts[0], counts[1], counts[2]].map(|count| (count as f64 / pages as f64).min(1.0)))
 }
 
-/// Bytes of the first `length` of a file that lie in the page cache, likewise.
+/// Bytes of the first `length` of a file that are in the page cache, likewise.
 #[must_use]
 pub fn cached_bytes(file: &File, length: u64) -> Option<u64> {
     if length == 0 {
@@ -348,7 +348,7 @@ pub fn device_size(file: &File) -> Option<u64> {
 /// Tells a block device that nothing on it is needed any more, from its beginning to its end.
 ///
 /// # Errors
-/// Not every device can be told: `EOPNOTSUPP`.
+/// Not every device supports it: `EOPNOTSUPP`.
 pub fn discard(device: &File, length: u64) -> io::Result<()> {
     match give_back(device, Give::Discard, 0, length) {
         0 => Ok(()),

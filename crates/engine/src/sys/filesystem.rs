@@ -18,8 +18,8 @@ pub fn size_and_free_bytes(path: &Path) -> Option<(u64, u64)> {
     Some((found.f_frsize.saturating_mul(found.f_blocks), found.f_frsize.saturating_mul(found.f_bavail)))
 }
 
-/// Bytes that an unprivileged user may still write on the filesystem that contains `path`; where files are
-/// memory, no more than is available of that, no matter what the filesystem was promised.
+/// Bytes that an unprivileged user may still write on the filesystem that contains `path`; where files are memory, at
+/// most the available memory, even if the filesystem may grow beyond it.
 pub fn free_bytes(path: &Path) -> io::Result<u64> {
     let found = retry_on_intr(|| statvfs(path))?;
     let free = found.f_bavail.saturating_mul(found.f_frsize);
@@ -38,8 +38,8 @@ fn is_memory(path: &Path) -> bool {
     retry_on_intr(|| statfs(path)).is_ok_and(|found| matches!(found.f_type as u32, TMPFS | RAMFS))
 }
 
-/// Whether the file lies on a filesystem that is nothing but page cache (tmpfs, ramfs): it may take
-/// `O_DIRECT` (tmpfs does since Linux 6.6) but has no device below.
+/// Whether the file is on a filesystem that is nothing but page cache (tmpfs, ramfs): it may take `O_DIRECT` (tmpfs
+/// does since Linux 6.6) but has no device below.
 #[must_use]
 pub fn in_memory_only(file: impl AsFd) -> bool {
     retry_on_intr(|| fstatfs(file.as_fd())).is_ok_and(|found| matches!(found.f_type as u32, TMPFS | RAMFS))

@@ -25,7 +25,7 @@ const STATUS_OF_SIGNAL: u8 = 128;
 /// How often the time that the machine gave is counted.
 const STEP: Duration = Duration::from_millis(20);
 
-/// From a signal that leaves to the end by the clock, however little the machine gives; a longer limit stands above it.
+/// Longest time between a signal that leaves and the end, even on a busy machine; a longer limit overrides it.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// One signal, and what it asks for.

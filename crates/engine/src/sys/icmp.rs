@@ -22,7 +22,7 @@ pub struct EchoSocket {
     raw: bool,
     v6: bool,
     identifier: u16,
-    /// Of the payload, which is the same each time: adding up 64 kB takes longer than the echo itself.
+    /// Checksum of the payload, which is the same each time: adding up 64 kB takes longer than the echo itself.
     payload_sum: u64,
 }
 

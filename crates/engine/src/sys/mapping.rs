@@ -15,9 +15,9 @@ use std::sync::Once;
 use super::memory::Region;
 use super::pages::page_size;
 
-/// As many mappings are guarded at once as a run may have jobs.
+/// Mappings that are guarded at once, as many as a run may have jobs.
 const GUARDED: usize = 1024;
-/// A free place starts at the top and ends at 0, so that no address lies in it.
+/// A free place starts at the top and ends at 0, so that it contains no address.
 static STARTS: [AtomicUsize; GUARDED] = [const { AtomicUsize::new(usize::MAX) }; GUARDED];
 static ENDS: [AtomicUsize; GUARDED] = [const { AtomicUsize::new(0) }; GUARDED];
 /// Touches that failed, a mapping each: what fails in one is no fault of another.
@@ -204,7 +204,7 @@ impl FileMapping {
         }
     }
 
-    /// How many of its pages lie in the page cache, and how many it has; none if the system does not say.
+    /// How many of its pages are in the page cache, and how many it has; none if the system does not report it.
     #[must_use]
     pub fn resident(&self) -> Option<(u64, u64)> {
         let pages = self.length.div_ceil(page_size() as usize);

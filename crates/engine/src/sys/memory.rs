@@ -7,7 +7,7 @@ use crate::timing::rng::mix;
 
 /// Every sector of this length carries its own mark, so that no two blocks are alike.
 pub const SECTOR: usize = 512;
-/// From this size on huge pages are worth asking for.
+/// Smallest mapping that is worth huge pages.
 const HUGE_PAGE: usize = 2 << 20;
 
 /// Anonymous memory, mapped, aligned to pages and backed by real pages from the start.
@@ -54,7 +54,7 @@ impl Region {
         }
         let Some(base) = NonNull::new(base.cast::<u8>()) else { return Err(io::ErrorKind::OutOfMemory.into()) };
         for at in (0..length).step_by(4096) {
-            // SAFETY: `at` lies inside the mapping; volatile, so that the touch is not optimised away.
+            // SAFETY: `at` is inside the mapping; volatile, so that the touch is not optimised away.
             unsafe { base.as_ptr().add(at).write_volatile(0) };
         }
         Ok(Self { base, length, huge })
@@ -110,7 +110,7 @@ impl Region {
         let block = self.address(at, length);
         let mut sector = 0;
         while sector + 16 <= length {
-            // SAFETY: sector + 16 <= length, which `address` has checked to lie inside.
+            // SAFETY: sector + 16 <= length, which `address` has checked to be inside.
             unsafe {
                 let place = block.add(sector).cast::<u64>();
                 place.write_unaligned(mark(offset + sector as u64));

@@ -16,7 +16,7 @@ pub use numbers::Fact;
 use super::driver::{Driver, Handle, Value as Given, Way};
 use super::library::{functions, Library};
 
-/// What the loader is called, the usual name first.
+/// Names of the loader, the most common one first.
 pub const LIBRARIES: [&str; 2] = ["libOpenCL.so.1", "libOpenCL.so"];
 
 functions! {

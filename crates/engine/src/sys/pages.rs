@@ -87,8 +87,8 @@ impl Mapping {
     }
 
     fn advise(&self, advice: i32) {
-        // SAFETY: the range lies in our own mapping; advice changes no contents. A refusal only means
-        // that the system has no huge pages, which `huge_bytes` reports.
+        // SAFETY: the range is in our own mapping; advice changes no contents. A refusal only means that the system has
+        // no huge pages, which `huge_bytes` reports.
         unsafe { libc::madvise(self.start.as_ptr().cast(), self.length, advice) };
     }
 
@@ -130,7 +130,7 @@ impl Mapping {
         self.length
     }
 
-    /// How many of its bytes lie on huge pages now, by `/proc/self/smaps`; none where that is unknown.
+    /// How many of its bytes are on huge pages now, by `/proc/self/smaps`; none where that is unknown.
     #[must_use]
     pub fn huge_bytes(&self) -> Option<u64> {
         if self.reserved {
@@ -174,7 +174,7 @@ mod tests {
             let mapping = Mapping::new(3 << 20, pages, None).expect("3 MiB");
             assert!(mapping.length() >= 3 << 20);
             assert_eq!(mapping.start() as usize % if pages == Pages::Base { 4096 } else { MIB2 }, 0);
-            // SAFETY: both addresses lie in the mapping.
+            // SAFETY: both addresses are in the mapping.
             unsafe {
                 let last = mapping.start().add(mapping.length() - 1);
                 assert_eq!(last.read(), 0);

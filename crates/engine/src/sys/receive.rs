@@ -32,7 +32,7 @@ pub fn receive(fd: RawFd, buffer: &mut [u8]) -> io::Result<(usize, Option<i64>)>
     if first.is_null() {
         return Ok((bytes, None));
     }
-    // SAFETY: a first control message lies whole within the room, its head and as much data as its length says.
+    // SAFETY: a first control message is whole within the room, its head and as much data as its length says.
     let stamp = unsafe {
         let is_stamp = (*first).cmsg_level == libc::SOL_SOCKET
             && (*first).cmsg_type == libc::SCM_TIMESTAMPNS

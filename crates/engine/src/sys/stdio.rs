@@ -65,7 +65,7 @@ impl Stream {
     #[must_use]
     pub fn read(&mut self, region: &Region, at: usize, length: usize, offset: u64) -> i64 {
         let to = region.address(at, length);
-        // SAFETY: `address` checked that the range lies inside the region; the stream is open.
+        // SAFETY: `address` checked that the range is inside the region; the stream is open.
         self.uninterrupted(length, offset, false, |file| unsafe { libc::fread(to.cast(), 1, length, file) })
     }
 

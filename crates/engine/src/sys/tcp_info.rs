@@ -21,15 +21,15 @@ pub struct TcpInfo {
     pub pmtu: u64,
     /// Payload of a full segment, bytes.
     pub mss_bytes: u64,
-    /// By how many segments the path is taken to reorder.
+    /// Segments by which the path is taken to reorder.
     pub reordering: u64,
     /// Bytes that the peer has acknowledged.
     pub acked_bytes: u64,
     /// Time with data to send, µs.
     pub busy_us: u64,
-    /// Of that, waiting for the receiver's window, µs.
+    /// Part of that spent waiting for the receiver's window, µs.
     pub receiver_limited_us: u64,
-    /// Of that, waiting for room in the send buffer, µs.
+    /// Part of that spent waiting for room in the send buffer, µs.
     pub buffer_limited_us: u64,
 }
 

@@ -83,7 +83,7 @@ impl Queues {
     }
 }
 
-/// A ring at work, used by the thread that set it up.
+/// A ring in use by the thread that set it up.
 pub struct Ring<'a> {
     submitter: Submitter<'a>,
     submissions: SubmissionQueue<'a>,

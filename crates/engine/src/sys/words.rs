@@ -7,11 +7,11 @@ use std::sync::atomic::AtomicU64;
 
 use super::mapping::FileMapping;
 
-/// See the module. They are reached as atomics only.
+/// Words of 64 bits that threads share. They are reached as atomics only.
 pub struct Words {
     base: *const AtomicU64,
     count: usize,
-    /// What the words lie in, for as long as they are reached.
+    /// The owner of the words' memory, for as long as they are reached.
     _owner: Owner,
 }
 
@@ -20,7 +20,7 @@ enum Owner {
     File { _mapping: FileMapping },
 }
 
-// SAFETY: what lies behind `base` is owned by `_owner`, does not move, and is handed out as shared atomics only.
+// SAFETY: the memory behind `base` is owned by `_owner`, does not move, and is handed out as shared atomics only.
 unsafe impl Send for Words {}
 // SAFETY: as above.
 unsafe impl Sync for Words {}

@@ -97,8 +97,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// By how much the clock ran fast (or slow, below zero) against the system's, as a share, if that
-    /// is more than 0.1%; from then on [`Clock::best`] is the system's clock.
+    /// The clock's error against the system's, as a share (positive if it ran fast), if that is more than 0.1%; from
+    /// then on [`Clock::best`] is the system's clock.
     #[must_use]
     pub fn disagreement(&self) -> Option<f64> {
         let by_clock = self.clock.now().saturating_sub(self.by_clock) as f64;

@@ -59,7 +59,7 @@ impl CpuTime {
         self.stalls = Stalls::sum(self.stalls, other.stalls);
     }
 
-    /// What was spent since `earlier`.
+    /// CPU time since `earlier`.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {

@@ -52,7 +52,7 @@ impl<'a> Crew<'a> {
         Self { threads, cpus: processors(cpus), runtime_s, interval_s, stop, led: false, over: Stop::new() }
     }
 
-    /// With the first thread as the one whose time counts.
+    /// Makes the first thread the one whose time counts.
     #[must_use]
     pub fn led(self) -> Self {
         Self { led: true, ..self }
@@ -150,7 +150,7 @@ impl<T> Outcome<T> {
 }
 
 impl Threads {
-    /// See [`Outcome::reading`].
+    /// The reading behind [`Outcome::reading`].
     fn reading(&self, streams: Vec<Stream>) -> Reading {
         let everyone = 0..self.shares.len();
         let followers = self.shares.len() - usize::from(self.led);
@@ -182,7 +182,7 @@ impl Threads {
         reading
     }
 
-    /// See [`Outcome::add`].
+    /// The stream's addition behind [`Outcome::add`].
     fn add(&self, reading: &mut Reading, members: Range<usize>, stream: Stream) {
         let lines = self.lines(members);
         let (done, all) = (intervals(&lines), lines.iter().map(|line| line.amount()).sum::<u64>().max(1));
@@ -262,8 +262,8 @@ impl Timeline {
     }
 }
 
-/// The one time for all threads. Where the first leads, that of those that follow, which begin before it and end
-/// after it; or its own, where there are none or they never came to run.
+/// The one time for all threads. Where the first leads, that of those that follow, which begin before it and end after
+/// it; or its own, where there are none or they never ran.
 fn elapsed_s(lines: &[&Timeline], led: bool, cpus: &[u64]) -> f64 {
     match lines {
         [first] => first.elapsed_s(),
@@ -274,10 +274,10 @@ fn elapsed_s(lines: &[&Timeline], led: bool, cpus: &[u64]) -> f64 {
 
 /// The one time for threads of equal rank, of which `members` shared `cpus`.
 ///
-/// Where each had a processor of its own and all worked over the same stretch of time: that by which the
-/// sum of what they did gives the sum of their own rates, since no thread should be charged for
-/// another's last pass. Else, from the first start to the last end: threads that took turns, or of
-/// which one began late, never moved the sum of their rates at any one time.
+/// Where each had a processor for itself and all worked over the same stretch of time: that by which the sum of what
+/// they did gives the sum of their own rates, since no thread should be charged for another's last pass. Else, from the
+/// first start to the last end: threads that took turns, or of which one began late, never moved the sum of their rates
+/// at any one time.
 fn common_s(lines: &[&Timeline], members: usize, cpus: &[u64]) -> f64 {
     let begun = |of: fn(u64, u64) -> u64| lines.iter().map(|line| line.begun).reduce(of).unwrap_or(0);
     let ended = |of: fn(u64, u64) -> u64| lines.iter().map(|line| line.ended).reduce(of).unwrap_or(0);
@@ -293,8 +293,8 @@ fn common_s(lines: &[&Timeline], members: usize, cpus: &[u64]) -> f64 {
 /// Threads whose common stretch is at least this share of first start to last end worked at the same time.
 const TOGETHER: f64 = 0.98;
 
-/// What all threads did in each whole interval since the first of them began. Those that began later have
-/// other intervals, of which each is dealt out to the two that it lies in.
+/// What all threads did in each whole interval since the first of them began. Those that began later have other
+/// intervals, each of which is divided between the two that it overlaps.
 fn intervals(lines: &[&Timeline]) -> Vec<u64> {
     let begun = lines.iter().map(|line| line.begun).min().unwrap_or(0);
     let whole = |line: &&Timeline| ((line.ended - begun) / line.interval_ns) as usize;

@@ -117,8 +117,8 @@ impl Histogram {
         }
     }
 
-    /// The least value at or below which a share `quantile` (0 to 1) of the values lies: the middle
-    /// of its bucket, so within 0.05% of the true one; 0 when empty.
+    /// The quantile `quantile` (0 to 1) of the values: the middle of its bucket, so within 0.05% of the true one; 0
+    /// when empty.
     #[must_use]
     pub fn quantile(&self, quantile: f64) -> u64 {
         if self.count == 0 {
@@ -136,8 +136,9 @@ impl Histogram {
         self.max
     }
 
-    /// As it goes into a reading: `{sub_bits, count, sum, min, max, packed}`. `packed` has two little-endian `u32` a bucket that
-    /// holds something, its index and its count, each byte as two hexadecimal digits: to read numbers one by one takes long.
+    /// The JSON form in a reading: `{sub_bits, count, sum, min, max, packed}`. `packed` has two little-endian `u32` a
+    /// bucket that holds something, its index and its count, each byte as two hexadecimal digits: to read numbers one
+    /// by one takes long.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut packed = String::new();

@@ -20,7 +20,7 @@ struct Thread {
 
 type Threads = BTreeMap<u32, Thread>;
 
-/// A clock that stands still while a thread of this process waits for a processor.
+/// A clock that stops while a thread of this process waits for a processor.
 #[derive(Debug)]
 pub struct RunTimeClock {
     at: Instant,

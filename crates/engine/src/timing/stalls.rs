@@ -1,4 +1,4 @@
-//! Cycles in which the measuring threads stood still because of memory, counted by the processor itself.
+//! Cycles in which the measuring threads stalled because of memory, counted by the processor itself.
 //!
 //! Counted where the processor and the kernel allow it, and only for threads that do not sleep: a counter of a thread
 //! costs time at each switch to and from it. Elsewhere nothing is counted, and nothing is claimed.
@@ -18,10 +18,10 @@ pub struct Stalls {
     /// Cycles, or slots of cycles, in all.
     #[serde(rename = "counted_cycles")]
     pub counted: u64,
-    /// Of these, those that waited for data from caches or memory.
+    /// Stalled cycles that waited for data from caches or memory.
     #[serde(rename = "memory_stall_cycles", skip_serializing_if = "Option::is_none")]
     pub on_memory: Option<u64>,
-    /// Of these, those that waited for memory or an execution unit, where the event does not tell them apart.
+    /// Stalled cycles that waited for memory or an execution unit, where the event does not distinguish them.
     #[serde(rename = "backend_stall_cycles", skip_serializing_if = "Option::is_none")]
     pub on_back_end: Option<u64>,
 }

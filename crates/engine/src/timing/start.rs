@@ -59,7 +59,7 @@ pub fn disarm() {
     CHANGED.notify_all();
 }
 
-/// When the last armed gate opened, once; none where no team came to one.
+/// When the last armed gate opened, once; none where no team reached one.
 #[must_use]
 pub fn take_opened_ns() -> Option<u64> {
     Some(std::mem::take(&mut state().opened_ns)).filter(|ns| *ns > 0)
@@ -95,7 +95,7 @@ pub fn hold() {
     state().opened_ns = now_ns();
 }
 
-/// Waits like [`hold`], for a kernel that starts no team of its own when it starts; no later gate of the run waits.
+/// Waits like [`hold`], for a kernel that has no team when it starts; no later gate of the run waits.
 pub fn hold_once() {
     if ARMED.load(Ordering::Acquire) {
         hold();

@@ -65,7 +65,7 @@ impl Roll {
 
 /// One member's place in its team.
 pub struct Member<'a> {
-    /// From 0 on.
+    /// The member's number, from 0.
     pub number: usize,
     start: &'a Gate,
     waited: Cell<bool>,

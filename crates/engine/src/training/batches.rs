@@ -116,7 +116,7 @@ impl Meeting {
         Self { members, state: Mutex::default(), signal: Condvar::new() }
     }
 
-    /// Waits for all; gives what the last one's `goes_on` said, to each the same.
+    /// Waits for all members, and gives the result of the last one's `goes_on` to each.
     pub fn join(&self, goes_on: impl FnOnce() -> bool) -> bool {
         if self.members == 1 {
             return goes_on();

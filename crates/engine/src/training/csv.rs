@@ -62,7 +62,7 @@ fn is_of_a_number(byte: u8) -> bool {
     byte.is_ascii_digit() | matches!(byte, b'.' | b'-' | b'+' | b'e' | b'E' | b'\r')
 }
 
-/// Fills `line` with the words that stand for each of `values`.
+/// Fills `line` with the words of each of `values`.
 pub fn spell(values: &[u8], words: &[String], line: &mut Vec<u8>) {
     line.clear();
     for &value in values {

@@ -29,7 +29,7 @@ words! {
 }
 
 parameters! {
-    /// What says how a data set lies on disk.
+    /// The parameters that describe a data set on disk.
     pub struct DatasetParameters {
         path: PathBuf = required("data folder; the files are below its `train`"),
         format: Format = choice("format of the files"),
@@ -76,7 +76,7 @@ pub struct Layout {
     pub seed: u32,
     /// Parquet: rows in a group, columns in a row.
     pub group: u64,
-    /// See `group`.
+    /// Columns in a row of Parquet.
     pub columns: u64,
 }
 
@@ -99,7 +99,7 @@ impl Layout {
         }
     }
 
-    /// Where file `number` stands.
+    /// The path of file `number`.
     #[must_use]
     pub fn path(&self, number: u64) -> PathBuf {
         self.folder.join(self.name(number))

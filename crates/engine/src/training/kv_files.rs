@@ -14,13 +14,13 @@ use crate::timing::clock::now_ns;
 /// Length of a block, and what `O_DIRECT` wants addresses and lengths to be multiples of.
 pub const BLOCK: usize = 4096;
 const MAGIC: u64 = u64::from_le_bytes(*b"hwdynoKV");
-/// Magic, entry, block, run and the body's CRC-32C; then the CRC-32C of these.
+/// Magic, entry, block, run and the body's CRC-32C; then the CRC-32C of all five.
 const HEADED: usize = 32;
 const HEAD: usize = HEADED + 4;
 /// Blocks that are named; more are only counted.
 const NAMED: u64 = 16;
 
-/// What stands between a transfer and the storage.
+/// The layer between a transfer and the storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// Nothing (`O_DIRECT`), or as `Emptied` where the storage refuses that.
@@ -31,7 +31,7 @@ pub enum Way {
     Cached,
 }
 
-/// Where entries lie and how they are moved.
+/// The folder of the entries and how they are moved.
 pub struct Shelf {
     folder: Private,
     way: Way,
@@ -54,7 +54,7 @@ pub struct Buffers {
 }
 
 impl Buffers {
-    /// For transfers of `length` bytes, a multiple of a block.
+    /// Buffers for transfers of `length` bytes, a multiple of a block.
     pub fn new(length: usize, seed: u64) -> io::Result<Self> {
         let (out, back) = (Region::new(length)?, Region::new(length)?);
         out.fill_random(seed);
@@ -79,7 +79,7 @@ impl Ended {
 }
 
 impl Shelf {
-    /// In `folder`; `run` distinguishes its blocks from another run's.
+    /// A shelf in `folder`; `run` distinguishes its blocks from another run's.
     #[must_use]
     pub fn new(folder: Private, way: Way, fsync: bool, verify: bool, run: u32) -> Self {
         Self { folder, way, fsync, verify, run, direct_refused: AtomicBool::new(false), corrupt: AtomicU64::new(0) }

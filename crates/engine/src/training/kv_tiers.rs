@@ -54,7 +54,7 @@ struct Entry {
 #[derive(Default)]
 struct State {
     entries: HashMap<u64, Entry>,
-    /// By the time of their last use.
+    /// Entries by the time of their last use.
     in_memory: BTreeMap<u64, u64>,
     on_storage: BTreeMap<u64, u64>,
     memory_bytes: u64,
@@ -149,7 +149,7 @@ impl State {
 }
 
 impl Tiers {
-    /// With room for this many bytes in memory and on storage.
+    /// Tiers with room for this many bytes in memory and on storage.
     #[must_use]
     pub fn new(memory_limit: u64, storage_limit: u64) -> Self {
         Self { memory_limit, storage_limit, state: Mutex::default() }
@@ -175,7 +175,7 @@ impl Tiers {
         }
     }
 
-    /// Takes a new entry in, held, and says what has to leave for it.
+    /// Admits a new entry, pinned, and lists what has to leave for it.
     pub fn admit(&self, id: u64, bytes: u64) -> Admission {
         let mut state = self.lock();
         let none = Admission { tier: Tier::None, demote: Vec::new(), delete: Vec::new() };
@@ -187,7 +187,7 @@ impl Tiers {
                     let mut demote = Vec::with_capacity(leaving.len());
                     for id in leaving {
                         let Some(mut entry) = state.remove(id) else { continue };
-                        // held until it is written; its content can be read from memory meanwhile
+                        // pinned until it is written; its content can be read from memory meanwhile
                         entry.pins += 1;
                         entry.on_storage = true;
                         if let Some(data) = &entry.data {
@@ -218,7 +218,7 @@ impl Tiers {
         }
     }
 
-    /// An entry that left memory lies on storage now.
+    /// An entry that left memory is on storage now.
     pub fn demoted(&self, id: u64) {
         let mut state = self.lock();
         state.counts.demoted += 1;
@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn what_is_in_use_stays_and_what_is_too_large_is_turned_away() {
         let tiers = Tiers::new(0, 50);
-        assert_eq!(tiers.admit(0, 50).tier, Tier::Storage); // held
+        assert_eq!(tiers.admit(0, 50).tier, Tier::Storage); // pinned
         assert_eq!(tiers.admit(1, 10).tier, Tier::None);
         tiers.release(0);
         assert_eq!(tiers.admit(1, 10).delete, [0]);

@@ -37,7 +37,7 @@ struct Shape {
     think_s: (f64, f64),
 }
 
-/// In the order of [`UserKind`].
+/// The kinds of users, in the order of [`UserKind`].
 const SHAPES: [Shape; 3] = [
     Shape { context: (512, 4096), answer: (50, 200), think_s: (0.1, 0.5) },
     Shape { context: (4096, 25_000), answer: (100, 500), think_s: (0.2, 1.0) },
@@ -45,7 +45,7 @@ const SHAPES: [Shape; 3] = [
 ];
 /// A conversation goes on with this probability after each turn.
 const GOES_ON: f64 = 0.8;
-/// From this many tokens of context on a turn only fills the cache; its answer comes from elsewhere.
+/// Tokens of context from which on a turn only fills the cache; its answer comes from elsewhere.
 const PREFILL_ONLY: u64 = 10_000;
 /// A long wait is slept in parts of this length, to see a request to stop.
 const NAP_NS: u64 = 50_000_000;
@@ -56,7 +56,7 @@ pub struct Traffic {
     pub bytes_per_token: u64,
     /// Context tokens are this share of the real ones.
     pub scale: f64,
-    /// Of what kind all are; mixed for none.
+    /// The kind of all users; none if they are mixed.
     pub kind: Option<UserKind>,
     /// Turns of a conversation at most.
     pub turns: u64,
@@ -77,7 +77,7 @@ pub struct Traffic {
 pub struct Tally {
     /// Storage's time of each entry read and written.
     pub read: Histogram,
-    /// As above.
+    /// Storage's time of each entry written.
     pub written: Histogram,
     /// Whole time of each turn, from asking to the last token.
     pub request: Histogram,
@@ -85,17 +85,17 @@ pub struct Tally {
     pub requests: u64,
     /// Tokens generated, and tokens of context that were written.
     pub tokens: u64,
-    /// As above.
+    /// Tokens of context that were written.
     pub prefilled: u64,
     /// Entries found in memory and on storage, and not found any more.
     pub memory_hits: u64,
-    /// As above.
+    /// Entries found on storage.
     pub storage_hits: u64,
-    /// As above.
+    /// Entries not found any more.
     pub misses: u64,
     /// Bytes of entries that memory gave and took.
     pub memory_read: u64,
-    /// As above.
+    /// Bytes of entries that memory took.
     pub memory_written: u64,
     /// Entries that found no room.
     pub turned_away: u64,
@@ -136,11 +136,11 @@ pub struct Service<'a> {
     pub shelf: &'a Shelf,
     /// Progress of reads and of writes.
     pub reads: &'a Ledger,
-    /// As above.
+    /// Progress of writes.
     pub writes: &'a Ledger,
     /// A request to end, and the end for all after a failure that will not pass.
     pub stop: &'a Stop,
-    /// As above.
+    /// The end for all after a failure that will not pass.
     pub broken: &'a Stop,
 }
 
@@ -361,7 +361,7 @@ mod tests {
         assert_eq!(entry_bytes(&Traffic { bytes_per_token: 5000, ..traffic }, 100), 8192);
     }
 
-    /// A service in a folder of its own, and what it needs.
+    /// A service in a separate folder, and what it needs.
     fn served(name: &str, work: impl FnOnce(&mut User<'_>, &Ledger, &Stop)) {
         let folder = std::env::temp_dir().join(format!("hwdyno-kv-users-{name}-{}", std::process::id()));
         let private = Private::at(&folder).unwrap();

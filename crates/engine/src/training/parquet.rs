@@ -34,7 +34,7 @@ impl Shape {
         (0..self.columns).map(|at| if at < wide { 4 } else { 1 }).collect()
     }
 
-    /// About the bytes of a file, from above: a page header is under 40 bytes, a chunk's metadata under 60.
+    /// An upper estimate of a file's bytes: a page header is under 40 bytes, a chunk's metadata under 60.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let groups = self.rows.div_ceil(self.group.max(1));
@@ -144,7 +144,7 @@ fn footer(rows: u64, widths: &[u64], groups: &[Group]) -> Vec<u8> {
     meta.bytes
 }
 
-/// Where the row groups of a file lie.
+/// The places of a file's row groups.
 #[derive(Debug, Default)]
 pub struct Footer {
     /// Rows before each group, and all of them at the end.
@@ -186,7 +186,7 @@ impl Footer {
                     }),
                     _ => reader.skip(kind),
                 })?;
-                // a dictionary stands before the data; writers that have none may say 0
+                // a dictionary precedes the data; writers that have none may say 0
                 let start = if dictionary > 0 { data.min(dictionary) } else { data };
                 let place = |value: i64| u64::try_from(value).map_err(|_| "a negative offset".to_string());
                 let (start, length) = (place(start)?, place(length)?);

@@ -77,7 +77,7 @@ impl Order {
         Self { count, half_bits: bits.div_ceil(2).max(1), key: mix(seed) }
     }
 
-    /// What stands at `place`, which is below `count`.
+    /// The number at `place`, which is below `count`.
     #[must_use]
     pub fn at(&self, place: u64) -> u64 {
         let mask = (1_u64 << self.half_bits) - 1;

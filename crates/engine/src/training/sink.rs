@@ -16,7 +16,7 @@ const BUFFER: usize = 1 << 20;
 /// Why a file was not written to its end.
 #[derive(Debug)]
 pub enum Halt {
-    /// Someone asked to stop.
+    /// The run was stopped.
     Stopped,
     /// The system refused.
     Refused(io::Error),
@@ -94,7 +94,7 @@ impl<'a> Sink<'a> {
         self.noise.fill(bytes);
     }
 
-    /// Overwrites what stands at `position`, which was appended before.
+    /// Overwrites the bytes at `position`, which were appended before.
     pub fn patch(&mut self, position: u64, bytes: &[u8]) -> Result<(), Halt> {
         self.flush()?;
         self.part.file.write_all_at(bytes, position)?;

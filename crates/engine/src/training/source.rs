@@ -64,7 +64,7 @@ pub struct Trouble {
     pub operation: &'static str,
     /// The system's number; 0 where the content is at fault.
     pub errno: i32,
-    /// In words, without the file.
+    /// The failure in words, without the file.
     pub says: String,
     /// The file's number.
     pub file: u64,
@@ -203,7 +203,7 @@ impl<'a> Reader<'a> {
         File::open(path)
     }
 
-    /// A second handle for what lies at odd places (directories, headers, footers): `O_DIRECT` cannot read those.
+    /// A second handle for data at odd places (directories, headers, footers): `O_DIRECT` cannot read those.
     fn structure(&self, file: u64) -> Result<Option<File>, Failure> {
         if !self.source.direct || self.source.direct_refused.load(Ordering::Relaxed) {
             return Ok(None);
@@ -220,7 +220,7 @@ impl<'a> Reader<'a> {
         pump(source, &mut buffer[*offset..], bytes, file, from..to, feed)
     }
 
-    /// Where records `first..first + count` lie: by division where all have one size, else by walking.
+    /// The place of records `first..first + count`: by division where all have one size, else by walking.
     fn records(&self, file: &File, length: u64, first: u64, count: u64) -> Result<(u64, u64), Failure> {
         let samples = self.source.samples;
         let mut header = [0_u8; 8];

@@ -41,9 +41,9 @@ pub struct Pace {
 pub struct Epoch {
     /// Steps done.
     pub steps: u64,
-    /// From the beginning to the end.
+    /// Time between its beginning and its end.
     pub block: u64,
-    /// From the end of the first step, its meeting included, to the end.
+    /// Time between the end of the first step, its meeting included, and the epoch's end.
     pub after_first: u64,
     /// The first step, from asking for its batch to the end of its computation.
     pub first: u64,
@@ -173,7 +173,7 @@ pub fn accelerate(
 /// * `au_rule`: the steps' nominal compute time over the run time, the first step left out (the rules of
 ///   `MLPerf` Storage).
 /// * `au_dlio`: sum(compute\[1:\]) / (block - first step), as DLIO 2.0 `statscounter.py` has it: its `compute` is the
-///   time asked for, so that a late wake-up counts as waiting, not as computing.
+///   requested time, so that a late wake-up counts as waiting, not as computing.
 /// * `au_without_barrier`: the same, with the time that accelerators wait for each other taken off.
 /// * `samples_s_dlio`: all samples over the whole block, as DLIO 2.0.0 has it (releases after it leave two steps out).
 /// * `samples_s_after_first`: over the time that `au_dlio` is of, so that it is AU x need.

@@ -26,7 +26,7 @@ fn field(tag: u8, content: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What stands before and after the image in a serialized `Example` whose image has `length` bytes.
+/// The bytes before and after the image in a serialized `Example` whose image has `length` bytes.
 ///
 /// Field numbers are those of `tensorflow/core/example/{example,feature}.proto`.
 #[must_use]

@@ -31,7 +31,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// By the name of a file, as `/proc/PID/fd` shows it.
+    /// The target by the name of a file, as `/proc/PID/fd` shows it.
     pub fn of(name: &str, scratch: &str) -> Self {
         let system = ["/proc", "/sys", "/dev", "/etc", "/run", "/usr"];
         if name.starts_with(scratch) {
@@ -172,7 +172,7 @@ const ROWS: &[Row] = &[
     Row(libc::SYS_sched_setaffinity, "sched_setaffinity", Neither, None, &[EPERM, EINVAL]),
     Row(libc::SYS_sched_getaffinity, "sched_getaffinity", Neither, None, &[EINVAL]),
     Row(libc::SYS_getrandom, "getrandom", Neither, None, &[EINTR, ENOSYS]),
-    // One's own limits are only read here, which `EPERM` is no error of.
+    // A process's own limits are only read here, which cannot fail with `EPERM`.
     Row(libc::SYS_prlimit64, "prlimit64", Neither, None, &[]),
     Row(libc::SYS_uname, "uname", Neither, None, &[EPERM]),
     Row(libc::SYS_prctl, "prctl", Neither, None, &[EINVAL]),

@@ -10,7 +10,7 @@ type Step = (&'static str, fn(&Path) -> Value);
 
 /// A run to be disturbed.
 pub struct Case {
-    /// In the table of counts; the kernel's name is its first word.
+    /// The case's name in the table of counts; the kernel's name is its first word.
     pub name: &'static str,
     /// The parameters, for files below the folder.
     pub parameters: fn(&Path) -> Value,
@@ -27,7 +27,7 @@ const fn after(name: &'static str, parameters: fn(&Path) -> Value, before: &'sta
 }
 
 impl Case {
-    /// Which kernel it runs; `survey` is a verb of its own.
+    /// Which kernel it runs; `survey` is a separate verb.
     pub fn kernel(&self) -> &'static str {
         self.name.split(' ').next().unwrap_or(self.name)
     }
@@ -147,7 +147,7 @@ pub const CASES: &[Case] = &[
     ),
     after(
         "storage_group",
-        // One writes, so that the other's look at the alignment is the only `pread64`, whenever its thread comes to it.
+        // One writes, so that the other's look at the alignment is the only `pread64`, at any time.
         |at| json!({"jobs": json!([blocks(at, "randwrite", "psync"), deep(at, "randread", "io_uring")]).to_string()}),
         LAYOUT,
     ),

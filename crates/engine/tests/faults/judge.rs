@@ -57,13 +57,13 @@ fn counted(reading: &Value) -> Vec<i64> {
 }
 
 /// Whether a reading says that something failed.
-fn says_so(reading: &Value, usual: &Value) -> bool {
+fn says_so(reading: &Value, undisturbed: &Value) -> bool {
     let served = !reading["details"]["last_failure"].is_null();
-    !counted(reading).is_empty() || served || !codes(reading).is_subset(&codes(usual))
+    !counted(reading).is_empty() || served || !codes(reading).is_subset(&codes(undisturbed))
 }
 
-/// Judges a run by what it left; `usual` is the reading of an undisturbed one.
-pub fn judge(run: &Case, plan: &Plan, left: &Left, usual: &Value) -> Outcome {
+/// Judges a run by what it left; `undisturbed` is the reading of a run without faults.
+pub fn judge(run: &Case, plan: &Plan, left: &Left, undisturbed: &Value) -> Outcome {
     let wrong = |why: &str| Outcome::Wrong(why.to_owned());
     let Some(status) = left.trace.status else { return wrong("hangs") };
     if left.errors.contains("panicked") || left.output.contains("please report it") {
@@ -81,7 +81,7 @@ pub fn judge(run: &Case, plan: &Plan, left: &Left, usual: &Value) -> Outcome {
     match libc::WEXITSTATUS(status) {
         0 => {
             let Ok(reading) = serde_json::from_str::<Value>(left.output) else { return wrong("no whole reading") };
-            match says_so(&reading, usual) {
+            match says_so(&reading, undisturbed) {
                 true if retried && plan.effect != Effect::Short => {
                     let says = (&reading["faults"], &reading["details"]["last_failure"], codes(&reading));
                     Outcome::Wrong(format!("counts a call that is to be repeated: {says:?}"))
@@ -119,8 +119,9 @@ fn is_misnamed(errors: &[i64], plan: &Plan) -> bool {
     !errors.is_empty() && !errors.contains(&i64::from(errno(plan.effect)))
 }
 
-/// Whether both ends of a test have told what they counted, and this one moved what was requested: the sender's bytes
-/// count up, the receiver's down, as they end the test. A slow receiver has the last of them when no one counts any more.
+/// Whether both ends of a test have reported what they counted, and this one moved what was requested: the sender's
+/// bytes count up, the receiver's down, as they end the test. A slow receiver has the last of them when no one counts
+/// any more.
 fn is_whole(reading: &Value) -> bool {
     let details = &reading["details"];
     let moved = |stream: &Value| {

@@ -31,7 +31,7 @@ use tracer::{Effect, Plan, Trace};
 
 /// Every use of a call is tried up to this one, from there on as many, evenly spread; `HWDYNO_FAULTS_USES` sets another.
 const EVERY: u64 = 20;
-/// The same for what is asked of `/proc` and `/sys`, where one file is read as another.
+/// The same for reads of `/proc` and `/sys`, where one file is read as another.
 const EVERY_OF_THE_SYSTEM: u64 = 4;
 /// The sample is one fault in this many.
 const ONE_IN: usize = 240;
@@ -44,7 +44,7 @@ const ONCE_WRONG: &[(&str, &str, u64)] = &[
     ("training_kv_cache", "openat", 3),
     ("training_checkpoint", "flock", 1),
 ];
-/// Where the table of counts stands in its document.
+/// The marks around the table of counts in its document.
 const TABLE: [&str; 2] = ["<!-- counts -->\n", "<!-- end of counts -->\n"];
 
 /// A case with its folder.
@@ -52,8 +52,8 @@ struct Bench<'a> {
     case: &'a Case,
     root: PathBuf,
     /// Files that stay after an undisturbed run.
-    usual_files: BTreeSet<String>,
-    usual: Value,
+    undisturbed_files: BTreeSet<String>,
+    undisturbed: Value,
 }
 
 struct Disturbed {
@@ -65,7 +65,7 @@ struct Disturbed {
 impl<'a> Bench<'a> {
     /// Prepares the case, and runs it undisturbed: the bench, and the calls that were seen.
     fn new(case: &'a Case, root: PathBuf) -> (Self, Vec<(Call, Target)>) {
-        let mut bench = Self { case, root, usual_files: BTreeSet::new(), usual: Value::Null };
+        let mut bench = Self { case, root, undisturbed_files: BTreeSet::new(), undisturbed: Value::Null };
         std::fs::create_dir_all(bench.scratch()).unwrap();
         for (kernel, parameters) in case.before {
             run(kernel, &parameters(&bench.scratch()), &Stop::new()).unwrap();
@@ -73,10 +73,16 @@ impl<'a> Bench<'a> {
         shell(&format!("cp -a '{}' '{}'", bench.scratch().display(), bench.template().display()));
         let done = bench.disturb(None);
         assert_eq!(done.trace.status, Some(0), "{}: {}", case.name, done.errors);
-        bench.usual = serde_json::from_str(&done.output).unwrap();
-        assert_eq!(bench.usual["faults"].as_array().map_or(0, Vec::len), 0, "{}: {}", case.name, bench.usual["faults"]);
-        bench.usual_files = judge::files_below(&bench.scratch());
-        bench.usual_files.extend(judge::files_below(&bench.template()));
+        bench.undisturbed = serde_json::from_str(&done.output).unwrap();
+        assert_eq!(
+            bench.undisturbed["faults"].as_array().map_or(0, Vec::len),
+            0,
+            "{}: {}",
+            case.name,
+            bench.undisturbed["faults"]
+        );
+        bench.undisturbed_files = judge::files_below(&bench.scratch());
+        bench.undisturbed_files.extend(judge::files_below(&bench.template()));
         (bench, done.trace.calls)
     }
 
@@ -117,9 +123,9 @@ impl<'a> Bench<'a> {
 
     fn judged(&self, plan: Plan) -> (Outcome, Disturbed) {
         let done = self.disturb(Some(plan));
-        let files = judge::files_below(&self.scratch()).difference(&self.usual_files).cloned().collect();
+        let files = judge::files_below(&self.scratch()).difference(&self.undisturbed_files).cloned().collect();
         let left = Left { trace: &done.trace, output: &done.output, errors: &done.errors, files: &files };
-        (judge::judge(self.case, &plan, &left, &self.usual), done)
+        (judge::judge(self.case, &plan, &left, &self.undisturbed), done)
     }
 }
 

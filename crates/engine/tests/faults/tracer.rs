@@ -31,9 +31,9 @@ pub enum Effect {
     Errno(i32),
     /// It moves half of what it could.
     Short,
-    /// From this call on every write to the test's files fails with `ENOSPC`.
+    /// Every write to the test's files fails with `ENOSPC` from this call on.
     DiskFull,
-    /// From this call on every access to the test's files fails with `EIO`.
+    /// Every access to the test's files fails with `EIO` from this call on.
     DeviceGone,
 }
 
@@ -50,7 +50,7 @@ pub struct Plan {
 /// What a run did.
 #[derive(Debug, Default)]
 pub struct Trace {
-    /// As of `waitpid`; none if it was killed for hanging.
+    /// The exit status by `waitpid`; none if it was killed for hanging.
     pub status: Option<i32>,
     /// Each call from `main` on, and what it was for; of an unchanged run alone.
     pub calls: Vec<(Call, Target)>,
@@ -74,7 +74,7 @@ const EXIT: u8 = 2;
 
 #[derive(Default)]
 struct Thread {
-    /// Beyond what the C library and Rust's runtime do to start it, where a failure ends the process.
+    /// Whether the C library and Rust's runtime have started it; a failure before that ends the process.
     started: bool,
     number: i64,
     arguments: [u64; 6],

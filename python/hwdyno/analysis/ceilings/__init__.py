@@ -1,6 +1,6 @@
 """What the hardware could deliver at most: from its links, from makers' figures, or as given, each with its formula.
 
-Which of these a resource has, its description in ``resources`` says.
+A resource's description in ``resources`` says which it has.
 
 Metrics: ``read_bytes_s`` and ``write_bytes_s`` bound one direction, ``total_bytes_s`` both together,
 ``randread_4k_iops`` and ``randwrite_4k_iops`` random operations of 4 KiB or more, ``dram_bytes_s`` what goes past

@@ -29,7 +29,7 @@ KEYED: dict[str, Callable[[str, Mapping[str, Scalar]], bool]] = {
     named.HOST_COPY: named.applies,
     named.DEVICE_COPY: named.applies,
 }
-"""By the prefix of a metric: whether its ceiling bounds a measurement with these parameters."""
+"""Whether a ceiling bounds a measurement with these parameters, by the prefix of its metric."""
 
 
 @dataclass(frozen=True, slots=True)

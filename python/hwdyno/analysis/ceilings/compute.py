@@ -33,7 +33,7 @@ FIELD_NAMES = {
     "int32": "INT32",
     "int64": "INT64",
 }
-"""By the kernel's word: what the field calls an instruction set or a precision."""
+"""The field's name of an instruction set or a precision, by the kernel's word."""
 
 
 def field_name(word: str) -> str:
@@ -88,7 +88,7 @@ def _peaks(run: Run) -> Iterable[Ceiling]:
 
 
 OTHER_WIDTH = {"double": ("single", 2.0), "single": ("double", 0.5)}
-"""By precision: the other one of the same units, and how many times as many a register holds."""
+"""The other precision of the same units, and how many times as many a register holds."""
 
 
 def _shapes(points: Iterable[tuple[Mapping[str, Any], Measurement]]) -> dict[tuple[str, str, str], tuple[float, float]]:

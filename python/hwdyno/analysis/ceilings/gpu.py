@@ -116,7 +116,7 @@ def applies(metric: str, parameters: Mapping[str, Any]) -> bool:
 
 
 def sloped(ceiling: Ceiling, parameters: Mapping[str, Any]) -> Ceiling:
-    """The memory's bandwidth as the operations that it feeds at the intensity of these parameters; others as they are.
+    """The memory's bandwidth as the operations that it feeds at the parameters' intensity; others as they are.
 
     Williams, Waterman and Patterson, "Roofline", CACM 52(4), 2009: intensity × bandwidth, FLOP/s.
     """

@@ -11,7 +11,7 @@ from hwdyno.model.words import Ceiling
 
 
 def summed(machines: Sequence[Machine], of_one: Callable[[Machine], tuple[Ceiling, ...]]) -> tuple[Ceiling, ...]:
-    """The ceilings of these hosts together; for one host, its own ceilings. Ranks of one node share what it has."""
+    """The ceilings of the hosts together; for one host, its own ceilings. Ranks of one node share what it has."""
     nodes = {node_of(machine.hostname or str(at)): machine for at, machine in enumerate(machines)}
     each = [of_one(machine) for machine in nodes.values()]
     if len(each) == 1:

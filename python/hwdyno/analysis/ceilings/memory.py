@@ -12,7 +12,7 @@ from hwdyno.model.words import Ceiling, ExperimentResult, Run
 
 CHANNEL_BYTES = 8
 """Data width of a DDR channel, 64 bits (JESD79); a DDR5 module's two halves of 32 bits count as one."""
-# "P0 CHANNEL A", "CPU1_DIMM_C2", "ChannelB-DIMM0", "DIMM_A1": the processor's number, if told, and the channel.
+# "P0 CHANNEL A", "CPU1_DIMM_C2", "ChannelB-DIMM0", "DIMM_A1": the processor's number, if given, and the channel.
 _CHANNEL = re.compile(
     r"(?:(?:CPU|P|NODE|PROC)[ _]?(\d+).*?)?(?:CHANNEL[ _-]?|DIMM[ _]?|CH[ _-]?)([A-P])(?![A-Z])", re.I
 )

@@ -12,7 +12,7 @@ from hwdyno.model.units import format_bytes_s, format_value, plural, positive
 from hwdyno.model.words import Ceiling, ExperimentResult, Measurement, Parameters, Run
 
 FRAME_BYTES = 38
-"""Of each Ethernet frame: preamble 8, header 14, check sequence 4, gap 12 (IEEE 802.3, clauses 3 and 4)."""
+"""Overhead of each Ethernet frame: preamble 8, header 14, check sequence 4, gap 12 (IEEE 802.3, clauses 3 and 4)."""
 MIN_PAYLOAD = 46
 DATAGRAM_BYTES, IP_BYTES = 8, 20
 """Headers of UDP (RFC 768), and of IPv4 without options (RFC 791)."""
@@ -31,7 +31,7 @@ def of_path(run: Run, result: ExperimentResult) -> tuple[Ceiling, ...]:
         if made is not None:
             found.setdefault(made.metric, made)
     if nodes > 1:
-        # Each host sends through an interface of its own.
+        # Each host sends through a separate interface.
         return tuple(
             replace(one, value=one.value * nodes, label=f"{nodes} hosts, each like {one.label}")
             for one in found.values()

@@ -32,7 +32,7 @@ class Rated:
     capacity_bytes: float | None
     interface: str
     figures: Mapping[str, float]
-    """By metric: ``read_bytes_s``, ``write_bytes_s``, ``randread_4k_iops``, ``randwrite_4k_iops``."""
+    """Figures by metric: ``read_bytes_s``, ``write_bytes_s``, ``randread_4k_iops``, ``randwrite_4k_iops``."""
     source: str
 
     def is_it(self, model: str, size_bytes: float | None) -> bool:

@@ -13,7 +13,7 @@ REACH = 1
 SPAN = 0.5
 """Octaves over which the slope is taken."""
 PROMINENCE = 0.4
-"""A peak of the slope, in the logarithm an octave, that stands out less is noise."""
+"""A peak of the slope, in the logarithm an octave, with a smaller prominence is noise."""
 MIN_POINTS = 6
 
 
@@ -60,7 +60,7 @@ def edges_of(sizes: Sequence[float], latencies_ns: Sequence[float], prominence: 
     tops = [int(peak) - 1 for peak in peaks]
     found = []
     for at in tops:
-        # A level lies where the slope is least on each side.
+        # A level is where the slope is least on each side.
         left = min(range(max((t for t in tops if t < at), default=0), at + 1), key=lambda k: (slopes[k], -k))
         right = min(range(at, min((t for t in tops if t > at), default=len(slopes) - 1) + 1), key=lambda k: slopes[k])
         found.append(Edge(2 ** places[at], math.exp(heights[left]), math.exp(heights[right])))

@@ -19,14 +19,14 @@ from hwdyno.model.histogram import Histogram
 from hwdyno.model.words import Axis, Curve, ExperimentResult, Latency, OperatingPoint, Parameters, Scalar, Value
 
 REACHED_SHARE = 0.95
-"""Below this share of its rate a point's latency is that of a backlog, which grows with the run."""
+"""Share of a point's rate below which its latency is that of a backlog, which grows with the run."""
 
 
 MIN_POINTS = 3
 
 
 FITTED = {"concurrency", "size", "delay"}
-"""Roles of a load that a model is fitted along; a rate has a model of its own."""
+"""Roles of a load that a model is fitted along; a rate has a separate model."""
 
 
 LOADED, LOADED_MODEL = "memory_loaded_latency", "loaded-latency"
@@ -34,16 +34,16 @@ LOADED, LOADED_MODEL = "memory_loaded_latency", "loaded-latency"
 
 
 LOSS, ODD_LOAD, ODD_RATIO = "loss", "odd_load", "odd_ratio"
-"""Among a curve's parameters: what its last load loses against the peak; a load off the curve of the others, and what
-was measured there over what that curve has."""
+"""Names of a curve's parameters: what its last load loses against the peak; a load off the curve of the others, and
+what was measured there over what that curve has."""
 
 
 CAPACITY = "capacity"
-"""Among an open loop's parameters: the rate at which the wait is infinite, with its interval."""
+"""Name of an open loop's parameter: the rate at which the wait is infinite, with its interval."""
 
 
 ARRIVALS = {"poisson": 1.0, "linear": 0.0}
-"""By ``rate_process``: the squared coefficient of variation of the time between requests."""
+"""The squared coefficient of variation of the time between requests, by ``rate_process``."""
 
 
 def curves_of(result: ExperimentResult) -> tuple[Curve, ...]:

@@ -26,7 +26,7 @@ MIN_P, MAX_P = 1.0, 40.0
 SHARPNESS = 6.0
 """How sharply the fall begins, by the logarithm of the load: within about a fifth of an octave."""
 STEP, ENDLESS = 0.7, 50.0
-"""Over how much of the load's logarithm it falls: about an octave, down to a level, or for ever."""
+"""Width of the fall in the load's logarithm: about an octave, down to a level, or for ever."""
 MAX_FALL = 2.0
 FALL_MIN_POINTS, ODD_MIN_POINTS = 7, 6
 MIN_LOSS, MIN_SHARE = 0.02, 0.01
@@ -34,12 +34,12 @@ ODD_SHARE = 0.11
 """A point this far off the curve of the others, and beyond their noise, is left out of the fit and named."""
 ODD_SIGMAS = 4.0
 LOOK_FOR_ODD = 0.04
-"""Residual from which it is asked whether a point lies off the curve of the others."""
+"""Residual from which on a point is checked for being off the curve of the others."""
 
 
 @dataclass(frozen=True)
 class Odd:
-    """A point that lies off the curve of all others."""
+    """A point that is off the curve of all others."""
 
     at: int
     """Its index."""
@@ -73,7 +73,7 @@ class Knee:
     """d: past ``bend`` the throughput falls by this power of the load."""
     bend: float = math.inf
     width: float = ENDLESS
-    """Over how much of the load's logarithm it falls."""
+    """Width of the fall in the load's logarithm."""
     falls: float = 0.0
     """The weight of the evidence for a fall, 0 to 1 (Akaike weight)."""
     most: float = math.inf
@@ -250,7 +250,7 @@ class _Fit:
         return t_quantile(max(1, self.spare) if self.scatter > self.points.error else 30)
 
     def covariance(self) -> Array:
-        """Of the parameters; 0 for one that was not fitted or lies on its bound."""
+        """The parameters' covariance; 0 for one that was not fitted or is on its bound."""
         import numpy as np
 
         _, slopes = self.points.model(self.theta[None])
@@ -263,7 +263,7 @@ class _Fit:
         return whole
 
     def variance(self, slopes: Array) -> float:
-        """Of what has these slopes by the parameters.
+        """The variance of a quantity with these slopes by the parameters.
 
         By the noise of all points, or by each point's own, the greater (Eicker & White's sandwich; White, Econometrica
         48, 1980): where the points that tell the ceiling are noisier than the others, the noise of all says too little.
@@ -272,7 +272,7 @@ class _Fit:
 
         covariance = self.covariance()
         columns = self.points.model(self.theta[None])[1][0] * self.used[:, None]
-        # How far what is asked moves with each point.
+        # How far the quantity moves with each point.
         influence = slopes @ covariance @ columns.T / self.noise**2
         spare = max(1, self.spare) / float(self.used.sum())
         squares = np.maximum(self.residuals**2 / spare, self.points.errors**2)
@@ -298,11 +298,10 @@ def fit_knee(
 ) -> Knee:
     """Fits the knee to at least three points; ``errors`` are the points' own standard errors (shares), if known.
 
-    ``requests`` says that the load counts requests in flight; ``level`` is where the last points are measured to lie,
-    so that no ceiling is beyond it. A fall past a depth is fitted too, from seven points on,
-    and both models are weighted by Akaike's criterion for few points, with the noise as its scale (QAICc; Burnham &
-    Anderson, Model Selection and Multimodel Inference, 2002, sections 2.5 and 4.3): the ceiling's interval includes
-    how far they differ.
+    ``requests`` says that the load counts requests in flight; ``level`` is the measured level of the last points, so
+    that no ceiling is beyond it. A fall past a depth is fitted too, from seven points on, and both models are weighted
+    by Akaike's criterion for few points, with the noise as its scale (QAICc; Burnham & Anderson, Model Selection and
+    Multimodel Inference, 2002, sections 2.5 and 4.3): the ceiling's interval includes how far they differ.
     """
     import numpy as np
 
@@ -361,7 +360,7 @@ def _fits(points: _Points, used: Array, *, falling: bool = True) -> tuple[_Fit, 
 
 
 def _odd_of(plain: _Fit, falls: list[_Fit]) -> Odd | None:
-    """The one inner point that lies off the curve of the others, by more than their noise explains."""
+    """The one inner point that is off the curve of the others, by more than their noise explains."""
     import numpy as np
 
     count, falling = len(plain.residuals), falls[0] if falls else None

@@ -14,9 +14,9 @@ from itertools import pairwise
 BEARABLE = 1.2
 """A load is sustained while a load of memory takes under this multiple of its idle latency."""
 IDLE_SHARE = 0.15
-"""Below this share of the peak a latency counts as idle."""
+"""Share of the peak below which a latency counts as idle."""
 MIN_INSIDE, INSIDE_SHARE = 8, 0.10
-"""How many points shall lie between this share of the reached bandwidth and all of it."""
+"""Minimum number of points between this share of the reached bandwidth and all of it."""
 MIN_POINTS = 3
 BASE_CYCLES = 15
 """Cycles of the traffic's loop beyond its pause: it moves 128 bytes in the pause and these."""
@@ -91,7 +91,7 @@ def _fitted(points: Sequence[tuple[float, float]], peak: float) -> tuple[float, 
 
 
 def more_delays(delays: Sequence[float], rates: Sequence[float]) -> list[int]:
-    """Pauses (cycles) to add, so that enough points lie between a tenth of the reached bandwidth and all of it.
+    """Pauses (cycles) to add, so that enough points are between a tenth of the reached bandwidth and all of it.
 
     Each halves the widest gap in bandwidth, by the law that bandwidth falls as one over the pause and 15 cycles.
     """

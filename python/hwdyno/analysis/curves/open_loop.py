@@ -21,18 +21,18 @@ OF_OPERATIONS = {"", "operations/s", "1/s"}
 """Units of a rate that counts requests."""
 MIN_POINTS = 4
 MAX_SERVERS = 1024
-"""As many as a model server answers at once (vLLM's max_num_seqs is up to 1024); a drive or a pool has fewer."""
+"""Largest number of servers: vLLM's max_num_seqs is up to 1024; a drive or a pool has fewer."""
 NO_MODEL = 0.25
-"""Above this rms error of the latency's logarithm the model does not fit."""
+"""The rms error of the latency's logarithm above which the model does not fit."""
 MIN_VARIABILITY, MAX_VARIABILITY = 0.02, 16.0
 KNOWN_WITHIN = 0.15
 """How well the formula's variability holds where those of arrivals and service are known, as a share."""
 MODEL_ERROR = 0.01
-"""By which the capacity may be wrong where the formula is an approximation, beyond the noise."""
+"""Relative error of the capacity where the formula is an approximation, beyond the noise."""
 SPREAD_WITHIN = 0.25
 """The same for how far waits spread."""
 MAX_OFF = 3.0
-"""A point's spread counts for no more standard errors: a device also stalls for reasons of its own."""
+"""A point's spread counts for no more standard errors: a device also stalls for reasons outside of the model."""
 MIN_ERROR = 0.015
 """A mean latency is known no better than this, as a share: its requests wait for each other."""
 OPEN = 1.5
@@ -146,7 +146,7 @@ class LatencySpread:
 
     @classmethod
     def of(cls, latencies: Histogram) -> LatencySpread | None:
-        """By the second and fourth moments; none for no latencies."""
+        """The spread by the second and fourth moments; none for no latencies."""
         second, fourth = latencies.moment(2), latencies.moment(4)
         if latencies.mean <= 0:
             return None
@@ -179,7 +179,7 @@ def fit_open_loop(
     known = 0.0 if arrivals is None or first is None else max((arrivals + first.squared) / 2, MIN_VARIABILITY)
     pull = MIN_ERROR**2 / (KNOWN_WITHIN * known) ** 2 if known else 0.0
     counts, grid, table = _waits(MAX_SERVERS)
-    # The busiest point lies at 5% to 99% of the capacity.
+    # The busiest point is at 5% to 99% of the capacity.
     busiest = np.concatenate((np.linspace(0.05, 0.9, 86), np.linspace(0.905, 0.99, 18)))
     shares = busiest[:, None] * (x / x.max())[None]
     best: tuple[float, float, int, float, float] | None = None
@@ -209,7 +209,7 @@ def fit_open_loop(
         return None
     noise = max(best[0] / (len(points) - 3), MIN_ERROR**2)
     fits = np.flatnonzero(np.min(errors, axis=0) <= best[0] + LIKELY * noise)
-    # Between two capacities of the grid lies the edge of what fits.
+    # The edge of what fits is between two capacities of the grid.
     low, high = busiest[min(fits[-1] + 1, len(busiest) - 1)], busiest[max(fits[0] - 1, 0)]
     least, most = float(x.max()) / float(low), float(x.max()) / float(high)
     given_arrivals = arrivals if known else None

@@ -118,7 +118,7 @@ def find_best(series: Series, knee: Knee, state: State, top: float) -> tuple[Ope
     """The best operating point, and the least measured loads that reach 90% and 95% of the ceiling (infinite: none).
 
     It is the least measured load with at least 90% of the ceiling found, or of the most measured where no point has
-    that, unless a greater one of these has half its p99. Of a curve that falls again, none past its peak is it.
+    that, unless a greater such load has half its p99. Of a curve that falls again, none past its peak is it.
     """
     odd = None if knee.odd is None else knee.odd.at
     most = max(amount for at, amount in enumerate(series.amounts) if at != odd)

@@ -29,8 +29,8 @@ class Projection:
     load: float
     throughput: Interval
     latency_ns: Interval | None
-    """By Little's law, R = N / X - Z, with the time Z that a client spends between two requests; none where it is not
-    known what a request moves."""
+    """Latency by Little's law, R = N / X - Z, with the time Z that a client spends between two requests; none where it
+    is not known what a request moves."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def _next_load(load: float) -> int:
 
 
 def _is_inside(knee: Knee, most: float) -> bool:
-    """Whether the knee, with its interval, lies inside the data."""
+    """Whether the knee, with its interval, is inside the data."""
     return knee.crossing.high is not None and knee.crossing.high < most and knee.ceiling.high is not None
 
 

@@ -1,4 +1,4 @@
-"""The points of one curve as numbers: loads, amounts, their errors, and what lies between them."""
+"""The points of one curve as numbers: loads, amounts, their errors, and the intervals between them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hwdyno.analysis.estimates import POOLED_FREEDOM, t_quantile
 from hwdyno.model.words import Axis, ExperimentResult, Measurement, OperatingPoint, Value
 
 SMALLEST_DELAY = {"s": 1e-9}
-"""By unit: the value used for a delay of 0; 1 for any other unit, such as cycles."""
+"""The value used for a delay of 0, by unit; 1 for any other unit, such as cycles."""
 
 
 BITS = 8

@@ -20,12 +20,12 @@ def _nothing(machine: Machine) -> tuple[()]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadlineFigure:
-    """One figure of the headline. Its point is chosen by configuration alone: a doubtful one stands with its mark."""
+    """One figure of the headline. Its point is chosen by configuration alone: a doubtful one is shown with its mark."""
 
     title: str = ""
-    """The field's name of the test, such as ``LINPACK, n = {n}``: ``{axis}`` stands for the point's value on that axis,
-    ``{path}`` for the way to the other end, ``{test}`` and ``{way}`` for the parts of the point's label. If empty, the
-    point's label, such as ``RND4K Q32T1 read``."""
+    """The field's name of the test, such as ``LINPACK, n = {n}``: ``{axis}`` is replaced by the point's value on that
+    axis, ``{path}`` by the way to the other end, ``{test}`` and ``{way}`` by the parts of the point's label. If empty,
+    the point's label, such as ``RND4K Q32T1 read``."""
     unit: str
     """Which of a point's figures it is: ``bytes/s``, ``operations/s`` …, or ``ns`` for its mean latency."""
     kernels: tuple[str, ...] = ()
@@ -90,7 +90,7 @@ class Resource:
     why_no_ceiling: Callable[[Machine], tuple[str, ...]] = _nothing
     """A sentence for each expected ceiling that is unknown."""
     derived: Mapping[str, Derived] = field(default_factory=dict)
-    """By kernel: the ceilings that follow from the Run's readings."""
+    """The ceilings that follow from the Run's readings, by kernel."""
 
     # Limits
     limits: tuple[str, ...] = ()

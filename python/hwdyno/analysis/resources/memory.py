@@ -7,7 +7,7 @@ from hwdyno.analysis.resources.description import Doubt, HeadlineFigure, Resourc
 
 
 def _bandwidth(operation: str, typical: str = "") -> HeadlineFigure:
-    """Of memory, beyond the caches, with all threads."""
+    """The bandwidth of memory, beyond the caches, with all threads."""
     return HeadlineFigure(
         title=f"{operation}, {{threads}}",
         unit="bytes/s",

@@ -38,7 +38,7 @@ def fits(figure: HeadlineFigure, one: Configuration) -> bool:
         return False  # What is left beside a load is no figure of the resource.
     if figure.kernels and one.kernel not in figure.kernels:
         return False
-    # A pattern of files goes through the page cache: it says nothing of the device.
+    # A pattern of files goes through the page cache: it does not measure the device.
     axes = [axis for axis in splits(one.axes) if axis.name in one.parameters]
     if figure.pattern and traits_of(axes, one.parameters) & ACCESSES != set(figure.pattern):
         return False

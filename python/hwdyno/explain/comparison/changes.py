@@ -34,14 +34,14 @@ class Change:
     after: Value | None
     """What both are judged by: throughputs, or mean latencies in ns of a test of latency."""
     ratio: Value
-    """Of their speeds, so that a greater one is better, also of times. With its own 95% interval, which no number of
-    tests corrects."""
+    """Ratio of their speeds, so that a greater one is better, also of times. With its own 95% interval, which no number
+    of tests corrects."""
     p_value: float | None
     """Chance of at least this change where nothing changed; none where a side has fewer than two repeats."""
     points: int = 1
-    """How many points it speaks of."""
+    """Number of points that it covers."""
     verdict: ChangeVerdict = "unknown"
-    """After the correction for the number of tests."""
+    """The verdict after the correction for the number of tests."""
     unverified: bool = False
     """Whether a side is a single reading that nothing confirms."""
     doubt: str = ""
@@ -80,7 +80,7 @@ def changes_in(matching: Matching) -> list[Change]:
 
 
 def changes_from_stated(found: Sequence[tuple[ExperimentResult, Measurement, Value, str]]) -> list[Change]:
-    """The ratio of each point to a stated figure in the unit of its throughput, which has no spread of its own."""
+    """The ratio of each point to a stated figure in the unit of its throughput, which has no spread."""
     made = []
     for result, point, stated, words in found:
         spread = result.run_to_run or unknown()
@@ -135,7 +135,7 @@ def _difference(old: Measurement, new: Measurement) -> _Difference | None:
 
 
 def _variance(logs: Sequence[float]) -> float:
-    """Of the mean of these logarithms."""
+    """The variance of the mean of the logarithms."""
     return estimates.standard_deviation(logs) ** 2 / len(logs)
 
 

@@ -11,7 +11,7 @@ from hwdyno.model.machine import Machine, survey_of
 from hwdyno.model.words import Run
 
 _TOLERANCE = 0.01
-"""Of an amount: what firmware and kernel take of memory differs from boot to boot."""
+"""Relative tolerance of an amount: what firmware and kernel take of memory differs from boot to boot."""
 _AMOUNT = 1000
 """A smaller number is a count."""
 _PASSING = re.compile(
@@ -89,7 +89,7 @@ def _of_machines(before: Machine, after: Machine) -> Iterator[Difference]:
 
 
 def _is_unknown(path: str, *machines: Machine) -> bool:
-    """Whether a machine could not tell, or says nothing of this part."""
+    """Whether a machine could not read this part, or lacks it."""
     part = path.partition(".")[0]
     return any(path in one.unknown or part in one.unknown or one.os.kernel is None for one in machines)
 

@@ -23,7 +23,7 @@ _ACROSS = (
 )
 """What makes a point of one tool the same test as another tool's; their other parameters are each tool's matter."""
 _STATED = {"rw", "bs", "operation", "n"}
-"""Of these, what both must state: no one can guess them."""
+"""Parameters that both must state: no one can guess them."""
 _NO_AXIS = Axis("")
 DISBELIEVED = {"host_cache": "the host's cache answered"}
 """Rules that doubt the figures of their points without degrading them, with what is doubted."""

@@ -34,11 +34,11 @@ class Applies:
     not_named: str = ""
     """The prefix of the names of experiments that are excluded."""
     roles: tuple[Role, ...] = ()
-    """Of a curve: the roles of its load axis."""
+    """The roles of a curve's load axis."""
     loads: tuple[str, ...] = ()
-    """Of a curve: its load axes by name."""
+    """A curve's load axes by name."""
     states: tuple[str, ...] = ()
-    """Of a curve: the states by its model."""
+    """The states of a curve by its model."""
     rounds: bool = False
     """Whether it applies to rounds before steady state, and to nothing else."""
     under_load: bool = False

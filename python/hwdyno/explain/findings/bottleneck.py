@@ -94,12 +94,12 @@ def times_latency(case: Case) -> bool:
     """Whether a point is judged by its latency: by its experiment's metric, or with one operation at a time."""
     if case.result.metric == "latency" or case.result.kernel in case.resource.latency_kernels:
         return True
-    # A thread of its own that computes or copies has one operation in flight too, but is judged by its throughput.
+    # A thread that computes or copies by itself has one operation in flight too, but is judged by its throughput.
     return case.resource.client == "beside" and case.requested == 1 and case.point.latency_ns is not None
 
 
 def limit_of(case: Case) -> Limit:
-    """What limits a point: the first of these above 90% utilisation, or else how far the load was paced.
+    """What limits a point: the first limit above 90% utilisation, or else how far the load was paced.
 
     A physical ceiling, the client's wait for memory, its CPU, its wait to be woken, the machine's CPU, a rate or quota
     that paces the load, the device's queue (saturated by its curve), too little in flight. If none applies, the text
@@ -254,7 +254,7 @@ def _paced(case: Case) -> str:
 
 
 def _curve_of(case: Case) -> tuple[ExperimentResult, Curve] | None:
-    """The curve of a point: of its own experiment, or of another one with the same other parameters."""
+    """The curve of a point: of its experiment, or of another one with the same other parameters."""
     ours = next((curve for curve in case.result.curves if case.at in curve.points), None)
     if ours is not None and ours.ceiling is not None:
         return case.result, ours

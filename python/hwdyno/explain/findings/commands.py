@@ -1,4 +1,4 @@
-"""The command that measures a point again: its axes, and what the command of its Run said beyond them."""
+"""The command that measures a point again: its axes, and the other options of its Run's command."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SWITCHES = {
 }
 """Options without a value."""
 _CARRIED = {"profile", "seed", "ceiling", "link", "device"}
-"""Options that say how to measure, whatever is measured."""
+"""Options that say how to measure, for every resource."""
 _OF_A_DEVICE = {"destroy", "serial"}
 _OF_A_REPORT = {
     *("out", "overwrite", "store", "no-page", "quiet", "json", "dry-run", "fail-under", "output-format", "fio-dir"),
@@ -62,9 +62,9 @@ _OF_IMPORTED: dict[str, dict[str, tuple[str, ...] | tuple[float, float]]] = {
     },
     "training": {"accelerators": (1, 4096)},
 }  # fmt: skip
-"""By resource: what of a foreign result's axes its command takes, by choice or by range, of whole numbers where its
-ends are. Other tools have other words for their tests, and a resource without a command is measured by
-``hwdyno run``."""
+"""The axes of a foreign result that the resource's command takes, by choice or by range, of whole numbers where its
+ends are. Other tools have other words for their tests, and a resource without a command is measured by ``hwdyno run``.
+"""
 
 
 def takable(result: ExperimentResult, parameters: Parameters) -> Parameters:
@@ -292,7 +292,7 @@ def place_of(run: Run, result: ExperimentResult) -> str:
     if not path.is_absolute() or str(path) in given:
         return str(path) if str(path) in given else next(iter(given), "")
     if path.parent.name.startswith(_OURS) and not path.parent.name.startswith(_SCRATCH):
-        return str(path.parent.parent)  # A file that was made and removed, in a folder of its own.
+        return str(path.parent.parent)  # A file that was made and removed, in its own folder.
     if path.name.startswith(_OURS) and (result.resource != "storage" or result.name.startswith(_PLAIN)):
         path = path.parent
     return str(path.parent if path.name.startswith(_SCRATCH) else path)

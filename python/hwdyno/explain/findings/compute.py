@@ -14,7 +14,7 @@ from hwdyno.model.words import Measurement, Parameters
 
 LINPACK = "linpack"
 NOISY = 0.90
-"""Below this share of its best operations per cycle, a core was shared."""
+"""Share of its best operations per cycle below which a core was shared."""
 CLOCK_DROP = 0.03
 DATA_COST = 0.05
 """A loop on numbers is slower than on zeros beyond this share; between two points the clock drifts by less."""

@@ -27,14 +27,14 @@ SWAP_BYTES_S = 1e6
 THROTTLED = 0.02
 """Share of the periods in which the quota may be exhausted."""
 LIMIT_REACHED, LIMIT_PASSED = 0.85, 1.5
-"""Between these shares the limit is what was reached: it allows bursts, and bytes from a cache exceed it by far."""
+"""Shares of the limit between which it was reached: it allows bursts, and bytes from a cache exceed it by far."""
 CLOCK_DROP = 0.03
 SCATTERS = 1.2
-"""By what factor an interval may exceed that of the repeats' scatter, for this to be what makes it wide."""
+"""The factor by which an interval must exceed that of the repeats' scatter, for this to be what makes it wide."""
 REACH = 10
 """This many repeats are a matter of time alone; what would take more is noise."""
 TARGETS = {"quick": 0.10, "standard": 0.05, "full": 0.02}
-"""By profile: the half-width of the interval at which repeats stop."""
+"""Half-width of the interval at which repeats stop, by profile."""
 
 
 def _spread(case: Case, half: float) -> str:
@@ -46,7 +46,7 @@ def _spread(case: Case, half: float) -> str:
 
 
 def repeats_needed(point: Measurement, target: float) -> int | None:
-    """After how many repeats that scatter as these do the interval would be within a target; none above ``REACH``.
+    """The number of repeats with this scatter that bring the interval within a target; none above ``REACH``.
 
     None also where the scatter of the repeats is not what makes the interval wide: their samples wander, or switch
     between levels. Two repeats lean on those of other points, with their degrees of freedom.

@@ -20,15 +20,15 @@ CONFIDENCE = 0.95
 MIN_COST = 0.02
 """A smaller cost is not worth a finding."""
 HIGH_COST = 0.10
-"""From here on it is a warning."""
+"""Cost from which on it is a warning."""
 MIN_RISE = 0.02
-"""Of the machine's CPU time: smaller changes of steal or interrupts are no cause."""
+"""Minimum rise, as a share of the machine's CPU time: smaller changes of steal or interrupts are no cause."""
 EXPLAINS = 0.5
 """A cause explains at least this part of the cost."""
 BUSY = 0.9
-"""Of all processors: below it, a thread that waits has an idle one to run on."""
+"""Share of all processors below which a thread that waits has an idle one to run on."""
 FULL = 0.85
-"""Of the memory's rate alone: from here on its channels are busy."""
+"""Share of the memory's rate alone from which on its channels are busy."""
 
 
 @dataclass(frozen=True)

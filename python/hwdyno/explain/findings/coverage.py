@@ -9,11 +9,11 @@ from hwdyno.explain.findings.rule import Case, Verdict, as_number, percent
 from hwdyno.model.units import format_size, plural
 
 MIN_OPERATIONS = 100
-"""With fewer, the mean of exponentially distributed latencies has an error above 10% (1 / sqrt n)."""
+"""Minimum number of operations: with fewer, the mean of exponential latencies has an error above 10% (1 / sqrt n)."""
 SMALL_BYTES = 256 << 20
 """A region below this fits the cache of many drives, controllers and hypervisors."""
 PASSES = 2.0
-"""With this many passes per repeat, a small region is in every cache that is large enough."""
+"""Passes per repeat with which a small region is in every cache that is large enough."""
 
 
 def _region(case: Case) -> float:

@@ -47,7 +47,7 @@ def rolls_over(case: Case) -> Verdict | None:
 
 
 def off_the_curve(case: Case) -> Verdict | None:
-    """One load lies off the curve of all others, beyond their noise: something happened while it ran."""
+    """One load is off the curve of all others, beyond their noise: something happened while it ran."""
     curve, axis = case.curve, case.result.load_axis
     if curve is None or ODD_LOAD not in curve.parameters or ODD_RATIO not in curve.parameters:
         return None

@@ -14,7 +14,7 @@ from hwdyno.model.units import format_ratio, format_size, format_value
 from hwdyno.model.words import Measurement, Parameters
 
 FALLEN = 0.95
-"""Below this share of the highest clock it is worth a word; GPUs move their clock in steps of 1 to 2%."""
+"""Share of the highest clock below which a finding is reported; GPUs move their clock in steps of 1 to 2%."""
 NARROW = 0.9
 """A link at less than this share of what it can carry is narrowed; below is nothing but a lower generation or width."""
 MIN_INTENSITY = 0.125
@@ -24,19 +24,19 @@ MAX_INTENSITY = 1024.0
 SLOWER = 0.9
 """Pageable memory below this share of pinned memory's rate."""
 BOTH = 1.2
-"""Both ways at once carry at least this many times one way, if each way has an engine of its own."""
+"""Both ways at once carry at least this many times one way, if each way has a separate engine."""
 AT_PART = 0.9
 """A load from this share of the slower part's rate on is as fast as that part lets it be."""
 FASTER = 1.25
 """The other part must be this many times faster, to say that it waits."""
 OVERLAP = 0.5
-"""Below this share of the time that overlapping could save, the parts count as done in turn."""
+"""Share of the time that overlapping could save, below which the parts count as done in turn."""
 WORTH = 1.2
-"""In turn, a load must take this many times the slower part's time at least: with less nothing could be seen."""
+"""Minimum time of a load in turn, in multiples of the slower part's: with less nothing could be seen."""
 BUSY = 0.9
 """Share of the processors' time from which they are the limit."""
 ON_ROOF = 0.9
-"""A point at this share of a measured roof lies on it."""
+"""A point at this share of a measured roof is on it."""
 MIN_BYTES = 1 << 20
 """Smaller copies take the time of a call, no matter what they go through."""
 

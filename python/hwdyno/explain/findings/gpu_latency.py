@@ -15,9 +15,9 @@ from hwdyno.model.words import Measurement
 
 KERNEL = "gpu_latency"
 NEAR_OCTAVES = 1.6
-"""How far from a cache's stated size its edge may lie: a chase uses a part of it, and sizes are steps of up to 4."""
+"""How far from a cache's stated size its edge may be: a chase uses a part of it, and sizes are steps of up to 4."""
 MIN_RISE = 1.4
-"""From one level to the next; a GPU's memory takes about twice as long as its last cache."""
+"""Minimum rise between two levels; a GPU's memory takes about twice as long as its last cache."""
 MAX_L1_BYTES = 2 << 20
 """A first level ends below: NVIDIA's H100 has 256 KiB of it (its whitepaper), and sizes are steps of up to 4."""
 SPLIT = 2.0

@@ -1,4 +1,4 @@
-"""What a GPU's bandwidth at small arrays stands for: a cache, or the start of each pass."""
+"""What limits a GPU's bandwidth at small arrays: a cache, or the start of each pass."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def gpu_launch_bound(case: Case) -> Verdict | None:
 
 
 def _passes(case: Case) -> dict[str, list[tuple[float, Measurement, float]]]:
-    """By operation: the bytes of all arrays of each point, the point, and the time of a pass, ns."""
+    """The points of each operation: the bytes of all arrays, the point, and the time of a pass, ns."""
     found: dict[str, list[tuple[float, Measurement, float]]] = defaultdict(list)
     for point in case.result.points:
         given = {**case.result.fixed, **point.parameters}

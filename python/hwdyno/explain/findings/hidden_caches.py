@@ -17,13 +17,13 @@ MEMORY_KINDS = {"pmem", "memory"}
 MEMORY_FILESYSTEMS = {"tmpfs", "ramfs"}
 VIRTUAL_KINDS = {"virtio", "xen", "hyper-v"}
 LARGE_BYTES = 128 << 10
-"""From here on sequential blocks measure the bandwidth of a disk, and not the latency of one operation."""
+"""Smallest sequential blocks that measure the bandwidth of a disk, and not the latency of one operation."""
 FASTER = 1.5
 """No disk is known whose sequential writes are this many times as fast as its reads."""
 
 
 def cached_writes(case: Case) -> Verdict | None:
-    """Buffered writes lie in the page cache, and another writer hides in the device's counters how many."""
+    """Buffered writes are in the page cache, and another writer hides in the device's counters how many."""
     point, stream = case.point, _stream(case, "write")
     if case.direct or stream is None or _durable(case) or not case.carries_data:
         return None

@@ -14,9 +14,9 @@ from hwdyno.model.units import plural
 from hwdyno.model.words import ExperimentResult, Measurement, Scalar, Value
 
 SLOW = 0.20
-"""A pair this much slower than the usual one is slow; the same share as of a host."""
+"""A pair that is slower than the median by this share is slow; the same share as of a host."""
 MIN_PAIRS = 6
-"""Three hosts both ways: with fewer pairs nothing is usual."""
+"""Three hosts both ways: with fewer pairs there is no typical rate."""
 COSTS = 0.10
 """A shared file that costs less is not worth a file each."""
 
@@ -72,12 +72,12 @@ def _alike(pairs: list[HostPair]) -> Mapping[tuple[tuple[str, Scalar], ...], lis
 
 
 def _slow_of(case: Case, pairs: list[HostPair]) -> Verdict | None:
-    usual = median([_figure(one.point).value for one in pairs])
-    middle = min(pairs, key=lambda one: abs(_figure(one.point).value - usual))
+    typical = median([_figure(one.point).value for one in pairs])
+    middle = min(pairs, key=lambda one: abs(_figure(one.point).value - typical))
     slow = [
         one
         for one in pairs
-        if _figure(one.point).value < (1 - SLOW) * usual and apart(_figure(one.point), _figure(middle.point))
+        if _figure(one.point).value < (1 - SLOW) * typical and apart(_figure(one.point), _figure(middle.point))
     ]
     if not slow:
         return None
@@ -91,19 +91,19 @@ def _slow_of(case: Case, pairs: list[HostPair]) -> Verdict | None:
         if shared
         else f"Slow {'pair' if len(slow) == 1 else 'pairs'}: {len(slow)} of {len(pairs)}"
     )
-    compared = contrast(case.quantity(value, unit), case.quantity(usual, unit), "vs")
+    compared = contrast(case.quantity(value, unit), case.quantity(typical, unit), "vs")
     return Verdict(
         "warning",
-        f"{what}. Worst: {worst.sender} to {worst.receiver}, {percent(1 - value / usual)} slower than usual "
+        f"{what}. Worst: {worst.sender} to {worst.receiver}, {percent(1 - value / typical)} slower than usual "
         f"({compared}).",
         {
             "host": host if shared else "",
             "pairs": {f"{one.sender} > {one.receiver}": _figure(one.point).value for one in slow},
-            "usual": usual,
+            "usual": typical,
             "unit": unit,
         },
         f"Measure that pair again: {case.command(**worst.point.parameters)}",
-        weight=1 - value / usual,
+        weight=1 - value / typical,
         points=tuple(one.at for one in slow),
     )
 

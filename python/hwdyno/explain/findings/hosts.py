@@ -70,8 +70,8 @@ def straggler(case: Case) -> Verdict | None:
         return None
     slowest = min(shares, key=lambda one: one.throughput.value)
     others = [one for one in shares if one is not slowest]
-    usual = median([one.throughput.value for one in others])
-    slower = 1 - slowest.throughput.value / usual
+    typical = median([one.throughput.value for one in others])
+    slower = 1 - slowest.throughput.value / typical
     if slower < SLOW or not all(apart(slowest.throughput, one.throughput) for one in others):
         return None
     waits = _reading_s(slowest) > LONGER * median([_reading_s(one) for one in others])
@@ -79,9 +79,9 @@ def straggler(case: Case) -> Verdict | None:
     return Verdict(
         "warning",
         f"Straggler ({case.label}): {slowest.host} is {percent(slower)} slower than the other {rest} "
-        f"({contrast(case.quantity(slowest.throughput.value, unit), case.quantity(usual, unit), 'vs')}). "
+        f"({contrast(case.quantity(slowest.throughput.value, unit), case.quantity(typical, unit), 'vs')}). "
         + ("The site waits for it." if waits else "The site's result includes it."),
-        {"host": slowest.host, "slower": slower, "value": slowest.throughput.value, "usual": usual, "unit": unit},
+        {"host": slowest.host, "slower": slower, "value": slowest.throughput.value, "usual": typical, "unit": unit},
         f"Measure alone on {slowest.host}: {case.command_alone()}",
         weight=slower,
         explains=(*(WAITING if waits else ()), "unfair"),

@@ -1,4 +1,4 @@
-"""Whether another tool's result holds: what contradicts itself, disks that stood still, figures that nothing confirms.
+"""Whether another tool's result holds: what contradicts itself, idle disks, figures that nothing confirms.
 
 What a format states twice is in a point's claims, and what its counters saw in its details.
 """
@@ -17,7 +17,7 @@ from hwdyno.model.units import format_bytes, format_count, number_at, slip
 from hwdyno.model.words import CeilingClass, Claim, Stream
 
 GRAVE = 0.05
-"""From here on a contradiction is not one of rounding or of means: one of the figures is wrong."""
+"""Relative error from which on a contradiction is not one of rounding or of means: one of the figures is wrong."""
 MOSTLY = 0.5
 LARGEST_REQUEST = 4 << 20
 """Bytes that one request to a disk carries at most (queue/max_sectors_kb; drivers set 128 KiB to 4 MiB)."""

@@ -268,14 +268,14 @@ def break_even(points: Mapping[str, list[tuple[float, float]]]) -> float | None:
 
 
 def kv_restore(case: Case) -> list[Verdict]:
-    """From how many tokens on reading a KV cache back beats computing it again, for each engine."""
+    """The number of tokens from which on reading a KV cache back beats computing it again, for each engine."""
     return [
         verdict for stack, points in _by_stack(case.result).items() if (verdict := _kv_verdict(case, stack, points))
     ]
 
 
 def _by_stack(result: ExperimentResult) -> dict[str, dict[str, list[tuple[float, float]]]]:
-    """By engine and way: tokens, and seconds to the next token."""
+    """The tokens and the seconds to the next token, by engine and way."""
     found: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for given, point in _counted(result):
         tokens = as_number(given.get("tokens"))

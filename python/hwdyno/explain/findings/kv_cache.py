@@ -13,9 +13,9 @@ from hwdyno.model.units import format_bytes_s, format_count, format_ns, plural
 from hwdyno.model.words import ExperimentResult, Latency, Measurement
 
 TARGETS_NS = {"interactive": 50e6, "responsive": 100e6, "batch": 1000e6}
-"""By class of user: the p95 that MLPerf Storage's KV cache requires (kv_cache_benchmark/kv_cache/models.py)."""
+"""The p95 that MLPerf Storage's KV cache requires, by class of user (kv_cache_benchmark/kv_cache/models.py)."""
 MIN_READS = 200
-"""With fewer reads, a p95 rests on fewer than ten values."""
+"""Minimum number of reads: with fewer, a p95 rests on fewer than ten values."""
 CLIENT_SHARE = 0.9
 
 

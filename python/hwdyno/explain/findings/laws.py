@@ -15,7 +15,7 @@ from hwdyno.model.words import CeilingClass
 LITTLE = 0.03
 """Figures obey Little's law within 3%, and a printed table within what its rounding adds."""
 WRONG = 0.10
-"""From here on a reading of ours that breaks it is no measurement."""
+"""Share above which a reading of ours that breaks it is no measurement."""
 BLOCKS = 0.001
 """Bandwidth is rate x size within this; the last blocks of a file may be shorter."""
 MEANS = 0.05
@@ -197,7 +197,7 @@ def _share_at_least(one: Utilization) -> float:
 
 
 def _likely_cause(case: Case) -> tuple[str, str]:
-    """A sentence on why a point can lie above a physical ceiling, and the test that would show it."""
+    """A sentence on why a point can be above a physical ceiling, and the test that would show it."""
     point, doubt = case.point, case.resource.above_ceiling
     unwritten = sum(as_number(point.details.get(name)) or 0 for name in ("extent_unwritten_bytes", "extent_hole_bytes"))
     if unwritten and case.read_share:

@@ -22,7 +22,7 @@ MIN_GAIN = 0.05
 TESTED = 0.8
 """Share of the bandwidth of reads, up to which a load must have gone for its latency to be known at high loads."""
 ALLOCATED = {"write": 2.0, "copy": 1.5, "scale": 1.5, "add": 4 / 3, "triad": 4 / 3}
-"""By operation: bytes on the bus over bytes counted, if each written line is read first (McCalpin, STREAM's FAQ)."""
+"""Bytes on the bus over bytes counted, by operation, if each written line is read first (McCalpin, STREAM's FAQ)."""
 BEYOND = 1.1
 """A gain this many times greater than what write-allocate costs has another cause too."""
 CACHE_FACTOR = 2.0
@@ -34,7 +34,7 @@ def _whole(result: ExperimentResult, point: Measurement) -> Parameters:
 
 
 def _of(case: Case, *kernels: str) -> Iterator[tuple[ExperimentResult, int, Measurement, Parameters]]:
-    """Every valid or degraded point of these kernels in the Run."""
+    """Every valid or degraded point that one of the kernels measured in the Run."""
     for one in case.run.points_of(*kernels):
         if one[2].validity != "invalid" and one[2].throughput.value > 0:
             yield one

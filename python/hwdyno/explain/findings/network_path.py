@@ -13,9 +13,9 @@ from hwdyno.model.units import format_ns, plural
 from hwdyno.model.words import ExperimentResult, Measurement
 
 PACED = 0.95
-"""Of the rate that was requested, from which on that rate is the limit."""
+"""Share of the requested rate from which on that rate is the limit."""
 MAX_OF_COPIES = 1.05
-"""Nothing can exceed the bound of its own copies by more than the intervals of both allow."""
+"""Nothing can exceed the bound of its copies by more than the intervals of both allow."""
 BEYOND_CACHES_BYTES = 128 << 20
 SAME = 0.06
 """Goodputs closer than this are the same."""
@@ -51,7 +51,7 @@ def _copy(case: Case, point: Measurement) -> float:
 
 
 def _is_paced(case: Case, point: Measurement) -> bool:
-    """Whether a point moved what it was asked to, so that nothing of the path limits it."""
+    """Whether a point moved the requested amount, so that nothing of the path limits it."""
     given = {**case.result.fixed, **point.parameters}
     bits_s = (as_number(given.get("rate")) or 0.0) * (as_number(given.get("streams")) or 1.0)
     ways = 2 if given.get("direction") == "both" else 1

@@ -17,7 +17,7 @@ from hwdyno.model.words import Axis, Measurement
 SHARES = (0.5, 0.8, 0.95)
 """Loads whose latency is printed: half, where queueing begins to matter, and where it dominates."""
 MISSED = 0.98
-"""Below this share of the requested rate requests queued up, unless it was chance."""
+"""Share of the requested rate below which requests queued up, unless it was chance."""
 CHANCE = 4.0
 """Standard errors of a count of random arrivals (1 / sqrt n each) that may be chance."""
 CLOSE = 0.1

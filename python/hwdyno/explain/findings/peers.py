@@ -14,7 +14,7 @@ FAR = 0.10
 WIDE = 1.5
 """A ratio whose interval ends differ by more than this factor shows neither agreement nor a difference."""
 QUESTION_OF = {("hpcc", "memory"): "stream"}
-"""By tool and resource: the question that the tool answers, where it is not the resource's first one."""
+"""The question that a tool answers about a resource, where it is not the resource's first one."""
 # From this size on the pages of a buffer decide the number of segments: queues take 126 to 256 segments per request.
 LARGE_BLOCK_BYTES = 512 << 10
 

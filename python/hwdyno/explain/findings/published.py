@@ -19,7 +19,7 @@ from hwdyno.model.words import Measurement, Parameters
 NEED = 0.05
 """AU x need and throughput agree within this: AU leaves out the first step of an epoch."""
 OTHER = 0.15
-"""From here on a row's need is not that of its label."""
+"""Relative difference from which on a row's need is not that of its label."""
 MIB = 1.048576
 """DLIO's MB/s are MiB/s, and tables copy them."""
 SLIP = 0.005
@@ -37,18 +37,18 @@ _FLOORS = (
     ("NVMe drive", r"\bnvme\b|\bpcie\b|optane", 4e3, "a command over PCIe and the fastest media"),
     ("disk of any kind", r"", 1.5e3, "a system call and a command to a device"),
 )
-"""By class of device: the words for it, the least mean latency of one operation in ns, and what takes it."""
+"""Classes of devices: the words for each, the least mean latency of one operation in ns, and what takes it."""
 _FASTEST = (
     ("hard disk", _FLOORS[0][1], 600e6, "no platter passes its heads faster, and SATA carries 600 MB/s"),
     ("SATA SSD", r"\bsata\b", 600e6, "SATA 6 Gbit/s carries 600 MB/s"),
     ("virtual disk", r"\bvirtio\b|virtual disk|\bvda\b|\bebs\b", 4.75e9, "clouds limit one volume to less"),
 )
-"""By class of device: the words for it, the most bytes/s of one device, and why."""
+"""Classes of devices: the words for each, the most bytes/s of one device, and why."""
 _MANY = re.compile(
     r"raid|array|\b\d+ ?x\b|\bx ?\d+\b(?! ?(?:lane|pcie))|ceph|lustre|\bnfs\b|zfs|beegfs|"
     r"gpfs|weka|cluster|pool|stripe|lvm|distributed|dram|optane|ram ?disk"
 )
-"""Words for storage of several devices, or with memory of its own."""
+"""Words for storage of several devices, or with built-in memory."""
 FASTEST_MEMORY_BYTES_S, FASTEST_HOST_LINK_BYTES_S = 8e12, 450e9
 """HBM3E of one device (NVIDIA B200: 8 TB/s), and NVLink-C2C each way (NVIDIA GH200: 450 GB/s)."""
 _HBM4 = re.compile(r"hbm4|rubin|\bmi4\d\d")
@@ -245,7 +245,7 @@ def _mapping(case: Case, point: Measurement, wanted: float) -> str:
 
 
 def runs_backwards(case: Case) -> Verdict | None:
-    """Under injected delays, more delay is less load: bandwidth must not rise with it, nor latency grow."""
+    """Bandwidth must not rise with an injected delay, nor latency grow: more delay is less load."""
     series: dict[tuple[tuple[str, str], ...], list[tuple[float, int]]] = defaultdict(list)
     for at, point in enumerate(case.result.points):
         delay = as_number(point.parameters.get("delay"))
@@ -375,14 +375,14 @@ def _words(case: Case) -> str:
 
 
 def through_page_cache(case: Case) -> Verdict | None:
-    """Without direct I/O, a file that was just written is read from memory, and writes end there."""
+    """A file that was just written is read from memory without direct I/O, and writes end there."""
     point, size = case.point, case.number("size")
     parent = number_at(point.details, "parent_bytes_s")
     if case.parameter("direct") is not False or "disk_unseen_s" in point.details or point.throughput.unit != "bytes/s":
         return None
     waits = 0 < parent < MOSTLY * point.throughput.value
     small = size is not None and size <= SMALL_FILE and point.throughput.value > FAST_DISK
-    # IOzone reads the file that it has just written; others may read one that lies on the disk alone.
+    # IOzone reads the file that it has just written; others may read one that is on the disk alone.
     is_cold = case.read_share == 1 and not case.run.imported_from.startswith("iozone")
     is_possible = is_cold and not waits and point.throughput.value <= FASTEST_DRIVE_BYTES_S
     if not (waits or small) or (is_possible and (re.search(_NVME, _words(case)) or _MANY.search(_words(case)))):
@@ -509,7 +509,7 @@ def on_loopback(case: Case) -> Verdict | None:
 
 
 def _line_of(case: Case) -> tuple[str, float] | None:
-    """The network link that the results stand beside: a ceiling, or a claim of the same study."""
+    """The network link given beside the results: a ceiling, or a claim of the same study."""
     for ceiling in case.result.ceilings:
         if ceiling.metric.startswith("line/"):
             return ceiling.label, ceiling.value

@@ -31,7 +31,7 @@ WIDE = 0.20
 
 
 def lasting_fall(values: Sequence[float]) -> tuple[int, float] | None:
-    """After how many repeats throughput falls and stays low, and by what share; none where it does not.
+    """The number of repeats after which throughput falls and stays low, and by what share; none where it does not.
 
     At least two repeats are low, and both levels are further apart than half of the fall.
     """
@@ -74,7 +74,7 @@ def repeats_disagree(case: Case) -> Verdict | None:
     else:
         fall = None
         if not is_low_later and (found.p_value >= MAX_P_VALUE or found.spread <= SPREAD or outliers(values)):
-            return None  # Alike; or one repeat is far off, which has a rule of its own.
+            return None  # Alike; or one repeat is far off, which has a separate rule.
     return Verdict(
         "warning" if is_low_later or found.spread > WIDE else "info",
         says,
@@ -115,7 +115,7 @@ def device_changed(case: Case) -> Verdict | None:
 
 
 def two_modes(case: Case) -> Verdict | None:
-    """Throughput switches between two levels, so that one mean stands for neither."""
+    """Throughput switches between two levels, so that one mean describes neither."""
     note = next((note for note in case.point.notes if note.code == MODES_NOTE), None)
     if note is None:
         return None

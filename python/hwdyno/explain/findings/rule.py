@@ -52,14 +52,14 @@ Scope = Literal["point", "curve", "experiment", "run"]
 
 
 ROOM_SHARE = 0.9
-"""Of the free space: a filesystem that is nearly full is slow."""
+"""Largest share of the free space: a filesystem that is nearly full is slow."""
 CLOSE = 0.1
 """Two quantities that differ by less keep all their digits beside each other."""
 USELESS = 0.5
 """Half an interval beyond this share of its figure is printed by its ends: ±212% says nothing."""
 PACING_ROLES = {"rate", "delay"}
 PACING = ("latency_target", "flow", "read_iolog")
-"""Besides axes of these roles, the parameters that set the number of operations in flight instead of the depth."""
+"""The parameters that set the number of operations in flight instead of the depth, besides axes of such roles."""
 
 # The numbers of a finding's sentences, under short names.
 percent, times = format_percent, format_ratio
@@ -77,11 +77,11 @@ class Verdict:
     points: tuple[int, ...] = ()
     resource: str = ""
     experiment: str = ""
-    """Of a rule on the whole Run: the experiment that ``points`` belong to."""
+    """The experiment that ``points`` belong to, for a rule on the whole Run."""
     explains: tuple[str, ...] = ()
     """Rules whose findings on the same point this one explains: they are counted here and not reported again."""
     several: str = ""
-    """What to print instead of ``says`` for several points; ``{count}`` stands for their number."""
+    """What to print instead of ``says`` for several points; ``{count}`` is replaced by their number."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Case:
         return bool(self.run.imported_from)
 
     def tolerance(self, least: float, *figures: float | None) -> float:
-        """How far two figures may lie apart, as a share: ``least``, and what rounding in print adds to it.
+        """Largest relative difference between two figures that agree: ``least``, and what rounding in print adds.
 
         Our own figures carry all their digits: for them it is ``least``, and at least 1%.
         """
@@ -200,7 +200,7 @@ class Case:
     def edges(self) -> float:
         """The error in Little's law from operations that straddle the ends of the timed region, as a share.
 
-        Each repeat counts whole operations that lie partly outside it, by at most the longest latency.
+        Each repeat counts whole operations that are partly outside it, by at most the longest latency.
         """
         point = self.point
         if point.latency_ns is None or point.latency_ns.max is None or point.elapsed_s <= 0:
@@ -328,7 +328,7 @@ class Case:
     def quantity(self, value: Value | float, unit: str = "") -> str:
         """A quantity with its interval; operations in the field's word for what is measured: IOPS for storage.
 
-        The rate of a latency test is said as the time of one operation.
+        The rate of a latency test is given as the time of one operation.
         """
         if self.timed and (value.unit if isinstance(value, Value) else unit) == "operations/s":
             value, unit = _as_time(value), "ns"
@@ -377,7 +377,7 @@ def _value(number: str) -> float:
 
 
 def _brief(number: str) -> str:
-    """At most one decimal below 10 and none above."""
+    """A number with one decimal below 10 and none above."""
     value = _value(number)
     return number if value < 1 else f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
 

@@ -25,7 +25,7 @@ from hwdyno.model.units import format_load, format_ns, format_size
 from hwdyno.model.words import Axis, Curve, Measurement, OperatingPoint, Scalar
 
 NEIGHBOURS = 6
-"""Below this load, the neighbouring whole numbers are the closest loads to measure."""
+"""Load below which the neighbouring whole numbers are the closest loads to measure."""
 LARGEST_BLOCK_BYTES = 16 << 20
 """Larger blocks are not worth measuring."""
 

@@ -17,7 +17,7 @@ from hwdyno.model.units import format_load, plural
 from hwdyno.model.words import Curve, ExperimentResult, HostShare, Latency, Measurement, Run, Validity, Value
 
 FAIR = 0.9
-"""Below this index clients are not served alike: one of ten gets nothing, or half of them get half of the others'."""
+"""Index below which clients are not served alike: one of ten gets nothing, or half of them get half of the others'."""
 NOT_KNOWN = "not identified"
 
 
@@ -31,11 +31,11 @@ class ScalingStep:
     nodes: int
     throughput: Value
     share_of_linear: float
-    """Of as many times the throughput of a client at the least load."""
+    """Throughput as a share of that many times the throughput of a client at the least load."""
     fairness: float | None
     """Jain's index of the clients' throughputs; none for one client, or where their parts are not known."""
     latency_ns: Latency | None
-    """Of all clients' operations together."""
+    """Latency of all clients' operations together."""
     slowest_p99_ns: float | None
     """The p99 of the client with the longest one."""
     slowest: str

@@ -317,15 +317,15 @@ class _EngineSteps:
     bytes_s: float
     """Weights and KV cache that the steps read."""
     tokens: float
-    """Of a step."""
+    """Tokens of a step."""
     bandwidth: float | None
     """What memory gave to as many threads in this Run; none where it was not measured, or where a cache has it all."""
     fetched_share: float
-    """Of those bytes: what the process read from storage meanwhile."""
+    """Share of those bytes that the process read from storage meanwhile."""
     prompt_share: float
-    """Of the engine's time: what prompts took."""
+    """Share of the engine's time that prompts took."""
     cpu_share: float
-    """Of the engine's threads, while it had something to do."""
+    """Share of CPU time of the engine's threads, while it had something to do."""
 
     @classmethod
     def of(cls, case: Case) -> _EngineSteps:
@@ -399,7 +399,7 @@ class _Queue:
         return None if waiting is None else waiting >= max(1.0, QUEUED * self.load)
 
     def __str__(self) -> str:
-        """Its figures, in the words of its own counters."""
+        """The server's figures, in the words of its counters."""
         waiting, running = (self.evidence.get(f"server_{name}") for name in ("waiting", "running"))
         share, again = (self.evidence.get(f"server_{name}") for name in ("kv_cache_share", "preemptions"))
         parts = [
@@ -418,7 +418,7 @@ class _Spent:
     first_ns: tuple[float, float]
     token_ns: tuple[float, float]
     tokens: float
-    """After the first one."""
+    """Tokens after the first one."""
     server_prompt_s: tuple[float, float]
     """The server's own time of a prompt; 0 where it gives none."""
 

@@ -26,7 +26,7 @@ KERNELS = {
     **dict.fromkeys(("haswell", "zen", "excavator"), "avx2"),
     **dict.fromkeys(("skylakex", "skx", "cooperlake", "sapphirerapids", "zen4", "zen5"), "avx512"),
 }
-"""By the word of OpenBLAS or BLIS for its kernels: the instruction set that they use (OpenBLAS, ``TargetList.txt``)."""
+"""The instruction set of OpenBLAS's or BLIS's kernels, by their name (OpenBLAS, ``TargetList.txt``)."""
 PINS = ("OPENBLAS_CORETYPE", "BLIS_ARCH_TYPE", "MKL_ENABLE_INSTRUCTIONS", "MKL_DEBUG_CPU_TYPE", "MKL_CBWR")
 """Variables that choose a library's kernels in place of the processor."""
 THREADS = (
@@ -35,9 +35,9 @@ THREADS = (
 )
 """Variables that hold a library's threads back or bind them."""
 ENOUGH = 0.80
-"""At this share of the measured peak of FMA, a library's kernels cost nothing worth a word."""
+"""Share of the measured peak of FMA from which on a library's kernels are fast enough."""
 STARVED = 0.60
-"""Below this share of the CPU time that its threads could use, a figure lacks processors."""
+"""Share of the CPU time that its threads could use, below which a figure lacks processors."""
 SLOW_GOVERNORS = {"powersave", "conservative", "ondemand"}
 SLOW_CLOCK = 0.90
 IN_KERNEL = 0.50

@@ -19,13 +19,13 @@ DRIFT = 0.10
 RANGE = 0.20
 """SNIA PTS: in steady state the rounds are within 20% of their mean."""
 SURE = 5.0
-"""Standard errors by which a step or a drift must stand out: one false alarm in thousands of points."""
+"""Standard errors that a step or a drift must exceed: one false alarm in thousands of points."""
 MIN_EACH_SIDE = 3
 """Samples on each side of a step: one or two may be hiccups."""
 MIN_EACH_SIDE_ALONE = 5
 """The same where no other repeat confirms the step."""
 STILL, SLOW = 0.1, 0.4
-"""Below these shares of the median a sample stands still, or is slow. Noise has more slow ones than still ones."""
+"""Shares of the median below which a sample is a stall, or slow. Noise has more slow ones than still ones."""
 STALLED, MIN_STILL = 0.05, 3
 """So large a share of the samples, and this many, are stalls."""
 MIN_STILL_S = 0.1
@@ -35,11 +35,11 @@ MIN_OPERATIONS = 20
 ALIKE = 0.5
 """The correlation with the others' mean course that each repeat must have, to be more than chance."""
 EACH_DROP = 0.08
-"""A step down in each repeat at a moment of its own, which one repeat alone might show by chance."""
+"""A step down in each repeat at a different moment, which one repeat alone might show by chance."""
 EACH_CHANCE = 1e-6
 """Probability of such steps in all repeats together, by chance."""
 SURE_RANGE = 8
-"""As ``SURE``, for the range of five rounds, whose scatter is wider."""
+"""The same as ``SURE``, for the range of five rounds, whose scatter is wider."""
 
 
 def over_time(point: Measurement) -> list[float]:
@@ -198,7 +198,7 @@ def throttled(case: Case) -> Verdict | None:
 
 
 def _throttled_somewhere(case: Case, interval_s: float) -> Verdict | None:
-    """Each repeat steps down at a moment of its own."""
+    """Each repeat steps down at a different moment."""
     found = step_in_each(case.point)
     if found is None:
         return None
@@ -222,7 +222,7 @@ def _throttled_somewhere(case: Case, interval_s: float) -> Verdict | None:
 def stalls(case: Case) -> Verdict | None:
     """Nothing moves in some samples: the mean hides that a user waits."""
     repeats = each_over_time(case.point)
-    shares = [value / usual for one in repeats if (usual := median(one)) > 0 for value in one]
+    shares = [value / typical for one in repeats if (typical := median(one)) > 0 for value in one]
     samples = case.point.samples
     if samples is None or not shares or case.point.operations < MIN_OPERATIONS * len(shares):
         return None
@@ -231,13 +231,13 @@ def stalls(case: Case) -> Verdict | None:
         return None
     if still * samples.interval_s < MIN_STILL_S:
         return None
-    share, usual = still / len(shares), median([value for one in repeats for value in one])
+    share, typical = still / len(shares), median([value for one in repeats for value in one])
     unit = case.point.throughput.unit
     return Verdict(
         "warning",
         f"Throughput stalls ({case.label}): {percent(share)} of the samples of {format_ns(samples.interval_s * 1e9)} "
-        f"are below {percent(STILL)} of the median of {case.quantity(usual, unit)}.",
-        {"share": share, "samples": len(shares), "median": usual, "unit": unit, "interval_s": samples.interval_s},
+        f"are below {percent(STILL)} of the median of {case.quantity(typical, unit)}.",
+        {"share": share, "samples": len(shares), "median": typical, "unit": unit, "interval_s": samples.interval_s},
         f"Look for timers, garbage collection and background jobs, then: {case.command(runtime=60)}",
         weight=share,
         explains=("two_modes",),

@@ -61,7 +61,7 @@ _EFFECTS = {
     "unfair": "unequal shares",
     "wrong_result": "a wrong result",
 }
-"""By rule: the effect that it found, as a noun."""
+"""The effect that a rule found, as a noun."""
 
 
 def effect_of(rule: str) -> str:

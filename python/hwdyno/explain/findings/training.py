@@ -29,7 +29,7 @@ class Fed:
     au: float
     au_pass: float
     need_bytes_s: float
-    """Of one accelerator at full speed."""
+    """Need of one accelerator at full speed."""
     nominal_bytes_s: float
     """Samples per second x nominal record size, over the time that AU covers."""
     batch_bytes: float

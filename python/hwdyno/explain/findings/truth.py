@@ -11,7 +11,7 @@ from hwdyno.explain.findings.rule import Case, Verdict, as_flag, as_number, mean
 from hwdyno.model.units import format_bytes, format_count
 
 CACHED = 0.02
-"""With direct I/O, the bytes issued and the device's counters agree within 2%."""
+"""Largest difference between the bytes issued with direct I/O and the device's counters, as a share."""
 FROM_MEMORY = 0.10
 """Share of the bytes of a buffered point that may miss the device; above it, the figure is not the storage's."""
 BLOCKS = "storage_blocks"
@@ -22,7 +22,7 @@ DEEPLY_SHORT = 0.10
 LITTLES_LAW = "Little's law"
 GRAVE_FAULTS = 0.01
 OTHER_SEED = 2311
-"""For the same test with other data and another order."""
+"""Seed for the same test with other data and another order."""
 
 
 def never_written(case: Case) -> float:
@@ -160,7 +160,7 @@ def page_cache(case: Case) -> Verdict | None:
 
 
 def _submit_share(case: Case) -> float | None:
-    """Share of the total latency that was spent in the submitting call."""
+    """Share of the total latency that passed in the submitting call."""
     parts = [(s.operations, s.latency_ns["submit"].mean, s.latency_ns["total"].mean) for s in case.point.streams
              if {"submit", "total"} <= set(s.latency_ns)]  # fmt: skip
     total = sum(n * whole for n, _, whole in parts)

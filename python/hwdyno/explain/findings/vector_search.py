@@ -8,7 +8,7 @@ from hwdyno.model.units import format_count, format_ns, format_size, plural
 from hwdyno.model.words import Parameters
 
 RECALL = 0.9
-"""Below this recall an index is fast because it searches too little."""
+"""Recall below which an index is fast because it searches too little."""
 
 
 def vector_recall(case: Case) -> Verdict | None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Floats = NDArray[Any]
 
 MIN_NODES = 5
-"""With fewer, one slow node is a quarter of all, and nothing says what is usual."""
+"""Minimum number of nodes: with fewer, one slow node is a quarter of all, and no figure is typical."""
 FALSE_RATE = 0.01
 """The share of false ones among the figures that are named, so that a sound fleet stays silent in 99% of cases."""
 MIN_LOSS = 0.05
@@ -70,7 +70,7 @@ class Loss:
     parameters: Parameters
     unit: str
     value: float
-    usual: float
+    typical: float
     """The median of the nodes of its kind."""
     deviations: float
     """How far it is from the median, in standard deviations of the nodes (a robust estimate)."""
@@ -78,21 +78,21 @@ class Loss:
 
     @property
     def share(self) -> float:
-        """How much slower it is, as a share of the usual rate, or of its own time where it is a time."""
-        ratio = self.usual / self.value if _is_time(self.unit) else self.value / self.usual
+        """How much slower it is, as a share of the others' median rate, or of its time where it is a time."""
+        ratio = self.typical / self.value if _is_time(self.unit) else self.value / self.typical
         return 1 - ratio
 
 
 @dataclass(frozen=True, slots=True)
 class Slow:
-    """A node that stands out, its losses by resource (the greatest first), and what is different about it."""
+    """An outlying node, its losses by resource (the greatest first), and what is different about it."""
 
     node: Node
     losses: Mapping[str, tuple[Loss, ...]]
     shared: Mapping[str, int]
-    """By resource: how many figures it shares with the others."""
+    """Number of figures that it shares with the others, by resource."""
     differences: Mapping[str, tuple[Difference, ...]]
-    """By resource: the facts in which it differs from sound nodes, those of the resource's own parts first."""
+    """The facts in which it differs from sound nodes, by resource, those of the resource's own parts first."""
     shifts: tuple[Shift, ...] = ()
     sound_run: str = ""
     """The Run of a sound node, to compare it with; empty where there is none."""
@@ -162,10 +162,10 @@ def fleet_of(nodes: Sequence[Node], load: Callable[[str], Run]) -> Fleet:
 
 def _losses(nodes: Sequence[Node]) -> tuple[list[tuple[str, Loss]], dict[str, Counter[str]], int, list[float]]:
     """Losses by node; by node how many figures of each resource were compared; how many in all; least losses."""
-    columns = _at_least_usual([_deviations(members) for members in _shared(nodes)])
+    columns = _at_least_typical([_deviations(members) for members in _shared(nodes)])
     if not columns:
         return [], {}, 0, []
-    experiments = _at_least_usual(_by_experiment(columns))
+    experiments = _at_least_typical(_by_experiment(columns))
     families = [_chances(family) for family in (columns, experiments) if family]
     adjusted = false_discovery_rates([p for p_values, _ in families for p in p_values])
     judged: dict[str, Counter[str]] = {}
@@ -246,17 +246,17 @@ def _column(members: Sequence[NodeFigure], distances: Sequence[float]) -> NodeDe
     return NodeDeviations(members, distances, max(spread, MIN_SCALE), efficiency * (len(distances) - 1))
 
 
-def _at_least_usual(columns: Iterable[NodeDeviations]) -> list[NodeDeviations]:
-    """The same with no spread below the usual one of its kind and resource: a few nodes' may be small by chance."""
+def _at_least_typical(columns: Iterable[NodeDeviations]) -> list[NodeDeviations]:
+    """The same with no spread below the typical one of its kind and resource: a few nodes' may be small by chance."""
     like: dict[tuple[str, str], list[NodeDeviations]] = {}
     for column in columns:
         first = column.members[0]
         like.setdefault((first.node.kind, first.figure.resource), []).append(column)
     found = []
     for some in like.values():
-        usual = statistics.median(column.spread for column in some)
+        typical = statistics.median(column.spread for column in some)
         freedom = sum(column.freedom for column in some)
-        found += [column._replace(spread=max(column.spread, usual), freedom=freedom) for column in some]
+        found += [column._replace(spread=max(column.spread, typical), freedom=freedom) for column in some]
     return found
 
 
@@ -295,10 +295,10 @@ def _deviations_of(chance: float, degrees: float) -> float:
 
 def _loss(member: NodeFigure, distance: float, deviations: float, p_value: float) -> Loss:
     figure = member.figure
-    usual = figure.value * math.exp(-distance if _is_time(figure.unit) else distance)
+    typical = figure.value * math.exp(-distance if _is_time(figure.unit) else distance)
     return Loss(
         *(member.key, figure.experiment, figure.resource, figure.parameters, figure.unit),
-        *(figure.value, usual, deviations, p_value),
+        *(figure.value, typical, deviations, p_value),
     )
 
 
@@ -322,7 +322,7 @@ def _degrees(distances: Floats) -> float:
     if middle <= 0 or excess(_HEAVIEST) <= 0:
         return _HEAVIEST
     found = _NORMAL if excess(_NORMAL) >= 0 else float(brentq(excess, _HEAVIEST, _NORMAL))
-    # A few deviations say little of tails; what is usual counts as much as this many.
+    # A few deviations say little of tails; the typical one counts as much as this many.
     return (len(distances) + _PRIOR_DEVIATIONS) / (len(distances) / found + _PRIOR_DEVIATIONS / _PRIOR_DEGREES)
 
 
@@ -366,8 +366,8 @@ def _set_apart(run: Run, others: Sequence[Run]) -> list[Difference]:
     found = []
     for some in seen.values():
         if len(some) >= _MAX_AGREE * len(others):
-            usual, _ = Counter(repr(one.before) for one in some).most_common(1)[0]
-            found.append(next(one for one in some if repr(one.before) == usual))
+            common, _ = Counter(repr(one.before) for one in some).most_common(1)[0]
+            found.append(next(one for one in some if repr(one.before) == common))
     clocks = [float(clock) for other in others if (clock := other.machine.cpu.clock_hz.measured)]
     mine = run.machine.cpu.clock_hz.measured
     if clocks and mine and float(mine) < (1 - _CLOCK_LOSS) * min(clocks):

@@ -19,7 +19,7 @@ CONDITIONS = {
     "steal_share": ("steal", 0.02),
     "temperature_c": ("temperature", 10.0),
 }
-"""Of the conditions before a run: the words for it, and the difference of medians from which it is named."""
+"""Conditions before a run: the words for each, and the difference of medians from which on it is named."""
 
 
 @dataclass(frozen=True, slots=True)

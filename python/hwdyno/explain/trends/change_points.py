@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Floats = NDArray[Any]
 
 MIN_RUNS = 10
-"""With fewer runs, no step of a usual size can be told from noise among many figures."""
+"""Minimum number of runs: with fewer, no step of a typical size is distinguishable from noise among many figures."""
 MIN_SIDE = 3
 """Runs on each side of a change: fewer are outliers, not a new level."""
 MAX_CHANGES = 8
@@ -70,11 +70,11 @@ def trends_of(series: Mapping[SeriesKey, Sequence[float]]) -> dict[SeriesKey, Tr
     """The trend of each series of positive figures, a run each, oldest first; all are judged together.
 
     Steps are sought in logarithms by E-divisive's procedure (Matteson & James, JASA 109, 2014, section 3): the best
-    split of the levels so far, compared with the same runs in shuffled order, until no split stands out. The first
+    split of the levels so far, compared with the same runs in shuffled order, until no split is significant. The first
     split of every series shares one false discovery rate (Benjamini & Hochberg 1995), so among any number of flat
-    series all stay silent in 95% of histories. Where a straight line explains a series better than its steps (BIC),
-    it drifts (Theil & Sen's slope, Mann & Kendall's test). Series with fewer than ``MIN_RUNS`` have no trend.
-    Raises ``UserError`` where the library of the search is missing.
+    series all stay silent in 95% of histories. Where a straight line explains a series better than its steps (BIC), it
+    drifts (Theil & Sen's slope, Mann & Kendall's test). Series with fewer than ``MIN_RUNS`` have no trend. Raises
+    ``UserError`` where the library of the search is missing.
     """
     logs = {key: _clipped(values) for key, values in series.items() if _is_fit(values)}
     autocorrelation = _autocorrelation(list(logs.values()))
@@ -101,7 +101,7 @@ def _is_fit(values: Sequence[float]) -> bool:
 
 
 def _discovery_limit(p_values: Sequence[float], rate: float) -> float:
-    """The largest chance that still stands out among all of them; below 0 where none does."""
+    """The largest p-value that is still significant among all of them; below 0 where none is."""
     adjusted = false_discovery_rates(p_values)
     return max((p for p, among in zip(p_values, adjusted, strict=True) if among <= rate), default=-1.0)
 
@@ -289,7 +289,7 @@ def _ratio(before: Floats, after: Floats) -> Value:
 
 
 def _beyond_noise(trend: Trend) -> Trend:
-    """Without steps below the noise floor, and without a drift whose direction its interval leaves open."""
+    """The trend without steps below the noise floor, and without a drift whose direction its interval leaves open."""
     changes = tuple(one for one in trend.changes if abs(math.log(one.ratio.value)) >= NOISE_FLOOR)
     drift = trend.drift
     if drift is not None and (drift.low is None or drift.high is None or drift.low <= 1 <= drift.high):

@@ -19,13 +19,13 @@ class Files:
     """The files that a job works on."""
 
     names: tuple[str, ...] = ()
-    """From ``filename``: every thread uses each of them."""
+    """Names by ``filename``: every thread uses each of them."""
     directories: tuple[str, ...] = ()
     """The directories, assigned to threads round-robin."""
     count: int = 1
     """Files per thread, if there are no names."""
     format: str = ""
-    """From ``filename_format``; empty for temporary files that are removed after the job."""
+    """Form by ``filename_format``; empty for temporary files that are removed after the job."""
     each: int | None = None
     """Bytes of one file's region; none where the size is a share or the whole of a single file."""
 

@@ -37,7 +37,7 @@ class Trace:
     """The content of a trace to replay."""
 
     files: tuple[str, ...]
-    """In the order in which the trace adds them."""
+    """Files in the order in which the trace adds them."""
     bytes: int
     """End of the furthest operation in any of the files."""
     longest: int

@@ -14,7 +14,7 @@ LARGEST_BYTES = 1 << 20
 """A larger job file is refused."""
 DEEPEST_INCLUDE = 16
 MAX_INCLUDES = 256
-"""In all: files that include each other many times over would never end."""
+"""Largest number of includes in all: files that include each other many times over would never end."""
 _MACHINE: dict[str, Callable[[], int]] = {
     "pagesize": lambda: os.sysconf("SC_PAGE_SIZE"),
     "mb_memory": lambda: os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20,

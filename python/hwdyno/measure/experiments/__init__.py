@@ -31,14 +31,14 @@ class Experiment:
     quick: Sweep | None = None
     """What the quick profile measures instead, where the whole sweep would take too long."""
     base: Sweep | None = None
-    """On the resource's first experiment: the single point that a sweep from the command line is laid over."""
+    """The single point that a sweep from the command line is laid over; on the resource's first experiment."""
     metric: str = "throughput"
     fixed: Parameters = field(default_factory=dict)
     """Parameters that every point shares, unless a plan says otherwise."""
     settled: Parameters = field(default_factory=dict)
     """Shared parameters that the machine or a data set decides: advice does not name them."""
     named_as: Mapping[str, str] = field(default_factory=dict)
-    """By axis: the command's option for it, without the dashes; a command always names these."""
+    """The command's option for an axis, without the dashes; a command always names these."""
     measured_by: str = ""
     """The resource whose command measures its kernel, where that is another one than its own."""
     by_name: bool = False
@@ -86,7 +86,7 @@ class Experiment:
         return resources.find(self.resource).runtime_share * self.time_share
 
     @property
-    def usual(self) -> bool:
+    def by_default(self) -> bool:
         """Whether ``hwdyno run`` measures it where nothing is chosen."""
         return self.default and resources.find(self.resource).by_default
 

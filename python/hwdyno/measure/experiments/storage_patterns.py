@@ -78,7 +78,7 @@ THREADS = Experiment(
 
 
 def _file_bytes(kernel: Declaration, point: Parameters, most_bytes: float) -> float:
-    """Every file of the tree, once: it is made anew for each reading, whatever is then done to it."""
+    """Every file of the tree, once: it is made anew for each reading."""
     files, jobs, size = (float(point.get(name, kernel.axis(name).default) or 0) for name in _SIZES)
     return min(files * jobs * size, most_bytes)
 

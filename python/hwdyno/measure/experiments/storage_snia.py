@@ -11,9 +11,9 @@ from hwdyno.measure.sweep import Sweep
 from hwdyno.model.words import Parameters
 
 ROUNDS = 25
-"""At most; SNIA PTS 2.0.2."""
+"""Maximum number of rounds; SNIA PTS 2.0.2."""
 CELL_S = 60.0
-"""Of one workload in one round; SNIA PTS 2.0.2."""
+"""Time of one workload in one round; SNIA PTS 2.0.2."""
 PRECONDITION_TIMES, PRECONDITION_BYTES = 2, 128 << 10
 """Twice the capacity is written, in sequence, in blocks of 128 KiB."""
 _MIXES = ("randread", "randrw:95", "randrw:65", "randrw:50", "randrw:35", "randrw:5", "randwrite")
@@ -29,8 +29,8 @@ class SniaTest:
     name: str
     experiment: Experiment
     each_round: Mapping[str, object] | None = None
-    """Of its workloads, those of every round by their parameters; all of them if none are named. The others are
-    measured once, after the steady state is reached."""
+    """The workloads of every round by their parameters; all of them if none are named. The others are measured once,
+    after the steady state is reached."""
     tracked: Mapping[str, object]
     """The workload whose rounds must be steady."""
     shown: Mapping[str, object]

@@ -60,7 +60,7 @@ class UnderLoad:
 
     reading: dict[str, Any]
     load: dict[str, Any]
-    """Of the whole time that the load ran; it was stopped, so ``interrupted`` is set."""
+    """The load's Reading of the whole time that it ran; it was stopped, so ``interrupted`` is set."""
     covered: bool
     """Whether the load ran before the first and after the last moment of ``reading``, by the monotonic clock."""
     before: dict[str, float]
@@ -95,7 +95,7 @@ class Program:
     tool: str
     """What hwdyno calls it."""
     names: tuple[str, ...]
-    """Its usual file names on the path, the best first."""
+    """Its common file names on the path, the best first."""
     arguments: tuple[str, ...] = ()
     timeout_s: float = 10.0
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -179,7 +179,7 @@ MemberEvent = Ready | Done | Ended | Refused
 
 
 class Member(Host, Programs, Protocol):
-    """A host of a site of several: it sets a kernel or a program up, waits, and starts at a time of its own clock.
+    """A host of a site of several: it sets a kernel or a program up, waits, and starts at a time by the host's clock.
 
     Every method raises ``HostLostError`` where the host is gone.
     """

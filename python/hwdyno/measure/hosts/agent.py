@@ -44,14 +44,14 @@ CLOSE_S = 6.0
 """The agent gives a run five seconds to end."""
 MAX_LINE = 1 << 28
 PIECE = 1 << 16
-"""Bytes read at once: room for more is asked of the kernel anew each time."""
+"""Bytes read at once: the kernel allocates room for more anew each time."""
 
 
 class Speaker(ABC):
-    """A ``Member`` that speaks the agent's protocol; how its lines come and go is a subclass's matter."""
+    """A ``Member`` that uses the agent's protocol; how its lines come and go is a subclass's matter."""
 
     survey_s = SURVEY_S
-    """For what it does without a sign of life: a start, a survey, a removal of files."""
+    """Limit for what it does without a sign of life: a start, a survey, a removal of files."""
 
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
@@ -61,7 +61,7 @@ class Speaker(ABC):
         self._last_id = 0
         self._run_id = 0
         self._owed: dict[int, float] = {}
-        """By request: when its sign of life was requested."""
+        """When the sign of life of each request was requested."""
         self._kernels: dict[str, Declaration] | None = None
         self._topology: Topology | None = None
 

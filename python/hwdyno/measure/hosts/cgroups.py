@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 DeviceLimits = dict[str, dict[str, float]]
-"""By device number (``253:0``): ``read_bytes_s``, ``write_bytes_s``, ``read_operations_s``, ``write_operations_s``."""
+"""Limits by device number (``253:0``): ``read_bytes_s``, ``write_bytes_s``, ``read_operations_s``,
+``write_operations_s``."""
 
 # cgroup-v2 (io.max), and blkio-controller (version 1), both of the kernel's admin guide.
 _IO_MAX = {"rbps": "read_bytes_s", "wbps": "write_bytes_s", "riops": "read_operations_s", "wiops": "write_operations_s"}
@@ -56,7 +57,7 @@ def _directories(root: Path, controller: str) -> Iterator[Path]:
 
 
 def processor_periods(root: Path = Path("/")) -> dict[str, float]:
-    """Periods of the processor quota so far, and those in which the quota was spent; empty where there is none."""
+    """Periods of the processor quota so far, and those in which the quota was exhausted; empty where there is none."""
     found = {"cgroup_periods": 0.0, "cgroup_throttled_periods": 0.0}
     for directory in dict.fromkeys(_directories(root, "cpu")):
         counts = dict(line.split()[:2] for line in _text(directory / "cpu.stat").splitlines() if len(line.split()) > 1)

@@ -29,15 +29,15 @@ class Readings:
     """What ``hwdyno-engine measure`` has written."""
 
     machine: Machine
-    """As it was when it was measured."""
+    """The machine as it was when it was measured."""
     started_s: float
-    """Since 1970."""
+    """Start time, seconds since 1970."""
     ended_s: float | None
     """None where the measurement was killed."""
     interrupted: bool
     seed: int
     steps: tuple[Mapping[str, Any], ...]
-    """Of the plan."""
+    """Steps of the plan."""
     taken: tuple[Taken, ...]
     errors: Mapping[int, str]
     """Why a step has no reading, by its number."""
@@ -50,7 +50,7 @@ class Elsewhere:
         self.machine, self.readings = machine, readings
 
     def survey(self, path: Path | None = None) -> Machine:
-        """The machine, with the storage that the engine was asked about."""
+        """The machine, with the storage that the engine was queried for."""
         return self.machine
 
     def topology(self) -> Topology:

@@ -55,7 +55,7 @@ class Local:
         )
 
     def _gpus(self) -> int:
-        """GPUs that OpenCL can use; no driver is asked where no kernel driver has made a GPU's device file."""
+        """GPUs that OpenCL can use; no driver is queried where no kernel driver has made a GPU's device file."""
         nodes = ("dev/nvidiactl", "dev/kfd", "dev/dri/renderD*", "dev/dxg")
         if not any(next(self._root.glob(pattern), None) for pattern in nodes):
             return 0
@@ -109,7 +109,7 @@ class Local:
 
 
 class Alike(Local):
-    """As many hosts as there will be, each like this machine: plans are made for them, and nothing is measured."""
+    """A site of alike hosts, each like this machine: plans are made for it, and nothing is measured."""
 
     def __init__(self, count: int, *, between: bool = False) -> None:
         super().__init__()

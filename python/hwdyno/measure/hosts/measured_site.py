@@ -58,7 +58,7 @@ class Site(ABC):
 
     @abstractmethod
     def execute_each(self, programs: Mapping[str, Program]) -> dict[str, Outcome | ValueError | OSError]:
-        """Run a reference tool once on each of these hosts from one moment on: each host's outcome, or its error."""
+        """Run a reference tool once on each named host from one moment on: each host's outcome, or its error."""
 
     @abstractmethod
     def snapshot(self) -> dict[str, float]:
@@ -132,7 +132,7 @@ class SingleHost(Site):
         return check_place(path, writes=writes, destroy=destroy, serial=serial)
 
     def data_file(self, place: Place) -> DataFile:
-        """Make a data file in a directory of its own; raises ``UserError``."""
+        """Make a data file in a new directory; raises ``UserError``."""
         return Workspace(place)
 
     def close(self) -> None:

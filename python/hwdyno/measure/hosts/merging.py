@@ -19,9 +19,9 @@ def merged(
 ) -> dict[str, Any]:
     """The Reading of a site, by its hosts' Readings and when each started, by one clock.
 
-    Every host's streams stand side by side, each with its whole histograms, so that percentiles are of all
-    operations together. The timed region goes from the first start to the last end. ``hosts`` has each host's
-    own Reading with its offset, or why there is none, in this ``order``.
+    Every host's streams are listed, each with its whole histograms, so that percentiles are of all operations together.
+    The timed region goes from the first start to the last end. ``hosts`` has each host's own Reading with its offset,
+    or why there is none, in this ``order``.
     """
     first_ns = min(started_ns.values())
     offsets = {name: (at - first_ns) / 1e9 for name, at in started_ns.items()}
@@ -52,7 +52,7 @@ def merged(
 
 
 def _samples(readings: Mapping[str, Reading], offsets: Mapping[str, float]) -> dict[str, Any]:
-    """Every host's rows of counts, each moved to where it lies after the first start."""
+    """Every host's rows of counts, each moved to its place after the first start."""
     intervals = [float(one.get("samples", {}).get("interval_s") or 0.0) for one in readings.values()]
     interval_s = min(intervals, default=0.0)
     if interval_s <= 0 or max(intervals) > interval_s:
@@ -77,7 +77,7 @@ def _sums(many: Iterable[Mapping[str, Any]]) -> dict[str, float]:
 def _details(many: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """A kernel's own figures: the mean of numbers, what holds for all hosts, and the first one's of others.
 
-    A failed verification stands.
+    A failed verification is kept.
     """
     found: dict[str, Any] = {}
     for name, value in many[0].items():

@@ -1,4 +1,4 @@
-"""One rank's agent as a process of its own: what a kernel does to it, a launcher of the ranks does not see."""
+"""One rank's agent as a separate process: what a kernel does to it, a launcher of the ranks does not see."""
 
 from __future__ import annotations
 

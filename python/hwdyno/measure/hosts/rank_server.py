@@ -1,4 +1,4 @@
-"""One rank's server of network measurements as a process of its own, beside the one that measures."""
+"""One rank's server of network measurements as a separate process, beside the one that measures."""
 
 from __future__ import annotations
 

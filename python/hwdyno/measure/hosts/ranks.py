@@ -1,4 +1,4 @@
-"""Several ranks as one site: rank 0 measures, and each rank serves as an agent over a connection of its own.
+"""Several ranks as one site: rank 0 measures, and each rank serves as an agent over a separate connection.
 
 Rank 0 listens, and each rank, 0 too, connects an agent to it. Both ends prove that they know the secret of the start
 (HMAC-SHA-256 of the other end's random number), and neither sends it. From there on it is the agent's protocol.
@@ -34,14 +34,14 @@ from hwdyno.model.words import UserError
 from hwdyno.system import loopback, signals
 
 JOIN_S = 60.0
-"""For all ranks to connect."""
+"""Limit for all ranks to connect."""
 GREET_S = 5.0
-"""For one end of a connection to say who it is."""
+"""Limit for one end of a connection to identify itself."""
 RETRY_S = 0.1
 STOP_S = 5.0
-"""For rank 0 to end the agents after a signal."""
+"""Limit for rank 0 to end the agents after a signal."""
 TIMEOUT_S = 2.5
-"""For an answer that needs no work; with ``TIMEOUTS``, a rank that hangs is named within 3 s."""
+"""Limit for an answer that needs no work; with ``TIMEOUTS``, a rank that hangs is named within 3 s."""
 TIMEOUTS = Timeouts(silent_s=2.0, pulse_s=0.5)
 LONGEST_LINE = 1 << 20
 
@@ -72,7 +72,7 @@ class Rank(Speaker):
 
     @property
     def boot(self) -> str:
-        """As the rank reads it."""
+        """The boot that the rank read."""
         return self._boot
 
     @property
@@ -82,7 +82,7 @@ class Rank(Speaker):
 
     @property
     def server(self) -> tuple[str, int] | None:
-        """As the rank has told where its server listens, if it has one."""
+        """The address at which the rank's server listens, if it has one."""
         return self._server
 
     def survey(self, path: Path | None = None) -> Machine:
@@ -185,7 +185,7 @@ _SITE: list[SeveralHosts] = []
 
 
 def join(launch: Launch, *, serves: bool = False) -> None:
-    """On rank 0: make the site of all ranks, for ``site``, until this process ends; ``serves`` as for ``serve``."""
+    """Make the site of all ranks on rank 0, for ``site``, until this process ends; ``serves`` as for ``serve``."""
     _SITE[:] = [joined(launch, serves=serves)]
     atexit.register(_SITE[0].close)
 
@@ -196,7 +196,7 @@ def site() -> SeveralHosts | None:
 
 
 def joined(launch: Launch, timeout_s: float = JOIN_S, *, serves: bool = False) -> SeveralHosts:
-    """On rank 0: the site of all ranks. Raises ``UserError`` where a rank does not come."""
+    """The site of all ranks, on rank 0. Raises ``UserError`` where a rank does not come."""
     here = _outward_address()
     listener = socket.create_server(launch.listens_at, family=loopback.family(here), backlog=min(launch.size, 4096))
     meeting = Meeting(here, listener.getsockname()[1], secrets.token_bytes(16))
@@ -219,9 +219,9 @@ def joined(launch: Launch, timeout_s: float = JOIN_S, *, serves: bool = False) -
 
 
 def serve(launch: Launch, *, serves: bool = False) -> None:
-    """On any other rank: serve rank 0 until it ends. Raises ``UserError`` where it is not found.
+    """Serve rank 0 on any other rank until it ends. Raises ``UserError`` where it is not found.
 
-    ``serves``: also the network measurements of the other ranks, by a server of its own.
+    ``serves``: also the network measurements of the other ranks, by a separate server.
     """
     served = _RankAgent(launch, launch.share(None), serves=serves)
     served.begin()
@@ -230,7 +230,7 @@ def serve(launch: Launch, *, serves: bool = False) -> None:
 
 
 class _RankAgent:
-    """This rank's agent: connected, then a process of its own, whose standard input is the connection."""
+    """This rank's agent: connected, then a separate process, whose standard input is the connection."""
 
     def __init__(self, launch: Launch, meeting: Meeting, *, serves: bool = False) -> None:
         self._launch, self._meeting, self._serves = launch, meeting, serves
@@ -330,7 +330,7 @@ def _dial(meeting: Meeting, timeout_s: float) -> socket.socket:
 
 
 def _rank_of(arrival: _Arrival, processors: tuple[int, ...], secret: bytes) -> Rank:
-    """Give a rank its processors; its agent speaks next."""
+    """Give a rank its processors; its agent sends next."""
     arrival.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     _send(arrival.connection, {"proof": _proof(secret, f"site {arrival.nonce}"), "processors": processors})
     return Rank(arrival, processors)

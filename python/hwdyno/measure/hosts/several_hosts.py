@@ -1,8 +1,8 @@
 """Several hosts as one site: each reading starts on all of them at one time, and is merged whole.
 
 The hosts set a kernel up and wait; when all are ready, each gets the same moment by its own clock, whose offset is
-measured anew before. A host that dies, no longer answers or never comes to its end is named and left out from
-there on, and what the others did is kept.
+measured anew before. A host that dies, no longer answers or never ends is named and left out from there on, and what
+the others did is kept.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ LEAD_NS = 2_000_000
 """Delay from the last host's readiness to the start, so that the start time reaches every host before it."""
 POLL_S = 0.05
 MESSAGE_NS = 50_000
-"""To send one host the moment of the start."""
+"""Time to send one host the moment of the start."""
 NEAR_LEAD_NS = 150_000
 """That delay where all hosts are processes of this machine, which a message reaches sooner."""
 _OF_A_SITE = {CLIENTS.name, SHARED_FILE.name, BETWEEN.name}
 """Axes that say what each host gets, and that no kernel knows."""
 _PAGE = 4096
 SEEDS_APART = 1_000_003
-"""Between the random orders of two hosts; a repeat moves a seed by one."""
+"""Distance between the random seeds of two hosts; a repeat moves a seed by one."""
 _WORST: dict[str, Callable[[Sequence[float]], float]] = {
     "load_1m": max,
     "memory_available_bytes": min,
@@ -71,15 +71,15 @@ class Timeouts:
     """Timeouts of the hosts, s."""
 
     silent_s: float = 3.0
-    """For a sign of life."""
+    """Limit for a sign of life."""
     pulse_s: float = 1.0
-    """Between two requests for one."""
+    """Time between two requests for one."""
     apart_s: float = 10.0
-    """For the others, once a first host has come to the next step; or three times what that one took, if longer."""
+    """Limit for the others once a first host has reached the next step, or three times what that one took."""
     setup_s: float = 60.0
-    """For a step of all hosts, in addition to three times the length in the parameters."""
+    """Limit for a step of all hosts, in addition to three times the length in the parameters."""
     stop_s: float = 5.0
-    """For the end of a host that was stopped."""
+    """Limit for the end of a host that was stopped."""
 
 
 @dataclass
@@ -182,9 +182,9 @@ class SeveralHosts(Site):
         The Reading's ``hosts`` has each host's own. Raises ``HostLostError`` where no host is left, and what the
         hosts raised where none of them gave a Reading.
         """
-        usual = self.kernels()[kernel].axis(BETWEEN.name).default if kernel in self.kernels() else None
-        if usual and not parameters.get("server"):
-            parameters = {BETWEEN.name: usual, **parameters}
+        pattern = self.kernels()[kernel].axis(BETWEEN.name).default if kernel in self.kernels() else None
+        if pattern and not parameters.get("server"):
+            parameters = {BETWEEN.name: pattern, **parameters}
         each = self.parameters_of_each(parameters)
         parts, interrupted = self._ended(
             each,
@@ -227,7 +227,7 @@ class SeveralHosts(Site):
     def _ended(
         self, names: Collection[str], begin: Callable[[str, Member], None], longest_s: float | None
     ) -> tuple[dict[str, _Part], bool]:
-        """What each of these hosts came to from a common start on, and whether Ctrl-C ended it."""
+        """The results of the named hosts from a common start on, and whether Ctrl-C ended it."""
         parts = {name: _Part(member) for name, member in self._members.items() if name in names}
         for name, part in parts.items():
             with self._losing(name, part):
@@ -366,7 +366,7 @@ class SeveralHosts(Site):
     def _regions(
         self, each: dict[str, dict[str, Any]], parameters: Mapping[str, Any], *, is_shared: bool
     ) -> dict[str, dict[str, Any]]:
-        """As many bytes for each host: of its own file from the beginning, or of the first host's, one after another.
+        """The region of each host, all of one size: the beginning of its file, or the next part of the first host's.
 
         Raises ``UserError`` where the blocks do not fit, or where a host does not see that file.
         """
@@ -410,7 +410,7 @@ class SeveralHosts(Site):
     # --- lost hosts
 
     def _each(self, query: Callable[[Member], Any], names: Sequence[str] = ()) -> dict[str, Any]:
-        """Each host's answer to a query, or that of these; raises ``HostLostError`` where none is left."""
+        """Each host's answer to a query, or each named host's; raises ``HostLostError`` where none is left."""
         found: dict[str, Any] = {}
         for name in names or list(self._members):
             with self._losing(name):
@@ -561,7 +561,7 @@ def _ends_last(parts: Mapping[str, _Part]) -> list[_Part]:
 
 
 def _await(members: Sequence[Member]) -> bool:
-    """Wait until one of these may have an event, for a poll's time at most; false where that cannot be waited for."""
+    """Wait until a member may have an event, for a poll's time at most; false where that cannot be waited for."""
     descriptors = [member.descriptor for member in members]
     if any(one is None for one in descriptors):
         return False

@@ -16,13 +16,13 @@ from hwdyno.measure import engine
 from hwdyno.measure.hosts import KernelCall, LoadError, UnderLoad
 
 LOOK_S = 0.1
-"""Within which a kernel that is stopped ends; it looks at its stop about every 50 ms."""
+"""Time within which a kernel that is stopped ends; it looks at its stop about every 50 ms."""
 LONGEST_S = 3600.0
-"""Of a load that is never stopped."""
+"""Runtime of a load that is never stopped."""
 
 
 def run(load: KernelCall, work: KernelCall, settle_s: float, snapshot: Callable[[], dict[str, float]]) -> UnderLoad:
-    """See ``Loadable.run_under_load``."""
+    """The body of ``Loadable.run_under_load``."""
     stop, ended = engine.Stop(), threading.Event()
     results: list[dict[str, Any]] = []
     failures: list[ValueError | OSError] = []

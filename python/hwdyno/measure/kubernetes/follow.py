@@ -20,7 +20,7 @@ KUBECTL = "HWDYNO_KUBECTL"
 POLL_S = 1.0
 CALL_S = 60.0
 STUCK_S = 120.0
-"""For an image or a volume that does not come: a registry may answer late."""
+"""Limit for an image or a volume that does not come: a registry may answer late."""
 LOST_CALLS = 5
 """Calls in a row that may fail before the cluster counts as gone."""
 _STUCK = {
@@ -108,7 +108,7 @@ class JobState:
     """Where a measurement is."""
 
     says: str
-    """For a person; the same while nothing changes."""
+    """The state in words; the same while nothing changes."""
     ended: bool = False
     failed: str = ""
     """Why it failed; empty if it did not."""
@@ -171,7 +171,7 @@ class Measured:
     runs: tuple[Run, ...]
     failed: str = ""
     last_lines: tuple[str, ...] = ()
-    """Of the log of a pod without a Run."""
+    """The last lines of the log of a pod without a Run."""
 
 
 def performed(

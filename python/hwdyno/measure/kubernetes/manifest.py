@@ -53,7 +53,7 @@ class Wanted:
     clients: int = 1
     volumes: tuple[Volume, ...]
     size_bytes: int | None = None
-    """Of each volume that is made; by the data if none."""
+    """Size of each volume that is made; by the data if none."""
     access: Access = "ReadWriteOnce"
     block: bool = False
     """Whether the volumes are raw devices."""
@@ -61,7 +61,7 @@ class Wanted:
     cpu: str = "4"
     memory: str = "8Gi"
     spread: bool = False
-    """Whether each pod is on a node of its own."""
+    """Whether each pod is on a separate node."""
     on: dict[str, str] = field(default_factory=dict)
     """Labels of the nodes that pods may be on."""
     limit_s: int | None = None

@@ -35,7 +35,7 @@ class Volume:
     of: str
     """The claim, the storage class or the driver; empty for the node's own disk."""
     attributes: dict[str, str] = field(default_factory=dict)
-    """Of an inline volume of a CSI driver."""
+    """Attributes of an inline volume of a CSI driver."""
 
     def path(self, *, block: bool) -> str:
         """Where a pod finds it."""

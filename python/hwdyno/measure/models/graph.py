@@ -1,4 +1,4 @@
-"""Writes an ONNX model whose weights lie in another file (onnx.proto of ONNX 1.16, IR version 10)."""
+"""Writes an ONNX model whose weights are in another file (onnx.proto of ONNX 1.16, IR version 10)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Dims = Sequence[int | str]
 
 
 class Graph:
-    """A graph that is built node by node; a node's output has a name of its own."""
+    """A graph that is built node by node; each node's output has a unique name."""
 
     def __init__(self, weights_file: str) -> None:
         self._file = weights_file
@@ -38,7 +38,7 @@ class Graph:
         self._outputs.append(blob(12, _value_info(name, kind, dims)))
 
     def weight(self, tensor: Tensor, place: TensorExtent) -> str:
-        """Weights that lie in the other file."""
+        """Weights in the other file."""
         entries = {"location": self._file, "offset": str(place.offset), "length": str(place.length)}
         external = b"".join(blob(13, blob(1, key) + blob(2, value)) for key, value in entries.items())
         made = packed(1, tensor.shape) + integer(2, FLOAT) + blob(8, tensor.name) + external + integer(14, _EXTERNAL)
@@ -46,7 +46,7 @@ class Graph:
         return tensor.name
 
     def constant(self, name: str, values: Sequence[int], dims: Sequence[int]) -> str:
-        """Whole numbers that stand in the graph itself."""
+        """Whole numbers in the graph itself."""
         made = packed(1, dims) + integer(2, INT64) + packed(7, values) + blob(8, name)
         self._initializers.append(blob(5, made))
         return name

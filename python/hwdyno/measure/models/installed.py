@@ -18,7 +18,7 @@ _MODULES = {
     "safetensors": "safetensors",
     "images": "PIL",
 }
-"""By what runs or loads a model: the module that it needs."""
+"""The module that runs or loads a model, by what needs it."""
 
 
 def is_here(word: str) -> bool:

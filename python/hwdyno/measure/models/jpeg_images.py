@@ -11,7 +11,7 @@ from hwdyno.system import optional
 WIDTH, HEIGHT = 500, 375
 """The most frequent size of ImageNet's images (Russakovsky et al. 2015)."""
 QUALITY = 90
-USUAL_BYTES = 102_700
+MEAN_BYTES = 102_700
 """The mean size of a file, within 1%; ImageNet's is about 110 kB."""
 MADE_BYTES_S = 5e6
 """JPEG bytes that are made in a second of CPU time, measured on a server core of 2024."""
@@ -19,7 +19,7 @@ SIDE = 224
 _CELLS = 24
 _NOISE = 17.0
 _MEAN, _SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""Of ImageNet's channels, which ResNet-50's inputs are normalized by."""
+"""Mean and deviation of ImageNet's channels, which ResNet-50's inputs are normalized by."""
 
 
 def name_of(at: int) -> str:

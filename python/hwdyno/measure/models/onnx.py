@@ -10,7 +10,7 @@ IMAGE = (1, 3, 224, 224)
 
 
 def graph_of(model: Model, weights_file: str, places: Places, *, batched: bool = False) -> bytes:
-    """The model as an ONNX file whose weights lie at these places of another one.
+    """The model as an ONNX file whose weights are at these places of another one.
 
     A ``batched`` decoder takes any number of sequences at once, each with its own context and room for any context.
     """

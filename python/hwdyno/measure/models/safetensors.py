@@ -23,7 +23,7 @@ _PIECE = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class TensorExtent:
-    """Where a tensor lies in the file, from the file's first byte on."""
+    """A tensor's place in the file, counted from the file's first byte."""
 
     offset: int
     length: int

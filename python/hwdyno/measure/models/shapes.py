@@ -106,7 +106,7 @@ DECODERS = {
     "246m": Decoder(dim=1024, layers=16, heads=16, kv_heads=4, ffn=2816, vocab=32000),
     "850m": Decoder(dim=2048, layers=16, heads=32, kv_heads=8, ffn=5632, vocab=32000),
 }
-"""By name: millions of weights."""
+"""The decoders by name: millions of weights."""
 NAMES = (*DECODERS, "resnet50", "encoder")
 STAGES = ((3, 64, 256), (4, 128, 512), (6, 256, 1024), (3, 512, 2048))
 """ResNet-50's stages: blocks, channels inside, channels out (He et al. 2015, table 1)."""

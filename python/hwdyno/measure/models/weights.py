@@ -12,7 +12,7 @@ BLOCK_ITEMS = 1 << 22
 SPREAD = 0.02
 """Standard deviation of the weights, as decoders are initialised (GPT-2)."""
 ROTARY_BASE = 10_000.0
-"""Of the rotary positions (Su et al. 2021)."""
+"""Base of the rotary position embedding (Su et al. 2021)."""
 
 
 def crc32c(piece: Any, before: int = 0) -> int:

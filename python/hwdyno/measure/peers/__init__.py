@@ -47,7 +47,7 @@ class Peer(Protocol):
 
     @property
     def name(self) -> str:
-        """The tool's usual name."""
+        """The tool's name."""
         ...
 
     @property

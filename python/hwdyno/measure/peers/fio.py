@@ -96,7 +96,7 @@ class Fio(ProgramPeer):
         return ["fio", *(f"--{name}={value}" for name, value in options.items()), *flags, "--output-format=json"]
 
     def program(self, kernel: str, parameters: Mapping[str, Any]) -> Program:
-        """fio on this point; it would extend a data file that is too short, and overwrite whatever path it is given."""
+        """fio on this point; it would extend a data file that is too short, and overwrite any path that it is given."""
         timed_s = sum(float(parameters.get(name, 0)) for name in ("runtime", "ramp_time", "startdelay"))
         end = int(parameters.get("offset", 0)) + int(parameters.get("size", 0))
         return Program(

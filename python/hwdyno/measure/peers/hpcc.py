@@ -95,7 +95,7 @@ class Hpcc:
         return None
 
     def takes_s(self, kernel: str, parameters: Mapping[str, Any]) -> float:
-        """About how long a run takes: it does all of its parts for one figure, whatever time a point has."""
+        """The approximate time of a run: it does all of its parts for one figure, even if a point has less time."""
         return PARTS * _hpl_s(kernel, parameters) + START_S
 
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Runs IOzone's throughput mode on one of our points: one process a job, a file of its own for each.
+"""Runs IOzone's throughput mode on one of our points: one process a job, each with a separate file.
 
 It overwrites the files that it is given, so it gets new ones beside the data file, which are removed afterwards. IOzone
 ends by size and not by time, and writes its files before it reads them.

@@ -111,7 +111,7 @@ def reading(read: Callable[[str], Reported], text: str) -> PeerReading:
 
 
 class GeneratorLoad:
-    """A point in the words of these tools."""
+    """A point in the words of the load generators."""
 
     def __init__(self, parameters: Mapping[str, Any]) -> None:
         self.server = str(parameters.get("server") or "")

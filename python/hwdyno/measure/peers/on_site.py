@@ -72,7 +72,7 @@ def merged(readings: Mapping[str, PeerReading]) -> PeerReading:
     """The hosts' readings as one.
 
     Rates, operations and CPU time are summed, and the mean latency is that of all operations. Nothing else is merged:
-    percentiles of several hosts cannot be (no tool prints its whole histogram), so each host's figures stand by its
+    percentiles of several hosts cannot be (no tool prints its whole histogram), so each host's figures are under its
     name in ``details["hosts"]``. Raises ``OSError`` where the hosts' units differ.
     """
     every = list(readings.values())

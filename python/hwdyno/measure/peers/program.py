@@ -18,7 +18,7 @@ class ProgramPeer(ABC):
     name: ClassVar[str]
     kernels: ClassVar[frozenset[str]]
     names: ClassVar[tuple[str, ...]]
-    """The program's usual names on the path."""
+    """The program's common names on the path."""
     asks_version: ClassVar[tuple[str, ...]] = ()
     """The arguments that print the version; none where the program has no such option."""
 

@@ -23,14 +23,14 @@ TIMEOUT_S = 300.0
 # Compilers turn STREAM's copy into memcpy, which uses non-temporal stores.
 COMPILERS = ("cc", "gcc", "clang")
 BYTES_AN_ELEMENT = 24
-"""Of three arrays of doubles."""
+"""Bytes of three arrays of doubles."""
 LARGE_DATA_BYTES = 1 << 30
 """Static arrays from here on need the larger code model of x86-64."""
 _OPERATIONS = {"copy", "scale", "add", "triad", "nt_copy"}
 
 
 class StreamPeer(ProgramPeer):
-    """STREAM, on the path under one of its usual names, or named by ``HWDYNO_STREAM``."""
+    """STREAM, on the path under one of its common names, or named by ``HWDYNO_STREAM``."""
 
     name = "stream"
     kernels = frozenset({"memory_bandwidth"})

@@ -1,4 +1,4 @@
-"""By which engine storage is accessed where io_uring is forbidden, as in containers, and the user has chosen none."""
+"""The access engine where io_uring is forbidden, as in containers, and the user has chosen none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hwdyno.model.words import Note
 
 _AXIS = "ioengine"
 _INSTEAD = ("libaio", "psync")
-"""In the order of what they can have in flight."""
+"""Engines in the order of what they can have in flight."""
 
 
 def reachable(plan: Plan, machines: Sequence[Machine]) -> tuple[Plan, tuple[Note, ...]]:

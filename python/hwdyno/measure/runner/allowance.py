@@ -14,7 +14,7 @@ from hwdyno.measure.runner.near_knee import may_add
 from hwdyno.measure.runner.point import PointInWork
 
 SLOW_SHARE = 0.02
-"""Of the budget that one reading may take that is repeated all through the run."""
+"""Share of the budget that one reading may take that is repeated all through the run."""
 
 
 class Allowance:
@@ -26,14 +26,14 @@ class Allowance:
         self.budget_s = None if plan.budget_s is None else max(plan.budget_s / 2, plan.budget_s - plan.ending_s)
         self.given = plan.given
         self.may_add = {one.experiment.name: may_add(one) for one in plan.experiments}
-        """By experiment: the number of points near its bends for which time is reserved."""
+        """The number of points near an experiment's bends for which time is reserved."""
         self.started = time.monotonic() - plan.prepared_s
         self.deadline: float | None = None
         """When the current experiments have used their part of the budget."""
         self.excess_s: dict[str, list[float]] = {}
-        """By kernel: how much longer than estimated each reading took so far without its peers'."""
+        """How much longer than estimated each reading of a kernel took so far without its peers'."""
         self.peers_s: dict[str, list[float]] = {}
-        """By kernel: how much longer than the reading beside it each reading of a peer took."""
+        """How much longer than the reading beside it each reading of a kernel's peer took."""
         self.timing = timing(plan, None)
         self.of_quoted: Timing | None = None
         """How long and how often points that headlines quote are read, where they are read all through the run."""
@@ -118,9 +118,9 @@ class Allowance:
         return replace(plan, experiments=tuple(map(self._as_read, plan.experiments)))
 
     def _as_read(self, planned: Planned, middle: Callable[[list[float]], float] = statistics.median_low) -> Planned:
-        """Before a kernel's first reading its excess is the least of any: a machine that is slow in all is in this."""
+        """A kernel's excess before its first reading is the least of any: a machine that is slow in all is in this."""
         kernel = planned.experiment.kernel
-        # A point far slower than the others of its kernel says nothing of them.
+        # A point far slower than the others of its kernel is no measure of them.
         known = {name: middle(each) for name, each in self.excess_s.items()}
         excess_s = known[kernel] if kernel in known else max(0.0, min(known.values(), default=0.0))
         peers = self.peers_s.get(kernel)

@@ -9,9 +9,9 @@ from hwdyno.measure.plan import SHORTEST_S, Plan, Planned, Timing, reading_s
 from hwdyno.model.words import Parameters, Scalar
 
 MIN_VALUES = 2
-"""Of an axis, as long as another has more: its ends say the most."""
+"""Values kept of an axis, as long as another has more: its ends say the most."""
 GRACE = 0.1
-"""By how much a budget may be overrun before readings are left out."""
+"""Share by which a budget may be overrun before readings are left out."""
 
 
 def least_s(planned: Planned, plan: Plan) -> float:
@@ -50,7 +50,7 @@ def fitted(plan: Plan, left_s: float | None) -> Plan:
 
 
 def thinned(points: Sequence[Parameters], load: str, most: int) -> tuple[Parameters, ...]:
-    """At most ``most`` of the points: every other value of the longest axis goes, its ends stay; the load's goes last.
+    """The points thinned to ``most``: every other value of the longest axis goes, its ends stay; the load's goes last.
 
     Axes of numbers go before axes of words, because between two numbers a reader may guess, and between two
     words he may not.

@@ -47,17 +47,17 @@ ROUNDS = {"quick": 8, "standard": 10, "full": 20}
 MIN_ROUNDS = 3
 """Fewer give no interval that means anything."""
 WANTED_ROUNDS = 5
-"""For which a budget is shared out."""
+"""Rounds for which a budget is shared out."""
 RAMP_S = 0.1
 SETTLE_S = 0.1
 """A load's time to begin, beyond the set-up that was measured for it."""
 SETTLE_FACTOR = 1.5
 OVERHEAD_S = 0.3
-"""Of a reading outside its timed region, for a listing."""
+"""Time of a reading outside its timed region, for a listing."""
 INTERVAL_S = 0.02
-"""Between samples of a load, so that its part beside a reading is known."""
+"""Time between samples of a load, so that its part beside a reading is known."""
 EDGE_S = 0.06
-"""Of the end of a load that may lie after the reading: the stop is seen within it."""
+"""Time by which a load may end after the reading: the stop is seen within it."""
 
 
 @dataclass
@@ -81,11 +81,11 @@ class ContendedResource:
     pairs: Planned
     knee: Parameters = field(default_factory=dict)
     setups_s: list[float] = field(default_factory=list)
-    """By reading without a load: its time outside the timed region."""
+    """Time of each reading without a load outside the timed region."""
 
     @property
     def setup_s(self) -> float:
-        """What its readings usually take outside the timed region."""
+        """The median time of its readings outside the timed region."""
         return estimates.median(self.setups_s) if self.setups_s else OVERHEAD_S
 
 
@@ -231,7 +231,7 @@ class _ContentionRounds(PlanRun):
         self.progress.says(f"{side.resource} saturates at {planned.load} {found}")
 
     def _fitted_sweep(self, planned: Planned) -> tuple[Planned, list[PointInWork], int]:
-        """As many points of a sweep, and readings of each, as fit into its part of the budget."""
+        """The points of a sweep, and the readings of each, that fit into its part of the budget."""
         points, times = self.points[planned.experiment.name], SWEEP_TIMES
         sweeps = sum(planned.load != BACKGROUND.name for planned in self.plan.experiments)
         budget_s = self.allowance.budget_s

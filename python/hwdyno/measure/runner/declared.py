@@ -32,9 +32,10 @@ def kept_declaration(planned: Planned, given: Set[str], fixed: Parameters) -> De
         value = fixed.get(axis.name)
         has_unit = bool(axis.unit and value and value != axis.default)
         if axis.name in swept | named or axis.role != "label" or axis.traits or has_unit:
-            usual = _usual(planned, axis) if axis.name in swept | named | _SIZED else fixed.get(axis.name, axis.default)
+            is_set = axis.name in swept | named | _SIZED
+            default = _default_of(planned, axis) if is_set else fixed.get(axis.name, axis.default)
             option = experiment.named_as.get(axis.name, axis.name)
-            axes.append(replace(axis, default=usual, option=option if option != axis.name else ""))
+            axes.append(replace(axis, default=default, option=option if option != axis.name else ""))
     return replace(kernel, axes=tuple(axes), possible=(), command=_command(experiment))
 
 
@@ -57,7 +58,7 @@ def _command(experiment: Experiment) -> str:
     return "" if resource == experiment.resource else resource
 
 
-def _usual(planned: Planned, axis: Axis) -> Scalar:
+def _default_of(planned: Planned, axis: Axis) -> Scalar:
     """The command's default for an axis; none where the axis must be given."""
     experiment = planned.experiment
     resource = _resource(experiment)

@@ -1,4 +1,4 @@
-"""Which experiments are read in turn, so that what changes on a machine meanwhile lies inside of each interval."""
+"""Which experiments are read in turn, so that what changes on a machine meanwhile is inside of each interval."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ def blocks(experiments: Sequence[Planned]) -> list[tuple[Planned, ...]]:
     Where a reading leaves something behind for the next, as on a disk, any other order is unfair; where readings grow
     along an axis, the largest would take the others' time.
 
-    The points of a block are read in rounds through all of it. A point's repeats then lie as far apart as the
-    block is long: were they seconds apart, they would agree with each other on a speed that another run, minutes
-    later, does not find again, and their interval would promise more than it keeps.
+    The points of a block are read in rounds through all of it. A point's repeats are then as far apart as the block is
+    long: were they seconds apart, they would agree with each other on a speed that another run, minutes later, does not
+    find again, and their interval would promise more than it keeps.
     """
 
     def together(planned: Planned) -> str:

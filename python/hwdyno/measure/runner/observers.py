@@ -58,7 +58,7 @@ class Journal(Protocol):
     """Where points are kept as they end, and the whole Run at last; see ``store.Writer``."""
 
     def point(self, experiment: str, measurement: Measurement) -> None:
-        """Keep one point; a later one with the same parameters takes its place."""
+        """Keep one point; a later one with the same parameters replaces it."""
         ...
 
     def peer(self, experiment: str, result: PeerResult) -> None:

@@ -17,7 +17,7 @@ from hwdyno.model.words import PeerResult
 from hwdyno.system import signals
 
 LONGEST_SHARE = 0.04
-"""Of a run's budget, for one reading of a peer."""
+"""Share of a run's budget for one reading of a peer."""
 PEER_FAILURES = 3
 """Consecutive failures after which a peer is left out."""
 
@@ -46,7 +46,7 @@ class PeerReadings:
         return [peer for peer in known if peer.unsupported(kernel, dict(parameters)) is None]
 
     def counted(self, planned: Planned) -> Planned:
-        """An experiment with the number of its peers' readings beside each of its own."""
+        """An experiment with the number of its peers' readings per reading."""
         fit = sum(len(self.fit(planned, {**planned.fixed, **point})) for point in planned.points)
         return replace(planned, pairs=fit / max(1, len(planned.points)))
 

@@ -45,7 +45,7 @@ SAMPLES = 20
 MIN_OPERATIONS = 10
 """An interrupted reading with fewer operations is not a point of a curve."""
 MIN_INTERVAL_S, MAX_INTERVAL_S = 0.01, 0.1
-"""Between samples over time; a reading has about 20 of them, and a long one more."""
+"""Shortest and longest interval between samples; a reading has about 20 of them, and a long one more."""
 
 
 def run(
@@ -107,9 +107,9 @@ class PlanRun:
         self.warm: set[str] = set()
         """The experiments that are warmed up."""
         self.kept: dict[str, list[int]] = {}
-        """By experiment: which points the journal holds, in its order."""
+        """Points of each experiment that the journal holds, in its order."""
         self.absent: Counter[str] = Counter()
-        """By experiment: how many points this machine has no instruction for."""
+        """Number of points of each experiment that this machine has no instruction for."""
         self.ceilings: dict[str, tuple[Ceiling, ...]] = {}
         self.readings = 0
         self.begun = time.monotonic()
@@ -308,7 +308,7 @@ class PlanRun:
         return found
 
     def _leave_out(self, planned: Planned) -> None:
-        """Points without a reading when the experiment's part of the budget was spent."""
+        """Points without a reading when the experiment's part of the budget was used up."""
         name = planned.experiment.name
         unread = [point for point in self.points[name] if not point.readings and not point.done]
         for point in unread:
@@ -425,7 +425,7 @@ class PlanRun:
         self._name_failures(name, point.parameters, reading)
         self.interrupted = bool(reading.get("interrupted"))
         if self.interrupted and (point.readings or operations_of(reading) < MIN_OPERATIONS):
-            return  # Short: it would only blur the whole ones of its point, or says nothing of a rate.
+            return  # Short: it would only blur the whole ones of its point, or has no rate.
         self.readings += 1
         point.readings.append(reading)
         point.snapshots.append((before, self.watch.snapshot()))

@@ -16,7 +16,7 @@ from hwdyno.model.units import format_percent
 from hwdyno.model.words import Declaration, Measurement, Note, Parameters, PeerResult
 
 WARM_UP = -1
-"""In place of a reading's number."""
+"""Number of the warm-up in place of a reading's."""
 
 
 def seed_of(seed: int, experiment: str, point: int, repeat: int) -> int:
@@ -33,14 +33,14 @@ class PointInWork:
     """A point of the plan with its readings so far."""
 
     index: int
-    """In the order of the plan."""
+    """The point's place in the plan."""
     parameters: Parameters
     declaration: Declaration | None = None
     """Its kernel's."""
     readings: list[Reading] = field(default_factory=list)
     snapshots: list[tuple[Snapshot, Snapshot]] = field(default_factory=list)
     pairs: dict[str, list[tuple[Reading, Any]]] = field(default_factory=dict)
-    """By peer: ours and theirs, taken in turn."""
+    """Our readings and each peer's, taken in turn."""
     notes: tuple[Note, ...] = ()
     """Notes on why it was measured."""
     spent_s: float = 0.0
@@ -75,7 +75,7 @@ class PointInWork:
     def ends(self, timing: Timing, target: float, *, hurried: bool = False) -> str:
         """What ends it: ``sure`` (within ``target``) or ``repeats``; empty if it goes on.
 
-        Whatever time is left, unless it is ``hurried``: then the repeats that the profile asks for are enough.
+        The time that is left does not matter, unless it is ``hurried``: then the profile's repeats are enough.
         """
         repeats = len(self.readings)
         if repeats < (timing.least(self.quoted) if hurried else self.least(timing)):

@@ -36,12 +36,12 @@ from hwdyno.model.words import Measurement, Note, Parameters, Run
 from hwdyno.system import signals
 
 LIKELY_ROUNDS = 8
-"""For which a budget is shared out: five make a window, and few drives need none before it."""
+"""Rounds for which a budget is shared out: five make a window, and few drives need none before it."""
 PRECONDITION_SHARE = 0.25
 SHORTEST_S = 0.03
 OVERHEAD_S = 0.08
 LONGEST_S = {"quick": 1.0, "standard": 5.0}
-"""Of one workload in one round, where the profile is not SNIA's own minute."""
+"""Time of one workload in one round, where the profile is not SNIA's own minute."""
 
 Took = tuple[Reading, tuple[Snapshot, Snapshot]]
 
@@ -82,7 +82,7 @@ class _SniaRounds(PlanRun):
         self.test = test
         self.allowance.may_add = dict.fromkeys(self.allowance.may_add, 0)
         self.history: dict[int, list[Took]] = {}
-        """By workload: each round's reading."""
+        """Each round's reading of a workload."""
         self.tracked: list[float] = []
         self.runtime_s = CELL_S
 

@@ -9,7 +9,7 @@ from hwdyno.measure.runner.allowance import Allowance
 from hwdyno.measure.runner.point import PointInWork
 
 FIRST_SHARE = 0.3
-"""Of the budget that the first turn may take."""
+"""Share of the budget that the first turn may take."""
 
 
 class Turns:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 COMMAND = "together"
 MIN_SET = 64 << 20
 """Bytes a thread of memory traffic, where no cache is known."""
-USUAL = "storage,memory,compute,network"
+DEFAULT_RESOURCES = "storage,memory,compute,network"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ def make(request: Request, host: Host) -> ContentionScenario:
         raise UserError("together drives the resources of one machine; unset HWDYNO_AGENTS")
     if request.peers:
         raise UserError("together runs no reference tools; remove --peers")
-    chosen = [_knee_experiment(name) for name in names_of(request.options.get("resources") or USUAL)]
+    chosen = [_knee_experiment(name) for name in names_of(request.options.get("resources") or DEFAULT_RESOURCES)]
     budget_s = budget_of(request.profile, False) if request.budget_s is None else request.budget_s
     wanted = replace(request, axes={}, load=None, budget_s=budget_s)
     plan = wanted.plan([(one, {}) for one in chosen], host)
@@ -143,7 +143,7 @@ KIND = Kind(
     options=(
         Option(
             "--resources",
-            f"resources that run beside each other (default: {USUAL})",
+            f"resources that run beside each other (default: {DEFAULT_RESOURCES})",
             metavar="NAMES",
         ),
         Option(

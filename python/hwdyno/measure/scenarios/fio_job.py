@@ -210,7 +210,7 @@ def _work(job: FioJob, path: Path, overwrite: bool) -> Work:
     folders = job.files.directories or ("",)
     names = job.files.paths(job.name.partition(".")[0], int(job.parameters.get("numjobs") or 1))
     notes = tuple(Note(code, says) for code, says in job.notes)
-    # Like fio's, traces lie in the current directory.
+    # Like fio's, traces are in the current directory.
     traces = {key: str(Path(str(job.parameters[key])).absolute()) for key in TRACES if key in job.parameters}
     consent: Parameters = {"overwrite": True} if overwrite and "write_iolog" in traces else {}
     return Work(

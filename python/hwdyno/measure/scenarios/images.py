@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 KERNEL = "inference_images"
 RESNET = "resnet50"
-USUAL_COUNT, MAX_COUNT = 256, 1_000_000
+DEFAULT_COUNT, MAX_COUNT = 256, 1_000_000
 FILES, PART = "image-*.jpeg", "image.part"
 
 
@@ -74,7 +74,7 @@ def source_for(request: Request) -> ModelSource:
 def count_of(text: str) -> int:
     """How many images an option asks for; raises ``UserError``."""
     if not text.isdecimal() or not 1 <= int(text) <= MAX_COUNT:
-        raise UserError(f"--images {text} is no number of images; use 1 to {MAX_COUNT}, such as {USUAL_COUNT}")
+        raise UserError(f"--images {text} is no number of images; use 1 to {MAX_COUNT}, such as {DEFAULT_COUNT}")
     return int(text)
 
 
@@ -127,7 +127,7 @@ def images_in(folder: Path, count: int, request: Request) -> ImageFiles:
     """What has to be made of the images in a folder; raises ``UserError`` where they do not fit."""
     there = {one.name for one in folder.iterdir()} if folder.is_dir() else set()
     missing = count - len(there.intersection(map(jpeg_images.name_of, range(count)))) if there else count
-    size, free = missing * jpeg_images.USUAL_BYTES, free_bytes(folder)
+    size, free = missing * jpeg_images.MEAN_BYTES, free_bytes(folder)
     if size > MAX_OF_ROOM * free:
         raise UserError(
             f"{plural(count, 'image')} take {format_size(size)}, and {folder.parent} has {format_size(free)} free; "

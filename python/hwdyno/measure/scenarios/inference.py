@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from hwdyno.measure.plan import Planned
     from hwdyno.measure.sweep import Sweep
 
-USUAL_LOADERS = ("raw", "read", "mmap", "onnxruntime", "mapped", "llama.cpp")
+DEFAULT_LOADERS = ("raw", "read", "mmap", "onnxruntime", "mapped", "llama.cpp")
 QUICK_S = 95.0
-"""With the profile quick: with its model made and its report it ends within 2 minutes."""
+"""Budget of the profile quick: with its model made and its report it ends within 2 minutes."""
 PARTS = ("inference.cold_start", "inference.decode", "inference.memory", "inference.restore")
 
 
@@ -91,13 +91,13 @@ def _experiments(request: Request, source: ModelSource, parts: Sequence[str]) ->
         if part == PARTS[2]:
             made.append(one)
             continue
-        option, known, usual = {
-            PARTS[0]: ("cold", LOADERS, USUAL_LOADERS),
+        option, known, defaults = {
+            PARTS[0]: ("cold", LOADERS, DEFAULT_LOADERS),
             PARTS[1]: ("decode", STACKS, STACKS),
             PARTS[3]: ("restore", STACKS, STACKS),
         }[part]
         given = options.get(option)
-        words = usable(source, given, known, usual, option)
+        words = usable(source, given, known, defaults, option)
         if part == PARTS[0]:
             sweep: Sweep = Sweep(loader=words, cache="cold", threads=4)
             again = tuple(word for word in words if word != "raw" and word != "direct")

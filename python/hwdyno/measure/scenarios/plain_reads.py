@@ -86,7 +86,7 @@ def files_of(plan: Plan) -> tuple[PlainFile, ...]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PlainFile(Preparation):
-    """A file of incompressible data, in a folder of its own beside the data set."""
+    """A file of incompressible data, in a separate folder beside the data set."""
 
     seed: int
     left_out_by: str = "--no-plain"

@@ -57,7 +57,7 @@ class FolderOfPoints(Preparation):
 
     @contextlib.contextmanager
     def made(self, host: Host, says: Says) -> Iterator[bool]:
-        """The folder; after, it goes if hwdyno made it and nothing else lies in it. Raises ``UserError`` for a link."""
+        """The folder; after, it goes if hwdyno made it and nothing else is in it. Raises ``UserError`` for a link."""
         folder = MadeFolder(self.where)
         clean_stale(self.where)
         try:

@@ -29,7 +29,7 @@ def _nothing(_: Run) -> Iterable[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Bench:
-    """With what a plan is measured, and where its Run goes."""
+    """The means by which a plan is measured, and where its Run goes."""
 
     host: Host
     store: Keeper

@@ -29,7 +29,7 @@ RUNTIME_S = {"quick": 4.0, "standard": 30.0, "full": 120.0}
 """A reading needs many whole answers, of some seconds each."""
 SHOWN = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999))
 NOWHERE = "http://127.0.0.1:9"
-"""Of experiments that are left out."""
+"""Address of experiments that are left out."""
 EXPERIMENTS = ("inference.serving", "inference.serving_rate", "inference.serving_trace")
 NAMES = {
     "total": "E2E",
@@ -64,7 +64,7 @@ def of_url(request: Request, host: Host, url: str) -> Scenario:
 
 
 def kind_of_load(request: Request, kinds: Sequence[Experiment]) -> list[Experiment]:
-    """Of a closed loop, an open one and a trace: those that are wanted by name, or else the one that the axes say.
+    """The kinds of load (closed loop, open loop, trace) that are wanted by name, or else the one that the axes say.
 
     Raises ``UserError`` for axes of both and for lengths that are no distribution.
     """

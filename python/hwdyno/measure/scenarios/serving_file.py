@@ -41,7 +41,7 @@ def make(request: Request, host: Host) -> Scenario:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ServerOfFile(Preparation):
-    """llama.cpp's server in a process of its own."""
+    """llama.cpp's server in a separate process."""
 
     started: llama.Started
 

@@ -29,7 +29,7 @@ SAMPLES = {"quick": "42,112", "standard": "100,350", "full": "1000,3500"}
 """Those of the published study, or fewer where there is less time and room: 42 have epochs
 of 6 steps, longer than the 4 batches that 4 readers hold ahead."""
 SCALES = {"quick": 0.01, "standard": 0.1, "full": 1.0}
-"""Of the contexts' tokens."""
+"""Scale of the contexts' tokens."""
 MODEL, USERS = "llama3.1-8b", "1,4,16"
 MODELS = {"quick": "62m", "standard": "246m", "full": "850m"}
 """What is loaded from each storage."""
@@ -46,7 +46,7 @@ GRID_IN_BRIEF: dict[str, tuple[str | int, ...]] = {"bs": (4 << 10, 1 << 20), "io
 GRID_RUNTIME_S = {"quick": 0.3, "standard": 5.0, "full": 30.0}
 """Stated, as those of the parts beside it are: in one plan, a time that is given holds for all."""
 LONGEST_QUICK_S = 250.0
-"""With the profile quick, peers included: with its report it ends within 5 minutes."""
+"""Longest run of the profile quick, peers included: with its report it ends within 5 minutes."""
 GRID_FOLDER, MIN_GRID_BYTES = "hwdyno-fio-grid", 64 << 20
 
 

@@ -15,7 +15,7 @@ MAX_COUNT = 1 << 40
 LONGEST_COMPLAINT = 160
 """Characters of a server's own message."""
 LONGEST_WAIT_S = 60.0
-"""A server that asks for a longer pause is asked again after this."""
+"""Longest pause that a server may request; the next request comes after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,19 +25,19 @@ class Answer:
     failure: str = ""
     """Why it does not count, in a few words such as ``status 429``; empty for a whole answer."""
     complaint: str = ""
-    """What the server said of it."""
+    """The server's message about it."""
     retry_after_s: float = 0.0
     chunks_ns: tuple[int, ...] = ()
-    """Of each chunk with content; of each with a choice, where no chunk has content."""
+    """Moments of each chunk with content; of each with a choice, where no chunk has content."""
     tokens_by_chunk: tuple[int, ...] = ()
-    """Tokens that had come with each of these chunks, where the server counts on (``continuous_usage_stats``)."""
+    """Tokens that had come with each chunk, where the server counts on (``continuous_usage_stats``)."""
     prompt_tokens: int | None = None
     output_tokens: int | None = None
-    """By the server's ``usage``; none where it gives none."""
+    """Tokens by the server's ``usage``; none where it gives none."""
     max_tokens: int = MAX_COUNT
     """That its events can carry: a token has at least a byte of text, or is an event without text."""
     cached_tokens: int | None = None
-    """Of the prompt, that the server had computed for an earlier request."""
+    """Tokens of the prompt that the server had computed for an earlier request."""
     server_prompt_ms: float | None = None
     """The server's own time of the prompt (llama.cpp's ``timings``)."""
     server_token_ms: float | None = None

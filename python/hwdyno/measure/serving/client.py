@@ -30,9 +30,9 @@ LOOK_S = 1.0
 LOOKS = 50
 """And this many times in the time that one answer has, at least."""
 SOON_S = 0.01
-"""After a wait that ended early, as a signal's handler does it: its request is known a moment later."""
+"""Pause after a wait that ended early, as a signal's handler does it: its request is known a moment later."""
 STAMPS = 35
-"""Linux's ``SO_TIMESTAMPNS``, by which the kernel stamps what it receives; elsewhere the client's moments stand."""
+"""Linux's ``SO_TIMESTAMPNS``, by which the kernel stamps what it receives; elsewhere the client's moments are used."""
 PIECE = 16 << 10
 """Bytes read at once over TLS."""
 PAUSE_S = 0.1
@@ -85,11 +85,11 @@ class ClientSettings:
     runtime_s: float
     """Requests are begun for so long; those in flight then are waited for."""
     timeout_s: float
-    """For one whole answer."""
+    """Limit for one whole answer."""
     connections: int
-    """At most this many at once."""
+    """Maximum number of connections at once."""
     least_requests: int = 0
-    """Of a closed loop: go on until this many were begun, regardless of the time."""
+    """Number of requests that a closed loop begins at least, regardless of the time."""
 
 
 @dataclass(slots=True)
@@ -501,7 +501,7 @@ class _Bodies:
 
     MAX_BYTES = 64 << 20
     MAX_S = 0.3
-    """Of a closed loop, whose number of requests no one knows; an open loop has all that it will send."""
+    """Longest wait of a closed loop, whose number of requests no one knows; an open loop has all that it will send."""
 
     def __init__(self, load: Load, settings: ClientSettings, request_of: Callable[[Prompt], bytes]) -> None:
         self.request_of = request_of

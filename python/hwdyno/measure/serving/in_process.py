@@ -40,7 +40,7 @@ class Engine(Protocol):
         ...
 
     def step(self, slots: Sequence[int]) -> None:
-        """One token more in each of these slots."""
+        """One token more in each slot."""
         ...
 
 
@@ -53,7 +53,7 @@ class Spent:
     step_s: float = 0.0
     """Making tokens after the first ones."""
     idle_s: float = 0.0
-    """Without a request."""
+    """Time without a request."""
     prompt_tokens: int = 0
     steps: int = 0
     stepped_tokens: int = 0
@@ -213,7 +213,7 @@ class _EngineLoop:
         return InProcessResult(tuple(self.done), self.failures, spent, client.user_s, client.system_s)
 
     def _wait(self) -> bool:
-        """Until there is something to answer; false where nothing will come any more."""
+        """Wait until there is something to answer; false where nothing will come any more."""
         client, begun = self.client, time.perf_counter()
         if self.running or client.queue:
             return True

@@ -11,7 +11,7 @@ from hwdyno.model.units import printed_number
 from hwdyno.model.words import UserError
 
 MAX_TOKENS = 1 << 20
-"""Of one prompt or answer."""
+"""Tokens of one prompt or answer at most."""
 FORMS = "128, uniform:64:256, normal:128:32, lognormal:128:0.5 (median:sigma) or exponential:128 (mean)"
 """What ``parse`` takes."""
 _CHOICES = {"uniform": 2, "normal": 2, "lognormal": 2, "exponential": 1}
@@ -19,7 +19,7 @@ _CHOICES = {"uniform": 2, "normal": 2, "lognormal": 2, "exponential": 1}
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """A distribution of whole numbers from 1 to ``MAX_TOKENS``; what lies beyond is cut to these ends."""
+    """A distribution of whole numbers from 1 to ``MAX_TOKENS``; values beyond are cut to these ends."""
 
     form: str
     """``fixed``, ``uniform``, ``normal``, ``lognormal`` or ``exponential``."""

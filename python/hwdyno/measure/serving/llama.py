@@ -1,4 +1,4 @@
-"""llama.cpp's server of xllamacpp in a process of its own: the same HTTP server as ``llama-server``."""
+"""llama.cpp's server of xllamacpp in a separate process: the same HTTP server as ``llama-server``."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Started:
                 messages.join()
 
     def _wait(self, server: subprocess.Popen[bytes], messages: _Messages) -> None:
-        """Until the server says that it is well: it listens before the model is loaded, and ends where it cannot be."""
+        """Wait until the server is ready: it listens before the model is loaded, and ends where it cannot be."""
         until = time.monotonic() + START_S
         while time.monotonic() < until:
             if server.poll() is not None:

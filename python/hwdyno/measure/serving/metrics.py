@@ -1,7 +1,7 @@
 """What a server says of itself while it is loaded: requests that wait and run, its KV cache and its preemptions.
 
 Servers offer it at ``/metrics`` as Prometheus text (prometheus.io/docs/instrumenting/exposition_formats). A server that
-has none, or none of these names, is measured as before.
+has none, or none by these names, is measured as before.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ llama.cpp's of tools/server. Of several names of one figure the first that is th
 MAX_BYTES = 4 << 20
 MAX_S = 2.0
 EVERY_S = 1.0
-"""Between two questions: making the text costs a server milliseconds."""
+"""Time between two questions: making the text costs a server milliseconds."""
 MAX_VALUE = 1e12
 _SAMPLE = re.compile(rb"^([a-z]+:[a-z_]+)(?:\{([^\n]*)\})?[ \t]+(\S+)", re.MULTILINE)
 _ENGINE = re.compile(rb'\b(?:engine|dp_rank)="([^"]*)"')
@@ -75,11 +75,11 @@ def _value(text: bytes) -> float | None:
 
 @dataclass
 class Watched:
-    """What a server said before, during and after a load."""
+    """A server's metrics before, during and after a load."""
 
     before: dict[str, float]
     during: list[tuple[int, dict[str, float]]] = field(default_factory=list)
-    """With the moment of each question, ns of the monotonic clock."""
+    """Metrics with the moment of each question, ns of the monotonic clock."""
     after: dict[str, float] = field(default_factory=dict)
 
     def details(self, began_ns: int, end_ns: int) -> dict[str, float]:
@@ -100,7 +100,7 @@ class Watched:
 def watched(server: ServerAddress, runtime_s: float) -> Iterator[Watched]:
     """Ask a server while a load runs, in a thread that keeps the text and reads it afterwards.
 
-    A server that did not answer once, or not in this form, is not asked again.
+    A server that did not answer once, or not in this form, is not queried again.
     """
     found = Watched(figures_of(_text(server)))
     if not found.before:

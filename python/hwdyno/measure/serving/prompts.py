@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from hwdyno.formats.request_trace import BLOCK_TOKENS
 
 FIRST_TOKEN, TOKENS = 300, 2000
-"""Token ids that are sent: special ones and single bytes lie below in every usual vocabulary, and all have as many."""
+"""Token ids that are sent: every common vocabulary has as many, with special ones and single bytes below them."""
 _SHARED = "shared prefix"
-# Words that usual tokenizers know as one token each.
+# Words that common tokenizers know as one token each.
 _WORDS = (
     *("time", "year", "people", "way", "day", "man", "thing", "woman", "life", "child", "world", "school", "state"),
     *("family", "student", "group", "country", "problem", "hand", "part", "place", "case", "week", "company"),
@@ -45,7 +45,7 @@ class Wording:
     ignore_end: bool = True
     """Ask the server to go on past an end-of-text token, so that answers have their length (``ignore_eos``)."""
     reuse_prompts: bool = False
-    """Let the server take the beginnings of prompts from its cache; otherwise it is asked not to."""
+    """Let the server take the beginnings of prompts from its cache; otherwise the request forbids it."""
 
     def body(self, prompt: Prompt) -> bytes:
         """The JSON of a request with streaming and usage."""
@@ -69,7 +69,7 @@ class Wording:
 
 
 def token_ids(prompt: Prompt) -> list[int]:
-    """As many token ids as the prompt has tokens: those that all share, those of its blocks, its own."""
+    """The prompt's token ids, as many as it has tokens: those that all share, those of its blocks, its own."""
     ids = _drawn(random.Random(_SHARED), min(prompt.shared, prompt.tokens))
     for block in prompt.blocks:
         if len(ids) >= prompt.tokens:
@@ -80,7 +80,7 @@ def token_ids(prompt: Prompt) -> list[int]:
 
 
 def words_of(prompt: Prompt) -> str:
-    """About as many words as the prompt has tokens."""
+    """The prompt's words, about as many as it has tokens."""
     return " ".join(_WORDS[one % len(_WORDS)] for one in token_ids(prompt))
 
 

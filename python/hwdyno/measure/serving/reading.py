@@ -21,7 +21,7 @@ class SendRecord:
     failures: int = 0
     faults: Sequence[Mapping[str, object]] = ()
     cpu_user_s: float = 0.0
-    """Of the client's thread."""
+    """CPU time of the client's thread."""
     cpu_system_s: float = 0.0
     connections: int = 1
     """Most at once."""

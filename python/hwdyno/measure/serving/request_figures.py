@@ -1,4 +1,4 @@
-"""The figures of served requests, each by its formula; what other tools call by the same names stands in the docs.
+"""The figures of served requests, each by its formula; the docs list what other tools call by the same names.
 
 With n the answer's tokens by the server's ``usage``, ``due`` the moment at which a request was to be sent, ``sent``
 when the client began to, and ``first`` and ``last`` its first and last chunk with content.
@@ -26,7 +26,7 @@ FORMULAS = {
     "chunk_gap": "ICL = gap before a chunk",
     "send_lag": "send lag = sent - due",
 }
-"""By kind of time: its name in the field and its formula."""
+"""The field's name and the formula of each kind of time."""
 FASTEST_TOKEN_S = 10e-6
 """Mean time a token below which an answer came in one piece: the fastest services give one user some 3,000 tokens/s."""
 FAST_TOKEN_S, SHORT_SPAN = 100e-6, 0.01
@@ -45,12 +45,12 @@ class AnsweredRequest:
     first_s: float
     last_s: float
     gaps_s: tuple[float, ...]
-    """Between chunks."""
+    """Gaps between chunks."""
     tokens_by_gap: tuple[int, ...]
     """Tokens that came after each gap; empty where they are not known."""
     wanted_tokens: int
     output_tokens: int | None
-    """By the server's ``usage``; none where it gives none, or one that cannot be."""
+    """Tokens by the server's ``usage``; none where it gives none, or one that cannot be."""
     miscounted: int | None = None
     """The server's count where it cannot be: above the tokens requested, or above what its events can carry."""
     prompt_tokens: int | None = None
@@ -226,7 +226,7 @@ def _by_server(requests: Sequence[AnsweredRequest]) -> dict[str, float]:
 
 
 def faults_of(answers: Iterable[Answer]) -> list[dict[str, object]]:
-    """The failures by kind, each with what the server said first."""
+    """The failures by kind, each with the server's first message."""
     counts: Counter[str] = Counter()
     says: dict[str, str] = {}
     for one in answers:

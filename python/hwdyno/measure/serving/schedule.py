@@ -18,7 +18,7 @@ class Due:
     """One request of an open loop."""
 
     due_s: float
-    """After the start."""
+    """Time after the start."""
     prompt: Prompt
 
 
@@ -30,7 +30,7 @@ class Load:
     output: Lengths
     seed: int
     users: int = 1
-    """Of a closed loop; in an open loop it has no meaning."""
+    """Users of a closed loop; in an open loop it has no meaning."""
     rate: float = 0.0
     """Requests a second of an open loop; 0 for a closed one."""
     process: str = "poisson"

@@ -24,10 +24,10 @@ class ServerAddress:
     family: int
     address: tuple[Any, ...]
     host: str
-    """As the URL names it, for ``Host`` and for TLS."""
+    """The host as the URL names it, for ``Host`` and for TLS."""
     port: int
     path: str
-    """Before ``/v1``; usually empty."""
+    """The path before ``/v1``; mostly empty."""
     tls: ssl.SSLContext | None
 
     def request(self, endpoint: str, body: bytes) -> bytes:

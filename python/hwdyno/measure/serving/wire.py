@@ -1,4 +1,4 @@
-"""HTTP responses as they came from the socket: when one is complete, and what stands in it, read after the run."""
+"""HTTP responses as they came from the socket: when one is complete, and its content, read after the run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hwdyno.measure.engine import Chunks
 LONGEST_HEAD = 64 << 10
 """Bytes of a response's head."""
 MAX_BYTES = 64 << 20
-"""Of one response."""
+"""Bytes of one response at most."""
 _HEAD_END = b"\r\n\r\n"
 _STATUS = re.compile("[1-9][0-9][0-9]", re.ASCII)
 _LENGTH = re.compile("[0-9]{1,12}", re.ASCII)
@@ -19,7 +19,7 @@ _DATA = re.compile(rb"^data:[ ]?([^\r\n]*)", re.MULTILINE)
 
 
 class WireError(ValueError):
-    """A response that is not HTTP as a server of a language model speaks it; its text is a failure's kind."""
+    """A response that is not HTTP as a server of a language model answers; its text is a failure's kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Exchange:
         return len(self.data)
 
     def add(self, data: bytes, sizes: Sequence[int], times_ns: Sequence[int]) -> bool:
-        """Take pieces that lie one behind the other; whether the response is complete. Raises ``WireError``."""
+        """Take pieces that follow each other; whether the response is complete. Raises ``WireError``."""
         before, body_at = len(self.data), 0
         self.data += data
         self.sizes += sizes
@@ -97,7 +97,7 @@ class Exchange:
             if head is None:
                 return False
             if head.is_chunked:
-                # Without the last of these bytes the head was not whole.
+                # Without the last byte of them the head was not whole.
                 self.chunks, body_at = Chunks(head.length), head.length - before
         if self.size > MAX_BYTES:
             raise WireError("endless answer")
@@ -111,7 +111,7 @@ class Exchange:
 
 
 def spans_of(exchange: Exchange) -> list[tuple[int, int]]:
-    """Where the body's bytes lie in the response, as far as they came."""
+    """The places of the body's bytes in the response, as far as they came."""
     head = exchange.head
     if head is None:
         return []
@@ -139,7 +139,7 @@ def events_of(exchange: Exchange) -> Iterator[tuple[int, bytes]]:
 
 
 class _Moments:
-    """When a byte of the body came, asked in order."""
+    """When each byte of the body came; to be called in order."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._times = exchange.times_ns

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 NAMES = ("mkl", "openblas", "blis", "accelerate")
-"""In the order that ``auto`` prefers them: the fastest on the machines that we know, first."""
+"""Names in the order that ``auto`` prefers them: the fastest on the machines that we know, first."""
 _FILES = {
     "mkl": ("libmkl_rt.so", "libmkl_rt.so.2", "libmkl_rt.so.1", "libmkl_rt.dylib", "libmkl_rt.2.dylib"),
     "openblas": ("libopenblas.so", "libopenblas.so.0", "libopenblas.dylib"),
@@ -45,7 +45,7 @@ class Routine:
 
 @cache
 def here() -> dict[str, str]:
-    """The libraries that can be loaded: what each is called, and its file; ``scipy`` for that which SciPy brings."""
+    """The libraries that can be loaded: what each is called, and its file; ``scipy`` for the one that SciPy brings."""
     from threadpoolctl import ThreadpoolController
 
     importlib.import_module("scipy.linalg")  # Its library is loaded with it.
@@ -105,7 +105,7 @@ def _named(controller: Any, module: str) -> str:
 
 
 def _same(path: str, module: str) -> bool:
-    """Whether a loaded file is the one that answers: by its real path, or by the package that it lies in."""
+    """Whether a loaded file is the one that answers: by its real path, or by the package that contains it."""
     if os.sep not in module:
         return module in path.lower()
     return os.path.realpath(path) == os.path.realpath(module)

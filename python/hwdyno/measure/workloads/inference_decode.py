@@ -35,7 +35,7 @@ DECLARATION = Declaration(
 
 
 class Decode:
-    """One sequence, decoded in a process of its own."""
+    """One sequence, decoded in a separate process."""
 
     declaration = DECLARATION
 

@@ -1,4 +1,4 @@
-"""Serving without a server: the load of ``inference_serving`` on a model in a process of its own."""
+"""Serving without a server: the load of ``inference_serving`` on a model in a separate process."""
 
 from __future__ import annotations
 

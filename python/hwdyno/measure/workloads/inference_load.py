@@ -34,7 +34,7 @@ DECLARATION = Declaration(
 
 
 class ModelLoading:
-    """One load a reading, in a process of its own."""
+    """One load a reading, in a separate process."""
 
     declaration = DECLARATION
 

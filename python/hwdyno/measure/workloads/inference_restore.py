@@ -36,7 +36,7 @@ DECLARATION = Declaration(
 
 
 class Restore:
-    """One context a reading, in a process of its own."""
+    """One context a reading, in a separate process."""
 
     declaration = DECLARATION
 

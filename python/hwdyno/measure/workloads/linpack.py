@@ -53,7 +53,7 @@ DECLARATION = Declaration(
 
 
 class Linpack:
-    """LAPACK's dgesv and BLAS's dgemm of MKL, BLIS, OpenBLAS or Accelerate; that which SciPy brings is always here."""
+    """LAPACK's dgesv and BLAS's dgemm of MKL, BLIS, OpenBLAS or Accelerate; SciPy's own is always here."""
 
     declaration = DECLARATION
 

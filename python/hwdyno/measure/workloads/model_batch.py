@@ -49,7 +49,7 @@ class Batch:
         self.past[slot] = len(known)
 
     def step(self, slots: Sequence[int]) -> None:
-        """One token more in each of these slots. Empty slots below the last one compute a token for no one."""
+        """One token more in each slot. Empty slots below the last one compute a token for no one."""
         count = max(slots) + 1
         running = set(slots)
         past = [self.past[one] if one in running else 0 for one in range(count)]

@@ -1,4 +1,4 @@
-"""Runs a model in a process of its own and makes a Reading of its answer."""
+"""Runs a model in a separate process and makes a Reading of its answer."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def classify(job: dict[str, Any], counters: Any) -> dict[str, Any]:
     folder = Path(job["folder"])
     paths = [folder / jpeg_images.name_of(at) for at in range(int(job["files"]))]
     model = Onnx(Path(job["path"]), str(job["model"]), threads=1)
-    # The first answer has costs of its own, and so has the first image of a decoder.
+    # The first answer has extra costs, and so has the first image of a decoder.
     model.classify(jpeg_images.decoded(paths[0].read_bytes(), model.side))
     (files.drop if cold else files.warm)(paths)
     cached = files.cached_share(paths)

@@ -1,6 +1,6 @@
 """A process that loads or runs a model once: a job as JSON in its argument, the answer as JSON on its output.
 
-Each reading has a process of its own, so that its page faults, its memory and its CPU time are the loader's alone.
+Each reading has a separate process, so that its page faults, its memory and its CPU time are the loader's alone.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def decode(job: dict[str, Any]) -> dict[str, Any]:
         llama = Llama(path, threads=threads, context=int(job["context"]))
         ids, count = prompt_of(prompt, 512), 2
         used, until = counters(), time.perf_counter() + float(job["runtime"])
-        # The server answers a completion as a whole: its own time a token stands for each of them.
+        # The server answers a completion as a whole: each token counts with the server's average time.
         while not times or time.perf_counter() < until:
             timings = llama.complete(ids, count + 1, cached=True)
             times += [timings["predicted_ms"] / 1e3 / max(1, timings["predicted_n"])] * int(timings["predicted_n"])
@@ -422,7 +422,7 @@ _JOBS = {"load": load, "decode": decode, "restore": restore, "classify": classif
 
 def main() -> None:
     """Do the job of the command line; an error is one line, and status 1."""
-    # What a library prints must not stand in the answer.
+    # What a library prints must not get into the answer.
     answer = os.dup(1)
     os.dup2(2, 1)
     job = json.loads(sys.argv[1])

@@ -75,7 +75,7 @@ class PageServer(ThreadingHTTPServer):
         return self.host in {"0.0.0.0", "::"} or name.lower() in known
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Read and answer in a thread of its own; who says nothing keeps no one out."""
+        """Read and answer in a separate thread; a silent client keeps no one out."""
         with self._listed:
             self._silent[id(request)] = request
             longest = next(iter(self._silent)) if len(self._silent) > MAX_SILENT else None
@@ -152,7 +152,7 @@ class _Handler(BaseHTTPRequestHandler):
             return _plain(HTTPStatus.BAD_REQUEST, "the address is malformed")
         try:
             return self.server.application(parts.path, dict(fields))
-        except Exception as error:  # What a stored document makes a page stumble over is told, and the server goes on.
+        except Exception as error:  # A stored document that no page can be made of is reported; the server goes on.
             return _plain(HTTPStatus.INTERNAL_SERVER_ERROR, f"this page cannot be made: {type(error).__name__}")
 
     def _send(self, answer: HttpResponse) -> None:

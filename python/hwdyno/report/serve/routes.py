@@ -29,7 +29,7 @@ MAX_MACHINES = 60
 """Machines of the fleet that are shown."""
 KEPT_RUNS, KEPT_PAGES = 64, 16
 LARGE_BYTES = 4 << 20
-"""Of a Run's document, from which on its page is made by another process."""
+"""Size of a Run's document, from which on its page is made by another process."""
 
 _FRAME = re.compile(r'http-equiv="Content-Security-Policy" content="([^"]*)"')
 
@@ -166,7 +166,7 @@ class Pages:
 
 
 def write_page() -> None:
-    """What a process of its own does: the page of the Run in a file, to stdout; without names unless it is told."""
+    """The body of the separate process: the page of the Run in a file, to stdout; without names by default."""
     path, *words = sys.argv[1:]
     run = Store(Path(path).parent.parent).load(Path(path))
     sys.stdout.buffer.write(page.html(run if words else without_names(run)).encode())

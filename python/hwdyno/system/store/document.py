@@ -48,7 +48,7 @@ def _refuse_unknown_keys() -> None:
 
 
 _RENAMED = {"experiments.*.points.*.concurrency.asked": "requested"}
-"""By the path of a former key of any schema: its name of today."""
+"""Today's names of former keys of any schema, by path."""
 
 
 def renamed(plain: Any, at: str = "") -> Any:
@@ -206,7 +206,7 @@ def _declared_1(result: ExperimentResult) -> ExperimentResult:
 
 
 _UPGRADES: dict[str, Callable[[dict[str, Any]], Run]] = {"hwdyno.run/1": _from_1}
-"""By the schema of an older document: what reads it as one of today."""
+"""The readers of older documents by schema: each makes one of today."""
 
 
 def json_schema() -> dict[str, Any]:

@@ -22,7 +22,7 @@ from hwdyno.system.store.document import plain_of, renamed, run_from, to_json, w
 
 JOURNAL = "hwdyno.journal/1"
 SEAL_S = 0.3
-"""For a line that is just being written, before a process that leaves keeps the journal as it is."""
+"""Time for a line that is just being written, before a process that leaves keeps the journal as it is."""
 
 
 class Writer:

@@ -135,7 +135,7 @@ class TeamStore(Store):
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[psycopg.Connection[Any]]:
-        """A connection in one transaction. Raises ``StoreError`` in one line for whatever the server refuses."""
+        """A connection in one transaction. Raises ``StoreError`` in one line for anything that the server refuses."""
         try:
             import psycopg
         except ImportError:

@@ -24,7 +24,7 @@ static LAYOUT: Layout = {
 
 macro_rules! tile_loop {
     ($name:ident, $op:literal) => {
-        /// See the instruction.
+        /// A loop over tiles by one instruction.
         ///
         /// # Safety
         /// As `variant::Loop` says.
@@ -76,8 +76,8 @@ macro_rules! tile_loop {
 
 macro_rules! tile_beat {
     ($name:ident, $op:literal) => {
-        /// A chain that keeps the clock of these loops: two turns at once, with a product on each of two
-        /// tiles, so that neither waits for its own last sum.
+        /// A chain that measures the clock of tile loops: two turns at once, with a product on each of two tiles, so
+        /// that neither waits for its own last sum.
         ///
         /// # Safety
         /// As `variant::Beat` says.

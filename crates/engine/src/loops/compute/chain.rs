@@ -7,8 +7,8 @@ use crate::timing::histogram::median;
 
 /// A clock by the dependent-add chain, a slice at a time.
 ///
-/// Whoever takes the processor away in the middle of a slice makes it longer by milliseconds and tells
-/// nothing of the clock, so the median slice speaks and not their sum.
+/// A thread that is preempted in the middle of a slice makes it milliseconds longer, which has nothing to do with the
+/// clock, so the median slice counts and not their sum.
 pub struct Chain {
     adds: u64,
     /// The last slices, ns; the oldest is overwritten when there is no more room.
@@ -90,7 +90,7 @@ impl Chain {
         median(self.slices.iter().map(|&ns| f64::from(ns)).collect()).map_or(0.0, |ns| Self::SLICE as f64 * 1e9 / ns)
     }
 
-    /// In the fastest slice: the most that the clock was.
+    /// The clock by the fastest slice: the highest that it was.
     #[must_use]
     pub fn best_hz(&self) -> f64 {
         self.slices.iter().min().map_or(0.0, |&ns| Self::SLICE as f64 * 1e9 / f64::from(ns))

@@ -29,7 +29,7 @@ macro_rules! instruction {
 
 macro_rules! vector_loop {
     ($name:ident, $extension:literal, $form:ident $op:literal, $t:literal, $s:literal, [$($n:literal)*]) => {
-        /// See the instruction.
+        /// A loop over vectors by one instruction.
         ///
         /// # Safety
         /// As `variant::Loop` says.
@@ -74,7 +74,7 @@ macro_rules! n {
 // On general registers, of the width that modifier $m names, with operand $operand (x or y).
 macro_rules! general {
     ($name:ident, $op:literal, $m:literal, $operand:ident) => {
-        /// See the instruction.
+        /// A loop over general registers by one instruction.
         ///
         /// # Safety
         /// As `variant::Loop` says.

@@ -6,7 +6,7 @@ use super::variant::{Bank, Operation, Precision, Variant, WIDTH};
 
 macro_rules! vector_loop {
     ($name:ident, $t:literal, [$($n:literal)*]) => {
-        /// See the instruction.
+        /// A loop over vectors by one instruction.
         ///
         /// # Safety
         /// As `variant::Loop` says.

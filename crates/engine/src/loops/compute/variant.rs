@@ -31,11 +31,11 @@ words! {
         Bfloat16 = "bfloat16",
         /// Whole numbers of 8 bits; in a dot product, added up in 32.
         Int8 = "int8",
-        /// Of 16 bits.
+        /// Integers of 16 bits.
         Int16 = "int16",
-        /// Of 32 bits.
+        /// Integers of 32 bits.
         Int32 = "int32",
-        /// Of 64 bits.
+        /// Integers of 64 bits.
         Int64 = "int64",
     }
 }
@@ -126,7 +126,7 @@ pub struct Variant {
     pub isa: &'static str,
     /// What it does.
     pub operation: Operation,
-    /// On what.
+    /// The type of its operands.
     pub precision: Precision,
     /// How many registers it accumulates in, each needing only its own last value.
     pub accumulators: u64,

@@ -29,7 +29,7 @@ macro_rules! instruction {
 
 macro_rules! vector_loop {
     ($name:ident, $form:ident $op:literal, $move:literal, $clear:literal, $r:literal, $x:literal, $y:literal, [$($n:literal)*]) => {
-        /// See the instruction.
+        /// A loop over vectors by one instruction.
         ///
         /// # Safety
         /// As `variant::Loop` says.
@@ -110,7 +110,7 @@ macro_rules! row {
 // On general registers, of the width that modifier $m names, with operand $k (x or y).
 macro_rules! general {
     ($name:ident, $op:literal, $m:literal, $k:literal, $operand:ident) => {
-        /// See the instruction.
+        /// A loop over general registers by one instruction.
         ///
         /// # Safety
         /// As `variant::Loop` says.

@@ -1,4 +1,4 @@
-//! Memory for a team: whether it fits, why it was refused, and on which pages it came to lie.
+//! Memory for a team: whether it fits, why it was refused, and which pages it got.
 
 use std::io;
 
@@ -35,7 +35,7 @@ pub fn refused(pages: Pages, bytes: u64, error: &io::Error) -> Error {
     Error::Machine(format!("map {} KiB of memory: {error}{remedy}", bytes >> 10), error.raw_os_error())
 }
 
-/// Writes into the reading on which pages the memory came to lie.
+/// Writes into the reading which pages the memory got.
 pub fn paged(reading: &mut Reading, pages: Pages, bytes_each: u64, huge: impl Iterator<Item = Option<u64>>) {
     let Some(huge) = huge.collect::<Option<Vec<_>>>() else { return };
     let (huge_bytes, bytes) = (huge.iter().sum::<u64>(), bytes_each * huge.len() as u64);

@@ -14,14 +14,14 @@ use crate::timing::histogram::Histogram;
 use crate::words;
 
 words! {
-    /// In which order the cycle goes through its places.
+    /// The order in which the cycle goes through its places.
     pub enum Locality {
         /// Random over the whole set: neither a prefetcher nor the TLB can help.
         Random = "random",
         /// Random within one neighbourhood after the other, neighbourhoods in random order: caches are
         /// as cold as before, but the TLB holds.
         Local = "local",
-        /// In turn, as prefetchers like it.
+        /// Consecutive places, as prefetchers like them.
         Sequential = "sequential",
     }
 }
@@ -37,19 +37,19 @@ pub struct Ring {
     pub locality: Locality,
     /// Bytes of a neighbourhood, for [`Locality::Local`].
     pub local_size: u64,
-    /// On which pages.
+    /// The pages of the memory.
     pub pages: Pages,
-    /// On which NUMA node; none for where its thread runs.
+    /// The NUMA node of the memory; none for where its thread runs.
     pub node: Option<usize>,
 }
 
-/// Rings up to this many places are walked once round afterwards; in larger ones every link is held
-/// against the order that it was made from, which is one cycle by construction.
+/// Rings up to this many places are walked once round afterwards; in larger ones every link is compared with the order
+/// that it was made from, which is one cycle by construction.
 const WALKED: u64 = 1 << 18;
 /// Loads in one turn of the loop.
 const UNROLLED: u64 = 16;
 
-/// A ring in memory, and where the chase stands in it.
+/// A ring in memory, and the chase's position in it.
 pub struct Chase {
     order: Order,
     stride: u64,
@@ -145,7 +145,7 @@ impl Chase {
         let start = mapping.start();
         for place in 0..order.count() {
             let next = start.wrapping_add((order.next(place) * ring.stride) as usize);
-            // SAFETY: every place below `count` lies in the mapping, at a multiple of 8 bytes.
+            // SAFETY: every place below `count` is in the mapping, at a multiple of 8 bytes.
             unsafe { start.add((place * ring.stride) as usize).cast::<*const u8>().write(next) };
         }
         Ok(Self { order, stride: ring.stride, at: start, mapping })
@@ -157,7 +157,7 @@ impl Chase {
         self.order.count()
     }
 
-    /// The memory that it lies in.
+    /// The ring's memory.
     #[must_use]
     pub fn mapping(&self) -> &Mapping {
         &self.mapping
@@ -216,7 +216,7 @@ impl Chase {
         let mut verdict = Verdict { checked: 1, wrong: 0 };
         let start = self.mapping.start().cast_const();
         let link = |place: u64| {
-            // SAFETY: callers give places below `count`, which lie in the mapping.
+            // SAFETY: callers give places below `count`, which are in the mapping.
             unsafe { start.add((place * self.stride) as usize).cast::<*const u8>().read() as u64 }
         };
         let place_of = |address: u64| {

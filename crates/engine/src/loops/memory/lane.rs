@@ -150,13 +150,13 @@ use two::Two;
 pub struct Sum([Two; 2]);
 
 impl Sum {
-    /// Of no word.
+    /// The sum of no words.
     #[must_use]
     pub fn zero() -> Self {
         Self([Two::of(0); 2])
     }
 
-    /// As one word.
+    /// The sum as one word.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.0[0].plus(self.0[1]).total()
@@ -173,7 +173,7 @@ macro_rules! line {
         $(#[$about])*
         ///
         /// # Safety
-        /// The line at offset `at` lies in every array of the job that is touched, which no one else uses.
+        /// The line at offset `at` is in every array of the job that is touched, which no one else uses.
         #[inline(always)]
         pub unsafe fn $name($job: &Job, at: usize, $sum: &mut Sum) {
             for $lane in 0..LANES {

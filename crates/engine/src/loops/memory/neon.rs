@@ -100,7 +100,7 @@ macro_rules! advance {
 
 macro_rules! block_loop {
     ($name:ident, $unrolled:literal, $body:expr, $single:ident) => {
-        /// See the primitive.
+        /// A loop over blocks for one primitive.
         ///
         /// # Safety
         /// As [`Loop`] says.

@@ -1,4 +1,4 @@
-//! With which instructions and in what order a memory kernel goes through its arrays.
+//! The instructions and the order with which a memory kernel goes through its arrays.
 
 use crate::words;
 
@@ -24,11 +24,11 @@ words! {
 pub const PACED: Isa = if cfg!(target_arch = "x86_64") { Isa::Sse } else { Isa::Scalar };
 
 words! {
-    /// In which order a loop goes through a block, and what else it does.
+    /// The order in which a loop goes through a block, and what else it does.
     pub enum Way {
         /// Line after line.
         Plain = "lines",
-        /// As well, and prefetches each line 1 KiB before it is stored, so that the read that a store through
+        /// Line after line, with a prefetch of each 1 KiB before it is stored, so that the read that a store through
         /// the caches needs does not wait for the store to leave the core.
         Ahead = "prefetched lines",
         /// Two lines of each of eight neighbouring pages in turn: a prefetcher follows one stream a page, and
@@ -48,9 +48,9 @@ impl Way {
 /// Which loop does the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choice {
-    /// With which instructions.
+    /// The instructions.
     pub isa: Isa,
-    /// In which way.
+    /// The order of the accesses.
     pub way: Way,
 }
 

@@ -1,5 +1,5 @@
 //! Traffic at a set rate: after every two lines a pause, so that a thread moves 128 bytes in the pause and 15 cycles,
-//! whatever the accesses themselves cost, until the memory gives no more.
+//! independent of the accesses' own cost, until the memory gives no more.
 //!
 //! Intel's Memory Latency Checker injects its load by this law (its published tables of bandwidth by delay fit it), so
 //! curves over the same delays compare. One chain of arithmetic runs through all pauses and is the only thing that
@@ -89,8 +89,8 @@ pub struct Paced {
 }
 
 impl Paced {
-    /// With a pause of `delay` cycles and the law's own after every two lines, for blocks of `block` bytes in turn or
-    /// at random.
+    /// Pauses of `delay` cycles and the law's own after every two lines, for blocks of `block` bytes in turn or at
+    /// random.
     #[must_use]
     pub fn new(delay: u64, block: u64, random: bool) -> Self {
         let mut made = Self::uncorrected(delay, block);
@@ -311,7 +311,7 @@ fn timed_cycles(random: bool) -> f64 {
     let mut job = Job { a: base, b: base, c: base, d: base, offsets: ptr::null(), count: 0, bytes: LINE, sum: 0 };
     let mut places = Places::new(TIMED_LINES, random, 1);
     let mut paced = Paced::uncorrected(TIMED_DELAY, LINE);
-    // The chain alone is timed in turn: whatever the clock does, it does to both.
+    // The chain alone is timed in turn, so that a change of the clock affects both.
     let (mut with, mut alone) = (f64::INFINITY, f64::INFINITY);
     for _ in 0..TIMES {
         let mut route = Route {

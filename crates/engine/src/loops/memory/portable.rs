@@ -22,7 +22,7 @@ unsafe fn store_non_temporal(at: *mut u64, value: u64) {
 
 macro_rules! element_loop {
     ($name:ident, |$job:ident, $line:ident, $i:ident| $body:block) => {
-        /// See the primitive.
+        /// A loop over elements for one primitive.
         ///
         /// # Safety
         /// As [`Loop`] says.
@@ -34,7 +34,7 @@ macro_rules! element_loop {
                     let $i = offset / 8 + element;
                     let $line = (element / 8) as u64;
                     let _ = $line;
-                    // SAFETY: element `$i` lies in a block of the job, in every array that is touched.
+                    // SAFETY: element `$i` is in a block of the job, in every array that is touched.
                     unsafe { $body }
                 }
             }

@@ -95,8 +95,7 @@ impl Primitive {
         }
     }
 
-    /// For a mix: the period of its pattern in lines, where a block's last incomplete period is read
-    /// only; and whether line `line` of a period is updated.
+    /// Whether a mix updates line `line` of its pattern's period; a block's last incomplete period is only read.
     #[must_use]
     pub fn updates_line(self, line: u64, lines_in_block: u64) -> bool {
         let Some((reads, updates)) = self.mixed() else { return self == Self::Update };
@@ -139,9 +138,9 @@ pub struct Job {
     pub a: *mut u8,
     /// The arrays that are read.
     pub b: *const u8,
-    /// See `b`.
+    /// The second array that is read.
     pub c: *const u8,
-    /// See `b`.
+    /// The third array that is read.
     pub d: *const u8,
     /// Byte offsets of the blocks, the same in each array.
     pub offsets: *const u64,
@@ -156,6 +155,6 @@ pub struct Job {
 /// A loop.
 ///
 /// # Safety
-/// Every block of the job lies in the arrays that the primitive touches, which no one else uses;
-/// blocks of 64 bytes and more are aligned to 64 bytes; the machine has the loop's instructions.
+/// Every block of the job is in the arrays that the primitive touches, which no one else uses; blocks of 64 bytes and
+/// more are aligned to 64 bytes; the machine has the loop's instructions.
 pub type Loop = unsafe fn(&mut Job);

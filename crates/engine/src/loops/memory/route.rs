@@ -11,7 +11,7 @@ pub struct Route<'a> {
     pub stride: u64,
     /// How turns are dealt: of each this many, the first `only_read` are only read.
     pub period: u64,
-    /// See `period`.
+    /// Turns of each period that are only read.
     pub only_read: u64,
     /// What is done where places are only read, and where they are updated.
     pub kinds: (Primitive, Primitive),

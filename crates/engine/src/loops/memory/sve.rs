@@ -51,7 +51,7 @@ macro_rules! advance {
 
 macro_rules! block_loop {
     ($name:ident, $what:ident) => {
-        /// See the primitive.
+        /// A loop over blocks for one primitive.
         ///
         /// # Safety
         /// As [`Loop`] says.

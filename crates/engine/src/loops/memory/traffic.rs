@@ -34,13 +34,13 @@ pub struct Traffic {
     mapping: Mapping,
     job: Job,
     whole: Loop,
-    /// For mixes by turns: (loop for reads, loop for updates).
+    /// The loops of mixes by turns: (loop for reads, loop for updates).
     turns: Option<(Loop, Loop)>,
     places: Places,
     /// Bytes at each place in one call, and between places.
     block: u64,
     stride: u64,
-    /// In how many turns a mix by turns repeats itself, and how many of them only read.
+    /// The period of a mix by turns, in turns, and how many of them only read.
     period: (u64, u64),
     /// The pauses between lines; none at full speed.
     paced: Option<Paced>,
@@ -237,8 +237,8 @@ impl Traffic {
     #[inline]
     fn calls(&mut self, calls: u64) {
         let turns = self.turns_a_call;
-        // SAFETY: every place is below `count`, and a block is no longer than the stride, so that all blocks lie in
-        // the arrays; `new` took loops that are here.
+        // SAFETY: every place is below `count`, and a block is no longer than the stride, so that all blocks are in the
+        // arrays; `new` took loops that are here.
         self.visit(|paced, taken, job, route| unsafe {
             match paced {
                 Some(paced) => paced.batch(job, route),

@@ -41,8 +41,8 @@ type Round = Vec<f64>;
 
 /// What is known of the loops for one kind of work.
 ///
-/// A machine's speed changes from one moment to the next by more than two loops differ, so loops are compared
-/// within a round only, and a loop's standing is the median of its shares of the rounds.
+/// A machine's speed changes from one moment to the next by more than two loops differ, so loops are compared within a
+/// round only, and a loop's score is the median of its shares of the rounds.
 #[derive(Debug, Clone, Default)]
 struct Evidence {
     /// Those in question, with their share of each round's sum.
@@ -68,8 +68,8 @@ impl Evidence {
         self.loops.iter().map(|&(choice, _)| choice).collect()
     }
 
-    /// Takes rounds of `candidates`, those of [`Evidence::candidates`] when the trial began, and leaves only the
-    /// loops in question that stand near the best. A round in which some loop was never seen says nothing.
+    /// Takes rounds of `candidates`, those of [`Evidence::candidates`] when the trial began, and leaves only the loops
+    /// in question that are near the best. A round in which some loop was never seen says nothing.
     fn add(&mut self, candidates: &[Choice], rounds: &[Round]) {
         // Another run may have left fewer in question meanwhile.
         let at: Vec<_> =
@@ -94,7 +94,7 @@ impl Evidence {
         self.loops.iter().map(|(_, shares)| median(shares.clone()).unwrap_or(0.0)).collect()
     }
 
-    /// The loop that stands best; the first of equals, and of loops that nothing is known of.
+    /// The loop with the best score; the first of equals, and of loops that nothing is known of.
     fn best(&self) -> Option<Choice> {
         let mut best: Option<(Choice, f64)> = None;
         for (&(choice, _), standing) in self.loops.iter().zip(self.standings()) {
@@ -252,8 +252,8 @@ mod tests {
         (x >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
     }
 
-    /// As many rounds as are wanted, of loops with these rates, on a machine whose speed changes by half from
-    /// round to round and whose loops by 2% within one.
+    /// The rounds that are wanted, of loops with these rates, on a machine whose speed changes by half from round to
+    /// round and whose loops by 2% within one.
     fn tried(evidence: &Evidence, rates: &[(Choice, f64)], seed: u64) -> Vec<Round> {
         let of = |choice: &Choice| rates.iter().find(|one| one.0 == *choice).map_or(0.0, |one| one.1);
         (0..evidence.wants() as u64)
@@ -305,7 +305,7 @@ mod tests {
         evidence.add(&LOOPS[..2], &rounds);
         assert_eq!(evidence.best(), Some(LOOPS[1]));
         assert_eq!(evidence.loops[0].1.len(), 1);
-        // Nothing was seen at all: the first stands, and the next reading tries anew.
+        // Nothing was seen at all: the first loop is kept, and the next reading tries anew.
         let mut evidence = Evidence::of(&LOOPS);
         evidence.add(&LOOPS, &[vec![0.0; 4]]);
         assert_eq!((evidence.best(), evidence.wants()), (Some(LOOPS[0]), FIRST_ROUNDS));

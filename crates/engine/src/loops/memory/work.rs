@@ -17,7 +17,7 @@ use crate::{parameters, words};
 pub struct Work {
     /// What is done at each place.
     pub primitive: Primitive,
-    /// With which instructions; none to settle it by timing.
+    /// The instructions; none to settle them by timing.
     pub isa: Option<Isa>,
     /// Places in random order, each once a pass; else in turn.
     pub random: bool,
@@ -29,9 +29,9 @@ pub struct Work {
     pub block: u64,
     /// Cycles of a pause after every two lines; none to go at full speed.
     pub delay: Option<u64>,
-    /// On which pages.
+    /// The pages of the arrays.
     pub pages: Pages,
-    /// On which NUMA node; none for where its thread runs.
+    /// The NUMA node of the arrays; none for where its thread runs.
     pub node: Option<usize>,
 }
 
@@ -99,7 +99,7 @@ words! {
 words! {
     /// Order of the places.
     pub enum Pattern {
-        /// In turn.
+        /// Blocks in turn.
         Sequential = "sequential",
         /// Each once a pass, in random order.
         Random = "random",

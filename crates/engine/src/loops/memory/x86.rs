@@ -300,7 +300,7 @@ macro_rules! pages_loop {
 
 macro_rules! block_loop {
     ($v:ident, $name:ident, $unrolled:literal, $body:expr, $single:ident) => {
-        /// See the primitive.
+        /// A loop over blocks for one primitive.
         ///
         /// # Safety
         /// As [`Loop`] says.

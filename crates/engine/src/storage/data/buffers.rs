@@ -66,7 +66,7 @@ impl BufferPool {
         &self.region
     }
 
-    /// Makes the block at `at` one of its own, unless all are to be the same.
+    /// Makes the block at `at` unique, unless all are to be the same.
     #[inline]
     pub fn stamp(&self, at: usize, length: usize, offset: u64, serial: u64) {
         if self.stamped {
@@ -92,7 +92,7 @@ impl BufferPool {
         self.block
     }
 
-    /// Where the block of a slot's `turn`-th operation lies.
+    /// The offset of the block of a slot's `turn`-th operation.
     #[inline]
     #[must_use]
     pub fn place(&self, slot: usize, turn: u32) -> usize {

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 
-/// See the module. With one file an offset in the region is one in the file.
+/// The files of one job as one region. With one file an offset in the region is one in the file.
 #[derive(Debug, Clone, Copy)]
 pub struct FileSet<'a> {
     files: &'a [File],
@@ -12,13 +12,13 @@ pub struct FileSet<'a> {
 }
 
 impl<'a> FileSet<'a> {
-    /// Of each of `files` the `length` bytes from `begin` on.
+    /// A region of the `length` bytes from `begin` on of each of `files`.
     #[must_use]
     pub fn new(files: &'a [File], begin: u64, length: u64) -> Self {
         Self { files, begin, length: length.max(1) }
     }
 
-    /// Of one file, by its own offsets.
+    /// One file, by its own offsets.
     #[must_use]
     pub fn one(file: &'a File) -> Self {
         Self::new(std::slice::from_ref(file), 0, u64::MAX)

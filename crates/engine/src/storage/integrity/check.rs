@@ -23,9 +23,9 @@ use crate::words;
 words! {
     /// What interrupted the writes.
     pub enum Interruption {
-        /// The process was killed: whatever was acknowledged has to be there.
+        /// The process was killed: all that was acknowledged has to be there.
         Kill = "kill",
-        /// The power was cut: whatever a sync had covered has to be there.
+        /// The power was cut: all that a sync had covered has to be there.
         PowerCut = "power_cut",
     }
 }
@@ -37,7 +37,7 @@ pub struct Check {
     pub journal: PathBuf,
     /// The file, where it is no longer the one that the journal names.
     pub path: Option<PathBuf>,
-    /// See [`Interruption`].
+    /// What cut the run short.
     pub interruption: Interruption,
 }
 
@@ -257,7 +257,7 @@ mod tests {
             (Kill, entry(4, 3, 0), Ok(2), Bad(Stale)),
             (Kill, entry(4, 3, 0), Err(Misplaced), Bad(Misplaced)),
             (Kill, entry(4, 3, 0), Err(Lost), Bad(Lost)),
-            // The first one in flight: anything may lie there.
+            // The first one in flight: the block may contain anything.
             (Kill, entry(1, 0, 0), Err(Lost), Partly),
             (Kill, entry(1, 0, 0), Err(Stale), Partly),
             (Kill, entry(1, 0, 0), Ok(1), Good(1)),

@@ -1,9 +1,9 @@
 //! A file that records which writes of each block were acknowledged and covered by a sync, and that survives its
 //! process.
 //!
-//! It is mapped and allocated before the timed region. Each block has a word, stored when a write is submitted and
-//! when it completes (see [`super::ledger`]): no call, lock or allocation. Stored words are in the page cache, which
-//! outlives the process. It does not outlive the machine: to judge a power cut, the journal has to lie where the power
+//! It is mapped and allocated before the timed region. Each block has a word, stored when a write is submitted and when
+//! it completes (see [`super::ledger`]): no call, lock or allocation. Stored words are in the page cache, which
+//! outlives the process. It does not outlive the machine: to judge a power cut, the journal must be where the power
 //! stays on. Its words are of this machine's byte order.
 //!
 //! ```text
@@ -52,7 +52,7 @@ const LONGEST_FILE: u64 = i64::MAX as u64;
 /// The file is written this much at a time.
 const CHUNK: usize = 1 << 20;
 
-/// See the module.
+/// A record of acknowledged writes.
 #[derive(Debug, Clone)]
 pub struct Journal {
     words: Arc<Words>,
@@ -61,7 +61,7 @@ pub struct Journal {
 impl Journal {
     /// Makes one at `path` for the `parts` (a job each) of `file`, with blocks marked by `nonce`.
     ///
-    /// What is there is left alone, unless it is the journal of a run that came to its end.
+    /// An existing file is left alone, unless it is the journal of a run that ended.
     ///
     /// # Errors
     /// Which file is in the way, or what the system refused.
@@ -203,7 +203,7 @@ impl Journal {
         Ledger::within(Arc::clone(&self.words), entries, from + all as usize, PARTS + A_PART * job + SYNCS)
     }
 
-    /// The run came to its end: nothing was in flight any more.
+    /// The run ended: nothing was in flight any more.
     pub fn end(&self) {
         self.words[ENDED].store(1, Ordering::Release);
     }

@@ -1,4 +1,4 @@
-//! For each block: which write was submitted last, which was acknowledged, and which a sync has covered.
+//! Which write of each block was submitted last, which was acknowledged, and which a sync has covered.
 //!
 //! A block has one word: the generation submitted (31 bits), the one acknowledged (32 bits), and whether an
 //! operation is in flight. Where syncs count it has a second one: the generation that a sync has covered, and the
@@ -46,14 +46,14 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// In memory, without an eye on syncs.
+    /// A ledger in memory, which ignores syncs.
     #[must_use]
     pub fn new(blocks: u64) -> Self {
         let words = Arc::new(Words::new(blocks as usize));
         Self { entries: 0..words.len(), words, covers: None }
     }
 
-    /// In `words`: the blocks at `entries`, their second words from `covers` on, and the count of syncs at `syncs`.
+    /// A ledger in `words`: blocks at `entries`, their second words from `covers` on, and the count of syncs at `syncs`.
     #[must_use]
     pub fn within(words: Arc<Words>, entries: Range<usize>, covers: usize, syncs: usize) -> Self {
         Self { words, entries, covers: Some((covers, syncs)) }

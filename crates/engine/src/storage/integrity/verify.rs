@@ -64,7 +64,7 @@ pub struct DamageReport {
 }
 
 impl DamageReport {
-    /// With room for all that is reported, so that nothing is allocated in the timed region.
+    /// A report with room for all that it may list, so that nothing is allocated in the timed region.
     #[must_use]
     pub fn roomy() -> Self {
         Self { first: Vec::with_capacity(MAX_LISTED), ..Self::default() }
@@ -127,7 +127,7 @@ fn checksum(block: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c_append(crc32c::crc32c(&block[..CRC_AT]), &[0; 4]), &block[CRC_AT + 4..])
 }
 
-/// Of each sector that has them: where it begins in the block, its mark and its serial.
+/// The sectors that have marks: each one's place in the block, its mark and its serial.
 fn sectors(block: &[u8]) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
     let places = (0..block.len()).step_by(SECTOR).filter(|at| at + 16 <= block.len());
     places.map(|at| (at as u64, word(block, at), word(block, at + 8)))
@@ -174,15 +174,15 @@ pub fn inspect(block: &[u8], offset: u64, nonce: u32) -> Result<u32, Damage> {
         return Err(Damage::Lost);
     }
     // One sector that differs from all others by one bit was flipped there, and not written at another time.
-    let usual = if block.len() > 2 * SECTOR && serials().skip(1).all(|s| s == word(block, SECTOR + 8)) {
+    let common = if block.len() > 2 * SECTOR && serials().skip(1).all(|s| s == word(block, SECTOR + 8)) {
         word(block, SECTOR + 8)
     } else {
         first
     };
-    let mut unlike = serials().filter(|&serial| serial != usual);
+    let mut unlike = serials().filter(|&serial| serial != common);
     match (unlike.next(), unlike.next()) {
         (None, _) => Err(Damage::Flipped),
-        (Some(one), None) if (one ^ usual).is_power_of_two() => Err(Damage::Flipped),
+        (Some(one), None) if (one ^ common).is_power_of_two() => Err(Damage::Flipped),
         _ => Err(Damage::Torn),
     }
 }
@@ -202,7 +202,7 @@ pub struct Verify {
 }
 
 impl Verify {
-    /// For the blocks of `span`, identified by `nonce`; the first write of each has `generation`.
+    /// A check of the blocks of `span`, identified by `nonce`; the first write of each has `generation`.
     #[must_use]
     pub fn new(span: Span, ledger: Ledger, nonce: u32, generation: u32, reads_only: bool) -> Self {
         Self { span, nonce, generation, ledger, reads_only, found: DamageReport::roomy() }

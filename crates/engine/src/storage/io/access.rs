@@ -1,4 +1,4 @@
-//! How operations reach a file: the one trait behind which every access engine stands.
+//! How operations reach a file: the one trait that every access engine implements.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 /// One transfer between a file and memory; no longer than one system call carries.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Transfer {
-    /// To the file, not from it.
+    /// Whether it writes to the file.
     pub write: bool,
     /// Where in the file, B.
     pub offset: u64,

@@ -7,14 +7,14 @@ use crate::storage::data::buffers::BufferPool;
 use crate::storage::data::file_set::FileSet;
 use crate::sys::aio::Context;
 
-/// See the module.
+/// The access engine `libaio`.
 pub struct Aio<'a> {
     context: Context<'a>,
     file_set: FileSet<'a>,
 }
 
 impl<'a> Aio<'a> {
-    /// A context of its own for this job.
+    /// A separate context for this job.
     pub fn new(file_set: FileSet<'a>, pool: &'a BufferPool) -> io::Result<Self> {
         Ok(Self { context: Context::new(pool.slots(), file_set.files(), pool.region())?, file_set })
     }

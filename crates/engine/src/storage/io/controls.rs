@@ -21,7 +21,7 @@ use crate::storage::trace::iolog::{Replay, Step, TraceRecorder};
 use crate::timing::clock::Clock;
 use crate::timing::histogram::Histogram;
 
-/// Below this the scheduler's wake-up is later than what is waited for: the loop spins.
+/// Shortest wait that sleeps: below it the scheduler's wake-up is later than what is waited for, and the loop spins.
 const SPIN_NS: u64 = 100_000;
 /// Sleeps are cut, so that a request to stop takes effect.
 const LONGEST_SLEEP_NS: u64 = 10_000_000;
@@ -33,13 +33,13 @@ const REDRAWS: u32 = 64;
 /// A pause after this many operations, or after this much time with them.
 #[derive(Debug, Default, Clone)]
 pub struct ThinkTime {
-    /// After this many operations; none where time counts alone.
+    /// The number of operations before a pause; none where time counts alone.
     pub every: Option<EveryNth>,
-    /// After so long, ns; 0 where operations count alone.
+    /// The time before a pause, ns; 0 where operations count alone.
     pub busy_ns: u64,
     /// The length of the pause, ns.
     pub pause_ns: u64,
-    /// Of which this much is spent spinning, ns.
+    /// The part of the pause that is spent spinning, ns.
     pub spin_ns: u64,
     /// The pause is due.
     pub is_due: bool,
@@ -69,14 +69,14 @@ pub enum LoopAction {
     Fault(i32),
 }
 
-/// See the module; each is none unless requested.
+/// Controls of the loop beyond blocks at full speed; each is none unless requested.
 #[derive(Debug, Default)]
 pub struct Controls {
     /// Operations begin at a rate.
     pub pace: Option<Pace>,
-    /// After this many operations, or this much time, a while without any.
+    /// Pauses after a number of operations, or some time.
     pub think: Option<ThinkTime>,
-    /// After this many writes, a sync: of the data alone, or (`true`) of all that describes the file too.
+    /// Syncs after a number of writes: of the data alone, or (`true`) of all that describes the file too.
     pub sync: Option<(EveryNth, bool)>,
     /// Offsets and lengths other than the plain order's.
     pub pattern: Option<PatternOrder>,
@@ -353,7 +353,7 @@ impl Controls {
                 })
     }
 
-    /// With nothing in flight: syncs, thinks, or waits for the next intended beginning, no longer than to `until_ns`.
+    /// Syncs, thinks, or waits for the next intended beginning, no longer than to `until_ns`; nothing may be in flight.
     pub fn settle<A: Access>(&mut self, access: &mut A, clock: Clock, until_ns: u64, metrics: &mut Metrics) {
         if let Some(whole) = self.sync.as_ref().and_then(|(every, whole)| every.is_due().then_some(*whole)) {
             let began = clock.now();
@@ -426,7 +426,7 @@ impl Controls {
         }
     }
 
-    /// After a successful sync: it covers what was acknowledged.
+    /// Notes a successful sync: it covers what was acknowledged.
     pub fn on_synced(&self) {
         if let Some(verify) = &self.verify {
             verify.synced();

@@ -58,7 +58,7 @@ struct Slot {
     /// Bytes left after that piece.
     rest: u64,
     turn: u32,
-    /// Of the whole operation, B.
+    /// Length of the whole operation, B.
     length: u64,
 }
 

@@ -26,11 +26,11 @@ pub enum Call {
 /// The fault: the `nth` call (from 1 on) of a kind answers `errno`; 0 cuts a transfer short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlannedFault {
-    /// Of which kind.
+    /// The kind of call.
     pub call: Call,
     /// Which one.
     pub nth: u64,
-    /// With what.
+    /// The error of its result.
     pub errno: i32,
 }
 
@@ -55,7 +55,7 @@ impl PlannedFault {
     }
 }
 
-/// See the module.
+/// An access engine with a fault injected.
 pub struct FaultInjector<A> {
     inner: A,
     fault: PlannedFault,

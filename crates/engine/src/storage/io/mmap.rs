@@ -14,7 +14,7 @@ use crate::storage::order::blocks::Span;
 use crate::sys::mapping::FileMapping;
 use crate::sys::pages::page_size;
 
-/// See the module.
+/// The access engine `mmap`.
 pub struct Mmap<'a> {
     file_set: FileSet<'a>,
     mappings: Vec<FileMapping>,

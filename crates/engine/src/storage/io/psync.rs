@@ -8,14 +8,14 @@ use crate::storage::data::buffers::BufferPool;
 use crate::storage::data::file_set::FileSet;
 use crate::sys::files;
 
-/// See the module.
+/// The access engine `psync`.
 pub struct Psync<'a> {
     file_set: FileSet<'a>,
     pool: &'a BufferPool,
 }
 
 impl<'a> Psync<'a> {
-    /// Between the files and the pool's memory.
+    /// An access engine that moves blocks between the files and the pool's memory.
     #[must_use]
     pub fn new(file_set: FileSet<'a>, pool: &'a BufferPool) -> Self {
         Self { file_set, pool }

@@ -8,7 +8,7 @@ use crate::storage::data::buffers::BufferPool;
 use crate::storage::data::file_set::FileSet;
 use crate::sys::stdio::Stream;
 
-/// See the module.
+/// The access engine `stdio`.
 pub struct Stdio<'a> {
     file_set: FileSet<'a>,
     streams: Vec<Stream>,

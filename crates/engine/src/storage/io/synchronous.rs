@@ -11,13 +11,13 @@ pub trait BlockingIo {
 
     /// The bytes moved, or minus the errno.
     fn transfer(&mut self, transfer: &Transfer) -> i64;
-    /// See [`Access::sync`].
+    /// [`Access::sync`] of this engine.
     fn sync(&mut self) -> io::Result<()>;
-    /// See [`Access::sync_whole`].
+    /// [`Access::sync_whole`] of this engine.
     fn sync_whole(&mut self) -> io::Result<()> {
         self.sync()
     }
-    /// See [`Access::finish`].
+    /// [`Access::finish`] of this engine.
     fn finish(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -32,7 +32,7 @@ pub struct Synchronous<M> {
 }
 
 impl<M: BlockingIo> Synchronous<M> {
-    /// Of what makes its transfers.
+    /// An access engine that makes its transfers by `mover`.
     #[must_use]
     pub fn new(mover: M) -> Self {
         Self { mover, next: None, complete: None, calls: 0 }

@@ -12,7 +12,7 @@ use super::access::{Access, Transfer};
 use crate::storage::data::file_set::FileSet;
 use crate::sys::files::{self, Give};
 
-/// See the module.
+/// An access engine that trims instead of reading.
 pub struct Trimming<'a, A> {
     inner: A,
     file_set: FileSet<'a>,
@@ -22,7 +22,7 @@ pub struct Trimming<'a, A> {
 }
 
 impl<'a, A: Access> Trimming<'a, A> {
-    /// Beside the writes of `inner`; with no files nothing is given back.
+    /// Trims beside the writes of `inner`; with no files nothing is given back.
     pub fn new(file_set: FileSet<'a>, inner: A) -> Self {
         let device = |file: &std::fs::File| file.metadata().is_ok_and(|found| found.file_type().is_block_device());
         let give = if file_set.files().first().is_some_and(device) { Give::Discard } else { Give::Hole };

@@ -9,7 +9,7 @@ use crate::storage::data::buffers::BufferPool;
 use crate::storage::data::file_set::FileSet;
 use crate::sys::uring::{Queues, Ring};
 
-/// See the module.
+/// The access engine `io_uring`.
 pub struct Uring<'a> {
     ring: Ring<'a>,
     file_set: FileSet<'a>,

@@ -22,11 +22,11 @@ trait Indirect {
     fn facts(&self, details: &mut Map<String, Value>);
 }
 
-/// See the module; whether it is synchronous is known to the loop that is compiled for it.
+/// An access engine behind a pointer; whether it is synchronous is known to the loop that is compiled for it.
 pub struct Wrapped<'a, const SYNCHRONOUS: bool>(Box<dyn Indirect + 'a>);
 
 impl<'a, const SYNCHRONOUS: bool> Wrapped<'a, SYNCHRONOUS> {
-    /// Of an access engine that is as synchronous as this says.
+    /// Wraps an access engine that is as synchronous as the type says.
     pub fn new<A: Access + 'a>(access: A) -> Self {
         debug_assert_eq!(A::SYNCHRONOUS, SYNCHRONOUS);
         Self(Box::new(access))

@@ -39,9 +39,9 @@ pub struct ThreadPart<'a> {
     pub files: u64,
     /// Which thread.
     pub number: usize,
-    /// Of how many.
+    /// The number of threads.
     pub jobs: u64,
-    /// In random order.
+    /// Whether the order is random.
     pub random: bool,
     /// Only time ends it.
     pub endless: bool,
@@ -57,7 +57,7 @@ pub struct ThreadPart<'a> {
     pub journal: Option<&'a Journal>,
 }
 
-/// See the module; the default requests nothing.
+/// What a job does beyond blocks at full speed; the default requests nothing.
 #[derive(Debug, Clone)]
 #[allow(clippy::struct_excessive_bools, reason = "options that are independent of each other")]
 pub struct JobOptions {
@@ -69,15 +69,15 @@ pub struct JobOptions {
     pub rates: Option<[(f64, u64); 2]>,
     /// Rates below which the run ends, likewise.
     pub minimum_rate: [(f64, u64); 2],
-    /// Between two looks at those, s.
+    /// Time between two checks of those, s.
     pub minimum_rate_cycle_s: f64,
     /// Operations begin at random moments, not evenly spaced.
     pub poisson: bool,
-    /// Without operations, s, after every `think_blocks`.
+    /// Pause after every `think_blocks`, s.
     pub think_s: f64,
-    /// See `think_s`.
+    /// Operations from one pause to the next.
     pub think_blocks: u32,
-    /// Of that this much spinning, s.
+    /// Part of the pause that is spent spinning, s.
     pub think_spin_s: f64,
     /// Or after so long, s, regardless of the number of operations; 0 for operations alone.
     pub think_busy_s: f64,
@@ -99,13 +99,13 @@ pub struct JobOptions {
     pub sync_whole: bool,
     /// Which blocks are visited, of which length.
     pub pattern: AccessPattern,
-    /// From one beginning to the next in sequence, B; 0 for block after block.
+    /// Distance between two beginnings in sequence, B; 0 for block after block.
     pub stride: u64,
-    /// In sequence from the end down.
+    /// Blocks in sequence from the end down.
     pub backward: bool,
     /// Bytes of one pass, all threads together; 0 for the region's.
     pub io_size: u64,
-    /// Operations of one pass, all threads together; 0 for as many as the bytes come to.
+    /// Operations of one pass, all threads together; 0 for as many as fill the bytes.
     pub max_operations: u64,
     /// The depth is searched that keeps a latency.
     pub target: Option<LatencyTarget>,
@@ -119,7 +119,7 @@ pub struct JobOptions {
     pub content: Content,
     /// How durable a write is when it is complete.
     pub durable: Durable,
-    /// The region is read first, so that it lies in the page cache.
+    /// The region is read first, so that it is in the page cache.
     pub pre_read: bool,
     /// A trace that is run in place of any order; of the times between its steps this much is waited.
     pub replay: Option<(Arc<Iolog>, f64)>,
@@ -129,7 +129,7 @@ pub struct JobOptions {
     pub overwrite: bool,
     /// Blocks identify themselves, and are checked.
     pub verify: bool,
-    /// Of what is written first.
+    /// The generation of the first writes.
     pub generation: u32,
     /// Tells blocks of this run from those of others.
     pub verify_seed: u64,
@@ -139,7 +139,7 @@ pub struct JobOptions {
     pub purge: bool,
     /// Completions are polled for at the device, not announced by an interrupt.
     pub hipri: bool,
-    /// Buffers lie in huge pages.
+    /// Buffers are in huge pages.
     pub huge: bool,
 }
 

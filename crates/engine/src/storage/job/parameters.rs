@@ -32,7 +32,7 @@ words! {
     pub enum RateProcess {
         /// Evenly spaced.
         Linear = "linear",
-        /// At random.
+        /// Random moments.
         Poisson = "poisson",
     }
 }
@@ -40,9 +40,9 @@ words! {
 words! {
     /// Which way an order in sequence goes.
     pub enum SequenceDirection {
-        /// From the beginning up.
+        /// Ascending offsets.
         Forward = "forward",
-        /// From the end down.
+        /// Descending offsets.
         Backward = "backward",
     }
 }
@@ -86,7 +86,7 @@ parameters! {
 }
 
 parameters! {
-    /// What a run may be asked beyond blocks at full speed; see [`super::options::JobOptions`].
+    /// What a run may do beyond blocks at full speed; see [`super::options::JobOptions`].
     pub struct LoadParameters {
         rate: f64 = number("start this many operations/s, all jobs together, without waiting for completions (open \
             loop); 0 for closed loop", "operations/s", (0.0, 1e9), 0.0).role(Role::Rate),

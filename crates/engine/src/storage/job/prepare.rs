@@ -25,7 +25,7 @@ pub(super) type ShareOf = fn(&File, u64, u64) -> Option<f64>;
 pub(super) struct Prepared {
     /// Keeps everybody else off a raw device that is written, as long as the run lasts.
     _claim: Option<Claim>,
-    /// Of each thread.
+    /// The files of each thread.
     pub files: Vec<Vec<File>>,
     /// The region of all files together; with several, that of each is as long.
     pub span: Span,
@@ -51,7 +51,7 @@ impl Drop for TemporaryFiles {
 }
 
 impl Job {
-    /// For the engine that touches no file.
+    /// A job for the engine that touches no file.
     pub(super) fn without_files(&self) -> Prepared {
         let span = Span { offset: 0, blocks: (self.size / self.block).max(1), block: self.block };
         let (notes, details) = (Vec::new(), Map::new());
@@ -164,7 +164,7 @@ impl Job {
             let from = if share == paths.len() { 0 } else { number * share };
             let mut files_of_thread = Vec::with_capacity(share);
             for path in &paths[from..from + share] {
-                // A file description of its own for each job: it holds the state of the read-ahead.
+                // A separate file description for each job: it has the state of the read-ahead.
                 let file = self.open(path, claim, direct)?;
                 if !direct {
                     let advice = if self.random { Advice::Random } else { Advice::Sequential };
@@ -239,7 +239,7 @@ impl Job {
             Engine::Stdio => return Some("the C library's streams copy through a buffer of their own".into()),
             _ => {}
         }
-        // The node of a device lies in a filesystem in memory (devtmpfs), and the device does not.
+        // The node of a device is in a filesystem in memory (devtmpfs), and the device is not.
         let is_device = buffered.metadata().is_ok_and(|about| about.file_type().is_block_device());
         if !is_device && filesystem::in_memory_only(buffered) {
             return Some("this filesystem is in memory and has no device".into());

@@ -16,9 +16,9 @@ use crate::storage::results::metrics::{Direction, Metrics};
 use crate::storage::results::summary::Summary;
 use crate::storage::trace::iolog::{self, TraceRecorder};
 
-/// Below this share of the requested rate, operations queued up.
+/// Share of the requested rate below which operations queued up.
 const RATE_MISSED: f64 = 0.98;
-/// With fewer operations the share is noise.
+/// Operations below which the share is noise.
 const MIN_OPERATIONS: u64 = 1000;
 
 impl JobOptions {
@@ -316,7 +316,7 @@ mod tests {
     #[test]
     fn one_that_is_done_early_makes_the_sum_more_than_was_ever_moved() {
         let details = rates_of(&[metrics(100, 1), metrics(100, 4)], 4.0);
-        // 100 000 + 25 000 B/s of its own each; 200 000 B in 4 s all together.
+        // 100 000 + 25 000 B/s by each one's time; 200 000 B in 4 s all together.
         assert_eq!(details["children_sum_bytes_s"], json!(125_000.0));
         assert_eq!(details["children_sum_over_parent"], json!(2.5));
         assert_eq!(details["children_shortest_share"], json!(0.25));

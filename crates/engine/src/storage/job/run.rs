@@ -200,8 +200,8 @@ struct TeamState {
     edges: Edges,
 }
 
-/// The system's counters at the edges of the timed region: where the first thread begins and the last one ends, so
-/// that whatever any thread counts lies between them.
+/// The system's counters at the edges of the timed region: where the first thread begins and the last one ends, so that
+/// they cover all that any thread counts.
 struct Edges {
     /// Threads that have not ended.
     running: AtomicUsize,
@@ -273,7 +273,7 @@ impl ThreadContext<'_> {
         }
     }
 
-    /// With what `access` is wrapped in: trims in place of reads, a planted fault.
+    /// Wraps `access` in what the job needs: trims in place of reads, a planted fault.
     fn run_wrapped<const SYNCHRONOUS: bool>(
         self,
         file_set: FileSet<'_>,
@@ -287,7 +287,7 @@ impl ThreadContext<'_> {
         }
     }
 
-    /// Makes what the loop needs and waits for its start: the same for every engine, so that it stands in no loop.
+    /// Makes what the loop needs and waits for its start: the same for every engine, so it is outside the loop.
     fn begin(&self, file_set: FileSet<'_>) -> Result<Parts, Error> {
         let job = self.job;
         let endless = job.options.endless(job.time_based);

@@ -99,7 +99,7 @@ pub struct Job {
     pub engine: Engine,
     /// Share of reads, percent: 100 reads only, 0 writes only.
     pub read_percent: u64,
-    /// In random order.
+    /// Whether the order is random.
     pub random: bool,
     /// Length of an operation, B.
     pub block: u64,
@@ -107,7 +107,7 @@ pub struct Job {
     pub depth: usize,
     /// Threads.
     pub jobs: usize,
-    /// Past the page cache.
+    /// Whether it bypasses the page cache.
     pub direct: bool,
     /// Length of the region, B; 0 for all of the file from `offset` on.
     pub size: u64,

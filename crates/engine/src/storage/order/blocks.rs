@@ -89,8 +89,8 @@ pub struct Order {
 }
 
 impl Order {
-    /// Blocks of `span`, `random` or in sequence, of which `read_percent` are reads; for ever, each pass in
-    /// an order of its own, if `endless`, else one pass.
+    /// Blocks of `span`, `random` or in sequence, of which `read_percent` are reads; for ever, each pass in a different
+    /// order, if `endless`, else one pass.
     #[must_use]
     pub fn new(span: Span, random: bool, read_percent: u64, endless: bool, seed: u64) -> Self {
         let mut order = Self {

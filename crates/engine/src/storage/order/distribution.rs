@@ -12,7 +12,7 @@ pub enum Distribution {
     Zipf(f64),
     /// Rank `n u^e` with `e = ln h / ln (1 - h)`: the share `h` of the region gets the share `1 - h` of the visits.
     Pareto(f64),
-    /// Around the middle, with this standard deviation as a share of the region.
+    /// A normal distribution around the middle, with this standard deviation as a share of the region.
     Normal(f64),
     /// Zones from the region's beginning on: share of visits, share of the region.
     Zoned(Vec<(f64, f64)>),
@@ -86,7 +86,7 @@ enum Kind {
 
 #[allow(clippy::cast_precision_loss, reason = "more than 2^53 units of 512 B are more than a device holds")]
 impl Sampler {
-    /// For `units` of them; `key` decides where the popular ones lie.
+    /// A sampler of `units` units; `key` decides which ones are popular.
     #[must_use]
     pub fn new(distribution: &Distribution, units: u64, key: u64) -> Self {
         let kind = match distribution {
@@ -153,7 +153,7 @@ impl Sampler {
         }
     }
 
-    /// Popular units lie all over the region, not side by side: a bijection of ranks to units.
+    /// Popular units are all over the region, not side by side: a bijection of ranks to units.
     #[inline]
     fn scatter(&self, rank: u64) -> u64 {
         let bits = (u64::BITS - (self.units - 1).leading_zeros()).max(1);

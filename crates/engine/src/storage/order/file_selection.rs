@@ -13,7 +13,7 @@ pub enum FileService {
     RoundRobin,
     /// One after the other, each to its end.
     Sequential,
-    /// By a distribution.
+    /// Random files by a distribution.
     Random(Distribution),
 }
 
@@ -186,7 +186,7 @@ impl FileSelector {
         self.at
     }
 
-    /// A file is complete: the next one takes its place.
+    /// Replaces a file that is complete by the next.
     #[cold]
     fn done(&mut self, place: usize) {
         self.since = 0;

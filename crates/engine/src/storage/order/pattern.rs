@@ -53,12 +53,12 @@ pub fn lengths(text: &str) -> Result<Vec<(f64, u64)>, String> {
 pub enum Traversal {
     /// Upward, by `step` bytes from one beginning to the next.
     Up {
-        /// From one beginning to the next, B; 0 for block after block.
+        /// Distance between two beginnings, B; 0 for block after block.
         step: u64,
     },
-    /// From the end down.
+    /// Blocks from the end down.
     Down {
-        /// From one beginning to the next, B; 0 for block after block.
+        /// Distance between two beginnings, B; 0 for block after block.
         step: u64,
     },
     /// Each visit so far behind the end of the one before (before it, if negative), as fio's `rw=read:8k`: the
@@ -68,7 +68,7 @@ pub enum Traversal {
         /// B.
         by: i64,
     },
-    /// By the distribution.
+    /// Random blocks by the distribution.
     #[default]
     Random,
 }
@@ -80,7 +80,7 @@ pub struct Zone {
     pub size: u64,
     /// Length of a zone, B.
     pub range: u64,
-    /// From the end of one zone to the beginning of the next, B.
+    /// Gap between the end of one zone and the beginning of the next, B.
     pub skip: u64,
 }
 
@@ -106,7 +106,7 @@ pub struct AccessPattern {
     pub run: u32,
     /// Those between repeat the last one, and do not go on behind it.
     pub identical: bool,
-    /// In sequence, reads and writes each have a position of their own.
+    /// Whether reads and writes in sequence each have a separate position.
     pub apart: bool,
     /// A random order may visit a block again before all were visited.
     pub revisits: bool,
@@ -143,7 +143,7 @@ pub struct PatternOrder {
     offset: u64,
     size: u64,
     rng: Rng,
-    /// Of reads and of writes.
+    /// Samplers of reads and of writes.
     samplers: [Sampler; 2],
     /// Every block once, where that can be.
     once: Option<Permutation>,
@@ -162,7 +162,7 @@ pub struct PatternOrder {
 }
 
 impl PatternOrder {
-    /// For `size` bytes from `offset` on, of which a block is `block` bytes long.
+    /// The order of `size` bytes from `offset` on, in blocks of `block` bytes.
     #[must_use]
     pub fn new(offset: u64, size: u64, block: u64, pattern: &AccessPattern, seed: u64) -> Self {
         let mut pattern = pattern.clone();
@@ -239,7 +239,7 @@ impl PatternOrder {
         let mut random = self.pattern.traversal == Traversal::Random && self.is_random(direction);
         let length = self.length(if self.pattern.by_order { usize::from(random) } else { direction }).min(room);
         let position = if self.pattern.apart || self.pattern.traversal == Traversal::Random { direction } else { 0 };
-        // Behind the end lies nothing to go on with.
+        // Nothing follows the end of the region.
         random |= self.pattern.traversal == Traversal::Random && self.at[position] + length > room;
         let at = if random {
             let at = self.draw(direction, length, room);
@@ -334,7 +334,7 @@ impl PatternOrder {
         at
     }
 
-    /// Whether a pass with gaps came to an end at the region's.
+    /// Whether a pass with gaps reached the region's end.
     #[must_use]
     pub fn is_over(&self) -> bool {
         matches!(self.pattern.traversal, Traversal::Gap { by } if by > 0) && self.at.iter().any(|&at| at >= self.room())

@@ -165,7 +165,7 @@ impl DepthSearch {
         SearchStep::Restart
     }
 
-    /// What it came to.
+    /// The result as JSON.
     #[must_use]
     pub fn to_json(&self) -> Value {
         json!({

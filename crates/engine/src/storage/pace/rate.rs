@@ -29,7 +29,7 @@ impl DirectionRate {
 /// counts from there, so that what a user would have waited is not left out (coordinated omission).
 #[derive(Debug, Clone)]
 pub struct Pace {
-    /// Of reads and of writes, or, in the first place, of both together.
+    /// The rates of reads and of writes, or, in the first place, of both together.
     rates: [Option<DirectionRate>; 2],
     combined: bool,
     /// Reads and writes are mixed, so that one direction may go where the other is ahead of its time.
@@ -113,7 +113,7 @@ impl Pace {
     }
 }
 
-/// After every n-th submitted operation, all in flight complete and something else happens.
+/// An action after every n-th submitted operation, once all in flight are complete.
 #[derive(Debug, Clone, Copy)]
 pub struct EveryNth {
     every: u32,
@@ -121,7 +121,7 @@ pub struct EveryNth {
 }
 
 impl EveryNth {
-    /// After every `every`-th; none for 0.
+    /// A counter that is due after every `every`-th operation; none for 0.
     #[must_use]
     pub fn new(every: u32) -> Option<Self> {
         (every > 0).then_some(Self { every, since: 0 })
@@ -157,7 +157,7 @@ impl EveryNth {
 pub struct MinimumRate {
     /// Operations/s and B/s of reads and of writes; 0 for none.
     rates: [(f64, u64); 2],
-    /// Between two looks, ns.
+    /// Time between two checks, ns.
     cycle_ns: u64,
     settled_ns: u64,
     before: [Option<(u64, u64, u64)>; 2],
@@ -165,7 +165,7 @@ pub struct MinimumRate {
     pub missed: Option<String>,
 }
 
-/// As in fio, the time before the rate is first checked.
+/// Time before the rate is first checked, as in fio.
 const SETTLE_NS: u64 = 2_000_000_000;
 
 #[allow(clippy::cast_precision_loss, reason = "rates have few digits")]

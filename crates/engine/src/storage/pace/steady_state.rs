@@ -81,7 +81,7 @@ pub struct SharedProgress {
 }
 
 impl SharedProgress {
-    /// For this many jobs.
+    /// Progress of this many jobs.
     #[must_use]
     pub fn new(jobs: usize) -> Self {
         Self { counts: (0..jobs).map(|_| <[AtomicU64; 3]>::default()).collect(), reached: AtomicBool::new(false) }
@@ -100,7 +100,7 @@ pub struct SteadyState {
     before: [u64; 3],
     /// Rates of the last intervals: operations/s, bytes/s, ns of mean latency.
     rows: Vec<[f64; 3]>,
-    /// Of the last full window.
+    /// Figures of the last full window.
     slope: f64,
     deviation: f64,
     value: f64,
@@ -108,7 +108,7 @@ pub struct SteadyState {
 
 #[allow(clippy::cast_precision_loss, reason = "rates have few digits")]
 impl SteadyState {
-    /// Of job `number`, in blocks of `block` bytes.
+    /// The detector of job `number`, in blocks of `block` bytes.
     #[must_use]
     pub fn new(criterion: &Criterion, shared: &Arc<SharedProgress>, number: usize, block: u64) -> Self {
         Self {
@@ -134,7 +134,7 @@ impl SteadyState {
         self.rows.clear();
     }
 
-    /// Whether the run has come to its end.
+    /// Whether the run has reached its steady state.
     #[inline]
     pub fn is_reached(&mut self, now_ns: u64, metrics: &Metrics) -> bool {
         if now_ns >= self.next_ns {

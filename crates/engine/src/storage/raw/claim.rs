@@ -36,7 +36,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Opens the claimed device once more, for a job of its own.
+    /// Opens the claimed device once more, for another job.
     ///
     /// # Errors
     /// What the system refused, or that the path is another device by now.

@@ -1,13 +1,13 @@
-//! What lies on a block device, by the marks that filesystems, partition tables and volume managers leave on it.
+//! What a block device contains, by the marks that filesystems, partition tables and volume managers leave on it.
 
 use std::io;
 
 use crate::sys::memory::mark;
 
-/// This much of a device's beginning and of its end is read: beyond it lies no mark that a maker of one writes first.
+/// This much of a device's beginning and of its end is read: no maker of a mark writes one first beyond it.
 const EDGE: u64 = 2 << 20;
 
-/// Where a mark stands.
+/// The place of a mark.
 #[derive(Debug, Clone, Copy)]
 enum At {
     /// This many bytes from the beginning.
@@ -90,7 +90,7 @@ const MARKS: &[(&str, At, &[u8])] = &[
     ("a Minix filesystem", Start(0x418), b"\x5a\x4d"),
 ];
 
-/// Swap's mark stands at the end of the first page, regardless of the page size of the machine that wrote it.
+/// Swap's mark is at the end of the first page, regardless of the page size of the machine that wrote it.
 const SWAP: &[&[u8]] = &[b"SWAPSPACE2", b"SWAP-SPACE", b"S1SUSPEND\0", b"LINHIB0001"];
 const PAGES: &[u64] = &[4096, 8192, 16384, 32768, 65536];
 /// Linux RAID, version 0.90 and 1.0.
@@ -116,8 +116,8 @@ impl Edges {
         self.tail.get(from as usize..(from + length) as usize)
     }
 
-    /// Whether the mark stands there, in a sector that this tool did not write itself: its random bytes hold any
-    /// two that are looked for once in some thousand devices.
+    /// Whether the mark is there, in a sector that this tool did not write itself: its random bytes hold any two that
+    /// are looked for once in some thousand devices.
     fn has(&self, place: u64, wanted: &[u8]) -> bool {
         let sector = place & !511;
         let marked = self.at(sector, 8) == Some(&mark(sector).to_le_bytes());
@@ -154,7 +154,7 @@ fn named(edges: &Edges) -> Option<&'static str> {
         return Some("swap space");
     }
     let size = edges.size;
-    // md(4): 0.90 lies in the last whole 64 KiB but one boundary, 1.0 at least 8 KiB before the end, on 4 KiB.
+    // md(4): 0.90 is in the last whole 64 KiB but one boundary, 1.0 at least 8 KiB before the end, on 4 KiB.
     let old = (size & !0xffff).checked_sub(0x1_0000);
     let ended = size.checked_sub(0x2000).map(|place| place & !0xfff);
     if [old, ended].into_iter().flatten().any(|place| edges.has(place, &RAID)) {

@@ -26,7 +26,7 @@ impl Device {
     #[must_use]
     pub fn polls(&self) -> bool {
         let folder = self.stat.trim_end_matches("stat");
-        // A partition has no queue of its own.
+        // A partition shares its disk's queue.
         ["queue/io_poll", "../queue/io_poll"]
             .iter()
             .find_map(|place| fs::read_to_string(format!("{folder}{place}")).ok())

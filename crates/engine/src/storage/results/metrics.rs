@@ -10,10 +10,10 @@ const KINDS: usize = 16;
 /// One direction's figures.
 #[derive(Debug, Clone, Default)]
 pub struct Direction {
-    /// From the slot's being free until the call that submitted the operation returned; empty where an
+    /// Time between a slot's becoming free and the return of the call that submitted the operation; empty where an
     /// operation is complete when that call returns.
     pub submit: Histogram,
-    /// From then until the operation was taken as complete.
+    /// Time between that and the operation's completion being taken.
     pub complete: Histogram,
     /// Both together.
     pub total: Histogram,
@@ -41,7 +41,7 @@ pub struct FaultCount {
     pub count: u64,
 }
 
-/// See the module.
+/// What one thread measures while it runs.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     /// Reads, then writes.
@@ -52,7 +52,7 @@ pub struct Metrics {
     pub interval_ns: u64,
     /// When the timed region began and ended, by the run's clock.
     pub began_ns: u64,
-    /// See `began_ns`.
+    /// The end of the timed region, likewise.
     pub ended_ns: u64,
     carried_in_ns: u64,
     carried_out_ns: u64,

@@ -65,8 +65,8 @@ impl Default for TraceRecorder {
     }
 }
 
-/// The traces of all threads in one file, in the order of time. `place` says the name of the file that an
-/// offset of a thread's region lies in, and where; `other` is the direction beside writing.
+/// The traces of all threads in one file, in the order of time. `place` gives the name of the file that has an offset
+/// of a thread's region, and the place in it; `other` is the direction beside writing.
 ///
 /// # Errors
 /// The system's refusal to write the file.
@@ -114,7 +114,7 @@ pub enum Step {
         offset: u64,
         /// How much, B.
         length: u64,
-        /// To the file.
+        /// Whether it writes to the file.
         write: bool,
     },
     /// All that was written is made durable; `true` for what describes the file too.
@@ -232,13 +232,13 @@ pub struct Replay {
     begun_ns: u64,
     /// Factor on the times between the steps; 0 for no waiting.
     scale: f64,
-    /// From one file to the next in the region, B; 0 where all are one.
+    /// Distance between two files in the region, B; 0 where all are one.
     file_length: u64,
     offset: u64,
 }
 
 impl Replay {
-    /// Through a region that begins at `offset`, with files of `file_length` bytes; 0 for one file.
+    /// A replay in a region that begins at `offset`, with files of `file_length` bytes; 0 for one file.
     #[must_use]
     pub fn new(iolog: Arc<Iolog>, scale: f64, offset: u64, file_length: u64) -> Self {
         Self { iolog, next: 0, begun_ns: 0, scale, file_length, offset }

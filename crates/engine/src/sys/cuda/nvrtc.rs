@@ -97,7 +97,7 @@ impl Program {
         if status == 0 {
             return Ok(());
         }
-        // SAFETY: it gives a text of its own for every number.
+        // SAFETY: it gives a separate text for every number.
         let says = unsafe { (self.nvrtc.nvrtcGetErrorString)(status) };
         // SAFETY: the text ends with a zero, where it is one.
         let says = if says.is_null() { "?".into() } else { unsafe { CStr::from_ptr(says) }.to_string_lossy() };

@@ -18,17 +18,17 @@ struct Entry {
 }
 
 enum State {
-    /// On the way to an entry's local header.
+    /// The bytes before an entry's local header.
     Between,
-    /// Within that header.
+    /// The local header.
     Header,
-    /// Within its name and extra field, this many bytes before the data.
+    /// Its name and extra field, this many bytes before the data.
     Names(u64),
-    /// Within its data.
+    /// Its data.
     Data(u64),
 }
 
-/// See the module.
+/// A check of a zip's directory and entries.
 pub struct Npz {
     entries: Vec<Entry>,
     tail: Vec<u8>,

@@ -14,7 +14,7 @@ pub struct Piece<'a> {
     pub samples: u64,
 }
 
-/// Collects a header of up to 64 bytes that may lie across two pieces of a stream.
+/// Collects a header of up to 64 bytes that may cross two pieces of a stream.
 pub(super) struct Gather {
     bytes: [u8; 64],
     have: usize,

@@ -10,7 +10,7 @@ enum State {
     Footer,
 }
 
-/// See the module.
+/// A check of a record file, record by record.
 pub struct Tfrecord {
     state: State,
     gather: Gather,

@@ -25,7 +25,7 @@ pub struct Set {
 words! {
     /// How vectors are spread.
     pub enum Spread {
-        /// Around a plane of few dimensions, as embeddings are.
+        /// Vectors around a plane of few dimensions, like embeddings.
         Clustered = "clustered",
         /// Evenly in a cube, as `MLPerf` Storage draws them: the hardest for any index.
         Uniform = "uniform",
@@ -96,7 +96,7 @@ impl Set {
     }
 }
 
-/// What 8 bits a dimension stand for.
+/// The scale of 8 bits a dimension.
 #[derive(Debug, Clone, Copy)]
 pub struct Code {
     /// The value of 0.

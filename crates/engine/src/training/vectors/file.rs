@@ -13,7 +13,7 @@ const MAGIC: &[u8; 8] = b"hwdynoVS";
 const TRAILER: usize = 16;
 const WORD: u32 = u32::from_le_bytes(*b"hdVB");
 
-/// How entries lie in blocks.
+/// How entries are placed in blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     /// Bytes of an entry.
@@ -25,7 +25,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// As few sectors as hold one entry, and as many entries as they hold.
+    /// The smallest block of whole sectors that holds one entry, and the number of entries that fit into it.
     #[must_use]
     pub fn of(entry: usize) -> Self {
         let block = (entry + TRAILER).next_multiple_of(SECTOR);
@@ -44,7 +44,7 @@ impl Layout {
 pub struct Header(Map<String, Value>);
 
 impl Header {
-    /// Of these fields.
+    /// A header with these fields.
     #[must_use]
     pub fn new(fields: Map<String, Value>) -> Self {
         Self(fields)

@@ -38,12 +38,12 @@ pub struct Upper {
     /// The vectors' numbers; the first is the entry of every level.
     ids: Vec<u32>,
     vectors: Set,
-    /// From the highest down to the first above the lowest: by place, the places of its neighbours.
+    /// The levels from the highest down to the first above the lowest: by place, the places of its neighbours.
     levels: Vec<Vec<Vec<u32>>>,
 }
 
 impl Upper {
-    /// Of the graphs of all levels, the lowest first, and the vectors in the order in which they were inserted.
+    /// The upper levels of the graphs, the lowest first, and the vectors in the order in which they were inserted.
     #[must_use]
     pub fn of(set: &Set, graphs: &[Graph], inserted: &[u32], levels: &[u8]) -> Self {
         let reach = |least: usize| inserted.iter().take_while(|&&at| usize::from(levels[at as usize]) >= least).count();
@@ -60,7 +60,7 @@ impl Upper {
         Self { ids, vectors: Set { dim: set.dim, values }, levels }
     }
 
-    /// As two sections of a file: the vectors, and all else in words of four bytes.
+    /// Two sections of a file: the vectors, and all else in words of four bytes.
     #[must_use]
     pub fn encode(&self) -> (&[f32], Vec<u32>) {
         let mut words = vec![self.ids.len() as u32];

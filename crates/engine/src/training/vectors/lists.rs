@@ -14,11 +14,11 @@ const ROUNDS: usize = 6;
 pub struct Lists {
     /// One a list.
     pub centres: Set,
-    /// By vector.
+    /// The list of each vector.
     pub of: Vec<u32>,
 }
 
-/// Cuts a set into `count` lists; none if it was asked to stop.
+/// Cuts a set into `count` lists; none if it was stopped.
 pub fn cut(set: &Set, count: usize, threads: usize, stop: &Stop) -> Result<Option<Lists>, Error> {
     let every = (set.count() / count).max(1);
     let first: Vec<f32> = (0..count).flat_map(|at| set.row((at * every) % set.count()).to_vec()).collect();

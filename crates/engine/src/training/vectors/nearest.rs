@@ -26,7 +26,7 @@ impl Candidate {
 /// Which vectors the query of this turn came across.
 #[derive(Debug)]
 pub struct Seen {
-    /// By vector: the turn of the query that saw it last.
+    /// The turn of the query that saw each vector last.
     by: Vec<u32>,
     turn: u32,
 }
@@ -55,7 +55,7 @@ impl Seen {
     }
 }
 
-/// Keeps a candidate if it is among the `list` nearest, which stand in order.
+/// Keeps a candidate if it is among the `list` nearest, which are in order.
 pub fn consider(nearest: &mut Vec<Candidate>, list: usize, candidate: Candidate) {
     let far = candidate.far;
     if nearest.len() < list || nearest.last().is_some_and(|last| far < last.far) {

@@ -44,19 +44,19 @@ pub struct Search {
 pub struct Tally {
     /// Whole time of each query.
     pub query: Histogram,
-    /// From handing a beam's reads over to having them all.
+    /// Time between submitting a beam's reads and having them all.
     pub hop: Histogram,
     /// Queries answered.
     pub queries: u64,
     /// Reads, their bytes, and the times that a query waited for some.
     pub reads: u64,
-    /// As above.
+    /// Bytes of the reads.
     pub bytes: u64,
-    /// As above.
+    /// Times that a query waited for reads.
     pub hops: u64,
     /// Exact neighbours found, of this many in all.
     pub found: u64,
-    /// As above.
+    /// Exact neighbours in all.
     pub sought: u64,
     /// Blocks that were not what was written.
     pub corrupt: u64,
@@ -99,7 +99,7 @@ pub struct Searcher<'a, A: Access> {
     links: Vec<u32>,
     /// Exact distances of all that were read: not negative, so that their bits are in their order.
     exact: Vec<(u32, u32)>,
-    /// Of the beam: block, bytes, and the vector or list and entries that are wanted of it.
+    /// The beam's reads: block, bytes, and the vector or list and entries that are wanted of it.
     wanted: Vec<Wanted>,
     moved: Vec<i64>,
     vector: Vec<f32>,

@@ -57,7 +57,7 @@ pub fn walk(codes: &Codes, graph: &Graph, entry: u32, query: &[u8], list: usize)
     looked_at
 }
 
-/// At most `degree` of the candidates (nearest first), spread over all directions.
+/// The neighbours kept: at most `degree` of the candidates (nearest first), spread over all directions.
 #[must_use]
 pub fn prune(codes: &Codes, vector: u32, candidates: &[(u32, u32)], degree: usize, alpha_squared: f64) -> Vec<u32> {
     let mut chosen: Vec<u32> = Vec::with_capacity(degree);
