@@ -26,13 +26,13 @@ from benchmarks.memory import INTERVAL_S, LATENCY, Interval, _paced, agreement
         (Target(0.95, 1.05), 0.9, 0.8, 0.94, "not met"),
     ],
 )
-def test_a_target_is_met_missed_or_open(
+def test_target_is_met_missed_or_open(
     target: Target, value: float, low: float | None, high: float | None, verdict: str
 ) -> None:
     assert target.verdict(value, low, high) == verdict
 
 
-def test_the_ratio_is_the_median_of_the_pairs_and_not_the_ratio_of_medians() -> None:
+def test_ratio_is_median_of_pairs() -> None:
     row = row_of("x", "IOPS", [(100.0, 100.0), (50.0, 40.0), (10.0, 5.0), (8.0, 8.0), (90.0, 60.0)], Target(at_least=1))
     assert row.ratio == 1.25
     assert row.low is not None and row.high is not None and row.low <= 1.25 <= row.high

@@ -50,7 +50,7 @@ def in_docs(code: str, *, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_command_of_a_page_is_one(page: Path) -> None:
+def test_every_command_of_page_is_one(page: Path) -> None:
     for line in commands(page):
         _, name, *words = shlex.split(line)
         parser = parser_of(name)
@@ -61,7 +61,7 @@ def test_every_command_of_a_page_is_one(page: Path) -> None:
             pytest.fail(f"{page.name}: {line}: {error}")
 
 
-def test_a_page_with_a_wrong_command_would_be_found(tmp_path: Path) -> None:
+def test_wrong_command_in_page_is_found(tmp_path: Path) -> None:
     page = tmp_path / "x.md"
     page.write_text("```\nhwdyno storage --iodpeth 3   # wrong\n```\n\nhwdyno in a sentence\n")
     (line,) = commands(page)
@@ -74,7 +74,7 @@ def test_a_page_with_a_wrong_command_would_be_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "page", [*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name
 )
-def test_every_link_to_a_file_leads_to_one(page: Path) -> None:
+def test_every_file_link_leads_somewhere(page: Path) -> None:
     text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL)
     made = {f"findings/{rule.name}.md" for rule in RULES} | {f"studies/{one.name}.md" for one in studies.all()}
     made |= {"findings/index.md", "studies/index.md", "hwdyno.run-2.schema.json"}
@@ -124,7 +124,7 @@ def test_an_example_is_short_or_says_what_it_takes(command: str, remark: str, tm
 
 
 @tools
-def test_the_site_builds_strictly_and_has_every_page(tmp_path: Path) -> None:
+def test_site_builds_with_every_page(tmp_path: Path) -> None:
     code = f"from mkdocs.__main__ import cli; cli(['build', '--strict', '--site-dir', {str(tmp_path)!r}])"
     done = in_docs(code)
     assert done.returncode == 0, done.stdout + done.stderr

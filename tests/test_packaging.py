@@ -51,7 +51,7 @@ def installed_bytes(name: str) -> int:
     return sum(path.stat().st_size for path in paths if path.exists())
 
 
-def test_the_core_needs_at_most_215_mb() -> None:
+def test_core_needs_at_most_215_mb() -> None:
     core = needs(PROJECT["dependencies"])
     assert {"numpy", "scipy", "rich"} <= core
     assert not core & {"pyarrow", "vl-convert-python"}
@@ -66,7 +66,7 @@ def test_the_extra_of_inference_needs_less_than_160_mb() -> None:
     assert sum(sizes.values()) < MAX_INFERENCE_BYTES, sizes
 
 
-def test_every_extra_is_one_that_a_command_names() -> None:
+def test_every_extra_is_named_by_command() -> None:
     declared = PROJECT["optional-dependencies"]
     assert declared.keys() == EXTRAS.keys()
     for extra, library in EXTRAS.items():
@@ -88,7 +88,7 @@ def test_every_extra_is_one_that_a_command_names() -> None:
         ),
     ],
 )
-def test_a_missing_extra_is_named_in_one_line(
+def test_missing_extra_is_one_line(
     library: str,
     words: list[str],
     says: str,

@@ -52,7 +52,7 @@ def test_there_are_promises() -> None:
 
 
 @pytest.mark.parametrize("promise", PROMISES)
-def test_a_promise_names_tests_that_there_are(promise: str) -> None:
+def test_promises_name_existing_tests(promise: str) -> None:
     named = named_tests(PROMISES[promise])
     assert named
     missing = [f"{file}::{name}" for file, name in named if (name or None) not in names_in(file)]

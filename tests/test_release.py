@@ -56,13 +56,13 @@ def test_an_unfit_wheel_is_refused(wheel: Path, change: dict[str, bytes | None],
         check.check_wheel(made(wheel.parent, files))
 
 
-def test_the_versions_of_all_parts_are_one() -> None:
+def test_versions_of_all_parts_are_one() -> None:
     from hwdyno import __version__
 
     assert check.version() == __version__
 
 
-def test_a_release_needs_a_clean_tree_and_its_tag(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_release_needs_clean_tagged_tree(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = {"status": "", "tag": "v9.9.9\n"}
     monkeypatch.setattr(check, "run", lambda *words: answers[words[1]])
     with pytest.raises(build.BuildError, match=f"has no tag v{check.version()}"):
@@ -124,7 +124,7 @@ def test_advisories_of_a_folder_are_answered_as_osv_does(version: str, affected:
     assert [one["id"] for one in found.get("vulns", [])] == (["PYSEC-2021-66"] if affected else [])
 
 
-def test_a_folder_without_advisories_is_no_clean_audit(tmp_path: Path) -> None:
+def test_audit_needs_advisories(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("nothing")
     with pytest.raises(build.BuildError, match="has no advisory in OSV's format"):
         advisories.read(tmp_path)
@@ -139,7 +139,7 @@ def test_the_crates_rules_are_the_same_with_a_clone_of_the_advisories(
     assert rules == toml_of((ROOT / "deny.toml").read_text(), "deny.toml")
 
 
-def test_the_oldest_libraries_are_the_bounds_of_the_project() -> None:
+def test_oldest_libraries_are_bounds_of_project() -> None:
     oldest = trial.oldest_libraries()
     assert "numpy==2.0" in oldest and "scipy==1.14" in oldest and "tomli==2.0; python_version < '3.11'" in oldest
     assert not [line for line in oldest if ">=" in line]
@@ -151,7 +151,7 @@ def test_the_pythons_here_start_and_are_found_by_their_versions() -> None:
         assert says == (0, f"{version}\n")
 
 
-def test_the_crates_licences_are_those_that_are_allowed() -> None:
+def test_crate_licences_are_allowed() -> None:
     """What cargo deny checks at a release, of the licences alone, on each run."""
     allowed = set(toml_of((ROOT / "deny.toml").read_text(), "deny.toml")["licenses"]["allow"])
     words = ("cargo", "metadata", "--locked", "--offline", "--format-version", "1")

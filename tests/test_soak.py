@@ -59,13 +59,13 @@ def test_what_fills_slowly_and_stays_is_not_accused(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_leak_beneath_what_fills_is_found(seed: int) -> None:
+def test_leak_beneath_what_fills_is_found(seed: int) -> None:
     values = [value + 2 * ALLOWED * number for number, value in enumerate(fills(60, 3, seed))]
     assert judged("x", "", ALLOWED, values).word == "GROWS"
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_leak_that_begins_late_is_found(seed: int) -> None:
+def test_leak_that_begins_late_is_found(seed: int) -> None:
     values = [value + max(0, number - 30) * 4 * ALLOWED for number, value in enumerate(noisy(0, 60, seed))]
     assert judged("x", "", ALLOWED, values).word == "GROWS"
 
@@ -85,14 +85,14 @@ def test_a_run_that_grows_from_round_to_round_is_found(growth: float, word: str)
 
 
 @pytest.mark.parametrize(("growth", "word"), [(0.0, "flat"), (0.003, "GROWS")])
-def test_a_peak_that_grows_by_a_share_is_found(growth: float, word: str) -> None:
+def test_peak_growth_by_share_is_found(growth: float, word: str) -> None:
     rng = random.Random(2)
     soak = Soak(rounds=60)
     soak.peaks["images"] = [400e6 * (1 + growth * number + rng.gauss(0, 0.01)) for number in range(60)]
     assert {one.name: one.word for one in soak.verdicts(28)}["peak of images"] == word
 
 
-def test_one_more_each_round_grows_exactly_so() -> None:
+def test_steady_growth_is_exact() -> None:
     verdict = judged("x", "", 0.5, list(range(12)))
     assert (verdict.word, verdict.slope.low, verdict.slope.value, verdict.slope.high) == ("GROWS", 1, 1, 1)
 

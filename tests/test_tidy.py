@@ -231,20 +231,20 @@ def test_every_permission_is_used() -> None:
     assert_none(modules.unused_permissions(HOUSE, ALLOWED))
 
 
-def test_rooms_inside_a_room_import_what_they_may() -> None:
+def test_inner_rooms_import_what_is_allowed() -> None:
     for room, allowed in INSIDE.items():
         tree = HOUSE.inside(room)
         assert_none(modules.forbidden_imports(tree, allowed) + modules.unused_permissions(tree, allowed))
         assert modules.circles(allowed) == []
 
 
-def test_the_house_has_ten_rooms_and_four_files() -> None:
+def test_house_has_ten_rooms() -> None:
     files_of = {path.stem for path in HOUSE.root.glob("*.py")}
     rooms = {HOUSE.room(name) for name in HOUSE.modules} - files_of - {"_engine"}
     assert len(rooms) <= 10 and len(files_of) <= 4
 
 
-def test_only_hosts_open_the_engine_and_the_workloads() -> None:
+def test_only_hosts_open_engine_and_workloads() -> None:
     inside = INSIDE["measure"]
     assert {room for room, needs in inside.items() if needs & {"engine", "workloads"}} == {"hosts", "serving"}
     outside = {
@@ -263,7 +263,7 @@ def test_only_hosts_open_the_engine_and_the_workloads() -> None:
     assert with_engine == ["hwdyno.measure.serving.client", "hwdyno.measure.serving.wire"], reason
 
 
-def test_the_two_sides_of_the_wall_never_meet() -> None:
+def test_two_sides_of_wall_never_meet() -> None:
     assert "explain" not in ALLOWED["measure"] and "measure" not in ALLOWED["explain"]
     assert not ALLOWED["report"] & {"measure", "cli"} and not ALLOWED["measure"] & {"report", "cli"}
 
@@ -291,7 +291,7 @@ def test_no_definition_is_dead() -> None:
     assert_none(definitions.dead_methods(HOUSE, live, UNUSED_METHODS))
 
 
-def test_no_helper_of_the_tests_is_dead() -> None:
+def test_no_helper_of_tests_is_dead() -> None:
     live = {
         name
         for name in OUTSIDE.modules
@@ -317,12 +317,12 @@ def test_a_long_function_says_why() -> None:
     assert_none(rust.long_functions(ENGINE, LONG_IN_RUST) + rust.long_functions(BRIDGE, {}))
 
 
-def test_files_of_the_engine_make_no_circle() -> None:
+def test_files_of_engine_make_no_circle() -> None:
     found = modules.circles({name: rust.uses_of(source, ENGINE) for name, source in ENGINE.items()})
     assert_none([str(circle) for circle in found if circle not in RUST_CIRCLES])
 
 
-def test_no_public_item_of_the_engine_is_dead() -> None:
+def test_engine_has_no_dead_items() -> None:
     assert_none([item for item in rust.dead_public([ENGINE, BRIDGE, FUZZ]) if item not in DEAD_IN_RUST])
 
 

@@ -33,7 +33,7 @@ def crate(folder: Path, **files: str) -> dict[str, rust.Source]:
     return rust.read_crate(written(folder, {f"{name.replace('__', '/')}.rs": text for name, text in files.items()}))
 
 
-def test_a_forbidden_import_is_found_wherever_it_hides(tmp_path: Path) -> None:
+def test_hidden_forbidden_import_is_found(tmp_path: Path) -> None:
     allowed: dict[str, set[str]] = {"cli": {"store"}, "engine": set(), "store": set()}
     tree = house(
         tmp_path,
@@ -55,7 +55,7 @@ def test_a_forbidden_import_is_found_wherever_it_hides(tmp_path: Path) -> None:
     )
 
 
-def test_a_permission_that_nobody_uses_is_found(tmp_path: Path) -> None:
+def test_permission_that_nobody_uses_is_found(tmp_path: Path) -> None:
     tree = house(tmp_path, words="", units="from hwdyno.words import Value", store="import hwdyno.words")
     assert modules.unused_permissions(tree, {"words": set(), "units": {"words"}, "store": {"words"}}) == []
     wide = {"words": set(), "units": {"words"}, "store": {"words", "units"}, "gpu": set()}
@@ -100,7 +100,7 @@ def test_a_dead_module_is_found_though_its_name_stands_everywhere(tmp_path: Path
     assert {"hwdyno.store: it is not for tests alone", "hwdyno.cli.drain: no test or benchmark imports it"} <= {*found}
 
 
-def test_a_walked_folder_and_a_started_script_live(tmp_path: Path) -> None:
+def test_walked_folder_and_started_script_live(tmp_path: Path) -> None:
     tree = house(
         tmp_path,
         experiments__=WALK,
@@ -126,7 +126,7 @@ def test_dead_data_is_found(tmp_path: Path) -> None:
     assert modules.dead_data(tree, {".j2", ".css", ".js", ".toml"}) == ["page.js: nothing reads it"]
 
 
-def test_a_dead_definition_is_found_and_what_is_used_in_any_way_is_not(tmp_path: Path) -> None:
+def test_only_dead_definitions_are_found(tmp_path: Path) -> None:
     tree = house(
         tmp_path,
         cli__main="""
@@ -216,14 +216,14 @@ def test_a_long_function_in_rust_is_found_unless_it_says_why(tmp_path: Path) -> 
     assert rust.long_functions(sources, {"crate::longer": "a reason"}) == []
 
 
-def test_a_module_that_does_not_say_what_it_is_for_or_is_too_long_is_found(tmp_path: Path) -> None:
+def test_undocumented_or_long_module_is_found(tmp_path: Path) -> None:
     tree = house(tmp_path, a='"""Reads a file."""', b='"""Reads a file"""', c="x = 1\n" * 601)
     assert [line.partition(":")[0] for line in modules.unopened(tree)] == ["hwdyno", "hwdyno.b", "hwdyno.c"]
     paths = [one.path for one in tree.modules.values()]
     assert modules.too_long_files(paths, tmp_path) == ["c.py: 601 lines; does it hold one thing?"]
 
 
-def test_a_circle_of_rust_files_is_found_in_every_way_to_write_a_path(tmp_path: Path) -> None:
+def test_circle_of_rust_files_is_found(tmp_path: Path) -> None:
     sources = crate(
         tmp_path,
         lib="mod a; mod b; mod c; mod d; mod room; mod alone; pub use a::A;",
@@ -253,7 +253,7 @@ def test_a_dead_public_item_is_found(tmp_path: Path) -> None:
     assert rust.dead_public([sources, program]) == ["crate::a::UNUSED"]
 
 
-def test_unsafe_outside_of_its_homes_is_found(tmp_path: Path) -> None:
+def test_misplaced_unsafe_is_found(tmp_path: Path) -> None:
     sources = crate(
         tmp_path,
         lib="// unsafe",
@@ -270,7 +270,7 @@ def test_unsafe_outside_of_its_homes_is_found(tmp_path: Path) -> None:
     ]
 
 
-def test_a_name_of_a_vague_word_is_found(tmp_path: Path) -> None:
+def test_vague_name_is_found(tmp_path: Path) -> None:
     tree = house(
         tmp_path,
         fio_asked="""
@@ -310,7 +310,7 @@ def test_a_name_of_a_vague_word_is_found(tmp_path: Path) -> None:
         ("p.parent.mkdir(parents=True)", "mkdir"),
     ],
 )
-def test_a_file_that_goes_around_the_door_is_found(line: str, name: str, tmp_path: Path) -> None:
+def test_file_around_the_door_is_found(line: str, name: str, tmp_path: Path) -> None:
     imports = "import gzip, os, tempfile, shutil as rm\nfrom os import remove\n"
     module = house(tmp_path, a=imports + line).modules["hwdyno.a"]
     assert list(files.python_calls(module)) == [(3, name)]

@@ -66,7 +66,7 @@ def run(
     store: str | Path | None = None,
     quiet: bool = True,
 ) -> Run:
-    """Characterize this machine, as ``hwdyno run``: by the usual experiments, those of ``only``, or a plan file.
+    """Characterize this machine, as ``hwdyno run``: by the default experiments, those of ``only``, or a plan file.
 
     ``budget`` is a time such as ``"10m"``. ``quiet=False`` shows progress on stderr. Raises ``UserError`` before
     anything is measured; what goes wrong later degrades the Run. Ctrl-C gives a partial Run.

@@ -1,4 +1,4 @@
-"""From a request to a Run with its findings, kept in a store: the way that the command line and the Python API share.
+"""The way that the command line and the Python API share: a request becomes a Run with its findings, kept in a store.
 
 It joins the two sides of the wall: ``measure`` makes the Run, ``explain`` judges it. It parses no words and prints
 nothing; what is to be said goes to the progress that it is given.

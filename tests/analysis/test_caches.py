@@ -28,7 +28,7 @@ def chase(size: float, caches: list[tuple[float, float]], memory_ns: float) -> f
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_planted_caches_are_found_within_half_an_octave(seed: int) -> None:
+def test_planted_caches_found_within_half_octave(seed: int) -> None:
     noise = random.Random(seed)
     caches = [(48 << 10, 1.4), (2 << 20, 5.0), (8 << 20, 25.0)]
     latencies = [chase(size, caches, 150.0) * math.exp(noise.gauss(0, 0.02)) for size in SIZES]
@@ -49,7 +49,7 @@ def test_few_points_tell_nothing() -> None:
 
 
 @pytest.mark.parametrize(("mean", "median", "settled"), [(15, 10, 11), (5, 10, 9), (10.4, 10, 10.4), (7, None, 7)])
-def test_a_latency_is_its_mean_near_the_median(mean: float, median: float | None, settled: float) -> None:
+def test_latency_is_its_mean_near_median(mean: float, median: float | None, settled: float) -> None:
     assert settled_ns(Latency(mean, median, None, None, None, None, None, 9)) == settled
 
 

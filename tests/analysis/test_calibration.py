@@ -35,7 +35,7 @@ KNEES = (
 
 
 @pytest.mark.parametrize("family", KNEES)
-def test_a_knee_and_its_ceiling_are_covered(family: str) -> None:
+def test_knee_and_its_ceiling_are_covered(family: str) -> None:
     found = curves.score(family, MACHINES, seed=1)
     assert at_least(found.right_state, MACHINES, 0.99)
     assert at_least(found.knee_covered, MACHINES, 0.93 if family != "dies behind a controller" else 0.9)
@@ -51,7 +51,7 @@ def test_a_knee_and_its_ceiling_are_covered(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", KNEES)
-def test_knee_and_best_load_give_one_answer(family: str) -> None:
+def test_knee_and_best_load_agree(family: str) -> None:
     for number in range(sample(6, 12)):
         draw = np.random.default_rng((7, sum(family.encode()), number))
         curve, run = curves.read(machines.FAMILIES[family][0](draw), draw)
@@ -90,7 +90,7 @@ def test_what_has_no_knee_is_not_read_as_one(family: str) -> None:
 
 
 @pytest.mark.parametrize("service", shortly(2, *rates.SERVICES))
-def test_a_capacity_is_right_or_left_open(service: str) -> None:
+def test_capacity_is_right_or_left_open(service: str) -> None:
     found = rates.score(service, 0.9, sample(4, 12), seed=1)
     assert at_least(found.within, found.loops - found.open, 0.9)
     assert found.open <= 1 and at_least(found.fits, found.loops, 0.95)
@@ -147,7 +147,7 @@ def test_even_arrivals_wait_for_less(shares: tuple[float, ...]) -> None:
     ("arrivals", "ratio", "left_open"),
     [(1.0, 1.49, False), (1.0, 1.51, True), (0.0, 1.20, False), (0.0, 1.22, True), (None, 1.49, False)],
 )
-def test_a_capacity_of_even_arrivals_has_less_room(arrivals: float | None, ratio: float, left_open: bool) -> None:
+def test_even_arrivals_leave_less_capacity_room(arrivals: float | None, ratio: float, left_open: bool) -> None:
     assert OpenLoop(1e5, 1, 0.0, 1.0, arrivals, 1e4, ratio * 1e4).left_open == left_open
 
 

@@ -65,7 +65,7 @@ def value(ceilings: tuple[Ceiling, ...], metric: str, kind: str = "physical") ->
         ({"type": "network", "bits_s": 25_000_000_000, "nic": "eth0"}, 3125),
     ],
 )
-def test_a_link_carries_what_its_standard_says(link: dict[str, Any], megabytes_s: float) -> None:
+def test_link_carries_what_its_standard_says(link: dict[str, Any], megabytes_s: float) -> None:
     rate = of_link(typed(link))
     assert rate is not None
     assert math.isclose(rate.bytes_s, megabytes_s * 1e6, rel_tol=1e-5)
@@ -170,12 +170,12 @@ def test_a_known_drive_is_found(model: str, size: float | None, name: str) -> No
         (None, None),
     ],
 )
-def test_no_figure_is_better_than_a_wrong_one(model: str | None, size: float | None) -> None:
+def test_no_figure_beats_a_wrong_one(model: str | None, size: float | None) -> None:
     assert of_disk(machine([{"model": model, "size_bytes": size}]).storage.disk) is None
 
 
 @pytest.mark.parametrize(("size", "known"), [(0.905, True), (0.895, False), (1.095, True), (1.105, False)])
-def test_a_drive_has_its_capacity_within_ten_percent(size: float, known: bool) -> None:
+def test_drive_capacity_matches_within_ten_percent(size: float, known: bool) -> None:
     found = of_disk(machine([{"model": "Samsung SSD 980 PRO 1TB", "size_bytes": size * 1e12}]).storage.disk)
     assert (found is not None) == known
 
@@ -205,7 +205,7 @@ def test_a_disk_has_its_links_and_its_makers_ceilings() -> None:
     assert ceilings_of(one, "memory") == ()
 
 
-def test_a_virtual_disk_has_none_and_says_why() -> None:
+def test_virtual_disk_ceiling_unknown_with_reason() -> None:
     one = machine(
         [{"name": "vda", "model": None, "link": {"type": "none", "bits_s": None}}],
         **{"storage.disks.0.link.bits_s": "a hypervisor's disk", "storage.disks.0.model": "it states none"},
@@ -217,7 +217,7 @@ def test_a_virtual_disk_has_none_and_says_why() -> None:
     )
 
 
-def test_a_machine_without_storage_has_a_reason() -> None:
+def test_machine_without_storage_has_reason() -> None:
     assert of_machine(Machine()) == ()
     assert len(why_none(Machine())) == 1
     assert why_none(Machine(unknown={"storage.disks": "tmpfs lies in memory"})) == ("tmpfs lies in memory",)
@@ -244,7 +244,7 @@ def stacked(kind: str, level: str | None, disks: int) -> dict[str, Any]:
         ("linear", 2, 1200e6, 1200e6, 1200e6, 176e3),
     ],
 )
-def test_raid_lets_through_what_its_level_says(
+def test_raid_ceiling_follows_its_level(
     level: str, disks: int, read: float, write: float, total: float, small_writes: float
 ) -> None:
     found = of_machine(stacked("raid", level, disks))
@@ -261,7 +261,7 @@ def test_a_stack_that_does_not_say_how_it_spreads_has_no_ceiling() -> None:
     assert "md0 (lvm)" in " ".join(why_none(stacked("lvm", None, 2)))
 
 
-def test_unlike_members_are_summed_one_by_one() -> None:
+def test_unlike_members_are_summed_singly() -> None:
     one = stacked("raid", "raid0", 2)
     first, second = one.storage.disks
     second = replace(second, link=Link(type="sata", bits_s=3_000_000_000))
@@ -271,7 +271,7 @@ def test_unlike_members_are_summed_one_by_one() -> None:
     assert "+" in next(c.formula for c in found if c.metric == "read_bytes_s")
 
 
-def test_a_chain_that_goes_in_a_circle_ends() -> None:
+def test_chain_that_goes_in_circle_ends() -> None:
     layers = [{"name": "a", "kind": "x", "on": ["b"]}, {"name": "b", "kind": "x", "on": ["a"]}]
     assert of_machine(machine([disk("sda")], [{"name": "top", "kind": "x", "on": ["a"]}, *layers])) == ()
 
@@ -283,7 +283,7 @@ def test_a_layer_on_nothing_carries_nothing(below: list[dict[str, Any]]) -> None
     assert of_machine(machine([disk("sda")], [top, *below])) == ()
 
 
-def test_disks_without_a_common_top_have_no_ceiling() -> None:
+def test_disks_without_common_top_lack_ceiling() -> None:
     assert of_machine(machine([disk("sda")])) != () == of_machine(machine([disk("sda"), disk("sdb")]))
 
 
@@ -364,7 +364,7 @@ def test_a_given_ceiling_is_read(text: str, metric: str, kind: str, amount: floa
         "4 MB",
     ],
 )
-def test_what_is_no_ceiling_is_one_line(text: str) -> None:
+def test_invalid_ceiling_is_one_line(text: str) -> None:
     with pytest.raises(UserError) as error:
         parse_given(text)
     assert "\n" not in str(error.value) and "'rated read 400 MB/s'" in str(error.value)

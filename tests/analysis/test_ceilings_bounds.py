@@ -67,7 +67,7 @@ def test_a_ceiling_bounds_what_it_concerns(metric: str, bounded: list[Parameters
     assert [found for found in others if bound_of(ceiling_of(metric), found) is not None] == []
 
 
-def test_a_bound_below_one_per_second_counts() -> None:
+def test_bound_below_one_per_second_counts() -> None:
     point = measured(0.4, "operations/s", concurrency=8)
     (found,) = utilizations([ceiling_of("served/concurrency/8", 0.5, "operations/s")], point, point.parameters)
     assert found.share == pytest.approx(0.8)
@@ -152,7 +152,7 @@ def test_images_without_workers_had_one() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"validity": "invalid"}, {"bytes": 0}, {"throughput": Value(0.0, "bytes/s")}])
-def test_a_load_without_valid_bytes_is_none(wrong: dict[str, Any]) -> None:
+def test_load_without_valid_bytes_is_none(wrong: dict[str, Any]) -> None:
     right = measured(5e8, loader="mapped", cache="cold")
     assert [len(loads_of(result_of("inference_load", point))) for point in (right, replace(right, **wrong))] == [1, 0]
 
@@ -216,7 +216,7 @@ def test_loopback_is_copied_by_cores(threads: int | None, parameters: Any, bytes
 # 8 B of UDP once, 20 B of IP and 38 B around every frame, which carries 46 B at least.
 @pytest.mark.parametrize(("block", "mtu", "wire"), [(1000, 1500, 1000 + 8 + 20 + 38),
     (2000, 1500, 2000 + 8 + 2 * 20 + 2 * 38), (1, 1500, 46 + 38), (41, 68, 2 * 46 + 2 * 38)])  # fmt: skip
-def test_a_datagram_fills_frames_of_the_wire(block: int, mtu: int, wire: int) -> None:
+def test_datagram_fills_frames_of_wire(block: int, mtu: int, wire: int) -> None:
     found = path({**ETH0, "interface_mtu_bytes": mtu}, protocol="udp", block=block)
     assert found.value == pytest.approx(1e9 * block / wire, rel=1e-9)
 

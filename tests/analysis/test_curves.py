@@ -66,7 +66,7 @@ def load_reaching(throughput: Callable[[int], float], target: float) -> float:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_the_knee_of_exact_queueing_models_is_found(name: str) -> None:
+def test_exact_queueing_models_have_their_knee(name: str) -> None:
     throughput, ceiling, allowed = MODELS[name]
     true_90 = load_reaching(throughput, 0.9 * ceiling)
     generator = np.random.default_rng(2026)
@@ -92,7 +92,7 @@ def test_the_knee_of_exact_queueing_models_is_found(name: str) -> None:
     assert inside >= 0.85 * rounds, "a 95% interval that misses the truth this often is none"
 
 
-def test_one_wild_point_does_not_move_the_knee() -> None:
+def test_one_wild_point_leaves_the_knee() -> None:
     truth = [closed_mmm(n, 8, 1e-4, 3e-5) for n in DEPTHS]
     clean = fit_knee(DEPTHS, truth)
     truth[7] *= 0.5
@@ -149,7 +149,7 @@ def swept(throughput: Callable[[int], float], loads: tuple[int, ...] = DEPTHS, a
     return curve
 
 
-def test_a_curve_has_floor_knee_ceiling_and_best() -> None:
+def test_curve_has_knee_ceiling_and_best() -> None:
     curve = swept(lambda n: closed_mmm(n, 8, 1e-4, 3e-5))
     assert curve.state == "knee" and curve.model == "queue-knee" and curve.unit == "bytes/s"
     assert curve.series == {"rw": "randread"}
@@ -166,7 +166,7 @@ def test_a_curve_has_floor_knee_ceiling_and_best() -> None:
     assert suggest_load(curve, IODEPTH, [*DEPTHS, 10]) is None
 
 
-def test_each_combination_of_the_other_axes_is_a_curve() -> None:
+def test_each_axis_combination_is_a_curve() -> None:
     points = [
         measured({"iodepth": n, "rw": rw, "bs": bs, "seed": n}, min(n, 8) * 1e4, bs)
         for rw in ("randread", "randwrite")
@@ -236,13 +236,13 @@ def test_a_fall_is_measured_where_points_are_too_few_for_its_model(
     assert loss is None or curve.parameters[LOSS].value == pytest.approx(loss, abs=0.01)
 
 
-def test_a_load_that_never_arrives_is_flat() -> None:
+def test_load_that_never_arrives_is_flat() -> None:
     points = [measured({"iodepth": n}, 1e4, latency_ns=1e5) for n in DEPTHS]
     (curve,) = curves_of(experiment(points))
     assert curve.state == "flat"
 
 
-def test_fewer_than_three_points_have_no_model() -> None:
+def test_two_points_have_no_model() -> None:
     curve = swept(lambda n: 1e4 * n, (1, 2))
     assert (curve.model, curve.state, curve.ceiling) == ("none", "unknown", None)
     assert curve.floor is not None
@@ -255,7 +255,7 @@ def test_loads_that_are_words_or_nothing_make_no_curve() -> None:
     assert curves_of(experiment([measured({"iodepth": 1}, 0.0), measured({"iodepth": None}, 1.0)])) == ()
 
 
-def test_block_sizes_have_a_half_size_and_a_bandwidth() -> None:
+def test_block_sizes_have_half_size() -> None:
     sizes = tuple(4096 * 2**k for k in range(9))
     points = [measured({"bs": bs}, 1 / (20e-6 + bs / 2e9), bs) for bs in sizes]
     (curve,) = curves_of(experiment(points, "bs"))
@@ -277,7 +277,7 @@ def test_threads_from_six_points_on_follow_the_scalability_law() -> None:
     assert few.model == "queue-knee"
 
 
-def test_invalid_points_do_not_shape_the_model() -> None:
+def test_invalid_points_do_not_shape_model() -> None:
     points = [measured({"iodepth": n}, min(n, 8) * 1e4, latency_ns=1e5) for n in DEPTHS]
     points[-1] = replace(measured({"iodepth": 1024}, 1e7, latency_ns=1e5), validity="invalid")
     (curve,) = curves_of(experiment(points))
@@ -361,7 +361,7 @@ def test_a_standard_error_follows_from_repeats(value: float, repeats: int, degre
     assert error_of(replace(wide, value=0.0), repeats) is None and error_of(replace(wide, low=None), repeats) is None
 
 
-def test_invalid_points_count_only_below_three_loads() -> None:
+def test_invalid_points_count_below_three_loads() -> None:
     """The floor is the least latency of the points that count; the invalid ones have a shorter latency."""
     points = [measured({"iodepth": load}, 100.0 * load, latency_ns=50.0 + load) for load in (1, 2, 4, 8)]
     for at, floor in ((0, 2), (1, 1)):
@@ -374,7 +374,7 @@ def test_invalid_points_count_only_below_three_loads() -> None:
     # 0.8 N / (N + 7): a request alone takes 10 s. N / (N + 8) from half a request on: no load is a count of requests.
     (DEPTHS[:7], 0.8, 7, "R1", 10.0), ((0.5, *DEPTHS[:7]), 1e5, 8, "N*", 8.0),
 ])  # fmt: skip
-def test_a_slow_or_partial_request_is_known(loads: Any, rate: float, half: int, parameter: str, value: float) -> None:
+def test_slow_or_partial_request_is_known(loads: Any, rate: float, half: int, parameter: str, value: float) -> None:
     """A rate of 0 beside bytes has no request size, and a point without bytes is on no curve."""
     points = [measured({"iodepth": n}, rate * n / (n + half)) for n in loads]
     points[0] = replace(points[0], rate=Value(0.0, "operations/s"))
@@ -446,7 +446,7 @@ def test_a_passed_peak_is_the_ceiling(peak_load: int | None, a: float, top: Any,
         ("delay", (60, 100, 104.7), "knee"), ("delay", (60, 100, 105.3), "still rising"),
         ("delay", (100, 60, 104.7), "still rising"), ("concurrency", (60, 100, 104.7), "unknown"))),
 ])  # fmt: skip
-def test_a_knee_needs_a_rise_that_ended(points: Series, fitted: Knee, state: str) -> None:
+def test_knee_needs_rise_that_ended(points: Series, fitted: Knee, state: str) -> None:
     assert judge_state(points, fitted) == state
 
 
@@ -485,7 +485,7 @@ def gunther(load: float, c: float, a: float, b: float) -> float:
     # It falls from the first thread on.
     (1.0, None, None, 100.0), (1.5, 0.1, None, 100.0),
 ])  # fmt: skip
-def test_a_law_has_its_peak_and_ceiling(a: float, b: float | None, peak: float | None, ceiling: float | None) -> None:
+def test_law_has_its_peak_and_ceiling(a: float, b: float | None, peak: float | None, ceiling: float | None) -> None:
     law = Scalability(Interval(100.0), Interval(a), None if b is None else Interval(b))
     assert law.at(4.0) == pytest.approx(gunther(4.0, 100, a, b or 0.0))
     assert law.peak_load == (peak and pytest.approx(peak)) and law.ceiling == (ceiling and pytest.approx(ceiling))
@@ -495,7 +495,7 @@ def test_a_law_has_its_peak_and_ceiling(a: float, b: float | None, peak: float |
 @pytest.mark.parametrize(
     ("c", "a", "b"), [(1e-4, 0.03, 0.001), (1e12, 0.03, 0.0), (1e2, 1e-4, 0.0), (1e2, 2.2, 0.0), (1e2, 5.0, 0.1)]
 )
-def test_a_law_is_found_with_its_interval(c: float, a: float, b: float) -> None:
+def test_law_is_found_with_its_interval(c: float, a: float, b: float) -> None:
     """The covariance of a fit in log space, of its slopes and errors of 2% (a root mean square); t of 30 degrees."""
     errors = [0.01] * 6 + [math.sqrt(7 * 0.0004 - 6 * 0.0001)]
     found = fit_scalability(THREADS, [gunther(load, c, a, b) for load in THREADS], errors)
@@ -517,7 +517,7 @@ def test_a_law_is_found_with_its_interval(c: float, a: float, b: float) -> None:
     ((0.06 * math.sqrt(3), -0.06 * math.sqrt(3)), (), 12.7062 * math.sqrt(0.0108 / 2)),
     ((0.1,), (0.02,), 2.042272 * 0.02), ((0.1,), (), None), ((0.0, 0.0), (), None),
 ])  # fmt: skip
-def test_a_parameter_is_known_by_scatter_or_errors(residuals: Any, errors: Any, half: float | None) -> None:
+def test_parameter_is_known_by_its_errors(residuals: Any, errors: Any, half: float | None) -> None:
     (found,) = _half_widths(np.array(residuals), np.ones((len(residuals), 1)), errors)
     assert found == (half and pytest.approx(half, rel=1e-6))
 

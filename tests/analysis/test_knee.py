@@ -65,7 +65,7 @@ def test_a_soft_knee_is_balanced_servers(load: float, crossing: float, requests:
     # By the square root of the load past 1600: half of nearly 10 at four times that.
     ({"fall": 0.5, "bend": 1600.0, "most": 6400.0}, 1600.0, 0.5, 4.45),
 ])  # fmt: skip
-def test_only_a_fall_has_a_peak_and_loses(changes: Any, peak_load: float, loss: float, half_load: float) -> None:
+def test_only_fall_has_peak_and_loses(changes: Any, peak_load: float, loss: float, half_load: float) -> None:
     """10 N / (N + 5)."""
     knee = replace(Knee(Interval(10.0), Interval(5.0), Interval(1.0), 10.0, 0.5, gain=Interval(1.0)), **changes)
     assert (knee.falls, knee.peak_load) == (0.0, peak_load)
@@ -85,14 +85,14 @@ def test_a_planted_fall_is_found(fall: float, bend: float, width: float) -> None
 
 
 @pytest.mark.parametrize(("loss", "falls"), [(0.0191, 0.0), (0.0209, 1.0)])
-def test_a_loss_below_2_percent_is_no_fall(loss: float, falls: float) -> None:
+def test_loss_below_2_percent_is_nothing(loss: float, falls: float) -> None:
     """Level from a load of 8 on, then a power law from 64 to 2048 that loses this much of the logarithm, exactly."""
     rates = [knee_at(load, 100.0, 4.0, 8.0, fall=loss / math.log(32), bend=64.0, width=ENDLESS) for load in LOADS]
     assert fit_knee(LOADS, rates, [1e-4] * len(LOADS)).falls == pytest.approx(falls, abs=1e-3)
 
 
 @pytest.mark.parametrize(("ratio", "is_odd"), [(0.875, True), (0.9, False), (1.1, False), (1.14, True)])
-def test_a_point_is_odd_from_11_percent_off(ratio: float, is_odd: bool) -> None:
+def test_odd_point_is_11_percent_off(ratio: float, is_odd: bool) -> None:
     """A point is odd below by 11%, above by 1 / 0.89 = 1.124."""
     odd = fit_knee(LOADS, curve(RISE, dip=ratio)).odd
     assert (odd and (odd.at, odd.ratio)) == ((DIP, pytest.approx(ratio, rel=1e-3)) if is_odd else None)
@@ -104,14 +104,14 @@ def test_a_point_is_odd_from_11_percent_off(ratio: float, is_odd: bool) -> None:
     (0.039, [], False), (0.041, [], True), (0.06, [(0.03, 0.020)], False), (0.06, [(0.03, 0.025)], True),
     (0.06, [(0.03, 0.020), (0.06, 0.06)], False),
 ])  # fmt: skip
-def test_the_better_fit_shows_an_odd_point(plain: float, falls: list[tuple[float, float]], is_odd: bool) -> None:
+def test_better_fit_shows_odd_point(plain: float, falls: list[tuple[float, float]], is_odd: bool) -> None:
     """Residuals of the planted point and of the last one, which cannot be odd."""
     points, at = points_of(curve(RISE, dip=0.7)), np.arange(len(LOADS))
     others = [fitted(points, FALL, off * (at == DIP) + last * (at == len(LOADS) - 1)) for off, last in falls]
     assert (_odd_of(fitted(points, RISE, plain * (at == DIP)), others) is not None) == is_odd
 
 
-def test_the_odder_of_two_points_is_named() -> None:
+def test_odder_of_two_points_is_named() -> None:
     """The point whose absence helps the fit most."""
     loads, at = np.exp(np.linspace(0.0, 8.0, 30)), np.arange(30)
     points = points_of(list(np.array(curve(RISE, tuple(loads))) * np.select([at == 10, at == 20], [0.8, 0.6], 1.0)),
@@ -149,7 +149,7 @@ def test_the_likelier_model_is_the_knee(weight: float, fall: float, ceiling: flo
     assert knee.ceiling.value == pytest.approx(ceiling, abs=5e-3)
 
 
-def test_a_crossing_has_its_delta_method_interval() -> None:
+def test_crossing_has_its_delta_method_interval() -> None:
     """ln N* is the greatest of the curve, plus ln R1: its slopes by the five parameters, taken by differences."""
     points = points_of(curve(FALL), error=0.01)
     falling = fitted(points, FALL)

@@ -23,13 +23,13 @@ MEGATRANSFERS = {
 }
 
 
-def test_memory_has_the_transfer_rates_of_jedec() -> None:
+def test_memory_has_transfer_rates_of_jedec() -> None:
     assert {round(1000 * rate) for rate in TRANSFERS_GT_S} == {
         rate for rates in MEGATRANSFERS.values() for rate in rates
     }
 
 
-def test_lines_have_the_rates_of_ieee_802_3() -> None:
+def test_lines_have_ieee_802_3_rates() -> None:
     assert tuple(1000 * rate for rate in LINE_RATES_GBIT) == (
         1_000, 2_500, 5_000, 10_000, 25_000, 40_000, 50_000, 100_000, 200_000, 400_000, 800_000,
     )  # fmt: skip
@@ -93,7 +93,7 @@ def test_lines_have_the_rates_of_ieee_802_3() -> None:
         ("2 x 100 GbE", 200e9 / 8),
     ],
 )
-def test_a_named_link_is_what_its_standard_carries(name: str, bytes_s: float) -> None:
+def test_named_link_carries_its_standards_rate(name: str, bytes_s: float) -> None:
     rate = link_rate(name)
     assert rate is not None
     if "thernet" in rate.label:
@@ -152,7 +152,7 @@ def test_a_link_that_can_be_two_is_asked_for(name: str, why: str) -> None:
     assert str(raised.value) == f"the link '{name}' {why}"
 
 
-def test_as_a_bound_the_faster_of_two_counts_and_half_a_name_is_none() -> None:
+def test_faster_of_two_drives_is_the_bound() -> None:
     faster = link_rate("USB 3.1", most=True)
     assert faster is not None and faster.bytes_s == pytest.approx(10e9 * 128 / 132 / 8)
     assert link_rate("PCIe 4.0", most=True) is None
@@ -167,7 +167,7 @@ def test_a_drive_of_several_capacities_has_its_figures_in_the_catalogues_order()
     assert list(found.figures) == list(first.figures) and len(found.figures) == 4
 
 
-def test_a_name_of_several_drives_is_none() -> None:
+def test_name_of_several_drives_is_none() -> None:
     text = "990 PRO 980 PRO 970 PRO"
     assert rated_named(text) is None and device_ceilings(text, "storage") == ()
     with pytest.raises(UserError, match=r"can be Samsung 990 PRO 1 TB or Samsung 970 PRO 512 GB; write one of"):
@@ -178,12 +178,12 @@ def test_a_name_of_several_drives_is_none() -> None:
     ("Tesla M40", (6.84e12, 0.21e12, 288e9)), ("RTX A6000", (38.71e12, 0.0, 768e9)),
     ("NVIDIA A2", (4.53e12, 0.07e12, 0.0)),
 ])  # fmt: skip
-def test_a_gpu_has_its_data_sheets_figures(name: str, figures: tuple[float, float, float]) -> None:
+def test_gpu_has_its_data_sheets_figures(name: str, figures: tuple[float, float, float]) -> None:
     gpu = gpu_named(name)
     assert gpu is not None and (gpu.flops_s, gpu.double_flops_s, gpu.memory_bytes_s) == figures
 
 
-def test_a_device_without_a_known_link_has_other_ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_link_leaves_other_ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [found.metric for found in device_ceilings("GeForce GTX 1080 Ti", "gpu")] == ["device_copy/bytes_s"]
     drive = replace(catalogue()[0], interface="PCIe 4", figures={"read_bytes_s": 1e9})
     monkeypatch.setattr(named, "rated_named", lambda text: drive)
@@ -217,7 +217,7 @@ RANGES = [
 
 
 @pytest.mark.parametrize(("resource", "name", "least", "most", "step"), RANGES)
-def test_a_command_takes_what_is_in_its_range(resource: str, name: str, least: float, most: float, step: float) -> None:
+def test_command_takes_values_in_range(resource: str, name: str, least: float, most: float, step: float) -> None:
     result = ExperimentResult("one", resource, "?", name, "foreign", ())
     for value in (least, most):
         assert takable(result, {name: value}) == {name: value}

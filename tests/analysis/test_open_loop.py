@@ -41,7 +41,7 @@ def test_what_is_no_such_queue_has_no_model() -> None:
     assert fit_open_loop([1e3, 2e3], [1e5, 1e5]) is None
 
 
-def test_a_curve_over_rates_tells_service_and_capacity() -> None:
+def test_rate_curve_gives_service_and_capacity() -> None:
     def point(rate: float) -> Measurement:
         reached, latency = min(rate, 4e4), mean_latency(min(rate, 3.9e4), 1e5, 4)
         return Measurement(
@@ -83,7 +83,7 @@ def test_a_server_waits_by_its_formula(rate: float, variability: float, arrivals
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-5, 1e6])
-def test_a_queue_is_found_at_any_pace(scale: float) -> None:
+def test_queue_is_found_at_any_pace(scale: float) -> None:
     """Rates below one request a second to latencies below a nanosecond, at shares that the grid has."""
     shares = (0.1, 0.5, 0.8, 0.9, 0.985)
     rates, latencies = [scale * 1e4 * share for share in shares], [1e5 / scale / (1 - share) for share in shares]
@@ -108,7 +108,7 @@ def test_servers_and_variability_have_bounds(servers: int, variability: float, f
 
 
 @pytest.mark.parametrize(("off_by", "is_fitted"), [(0.0, True), (0.24, True), (0.26, False)])
-def test_latencies_off_by_a_quarter_have_no_queue(off_by: float, is_fitted: bool) -> None:
+def test_quarter_latency_errors_hide_the_queue(off_by: float, is_fitted: bool) -> None:
     """Latency never falls with the rate, so that a level is the nearest: each point is this far off in the log."""
     found = fit_open_loop((1e3, 2e3, 3e3, 4e3), [1e5 * math.exp(sign * off_by) for sign in (1, 1, -1, -1)])
     assert (found is not None) == is_fitted
@@ -141,7 +141,7 @@ def test_spreads_are_those_of_the_queue(shares: tuple[float, float], spread: Lat
     ("", 1, "poisson", 1.0), ("", 1, "linear", 0.0), ("", 1, "bursts", None), ("B", 4000, "poisson", 1.0),
     ("bytes/s", 4000, "poisson", 1.0), ("bit/s", 32000, "poisson", 1.0),
 ])  # fmt: skip
-def test_a_rate_of_any_unit_counts_requests(unit: str, per: int, process: str, varies: float | None) -> None:
+def test_rate_of_any_unit_counts_requests(unit: str, per: int, process: str, varies: float | None) -> None:
     """Requests of 4 kB each; random arrivals vary by 1, evenly spaced ones by 0."""
 
     def point(rate: float) -> Measurement:
@@ -164,7 +164,7 @@ def test_a_rate_of_any_unit_counts_requests(unit: str, per: int, process: str, v
     ((100, 200, 380), 500.0), ((100, 200, 379), 250.0), ((100, 150, 300), 125.0), ((90, 150, 300), None),
 ])  # fmt: skip
 @pytest.mark.parametrize("counted", [True, False])
-def test_the_next_rate_is_above_the_last_served(reached: Any, following: float | None, counted: bool) -> None:
+def test_next_rate_is_above_last_served(reached: Any, following: float | None, counted: bool) -> None:
     """Rates of 100, 200 and 400 a second; at least 95% is served, by operations/s or the throughput."""
     values = [Value(rate, "operations/s") for rate in reached]
     given = [{"rate": value} if counted else {"rate": None, "throughput": value} for value in values]

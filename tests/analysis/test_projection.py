@@ -116,7 +116,7 @@ def test_a_knee_beyond_the_data_is_bracketed_and_names_the_load_to_measure() -> 
     assert one.low == max(rates) and one.high == pytest.approx(1000 * rates[0])
 
 
-def test_a_throughput_that_falls_is_not_projected() -> None:
+def test_throughput_that_falls_is_not_projected() -> None:
     loads = [1, 2, 4, 8, 16, 32, 64, 128]
     rates = [min(n, 8) * 100.0 * (1 if n <= 16 else (n / 16) ** -0.4) for n in loads]
     found = outlook(loads, rates, [0.005] * len(loads), [1000])
@@ -167,7 +167,7 @@ def test_only_a_knee_inside_is_projected(
 @pytest.mark.parametrize(("between_ns", "least", "thinks_ns"), [
     (4.75e5, 1, 0.0), (5.25e5, 1, 5.25e5), (5e6, 1, 5e6), (5e6, 64, 0.0), (5e6, 99, 0.0),
 ])  # fmt: skip
-def test_a_client_thinks_from_a_twentieth_on(between_ns: float, least: int, thinks_ns: float) -> None:
+def test_client_thinks_from_twentieth_on(between_ns: float, least: int, thinks_ns: float) -> None:
     """R = N / X - Z: the first of the known requests takes 10 ms, of which 4.75%, 5.25% or half is between two."""
     waits = [load / rate * 1e9 - between_ns if load >= least else None for load, rate in zip(LOADS, HARD, strict=True)]
     (found,) = outlook(LOADS, HARD, [0.01] * 7, [1000], latencies_ns=waits).projections
@@ -178,7 +178,7 @@ def test_a_client_thinks_from_a_twentieth_on(between_ns: float, least: int, thin
 @pytest.mark.parametrize(
     ("loads", "crossing", "predicted"), [((1, 16, 64, 256), 4.0, None), ((0.5, *LOADS[1:], 128, 256), 8.0, 1.0)]
 )
-def test_the_last_load_is_predicted_from_four(loads: Any, crossing: float, predicted: float | None) -> None:
+def test_last_load_is_predicted_from_four(loads: Any, crossing: float, predicted: float | None) -> None:
     """Loads of less than one are no count of requests: X = 1000 N / (N + 8), and not 1000 N / (N + 7)."""
     rates = [1000 * (load / (load + crossing) if predicted else min(1.0, load / crossing)) for load in loads]
     found = outlook(loads, rates, [0.001] * len(loads), [1000])

@@ -102,7 +102,7 @@ def test_a_made_resource_has_its_headline_in_terminal_and_page(gadget: Resource)
     assert shown == [("launch", "3.00 µs"), ("launches, way=full", "90.0 k launches/s")]
 
 
-def test_a_made_resource_counts_in_its_word(gadget: Resource) -> None:
+def test_made_resource_counts_in_its_word(gadget: Resource) -> None:
     run = run_of("gadget_launch", launches("empty", 2e5, 4e3), launches("full", 1e5, 9e3))
     assert "launches/s" in printed(run) and "launches/s" in paged(run)
     assert "operations/s" not in printed(run)
@@ -138,7 +138,7 @@ def test_each_resource_is_described_under_its_files_name() -> None:
         assert one.figures or one.headline_rules or one.rate_word or one.derived, f"{name} has no figure of its own"
 
 
-def test_a_resource_that_nobody_describes_is_plain() -> None:
+def test_resource_that_nobody_describes_is_plain() -> None:
     one = find("tape")
     assert (one.name, one.title, one.rate_word, one.client) == ("tape", "Tape", "", "beside")
     assert ceilings_of(Machine(), "tape") == () == why_no_ceiling(Machine(), "tape")
@@ -157,11 +157,11 @@ def test_a_resource_that_nobody_describes_is_plain() -> None:
         ("compute", "operation", ""),
     ],
 )
-def test_a_rate_is_counted_in_the_fields_word(name: str, operation: str, expected: str) -> None:
+def test_rate_is_counted_in_fields_word(name: str, operation: str, expected: str) -> None:
     assert rate_word(name, Declaration(operation=operation)) == expected
 
 
-def test_a_headline_is_of_the_experiment_that_it_names(gadget: Resource) -> None:
+def test_headline_belongs_to_its_named_experiment(gadget: Resource) -> None:
     run = run_of("gadget_copy", copies("in", 1.5e9))
     assert [row.title for row in scorecard(run).rows] == ["copy way=in"]
     for figure in (

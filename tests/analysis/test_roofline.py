@@ -45,7 +45,7 @@ def test_levels_peaks_and_kernels() -> None:
     assert spots["LU (dgesv)"].intensity == 100
 
 
-def test_it_is_one_chart_of_the_run_and_no_kernel_lies_above_the_roof() -> None:
+def test_no_kernel_is_above_the_roof() -> None:
     run = made()
     (chart,) = [one for one in charts_of(run) if one.name.endswith("roofline")]
     assert run.experiments[chart.experiment].kernel == "compute_flops"
@@ -57,7 +57,7 @@ def test_it_is_one_chart_of_the_run_and_no_kernel_lies_above_the_roof() -> None:
         assert spot.flop_s <= min(tops[-1].value, slopes[0].value * spot.intensity)
 
 
-def test_stores_past_the_caches_raise_the_roof_of_the_memory() -> None:
+def test_stores_past_caches_raise_memory_roof() -> None:
     """What moves more than reads do is what the memory gives, however large the set that it was measured on."""
     reads = [
         moved(value, "read", working_set=size) for value, size in ((400e9, 24 << 10), (39e9, 128 << 20), (36e9, SET))

@@ -72,7 +72,7 @@ def test_the_mean_of_noise_is_known_by_its_samples() -> None:
     assert mean_half_width(values) == pytest.approx(expected, rel=1e-3)
 
 
-def test_a_level_that_wanders_is_known_less_well() -> None:
+def test_wandering_level_is_known_less_well() -> None:
     for ratio, times in ((0.7, 2.0), (0.98, 4.0)):
         wide = np.mean([mean_half_width(noise(seed, ratio=ratio)) for seed in range(40)])
         plain = np.mean([2.0 * np.concatenate(noise(seed, ratio=ratio)).std() / math.sqrt(60) for seed in range(40)])
@@ -82,7 +82,7 @@ def test_a_level_that_wanders_is_known_less_well() -> None:
     assert mean_half_width(line) == pytest.approx(t_quantile(1.5) * np.std(line, ddof=1) / math.sqrt(1.5))
 
 
-def test_persistence_is_without_the_bias_of_a_short_series() -> None:
+def test_persistence_is_unbiased_in_short_series() -> None:
     """Kendall (1954): of n values the autocorrelation is too low by (1 + 3 r) / n."""
     (values,) = noise(4, 1, 20, ratio=0.7)
     centred = np.array(values) - np.mean(values)
@@ -119,7 +119,7 @@ def test_autocorrelation_raises_the_variance_of_a_mean_by_its_sum() -> None:
 @pytest.mark.parametrize(
     ("count", "distinct", "named"), [(16, 16, True), (15, 15, False), (20, 10, True), (20, 9, False)]
 )
-def test_modes_need_sixteen_samples_of_ten_values(count: int, distinct: int, named: bool) -> None:
+def test_modes_need_sixteen_samples(count: int, distinct: int, named: bool) -> None:
     values = [(0.5, 1.0)[at % distinct % 2] + 0.001 * (at % distinct) for at in range(count)]
     assert len(set(values)) == distinct
     assert (two_modes([values]) is not None) == named
@@ -183,7 +183,7 @@ def test_no_interval_is_wider_than_five_repeats_support() -> None:
 
 
 @pytest.mark.parametrize("rates", [(42.9, 39.4, 41.7, 73.9, 46.7), (76.5, 47.9), (47.9, 76.5, 76.5)])
-def test_the_mean_of_two_levels_lies_between_them(rates: tuple[float, ...]) -> None:
+def test_mean_is_between_two_levels(rates: tuple[float, ...]) -> None:
     """No mean of 0 or of 110 GB/s is left open where nothing was read below 39.4 or above 73.9."""
     plain, values = read_at(rates)
     wide, modes = with_samples(plain, values, rates)
@@ -209,7 +209,7 @@ def test_few_repeats_stay_inside_where_samples_are_no_plain_noise() -> None:
     assert plain.low is not None and plain.low > 0.9
 
 
-def test_plain_noise_is_neither_modes_nor_wandering() -> None:
+def test_plain_noise_shows_no_modes() -> None:
     assert plain_noise(noise(1)) and plain_noise([]) and plain_noise(levels(0.5, count=7))
     assert not plain_noise(levels(0.25, 0.0, 0.0))
     assert not plain_noise(noise(1, ratio=0.9))
@@ -236,7 +236,7 @@ def test_modes_are_two_levels_with_their_share_and_visits() -> None:
 @pytest.mark.parametrize(
     ("low", "count", "named"), [(0.6, 1, False), (0.6, 2, True), (0.49, 1, True), (0.51, 1, False)]
 )
-def test_a_mode_needs_two_samples_and_a_stall_one(low: float, count: int, named: bool) -> None:
+def test_mode_needs_two_samples(low: float, count: int, named: bool) -> None:
     values = [[1.0 + 0.0001 * at for at in range(20)] for _ in range(3)]
     for at in range(count):
         values[0][at] = low + 0.0001 * at
@@ -246,14 +246,14 @@ def test_a_mode_needs_two_samples_and_a_stall_one(low: float, count: int, named:
     assert (modes is not None) == named
 
 
-def test_the_cut_lies_in_the_middle_between_the_levels() -> None:
+def test_cut_lies_in_middle_between_levels() -> None:
     values = [[1.0 + 0.01 * at for at in range(10)] + [3.0 + 0.01 * at for at in range(10)]]
     found = two_modes(values)
     assert found is not None
     assert (found.visits, found.rare, found.share) == (2, 1, 0.5)
 
 
-def test_shares_are_the_narrower_of_two_intervals() -> None:
+def test_shares_are_narrower_of_two_intervals() -> None:
     # Wilson's score of 10 looks at 20%: 5.67% to 50.98% (Agresti & Coull's example of the formula, z = 1.96).
     assert share_interval(0.2, 10) == pytest.approx((0.0567, 0.5098), abs=1e-3)
     assert share_interval(0.0, 10)[0] == 0.0 and share_interval(1.0, 10)[1] == 1.0
@@ -334,7 +334,7 @@ def test_a_level_of_some_points_alone_is_not_shared() -> None:
     assert shared_modes(an_experiment(1, 2, 1, 2, 1, 0, 2, 1, of=10)) is not None
 
 
-def test_entries_count_by_how_long_they_stay() -> None:
+def test_entries_count_by_their_length() -> None:
     points = an_experiment(0, 0, 0, 0)
     for at in (0, 1):
         for place in (3, 4, 5, 6, 15):
@@ -357,7 +357,7 @@ def test_entries_count_by_how_long_they_stay() -> None:
     assert longer is not None and longer.rare == 9
 
 
-def test_an_interval_counts_with_a_level_that_others_showed() -> None:
+def test_interval_includes_others_levels() -> None:
     points = an_experiment(1, 0, 0, 1, 0, 1, 0, 0)
     shared = shared_modes(points)
     assert shared is not None
@@ -433,7 +433,7 @@ def test_persistence_is_below_one() -> None:
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e6])
-def test_modes_do_not_depend_on_the_unit(scale: float) -> None:
+def test_modes_do_not_depend_on_unit(scale: float) -> None:
     for low, known in ((0.6, True), (0.45, True), (0.885, True), (0.91, False)):
         found = two_modes([[scale * value for value in one] for one in levels(0.25, 0.0, 0.5, low=low)])
         assert (found is not None) == known
@@ -442,13 +442,13 @@ def test_modes_do_not_depend_on_the_unit(scale: float) -> None:
 
 
 @pytest.mark.parametrize(("apart", "two"), [(0.099, False), (0.101, True)])
-def test_two_levels_are_tenth_of_mean_apart(apart: float, two: bool) -> None:
+def test_two_levels_differ_by_a_tenth(apart: float, two: bool) -> None:
     steps = [0.0001 * (at % 10 - 4.5) for at in range(20)]
     samples = [1 - apart / 2 + step for step in steps] + [1 + apart / 2 + step for step in steps]
     assert (two_modes([samples]) is not None) == two
 
 
-def test_the_upper_level_may_be_the_rare_one() -> None:
+def test_upper_level_may_be_rare_one() -> None:
     values = [[1.0 + 0.0001 * at for at in range(20)] for _ in range(3)]
     values[1][7] = 1.6
     once = two_modes(values)
@@ -460,13 +460,13 @@ def test_the_upper_level_may_be_the_rare_one() -> None:
 
 
 @pytest.mark.parametrize(("low", "named"), [(5, False), (6, True)])
-def test_a_mode_is_three_of_a_hundred_samples(low: int, named: bool) -> None:
+def test_mode_is_three_of_hundred_samples(low: int, named: bool) -> None:
     values = [0.6 + 0.0001 * at if at < low else 1.0 + 0.0001 * at for at in range(200)]
     found = two_modes([values[:100], values[100:]])
     assert found is not None and found.named == named
 
 
-def test_what_points_share_is_a_mode_of_shares() -> None:
+def test_shared_modes_are_of_shares() -> None:
     found = shared_modes(an_experiment(1, 0, 0, 1, 0, 1, 0, 0))
     assert found is not None and found.named and found.cut == 0.0 and Modes(1.0, 2.0, 0.5, 2, 1).named
 
@@ -498,14 +498,14 @@ def test_the_level_of_others_needs_both_ends_and_is_not_negative() -> None:
     assert calm.low is not None and 0 < calm.low < 0.45
 
 
-def test_repeats_without_scatter_disagree_or_are_one() -> None:
+def test_repeats_without_scatter_are_judged() -> None:
     same, other = disagreement([[1.0] * 20] * 2), disagreement([[1.0] * 20, [2.0] * 20])
     assert same is not None and (same.p_value, same.spread) == (1.0, 0.0)
     assert other is not None and other.p_value < 1e-9 and other.spread == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize("ratio", [0.6, 0.95])
-def test_persistent_samples_have_fewer_degrees_of_freedom(ratio: float) -> None:
+def test_persistent_samples_have_fewer_degrees(ratio: float) -> None:
     """The F of the means, with variance and degrees of freedom of as many independent samples; at least one degree."""
     values = noise(5, 3, 20, 0.3, ratio)
     found, kept = disagreement(values), persistence(values)

@@ -97,7 +97,7 @@ def test_nothing_is_named_on_a_machine_that_stays_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(("noise", "least"), [("2% normal", 0.97), ("5% normal", 0.94), ("2%, Student's t of 3", 0.95)])
-def test_a_change_of_a_quarter_is_found_in_noise(noise: str, least: float) -> None:
+def test_quarter_change_is_found_in_noise(noise: str, least: float) -> None:
     assert planted.score(noise, 0.75, 300, 5).placed >= least * 300
 
 

@@ -56,7 +56,7 @@ def test_median_interval_covers_skewed_data() -> None:
     assert inside >= 180
 
 
-def test_ratio_of_pairs_forgets_what_both_share() -> None:
+def test_ratio_of_pairs_drops_shared_noise() -> None:
     generator = random.Random(1)
     drift = [generator.uniform(1, 10) for _ in range(6)]
     ours = [1.25 * speed * generator.gauss(1, 0.01) for speed in drift]
@@ -146,7 +146,7 @@ def test_every_value_lies_in_its_bucket() -> None:
         value += 1 + value // 777
 
 
-def test_quantiles_are_those_of_the_sorted_values() -> None:
+def test_quantiles_are_those_of_sorted_values() -> None:
     values = sorted(random.Random(2).randrange(1, 10**9) for _ in range(20_000))
     histogram = Histogram.from_values(values)
     for quantile in (0.0, 0.5, 0.9, 0.99, 0.999, 1.0):
@@ -184,7 +184,7 @@ def packed(*numbers: int) -> str:
 
 
 @pytest.mark.parametrize(("times", "written"), [(127, (127,)), (128, (0x80, 1)), (300, (0xAC, 2))])
-def test_packed_number_has_seven_bits_a_byte(times: int, written: tuple[int, ...]) -> None:
+def test_packed_number_has_seven_bits_byte(times: int, written: tuple[int, ...]) -> None:
     """Version, sub_bits, count, sum, least, most; then the gap to the bucket and its count."""
     histogram = Histogram.from_values([1] * times)
     text = packed(1, 10, *written, *written, 1, 1, 1, *written)
@@ -207,7 +207,7 @@ def test_foreign_packed_histogram_is_refused(text: str, why: str) -> None:
         Histogram.unpack(text)
 
 
-def test_value_recorded_no_times_is_not_there() -> None:
+def test_value_without_counts_is_absent() -> None:
     histogram = Histogram()
     for times in (0, -1):
         histogram.record(5, times)
@@ -226,7 +226,7 @@ def test_percentiles_are_those_of_ordered_values() -> None:
 
 
 @pytest.mark.parametrize("hosts", [0, 1, 2])
-def test_values_of_every_host_count_by_weight(hosts: int) -> None:
+def test_hosts_values_count_by_weight(hosts: int) -> None:
     reading = Histogram.from_values([100, 300]).to_reading()
     for weight in (1, 3):
         assert sum_of([(reading, weight)] * hosts) == Histogram.from_values([100, 300] * weight * hosts)
@@ -247,14 +247,14 @@ def test_a_readings_histogram_survives_its_json() -> None:
         Histogram.from_reading({**histogram.to_reading(), "sub_bits": 7})
 
 
-def test_a_histogram_counted_three_times_is_as_if_each_value_was_recorded_three_times() -> None:
+def test_histogram_may_be_counted_several_times() -> None:
     values = [10, 20, 5000]
     histogram = Histogram.from_values(values)
     assert histogram.times(3) == Histogram.from_values(values * 3)
     assert (histogram.count, histogram.sum, histogram.times(3).sum) == (3, 5030, 15090)
 
 
-def test_the_engines_histogram_decodes_to_the_same_quantiles() -> None:
+def test_engines_histogram_decodes_to_same_quantiles() -> None:
     """The engine's own test (crates/engine/tests/golden_histogram.rs) writes the same file."""
     golden = json.loads((Path(__file__).parents[1] / "data" / "golden_histogram.json").read_text())
     histogram = Histogram.from_reading(golden["histogram"])
@@ -291,7 +291,7 @@ def test_outliers_need_five_values_and_a_distance_that_matters() -> None:
     ((100.0, 100.0, 100.0, 100.0, 114.5), ()), ((100.0, 100.0, 100.0, 100.0, 115.1), (4,)),
     ((100.0, 100.0, 100.0, 100.0, 85.5), ()), ((100.0, 100.0, 100.0, 100.0, 84.9), (4,)),
 ])  # fmt: skip
-def test_outlier_is_14_8_median_deviations_off(values: tuple[float, ...], far: tuple[int, ...]) -> None:
+def test_outlier_is_14_8_deviations_off(values: tuple[float, ...], far: tuple[int, ...]) -> None:
     assert st.outliers(values) == far
 
 
@@ -313,7 +313,7 @@ def test_a_repeat_of_nothing_is_an_outlier_like_any_other() -> None:
     assert value.value == 100.0 and why == "1 of 5 repeats lies far off the others"
 
 
-def test_central_moments_are_those_of_the_values() -> None:
+def test_central_moments_are_those_of_values() -> None:
     histogram = Histogram.from_values([100, 100, 100, 200])
     assert histogram.moment(1) == 0.0
     assert histogram.moment(2) == pytest.approx((3 * 25**2 + 75**2) / 4)
@@ -322,7 +322,7 @@ def test_central_moments_are_those_of_the_values() -> None:
     assert Histogram().quantiles((0.5, 0.99)) == [0, 0]
 
 
-def test_repeats_without_skew_keep_the_harmonic_mean() -> None:
+def test_repeats_without_skew_keep_harmonic_mean() -> None:
     generator = random.Random(4)
     medians = 0
     for n in (2, 3, 4, 5, 8, 20):
@@ -344,7 +344,7 @@ def test_clearly_skewed_repeats_have_a_median() -> None:
     assert st.skewness([1.0] * 20) is None and st.skewness([1, 2, 3]) is None
 
 
-def test_a_quantile_is_the_middle_of_its_bucket() -> None:
+def test_quantile_is_middle_of_its_bucket() -> None:
     histogram = Histogram.from_values([1, 1_000_003, 1_000_003, 1_000_003, 2_000_000])
     low, width = Histogram.bounds(Histogram.index(1_000_003))
     assert width == 512 and histogram.quantile(0.5) == low + 255
@@ -413,7 +413,7 @@ def test_means_and_deviations_by_hand() -> None:
     assert st.coefficient_of_variation([-1.0, 0.0, 1.0]) is None
 
 
-def test_an_interval_of_two_values_is_students() -> None:
+def test_interval_of_two_values_is_students() -> None:
     two = st.interval([0.9, 1.1], "s", kind="cost")
     # t of one degree of freedom, 12.7062, times sqrt(0.02) over sqrt(2).
     assert (two.low, two.high) == (0.0, pytest.approx(1 + 1.27062, rel=1e-5))

@@ -56,7 +56,7 @@ def test_import_is_light() -> None:
         hwdyno.nothing  # noqa: B018
 
 
-def test_run_has_the_names_of_the_command_line() -> None:
+def test_run_has_names_of_command_line() -> None:
     known = {spelling(one).removeprefix("--").replace("-", "_") for one in options_of(parser_of("run"))}
     assert set(inspect.signature(hwdyno.run).parameters) == (known | {"plan"}) - OF_OUTPUT
 
@@ -69,7 +69,7 @@ def test_a_command_takes_what_its_command_line_takes(command: str) -> None:
     assert api.names_of(command, Local()) - known <= {"store"}
 
 
-def test_a_call_is_the_command_that_it_names(simulated: Path) -> None:
+def test_call_is_command_that_it_names(simulated: Path) -> None:
     run = hwdyno.storage("iodepth", path=simulated, iodepth=[1, 2, 4, 8], seed=3, ceiling=["rated read 5 GB/s"])
     assert isinstance(run, hwdyno.Run)
     (result,) = run.experiments
@@ -112,7 +112,7 @@ def test_each_command_gives_its_run(simulated: Path) -> None:
         (lambda: hwdyno.memory(seed="x"), "seed"),
     ],
 )
-def test_what_a_command_refuses_is_a_user_error(call: Any, says: str, simulated: Path) -> None:
+def test_refused_command_is_user_error(call: Any, says: str, simulated: Path) -> None:
     with pytest.raises(hwdyno.UserError, match=says):
         call()
     assert not (simulated / "home" / "runs").exists() or not list((simulated / "home" / "runs").glob("*.json"))
@@ -123,7 +123,7 @@ def parsed(text: str) -> ElementTree.Element:
     return ElementTree.fromstring(f"<x>{text}</x>")
 
 
-def test_a_run_and_a_curve_show_themselves() -> None:
+def test_run_and_curve_show_themselves() -> None:
     machine = SimulatedMachine.random(4)
     run = explained(run_of(machine, experiment(machine, "iodepth", [at(iodepth=2**k) for k in range(9)])))
     shown: Any = run
@@ -149,7 +149,7 @@ def test_a_run_and_a_curve_show_themselves() -> None:
 
 
 @pytest.mark.parametrize("name", hostile.RUNS)
-def test_foreign_text_is_escaped_in_a_notebook(name: str) -> None:
+def test_foreign_text_is_escaped_in_notebook(name: str) -> None:
     run: Any = hostile.RUNS[name]()
     texts = [run._repr_html_(), run._repr_svg_()]
     texts += [notebook.curve_html(curve) for result in run.experiments for curve in result.curves]

@@ -69,7 +69,7 @@ def test_the_exit_status_is_the_verdicts_and_of_an_imported_run_its_points(
     assert status(replace(run, verdict=verdict, imported_from=imported_from), None) == ends
 
 
-def test_history_lists_others_when_one_is_spoilt(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_history_survives_a_spoilt_run(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     path = store.save(made.run())
     (path.parent / "torn.json").write_text("{")
     assert main(["history", "--rebuild"]) == 0
@@ -79,7 +79,7 @@ def test_history_lists_others_when_one_is_spoilt(store: Store, capsys: pytest.Ca
     assert "torn.json is not JSON" in printed.err.splitlines()[1]
 
 
-def test_history_of_nothing_says_what_to_do(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_empty_history_gives_the_next_step(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["history"]) == 0
     printed = capsys.readouterr()
     assert printed.out == "" and "`hwdyno run` makes the first" in printed.err
@@ -114,14 +114,14 @@ def test_parquet_and_csv_hold_the_same(store: Store, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.glob("*a.*")) == ["a.csv", "a.parquet"]
 
 
-def test_what_cannot_be_written_is_one_line(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_failed_write_is_one_line(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store.save(made.run())
     assert main(["export", "--csv", str(tmp_path / "none" / "a.csv")]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 
 @pytest.mark.parametrize(("factor", "status", "verdict"), [(0.8, 1, "slower"), (1.0, 0, "same"), (1.3, 0, "faster")])
-def test_a_change_is_found_and_only_a_loss_fails(
+def test_only_a_loss_fails_the_comparison(
     factor: float, status: int, verdict: str, store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store.save(scaled("before", 1.0))
@@ -146,7 +146,7 @@ def test_a_change_within_the_noise_floor_or_the_spread_is_none(store: Store) -> 
     assert main(["compare", "before", "noisy"]) == 0
 
 
-def test_what_differs_between_machines_is_said_first(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_machine_differences_come_first(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     store.save(scaled("before", 1.0))
     store.save(replace(scaled("after", 0.5), machines=(Machine(cpu=Cpu(model="Other")),)))
     assert main(["compare", "before", "after"]) == 0, "a slower machine is no regression"
@@ -156,7 +156,7 @@ def test_what_differs_between_machines_is_said_first(store: Store, capsys: pytes
     assert main(["compare", "before", "after", "--fail-under", "95%"]) == 1
 
 
-def test_runs_without_a_like_point_are_said(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_without_common_point_are_reported(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     store.save(scaled("before", 1.0))
     store.save(made.run(made.experiment(made.point(1, bs=512)), run_id="after"))
     assert main(["compare", "before", "after"]) == 2
@@ -164,14 +164,14 @@ def test_runs_without_a_like_point_are_said(store: Store, capsys: pytest.Capture
     assert "bs 4 KiB against 512 B in storage.iodepth" in err and err.count("\n") == 1
 
 
-def test_fios_json_is_compared_like_a_run(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fios_json_is_compared_like_run(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     name = str(DATA / "depths.json")
     assert main(["compare", name, name]) == 3, "without repeats nothing is told"
     assert "4 common points: 4 cannot tell;" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", [["export", "none"], ["compare", "none", "last"], ["export", "./no.json"]])
-def test_a_run_that_is_none_is_one_line(command: list[str], store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_run_is_one_line(command: list[str], store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     store.save(made.run())
     assert main(command) == 2
     err = capsys.readouterr().err

@@ -52,7 +52,7 @@ def test_what_other_tools_call_an_option_is_answered_by_ours(
 @pytest.mark.parametrize(
     ("typed", "resource"), [("cpu", "compute"), ("disk", "storage"), ("ram", "memory"), ("net", "network")]
 )
-def test_a_resource_has_the_names_that_people_type(typed: str, resource: str) -> None:
+def test_resource_has_names_that_people_type(typed: str, resource: str) -> None:
     assert {one.resource for one in experiments.find(typed)} == {resource}
 
 
@@ -65,7 +65,7 @@ def test_a_resource_has_the_names_that_people_type(typed: str, resource: str) ->
         ("/x/pytest", False, "hwdyno"),
     ],
 )
-def test_a_printed_command_works_where_it_is_printed(
+def test_printed_command_works_in_place(
     started: str, on_path: bool, program: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", [started])
@@ -112,7 +112,7 @@ def one_line(capsys: pytest.CaptureFixture[str], *says: str) -> None:
         assert text in printed.err
 
 
-def test_help_needs_no_library_and_no_engine() -> None:
+def test_help_needs_no_library_or_engine() -> None:
     heavy = [
         "numpy",
         "scipy",
@@ -133,7 +133,7 @@ def test_help_needs_no_library_and_no_engine() -> None:
 
 
 @pytest.mark.parametrize("arguments", [[], ["-h"], ["help"], ["--version"], ["run", "--help"], ["storage", "--help"]])
-def test_help_is_on_stdout_and_no_error(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_goes_to_stdout_without_error(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 0
     printed = capsys.readouterr()
     assert "hwdyno" in printed.out
@@ -171,13 +171,13 @@ def test_bad_input_is_one_line_and_status_2(
     assert not home.exists() or not list((home / "runs").iterdir())
 
 
-def test_a_torn_plan_file_is_one_line(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_torn_plan_file_is_one_line(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "torn.toml").write_text("[[experiment]\n")
     assert main(["run", "torn.toml"]) == 2
     one_line(capsys, "torn.toml is not a readable TOML file")
 
 
-def test_a_dry_run_measures_and_writes_nothing(home: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dry_run_measures_and_writes_nothing(home: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--dry-run", "--path", str(data), "--only", "storage"]) == 0
     printed = capsys.readouterr()
     assert "randwrite 4 KiB, iodepth=1, 1 job" in printed.out
@@ -186,7 +186,7 @@ def test_a_dry_run_measures_and_writes_nothing(home: Path, data: Path, capsys: p
     assert not home.exists()
 
 
-def test_a_dry_run_lists_what_this_machine_has(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dry_run_lists_supported_instruction_sets(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--dry-run", "--only", "compute.grid"]) == 0
     out = capsys.readouterr().out
     elsewhere = {"NEON", "SVE"} if platform.machine() == "x86_64" else {"SSE", "AVX2", "AVX-512", "AMX"}
@@ -247,9 +247,7 @@ def _status_of(arguments: list[str], data: Path, more: list[str]) -> int:
     return perform_scenario(scenario_of(request_of(args, "storage"), host), args, host)
 
 
-def test_a_filesystem_that_refuses_direct_io_is_degraded(
-    home: Path, data: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_refused_direct_io_degrades_the_run(home: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     args = parser_of("storage").read(["--rw", "randread", "--path", str(data), "--json", *SMALL])
     host = SimulatedHost(SimulatedMachine(seed=3, direct_refused=True))
     assert perform_scenario(scenario_of(request_of(args, "storage"), host), args, host) == 3
@@ -271,7 +269,7 @@ def test_a_store_that_cannot_be_written_is_named_before_anything_is_measured(
     assert not list(data.iterdir())
 
 
-def test_a_reader_that_goes_away_is_no_error(home: Path, data: Path) -> None:
+def test_closed_reader_is_no_error(home: Path, data: Path) -> None:
     process = started("run", "--dry-run", "--path", str(data), home=home)
     assert process.stdout is not None
     assert process.stderr is not None
@@ -376,7 +374,7 @@ def test_no_room_is_one_line(tmp_path: Path, home: Path, capsys: pytest.CaptureF
 
 
 @mounts
-def test_a_read_only_filesystem_is_one_line(tmp_path: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_read_only_filesystem_is_one_line(tmp_path: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with mounted(tmp_path / "frozen", "ro,size=64m") as frozen:
         assert main(["storage", "--rw", "read", "--path", str(frozen), *SMALL]) == 2
         one_line(capsys, "read-only")
@@ -439,7 +437,7 @@ def test_a_fault_of_our_own_says_how_to_report_it(
     one_line(capsys, "internal error: KeyError")
 
 
-def test_the_document_on_stdout_is_json_alone(home: Path, data: Path) -> None:
+def test_document_on_stdout_is_json_alone(home: Path, data: Path) -> None:
     process = started("storage", "--rw", "read", "--path", str(data), "--json", *SMALL, home=home)
     out, err = process.communicate(timeout=60)
     assert process.returncode in {0, 3}, err

@@ -88,7 +88,7 @@ def test_several_hosts_stay_apart_and_everyday_words_stay() -> None:
     assert after.findings[0].says == "memory on host-3 is fast, on host-2 slow"
 
 
-def test_any_run_can_be_left_without_names() -> None:
+def test_any_run_exports_without_names() -> None:
     hostile_run = hostile.wholly_hostile_run()
     assert to_json(without_names(hostile_run))
 
@@ -125,7 +125,7 @@ def test_names_are_shown_only_where_they_are_asked_for(
     assert [name for name in ("db-host", "alice", "other") if name in out] == shown
 
 
-def test_the_page_and_parquet_have_no_names(store: Store, tmp_path: Path) -> None:
+def test_page_and_parquet_have_no_names(store: Store, tmp_path: Path) -> None:
     assert main(["report", "20260101", "--html", "page.html"]) in {0, 3}
     page = (tmp_path / "page.html").read_text()
     assert [secret for secret in SECRETS if secret in page] == []
@@ -152,7 +152,7 @@ def parsed(text: str) -> dict[str, list[tuple[dict[str, str], float, float]]]:
     }
 
 
-def test_openmetrics_has_every_figure_with_its_time(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_openmetrics_has_figures_with_times(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "all", "--openmetrics", "-"]) == 0
     found = parsed(capsys.readouterr().out)
     samples = found["hwdyno_throughput_bytes_per_second"]

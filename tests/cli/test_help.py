@@ -43,7 +43,7 @@ def fits(text: str) -> bool:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_help_of_a_command_fits_one_screen(
+def test_help_of_command_fits_one_screen(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
@@ -122,7 +122,7 @@ def test_every_example_runs(
         ("run key.toml --dry-run", "profile"),
     ],
 )
-def test_a_misspelt_word_gets_the_right_one(
+def test_misspelt_word_gets_right_one(
     words: str, meant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -133,7 +133,7 @@ def test_a_misspelt_word_gets_the_right_one(
     assert f"did you mean '{meant}'?" in error and error.count("\n") == 1
 
 
-def test_a_word_like_none_gets_no_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
+def test_word_like_none_gets_no_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
     assert "did you mean" not in printed(capsys, "storage", "--xyzzy", "1", status=2)
     assert "unexpected argument 'b'" in printed(capsys, "explain", "knee", "b", status=2)
 
@@ -186,7 +186,7 @@ def test_the_manual_page_has_no_fault_and_every_option() -> None:
     assert options <= set(done.stdout.split())
 
 
-def test_the_wheels_files_are_written_below_a_folder(tmp_path: Path) -> None:
+def test_wheels_files_are_written_below_folder(tmp_path: Path) -> None:
     assert main(["man", "--write", str(tmp_path)]) == 0
     written = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     assert written == {f"share/{name}" for name in check.SHARE}

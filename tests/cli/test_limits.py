@@ -67,7 +67,7 @@ def test_what_cannot_be_read_is_refused_before_anything_is_made(
     assert wrong[1] in capsys.readouterr().err and not list(tmp_path.iterdir())
 
 
-def test_each_resource_is_bound_by_its_own() -> None:
+def test_each_resource_has_its_own_bounds() -> None:
     links, devices = ("USB 3.1 Gen 1", "10GbE"), ("Samsung 990 PRO 2TB",)
     of = {name: known_ceilings(name, ("3 TFLOP/s",), links, devices) for name in ("storage", "network", "compute")}
     assert {one.unit for one in of["compute"]} == {"FLOP/s"}

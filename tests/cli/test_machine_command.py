@@ -52,7 +52,7 @@ def test_limits_of_a_container_stand_out(capsys: pytest.CaptureFixture[str]) -> 
     assert "2.5 processors, 4 GiB of memory, processors 0-3" in out
 
 
-def test_json_is_the_machine_with_its_ceilings(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_machine_with_its_ceilings(capsys: pytest.CaptureFixture[str]) -> None:
     machine = json.loads(output(capsys, "usb-stick", "/media/stick", "--json", "--ceiling", "rated write 240 MB/s"))
     assert machine["storage"]["disks"][0]["kind"] == "usb"
     assert [c["value"] for c in machine["ceilings"] if c["kind"] == "physical"] == [500e6, 500e6]

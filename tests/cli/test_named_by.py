@@ -22,11 +22,11 @@ from made_run import empty_run
         ("postgresql://me:secret@host/runs", ("empty", "--store", "postgresql://me@host/runs")),
     ],
 )
-def test_a_run_is_named_with_its_store(where: str | None, words: tuple[str, ...]) -> None:
+def test_run_is_named_with_its_store(where: str | None, words: tuple[str, ...]) -> None:
     assert named_by(empty_run(), where) == words
 
 
-def test_the_command_that_is_printed_is_quoted() -> None:
+def test_printed_command_is_quoted() -> None:
     out = io.StringIO()
     print_run(empty_run(), file=out, named=named_by(empty_run(), "a b"))
     assert "hwdyno report empty --store 'a b' --verbose" in out.getvalue()

@@ -79,7 +79,7 @@ def test_a_server_that_is_not_there_is_one_line_with_its_mend(
     )
 
 
-def test_iperf3s_document_is_not_written_of_nothing(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_iperf3_document_needs_a_result(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     options = ["--server", f"127.0.0.1:{free_port()}", "--output-format", "iperf3-json"]
     assert complaint(capfd, tmp_path, *options).startswith("nothing listens at")
 
@@ -103,7 +103,7 @@ def test_iperf3s_document_is_not_written_of_nothing(capfd: pytest.CaptureFixture
         (("server", "--port", "x"), "port"),
     ],
 )
-def test_what_cannot_be_asked_is_one_line(
+def test_impossible_request_is_one_line(
     capfd: pytest.CaptureFixture[str], tmp_path: Path, arguments: tuple[str, ...], says: str
 ) -> None:
     assert says in complaint(capfd, tmp_path, *arguments)

@@ -61,7 +61,7 @@ def test_words_are_quoted_and_a_given_time_is_kept(capsys: pytest.CaptureFixture
         (("--partition", "a\nb", "--", "memory"), "is no name of a partition"),
     ],
 )
-def test_what_no_job_can_do_is_refused(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], says: str) -> None:
+def test_impossible_job_is_refused(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], says: str) -> None:
     assert main(["slurm", "script", *words]) == 2
     assert says in capsys.readouterr().err
 

@@ -19,7 +19,7 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 # Two epochs in 0.2 s: where others take the processor, too few steps are left for an AU.
 @pytest.mark.timing
-def test_accelerators_are_fed_and_the_data_is_removed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_training_feeds_accelerators_and_cleans_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = tmp_path / "place"
     place.mkdir()
     command = ["training", "--workload", "cosmoflow", "--accelerator", "a100", "--samples", "24", "--path", str(place)]
@@ -72,9 +72,7 @@ def test_several_storages_and_a_dry_run(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize("name", sorted(workload.catalogue()))
-def test_every_workload_of_the_catalogue_can_be_planned(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_catalogued_workload_has_a_plan(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["training", "--workload", name, "--samples", "2000", "--path", str(tmp_path), "--dry-run"]) == 0
     assert f"samples of {name}" in capsys.readouterr().out
 

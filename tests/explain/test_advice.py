@@ -336,7 +336,7 @@ def test_what_every_rule_advises_is_taken_by_the_command_line(tmp_path: Path, mo
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", *sorted(p.name for p in DOCS.glob("*.md"))])
-def test_every_command_of_a_page_is_taken(name: str) -> None:
+def test_every_command_of_page_is_taken(name: str) -> None:
     path = ROOT / name if (ROOT / name).exists() else DOCS / name
     wrong = {line: why for line in commands_of_page(path) if (why := refused(line))}
     assert not wrong
@@ -362,6 +362,6 @@ def test_an_option_given_twice_is_refused_in_one_line(words: list[str], remedy: 
     assert status == 2 and remedy in error and error.count("\n") == 1
 
 
-def test_a_list_may_be_given_in_parts() -> None:
+def test_list_may_be_given_in_parts() -> None:
     assert parser_of("training").read(["--path", "a", "--path", "b"]).path == ["a", "b"]
     assert len(parser_of("run").read(["--ceiling", "rated 1 GB/s", "--ceiling", "rated read 2 GB/s"]).ceiling) == 2

@@ -62,7 +62,7 @@ def test_each_fault_that_the_studies_name_is_found_in_their_tables() -> None:
     }
 
 
-def test_the_sound_rows_of_the_studies_tables_raise_nothing() -> None:
+def test_sound_study_tables_raise_nothing() -> None:
     run = of_files([str(PUBLISHED / name) for name in ("cpu-linpack.csv", "memory-stream.csv", "rated-devices.csv")])
     assert not audit.faults_of(run)
     training = of_files([str(PUBLISHED / "training-mlperf-storage.csv")])
@@ -220,7 +220,7 @@ ALSO_FOUND = {
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_a_planted_fault_is_found_and_nothing_else(name: str, tmp_path: Path) -> None:
+def test_only_planted_faults_are_found(name: str, tmp_path: Path) -> None:
     text, options, rule = PLANTED[name]
     assert text not in SOUND.values() or options, "the fault was not planted"
     found = rules(audited(text, folder=tmp_path, **options))
@@ -260,15 +260,13 @@ def test_two_readings_are_asked_for_in_one_line(text: str, says: str, tmp_path: 
         ("operation QD IOPS\nrandread 1 12000\nrandwrite 4 20000\n", [1, 4], [12e3, 20e3]),
     ],
 )
-def test_cells_that_single_spaces_part_are_read(
-    text: str, depths: list[int], rates: list[float], tmp_path: Path
-) -> None:
+def test_cells_split_by_spaces_are_read(text: str, depths: list[int], rates: list[float], tmp_path: Path) -> None:
     points = audited(text, folder=tmp_path).experiments[0].points
     assert [point.parameters["iodepth"] for point in points] == depths
     assert [point.throughput.value for point in points] == rates
 
 
-def test_series_beside_two_axes_are_a_point_each(tmp_path: Path) -> None:
+def test_series_along_two_axes_are_points(tmp_path: Path) -> None:
     """Threads and block sizes are axes; Copy, Scale, Add and Triad are results of each row."""
     text = (
         "threads,block size,Copy (MB/s),Triad (MB/s)\n1,64 MiB,5221,6587\n2,64 MiB,10643,13109\n2,128 MiB,10500,13000\n"
@@ -300,7 +298,7 @@ def test_words_in_lines_are_no_table(text: str, tmp_path: Path) -> None:
         audited(text, folder=tmp_path)
 
 
-def test_a_map_answers_and_an_unknown_column_is_named(tmp_path: Path) -> None:
+def test_unknown_column_in_map_is_named(tmp_path: Path) -> None:
     text = "bs,BW\n4k,500\n8k,600\n"
     run = audited(text, folder=tmp_path, map=["bw=MB/s"])
     assert [point.throughput.value for point in run.experiments[0].points] == [500e6, 600e6]
@@ -312,7 +310,7 @@ def test_a_map_answers_and_an_unknown_column_is_named(tmp_path: Path) -> None:
         audited(text, folder=tmp_path, map=["bw"])
 
 
-def test_a_law_decides_a_unit_that_the_head_leaves_open(tmp_path: Path) -> None:
+def test_law_decides_the_missing_unit(tmp_path: Path) -> None:
     run = audited("bs,QD,IOPS,BW,lat\n4,8,100000,410,80\n", folder=tmp_path)
     (point,) = run.experiments[0].points
     assert point.parameters["bs"] == 4096 and point.throughput.value == 410e6
@@ -329,7 +327,7 @@ def test_a_law_decides_a_unit_that_the_head_leaves_open(tmp_path: Path) -> None:
         (["--ceiling", "fast"], "is not a ceiling"),
     ],
 )
-def test_a_wrong_option_is_refused_in_one_line(given: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_option_is_one_line(given: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", str(PUBLISHED / "cpu-linpack.csv"), *given]) == 2
     error = capsys.readouterr().err
     assert says in error and len(error.splitlines()) == 1
@@ -366,7 +364,7 @@ def test_several_tools_stand_side_by_side(tmp_path: Path, capsys: pytest.Capture
     assert "one.csv / two.csv = 1.03" in capsys.readouterr().out
 
 
-def test_an_audit_is_a_run_with_curves_and_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_audit_has_curves_and_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, page = tmp_path / "table.md", tmp_path / "page.html"
     path.write_text(SOUND_STORAGE)
     assert main(["audit", str(path), "--json", "--html", str(page)]) == 0

@@ -94,7 +94,7 @@ STATISTICS_AND_UNITS = """| Metric Name | Example Value (min) | Example Value (m
 """
 
 
-def test_a_quoted_line_of_a_latency_curve_is_read(tmp_path: Path) -> None:
+def test_quoted_latency_line_is_read(tmp_path: Path) -> None:
     run = audited(QUOTED_LINE, tmp_path, name="mlc.txt")
     assert [one.parameters["delay"] for one in points(run)] == [0, 2, 50, 100, 200, 500, 20000]
     assert points(run)[3].throughput.value == pytest.approx(68357.8e6) and not faults(run)
@@ -190,7 +190,7 @@ def test_nccl_tests_are_read_and_held_against_bytes_over_time(tmp_path: Path) ->
     assert set(wrong) == {"contradicts_itself"} and "bytes / time" in wrong["contradicts_itself"].says
 
 
-def test_a_rate_in_a_title_is_no_block_size(tmp_path: Path) -> None:
+def test_rate_in_title_is_no_size(tmp_path: Path) -> None:
     run = audited(RATE_IN_TITLE, tmp_path)
     assert not faults(run) and len(points(run)) == 3
     assert all("bs" not in one.parameters for one in points(run))
@@ -321,7 +321,7 @@ def test_a_table_without_units_is_asked_for_in_one_line(tmp_path: Path) -> None:
     assert not faults(run) and points(run)[0].throughput.unit == "bytes/s"
 
 
-def test_every_figure_of_a_gpu_has_a_source() -> None:
+def test_every_figure_of_gpu_has_source() -> None:
     """What could not be checked against a public source is left out of the catalogue."""
     import csv
     from importlib import resources
@@ -360,7 +360,7 @@ TRAINING = {"submissions": SUBMISSIONS, "summaries": SUMMARIES, "older": OLDER_R
 
 
 @pytest.mark.parametrize("name", TRAINING)
-def test_published_training_results_are_read_and_sound(name: str, tmp_path: Path) -> None:
+def test_published_training_results_are_sound(name: str, tmp_path: Path) -> None:
     run = audited(TRAINING[name], tmp_path)
     assert not faults(run)
     counts = {"submissions": [2, 20, 64, 72, 864], "summaries": [2, 20], "older": [8, 8]}[name]
@@ -428,7 +428,7 @@ def test_tokens_by_the_second_are_a_rate_of_inference_and_no_time(tmp_path: Path
     [("tok/s", "token"), ("Tokens per second", "token"), ("req/s", "request"), ("images/s", "image"), ("qps", "query"),
      ("k messages/s", "message"), ("IOPS", ""), ("ops/s", ""), ("MB/s", "")],
 )  # fmt: skip
-def test_what_a_rate_counts_is_in_its_unit(unit: str, noun: str) -> None:
+def test_rate_unit_gives_its_count(unit: str, noun: str) -> None:
     assert counted_in(unit) == noun
 
 

@@ -46,7 +46,7 @@ def test_columns_of_devices_with_the_figure_in_each_cell(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("cell", ["RAID 5", "Gen 4", "NVMe 2.0", "max 4", "QD 32"])
-def test_a_name_with_a_number_is_no_figure(cell: str, tmp_path: Path) -> None:
+def test_name_with_number_is_no_figure(cell: str, tmp_path: Path) -> None:
     table = f"| Set-up | BW (MB/s) |\n|---|---|\n| {cell} | 1200 |\n| other | 2400 |\n"
     assert printed(audited(table, tmp_path)) == [{"bw": pytest.approx(1.2e9)}, {"bw": pytest.approx(2.4e9)}]
 
@@ -87,12 +87,12 @@ def test_headings_within_a_table_part_it_and_its_caption_has_the_units(tmp_path:
     assert [one.latency_ns.mean for one in found if one.latency_ns] == pytest.approx([12.1e6, 17.1e6, 13.9e6, 19.9e6])
 
 
-def test_a_caption_that_names_no_unit_leaves_the_question(tmp_path: Path) -> None:
+def test_caption_without_unit_leaves_a_question(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="can be read as"):
         audited(BY_SECTIONS.replace(" (bandwidth in MiB/s, latency in ms)", ""), tmp_path)
 
 
-def test_a_row_without_figures_is_no_heading(tmp_path: Path) -> None:
+def test_row_without_figures_is_no_heading(tmp_path: Path) -> None:
     table = "| Drive | Read MB/s | Write MB/s |\n|---|---|---|\n| A | 500 | 400 |\n| B | | |\n| C | | |\n"
     assert len(points(audited(table, tmp_path))) == 2
 
@@ -256,7 +256,7 @@ def test_collectives_have_two_bandwidths_and_break_no_law(table: str, tmp_path: 
     assert all({"bw", "busbw"} <= set(one) for one in printed(run))
 
 
-def test_an_all_reduce_has_its_size_and_time(tmp_path: Path) -> None:
+def test_all_reduce_has_size_and_time(tmp_path: Path) -> None:
     found = points(audited(ALL_REDUCE, tmp_path))
     assert found[1].parameters == {"bs": 1 << 20, "operation": "allreduce"}
     assert found[1].throughput.value == pytest.approx(9.79e9)
@@ -368,18 +368,18 @@ def test_tables_of_networks_break_no_law(table: str, tmp_path: Path) -> None:
     assert {one.resource for one in run.experiments} == {"network"} and not faults(run)
 
 
-def test_what_adapters_should_reach_stands_beside_the_link(tmp_path: Path) -> None:
+def test_adapter_targets_are_beside_the_link(tmp_path: Path) -> None:
     found = printed(audited(EXPECTED, tmp_path))
     assert found[0] == {"bw": pytest.approx(12e9), "ceiling": pytest.approx(12.5e9)} and len(found) == 6
     assert "contradicts_itself" in faults(audited(EXPECTED.replace("~96 Gbps | ~96", "~106 Gbps | ~96"), tmp_path))
 
 
-def test_packets_a_second_in_cells_are_no_bandwidth(tmp_path: Path) -> None:
+def test_packets_per_second_are_no_bandwidth(tmp_path: Path) -> None:
     found = printed(audited(IN_CHINESE, tmp_path))
     assert found[0] == {"bw_mean": pytest.approx(1160 * 2**20), "iops": pytest.approx(4.75e6)}
 
 
-def test_a_share_of_the_line_rate_is_no_ceiling(tmp_path: Path) -> None:
+def test_share_of_line_is_no_ceiling(tmp_path: Path) -> None:
     found = printed(audited(PACKETS, tmp_path))
     assert [one["share"] for one in found] == pytest.approx([0.885, 0.967, 0.982, 0.991])
     wrong = PACKETS.replace("| 17.3 |", "| 14.3 |")
@@ -452,7 +452,7 @@ def test_images_a_second_are_no_seconds(tmp_path: Path) -> None:
     ]
 
 
-def test_the_loss_of_a_model_is_no_loss_of_packets_and_a_speedup_may_exceed_1(tmp_path: Path) -> None:
+def test_model_loss_is_no_packet_loss(tmp_path: Path) -> None:
     run = audited(SCALED, tmp_path)
     assert not faults(run) and all("loss_mean" not in one for one in printed(run))
     assert [one.throughput.value for one in points(run)] == [408, 788, 1546]

@@ -210,7 +210,7 @@ def test_mlcs_curve_is_read_without_its_heading_and_with_notes(tmp_path: Path) -
     assert first.throughput.value == 48e9
 
 
-def test_each_of_two_iperf3_summaries_is_a_test(tmp_path: Path) -> None:
+def test_each_iperf3_summary_is_a_test(tmp_path: Path) -> None:
     assert [point.throughput.value for point in points(IPERF3, tmp_path)] == [9.41e9 / 8, 4.72e9 / 8]
 
 
@@ -223,7 +223,7 @@ def test_clpeak_2s_xml_is_read_with_its_units(tmp_path: Path) -> None:
     assert (matrix.throughput.value, matrix.throughput.unit) == (5e12, "FLOP/s")
 
 
-def test_heads_in_a_comment_above_figures_are_heads(tmp_path: Path) -> None:
+def test_commented_heads_above_figures_count(tmp_path: Path) -> None:
     first, _ = points(IMB, tmp_path)
     assert first.throughput.value == 20e6
     assert first.latency_ns is not None
@@ -239,7 +239,7 @@ def test_the_figures_at_the_end_of_dlios_log_are_read(tmp_path: Path) -> None:
     assert (two.details["passes"], four.details["passes"]) == (True, False)
 
 
-def test_a_dlio_summary_of_checkpoints_alone_is_read(tmp_path: Path) -> None:
+def test_dlio_checkpoint_summary_is_read(tmp_path: Path) -> None:
     checkpoints = {
         "save_checkpoint_io_mean_GB_per_second": 2.0,
         "save_checkpoint_io_stdev_GB_per_second": 0.25,
@@ -317,7 +317,7 @@ REPORT = {
 }  # fmt: skip
 
 
-def test_babelstream_on_a_gpu_and_on_processors(tmp_path: Path) -> None:
+def test_babelstream_on_gpu_and_on_processors(tmp_path: Path) -> None:
     run = audited(BABELSTREAM, tmp_path)
     (result,) = run.experiments
     assert result.resource == "gpu" and result.fixed == {"device": "NVIDIA A100-SXM4-80GB"}
@@ -357,7 +357,7 @@ Command line used: ./iozone -a -r 4k -s 4m
 """
 
 
-def test_each_of_several_iozones_has_its_own_options_and_a_cut_row_is_left_out(tmp_path: Path) -> None:
+def test_several_iozones_have_own_options(tmp_path: Path) -> None:
     points = audited(IOZONE_TWICE, tmp_path).experiments[0].points
     assert [(p.parameters["test"], p.parameters["bs"], p.parameters["direct"]) for p in points] == [
         *((test, 1 << 20, True) for test in ("write", "rewrite", "random read", "random write")),
@@ -387,7 +387,7 @@ def test_iors_json(tmp_path: Path) -> None:
     assert points[1].throughput.value == pytest.approx(8321.4 * 2**20)
 
 
-def test_the_report_of_a_submission_to_mlperf_storage(tmp_path: Path) -> None:
+def test_report_of_submission_to_mlperf_storage(tmp_path: Path) -> None:
     (point,) = audited(json.dumps(REPORT), tmp_path).experiments[0].points
     assert point.parameters["accelerators"] == 2 and point.repeats == 2
     assert point.throughput.value == pytest.approx(5550 * 2**20, rel=1e-4) and "passes" not in point.details
@@ -413,7 +413,7 @@ iperf Done.
 """
 
 
-def test_the_servers_output_is_no_second_test(tmp_path: Path) -> None:
+def test_servers_output_is_no_second_test(tmp_path: Path) -> None:
     (point,) = audited(SERVERS_OUTPUT, tmp_path).experiments[0].points
     assert point.throughput.value == pytest.approx(9.41e9 / 8)
     twice = audited(SERVERS_OUTPUT * 2, tmp_path).experiments[0].points

@@ -122,7 +122,7 @@ def test_least_and_greatest_belong_to_the_figure_that_they_bound(tmp_path: Path)
     assert mixed.throughput.value == pytest.approx(120 * 2**20)
 
 
-def test_a_plus_is_a_figure_and_words_are_none(tmp_path: Path) -> None:
+def test_plus_is_numeric_unlike_words(tmp_path: Path) -> None:
     source = sources.sources_of([str(_written(tmp_path, WORDS_AND_PLUS))], {})[0]
     run = explain(sources.merged([source]))
     assert [point.throughput.value for point in points(run)] == [1.5e9, 1.1e9, 3.4e9, 20e9]
@@ -136,7 +136,7 @@ def _written(folder: Path, text: str) -> Path:
     return path
 
 
-def test_the_block_size_in_a_jobs_name_shows_the_unit(tmp_path: Path) -> None:
+def test_job_names_block_size_shows_unit(tmp_path: Path) -> None:
     found = faults(audited(MEBI_BY_NAME, tmp_path))
     assert "1.0486" in found["unit_slip"].says and "7.26 k IOPS x 8 KiB is 59.5 MB/s" in found["unit_slip"].says
 
@@ -275,7 +275,7 @@ BOTH_WAYS_OF_FOUR = """[ ID][Role] Interval           Transfer     Bitrate      
 @pytest.mark.parametrize(
     ("text", "rates", "streams"), [(BOTH_WAYS, (9.30, 8.64), 1), (BOTH_WAYS_OF_FOUR, (19.1, 19.0), 2)]
 )
-def test_each_way_of_a_bidirectional_test_is_a_result(
+def test_bidirectional_test_gives_two_results(
     text: str, rates: tuple[float, ...], streams: int, tmp_path: Path
 ) -> None:
     run = audited(text, tmp_path, name="iperf3.txt")
@@ -329,13 +329,13 @@ Delay   (ns)    MB/sec
 """
 
 
-def test_the_distance_between_two_sockets_is_no_fault(tmp_path: Path) -> None:
+def test_distance_between_sockets_is_no_fault(tmp_path: Path) -> None:
     assert not faults(audited(TWO_SOCKETS, tmp_path, name="mlc.txt"))
     swapped = TWO_SOCKETS.replace("       0	  82.1	 141.0", "       0	 141.0	  82.1")
     assert "wrong_node" in faults(audited(swapped, tmp_path, name="mlc.txt")), "its own node is the slower one"
 
 
-def test_a_noisy_latency_curve_is_not_called_swapped(tmp_path: Path) -> None:
+def test_noisy_latency_curve_is_not_swapped(tmp_path: Path) -> None:
     (found,) = faults(audited(BUSY, tmp_path, name="mlc.txt")).values()
     assert found.rule == "runs_backwards" and "swapped" not in found.says
     assert "3 of 9 delays" in found.says and "another load" in found.says
@@ -412,7 +412,7 @@ memcpy SM CPU(row) <- GPU(column) bandwidth (GB/s)
 """
 
 
-def test_the_map_of_a_buffer_is_no_copy(tmp_path: Path) -> None:
+def test_map_of_buffer_is_no_copy(tmp_path: Path) -> None:
     found = faults(audited(MALI, tmp_path, name="clpeak.txt"))
     assert set(found) == {"more_than_memory"}
     assert "5,407 GB/s is no copy" in found["more_than_memory"].says and "7,330 MB/s" in found["more_than_memory"].says

@@ -31,11 +31,11 @@ def test_two_quantities_differ_in_their_digits(first: str, second: str, words: s
     (Value(43.3e9, "bytes/s", 0.0, 135e9), "43.3 GB/s (few repeats)"),
     (Value(0.5, "ns", 0.45, 0.55), "0.500 ns ±10%"), (Value(0.0, "ns", 0.0, 0.0), "0 ns"), (Value(5.0, "s"), "5.00 s"),
 ])  # fmt: skip
-def test_wide_interval_is_printed_by_its_ends(value: Value, words: str) -> None:
+def test_wide_interval_shows_its_ends(value: Value, words: str) -> None:
     assert quantity(value) == words
 
 
-def test_point_without_parameters_has_name_of_experiment() -> None:
+def test_point_without_parameters_has_experiments_name() -> None:
     assert case_of_base(parameters={}).label == "storage.iodepth"
 
 
@@ -70,7 +70,7 @@ def test_in_flight_is_measured_or_by_littles_law(changes: dict[str, Any], in_fli
     ((0.0, 0.3), 3.0, "busy user", 0.4875), ((0.3, 0.3), 0.5, "busy user", 0.35), ((0.0, 0.0), 3.0, "busy user", None),
     ((0.3, 0.3), 0.0, "busy user", None), ((0.3, 0.3), 3.0, "busy", None), ((0.3, 0.3), 3.0, "user", None),
 ])  # fmt: skip
-def test_others_share_is_neither_own_nor_idle(cpu_s: Any, elapsed_s: float, known: str, share: float | None) -> None:
+def test_others_share_excludes_own_and_idle(cpu_s: Any, elapsed_s: float, known: str, share: float | None) -> None:
     conditions = {f"cpu_{name}": 0.5 for name in known.split()}
     case = case_of_base(cpu_user_s=cpu_s[0], cpu_system_s=cpu_s[1], elapsed_s=elapsed_s, conditions=conditions)
     assert case.others_share == (share and pytest.approx(share))
@@ -80,7 +80,7 @@ def test_others_share_is_neither_own_nor_idle(cpu_s: Any, elapsed_s: float, know
     ("hosts", "at", "part", "jobs"),
     [("ab", 0, 0.5, 8), ("ax", 0, 0.25, 8), ("x", 0, 1.0, 4), ("", 0, 1.0, 16), ("ab", -1, 1.0, 4)],
 )
-def test_hosts_of_point_are_part_of_site(hosts: str, at: int, part: float, jobs: float) -> None:
+def test_points_hosts_are_part_of_site(hosts: str, at: int, part: float, jobs: float) -> None:
     """One of four nodes, each with four jobs; the experiment as a whole has no number of jobs."""
     shares = tuple(HostShare(host, Value(1.0, "bytes/s"), 1, 1, 1.0, 0.0, 1) for host in hosts)
     case = case_of_base(hosts=shares, parameters={**base().parameters, "numjobs": 4})
@@ -153,7 +153,7 @@ AGAIN = "hwdyno training --accelerators 2 --workload bert --accelerator h100"
     ("hwdyno storage --path fast=/data", result_of("storage", name="x@fast", fixed={"path": "/data"}),
      "hwdyno storage --iodepth 2 --path /data"),
 ])  # fmt: skip
-def test_point_is_repeated_as_it_was_started(command: str, result: ExperimentResult, again: str) -> None:
+def test_point_repeats_with_its_original_command(command: str, result: ExperimentResult, again: str) -> None:
     run = replace(run_of(base()), command=command, experiments=(result,))
     assert command_of(run, result, result.points[0].parameters, {}) == again
     if result.name.endswith("@fast"):
@@ -162,7 +162,7 @@ def test_point_is_repeated_as_it_was_started(command: str, result: ExperimentRes
 
 
 @pytest.mark.parametrize(("files", "in_file", "samples"), [(4, 6, ["24"]), (None, 6, []), (0, 6, []), (4, None, [])])
-def test_generated_data_has_samples_of_all_files(files: int | None, in_file: int | None, samples: list[str]) -> None:
+def test_generated_data_samples_all_files(files: int | None, in_file: int | None, samples: list[str]) -> None:
     fixed: Parameters = {"files": files, "samples_per_file": in_file, "path": "/data/hwdyno-set"}
     result = replace(result_of("training", "training_loader"), fixed=fixed)
     found = command_of(replace(run_of(base()), command="hwdyno run"), result, {"accelerators": 2}, {})
@@ -182,7 +182,7 @@ def test_launcher_starts_several_hosts(hosts: int, command: str, clients: int | 
     ("storage", "/data/hwdyno.data", "/data/hwdyno.data"), ("training", "/data/hwdyno-set", "/data"),
     ("storage", "/data/hwdyno-run-1/file", "/data"), ("training", "/data/other", "/data/other"),
 ])  # fmt: skip
-def test_path_is_the_folder_around_made_files(resource: str, path: str, place: str) -> None:
+def test_path_is_folder_around_made_files(resource: str, path: str, place: str) -> None:
     assert place_of(replace(run_of(base()), command="hwdyno run"), result_of(resource, fixed={"path": path})) == place
 
 

@@ -61,7 +61,7 @@ def test_first_of_equal_factors_has_words() -> None:
     *(("7.5", clock, "compute", "s", same) for clock, same in (("7.5", 0), ("7.5 GHz", 1))),
     *(("3.7", "3.7 GHz", "compute", "t", 0), ("3.7", "3.7 GHz", "network", "s", 0)),
 ])  # fmt: skip
-def test_clock_is_of_processor_of_same_study(rate: str, clock: str, resource: str, study: str, is_same: bool) -> None:
+def test_clock_needs_the_same_studys_processor(rate: str, clock: str, resource: str, study: str, is_same: bool) -> None:
     memory = claim("memory", f"{rate} GHz x 8 B x 2", 51.2e9)
     found = doubt("memory_by_clock", memory, claim(resource, f"16 x {clock} x 16", 947e9, "FLOP/s", study=study))
     words = "the clock of the same study's CPU" if is_same else "looks like a CPU's clock"
@@ -94,7 +94,7 @@ def test_known_gpu_has_its_peak(text: str, device: str | None, ratio: float, is_
     *((1024, factor, None) for factor in ("1", "2", "2.5", "65")), (1024, "3", 3.0), (1024, "64", 64.0),
     (127, "64", None), (128, "64", 64.0),
 ])  # fmt: skip
-def test_core_of_unknown_gpu_does_2_flop(cores: int, factor: str, per_core: float | None) -> None:
+def test_unknown_gpus_core_does_2_flop(cores: int, factor: str, per_core: float | None) -> None:
     found = doubt("flops_per_core", claim("gpu", f"{cores} cores x 1.5 GHz x {factor}", 1e12, "FLOP/s"))
     assert (found and found.evidence["per_core"]) == per_core
 

@@ -67,7 +67,7 @@ def geometry(number: int) -> Parameters:
     }
 
 
-def test_no_clean_direct_run_is_called_cached(file: Path) -> None:
+def test_clean_direct_run_is_never_cached(file: Path) -> None:
     cached = []
     for number in range(RUNS):
         given = geometry(number)

@@ -100,7 +100,7 @@ def test_settings_and_machine_that_differ_are_named_and_what_passes_is_not() -> 
         {"hypervisor": "kvm"},
     ],
 )
-def test_what_makes_two_machines_makes_no_regression(changed: dict[str, Any]) -> None:
+def test_machine_differences_are_no_regression(changed: dict[str, Any]) -> None:
     other = replace(scaled(0.5), machines=(machine(**changed),))
     side = runs_compared(scaled(), other, "other")
     assert not side.is_one_machine and side.differences[0].is_identity
@@ -231,7 +231,7 @@ def compared_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[
     return status, json.loads(capsys.readouterr().out)
 
 
-def test_without_repeats_no_ratio_is_called_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_repeats_ratios_stay_undecided(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, rate in (("a", 1.0), ("b", 0.01)):
         point = made.point(1, 1e8 * rate, (1e8 * rate,))
         (tmp_path / f"{name}.json").write_text(to_json(made.run(made.experiment(point))))
@@ -271,16 +271,14 @@ def test_a_published_table_is_compared_by_what_it_states(tmp_path: Path, capsys:
     assert (status, document["status"]) == (3, "open"), "a single reading proves no loss"
 
 
-def test_a_table_that_leaves_a_choice_is_not_guessed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ambiguous_table_is_not_guessed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = tmp_path / "run.json"
     run.write_text(to_json(scaled()))
     assert main(["compare", str(run), table(tmp_path, "rw,bs,BW (MB/s)\nrandread,4k,50\n")]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_a_device_of_the_catalogue_is_compared_with_the_points_nearest_to_its_figures(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_catalogued_device_meets_nearest_points(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = tmp_path / "run.json"
     run.write_text(to_json(scaled()))
     status, document = compared_json(capsys, str(run), "--device", DEVICE)
@@ -324,7 +322,7 @@ def many() -> Sequence[Compared]:
     ]
 
 
-def test_the_terminal_shows_one_screen_and_verbose_the_rest() -> None:
+def test_terminal_shows_one_screen_unless_verbose() -> None:
     results = [scaled(name=f"storage.{at}").experiments[0] for at in range(30)]
     before = replace(scaled(), experiments=tuple(results))
     after = with_points(before, lambda p: replace(p, repeat_values=tuple(0.8 * one for one in p.repeat_values)))
@@ -335,7 +333,7 @@ def test_the_terminal_shows_one_screen_and_verbose_the_rest() -> None:
         assert text_of("before", sides, verbose=True).count("storage.29") >= 5 * len(sides)
 
 
-def test_a_test_of_latency_is_compared_in_times() -> None:
+def test_latency_tests_are_compared_in_times() -> None:
     """Its rate is the same figure upside down, in a unit that no one judges memory by."""
 
     def at(mean_ns: float) -> Run:
@@ -410,7 +408,7 @@ def test_junit_holds_to_its_schema() -> None:
     checked_junit(compared_files.junit("before", many(), 0.95))
 
 
-def test_the_page_draws_all_sides_over_each_other() -> None:
+def test_page_overlays_all_sides() -> None:
     sides = many()
     (chart, *_) = overlay.overlays("before", sides)
     assert chart.picture.series == ("before", "after", "other")
@@ -424,7 +422,7 @@ def test_the_page_draws_all_sides_over_each_other() -> None:
     assert page.count("Content-Security-Policy") == 1 and "http-equiv" in page
 
 
-def test_a_colour_means_one_side_in_every_chart() -> None:
+def test_colour_means_one_side_everywhere() -> None:
     writes = with_points(scaled(name="storage.iodepth"), lambda p: given(p, rw="randwrite")).experiments[0]
     both = replace(
         scaled(),
@@ -461,7 +459,7 @@ def test_no_output_obeys_a_hostile_name(name: str, tmp_path: Path) -> None:
 # --- the workflow of the documents
 
 
-def test_the_workflow_is_one_that_github_reads() -> None:
+def test_workflow_is_one_that_github_reads() -> None:
     workflow = yaml.safe_load(WORKFLOW.read_text())
     assert workflow[True] == "pull_request", "YAML 1.1 reads the key `on` as true, and GitHub as itself"
     (job,) = workflow["jobs"].values()

@@ -73,7 +73,7 @@ def test_two_runs_of_one_machine_hardly_ever_differ() -> None:
     assert share_slower() <= most(0.05, PAIRS)
 
 
-def test_a_loss_of_a_tenth_is_found() -> None:
+def test_loss_of_tenth_is_found() -> None:
     still = [is_slower(changes_of(made_run(2 * at), made_run(2 * at + 1, shift=math.log(0.9)))) for at in range(PAIRS)]
     assert sum(still) / PAIRS >= 0.9
     # Four experiments that each wander by 3% from run to run leave enough to see it.
@@ -93,7 +93,7 @@ def test_a_machine_that_wanders_more_is_known_by_its_earlier_runs() -> None:
     assert found["known"] <= most(0.05, PAIRS) and found["unknown"] > 0.2
 
 
-def test_a_single_point_that_lost_a_third_is_named() -> None:
+def test_single_slow_point_is_named() -> None:
     before, after = made_run(1, noise=0.01), made_run(2, noise=0.01)
     first = after.experiments[0]
     slow = replace(first.points[3], repeat_values=tuple(value / 1.5 for value in first.points[3].repeat_values))
@@ -134,7 +134,7 @@ def test_without_repeats_nothing_is_judged() -> None:
     assert change.verdict == "unknown" and change.p_value is None and change.ratio.low is None
 
 
-def test_a_change_below_the_noise_floor_is_none() -> None:
+def test_change_below_noise_floor_is_none() -> None:
     known = RunToRun(0.0001, 0.0, 8)
     before = made_run(1, noise=1e-5, spread=known)
     assert not is_slower(changes_of(before, made_run(2, shift=-0.009, noise=1e-5, spread=known)))
@@ -152,7 +152,7 @@ def test_the_ratio_interval_holds_the_truth() -> None:
     assert covered / total >= least(0.95, 100 * EXPERIMENTS)
 
 
-def test_the_prior_is_used_until_earlier_runs_tell() -> None:
+def test_prior_holds_until_earlier_runs() -> None:
     before, after = made_run(1), made_run(2)
     assert comparison.assumed(before, after) == PRIOR_DEVIATION
     assert comparison.assumed(before, made_run(2, spread=RunToRun(0.01, 0.0, 3))) is None

@@ -191,7 +191,7 @@ def test_interval_that_repeats_would_narrow_is_no_warning() -> None:
 @pytest.mark.parametrize(("half", "values", "words"), [
     (0.99, (1e7, 6e7), "±99%"), (1.0, (1e7, 6e7), "10 to 60 MB/s"), (1.0, (1e7,), "±100%"),
 ])  # fmt: skip
-def test_interval_to_zero_is_printed_as_range(half: float, values: tuple[float, ...], words: str) -> None:
+def test_interval_to_zero_shows_a_range(half: float, values: tuple[float, ...], words: str) -> None:
     point = with_interval(half, repeat_values=values, samples=None)
     assert f", {words}, " in the("interval_not_reached", run_of(point)).says
 

@@ -41,7 +41,7 @@ PURE = mix(0, known(1e9)), mix(100, known(1e9))
     *(((*PURE, mix(50, known(1e8, 1.5))), "75% to 100%)"),),
     ((mix(0, known(1e9, None)), mix(100, known(1e9, None)), mix(50, Value(9.2e8, "bytes/s", 9e8))), "; 1.8% to 14%)"),
 ])  # fmt: skip
-def test_mix_costs_what_taking_turns_does_not(points: Any, says: str) -> None:
+def test_mix_costs_more_than_turns(points: Any, says: str) -> None:
     finding = found("mix_penalty", *points)
     assert finding is None if not says else finding is not None and says in finding.says
 
@@ -61,7 +61,7 @@ def test_disk_spins_by_its_random_reads(ns: float, given: dict[str, Any], says: 
     assert finding is None or finding.says.endswith(kernel)
 
 
-def test_a_guest_is_told_the_time_and_not_the_kind_of_the_hosts_disk() -> None:
+def test_guest_disk_has_no_kind() -> None:
     """A regression: on virtio "solid state: one random read takes 56 us" was the host's page cache."""
     latency = base().latency_ns
     assert latency is not None

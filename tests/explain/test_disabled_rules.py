@@ -53,7 +53,7 @@ def test_only_a_test_that_demands_a_finding_misses_its_rule(
     assert answer in done.stdout and done.returncode == status, done.stdout + done.stderr
 
 
-def test_a_test_names_what_its_constants_name(tmp_path: Path) -> None:
+def test_tests_use_their_constants_names(tmp_path: Path) -> None:
     path = tmp_path / "test_made.py"
     path.write_text(HEAD + DEMANDS)
     assert "swapping" in definitions(path)["SWAPS"][0]

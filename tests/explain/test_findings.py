@@ -138,7 +138,7 @@ def test_just_what_was_planted_is_found(rule: str) -> None:
     assert not extra, f"beside {rule}: {extra}"
 
 
-def test_above_the_link_is_invalid_whatever_the_counters_say() -> None:
+def test_above_link_is_always_invalid() -> None:
     for seed in MACHINES:
         draw = random.Random(seed)
         clean = SimulatedMachine.random(seed)
@@ -167,7 +167,7 @@ def _broken(rule: str, draw: random.Random, point: Measurement) -> Measurement:
 
 
 @pytest.mark.parametrize("rule", ["little", "rate_times_size"])
-def test_numbers_that_contradict_each_other_are_named(rule: str) -> None:
+def test_contradicting_numbers_are_named(rule: str) -> None:
     for seed in MACHINES:
         machine = SimulatedMachine.random(seed)
         point = measured(SimulatedHost(machine), _at(iodepth=16), repeats=2)
@@ -210,7 +210,7 @@ def test_an_interval_is_missed_when_it_is_wider_than_the_profile_aims_at(rule: s
     assert notices > 0.4 * len(MACHINES)
 
 
-def test_the_clock_matters_where_the_cpu_works() -> None:
+def test_clock_matters_where_cpu_works() -> None:
     for seed in MACHINES:
         drop = random.Random(seed).uniform(0.05, 0.5)
         machine = SimulatedMachine.random(seed, clock_drop=drop, client_bound=True)
@@ -251,9 +251,7 @@ def test_pairs_that_lie_far_apart_tell_of_no_agreement() -> None:
 @pytest.mark.parametrize(
     ("mem", "bs", "noted"), [("huge", 1 << 20, True), ("small", 1 << 20, False), ("huge", 4096, False)]
 )
-def test_a_large_block_in_huge_pages_is_not_set_beside_fios_small_ones_in_silence(
-    mem: str, bs: int, noted: bool
-) -> None:
+def test_huge_page_blocks_differ_from_fios(mem: str, bs: int, noted: bool) -> None:
     machine = SimulatedMachine.random(5)
     result = experiment(machine, "iodepth", [{**point, "bs": bs} for point in TWO_POINTS], repeats=1)
     result = replace(result, fixed={**result.fixed, "mem": mem, "direct": True})
@@ -263,7 +261,7 @@ def test_a_large_block_in_huge_pages_is_not_set_beside_fios_small_ones_in_silenc
     assert ("With `--mem small` both do the same" in finding.says) == noted
 
 
-def test_one_pair_accuses_nobody_and_a_tool_of_one_question_is_asked_by_its_name() -> None:
+def test_one_pair_accuses_no_one() -> None:
     machine = SimulatedMachine.random(5)
     result = experiment(machine, "iodepth", TWO_POINTS, repeats=1)
     for ratio, severity in ((Value(0.7, "ratio"), "info"), (Value(0.7, "ratio", 0.68, 0.72), "warning")):
@@ -358,7 +356,7 @@ def test_repeats_too_short_to_have_a_course_are_not_called_unsteady() -> None:
     assert not rules_of(run.findings) & {"throttled", "not_steady"}
 
 
-def test_hiccups_here_and_there_are_no_throttling() -> None:
+def test_scattered_hiccups_are_no_throttling() -> None:
     short = {**FIXED, "runtime": 0.4, "interval_s": 0.02}
     wrong = []
     for seed in MACHINES:
@@ -378,7 +376,7 @@ def test_many_faults_make_a_point_invalid() -> None:
     assert the(run, "faults").severity == "invalid"
 
 
-def test_one_finding_speaks_for_all_points_alike() -> None:
+def test_one_finding_covers_alike_points() -> None:
     machine = SimulatedMachine(cache_share=0.9)
     run = explain(run_of(machine, experiment(machine, "iodepth", [_at(iodepth=n) for n in (1, 2, 4)])))
     finding = the(run, "page_cache")

@@ -37,14 +37,14 @@ def buffered(machine: SimulatedMachine, rw: str = "randread", bs: int = 4096) ->
 
 
 @pytest.mark.parametrize(("share", "severity", "validity"), [(0.9, "warning", "degraded"), (0.06, "info", "valid")])
-def test_a_buffered_run_from_the_cache_is_degraded(share: float, severity: str, validity: str) -> None:
+def test_buffered_run_from_cache_is_degraded(share: float, severity: str, validity: str) -> None:
     for seed in MACHINES[:50]:
         run = buffered(SimulatedMachine.random(seed, cache_share=share, cached_before=share))
         assert point_of(run, "page_cache") == (severity, validity), seed
     assert f"{share:.0%} of the region was cached before" in the(run, "page_cache").says.replace("6.0%", "6%")
 
 
-def test_a_buffered_run_that_the_device_answered_is_valid() -> None:
+def test_buffered_run_from_device_is_valid() -> None:
     for seed in MACHINES[:50]:
         run = buffered(SimulatedMachine.random(seed))
         assert not rules_of(run.findings) & CACHES
@@ -76,7 +76,7 @@ def test_direct_or_durable_writes_beside_another_writer_are_not() -> None:
 # --- counters that a container hides
 
 
-def test_where_no_counter_shows_the_device_cachestat_does() -> None:
+def test_cachestat_replaces_missing_counters() -> None:
     for seed in MACHINES[:50]:
         share = random.Random(seed).uniform(0.15, 1.0)
         hidden = SimulatedMachine.random(seed, counters_hidden=True)
@@ -221,7 +221,7 @@ def test_cached_writes_are_not_durable(size: int, moved: float, share: float, gi
         (1e6, "read", {"direct": False}, {"details": {"cached_share_before": 0.099}}, None),
     ],
 )
-def test_a_hidden_cache_answers_within_3_us(p50: Any, name: str, given: Any, seen: Any, shown: float | None) -> None:
+def test_hidden_cache_answers_within_3_us(p50: Any, name: str, given: Any, seen: Any, shown: float | None) -> None:
     latency = replace(base().latency_ns or pytest.fail(), p50=p50, mean=2000.0)
     stream = Stream(name, 1000, 4096000, latency_ns={"total": latency})
     fields = {"counters": {}, "parameters": {**base().parameters, **given}, **seen}
@@ -242,7 +242,7 @@ def test_a_hidden_cache_answers_within_3_us(p50: Any, name: str, given: Any, see
         ("virtio", [((128 << 10) - 1, 1e9, 2e9)], None),
     ],
 )
-def test_a_virtual_disk_that_writes_faster_has_a_cache(kind: str, pairs: Any, ratio: float | None) -> None:
+def test_faster_virtual_writes_mean_a_cache(kind: str, pairs: Any, ratio: float | None) -> None:
     points = tuple(
         base(parameters={**SEQUENTIAL[0], **FIXED, "rw": rw, "bs": block}, throughput=Value(rate, "bytes/s"))
         for block, *rates in pairs for rw, rate in zip(("read", "write"), rates, strict=True)

@@ -39,7 +39,7 @@ def share_of_best(share: float) -> dict[str, float]:
     ("given", "share", "found"),
     [({}, 0.899, True), ({}, 0.901, False), ({"threads": 1}, 0.5, True), ({"threads": 2}, 0.5, False)],
 )
-def test_a_shared_core_is_below_nine_tenths(given: dict[str, Any], share: float, found: bool) -> None:
+def test_shared_core_is_below_nine_tenths(given: dict[str, Any], share: float, found: bool) -> None:
     """One processor: without a number of threads there is one."""
     run = run_of(base(parameters=given, details=share_of_best(share)), "compute")
     run = replace(run, machines=(Machine.of_survey({"cpu": {"threads": 1}}),))
@@ -60,7 +60,7 @@ def test_a_shared_core_is_below_nine_tenths(given: dict[str, Any], share: float,
           for share, drop in [(0.899, None), (0.901, 0.25), (1.111, 0.25), (1.112, None)]),
     ],
 )  # fmt: skip
-def test_a_wide_clock_falls_by_three_percent(clocks: Any, share: float, drop: float | None) -> None:
+def test_wide_clock_falls_by_three_percent(clocks: Any, share: float, drop: float | None) -> None:
     """A clock below the best narrow one, by loops that had the core to themselves."""
     points = [loop(isa, details={"clock_hz_during": hz, **share_of_best(share)}) for isa, hz in clocks]
     run = explain(replace(run_of(base()), experiments=(of_loops(*points),)))
@@ -78,7 +78,7 @@ def test_a_wide_clock_falls_by_three_percent(clocks: Any, share: float, drop: fl
         (on_zeros("avx2", 0.5, 0.0), None, None),
     ],
 )
-def test_the_greatest_cost_of_data_is_said(points: tuple[Measurement, ...], isa: str | None, cost: Any) -> None:
+def test_greatest_cost_of_data_is_reported(points: tuple[Measurement, ...], isa: str | None, cost: Any) -> None:
     found = operands_cost(case_of(of_loops(*points)))
     assert (found and found.evidence["isa"]) == isa
     assert found is None or found.evidence["cost"] == pytest.approx(cost)
@@ -118,7 +118,7 @@ def test_linpack_is_a_share_of_fma(threads: int | None, rate: float, share: floa
 
 
 @pytest.mark.parametrize("rates", [(1e9, 2e9), (2e9, 1e9)])
-def test_a_pinned_library_is_shown_by_its_best(rates: tuple[float, float]) -> None:
+def test_pinned_library_shows_at_its_best(rates: tuple[float, float]) -> None:
     run = judged(machine_with(), *(linpack(rate, "Haswell") for rate in rates), peak(1e10))
     (found,) = [one for one in run.findings if one.rule == "pinned_library"]
     assert found.evidence["peak_share"] == pytest.approx(0.2)

@@ -36,7 +36,7 @@ def one(**more: Any) -> Measurement:
     return replace(measured(SimulatedHost(SimulatedMachine()), POINT), **more)
 
 
-def test_a_sound_point_has_nothing_of_it() -> None:
+def test_sound_point_has_no_such_note() -> None:
     assert not set(names(one())) & {
         *(
             "cpu_limited",
@@ -50,12 +50,12 @@ def test_a_sound_point_has_nothing_of_it() -> None:
     }
 
 
-def test_a_spent_quota_is_told_by_its_share() -> None:
+def test_spent_quota_shows_its_share() -> None:
     assert "exhausted in 60% of the periods" in names(one(conditions={"cgroup_throttled": 0.6}))["cpu_limited"]
     assert "cpu_limited" not in names(one(conditions={"cgroup_throttled": 0.01}))
 
 
-def test_compressed_extents_are_told_instead_of_the_cache() -> None:
+def test_compressed_extents_are_not_a_cache() -> None:
     point = one(details={"extent_encoded_bytes": 1 << 30, "region_bytes": 1 << 30})
     counters = {**point.counters, "device_read_bytes": 0.01 * point.bytes, "process_read_bytes": 0.01 * point.bytes}
     findings = names(replace(point, counters=counters))
@@ -141,7 +141,7 @@ def test_control_groups_of_version_2_are_read_up_to_the_top(tmp_path: Path) -> N
     assert [one["device"] for one in cgroups.limits_of(storage, tmp_path)] == ["sda"]
 
 
-def test_control_groups_of_version_1_in_a_container(tmp_path: Path) -> None:
+def test_version_1_control_groups_in_container(tmp_path: Path) -> None:
     write(
         tmp_path,
         {

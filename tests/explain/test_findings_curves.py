@@ -18,7 +18,7 @@ from simulation.host import SimulatedMachine
 
 
 @pytest.mark.slow  # each machine is swept and fitted
-def test_the_knee_and_the_ceiling_are_the_machines_own() -> None:
+def test_knee_and_ceiling_are_machines_own() -> None:
     off_by, counted = [], 0
     for seed in MACHINES:
         machine = SimulatedMachine.random(seed)
@@ -44,7 +44,7 @@ def test_the_knee_and_the_ceiling_are_the_machines_own() -> None:
 
 
 @pytest.mark.parametrize("most", [3, 4, 64, 1024])
-def test_a_bend_is_looked_at_from_both_sides(most: int) -> None:
+def test_bend_is_measured_on_both_sides(most: int) -> None:
     for bend in [0.6, 1, 1.4, 2, 2.5, 3.1, 5, 12.3, 47, 333, 900, 1024, 1300]:
         loads = around(bend, most)
         assert len(loads) >= 3 and loads == sorted(set(loads)) and loads[0] >= 1 and loads[-1] <= most
@@ -79,7 +79,7 @@ def test_nothing_is_left_to_look_at_where_each_whole_load_was_measured() -> None
 
 
 @pytest.mark.slow  # each machine is swept and fitted
-def test_a_curve_cut_short_is_still_rising() -> None:
+def test_curve_cut_short_is_still_rising() -> None:
     for seed in MACHINES:
         machine = SimulatedMachine.random(seed)
         one, most = machine.law(True, False, 4096)
@@ -110,7 +110,7 @@ def test_a_curve_begun_too_late_is_saturated_at_its_first_point() -> None:
         assert "More load only adds latency" in the(run, "saturated").says
 
 
-def test_a_load_that_never_arrives_has_no_effect() -> None:
+def test_load_without_arrivals_has_no_effect() -> None:
     for seed in MACHINES:
         machine = SimulatedMachine.random(seed, depth_cap=1)
         points = [_at(iodepth=n) for n in (1, 4, 16, 64)]
@@ -120,7 +120,7 @@ def test_a_load_that_never_arrives_has_no_effect() -> None:
         assert the(run, "depth_not_reached").points == (1, 2, 3)
 
 
-def test_the_mix_penalty_is_measured_and_not_imagined() -> None:
+def test_mix_penalty_is_measured() -> None:
     for seed in MACHINES:
         planted = random.Random(seed).choice([0.0, random.Random(seed + 1).uniform(0.12, 0.5)])
         machine = SimulatedMachine.random(seed, mix_penalty=planted)
@@ -149,7 +149,7 @@ def test_block_sizes_have_a_best_and_it_reaches_the_ceiling() -> None:
             assert machine.operations_per_s("randread", 100, best // 4, 8) * (best // 4) < 0.95 * top
 
 
-def test_spinning_disks_are_told_from_solid_ones() -> None:
+def test_spinning_disks_differ_from_solid() -> None:
     for seed in MACHINES:
         spins = seed % 2 == 0
         machine = SimulatedMachine.spinning(seed) if spins else SimulatedMachine.random(seed)
@@ -166,7 +166,7 @@ def test_spinning_disks_are_told_from_solid_ones() -> None:
         assert "The kernel reports" in the(explain(lies), "spinning_or_solid").says
 
 
-def test_the_best_combination_is_the_least_that_is_enough() -> None:
+def test_best_combination_is_least_sufficient() -> None:
     machine = SimulatedMachine(p=6, operations_s=80e3, latency_one_s=100e-6, noise=0.002)
     points = [_at(numjobs=jobs, bs=bs) for jobs in (1, 2, 4, 8, 16, 32) for bs in (4096, 65536, 1 << 20)]
     run = explain(run_of(machine, experiment(machine, "numjobs", points)))
@@ -202,7 +202,7 @@ def test_no_load_is_advised_that_its_command_does_not_take() -> None:
                 assert most <= (axis.most or 0), f"{name}: {axis.name}"
 
 
-def test_where_the_greatest_depth_still_rises_jobs_are_added_to_those_that_are_there() -> None:
+def test_rise_at_greatest_depth_adds_jobs() -> None:
     machine = SimulatedMachine.random(5, latency_one_s=0.1, operations_s=1e6, p=4.0)
     points = [_at(iodepth=n, numjobs=4) for n in (256, 512, 1024)]
     run = explain(run_of(machine, experiment(machine, "iodepth", points, repeats=2)))

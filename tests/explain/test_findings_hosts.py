@@ -58,7 +58,7 @@ def test_a_host_without_a_reading_is_named_and_degrades_the_point(kind: str) -> 
     assert found["host_missing"].evidence["hosts"]["b"]["failure"]
 
 
-def test_a_host_that_does_not_end_is_named() -> None:
+def test_host_that_hangs_is_named() -> None:
     hosts = members(SimulatedMachine(seed=5, noise=0.005))
     hosts[1].endless_at = 1
     _, found = explained(hosts, repeats=1)

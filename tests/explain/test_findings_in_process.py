@@ -102,7 +102,7 @@ def test_an_engine_that_computes_is_not_accused_of_its_memory(seed: int) -> None
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_weights_that_come_from_storage_are_named(seed: int) -> None:
+def test_weights_from_storage_are_named(seed: int) -> None:
     engine = replace(_random_engine(seed), fetched_share=0.3)
     found = _limit(_run(engine, seed, (2, 8)))
     assert found is not None and found.evidence["limit"] == "storage"
@@ -110,7 +110,7 @@ def test_weights_that_come_from_storage_are_named(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_users_beyond_the_slots_wait_in_the_queue(seed: int) -> None:
+def test_users_beyond_slots_wait_in_queue(seed: int) -> None:
     found = _limit(_run(replace(_random_engine(seed), batch=2), seed, (2, 8)))
     assert found is not None and found.evidence["limit"] == "queue"
     assert "--batch" in found.advice
@@ -127,7 +127,7 @@ def test_the_edge_of_each_share() -> None:
         assert found is not None and found.evidence["limit"] == kind
 
 
-def test_what_was_not_measured_is_no_cause() -> None:
+def test_unmeasured_cause_is_not_named() -> None:
     """Memory is not named without its bandwidth in the Run, nor with weights that a cache holds."""
     engine = _random_engine(5)
     for run in (_run(engine, 5, (2, 8), with_memory=False), _run(replace(engine, weights_bytes=1e6), 5, (2, 8))):
@@ -137,12 +137,12 @@ def test_what_was_not_measured_is_no_cause() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_an_engine_that_scales_has_no_limit_yet(seed: int) -> None:
+def test_scaling_engine_has_no_limit(seed: int) -> None:
     """Weights of which a step reads far more than of any context: more sequences cost next to nothing."""
     assert _limit(_run(replace(_random_engine(seed), kv_bytes=1e5, prompt_s=1e-6), seed, (1, 4))) is None
 
 
-def test_the_ceiling_is_bandwidth_over_the_bytes_of_a_token() -> None:
+def test_ceiling_is_bandwidth_by_token_bytes() -> None:
     engine = _random_engine(7)
     served, _ = _run(engine, 7).experiments
     for point, load in zip(served.points, LOADS, strict=True):

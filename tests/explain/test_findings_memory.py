@@ -69,7 +69,7 @@ def moved(value: float, operation: str, threads: int = 2, **more: Any) -> Measur
     return point(value, operation=operation, threads=threads, **more)
 
 
-def test_the_practical_ceiling_stands_where_theory_is_unknown() -> None:
+def test_practical_ceiling_replaces_unknown_theory() -> None:
     run = run_of(result("memory_bandwidth", "threads", moved(30e9, "read"), moved(45e9, "nt_write"), working_set=SET))
     finding = found(run, "practical_bandwidth")
     assert finding is not None and "unknown (no DIMM table here)" in finding.says and "45.0 GB/s" in finding.says
@@ -107,7 +107,7 @@ def test_theory_is_channels_times_speed_and_empty_slots_do_not_count() -> None:
 
 
 @pytest.mark.parametrize(("ratio", "seen"), [(1.33, True), (1.0, False)])
-def test_write_allocate_is_seen_by_streaming_stores(ratio: float, seen: bool) -> None:
+def test_streaming_stores_show_write_allocate(ratio: float, seen: bool) -> None:
     points = moved(30e9, "triad"), moved(30e9 * ratio, "nt_triad"), moved(34e9, "read")
     run = run_of(result("memory_bandwidth", "threads", *points, working_set=SET))
     finding = found(run, "write_allocate")
@@ -192,7 +192,7 @@ def test_the_peak_of_auto_is_one_whatever_each_repeat_chose() -> None:
         assert by_cores["flop_s/fma/double/auto/1"] == pytest.approx(3.7e9 * 32)
 
 
-def test_a_precision_that_was_measured_by_mixed_choices_alone_has_the_units_of_the_other() -> None:
+def test_mixed_precision_has_the_others_units() -> None:
     """Seven readings of FP32 took AVX2 and AVX-512 in turn: it was quoted without a ceiling."""
     mixed = flops(200e9, "avx512", threads=2, precision="single")
     mixed = replace(
@@ -215,7 +215,7 @@ def test_the_peak_has_its_formula_and_nothing_exceeds_it() -> None:
     assert over.experiments[0].points[0].validity == "invalid"
 
 
-def test_more_threads_than_cores_have_the_cores_ceiling() -> None:
+def test_oversubscribed_threads_keep_cores_ceiling() -> None:
     run = run_of(result("compute_flops", "threads", flops(230e9, "avx512", threads=4), flops(116e9, "avx512")))
     values = sorted(one.value for one in run.experiments[0].ceilings)
     assert values == pytest.approx([3.7e9 * 32, 2 * 3.7e9 * 32])
@@ -230,7 +230,7 @@ def test_a_noisy_neighbour_is_named(cycle: float, noisy: bool) -> None:
 
 
 @pytest.mark.parametrize(("clock", "falls"), [(3.0e9, True), (3.68e9, False)])
-def test_a_clock_that_falls_under_wide_units(clock: float, falls: bool) -> None:
+def test_wide_units_lower_the_clock(clock: float, falls: bool) -> None:
     run = run_of(result("compute_flops", "threads", flops(14e9, "scalar"), flops(90e9, "avx512", clock)))
     assert (found(run, "wide_clock_drop") is not None) == falls
 
@@ -427,7 +427,7 @@ def invalid(bad: int, points: list[Measurement]) -> list[Measurement]:
         ("practical_bandwidth", by("node", (0, 23.04e9)), {"share": 0.9}),
     ],
 )  # fmt: skip
-def test_a_rule_on_memory_has_its_limit(rule: str, points: list[Measurement], shown: Any) -> None:
+def test_memory_rule_has_its_limit(rule: str, points: list[Measurement], shown: Any) -> None:
     kernel = "memory_latency" if points[0].throughput.unit == "operations/s" else "memory_bandwidth"
     finding = found(run_of(result(kernel, "threads", *points, working_set=SET), machine=DDR4), rule)
     assert (finding is not None) == (shown is not None)
@@ -509,7 +509,7 @@ SMALL, LARGE = 64 * PAGE, 16384 * PAGE
                                ("paged", {"locality": "pages"}))),
     ],
 )  # fmt: skip
-def test_a_tlb_ends_where_only_pages_slow(sizes: list[float], paged: Any, dense: Any, given: Any, pages: Any) -> None:
+def test_tlb_ends_where_only_pages_slow(sizes: list[float], paged: Any, dense: Any, given: Any, pages: Any) -> None:
     by_page = chased(sizes, {**dense, **paged}, **{"pages": "4k", "stride": 4096, **given.get("paged", {})})
     finding = found(run_of(by_page, chased(sizes, dense, **given.get("dense", {}))), "tlb_reach")
     assert (finding.evidence["pages"] if finding else []) == pytest.approx(pages)
@@ -520,7 +520,7 @@ def test_a_tlb_ends_where_only_pages_slow(sizes: list[float], paged: Any, dense:
 
 
 @pytest.mark.parametrize(("lines", "degraded", "named"), [(6, 0, True), (5, 0, False), (13, 13, True), (13, 14, True)])
-def test_a_tlb_needs_six_sizes_on_huge_pages(lines: int, degraded: int, named: bool) -> None:
+def test_tlb_needs_six_huge_page_sizes(lines: int, degraded: int, named: bool) -> None:
     """Where most of the 26 points are degraded, it says so."""
     both = (chased(around(SMALL), {SMALL: 4.0}, "4k", 4096), chased(around(SMALL)[-lines:], {}))
     left = iter(["degraded"] * degraded + ["valid"] * 26)
@@ -538,14 +538,14 @@ def test_steps_near_each_other_are_merged() -> None:
         assert _apart(counts) == pytest.approx(merged)
 
 
-def test_a_footprint_is_a_line_for_each_element() -> None:
+def test_footprint_is_line_for_each_element() -> None:
     """Whole pages leave the other sets of the cache unused. An edge is known to an eighth of its power of two."""
     used = {stride: _footprint(41600.0, stride) for stride in (4096, 8192, 4160, 128)}
     assert used == {4096: 41600.0, 8192: 41600.0, 4160: 640.0, 128: 20800.0}
     assert [_round(size) for size in (9, 17, 1100, 4096, 5000)] == [9, 16, 1152, 4096, 5120]
 
 
-def test_a_latency_between_sizes_is_by_logarithms() -> None:
+def test_latency_between_sizes_is_by_logarithms() -> None:
     chase = [(1000.0, 2.0), (4000.0, 8.0), (16000.0, 2.0)]
     for size, ns in ((500.0, 2.0), (1000.0, 2.0), (2000.0, 4.0), (4000.0, 8.0), (8000.0, 4.0)):
         assert _at(chase, size) == pytest.approx(ns)

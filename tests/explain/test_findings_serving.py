@@ -95,7 +95,7 @@ def test_early_stopping_counts_are_mlperfs() -> None:
 
 
 @pytest.mark.parametrize("seed", range(sample(12, 40)))
-def test_a_clean_server_is_accused_of_nothing(seed: int) -> None:
+def test_clean_server_is_accused_of_nothing(seed: int) -> None:
     """Five loads each, closed and open up to 60% of the capacity: 200 clean points of either."""
     server = _random_server(seed)
     closed = _run(server, "concurrency", (1, 2, 4, 8, 16), seed)
@@ -169,7 +169,7 @@ def test_a_batch_that_shares_its_bandwidth_is_named_as_the_limit(seed: int) -> N
     assert limit is not None and limit.evidence["limit"] == "batch"
 
 
-def test_busy_processors_are_named_as_the_limit() -> None:
+def test_busy_processors_are_named_as_limit() -> None:
     server = SimulatedServer(prompt_s=0.001, step_s=0.002, sequence_s=0.01, slots=64, cpu_busy=0.97)
     limit = _found(_run(server, "concurrency", (1, 2, 4, 8)), "serving_limit")
     assert limit is not None and limit.evidence["limit"] == "processors"
@@ -184,7 +184,7 @@ def test_a_full_client_is_named_and_its_points_are_degraded(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(sample(8, 20)))
-def test_coordinated_omission_is_named_and_cannot_hide(seed: int) -> None:
+def test_coordinated_omission_is_always_named(seed: int) -> None:
     """An open loop whose connections are used up: times from the sent time look well, and the point is degraded."""
     server = replace(_random_server(seed), slots=8)
     rate = round(0.8 * server.capacity_s(32), 3)
@@ -198,7 +198,7 @@ def test_coordinated_omission_is_named_and_cannot_hide(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(sample(8, 20)))
-def test_a_rate_beyond_the_capacity_is_over_saturation(seed: int) -> None:
+def test_rate_beyond_capacity_is_over_saturation(seed: int) -> None:
     server = _random_server(seed)
     run = _run(server, "rate", (round(1.6 * server.capacity_s(32), 3),), seed, runtime=15.0)
     found = _found(run, "serving_rate")
@@ -216,7 +216,7 @@ def test_a_rate_beyond_the_capacity_is_over_saturation(seed: int) -> None:
     ],
 )
 @pytest.mark.parametrize("seed", range(10))
-def test_what_a_server_does_wrong_is_named(planted: dict[str, Any], rule: str, seed: int) -> None:
+def test_what_server_does_wrong_is_named(planted: dict[str, Any], rule: str, seed: int) -> None:
     run = _run(replace(_random_server(seed), **planted), "concurrency", (2, 8), seed)
     assert _found(run, rule) is not None
     if rule != "serving_chunks":
@@ -233,7 +233,7 @@ def test_few_requests_have_no_p99() -> None:
     assert best is not None and "p99 too few" in best.says and "p50" in best.says and "goodput" not in best.says
 
 
-def test_percentiles_of_repeats_are_merged_not_averaged() -> None:
+def test_percentiles_of_repeats_are_merged() -> None:
     point = _point(SimulatedServer(), 1, concurrency=4)
     tokens = next(one for one in point.streams if one.name == "token")
     assert tokens.latency_ns["first_token"].count == point.operations
@@ -241,7 +241,7 @@ def test_percentiles_of_repeats_are_merged_not_averaged() -> None:
 
 
 @pytest.mark.parametrize("seed", range(sample(12, 40)))
-def test_a_prefix_cache_is_judged_by_its_times(seed: int) -> None:
+def test_prefix_cache_is_judged_by_times(seed: int) -> None:
     drawn = _random_server(seed)
     server = replace(drawn, noise=0.005, prompt_s=max(drawn.prompt_s, 2 * drawn.step_s))
     share = random.Random(seed).uniform(0.4, 0.9)
@@ -465,19 +465,19 @@ def test_a_serving_rule_says_and_advises(rule: str, found: Found, says: str, adv
 
 
 @pytest.mark.parametrize(("few_s", "most_s", "is_named"), [(0.01, 0.02, True), (0.0, 0.02, False), (0.01, 0.0, False)])
-def test_a_servers_own_prompt_time_is_reported(few_s: float, most_s: float, is_named: bool) -> None:
+def test_servers_own_prompt_time_is_reported(few_s: float, most_s: float, is_named: bool) -> None:
     found = _two_loads(first=3.0, few={"server_prompt_s": few_s}, server_prompt_s=most_s)["serving_limit"]
     assert ("The server computes a prompt in 20.0 ms." in found.says) == is_named
 
 
-def test_a_limit_is_between_the_lowest_and_the_highest_load() -> None:
+def test_limit_is_between_extreme_loads() -> None:
     """Twice the load is 4 to 8, though not 4 to 6."""
     found = _rules(*(_answered({"concurrency": load}) for load in (8, 4, 6)))["serving_limit"]
     assert found.says.startswith("Limit from 4 to 8 concurrent requests")
 
 
 @pytest.mark.parametrize(("name", "least"), [("p50", 7), ("p90", 44), ("p99", 459), ("p99.9", 4603)])
-def test_a_percentile_needs_mlperfs_count_of_queries(name: str, least: int) -> None:
+def test_percentile_needs_mlperfs_count_of_queries(name: str, least: int) -> None:
     """The number of queries that are all below the percentile by a chance of 1%: 0.5 ** 7, 0.9 ** 44 …"""
     key = name.replace(".", "")
     assert percentile(_times(3e8, least), key) == f"{name} 300 ms"
@@ -493,7 +493,7 @@ def _best(points: Sequence[Measurement], load: str, ceiling: float | None = None
 
 
 @pytest.mark.parametrize(("ceiling", "best"), [(80.0, 4), (None, 8), (200.0, 8)])
-def test_the_best_load_gives_90_percent_of_the_ceiling(ceiling: float | None, best: int) -> None:
+def test_best_load_gives_90_percent(ceiling: float | None, best: int) -> None:
     """Ten tokens a request: of a ceiling of 80 requests/s, 720 tokens/s are enough; of 100 that were served, 900."""
     loads = ((50.0, 2), (75.0, 4), (100.0, 8))
     points = [_answered({"concurrency": load}, rate, output_tokens_s=10 * rate) for rate, load in loads]

@@ -99,7 +99,7 @@ def test_older_kernels_by_the_librarys_own_choice_are_worth_a_word() -> None:
     assert finding.severity == "info" and "library openblas chose Haswell kernels" in finding.says
 
 
-def test_this_librarys_own_word_follows_the_variable() -> None:
+def test_library_reports_its_variable() -> None:
     """A real OpenBLAS tells what the environment made of it."""
     code = (
         "from hwdyno.measure.hosts.local import Local; from hwdyno.measure.workloads import find; "
@@ -234,7 +234,7 @@ def test_usual_settings_of_clean_machines_are_not_accused() -> None:
 # --- the survey
 
 
-def test_the_survey_reads_the_settings_of_a_recorded_machine(tmp_path: Path) -> None:
+def test_survey_reads_settings_of_recorded_machine(tmp_path: Path) -> None:
     files = {
         "sys/devices/system/cpu/smt/control": "forceoff\n",
         "sys/devices/system/cpu/vulnerabilities/meltdown": "Not affected\n",
@@ -255,7 +255,7 @@ def test_the_survey_reads_the_settings_of_a_recorded_machine(tmp_path: Path) -> 
     assert (nothing.smt, nothing.mitigations, nothing.debug_kernel) == (None, {}, ())
 
 
-def test_this_machine_has_its_settings_in_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_has_this_machines_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
     monkeypatch.setenv("LD_PRELOAD_NOT", "x")
     found = Local().survey().settings
@@ -321,7 +321,7 @@ def test_small_pages_cost_a_tenth(cost: float, named: bool) -> None:
 
 
 @pytest.mark.parametrize(("share", "shown"), [(0.81, 0.5), (0.79, 0.79)])
-def test_older_kernels_cost_a_fifth_of_peak(share: float, shown: float) -> None:
+def test_older_kernels_cost_fifth_of_peak(share: float, shown: float) -> None:
     """The best of several figures is shown."""
     figures = (linpack(value * 470e9, "Haswell") for value in (0.5, share))
     finding = the(judged(machine_with(), *figures, peak(470e9)), "pinned_library")

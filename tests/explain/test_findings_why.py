@@ -36,7 +36,7 @@ def _why(machine: SimulatedMachine, *points: Parameters, at: int = 0, load: str 
     return why_not_double(run.experiments[0].points[at], run=run, experiment=run.experiments[0])
 
 
-def test_the_limit_is_the_one_that_was_planted() -> None:
+def test_limit_is_the_planted_one() -> None:
     clean = SimulatedMachine()
     paced = _limit(clean, *DEPTHS, at=1)
     assert paced.kind == "paced by a limit" and "Too little in flight: 2 operations" in paced.says
@@ -67,7 +67,7 @@ def test_user_and_system_time_add_up_to_the_clients_share() -> None:
     assert "95% busy (75% user, 20% system)" in limit_of(Case(run, result, 0)).says
 
 
-def test_a_rate_or_a_quota_paces_the_load() -> None:
+def test_rate_or_quota_paces_load() -> None:
     run = _run(SimulatedMachine(), _at(iodepth=8))
     (result,) = run.experiments
     axes = (*result.declaration.axes, Axis("rate", role="rate"))
@@ -109,7 +109,7 @@ def test_waiting_for_wake_ups_is_named_where_the_system_counts_it() -> None:
     assert _why(full, _at(rw="read", bs=1 << 20, iodepth=32)) == "", "above 90% of the ceiling"
 
 
-def test_no_wait_is_named_on_clean_machines() -> None:
+def test_clean_machines_have_no_waits() -> None:
     for seed in range(60):
         run = _run(SimulatedMachine.random(seed), *DEPTHS)
         kinds = {limit_of(Case(run, run.experiments[0], at)).kind for at in range(len(DEPTHS))}
@@ -223,14 +223,14 @@ def test_a_busy_client_is_bound(share: float, direct: bool, severity: str | None
     ("jobs", "threads", "advice"),
     [(4, 8, "--numjobs 8"), (8, 8, "all 8 processors"), (4, None, "--numjobs 8"), (1, 8, "--numjobs 2")],
 )
-def test_a_busy_client_gets_twice_the_jobs(jobs: int, threads: int | None, advice: str) -> None:
+def test_busy_client_gets_twice_jobs(jobs: int, threads: int | None, advice: str) -> None:
     case = _at_work(given={"numjobs": jobs}, cpu_user_s=10.0 * jobs, cpu_system_s=0.0, operations=10_000)
     machine = Machine.of_survey({"cpu": {"threads": threads}} if threads else {})
     found = client_bound(replace(case, run=replace(case.run, machines=(machine,))))
     assert found is not None and advice in found.advice and f"({jobs}.00 ms per operation)" in found.says
 
 
-def test_cores_are_counted_where_the_run_is_known() -> None:
+def test_cores_count_on_known_run() -> None:
     case = _at_work(given={"numjobs": 16}, cpu_user_s=160.0, cpu_system_s=0.0)
     assert "16 cores of" in why_not_double(case.point, experiment=case.result)
     invalid = replace(case.point, validity="invalid")
@@ -255,14 +255,14 @@ CEILING = Curve(series={}, load="iodepth", points=(0,), unit="", model="", ceili
         (980.0, None, "rate", {}, "at 98% of"),
     ],
 )
-def test_a_device_at_its_ceiling_is_saturated(value: float, rate: Any, metric: str, changes: Any, says: str) -> None:
+def test_device_at_its_ceiling_is_saturated(value: float, rate: Any, metric: str, changes: Any, says: str) -> None:
     rate = rate and Value(rate, "operations/s")
     case = _at_work(throughput=Value(value, "1"), rate=rate, counters={"device_busy_s": 5.0})
     result = replace(case.result, metric=metric, curves=(replace(CEILING, **changes),))
     assert says in limit_of(replace(case, result=result)).says
 
 
-def test_a_curve_of_alike_points_tells_the_limit() -> None:
+def test_curve_of_alike_points_tells_limit() -> None:
     case = _at_work(throughput=Value(950.0, "1"))
     other = replace(case.result, curves=(CEILING,))
     assert "saturated" in limit_of(replace(case, run=replace(case.run, experiments=(case.result, other)))).says
@@ -272,14 +272,14 @@ def test_a_curve_of_alike_points_tells_the_limit() -> None:
 
 
 @pytest.mark.parametrize(("threads", "advised"), [(16, True), (15, False)])
-def test_threads_are_doubled_up_to_the_processors(threads: int, advised: bool) -> None:
+def test_threads_are_doubled_up_to_processors(threads: int, advised: bool) -> None:
     case = _at_work("compute", parameters={"threads": 8, "operation": "fma", "precision": "double"})
     machine = Machine.of_survey({"cpu": {"threads": threads}})
     says = limit_of(replace(case, run=replace(case.run, machines=(machine,)))).says
     assert ("Next test: `hwdyno compute" in says) == advised
 
 
-def test_a_processor_stalls_where_it_is_taken_away() -> None:
+def test_preempted_processor_shows_stalls() -> None:
     for resource, of_the_run in (("memory", True), ("compute", True), ("storage", False), ("", False)):
         assert about_this_run(Finding("stalls", "warning", resource, "", {}, "")) == of_the_run
         assert not about_this_run(Finding("cache_hidden", "warning", resource, "", {}, ""))

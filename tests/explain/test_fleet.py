@@ -67,7 +67,7 @@ def test_a_sound_fleet_stays_silent(count: int, trials: int) -> None:
 
 
 @pytest.mark.parametrize(("count", "least"), [(8, 16), (12, 19), (40, 19)])
-def test_a_slow_node_of_few_is_found(count: int, least: int) -> None:
+def test_slow_node_of_few_is_found(count: int, least: int) -> None:
     found = [[one.node.name for one in judged(fleet(count, {2: FAULTS[404]}, seed=seed)).slow] for seed in range(20)]
     assert found.count(["node0002"]) >= least
 
@@ -83,7 +83,7 @@ def test_what_cannot_be_judged_is_said() -> None:
     assert [node.name for node in judged(several).alone] == ["odd"]
 
 
-def test_equal_nodes_would_show_a_small_loss() -> None:
+def test_equal_nodes_would_show_small_loss() -> None:
     found = judged(fleet(50, noise=0.0))
     assert not found.slow and found.seen_from == pytest.approx(0.05, abs=0.01)
 
@@ -99,7 +99,7 @@ def test_machines_of_another_kind_are_no_slow_ones() -> None:
     assert judged(mixed).slow == ()
 
 
-def test_the_newest_run_of_a_machine_counts() -> None:
+def test_newest_run_of_machine_counts() -> None:
     twice = fleet(20, {4: FAULTS[611]})
     entry, _ = twice.rows[4]
     _, sound = twice.rows[5]
@@ -143,7 +143,7 @@ def test_the_command_names_the_slow_node(tmp_path: Path, capsys: pytest.CaptureF
     assert capsys.readouterr().out.startswith("No node of 9 is slow (27 figures compared); a loss of ")
 
 
-def test_runs_without_a_host_name_are_a_machine_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nameless_runs_are_a_machines_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store, folder = stored(tmp_path / "store", 7), tmp_path / "given"
     folder.mkdir()
 

@@ -50,7 +50,7 @@ def test_clean_gpus_are_not_accused() -> None:
         ("gpu_one_way", {"both": 1.02}, "Both directions share one engine or one path"),
     ],
 )
-def test_each_cause_is_found_on_every_gpu(rule: str, planted: dict[str, Any], says: str) -> None:
+def test_each_cause_is_found_per_gpu(rule: str, planted: dict[str, Any], says: str) -> None:
     for seed in SEEDS:
         run = explained(Gpu.random(seed, **planted))
         assert rules_of(run.findings) & RULES == {rule}, seed
@@ -80,14 +80,14 @@ def loaded(seed: int = 1, **planted: Any) -> Run:
         ("gpu_load_in_turn", {"read": 7e9, "copy": 8e9, "overlap": 0.0}, "limit not identified."),
     ],
 )  # fmt: skip
-def test_what_a_load_waits_for_is_found(rule: str, planted: dict[str, Any], says: str) -> None:
+def test_what_load_waits_for_is_found(rule: str, planted: dict[str, Any], says: str) -> None:
     for seed in SEEDS:
         run = loaded(seed, **planted)
         assert rules_of(run.findings) & LOADING == {rule}, seed
         assert says in the(run, rule).says, the(run, rule).says
 
 
-def test_a_balanced_load_that_overlaps_is_not_accused() -> None:
+def test_balanced_overlapping_load_is_not_accused() -> None:
     for seed in SEEDS:
         assert not rules_of(loaded(seed, read=7e9, copy=8e9).findings) & LOADING, seed
 
@@ -106,12 +106,12 @@ def test_a_balanced_load_that_overlaps_is_not_accused() -> None:
         ),
     ],
 )  # fmt: skip
-def test_a_threshold_of_loading_is_where_it_is(rule: str, under: dict[str, Any], over: dict[str, Any]) -> None:
+def test_loading_threshold_is_exact(rule: str, under: dict[str, Any], over: dict[str, Any]) -> None:
     assert rule in rules_of(loaded(1, **under).findings)
     assert rule not in rules_of(loaded(1, **over).findings)
 
 
-def test_the_slower_part_is_the_ceiling_of_a_load() -> None:
+def test_slower_part_is_ceiling_of_load() -> None:
     (result,) = loaded(read=2e9, copy=8e9).experiments
     whole, read, _ = result.points
     bound = bound_for(result.ceilings, {**result.fixed, **whole.parameters})
@@ -120,7 +120,7 @@ def test_the_slower_part_is_the_ceiling_of_a_load() -> None:
     assert bound_for(result.ceilings, {**result.fixed, **whole.parameters, "block": 4096}) is None
 
 
-def test_what_is_measured_next_loads_the_same_file() -> None:
+def test_next_measurement_loads_same_file() -> None:
     advice = the(loaded(), "gpu_load_waits").advice
     assert "hwdyno gpu --part whole,read,copy --access direct --block 8388608 --buffers 8 --readers 1,2,4" in advice
 
@@ -138,7 +138,7 @@ def test_a_threshold_is_where_it_is(rule: str, under: dict[str, Any], over: dict
     assert rule not in rules_of(explained(Gpu.random(1, **over)).findings)
 
 
-def test_the_advice_is_a_command_of_these_copies() -> None:
+def test_advice_is_command_of_these_copies() -> None:
     run = explained(Gpu.random(3, pageable=0.4))
     assert "hwdyno gpu --memory pinned,pageable --operation host-to-device --block" in str(the(run, "gpu_pageable"))
 
@@ -148,7 +148,7 @@ def roofed(gpu: Gpu, made: ExperimentResult) -> Run:
     return explain(Run("r", "2026-01-01T00:00:00Z", None, (gpu.machine(),), "quick", "hwdyno gpu", (made,)))
 
 
-def test_the_ridge_is_where_both_roofs_meet() -> None:
+def test_ridge_is_where_both_roofs_meet() -> None:
     for seed in SEEDS:
         gpu = Gpu.random(seed)
         found = the(roofed(gpu, gpu.roofline()), "gpu_roofline")
@@ -176,7 +176,7 @@ def test_a_sweep_on_one_side_of_the_ridge_says_which() -> None:
     assert "Arithmetic limits from" in over.says and "lower intensities" in str(over.advice)
 
 
-def test_the_roof_at_an_intensity_is_the_lower_ceiling() -> None:
+def test_roof_at_intensity_is_lower_ceiling() -> None:
     ceilings = ceilings_of(Gpu.random(1, units=60, boost_hz=1.5e9).machine(), "gpu")
     given = {"precision": "single", "array": 256 << 20}
     below, above = (bound_for(ceilings, {**given, "intensity": one}) for one in (0.5, 128.0))
@@ -223,7 +223,7 @@ def chased(seed: int, levels: tuple[tuple[float, float], ...], sizes: tuple[int,
 
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
 @pytest.mark.parametrize("l1", [64 << 10, 128 << 10, 256 << 10], ids=["64 KiB of L1", "128 KiB of L1", "256 KiB of L1"])
-def test_the_levels_of_a_gpus_memory_are_named(sizes: tuple[int, ...], l1: int) -> None:
+def test_levels_of_gpus_memory_are_named(sizes: tuple[int, ...], l1: int) -> None:
     """L1 of 32 ns, 32 MiB of L2 (of which 40 are stated) of 210 ns, and memory of 480 ns: on every simulated GPU."""
     for seed in range(40):
         found = the(chased(seed, ((l1, 32.0), (32 * MEBI, 210.0), (1e15, 480.0)), sizes), "gpu_levels")
@@ -236,7 +236,7 @@ def test_the_levels_of_a_gpus_memory_are_named(sizes: tuple[int, ...], l1: int) 
         assert levels["L2"]["latency_ns"] == pytest.approx(210, rel=0.15)
 
 
-def test_a_tlbs_reach_is_named_beyond_the_memory() -> None:
+def test_tlbs_reach_is_named_beyond_memory() -> None:
     levels = ((128 << 10, 32.0), (32 * MEBI, 200.0), (256 * MEBI, 450.0), (1e15, 900.0))
     sizes = tuple(8 << 10 << k for k in range(20))
     for seed in range(40):
@@ -281,7 +281,7 @@ def by_array(seed: int, **planted: Any) -> Run:
     return explain(Run("r", "2026-01-01T00:00:00Z", None, (gpu.machine(),), "quick", "hwdyno gpu bandwidth", parts))
 
 
-def test_a_bandwidth_above_the_memorys_is_that_of_l2() -> None:
+def test_bandwidth_above_memory_is_l2() -> None:
     """A triad of 24 MiB fits 40 MiB of L2, which is 2.5 times as fast as the memory."""
     for seed in range(40):
         run = by_array(seed, cache=(40 * MEBI, 2.5))
@@ -427,7 +427,7 @@ def test_a_rule_has_its_limit(rule: str, points: list[Measurement], stated: Any,
         ([(1, 0.25), (2, 0.5), (2, 0.4), (4, 0.5), (8, 0.0)], "Memory limits below 2 ", "1,2,4"),  # The best of each.
     ],
 )
-def test_a_roofline_is_measured_around_its_ridge(rows: list[tuple[float, float]], says: str, advised: str) -> None:
+def test_roofline_is_measured_around_its_ridge(rows: list[tuple[float, float]], says: str, advised: str) -> None:
     """A roof is what was reached within a tenth; the kernel takes 1/8 to 1024 FLOP/B."""
     found = judged("gpu_roofline", [made(rate, "FLOP/s", intensity=at, precision="single") for at, rate in rows])
     assert found is not None and says in found.says and ("Furthest" in found.says) == ("Furthest" in says)
@@ -463,7 +463,7 @@ IDLE = [replace(one, throughput=Value(0.0, "operations/s")) for one in STEP]
           for rise in (139.0, 141.0) for count, octaves, end in ((6, 1.0, 2), (10, 1.0, 2), (9, 0.5, 1), (9, 2.0, 4))),
     ],
 )  # fmt: skip
-def test_a_level_is_slower_by_two_fifths(points: list[Measurement], level: Any) -> None:
+def test_level_is_slower_by_two_fifths(points: list[Measurement], level: Any) -> None:
     """The size at its end, and the time of a load below and above it."""
     found = levels_in(points)
     known = found and (*found.evidence["levels"]["L1"].values(), found.evidence["memory_ns"])
@@ -481,7 +481,7 @@ def test_a_level_is_slower_by_two_fifths(points: list[Measurement], level: Any) 
         (66, ["L2"], None, 400),  # more than twice
     ],
 )
-def test_a_rise_near_l2_is_its_end(stated: int, levels: list[str] | None, reach: int | None, memory_ns: Any) -> None:
+def test_rise_near_l2_is_its_end(stated: int, levels: list[str] | None, reach: int | None, memory_ns: Any) -> None:
     """The latency rises at 32 MiB. L2's stated size is in MiB."""
     found = levels_in(chain([100.0] * 6 + [400.0] * 4, MEBI), with_gpu(l2_bytes=stated * (1 << 20)))
     assert (found and list(found.evidence["levels"])) == levels
@@ -492,7 +492,7 @@ def test_a_rise_near_l2_is_its_end(stated: int, levels: list[str] | None, reach:
 
 
 @pytest.mark.parametrize("l3", [60, 80])
-def test_a_processors_levels_are_named_by_its_caches(l3: int) -> None:
+def test_processor_levels_have_cache_names(l3: int) -> None:
     """L1 ends at 32 KiB, L2 at 1 MiB and L3 at 32 MiB. Caches without a size or a level count for nothing."""
     ends = {"L1": 32 << 10, "L2": 1 << 20, "L3": 32 << 20}
     sizes = (Cache(3, "unified", l3 << 20), Cache(1, "data", 32 << 10), Cache(2, "unified", 1 << 20))
@@ -543,7 +543,7 @@ def test_the_fastest_valid_launch_is_said(launches: list[tuple[float, str]], lau
 
 
 @pytest.mark.parametrize(("factor", "named"), [(" x 64 FLOP", True), ("", False)])
-def test_a_gpu_core_is_doubted_by_its_factor(factor: str, named: bool) -> None:
+def test_gpu_core_doubt_has_its_factor(factor: str, named: bool) -> None:
     given = {"claim": f"1024 cores x 1.5 GHz{factor}", "study": "s"}
     point = replace(made(1e12, "FLOP/s", {"claimed_unit": "FLOP/s"}), parameters=given)
     case = case_of(made_experiment("gpu.claims", "gpu", "?", "claim", CLAIM, (point,), fixed={}))

@@ -106,7 +106,7 @@ def planted(machine: Simulated, cause: str) -> Measurement:
 
 
 @pytest.mark.parametrize("cause", PLANTS)
-def test_a_planted_gap_is_found_with_its_cause(cause: str) -> None:
+def test_planted_gap_has_its_cause(cause: str) -> None:
     for seed in range(MACHINES):
         machine = Simulated(seed)
         (found,) = findings(machine.raw(), planted(machine, cause))["load_gap"]
@@ -124,7 +124,7 @@ def test_no_gap_is_invented_where_a_loader_keeps_up() -> None:
         assert "load_gap" not in findings(machine.raw(), close)
 
 
-def test_the_start_is_named_in_its_parts_with_the_share_of_the_plain_read() -> None:
+def test_start_is_named_in_parts() -> None:
     machine = Simulated(1)
     machine.size, machine.storage = 1e9, 2e9
     found = findings(machine.raw(), machine.load("onnxruntime", 2.0, 1.9), machine.load("mapped", 1.0, 0.5))
@@ -165,7 +165,7 @@ def memory(bytes_s: float, threads: int = 1) -> ExperimentResult:
     return made_experiment("inference.memory", "inference", "?", "threads", "memory_bandwidth", (point,), fixed={})
 
 
-def test_tokens_are_beside_the_bandwidth_over_their_bytes() -> None:
+def test_tokens_are_compared_with_bandwidth() -> None:
     found = explained(decoding(32.0), memory(34.08e9))["decode_bound"][0]
     assert found.evidence["bound"] == pytest.approx(40.0) and found.evidence["share"] == pytest.approx(0.8)
     assert "80% of what memory allows (34.1 GB/s of reads with 1 thread / " in found.says
@@ -174,7 +174,7 @@ def test_tokens_are_beside_the_bandwidth_over_their_bytes() -> None:
     assert "work for each operator is a possible cause" in small.says
 
 
-def test_a_bound_of_other_threads_says_nothing() -> None:
+def test_bound_of_other_threads_is_ignored() -> None:
     assert "decode_bound" not in explained(decoding(32.0, threads=2), memory(34e9, threads=1))
 
 
@@ -189,7 +189,7 @@ def contexts(recompute: dict[int, float], restore: dict[int, float]) -> Experime
     )
 
 
-def test_the_break_even_is_where_both_lines_cross() -> None:
+def test_break_even_is_at_the_crossing() -> None:
     for seed in range(MACHINES):
         rng = random.Random(seed)
         prefill_s, read_s, first_s = rng.uniform(1e-4, 1e-2), rng.uniform(1e-6, 5e-5), rng.uniform(0.02, 2)
@@ -261,7 +261,7 @@ def test_the_study_puts_storage_loader_and_first_answer_side_by_side_and_first()
     assert (slow["images/s cold"], slow["images/s warm"], fast["images/s cold"]) == ("19.0", "400.0", "177.8")
 
 
-def test_the_study_says_which_storages_hold_images_back() -> None:
+def test_study_names_storages_behind_on_images() -> None:
     def sentence_of(**storages: float) -> str:
         (says,) = (one for one in kubernetes_ai_inference.observations(classes(**storages)) if " images" in one)
         return says
@@ -271,7 +271,7 @@ def test_the_study_says_which_storages_hold_images_back() -> None:
     assert "does not limit images: 399.5 images/s from storage, 400.0 from memory" in sentence_of(fast=4000e9)
 
 
-def test_the_study_says_where_a_faster_storage_stops_mattering() -> None:
+def test_study_names_sufficient_storage_speed() -> None:
     sentences = kubernetes_ai_inference.observations(classes(slow=0.25e9, fast=4e9))
     (says,) = (one for one in sentences if "start at" in one)
     assert "start at 999 MB/s, where the loader itself needs 1.00 s" in says

@@ -57,7 +57,7 @@ def test_no_more_in_flight_than_requested(changes: dict[str, Any], shown: str) -
     assert finding is None if not shown else finding is not None and shown in finding.says
 
 
-def test_a_reading_that_breaks_littles_law_is_none() -> None:
+def test_reading_against_littles_law_is_invalid() -> None:
     """64 KiB at 48.1 GB/s with a mean of 85.7 us and one in flight was quoted. A table's figures may be rounded."""
     severities = [severity("little", **counted(8 * off)) for off in (1.02, 1.09, 1.11, 63.0)]
     assert severities == [None, "warning", "invalid", "invalid"]
@@ -108,7 +108,7 @@ def test_only_data_crosses_link(given: dict[str, Any], is_named: bool) -> None:
 
 
 @pytest.mark.parametrize(("nodes", "most"), [("a", 1.5e8), ("ab", 0.75e8), ("abcd", 0.375e8)])
-def test_part_of_site_has_part_of_ceiling(nodes: str, most: float) -> None:
+def test_partial_site_has_partial_ceiling(nodes: str, most: float) -> None:
     hosts = (HostShare("a", Value(1.0, "bytes/s"), 1, 1, 1.0, 0.0, 1),)
     finding = found("physical_ceiling", ceiling(1.5e8), nodes=nodes, hosts=hosts, throughput=Value(2e8, "bytes/s"))
     assert finding is not None and finding.evidence["ceiling"] == most
@@ -132,7 +132,7 @@ def test_cause_of_impossible_figure_is_measured(seen: float | None, details: dic
     *((ratio, "table", None) for ratio in (0.5, 1.009)), *((ratio, "table", "warning") for ratio in (1.011, 2.018)),
     *((2.022, "table", "invalid"), (2.022, "", None)),
 ])  # fmt: skip
-def test_row_without_direction_may_go_both_ways(ratio: float, imported: str, expected: str | None) -> None:
+def test_row_without_direction_is_either_way(ratio: float, imported: str, expected: str | None) -> None:
     """A link of 1 GB/s each way."""
     ways = ceiling(1e9), ceiling(1e9, metric=WRITES)
     value = Value(ratio * 1e9, "bytes/s")

@@ -92,7 +92,7 @@ def planted(seed: int) -> dict[str, tuple[SimulatedPath, list[Parameters], str, 
     }  # fmt: skip
 
 
-def test_random_paths_tell_exactly_what_was_planted() -> None:
+def test_random_paths_show_what_was_planted() -> None:
     kinds = list(planted(0))
     for seed in range(sample(60, 200)):
         # Every seed plants two faults in turn, and is clean besides.
@@ -158,14 +158,14 @@ def test_a_link_bounds_its_payload_and_what_exceeds_it_is_invalid() -> None:
     assert datagram.experiments[0].ceilings[0].value == pytest.approx(125e6 * 1460 / (1460 + 28 + 38))
 
 
-def test_a_hypervisors_speed_is_no_physical_bound() -> None:
+def test_hypervisors_speed_is_no_physical_bound() -> None:
     run = measured(SimulatedPath(bits_s=1e9), TCP)
     rows = [replace(p, details={**p.details, "interface_driver": "virtio_net"}) for p in run.experiments[0].points]
     again = explain(replace(run, experiments=(replace(run.experiments[0], points=tuple(rows)),)))
     assert {one.kind for one in again.experiments[0].ceilings} == {"rated"}
 
 
-def test_a_virtual_interface_and_a_loopback_have_no_link() -> None:
+def test_virtual_and_loopback_have_no_link() -> None:
     virtual = measured(SimulatedPath(virtual=True), TCP)
     assert not virtual.experiments[0].ceilings
     assert "virtual" in {one.rule: one.says for one in virtual.findings}["network_virtual_link"]
@@ -179,7 +179,7 @@ def test_a_virtual_interface_and_a_loopback_have_no_link() -> None:
     assert "network_link" not in rules_of(SimulatedPath(loopback=True))
 
 
-def test_what_moves_at_the_rate_it_was_asked_for_is_limited_by_no_copies() -> None:
+def test_paced_traffic_is_not_copy_bound() -> None:
     paced = [{"protocol": "udp", "direction": "up", "streams": 1, "rate": 400_000_000}]
     path = SimulatedPath(loopback=True, bits_s=50e9, copy_bytes_s=10e9, cpu_ns_per_kib=5.0)
     run = measured(path, paced)
@@ -381,7 +381,7 @@ def test_a_path_at_its_requested_rate_is_not_the_limit(given: Parameters, rate: 
         ({"operation": "copy", "working_set": 128 << 20}, "operations/s", ""),
     ],
 )
-def test_a_core_copies_half_of_the_traffic_per_thread(given: Parameters, unit: str, words: str) -> None:
+def test_core_copies_half_per_thread(given: Parameters, unit: str, words: str) -> None:
     """80 GB/s of traffic beyond the caches are 40 GB/s copied; a copy timed in the point itself comes first."""
     copies = base(parameters=given, throughput=Value(8e10, unit, 7.9e10, 8.1e10))
     memory = made_experiment("memory.x", "memory", "?", "threads", "memory_bandwidth", (copies,), fixed={})
@@ -403,6 +403,6 @@ def test_a_core_copies_half_of_the_traffic_per_thread(given: Parameters, unit: s
         ({"port": 5202}, {}),
     ],
 )
-def test_a_command_names_the_server_and_its_port(given: Parameters, options: dict[str, str]) -> None:
+def test_command_names_server_and_its_port(given: Parameters, options: dict[str, str]) -> None:
     result = made_experiment("network.x", "network", "?", "streams", "network_throughput", (sent(given),), fixed={})
     assert server_of(result) == options

@@ -58,7 +58,7 @@ def least(share: float, cases: int) -> float:
     return share - 3.1 * math.sqrt(share * (1 - share) / cases)
 
 
-def test_experiments_of_a_stateless_resource_are_one_block(tmp_path: Path) -> None:
+def test_stateless_experiments_are_one_block(tmp_path: Path) -> None:
     host = Local()
     names = ("storage.iodepth", "storage.blocksize", "memory.grid", "memory.latency", "compute.grid", "compute.threads")
     names += ("compute.linpack", "memory.threads")
@@ -162,7 +162,7 @@ def test_what_differs_between_runs_is_learnt_from_earlier_ones(tmp_path: Path) -
     assert mean(with_earlier_runs) >= least(0.95, len(with_earlier_runs))
 
 
-def test_what_is_learnt_widens_and_degrades_nothing(tmp_path: Path) -> None:
+def test_earlier_runs_widen_no_interval(tmp_path: Path) -> None:
     core = Core.random(2, drift=0.05, drift_s=1000.0)
     runs = in_sequence(core, 2, tmp_path, 4)
     alone = run_at(core, 10_000.0 * 203, 302, tmp_path)
@@ -227,7 +227,7 @@ def test_degraded_points_teach_nothing(tmp_path: Path) -> None:
     assert spread is not None and spread.earlier == 5 and spread.deviation < 0.025
 
 
-def test_the_spread_is_found_from_many_runs() -> None:
+def test_spread_is_found_from_many_runs() -> None:
     for true in (0.01, 0.05):
         found = [
             spread_of(made_runs([random.Random(f"{seed} {at}").gauss(0, true) for at in range(8)], seed))
@@ -238,7 +238,7 @@ def test_the_spread_is_found_from_many_runs() -> None:
         assert 0.8 * expected < middle < 1.2 * expected
 
 
-def test_an_experiment_leans_on_others_of_its_resource() -> None:
+def test_experiment_leans_on_its_resource() -> None:
     """Eight runs of another experiment that differ by 20% count for one with two, unless it is of another resource."""
     rng = random.Random(5)
     restless = made_runs([rng.gauss(0, 0.2) for _ in range(9)], 1)
@@ -263,13 +263,13 @@ def test_an_experiment_leans_on_others_of_its_resource() -> None:
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5, 8, 9, 12, 25, 100])
-def test_qn_is_the_scale_of_normal_data(count: int) -> None:
+def test_qn_is_scale_of_normal_data(count: int) -> None:
     rng = random.Random(count)
     found = [qn_scale([rng.gauss(0, 2.0) for _ in range(count)]) for _ in range(4000 if count < 50 else 300)]
     assert mean(found) == pytest.approx(2.0, rel=0.04)
 
 
-def test_what_differs_between_runs_is_a_finding(tmp_path: Path) -> None:
+def test_what_differs_between_runs_is_finding(tmp_path: Path) -> None:
     findings = [
         one
         for one in explain(in_sequence(Core.random(5, drift=0.05, drift_s=1000.0), 5, tmp_path, 5)[-1]).findings

@@ -106,7 +106,7 @@ def test_rule_applies_within_its_limits(load: str, limits: dict[str, Any], appli
     assert Applies(**limits).to(case_of(with_field_axes(made))) == applies
 
 
-def test_rule_needs_figures_of_its_own_point() -> None:
+def test_rule_needs_its_points_figures() -> None:
     """An experiment has what one of its points has; a rule on the machine needs no experiment."""
     case = case_of(replace(case_of_base().result, points=(base(samples=None), base())))
     assert [Applies(needs=("samples",)).to(replace(case, at=at)) for at in (0, 1, -1)] == [False, True, True]
@@ -178,7 +178,7 @@ def test_a_storage_run_calls_no_rule_of_another_resource(monkeypatch: pytest.Mon
     assert not others & set(calls), calls
 
 
-def test_what_a_rule_needs_loses_no_finding(explained: list[Run]) -> None:
+def test_what_rule_needs_loses_no_finding(explained: list[Run]) -> None:
     for run in explained:
         for rule in RULES:
             if not rule.applies.needs:
@@ -191,7 +191,7 @@ def test_what_a_rule_needs_loses_no_finding(explained: list[Run]) -> None:
                     assert not found or "faults" in rule.applies.needs, rule.name
 
 
-def test_every_rule_is_limited_to_what_it_speaks_about_unless_it_is_a_law(explained: list[Run]) -> None:
+def test_every_rule_has_narrow_limits(explained: list[Run]) -> None:
     unlimited = {rule.name for rule in RULES if rule.applies == Applies()}
     assert unlimited <= GENERAL, "say what they apply to, or why they apply to everything"
     assert GENERAL - {"wrong_result", "faults"} <= unlimited, "these are limited now: leave them out here"

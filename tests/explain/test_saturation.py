@@ -106,7 +106,7 @@ def test_load_of_zero_is_a_load() -> None:
     *(("bs", size, False, f"--bs {text}") for size, text in ((100.0, "512"), (1000.0, "1k"))),
     *(("block", 3.0, False, "--block 8"), ("bs", 4096.0, True, "Use blocks of 4 KiB or more: ")),
 ])  # fmt: skip
-def test_block_is_measured_at_power_of_two(load: str, size: float, measured: bool, advice: str) -> None:
+def test_block_size_is_power_of_two(load: str, size: float, measured: bool, advice: str) -> None:
     best = OperatingPoint(size, 9e7, None, measured)
     finding = found("best_block_size", {"ceiling": CEILING, "best": best}, load)
     assert finding is not None and advice in finding.advice and (measured or finding.advice.endswith(advice))

@@ -16,7 +16,7 @@ def blocks(machine: SimulatedMachine, **parameters: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("rw", ["randread", "randrw"])
-def test_readings_agree_with_themselves_and_with_the_law(seed: int, rw: str) -> None:
+def test_readings_agree_with_the_law(seed: int, rw: str) -> None:
     machine = SimulatedMachine.random(seed)
     reading = blocks(machine, rw=rw, iodepth=16, rwmixread=70, runtime=2.0)
     operations = sum(stream["operations"] for stream in reading["streams"])
@@ -38,7 +38,7 @@ def test_the_same_calls_give_the_same_readings_and_a_repeat_gives_another() -> N
     assert readings[0] != readings[1]
 
 
-def test_what_is_planted_shows_where_it_should() -> None:
+def test_planted_fault_shows_in_place() -> None:
     cached = blocks(SimulatedMachine(cache_share=0.9))
     assert cached["counters"]["device_read_bytes"] == pytest.approx(0.1 * cached["streams"][0]["bytes"], rel=0.01)
     unwritten = blocks(SimulatedMachine(unwritten_share=0.5), size=1 << 20)

@@ -60,7 +60,7 @@ def bandwidths(core: Core, points: Sequence[Parameters] = OPERATIONS, **fixed: A
     return measured(core, "memory_bandwidth", "threads", points, **{"working_set": SET, **fixed})
 
 
-def test_the_catalogue_can_be_asked_of_it() -> None:
+def test_catalogue_is_queried() -> None:
     host = SimulatedHost()
     for one in ON_ONE_HOST:
         if one.kernel in {"memory_bandwidth", "memory_latency", "memory_loaded_latency", "compute_flops"}:
@@ -92,7 +92,7 @@ def test_a_clean_machine_is_not_accused(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_practical_ceiling_stands_beside_the_theoretical_one(seed: int) -> None:
+def test_practical_ceiling_is_beside_theoretical_one(seed: int) -> None:
     speed, channels = (3200, 4800, 6400)[seed % 3], 1 + seed % 4
     theory = speed * 1e6 * channels * 8
     core = Core.random(seed, modules=((speed, channels),), channels_bytes_s=0.8 * theory, thread_bytes_s=0.78 * theory)
@@ -103,7 +103,7 @@ def test_the_practical_ceiling_stands_beside_the_theoretical_one(seed: int) -> N
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_write_allocate_is_found_with_its_factor(seed: int) -> None:
+def test_write_allocate_has_its_factor(seed: int) -> None:
     findings = explained(Core.random(seed, write_allocate=True), bandwidths(Core.random(seed, write_allocate=True)))
     ratio = findings["write_allocate"].evidence["ratio"]
     assert ratio == pytest.approx(findings["write_allocate"].evidence["factor"], rel=0.05)
@@ -132,7 +132,7 @@ def test_lines_in_flight_are_counted(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_threads_stop_scaling_where_the_channels_are_full(seed: int) -> None:
+def test_threads_stop_at_full_channels(seed: int) -> None:
     full = (2, 4)[seed % 2]
     core = Core.random(seed, threads=16, thread_bytes_s=12e9, channels_bytes_s=12e9 * full, p=30.0)
     reads: list[Parameters] = [{"operation": "read", "threads": threads} for threads in (1, 2, 4, 8, 16)]
@@ -167,7 +167,7 @@ def test_the_reach_of_the_tlb_is_told_apart_from_the_caches(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_thread_on_the_wrong_node_is_named(seed: int) -> None:
+def test_thread_on_wrong_node_is_named(seed: int) -> None:
     core = Core.random(seed, far_loss=0.15 + 0.03 * (seed % 8))
     nodes: list[Parameters] = [{"operation": "read", "node": node} for node in (0, 1)]
     finding = explained(core, bandwidths(core, nodes, threads=2))["wrong_node"]
@@ -183,7 +183,7 @@ def test_a_clock_that_falls_under_wide_units_is_named(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_numbers_cost_beside_zeros_is_told(seed: int) -> None:
+def test_cost_of_numbers_is_reported(seed: int) -> None:
     core = Core.random(seed, data_drop=0.08 + 0.02 * (seed % 8))
     findings = explained(core, measured(core, "compute_flops", "threads", [*ISAS, *ON_ZEROS]))
     assert findings["operands_cost"].evidence["cost"] == pytest.approx(core.data_drop, abs=0.015)
@@ -200,7 +200,7 @@ def test_a_noisy_neighbour_is_named_and_degrades_its_points(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_no_processor_reaches_more_than_its_peak(seed: int) -> None:
+def test_no_processor_exceeds_its_peak(seed: int) -> None:
     """Where the system claims fewer cores than work, the peak is wrong: the point is invalid, and no share is given."""
     core = Core.random(seed)
     loops: list[Parameters] = [{"operation": "fma", "precision": "double", "isa": "auto", "threads": n} for n in (1, 2)]

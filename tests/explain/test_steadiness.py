@@ -118,7 +118,7 @@ def is_step(found: Step, expected: Step) -> bool:
     # At least three samples on each side: two may be hiccups.
     ([100] * 17 + [0] * 3, (17, 1.0)), ([100] * 18 + [0] * 2, None), ([100] * 28 + [0] * 2, (27, 2 / 3)),
 ])  # fmt: skip
-def test_step_has_least_scatter_on_both_sides(values: list[float], step: Step, scale: float) -> None:
+def test_step_has_least_scatter(values: list[float], step: Step, scale: float) -> None:
     scaled = [scale * value for value in values]
     assert is_step(step_down(scaled), step) and is_step(lasting_step(of_courses([scaled] * 3)), step)
 
@@ -135,7 +135,7 @@ def falling(*falls: tuple[int, float]) -> Measurement:
     return of_courses([[100.0] * at + [100.0 * (1 - drop)] * (20 - at) for at, drop in falls])
 
 
-def test_every_repeat_has_half_of_lasting_step() -> None:
+def test_every_repeat_has_half_the_step() -> None:
     """A fall of 14% is less than half of the mean course's 31%, and more than a third."""
     assert lasting_step(falling((10, 0.4), (10, 0.4), (10, 0.2))) is not None
     assert lasting_step(falling((10, 0.4), (10, 0.4), (10, 0.14))) is None
@@ -161,7 +161,7 @@ def test_steps_in_all_repeats_exceed_one_in_a_million(noise: float, step: Step, 
     # A rise from nothing is no fall.
     (of_courses([[100.0] * 5 + [70.0] * 15, [100.0] * 12 + [70.0] * 8, [0.0] * 3 + [10.0] * 17]), None),
 ])  # fmt: skip
-def test_every_repeat_has_half_of_mean_fall(point: Measurement, step: Step) -> None:
+def test_every_repeat_has_half_the_fall(point: Measurement, step: Step) -> None:
     assert is_step(step_in_each(point), step)
 
 
@@ -196,7 +196,7 @@ def test_repeats_share_half_of_drift(apart: float, named: bool) -> None:
     assert ("not_steady" in found_in(run_of(of_courses(courses)))) == named
 
 
-def test_level_or_single_repeat_differs_from_none() -> None:
+def test_single_level_or_repeat_shows_nothing() -> None:
     assert alike([[0.01, 0.02, 0.03], [0.03, 0.02, 0.01]]) == pytest.approx([-1.0, -1.0])
     assert alike([[5.0, 5.0, 5.0], [1.0, 2.0, 3.0]]) == [1.0, 1.0] and alike([[4.0, 1.0]]) == pytest.approx([1.0])
 
@@ -207,7 +207,7 @@ def test_known_course_is_judged_by_itself() -> None:
         assert not found_in(run_of(base(samples=samples)))
 
 
-def test_stalls_of_processors_are_about_the_run() -> None:
+def test_stalls_of_processors_are_about_run() -> None:
     """A scheduler takes a processor away; a disk stalls by itself."""
     for resource, about_run in (("memory", True), ("compute", True), ("storage", False), ("", False)):
         assert about_this_run(Finding("stalls", "warning", resource, "", {}, "")) == about_run

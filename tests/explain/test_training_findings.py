@@ -88,7 +88,7 @@ def test_a_storage_that_is_too_slow_fails_with_its_limit() -> None:
     assert found["training_au"].severity == "warning"
 
 
-def test_a_slow_client_is_not_the_storages_fault() -> None:
+def test_slow_client_is_not_storages_fault() -> None:
     found = findings(point(1, 0.95), point(2, 0.6), clients=client(4e9, 4e9))
     assert "training_au" not in found
     assert "4,000 MB/s where 5,719 MB/s are needed" in found["training_client_bound"].says
@@ -218,7 +218,7 @@ def plain(*speeds: tuple[int, float], **more: Any) -> ExperimentResult:
     )  # fmt: skip
 
 
-def test_plain_reads_answer_the_same_question_and_agree() -> None:
+def test_plain_reads_agree() -> None:
     speed = 4 * 0.3 * NEED
     reads = plain((4, speed), (8, speed), (16, speed))
     found = findings(point(1, 0.95), point(2, 0.6), point(4, 0.3), clients=reads)
@@ -253,7 +253,7 @@ def test_a_first_step_that_weighs_breaks_the_law_on_our_own_rows() -> None:
     assert "training_law" not in findings(point(1, 0.9, samples_s_dlio=0.98 * rate, samples_s_after_first=rate))
 
 
-def test_a_cached_point_is_told_of_once_and_is_worse_where_direct_was_asked_for() -> None:
+def test_cached_point_is_named_once() -> None:
     from hwdyno.model.words import Stream
 
     cached = replace(
@@ -285,7 +285,7 @@ def test_a_cached_point_is_told_of_once_and_is_worse_where_direct_was_asked_for(
         (0.99, "warning", "4.0 percentage points more AU, which the same storage cannot explain"),
     ],
 )
-def test_dlio_beside_says_the_same_or_why_not(theirs: float, severity: str, says: str) -> None:
+def test_dlio_agrees_or_says_why(theirs: float, severity: str, says: str) -> None:
     peer = PeerResult(
         tool="dlio", version="2.0.0", point=0, value=interval([1e9], "bytes/s"), ratio=None,
         details={"au": theirs, "cpu_s_per_gb": 0.9},
@@ -404,7 +404,7 @@ def test_a_training_threshold_is_kept(rule: str, words: str, found: Found, below
 
 
 @pytest.mark.parametrize(("share", "severity"), [(0.0099, "warning"), (0.0101, "invalid")])
-def test_a_point_that_lost_one_percent_is_invalid(share: float, severity: str) -> None:
+def test_one_percent_lost_is_invalid(share: float, severity: str) -> None:
     lost = share * point(1, 0.99).operations / 3
     assert alone(faults="a", lost_samples=lost)["training_faults"].severity == severity
 
@@ -470,7 +470,7 @@ def test_dlio_on_an_idle_machine_is_not_called_busy(costs: dict[str, float]) -> 
         ({"batch_size": 2}, {"steps": 100}, None, 0),
     ],
 )
-def test_an_epoch_within_the_prefetch_needs_more_samples(
+def test_epoch_within_prefetch_needs_more_samples(
     given: Any, details: Any, batches: float | None, samples: int
 ) -> None:
     """Each of two accelerators has four readers that prefetch two batches, 8 in all; twice as many samples suffice."""
@@ -489,7 +489,7 @@ def test_only_chosen_columns_are_read(columns: int | None, nominal: float | None
 
 
 @pytest.mark.parametrize(("times", "share", "feeds"), [(1.0, 1.0, 2), (1.0, 0.5, 3), (0.33, 1.0, 0), (0.83, 1.0, 1)])
-def test_plain_reads_feed_what_reaches_its_au(times: float, share: float, feeds: int) -> None:
+def test_plain_reads_feed_full_au(times: float, share: float, feeds: int) -> None:
     """1.1, 1.9 and 2.1 times the need of one, with the readers of one, two and three accelerators; AU 90%."""
     points = tuple(replace(point(number, 0.5, nominal_bytes=1e9), bytes=int(share * 1e9)) for number in (1, 2, 3))
     reads = plain(*((4 * number, times * need * NEED) for number, need in ((1, 1.1), (2, 1.9), (3, 2.1))))
@@ -510,7 +510,7 @@ def test_plain_reads_feed_what_reaches_its_au(times: float, share: float, feeds:
         ((("v100", 3),), {"files": 8}, ""),
     ],
 )
-def test_a_fed_kind_that_needs_more_clears_the_storage(kinds: Any, changes: Any, words: str) -> None:
+def test_fed_hungrier_kind_clears_storage(kinds: Any, changes: Any, words: str) -> None:
     """A kind that needs twice as much reached its AU with this many accelerators."""
     need = changes.pop("need_bytes_s", 2 * NEED)
     others = [

@@ -69,9 +69,7 @@ def test_nothing_is_invented_in_flat_histories(noise: Callable[[random.Random, i
         pytest.param(normal, 1.0, marks=pytest.mark.long),
     ],
 )
-def test_planted_changes_are_found_at_their_run(
-    noise: Callable[[random.Random, int], list[float]], share: float
-) -> None:
+def test_planted_changes_are_dated(noise: Callable[[random.Random, int], list[float]], share: float) -> None:
     """10% at 3% noise: at the right run or one beside it in 90%, whether one figure changes or all of them do."""
     found = planted = covered = 0
     for seed in range(sample(4, 12) if share else sample(20, 40)):
@@ -92,7 +90,7 @@ def test_planted_changes_are_found_at_their_run(
     assert covered >= 0.85 * found, (covered, found)
 
 
-def test_two_changes_and_a_return_are_three_levels() -> None:
+def test_two_changes_give_three_levels() -> None:
     rng = random.Random(4)
     levels = [1.0] * 14 + [0.8] * 13 + [1.0] * 13
     values = [1e9 * level * math.exp(rng.gauss(0, history.NOISE)) for level in levels]
@@ -131,12 +129,12 @@ def test_runs_that_resemble_the_one_before_are_no_change() -> None:
 
 
 @pytest.mark.parametrize("values", [[], [1.0], [1.0] * (MIN_RUNS - 1), [1.0] * 40, [0.0] * 40, [1.0, 0.0] * 20])
-def test_a_series_that_tells_nothing_has_no_trend(values: list[float]) -> None:
+def test_empty_series_has_no_trend(values: list[float]) -> None:
     (trend,) = trends_of({"a": values}).values()
     assert trend.changes == () and trend.drift is None
 
 
-def test_an_exact_step_without_noise_is_found() -> None:
+def test_exact_step_without_noise_is_found() -> None:
     (trend,) = trends_of({"a": [2.0] * 12 + [1.0] * 12}).values()
     assert [(one.at, one.ratio.value) for one in trend.changes] == [(12, pytest.approx(0.5))]
 

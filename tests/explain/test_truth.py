@@ -71,7 +71,7 @@ def test_cache_answers_share_of_bytes(given: dict[str, Any], kernel: str, share:
 
 
 @pytest.mark.parametrize(("blocks", "named"), [(10, False), (100, False), (5, True)])
-def test_one_block_that_the_counters_lack_proves_nothing(blocks: int, named: bool) -> None:
+def test_one_missing_block_proves_nothing(blocks: int, named: bool) -> None:
     """One block may be missing at the edge of each of three repeats; of five blocks four are more than that."""
     block = BYTES // blocks
     counters = {"device_read_bytes": float(BYTES - block * (4 if named else 3)), "straddling_bytes": 0.0}
@@ -124,7 +124,7 @@ def test_missing_depth_is_shown_by_measurements(submit: bool, queue_s: float | N
     *((1, 10.0, effective, None, "x", expected) for effective, expected in ((5.2, "info"), (4.8, "warning"))),
     (1, 10.0, 10.0, 8, "x", "8.0"),
 ])  # fmt: skip
-def test_depth_is_short_by_law_or_levels(
+def test_depth_is_short_by_law(
     jobs: int, wanted: float, effective: float, most: float | None, imported: str, expected: str | None
 ) -> None:
     """What is expected is a severity by Little's law, or the depth that the levels show, as a warning."""

@@ -40,7 +40,7 @@ def of(run: Run, rule: str) -> list[Finding]:
 
 
 @pytest.mark.parametrize("servers", [1, 4, 16])
-def test_what_users_wait_is_the_planted_queues(servers: int) -> None:
+def test_users_wait_is_the_planted_queues(servers: int) -> None:
     run = with_closed(servers)
     (finding,) = of(run, "users_wait")
     assert finding.evidence["capacity_operations_s"] == pytest.approx(servers / SERVICE_S, rel=0.05)
@@ -62,7 +62,7 @@ def test_beyond_what_can_be_served_the_backlog_is_named_and_not_fitted() -> None
     assert "requests queue up without end" in waits.says
 
 
-def test_an_open_capacity_advises_the_rates_with_a_higher_one() -> None:
+def test_open_capacity_advises_higher_rates() -> None:
     machine, opened = over_rates(16, (0.05, 0.1, 0.2, 0.3, 0.4))
     (finding,) = of(explain(run_of(machine, opened)), "users_wait")
     assert "The capacity is open: " in finding.says
@@ -150,7 +150,7 @@ def waits(reached: Any = RATES, axis: str = "rate", model: str = "", servers: in
 @pytest.mark.parametrize(("bounds", "words"), [
     ((9.1e3, 10.9e3), " ("), ((9.5e3, 11.1e3), ", 9.50 k to 11.1 k ("), ((8.9e3, 10.9e3), ", 8.90 k to 10.9 k ("),
 ])  # fmt: skip
-def test_a_capacity_has_its_range_beyond_a_tenth(bounds: tuple[float, float], words: str) -> None:
+def test_capacity_has_its_range_beyond_tenth(bounds: tuple[float, float], words: str) -> None:
     """M/M/1: S / (1 - r) is 200 us at half the capacity, where the clean point took 800 us."""
     found = waits(model="g-g-m", bounds=bounds)
     assert found.says.startswith(f"Capacity: 10.0 k IOPS{words}")
@@ -159,7 +159,7 @@ def test_a_capacity_has_its_range_beyond_a_tenth(bounds: tuple[float, float], wo
 
 
 @pytest.mark.parametrize(("low", "words"), [(2e4, "20.0 k to 80.0 k"), (None, "0 to 80.0 k")])
-def test_an_open_capacity_has_range_and_advice(low: float | None, words: str) -> None:
+def test_open_capacity_has_range_and_advice(low: float | None, words: str) -> None:
     found = waits(servers=4, bounds=(low, 8e4))
     assert f"The capacity is open: {words} IOPS fit these points alike (best fit: 40.0 k)." in found.says
     assert found.advice == "Measure a higher rate too: hwdyno storage --rate 1000,2000,5000,6250"
@@ -170,7 +170,7 @@ def test_an_open_capacity_has_range_and_advice(low: float | None, words: str) ->
     ((1e3, 2e3, 4.73e3), [1e3, 4.73e3], ""), ((1e3, 1e3, 1e3), None, ""), ((1.0, 1.0, 1.0), None, ""),
     ((1e3, 2e3, 4.71e3), [1e3, 2e3], " At 5.00 k IOPS, requests queue up without end."),
 ])  # fmt: skip
-def test_users_wait_at_rates_that_were_served(reached: Any, rates: list[float] | None, edge: str) -> None:
+def test_users_wait_at_served_rates(reached: Any, rates: list[float] | None, edge: str) -> None:
     found = waits(reached)
     assert (found and found.evidence["rates"]) == rates
     assert found is None or found.says.endswith(f"No queueing model fits these points.{edge}")

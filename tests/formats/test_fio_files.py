@@ -57,7 +57,7 @@ def test_each_key_means_what_fio_means(lines: str, name: str, value: object) -> 
     assert fio_job.parse(f"[job]\nsize=1m\n{lines}", "x.fio").jobs[0].parameters[name] == value
 
 
-def test_files_have_the_names_that_fio_gives_them() -> None:
+def test_files_have_fios_names() -> None:
     def paths(lines: str) -> tuple[str, ...]:
         job = fio_job.parse(f"[j]\nsize=1m\n{lines}", "x.fio").jobs[0]
         return job.files.paths(job.name, int(str(job.parameters["numjobs"])))
@@ -107,7 +107,7 @@ openfiles=2
 """
 
 
-def test_many_files_are_made_used_and_removed(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_many_files_are_removed_after_use(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     unnamed, named = run(place, MANY, capsys)
     assert unnamed["write"]["total_ios"] == 512 and not unnamed["error"]  # type: ignore[index]
     assert named["read"]["total_ios"] == 256 and unnamed["job options"]["nrfiles"] == "8"  # type: ignore[index]
@@ -122,7 +122,7 @@ def test_users_files_are_never_written_among_many(place: Path, capsys: pytest.Ca
     assert (place / "mine").read_text() == "thesis" * 1000
 
 
-def test_logs_lie_beside_as_fio_writes_them(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_logs_match_fios_format(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = "[logged]\nrw=randrw\nsize=1m\nnumjobs=2\nruntime=350ms\ntime_based\n"
     (job,) = run(place, text + "write_bw_log=out\nwrite_lat_log\nlog_avg_msec=100\n", capsys)
     made = {path.name for path in place.glob("*.log")}

@@ -147,7 +147,7 @@ def test_what_would_change_the_result_stops_with_file_and_line(line: str, says: 
     assert says in str(caught.value) and str(caught.value).startswith("x.fio") and "\n" not in str(caught.value)
 
 
-def test_what_changes_nothing_is_a_note_and_what_the_user_ignores_is_one_too() -> None:
+def test_ineffective_and_ignored_keys_are_notes() -> None:
     known = fio_job.parse("[j]\ngroup_reporting\nthread=1\natomic=1\n", "x.fio", ignore=["atomic"])
     assert {code for code, _ in known.notes} == {"left_out_group_reporting", "left_out_thread", "ignored_atomic"}
 
@@ -212,9 +212,7 @@ def test_a_job_file_runs_and_its_document_is_read_back(place: Path, capsys: pyte
     assert sorted(path.name for path in place.iterdir()) == ["home", "out.json", "x.fio"]
 
 
-def test_work_that_is_done_before_the_ramp_is_over_is_measured_as_fio_measures_it(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_work_within_the_ramp_counts(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It was "0 IOPS, nothing done"."""
     job = "[global]\nrw=write\nbs=64k\nsize=64M\nioengine=psync\nramp_time=30\nruntime=30\n"
     (place / "x.fio").write_text(job + "[a]\nio_size=16M\n[b]\nstonewall\nio_size=8M\nnumjobs=2\n")
@@ -225,7 +223,7 @@ def test_work_that_is_done_before_the_ramp_is_over_is_measured_as_fio_measures_i
         assert point["throughput"]["value"] > 0 and "done_in_ramp" in {note["code"] for note in point["notes"]}
 
 
-def test_the_shares_of_its_coarse_distribution_add_up(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_coarse_distribution_shares_add_up(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["storage", "job", "x.fio", "--quiet", "--no-page", "--output-format", "fio-json"])
     for job in json.loads(capsys.readouterr().out)["jobs"]:
         assert sum(sum(job[name].values()) for name in ("latency_ns", "latency_us", "latency_ms")) == pytest.approx(100)
@@ -247,13 +245,13 @@ def test_a_file_of_the_users_is_read_and_never_written(place: Path, capsys: pyte
     assert main(["storage", "job", "long.fio", "--quiet", "--no-page"]) == 2
 
 
-def test_a_named_file_that_it_made_is_removed(place: Path) -> None:
+def test_made_named_file_is_removed(place: Path) -> None:
     (place / "n.fio").write_text("[w]\nfilename=new\nrw=randwrite\nsize=1m\nnumjobs=2\n")
     assert main(["storage", "job", "n.fio", "--quiet", "--no-page"]) in {0, 3}
     assert not (place / "new").exists()
 
 
-def test_a_dry_run_and_a_wrong_file_touch_nothing(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dry_run_touches_nothing(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["storage", "job", "x.fio", "--dry-run"]) == 0
     assert "group 2  checked" in capsys.readouterr().out
     assert main(["storage", "job", "gone.fio"]) == 2
@@ -270,7 +268,7 @@ JETSON = (
 """The published line, with a smaller file."""
 
 
-def test_a_command_line_of_fio_is_a_job_file() -> None:
+def test_fio_command_line_is_job_file() -> None:
     (job,) = fio_job.parse(fio_job.job_file_of(JETSON.split()), "fio").jobs
     assert job.name == "fiotest" and job.size == 16 << 20
     given = {name: job.parameters[name] for name in ("rw", "bs", "direct", "ioengine", "iodepth", "runtime")}

@@ -121,7 +121,7 @@ def _traces(place: Path) -> dict[str, list[Operation]]:
     return {path.stem: traced(path) for path in place.glob("*.log")}
 
 
-def test_traces_are_read_as_fio_writes_them(tmp_path: Path) -> None:
+def test_traces_read_like_fios(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text(
         "fio version 3 iolog\n1 f add\n2 f open\n3 f read 0 4096\n4 f write 8 16\n5 f close\n"
     )
@@ -129,7 +129,7 @@ def test_traces_are_read_as_fio_writes_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.peer("fio")
-def test_fio_and_hwdyno_do_the_same_operations(
+def test_fio_and_hwdyno_do_same_operations(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = job_file({name: lines for name, (lines, _) in SECTIONS.items()})
@@ -272,7 +272,7 @@ def test_flows_and_targets_and_rates_run(
     assert found["read"]["total_ios"] > 0 and found["elapsed"] < 50
 
 
-def test_what_is_written_is_what_was_asked(tmp_path: Path) -> None:
+def test_written_bytes_are_the_requested_ones(tmp_path: Path) -> None:
     kept = tmp_path / "own"
     host = Local()
     host.run("storage_layout", {"path": str(kept), "size": 65536, "seed": 1})

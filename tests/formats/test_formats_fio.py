@@ -48,7 +48,7 @@ def measured(*jobs: dict[str, Any], **more: Any) -> tuple[Measurement, ...]:
     return fio.read(text, "x.json").experiments[0].points
 
 
-def test_a_run_of_fio_is_a_run_of_ours() -> None:
+def test_fio_run_equals_ours() -> None:
     run = run_of(DATA / "depths.json")
     assert (run.imported_from, run.version, run.profile) == ("fio-json", "fio-3.33", "imported")
     assert (run.started, run.finished) == ("2026-11-21T03:34:37.245000+00:00", "2026-11-21T03:34:39.250000+00:00")
@@ -78,7 +78,7 @@ def test_options_are_merged_and_numbers_are_those_of_fio() -> None:
     assert (blocks.parameters["bs"], blocks.parameters["rw"]) == (65536, "read")
 
 
-def test_littles_law_holds_on_what_is_read() -> None:
+def test_littles_law_holds_on_import() -> None:
     for point in (*points("depths.json"), *points("randrw-json-plus.json")):
         assert point.concurrency is not None and point.concurrency.effective is not None
         assert point.concurrency.effective == pytest.approx(point.concurrency.requested, rel=0.03)
@@ -90,7 +90,7 @@ def test_cpu_time_is_the_share_of_the_jobs_run_time() -> None:
     assert point.cpu_system_s == pytest.approx(2.0 * 0.2335)
 
 
-def test_histograms_of_json_plus_are_merged_whole() -> None:
+def test_json_plus_histograms_merge_whole() -> None:
     (point,) = points("randrw-json-plus.json")
     assert [stream.name for stream in point.streams] == ["read", "write"]
     assert point.latency_ns is not None and point.latency_ns.histogram
@@ -141,7 +141,7 @@ def test_samples_are_bytes_per_second() -> None:
     assert mix.samples is None
 
 
-def test_a_failed_job_degrades_the_run_and_says_why() -> None:
+def test_failed_job_degrades_the_run() -> None:
     text = json.dumps({"fio version": "fio-3.33", "jobs": [job(error=28, total_err=3), job(jobname="b", groupid=1)]})
     run = fio.read(text, "x.json")
     point = run.experiments[0].points[0]
@@ -158,11 +158,11 @@ def test_a_curve_is_found_in_it() -> None:
     ("text", "bytes_"),
     [("4k", 4096), ("4kb", 4096), ("4kib", 4000), ("1M", 1 << 20), ("512", 512), ("4k,4k", 4096), ("4k-16k", "4k-16k")],
 )
-def test_sizes_are_read_as_fio_reads_them(text: str, bytes_: int | str) -> None:
+def test_sizes_read_like_fios(text: str, bytes_: int | str) -> None:
     assert fio_options.size(text) == bytes_
 
 
-def test_sizes_in_the_other_base_are_reversed() -> None:
+def test_sizes_in_other_base_are_reversed() -> None:
     assert (fio_options.size("4k", 1000), fio_options.size("4kib", 1000)) == (4000, 4096)
 
 

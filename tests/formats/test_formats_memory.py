@@ -156,7 +156,7 @@ def test_mlc_with_its_curve_and_knee() -> None:
     assert [p.parameters["operation"] for p in tables["memory.mlc-c2c"].points] == ["clean", "modified"]
 
 
-def test_mlc_between_sockets_and_one_figure_alone() -> None:
+def test_mlc_reads_sockets_and_single_figures() -> None:
     tables = {one.name: one for one in explain(declared(mlc.read(MLC_TWO_SOCKETS, "here"))).experiments}
     assert [p.throughput.value for p in tables["memory.mlc-peak"].points] == [226326.3e6, 197546.5e6, 191025.0e6]
     assert [p.latency_ns and p.latency_ns.mean for p in tables["memory.mlc-idle"].points] == [78.5, 134.8, 133.7, 79.2]
@@ -186,7 +186,7 @@ def test_hpl_and_intels_linpack() -> None:
     assert [p.parameters["n"] for p in other.points] == [1000, 5000]
 
 
-def test_intels_trials_are_one_point_a_size_and_its_summary_gives_what_was_cut_off() -> None:
+def test_intels_trials_are_points_by_size() -> None:
     (table,) = linpack.read(INTEL_TRIALS, "here").experiments
     assert [(p.parameters["n"], p.parameters["threads"], p.repeats) for p in table.points] == [
         (1000, 16, 2),
@@ -238,7 +238,7 @@ def test_an_older_stream_of_single_precision() -> None:
 
 
 @pytest.mark.parametrize(("text", "name"), [(STREAM, "stream-text"), (MLC, "mlc-text"), (HPL, "linpack-text")])
-def test_a_file_is_recognized_by_its_content(tmp_path: Path, text: str, name: str) -> None:
+def test_files_are_recognized_by_content(tmp_path: Path, text: str, name: str) -> None:
     path = tmp_path / "result"
     path.write_text(text)
     assert run_of(path).imported_from == name

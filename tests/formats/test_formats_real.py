@@ -33,13 +33,13 @@ def points(name: str) -> list[Measurement]:
         ("iozone", "bytes/s", [1024 * k for k in (3900255, 5936773, 10534589, 9636422, 10394367, 6169144)]),
     ],
 )
-def test_the_figures_are_those_that_are_printed(name: str, unit: str, values: list[float]) -> None:
+def test_figures_are_the_printed_ones(name: str, unit: str, values: list[float]) -> None:
     found = points(name)
     assert {point.throughput.unit for point in found} == {unit}
     assert [point.throughput.value for point in found] == pytest.approx(values)
 
 
-def test_netperfs_selectors_have_latency_size_and_path() -> None:
+def test_netperf_selectors_have_size_and_path() -> None:
     (point,) = points("netperf-k-rr")
     assert point.latency_ns is not None
     latency = point.latency_ns
@@ -49,7 +49,7 @@ def test_netperfs_selectors_have_latency_size_and_path() -> None:
     assert stream.parameters["block"] == 16384
 
 
-def test_iozones_cells_belong_to_the_heads_above_them() -> None:
+def test_iozone_cells_belong_to_heads() -> None:
     tests = [point.parameters["test"] for point in points("iozone")]
     assert tests == ["write", "rewrite", "read", "reread", "random read", "random write"]
 

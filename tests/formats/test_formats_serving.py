@@ -35,7 +35,7 @@ def _times(point: Measurement) -> dict[str, float]:
         ("guidellm", "benchmarks.json", {"first_token_sent", "per_token", "total"}),
     ],
 )
-def test_the_same_load_reads_alike_from_each_tool(name: str, file: str, kinds: set[str]) -> None:
+def test_same_load_reads_alike_everywhere(name: str, file: str, kinds: set[str]) -> None:
     point = _read(name, file).experiments[0].points[0]
     assert point.parameters == {"concurrency": 4}
     assert point.throughput.value == 5.0 and point.details["output_tokens_s"] == 160.0

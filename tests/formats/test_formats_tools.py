@@ -49,7 +49,7 @@ def test_iperf3s_text() -> None:
     assert udp.throughput.value == near(100e6 / 8)
 
 
-def test_bits_that_are_labelled_bytes_are_named() -> None:
+def test_mislabelled_bits_are_named() -> None:
     text = (SEEDS / "iperf3_text" / "iperf3-tcp.txt").read_text().replace("Gbits/sec", "GBytes/sec")
     run = explain(formats.read_as(formats.known()["iperf3_text"], text, "x"))
     (finding,) = [one for one in run.findings if one.rule == "contradicts_itself"]
@@ -244,7 +244,7 @@ def test_xml_with_entities_is_refused_in_one_line() -> None:
      ("138000", 138e3, 0.5 / 138), ("1.234,5", 1234.5, 0.05 / 1234.5),
      ("~12.0 ms", 12, 0.05 / 12), ("1 234", 1234, 0.5 / 1234)],
 )  # fmt: skip
-def test_a_cell_says_its_number_and_its_rounding(cell: str, value: float, rounding: float) -> None:
+def test_cell_has_number_and_rounding(cell: str, value: float, rounding: float) -> None:
     from hwdyno.formats.cell import number_in
 
     found = number_in(cell)
@@ -260,7 +260,7 @@ def test_a_cell_says_its_number_and_its_rounding(cell: str, value: float, roundi
      ("Bitrate (Gbits/sec)", "bw", "Gbit/s", ""), ("gflops_max", "flops", "GFLOP/s", "max"),
      ("Inject Delay (cycles)", "delay", "cycles", ""), ("% of peak", "share", "%", ""), ("Min BW", "bw", "", "min")],
 )  # fmt: skip
-def test_a_head_says_quantity_unit_and_statistic(head: str, quantity: str, unit: str, statistic: str) -> None:
+def test_head_says_quantity_unit_and_statistic(head: str, quantity: str, unit: str, statistic: str) -> None:
     from hwdyno.formats.column import meaning_of
 
     found = meaning_of(head)

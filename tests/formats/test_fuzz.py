@@ -39,12 +39,12 @@ def test_each_seed_is_accepted(target: Target) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
-def test_what_once_failed_or_reached_new_code_is_accepted_or_refused_in_one_line(target: Target) -> None:
+def test_kept_inputs_are_handled(target: Target) -> None:
     for data in [*(path.read_bytes() for path in target.failed()), *target.kept()]:
         target(data)
 
 
-def test_what_once_failed_is_of_a_reader() -> None:
+def test_failed_inputs_belong_to_a_reader() -> None:
     assert {folder.name for folder in FAILED.iterdir()} <= NAMES
 
 
@@ -125,7 +125,7 @@ def is_a_table(module: Path) -> bool:
     return not any(isinstance(node, ast.FunctionDef) for node in ast.walk(ast.parse(module.read_text())))
 
 
-def test_no_document_is_parsed_around_the_door() -> None:
+def test_no_document_is_parsed_around_door() -> None:
     """JSON is also read where the engine or this process wrote it; the other parsers are in ``foreign.py`` alone.
 
     Manifests are only written.
@@ -180,7 +180,7 @@ def test_no_json_gets_in_that_a_run_cannot_hold(text: str | bytes, says: str) ->
     assert str(refused.value).startswith("x.json ") and says in str(refused.value)
 
 
-def test_json_within_the_range_is_as_it_was() -> None:
+def test_json_within_range_is_unchanged() -> None:
     document = {"a": [1, -2.5, 1e24, 2**64 - 1, True, None, "é\u2028"], "b": {"c": []}}
     assert foreign.json_of(
         '{"a": [1, -2.5, 1e24, 18446744073709551615, true, null, "é\u2028"], "b": {"c": []}}', "x"
@@ -229,7 +229,7 @@ def test_no_toml_gets_in_that_a_run_cannot_hold(text: str, says: str) -> None:
         foreign.toml_of(text, "x.toml")
 
 
-def test_a_table_gives_its_values_by_type() -> None:
+def test_table_gives_its_values_by_type() -> None:
     table = Table.of({"n": 3, "x": 2.5, "list": [1, 2], "one": 4, "t": "text", "flag": True, "tiny": 1e-300}, "it")
     assert (table.count("n"), table.number("x"), table.numbers("list"), table.text("t")) == (3, 2.5, [1.0, 2.0], "text")
     assert table.numbers("one") == [4.0] and table.number("tiny") == 0.0
@@ -258,7 +258,7 @@ def test_a_table_gives_its_values_by_type() -> None:
         (lambda path: None, "no such file"),
     ],
 )
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path, make: object, says: str) -> None:
+def test_binary_file_is_refused(tmp_path: Path, make: object, says: str) -> None:
     path = tmp_path / "x"
     make(path)  # type: ignore[operator]
     with pytest.raises(UserError, match=says):
@@ -276,7 +276,7 @@ def test_files_that_include_each_other_many_times_end() -> None:
         fio_job.parse("include 0\n", "x.fio", included=files.__getitem__)
 
 
-def test_an_error_is_one_line_whatever_it_quotes() -> None:
+def test_every_error_is_one_line() -> None:
     says = str(UserError("a\nb\u2028\ud800" + "x" * 5000 + " mend it"))
     assert len(says) <= LONGEST_ERROR and says.startswith("a b ") and says.endswith("mend it") and says.encode()
 

@@ -197,7 +197,7 @@ def test_linpacks_rate_is_held_against_its_operations_and_time(tmp_path: Path) -
     assert "1000" in named(judged(tmp_path, INTEL.replace("72.2156", "72215.6")), "contradicts_itself").says
 
 
-def test_the_tolerance_is_that_of_the_printed_digits(tmp_path: Path) -> None:
+def test_tolerance_is_that_of_printed_digits(tmp_path: Path) -> None:
     """72.2 GFLOP/s in 0.009 s may be 64 to 83; in 0.00926 s it may not be 70."""
     row = "1000   1000   4      {time}      {rate}  9.394430e-13 3.203742e-02   pass\n"
     head = INTEL.splitlines()[0] + "\n"
@@ -234,7 +234,7 @@ def test_a_mean_is_no_percentile(tmp_path: Path) -> None:
     assert shown and {(p50, p99) for _, p50, p99 in shown} == {("", "")}
 
 
-def test_a_mean_that_an_earlier_version_stored_as_percentiles_is_read_as_a_mean(tmp_path: Path) -> None:
+def test_old_stored_mean_is_a_mean(tmp_path: Path) -> None:
     plain = json.loads(to_json(judged(tmp_path, MLC)))
     latency = plain["experiments"][0]["points"][0]["latency_ns"]
     latency |= dict.fromkeys(("p50", "p90", "p99", "min", "max"), latency["mean"])
@@ -276,7 +276,7 @@ def test_bits_for_bytes_are_named_in_iperf3s_sums(tmp_path: Path) -> None:
 # --- unverified
 
 
-def test_one_reading_that_nothing_confirms_is_unverified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_single_unconfirmed_reading_is_unverified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = judged(tmp_path, HPL.split("WR11C2R4       20000")[0])
     finding = named(run, "unverified")
     assert validities(run) == {"unverified"} and finding.severity == "info"
@@ -285,7 +285,7 @@ def test_one_reading_that_nothing_confirms_is_unverified(tmp_path: Path, capsys:
     assert kept == run and explain(kept) == run, "it is kept, and explaining it twice changes nothing"
 
 
-def test_a_ceiling_a_repeat_or_a_counter_confirms(
+def test_ceiling_repeat_or_counter_confirms(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HWDYNO_HOME", str(tmp_path / "home"))
@@ -309,7 +309,7 @@ def test_a_ceiling_a_repeat_or_a_counter_confirms(
     assert validities(repeated) == {"valid"} and validities(judged(tmp_path, STREAM)) == {"unverified"}
 
 
-def test_the_page_and_the_texts_show_the_state(tmp_path: Path) -> None:
+def test_page_and_texts_show_state(tmp_path: Path) -> None:
     from hwdyno.report import page, tables
     from hwdyno.system.store.history import status_of
 

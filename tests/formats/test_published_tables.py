@@ -83,7 +83,7 @@ def test_label_of_accelerator_fits_its_need(need: float, rounding: float, known:
         ((0.1081, 0.0558), "2 of 2 rows fail MLPerf Storage's limit for unet3d, an AU of 90%. The lowest has 5.58%"),
     ],
 )
-def test_rows_below_the_limit_of_a_workload_fail(shares: tuple[float, ...], says: str) -> None:
+def test_rows_below_limit_of_workload_fail(shares: tuple[float, ...], says: str) -> None:
     known = {"workload": "unet3d", "au_pass": 0.9}
     rows = [row(1e8, accelerator=f"a{at}", details={"printed": {"au": au}, **known}) for at, au in enumerate(shares)]
     found = finding("published_au", table(*rows))
@@ -144,7 +144,7 @@ def test_unit_slips_by_more_than_rounding(factor: float, rounding: dict[str, flo
     assert named("unit_slip", table(*rows)) == is_named
 
 
-def test_slip_is_shown_by_shared_block_size() -> None:
+def test_shared_block_size_shows_slip() -> None:
     """1953 operations/s of 4 KiB are 8 MB/s, and the rows have 1."""
     found = finding("unit_slip", table(*[replace(rated(8.0), parameters={})] * 2, bs=4096))
     assert found is not None and "1.95 k IOPS x 4 KiB is 8.00 MB/s, but the table has 1.00 MB/s." in found.says
@@ -254,7 +254,7 @@ def buffered(throughput: float, size: int | None, parent: float | None = None, *
     *((400e6, 64 * GIB, 196e6, True), (400e6, 64 * GIB, 204e6, False), (4.0, 64 * GIB, 1.0, True)),
     (700e6, 64 * GIB, 0.0, False),
 ])  # fmt: skip
-def test_fast_small_file_is_in_page_cache(throughput: float, size: int, parent: float | None, is_named: bool) -> None:
+def test_fast_small_file_is_cached(throughput: float, size: int, parent: float | None, is_named: bool) -> None:
     assert named("through_page_cache", buffered(throughput, size, parent)) == is_named
     for direct in (True, None):
         assert not named("through_page_cache", buffered(throughput, size, parent, direct=direct))

@@ -26,7 +26,7 @@ NEEDS = {
 }
 
 
-def test_the_catalogue_has_every_workload_with_its_need() -> None:
+def test_catalogue_has_workloads_with_needs() -> None:
     found = {(name, one): kind for name, kinds in workload.catalogue().items() for one, kind in kinds.items()}
     assert set(found) == set(NEEDS)
     for key, need in NEEDS.items():
@@ -51,7 +51,7 @@ def test_the_rules_least_data_set() -> None:
     assert unet.least_bytes(1, 512e9) == pytest.approx(5 * 512e9)
 
 
-def test_a_selective_read_needs_its_columns_alone() -> None:
+def test_selective_read_needs_its_columns_alone() -> None:
     dlrm = workload.find("dlrm", "b200")
     assert (dlrm.row_group, dlrm.columns, dlrm.read_columns) == (6144, 200, 40)
     assert dlrm.need_bytes_s == pytest.approx(33.2e9, rel=0.01)
@@ -103,7 +103,7 @@ def unet_yaml(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_dlio_file_is_read_as_it_is(unet_yaml: Path) -> None:
+def test_dlio_file_is_read_unchanged(unet_yaml: Path) -> None:
     kind, known = dlio_yaml.read(unet_yaml), workload.find("unet3d", "h100")
     assert kind.prefetch == 1  # DLIO's 2 over 4 readers
     assert kind.parameters == known.parameters
@@ -117,7 +117,7 @@ def test_overrides_are_in_dlios_spelling(unet_yaml: Path) -> None:
 
 
 @pytest.mark.parametrize(("size", "each"), [("0", 2), ("1", 1), ("4", 1), ("5", 2), ("8", 2), ("9", 3)])
-def test_a_prefetch_size_is_dealt_out_to_the_readers(unet_yaml: Path, size: str, each: int) -> None:
+def test_prefetch_size_is_split_among_readers(unet_yaml: Path, size: str, each: int) -> None:
     assert dlio_yaml.read(unet_yaml, [f"++workload.reader.prefetch_size={size}"]).prefetch == each
 
 
@@ -176,7 +176,7 @@ SUMMARY = {
 }  # fmt: skip
 
 
-def test_a_summary_is_read_and_written_again() -> None:
+def test_summary_is_read_and_written_again() -> None:
     from hwdyno import formats
 
     text = json.dumps(SUMMARY)
@@ -201,7 +201,7 @@ def test_a_summary_is_read_and_written_again() -> None:
             assert metric[key] == pytest.approx(value, rel=1e-9) if not isinstance(value, str) else metric[key] == value
 
 
-def test_a_damaged_summary_is_said_in_one_line() -> None:
+def test_damaged_summary_is_one_line() -> None:
     broken = json.dumps({**SUMMARY, "metric": {}})
     with pytest.raises(UserError, match=r"not a readable DLIO summary.* it has no 'train_throughput"):
         dlio.read(broken, "summary.json")
@@ -218,7 +218,7 @@ def test_a_damaged_summary_is_said_in_one_line() -> None:
         ("llama3-1t", (1024, 512), 2203.661, 15426.589, 17.2, 2),
     ],
 )
-def test_checkpoints_have_the_layouts_of_the_rules(
+def test_checkpoints_have_layouts_of_rules(
     name: str, ranks: tuple[int, int], model_gib: float, all_gib: float, rank_gib: float, model_files: int
 ) -> None:
     from hwdyno.formats import checkpoint_sizes

@@ -61,7 +61,7 @@ def measured(site: SeveralHosts, path: Path, name: str, given: dict[str, Any]) -
     return runner.run(made, site, Memory(), "run-1", explain=explain)
 
 
-def test_an_agent_is_a_host_like_this_machine(engine: str) -> None:
+def test_agent_is_host_like_this_machine(engine: str) -> None:
     with agents(engine, 1) as (_, (agent,)):
         here = Local()
         assert agent.kernels() == {name: one for name, one in here.kernels().items() if name in agent.kernels()}
@@ -148,7 +148,7 @@ def test_ctrl_c_ends_every_host_early_and_keeps_the_reading(engine: str) -> None
         assert not site.run("idle", {"runtime": 0.05})["interrupted"]
 
 
-def test_a_killed_agent_leaves_what_the_next_run_removes(engine: str, tmp_path: Path) -> None:
+def test_killed_agents_remains_are_removed_next(engine: str, tmp_path: Path) -> None:
     from hwdyno.measure.workspace import clean_stale
 
     with agents(engine, 1) as (_, (agent,)):
@@ -226,7 +226,7 @@ def test_the_end_of_the_input_stops_a_run_and_removes_the_files(engine: str, tmp
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_start_time_can_be_given_with_the_run(engine: str) -> None:
+def test_start_time_comes_with_run(engine: str) -> None:
     at_ns = time.monotonic_ns() + 300_000_000
     request = {"id": 1, "do": "run", "kernel": "idle", "parameters": {"runtime": 0.01}, "start_at_ns": at_ns}
     process = subprocess.Popen([engine, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -241,7 +241,7 @@ def test_a_start_time_can_be_given_with_the_run(engine: str) -> None:
     process.stdout.close()
 
 
-def test_the_command_line_measures_the_agents_that_are_named(engine: str, tmp_path: Path) -> None:
+def test_command_line_measures_named_agents(engine: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "hwdyno", "memory", "--operation", "read", "--threads", "1", "--working-set", "1M"]
     environment = {**os.environ, "HWDYNO_AGENTS": f"{engine} serve; {engine} serve"}
     done = subprocess.run(
@@ -316,7 +316,7 @@ def shortest(folder: Path) -> list[tuple[str, dict[str, Any]]]:
     ]  # fmt: skip
 
 
-def test_every_kernel_waits_for_the_common_start(engine: str, tmp_path: Path) -> None:
+def test_every_kernel_waits_for_common_start(engine: str, tmp_path: Path) -> None:
     """The timed region is after the start that was named, and holds none of the time that was waited for it."""
     with agents(engine, 1) as (_, (agent,)):
         runs, wrong = shortest(tmp_path), []

@@ -142,7 +142,7 @@ def test_a_tool_that_one_host_lacks_is_left_out_with_the_hosts_name(engine: str,
         ("echo garbage", "it printed no JSON, but: garbage"),
     ],
 )
-def test_a_tool_that_fails_on_one_host_is_one_line_and_leaves_no_process(
+def test_failing_tool_leaves_no_process(
     engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, why: str
 ) -> None:
     monkeypatch.setattr("hwdyno.measure.peers.fio.GRACE_S", 3.4)
@@ -202,7 +202,7 @@ def test_the_folder_of_a_killed_agent_is_removed_by_the_next_program(engine: str
         alive.close()
 
 
-def test_the_end_of_the_input_ends_the_program(engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_end_of_input_ends_program(engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HWDYNO_FIO", str(stand_in(tmp_path / "fio", "sleep 662.5 & sleep 662.5")))
     fields = {"tool": "fio", "arguments": ["--version"], "environment": {}, "timeout_s": 600, "files": {}}
     (answer,) = hostile(engine, json.dumps({"id": 1, "do": "program", **fields}).encode() + b"\n", 1)
@@ -233,7 +233,7 @@ def test_a_wrong_request_for_a_program_is_an_error_document(
     assert not (tmp_path / "ran").exists()
 
 
-def test_ctrl_c_ends_the_program_on_every_host(engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_ends_every_hosts_program(engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HWDYNO_FIO", str(stand_in(tmp_path / "fio", "sleep 663.5 & sleep 663.5")))
     with agents(engine) as (site, _):
         threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
@@ -268,9 +268,7 @@ def test_the_command_line_compares_two_agents_with_a_memory_peer(engine: str, tm
     assert b"likwid is left out: it runs on one host only, and this site has several" in done.stderr
 
 
-def test_a_program_is_the_same_here_and_behind_an_agent(
-    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_program_runs_alike_behind_agent(engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from hwdyno.measure.hosts.local import Local
 
     script = stand_in(tmp_path / "fio", "echo out; echo err >&2; exit 7")

@@ -14,7 +14,7 @@ from hwdyno.measure import engine, experiments, workloads
 from hwdyno.model.axes import with_clients
 
 
-def test_the_stub_says_what_the_bridge_has() -> None:
+def test_stub_says_what_bridge_has() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "mypy.stubtest", "hwdyno._engine", "--ignore-missing-stub"],
         capture_output=True,
@@ -62,7 +62,7 @@ def test_every_kernel_and_workload_declares_what_its_axes_are_and_what_it_change
             assert not axis.split or axis.split in kernel.names, place
 
 
-def test_a_load_has_a_role_or_a_reason_for_none() -> None:
+def test_each_load_has_a_role() -> None:
     known = with_clients(engine.kernels() | workloads.all(), 4, between=True)
     for experiment in experiments.all():
         if known[experiment.kernel].axis(experiment.load).role == "label":
@@ -82,7 +82,7 @@ def test_an_unknown_kernel_is_named_with_those_that_there_are() -> None:
         ({"runtime": -1}, "runtime = -1: must be 0.001 to"),
     ],
 )
-def test_a_wrong_parameter_is_named_before_anything_runs(parameters: dict[str, object], says: str) -> None:
+def test_wrong_parameter_is_named_first(parameters: dict[str, object], says: str) -> None:
     with pytest.raises(engine.UsageError) as error:
         engine.run("idle", parameters)
     assert says in str(error.value)

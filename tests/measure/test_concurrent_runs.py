@@ -123,13 +123,13 @@ def test_nothing_can_connect_to_the_name() -> None:
         other.connect(f"\0{concurrent_runs.NAME}.{pid_namespace()}.{os.getpid()}")
 
 
-def test_a_system_without_such_names_measures_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_system_without_names_measures_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(socket, "AF_UNIX")
     with announced():
         assert other_runs() == frozenset()
 
 
-def test_it_is_said_once_with_the_pid() -> None:
+def test_pid_is_named_once() -> None:
     listener = Listener()
     watch = Watch(Local(), listener)
     assert watch.snapshot()["other_runs"] == 0 and not listener.texts

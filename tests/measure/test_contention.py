@@ -132,7 +132,7 @@ def test_a_clean_machine_gets_a_bound(tmp_path: Path) -> None:
         (("compute", "memory"), ""),
     ],
 )
-def test_a_cause_is_named_where_it_was_measured(pair: tuple[str, str], cause: str, tmp_path: Path) -> None:
+def test_cause_is_named_where_measured(pair: tuple[str, str], cause: str, tmp_path: Path) -> None:
     run = measured(CoupledHost(51_400, {pair: Coupling(0.2, cause)}), tmp_path, at=AT)
     found = the(run, "contention")
     assert (found.evidence["resource"], found.evidence["load"]) == pair
@@ -173,7 +173,7 @@ def test_cost_is_printed_from_fiftieth_on(run: Run, severity: str, words: str) -
     assert all(words in finding.says for finding in found)
 
 
-def test_two_cells_are_less_certain_than_one() -> None:
+def test_two_cells_are_less_certain() -> None:
     """Bonferroni: of two, each holds with 97.5%; a cell of one round has no interval."""
     kept = (0.8, 0.81, 0.79, 0.82)
     (alone,), (first, second) = cells_of(kept_under(kept)), cells_of(kept_under(kept, kept, (0.8,)))
@@ -237,7 +237,7 @@ def _without_counters(point: Any) -> Any:
     return replace(point, details=kept)
 
 
-def test_a_drift_of_the_machine_is_no_cost(tmp_path: Path) -> None:
+def test_drift_of_machine_is_no_cost(tmp_path: Path) -> None:
     host = CoupledHost(51_500, {("memory", "compute"): Coupling(0.1)})
     host.drift = -0.0005  # a twentieth in 100 s
     run = measured(host, tmp_path, 6, at=AT)
@@ -247,7 +247,7 @@ def test_a_drift_of_the_machine_is_no_cost(tmp_path: Path) -> None:
     assert cell.sure.low is not None and cell.sure.high is not None and cell.sure.low <= 0.9 <= cell.sure.high
 
 
-def test_what_the_load_still_delivered_is_measured(tmp_path: Path) -> None:
+def test_what_load_still_delivered_is_measured(tmp_path: Path) -> None:
     run = measured(CoupledHost(51_600, {("memory", "storage"): Coupling(0.1, load_lost=0.3)}), tmp_path, at=AT)
     cells = {(cell.resource, cell.load): cell.load_kept for cell in cells_of(run)}
     assert cells["memory", "storage"] == pytest.approx(0.7, abs=0.05)
@@ -255,7 +255,7 @@ def test_what_the_load_still_delivered_is_measured(tmp_path: Path) -> None:
     assert "delivered 7" in the(run, "contention").says
 
 
-def test_a_load_is_driven_at_its_knee(tmp_path: Path) -> None:
+def test_load_is_driven_at_its_knee(tmp_path: Path) -> None:
     driven: dict[str, dict[str, Any]] = {}
 
     class Watched(CoupledHost):
@@ -283,7 +283,7 @@ def test_a_load_is_driven_at_its_knee(tmp_path: Path) -> None:
     assert pairs[0].fixed["iodepth"] == driven["storage_blocks"]["iodepth"]
 
 
-def test_the_report_has_the_matrix_and_the_page_its_rows(tmp_path: Path) -> None:
+def test_report_has_matrix_and_rows(tmp_path: Path) -> None:
     run = measured(CoupledHost(51_800, {("storage", "compute"): Coupling(0.4, "CPU")}), tmp_path, at=AT)
     shown = report.text(run)
     lines = shown.splitlines()
@@ -323,7 +323,7 @@ def test_a_reading_that_its_load_does_not_cover_does_not_count(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("last", [3, 60])
-def test_an_interrupt_leaves_a_valid_partial_run(last: int, tmp_path: Path) -> None:
+def test_interrupt_leaves_valid_partial_run(last: int, tmp_path: Path) -> None:
     class Stopped(CoupledHost):
         count = 0
 
@@ -339,7 +339,7 @@ def test_an_interrupt_leaves_a_valid_partial_run(last: int, tmp_path: Path) -> N
     assert from_json(to_json(run)) == run
 
 
-def test_a_budget_ends_it_early_and_says_so(tmp_path: Path) -> None:
+def test_budget_ends_the_run_early(tmp_path: Path) -> None:
     host = CoupledHost(52_200)
     made = scenario.make(replace(request(tmp_path, at=AT), budget_s=0.001), host)
     store = Store(tmp_path / "store")
@@ -349,7 +349,7 @@ def test_a_budget_ends_it_early_and_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("budget_s", "loads", "times"), [(15.0, 3, 1), (60.0, 5, 2), (3600.0, 9, 2)])
-def test_sweeps_take_two_fifths_of_a_budget(budget_s: float, loads: int, times: int, tmp_path: Path) -> None:
+def test_sweeps_take_two_fifths_of_budget(budget_s: float, loads: int, times: int, tmp_path: Path) -> None:
     """The least is one reading of both ends and of a load between them."""
     host = CoupledHost(52_201)
     made = scenario.make(replace(request(tmp_path), budget_s=budget_s), host)
@@ -387,13 +387,13 @@ def test_a_budget_that_ends_in_a_round_keeps_what_was_read(tmp_path: Path, monke
         ("--path /nowhere/at/all", "/nowhere/at/all"),
     ],
 )
-def test_a_wrong_word_is_refused_in_one_line(words: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_word_is_one_line(words: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["together", *words.split(), "--dry-run"]) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1 and says in err, err
 
 
-def test_a_site_of_several_hosts_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_site_of_several_hosts_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Several(CoupledHost):
         several = True
 
@@ -416,7 +416,7 @@ def test_a_dry_run_lists_every_point_and_writes_nothing(
 
 
 @pytest.mark.machine
-def test_a_load_covers_what_is_measured_beside_it() -> None:
+def test_load_covers_the_other_reading() -> None:
     host = Local()
     load = KernelCall("compute_flops", {"operation": "fma", "precision": "double", "isa": "auto", "threads": 1})
     work = KernelCall("memory_bandwidth", {"operation": "read", "threads": 1, "working_set": 64 << 20, "runtime": 0.2})

@@ -116,7 +116,7 @@ def test_each_point_holds_its_readings_and_the_counters_around_them(
     assert "process_read_bytes" in point.counters and "cpu_busy" in point.conditions
 
 
-def test_a_measurement_that_was_killed_is_partial(readings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_killed_measurement_is_partial(readings: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = readings.read_text().splitlines()
     readings.write_text("\n".join([*lines[:6], lines[6][:200]]))
     run = imported(readings, capsys)
@@ -221,7 +221,7 @@ def test_another_tools_result_is_stored_too(place: Path, capsys: pytest.CaptureF
     assert run.imported_from == "fio-json"
 
 
-def test_the_engine_refuses_a_plan_of_another_version(engine: str, place: Path) -> None:  # noqa: F811
+def test_engine_refuses_plan_of_another_version(engine: str, place: Path) -> None:  # noqa: F811
     (place / "plan.json").write_text(json.dumps({"format": "hwdyno.engine-plan/1", "version": "0.0.1", "steps": []}))
     done = subprocess.run([engine, "measure", "plan.json"], capture_output=True, text=True, check=False)
     assert done.returncode == 2 and done.stdout == ""

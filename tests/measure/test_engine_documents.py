@@ -31,7 +31,7 @@ def text(rng: random.Random) -> str:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_document_is_read_as_python_reads_it(seed: int) -> None:
+def test_document_reads_as_in_python(seed: int) -> None:
     rng = random.Random(seed)
     for _ in range(50):
         whole = json.dumps(made(rng, 6), ensure_ascii=rng.random() < 0.5).encode()
@@ -103,6 +103,6 @@ def test_a_local_reading_has_packed_histograms_that_add_up() -> None:
 
 
 @pytest.mark.parametrize("packed", ["0", "00", "0" * 8, "zz" * 8])
-def test_a_packed_histogram_that_is_none_is_refused(packed: str) -> None:
+def test_malformed_packed_histogram_is_refused(packed: str) -> None:
     with pytest.raises(ValueError):
         Histogram.from_reading({**Histogram().to_reading(), "packed": packed})

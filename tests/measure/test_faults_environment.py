@@ -279,7 +279,7 @@ def test_a_clock_that_is_set_back_changes_no_figure(
     assert not re.search(r"-\d{4,} s\b", page.read_text()), "a negative duration"
 
 
-def test_the_table_names_tests_that_there_are() -> None:
+def test_table_names_existing_tests() -> None:
     here = Path(__file__).parents[1]
     text = (here.parent / "docs" / "dev" / "faults.md").read_text()
     named = re.findall(r"`(test_\w+)\.py::(test_\w+)`", text)

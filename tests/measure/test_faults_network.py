@@ -147,7 +147,7 @@ def test_a_server_of_round_trips_that_dies_at_each_state_is_named(control_bytes:
             assert reading["faults"], "nobody says that the server died"
 
 
-def test_a_run_whose_server_dies_is_kept(
+def test_run_whose_server_dies_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HWDYNO_HOME", str(tmp_path / "home"))

@@ -90,7 +90,7 @@ def test_a_driver_states_its_gpu(driver: Path) -> None:
         ("cuInit:crash", "it crashed with signal 6"),
     ],
 )
-def test_a_driver_that_fails_is_one_line(driver: Path, plan: str, why: str) -> None:
+def test_failing_driver_is_one_line(driver: Path, plan: str, why: str) -> None:
     found = surveyed(driver, HWDYNO_FAKE_FAIL=plan)
     assert found["cuda"] == [] and why in says(found, "libcuda.so.1")
     assert "\n" not in says(found, "libcuda.so.1")
@@ -130,7 +130,7 @@ def machine_with(one: CudaDevice) -> Machine:
         (replace(H100, boost_max_hz=1.83e9), {"tensor/fp16": "989", "tensor/fp8": "1979", "tensor/tf32": "495"}),
     ],
 )  # fmt: skip
-def test_peaks_are_those_of_the_data_sheets(one: CudaDevice, peaks: dict[str, str]) -> None:
+def test_peaks_are_those_of_data_sheets(one: CudaDevice, peaks: dict[str, str]) -> None:
     made = {found.metric.removeprefix(gpu.PEAK): found for found in ceilings_of(machine_with(one), "gpu")}
     for name, printed in peaks.items():
         digits = len(printed.partition(".")[2])
@@ -145,7 +145,7 @@ def test_memory_and_link_have_their_formula() -> None:
     assert made["host_copy"].value == pytest.approx(63.0e9, rel=0.001), "by what the link can train to"
 
 
-def test_a_bound_applies_to_what_it_bounds() -> None:
+def test_bound_applies_to_what_it_bounds() -> None:
     ceilings = ceilings_of(machine_with(H100), "gpu")
     peak = bound_for(ceilings, {"precision": "single"})
     assert peak is not None and peak.ceiling.metric == "gpu_peak/vector/single"
@@ -216,7 +216,7 @@ def test_a_precision_that_the_device_has_not_is_left_out(capsys: pytest.CaptureF
 
 
 @pytest.mark.usefixtures("pocl")
-def test_bandwidth_copies_launches_and_latency_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bandwidth_launches_and_latency_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
     for words, unit in (
         (("--operation", "triad", "--array", "1M,4M", "--width", "16"), "bytes/s"),
         (("--memory", "pinned,pageable", "--block", "1M"), "bytes/s"),
@@ -249,7 +249,7 @@ def test_a_file_is_loaded_from_storage(capsys: pytest.CaptureFixture[str], tmp_p
     assert not list(tmp_path.iterdir()), "the data file goes with the run"
 
 
-def test_a_block_beyond_its_file_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_block_beyond_its_file_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["gpu", "load", "--on", "cpu", "--path", str(tmp_path), "--size", "1M", "--block", "8M"]) == 2
     assert "use --size 8MiB or more" in capsys.readouterr().err
 
@@ -270,7 +270,7 @@ def test_without_a_gpu_the_command_says_what_it_looked_for(
     assert error.count("\n") == 1 and "libcuda.so.1: " in error and "no GPU can be measured here" in error
 
 
-def test_a_run_takes_along_what_is_there() -> None:
+def test_run_includes_what_is_there() -> None:
     class Site:
         def __init__(self, gpus: int) -> None:
             self.gpus = gpus
@@ -286,7 +286,7 @@ def test_a_run_takes_along_what_is_there() -> None:
 
 
 @pytest.mark.usefixtures("pocl")
-def test_the_processor_is_measured_as_shortly_as_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+def test_processor_runs_as_short_as_gpu(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["gpu", "--on", "cpu", "--dry-run"]) == 0
     shown = capsys.readouterr().out
     assert BANDWIDTH.quick and shown.count("gpu.bandwidth ") == len(BANDWIDTH.quick.points())
@@ -391,7 +391,7 @@ def test_without_cufile_the_remedy_is_named(driver: Path, tmp_path: Path) -> Non
 PRODUCTS = ("--precision", "fp16,bf16,tf32,fp64,fp8,int8", "--n", "64")
 
 
-def test_matrix_products_are_measured_verified_and_released(driver: Path, tmp_path: Path) -> None:
+def test_matrix_products_are_verified(driver: Path, tmp_path: Path) -> None:
     done, left = by_cuda(driver, tmp_path, *PRODUCTS, HWDYNO_FAKE_CAPABILITY="90")
     assert done.returncode in {0, 3}, done.stderr
     (result,) = from_json(done.stdout).experiments
@@ -406,7 +406,7 @@ def test_matrix_products_are_measured_verified_and_released(driver: Path, tmp_pa
     assert left == ""
 
 
-def test_cublas_multiplies_the_same_with_one_call(driver: Path, tmp_path: Path) -> None:
+def test_cublas_multiplies_same_with_one_call(driver: Path, tmp_path: Path) -> None:
     """It has no products of 8-bit floating point, and is not short of them."""
     words = ("--library", "cublas")
     done, left = by_cuda(driver, tmp_path, *PRODUCTS, *words, HWDYNO_FAKE_CAPABILITY="90")
@@ -419,7 +419,7 @@ def test_cublas_multiplies_the_same_with_one_call(driver: Path, tmp_path: Path) 
     assert "cuBLAS has no fp8 products; --library cublaslt has" in done.stderr
 
 
-def test_an_instance_of_mig_is_named_and_has_no_ceiling_of_the_whole_memory(driver: Path, tmp_path: Path) -> None:
+def test_mig_instance_has_no_memory_ceiling(driver: Path, tmp_path: Path) -> None:
     (one,) = Machine.of_survey({"gpu_drivers": surveyed(driver, HWDYNO_FAKE_MIG="1")}).gpu_drivers.cuda
     assert one.mig is True
     words = ("--operation", "triad", "--array", "4M", "--width", "4")

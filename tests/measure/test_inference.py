@@ -100,7 +100,7 @@ def test_an_engine_reports_to_nobody_and_keeps_no_identity(
     assert [path for path in user.rglob("*") if path.is_file()] == []
 
 
-def test_decoding_is_beside_the_memory_that_bounds_it(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_decoding_is_beside_its_memory_bound(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = [*TINY, "--decode", "onnxruntime,llama.cpp", "--threads", "1", "--runtime", "0.2"]
     run = measured(words, place, capsys)
     points = by(run["inference.decode"], "stack")
@@ -118,7 +118,7 @@ def test_decoding_is_beside_the_memory_that_bounds_it(place: Path, capsys: pytes
 
 
 @pytest.mark.parametrize("stack", ["onnxruntime", "llama.cpp"])
-def test_a_restored_cache_gives_the_computed_token(stack: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_restored_cache_gives_computed_token(stack: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = measured([*TINY, "--restore", stack, "--tokens", "16,64"], place, capsys)
     points = by(run["inference.restore"], "way", "tokens")
     model = shapes.find("tiny")
@@ -136,7 +136,7 @@ def test_a_restored_cache_gives_the_computed_token(stack: str, place: Path, caps
     assert not list(place.iterdir())
 
 
-def test_a_restored_cache_that_is_wrong_is_refused(place: Path) -> None:
+def test_wrong_restored_cache_is_refused(place: Path) -> None:
     assert main(["inference", *TINY, "--restore", "onnxruntime", "--path", str(place), "--generate", "--quiet"]) == 0
     folder = place / "hwdyno-model-tiny"
     model = shapes.find("tiny").decoder
@@ -236,7 +236,7 @@ def test_a_dry_run_names_the_bytes_that_then_lie_there(place: Path, capsys: pyte
     assert "(existing model)\n" in capsys.readouterr().out
 
 
-def test_a_kept_model_with_a_flipped_bit_is_refused(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_flipped_bit_in_model_is_refused(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["inference", *TINY, "--cold", "raw", "--path", str(place), "--quiet"]
     assert main([*words, "--generate"]) == 0
     file = place / "hwdyno-model-tiny" / WEIGHTS
@@ -251,7 +251,7 @@ def test_a_kept_model_with_a_flipped_bit_is_refused(place: Path, capsys: pytest.
 
 
 @pytest.mark.parametrize("ending", shortly(2, "safetensors", "gguf", "onnx"))
-def test_a_users_own_file_is_loaded_and_stays(ending: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_users_file_is_loaded_and_kept(ending: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = [*TINY, "--cold", "raw,llama.cpp", "--path", str(place), "--generate", "--quiet"]
     assert main(["inference", *words]) == 0
     source = place / "hwdyno-model-tiny"
@@ -306,7 +306,7 @@ def test_a_missing_engine_is_one_line(
         installed.need("llama.cpp")
 
 
-def test_nothing_heavy_is_imported_by_the_command_itself() -> None:
+def test_command_imports_nothing_heavy() -> None:
     code = (
         "import sys; from hwdyno.cli.main import parser_of; parser_of('inference');"
         "print([one for one in ('onnxruntime', 'xllamacpp', 'google_crc32c', 'numpy') if one in sys.modules])"
@@ -315,7 +315,7 @@ def test_nothing_heavy_is_imported_by_the_command_itself() -> None:
     assert set(json.loads(found.stdout.replace("'", '"'))) <= {"numpy"}
 
 
-def test_the_resident_share_is_that_of_the_pages(tmp_path: Path) -> None:
+def test_resident_share_is_that_of_pages(tmp_path: Path) -> None:
     file = Path.cwd() / "target" / "resident" if (Path.cwd() / "target").is_dir() else tmp_path / "file"
     try:
         file.write_bytes(bytes(1 << 20))
@@ -343,7 +343,7 @@ def test_each_plain_reader_reads_every_byte(tmp_path: Path) -> None:
         assert model_files.read((file,), 4096, threads, model_files.reused(4096, threads), direct=False) == len(data)
 
 
-def test_the_header_of_a_kept_model_names_its_checksums(place: Path) -> None:
+def test_kept_models_header_has_checksums(place: Path) -> None:
     assert main(["inference", *TINY, "--cold", "raw", "--path", str(place), "--generate", "--quiet"]) == 0
     opened = safetensors.read_header(place / "hwdyno-model-tiny" / WEIGHTS)
     assert (

@@ -32,21 +32,21 @@ def session(folder: Path) -> Any:
     ("name", "millions"),
     [("32m", 32), ("62m", 62), ("246m", 246), ("850m", 853), ("resnet50", 25.5), ("encoder", 22.6)],
 )
-def test_a_model_has_the_weights_of_its_name(name: str, millions: float) -> None:
+def test_model_has_weights_of_its_name(name: str, millions: float) -> None:
     model = shapes.find(name)
     assert sum(one.items for one in model.tensors) == pytest.approx(millions * 1e6, rel=0.03)
     if name == "62m":
         assert model.bytes <= 250_000_000, "the quick profile's model"
 
 
-def test_the_bytes_of_a_token_are_those_of_the_facts() -> None:
+def test_token_bytes_match_the_facts() -> None:
     model = shapes.find("246m")
     assert model.decoder is not None
     assert model.bytes_per_token == pytest.approx(853e6, rel=0.005)
     assert model.decoder.kv_bytes == 2 * 16 * 4 * 64 * 4
 
 
-def test_the_safetensors_library_reads_the_same_numbers(tmp_path: Path) -> None:
+def test_safetensors_library_reads_same_numbers(tmp_path: Path) -> None:
     from safetensors.numpy import load_file
 
     file, model = made("tiny", tmp_path), shapes.find("tiny")
@@ -168,7 +168,7 @@ def test_the_decoder_in_onnx_runtime_computes_llamas_formulas_and_its_cache_is_r
 
 
 @pytest.mark.parametrize(("name", "output"), [("resnet50", (1, 1000)), ("encoder", (1, 384))])
-def test_the_other_models_answer_in_onnx_runtime(name: str, output: tuple[int, ...], tmp_path: Path) -> None:
+def test_other_models_answer_in_onnx_runtime(name: str, output: tuple[int, ...], tmp_path: Path) -> None:
     made(name, tmp_path)
     inputs: dict[str, Any] = {"image": np.ones(onnx.IMAGE, np.float32)}
     if name == "encoder":
@@ -177,7 +177,7 @@ def test_the_other_models_answer_in_onnx_runtime(name: str, output: tuple[int, .
     assert answer.shape == output and np.isfinite(answer).all() and answer.std() > 0
 
 
-def test_the_gguf_library_reads_the_same_tensors(tmp_path: Path) -> None:
+def test_gguf_library_reads_same_tensors(tmp_path: Path) -> None:
     from gguf import GGUFReader
 
     model, file = shapes.find("tiny"), tmp_path / "model.gguf"

@@ -77,7 +77,7 @@ def test_the_same_command_makes_it_anew_and_removes_it(place: Path, words: tuple
 
 
 @pytest.mark.machine
-def test_what_a_killed_run_was_to_keep_stays(place: Path) -> None:
+def test_killed_runs_kept_files_stay(place: Path) -> None:
     folder = killed(place, *DATA_SET, "--keep")
     made = sorted(folder.rglob("*"))
     assert clean_stale(place) == [] and sorted(folder.rglob("*")) == made
@@ -94,7 +94,7 @@ def test_a_users_file_among_them_stays_and_the_rest_goes(place: Path) -> None:
     assert clean_stale(place) == []
 
 
-def test_the_folder_of_a_living_run_stays_and_so_does_one_that_was_there(place: Path) -> None:
+def test_folder_of_living_run_stays(place: Path) -> None:
     living = MadeFolder(place / "hwdyno-set", "*.npz")
     (living.path / "1.npz").write_text("x")
     second = MadeFolder(living.path, "*.npz")
@@ -128,7 +128,7 @@ def abandoned(path: Path) -> Path:
     return path
 
 
-def test_a_folder_that_a_dead_run_left_goes(place: Path) -> None:
+def test_folder_that_dead_run_left_goes(place: Path) -> None:
     folder = abandoned(place / "hwdyno-set")
     assert clean_stale(place) == [folder] and not list(place.iterdir())
 

@@ -58,9 +58,7 @@ def pod_of(documents: list[dict[str, Any]]) -> dict[str, Any]:
 
 @needs(HAS_SCHEMAS, "the schemas are not installed")
 @pytest.mark.parametrize("release", RELEASES)
-def test_every_document_holds_against_the_releases_published_schema(
-    release: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_document_fits_the_schema(release: str, capsys: pytest.CaptureFixture[str]) -> None:
     import kubernetes_validate
 
     for words in FORMS.values():
@@ -111,9 +109,7 @@ def test_each_kind_of_storage_is_the_volume_that_kubernetes_has_for_it(capsys: p
     assert "--path /dev/hwdyno-data" in container["command"][2]
 
 
-def test_the_data_does_not_fit_into_the_pods_memory_and_the_volume_has_room_for_it(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_data_exceeds_pod_memory(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     claim, job = printed(capsys, *FORMS["class"], "--memory", "3Gi")
     (container,) = job["spec"]["template"]["spec"]["containers"]
     words = shlex.split(container["command"][2])
@@ -288,9 +284,7 @@ def test_a_pod_that_fails_is_named_with_the_end_of_its_log(
 
 
 @pytest.mark.machine
-def test_what_was_made_before_a_refusal_is_removed_and_the_servers_words_are_said(
-    api: cluster.State, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_refused_objects_are_removed(api: cluster.State, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     api.refuses = "jobs"
     assert main([*RUN, "--store", str(tmp_path / "store"), *MEASURES]) == 2
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("hwdyno:")]
@@ -342,7 +336,7 @@ def test_what_a_killed_run_left_is_removed_by_one_command(
     assert main(["kubernetes", "clean"]) == 0, "and nothing is no fault"
 
 
-def test_without_kubectl_the_line_says_what_else_does(
+def test_missing_kubectl_names_the_alternative(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))

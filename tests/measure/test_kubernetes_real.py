@@ -118,7 +118,7 @@ def test_a_pod_that_fails_is_named_with_the_end_of_its_log(
     assert gone(api)
 
 
-def test_what_a_role_does_not_allow_is_said_in_the_servers_words_and_what_was_made_is_removed(
+def test_forbidden_role_leaves_nothing(
     api: real_cluster.Real,
     served: tuple[real_cluster.Real, Path],
     tmp_path: Path,
@@ -140,9 +140,7 @@ def test_what_a_role_does_not_allow_is_said_in_the_servers_words_and_what_was_ma
     assert gone(api)
 
 
-def test_a_kind_that_the_server_lacks_is_one_line(
-    api: real_cluster.Real, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_missing_kind_is_one_line(api: real_cluster.Real, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ("kubernetes", "run", *FORMS["mpi"], "--store", str(tmp_path / "store"))
     assert main([*words, *MEASURES]) == 2
     (line,) = lines_of(capsys)

@@ -68,7 +68,7 @@ def test_turns_write_their_entry_and_read_it_and_those_before(tmp_path: Path) ->
 
 
 @pytest.mark.machine
-def test_the_least_recently_used_goes_where_capacity_ends(tmp_path: Path) -> None:
+def test_least_recently_used_leaves_first(tmp_path: Path) -> None:
     details = serve_until(tmp_path, "evicted_entries", "misses", capacity=6 << 20)["details"]
     assert details["evicted_entries"] > 0
     assert details["most_on_storage_bytes"] <= 6 << 20
@@ -176,13 +176,13 @@ def test_it_holds_as_many_users_as_stay_within_each_target() -> None:
     assert "--users 1,2,4,8,16 --memory 1G" in found.advice
 
 
-def test_targets_that_no_point_passed_ask_for_more_users_and_whole_contexts_need_no_caveat() -> None:
+def test_unpassed_targets_need_more_users() -> None:
     found = findings(point(1, 5), point(2, 6), scale=1.0)["kv_users"]
     assert "--kv-cache llama3.1-8b --scale 1 --capacity 8G --users 4,8,16" in found.advice
     assert "shortened" not in found.says
 
 
-def test_a_curve_over_users_has_a_knee() -> None:
+def test_curve_over_users_has_knee() -> None:
     rates = {1: 1.0, 2: 1.95, 4: 3.4, 8: 3.9, 16: 4.0, 32: 4.0}
     points = [replace(point(n, 5), throughput=interval([x * 1e8], "bytes/s")) for n, x in rates.items()]
     assert "knee" in findings(*points)
@@ -234,7 +234,7 @@ def test_few_reads_full_storage_a_busy_client_and_nothing_done_are_said() -> Non
 
 
 @pytest.mark.machine
-def test_the_command_serves_reports_and_leaves_nothing(
+def test_command_serves_reports_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HWDYNO_HOME", str(tmp_path / "home"))

@@ -14,7 +14,7 @@ from hwdyno.measure.measurement import measurement_of
 from hwdyno.measure.workloads import blas, linpack
 
 
-def test_linpack_is_a_kernel_of_the_host() -> None:
+def test_linpack_is_kernel_of_host() -> None:
     declared = Local().kernels()["linpack"]
     assert {"operation", "n", "threads", "blas", "runtime"} <= set(declared.names)
     assert set(workloads.all()) == set(workloads.WORKLOADS)
@@ -61,7 +61,7 @@ def test_each_library_that_is_here_is_named_by_itself_and_solves() -> None:
         assert reading["details"]["library_file"]
 
 
-def test_no_compiler_is_started_to_find_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finding_library_starts_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search such as ``ctypes.util.find_library``'s leaves files where a signal ends the process meanwhile."""
     started: list[object] = []
     monkeypatch.setattr(subprocess, "Popen", lambda command, **_: started.append(command))
@@ -71,9 +71,7 @@ def test_no_compiler_is_started_to_find_a_library(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(("numpys", "taken"), [("0.3.31.188", True), ("0.3.30", False), ("0.3.9", False)])
-def test_the_newer_of_numpys_and_scipys_libraries_answers(
-    numpys: str, taken: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_newer_of_two_blas_answers(numpys: str, taken: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     path = "/lib/numpy.libs/libscipy_openblas64_.so"
     loaded = [
         {"filepath": "/lib/scipy.libs/libscipy_openblas.so", "internal_api": "openblas", "version": "0.3.30"},

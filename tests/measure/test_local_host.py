@@ -34,7 +34,7 @@ def test_counters_come_from_a_recorded_tree(tmp_path: Path) -> None:
     assert found["temperature_c"] == 41.0
 
 
-def test_a_machine_that_tells_nothing_gives_nothing(tmp_path: Path) -> None:
+def test_silent_machine_gives_nothing(tmp_path: Path) -> None:
     assert Local(tmp_path).snapshot() == {}
 
 

@@ -51,7 +51,7 @@ def reading(
     }
 
 
-def test_repeats_are_summed_and_rates_are_harmonic() -> None:
+def test_repeats_sum_with_harmonic_rates() -> None:
     made = measurement_of({"iodepth": 4}, [reading(1000), reading(2000)], BLOCKS)
     assert made.operations == 3000
     assert made.bytes == 3000 * 4096
@@ -123,7 +123,7 @@ def test_samples_keep_their_extremes_when_they_are_folded() -> None:
     assert samples.avg == pytest.approx(sum(counts) / len(counts) * 40960)
 
 
-def test_a_part_of_an_interval_is_no_sample() -> None:
+def test_part_of_interval_is_no_sample() -> None:
     one = reading(100, 0.25)
     one["samples"]["bytes"] = [[40960, 40960, 4096]]
     samples = measurement_of({}, [one], BLOCKS).samples
@@ -131,7 +131,7 @@ def test_a_part_of_an_interval_is_no_sample() -> None:
     assert samples.values == (409600, 409600)
 
 
-def test_what_counts_is_what_the_kernel_declares() -> None:
+def test_what_counts_is_what_kernel_declares() -> None:
     assert unit_of(BLOCKS) == ("bytes", "bytes/s")
     assert unit_of(ARITHMETIC) == ("flops", "FLOP/s")
     assert unit_of(Declaration(counts={"operations": "1"}), [reading(flops=0)]) == ("bytes", "bytes/s")
@@ -183,7 +183,7 @@ def test_whole_numbers_make_no_flops_and_declared_bytes_win_over_arithmetic() ->
     assert (point.throughput.unit, point.throughput.value) == ("bytes/s", 640.0)
 
 
-def test_a_probe_beside_a_load_is_no_part_of_its_rate_nor_of_littles_law() -> None:
+def test_probe_is_not_in_the_rate() -> None:
     timed = {"total": Histogram.from_values([100] * 50).to_reading()}
     chase = {"name": "chase", "operations": 50, "bytes": 0, "latency_ns": timed}
     load = {"name": "read", "operations": 1000, "bytes": 64000, "latency_ns": {}}

@@ -13,7 +13,7 @@ from test_runner import Memory, planned
 BENT = SimulatedMachine(seed=3, noise=0.005, operations_s=100e3)
 
 
-def test_one_more_point_is_measured_near_the_knee(tmp_path: Path) -> None:
+def test_point_near_knee_is_added(tmp_path: Path) -> None:
     host, store = SimulatedHost(BENT), Memory()
     run = runner.run(planned(tmp_path, host, given={"iodepth": "1..256"}), host, store, "run-1")
     (result,) = run.experiments
@@ -28,7 +28,7 @@ def test_one_more_point_is_measured_near_the_knee(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("most", [0.6, 0.7])
-def test_a_rate_is_added_where_the_capacity_is_open(most: float, tmp_path: Path) -> None:
+def test_open_capacity_adds_a_rate(most: float, tmp_path: Path) -> None:
     """Hardly any request waits at 70% of what 32 servers serve."""
     machine = SimulatedMachine(seed=3, noise=0.005, servers=32)
     host = SimulatedHost(machine)
@@ -60,7 +60,7 @@ def test_no_point_is_added_without_a_knee_or_along_block_sizes(tmp_path: Path) -
         assert len(run.experiments[0].points) == max(len(value.split(",")) for value in one.values())
 
 
-def test_a_point_near_the_knee_needs_time(tmp_path: Path) -> None:
+def test_point_near_knee_needs_time(tmp_path: Path) -> None:
     host = SimulatedHost(BENT)
     made = planned(tmp_path, host, given={"iodepth": "1..256", "runtime": "1s"}, budget_s=1e-3)
     run = runner.run(made, host, Memory(), "run-1")

@@ -149,7 +149,7 @@ def test_a_real_iperf3_server_is_driven() -> None:
 
 
 @pytest.mark.peer("iperf3")
-def test_a_busy_server_answers_as_iperf3_does() -> None:
+def test_busy_server_answers_as_iperf3_does() -> None:
     port = free_port()
     with running(*HWDYNO, "network", "server", "--port", str(port), port=port):
         base = ["iperf3", "-c", "127.0.0.1", "-p", str(port), "-t"]
@@ -178,7 +178,7 @@ def test_our_document_is_read_back_as_it_was() -> None:
         assert len(json.loads(text)["intervals"]) >= 2
 
 
-def test_a_document_that_holds_an_error_is_a_degraded_run() -> None:
+def test_error_in_document_degrades_run() -> None:
     text = json.dumps({"start": {"version": "iperf 3.12"}, "intervals": [], "end": {}, "error": "unable to connect"})
     run = iperf3_json.read(text, "x.json")
     assert run.degraded == ("iperf3 failed: unable to connect",)
@@ -199,7 +199,7 @@ def test_a_document_of_nonsense_never_raises(junk: Any) -> None:
 # What is found
 
 
-def test_a_window_that_is_too_small_is_named() -> None:
+def test_small_window_is_named() -> None:
     findings = rules(result_of(point({"receiver_limited_share": 0.9, "rtt_mean_us": 20_000, "loopback": False})))
     assert "receiver's window" in findings["network_window"]
     assert "network_window" not in rules(result_of(point({"receiver_limited_share": 0.1, "rtt_mean_us": 20_000})))
@@ -217,7 +217,7 @@ def test_loss_is_named_for_both_protocols() -> None:
     assert "network_loss" not in rules(result_of(point({"retransmit_share": 0.0001})))
 
 
-def test_a_busy_processor_at_either_end_is_named() -> None:
+def test_busy_processor_at_end_is_named() -> None:
     for direction, whose in (("up", "The receiver's"), ("down", "The sender's"), ("both", "The other end's")):
         busy = result_of(
             point({"cpu_there_s": 1.98 if direction == "both" else 0.99, "loopback": False}, direction=direction)
@@ -226,7 +226,7 @@ def test_a_busy_processor_at_either_end_is_named() -> None:
     assert "network_ends_bound" not in rules(result_of(point({"cpu_there_s": 0.5, "loopback": False})))
 
 
-def test_a_slow_congestion_control_and_a_loopback_are_named() -> None:
+def test_slow_congestion_control_is_named() -> None:
     slow = point({"congestion_control": "bbr", "loopback": True}, congestion="bbr")
     fast = point({"congestion_control": "cubic", "loopback": True}, congestion="cubic")
     fast = Measurement(**{f: getattr(fast, f) for f in fast.__slots__} | {"throughput": Value(3e9, "bytes/s")})
@@ -353,7 +353,7 @@ def test_a_bottleneck_with_a_long_queue_is_seen_as_bufferbloat(two_hosts: TwoHos
 
 
 @pytest.mark.machine
-def test_a_shaped_path_is_found_within_its_rate(two_hosts: TwoHosts) -> None:
+def test_shaped_path_shows_its_rate(two_hosts: TwoHosts) -> None:
     two_hosts.shape("1gbit", "4mb")
     with two_hosts.server():
         reading = two_hosts.measure(streams=2, congestion="cubic", ramp_time=0.3)
@@ -368,7 +368,7 @@ def test_a_shaped_path_is_found_within_its_rate(two_hosts: TwoHosts) -> None:
 
 
 @pytest.mark.machine
-def test_planted_loss_is_found_within_its_interval(two_hosts: TwoHosts) -> None:
+def test_planted_loss_is_within_interval(two_hosts: TwoHosts) -> None:
     two_hosts.drop("meta l4proto udp udp length > 1000 numgen random mod 100 < 2 drop")
     with two_hosts.server():
         reading = two_hosts.measure(protocol="udp", rate=40_000_000, block=1200, runtime=3.0, handing="plain")
@@ -399,7 +399,7 @@ def test_a_peer_that_dies_and_a_path_that_swallows_end_in_time(two_hosts: TwoHos
 
 
 @pytest.mark.machine
-def test_a_black_hole_for_full_segments_is_named(two_hosts: TwoHosts) -> None:
+def test_full_segment_black_hole_is_named(two_hosts: TwoHosts) -> None:
     # Filters see what the sender's card would cut up in one piece, so it cuts here.
     two_hosts.do(f"ip -n {two_hosts.here} link set dev {two_hosts.tag}x gso_max_segs 1")
     two_hosts.drop("ip protocol tcp meta length > 1400 drop")
@@ -416,7 +416,7 @@ def test_a_black_hole_for_full_segments_is_named(two_hosts: TwoHosts) -> None:
 
 
 @pytest.mark.machine
-def test_a_policer_is_told_from_a_queue(two_hosts: TwoHosts) -> None:
+def test_policer_differs_from_queue(two_hosts: TwoHosts) -> None:
     two_hosts.drop("ip protocol tcp limit rate over 8 mbytes/second burst 300 kbytes drop")
     from hwdyno.measure.measurement import measurement_of
 
@@ -434,7 +434,7 @@ def test_a_policer_is_told_from_a_queue(two_hosts: TwoHosts) -> None:
 
 
 @pytest.mark.machine
-def test_ping_and_its_peer_cross_a_path(two_hosts: TwoHosts) -> None:
+def test_ping_and_its_peer_cross_path(two_hosts: TwoHosts) -> None:
     reading = two_hosts.measure("network_ping", runtime=0.2, message=1000)
     assert reading["streams"][0]["operations"] > 10
     details = reading["details"]
@@ -450,7 +450,7 @@ def hwdyno(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.machine
-def test_the_command_line_measures_and_writes_both_documents(tmp_path: Path) -> None:
+def test_command_line_writes_both_documents(tmp_path: Path) -> None:
     common = ["--runtime", "0.1", "--no-page", "--quiet", "--store", str(tmp_path), "--budget", "1s"]
     done = hwdyno("network", "--streams", "1,2", "--json", *common)
     assert done.returncode in {0, 3}, done.stderr

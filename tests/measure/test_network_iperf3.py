@@ -70,7 +70,7 @@ def once_written(log: Path, count: int) -> list[dict[str, Any]]:
         time.sleep(0.05)
 
 
-def test_each_option_of_a_real_client_is_served_and_both_ends_write_the_same(tmp_path: Path) -> None:
+def test_real_client_options_are_served(tmp_path: Path) -> None:
     port, log = free_port(), tmp_path / "server.json"
     parameters = {"bind": "127.0.0.1", "port": port, "log": str(log)}
     code = f"from hwdyno.measure import engine; engine.run('network_server', {parameters!r})"
@@ -121,7 +121,7 @@ def test_a_test_that_fails_is_written_down_as_valid_json(tmp_path: Path) -> None
     assert iperf3_json.read(json.dumps(document), "x").degraded
 
 
-def test_the_command_line_prints_each_test_of_a_server() -> None:
+def test_command_line_prints_each_server_test() -> None:
     port = free_port()
     command = (*HWDYNO, "network", "server", "--port", str(port), "--once", "--output-format", "iperf3-json")
     with running(*command, port=port) as server:

@@ -31,7 +31,7 @@ def known(tool: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> PeerReadi
 
 @pytest.mark.long
 @needs({"HWDYNO_AIPERF", TOKENIZER} <= set(os.environ), "AIPerf is not named")
-def test_the_real_aiperf_gives_the_figures_of_a_known_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_real_aiperf_matches_known_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = known("aiperf", tmp_path, monkeypatch)
     assert found.operations == 8 * POINT["concurrency"]
     assert found.details["output_tokens_s"] == pytest.approx(16 * found.throughput, rel=1e-3)
@@ -39,7 +39,7 @@ def test_the_real_aiperf_gives_the_figures_of_a_known_server(tmp_path: Path, mon
 
 @pytest.mark.long
 @needs({"HWDYNO_GUIDELLM", TOKENIZER} <= set(os.environ), "guidellm is not named")
-def test_the_real_guidellm_gives_the_figures_of_a_known_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_real_guidellm_matches_known_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It ends by time, and counts tokens over another time than requests."""
     found = known("guidellm", tmp_path, monkeypatch)
     assert 4 * POINT["concurrency"] <= found.operations <= 8 * POINT["concurrency"]

@@ -56,7 +56,7 @@ def test_more_accelerators_are_ranks_of_mpi() -> None:
         ({"epochs": 10_000, "runtime": 0.1, "cache": "drop"}, 1),
     ],
 )
-def test_an_end_by_time_becomes_a_count_of_epochs(given: dict[str, Any], epochs: int) -> None:
+def test_time_limit_becomes_epoch_count(given: dict[str, Any], epochs: int) -> None:
     assert overrides(**given)["train.epochs"] == str(epochs)
 
 

@@ -39,28 +39,28 @@ def test_the_same_point_in_fios_words() -> None:
     assert {name: parameters.get(name) for name in expected} == expected
 
 
-def test_fio_never_makes_or_grows_a_file() -> None:
+def test_fio_never_makes_or_grows_file() -> None:
     parameters = options(rw="randwrite")
     assert (parameters["allow_file_create"], parameters["fallocate"]) == ("0", "none")
     assert not {"unlink", "overwrite", "create_on_open"} & parameters.keys()
 
 
-def test_a_mix_is_said_only_of_mixes() -> None:
+def test_only_mixes_are_called_mixes() -> None:
     assert "rwmixread" not in options(rw="randread", rwmixread=70)
 
 
-def test_jobs_share_the_region_as_ours_do() -> None:
+def test_jobs_share_region_as_ours_do() -> None:
     parameters = options(numjobs=4, size=1 << 20, bs=4096)
     assert (parameters["size"], parameters["offset_increment"]) == (str(1 << 18), str(1 << 18))
     parameters = options(numjobs=4, size=1 << 20, bs=4096, share="whole")
     assert parameters["size"] == str(1 << 20) and "offset_increment" not in parameters
 
 
-def test_a_colon_in_the_path_is_no_second_file() -> None:
+def test_colon_in_path_is_one_file() -> None:
     assert options(path="/mnt/a:b/data")["filename"] == "/mnt/a\\:b/data"
 
 
-def test_an_unfinished_pass_is_not_time_based() -> None:
+def test_unfinished_pass_is_not_time_based() -> None:
     assert "time_based" not in options(time_based=False)
 
 
@@ -82,7 +82,7 @@ def test_it_stands_beside_storage_alone() -> None:
     assert "cannot measure memory_copy" in (FIO.unsupported("memory_copy", {}) or "")
 
 
-def test_what_it_reads_is_what_fio_said() -> None:
+def test_parsed_result_is_fios() -> None:
     reading = fio.reading_of("note: hello\n" + (DATA / "randrw-json-plus.json").read_text(), "", 0)
     assert reading.throughput == 279121326 + 120306189
     assert reading.rate == pytest.approx(68144.855145 + 29371.628372)
@@ -109,7 +109,7 @@ def test_a_failure_is_one_line(out: str, err: str, says: str) -> None:
 
 
 @pytest.mark.parametrize(("out", "says"), [("", "it printed nothing"), ("{}", "no JSON, but: {}")])
-def test_a_fio_that_answers_nonsense_is_quoted(out: str, says: str) -> None:
+def test_fio_that_answers_nonsense_is_quoted(out: str, says: str) -> None:
     with pytest.raises(OSError, match=says):
         fio.reading_of(out, "", 0)
 

@@ -60,7 +60,7 @@ def test_what_cannot_be_read_is_one_line(text: str, says: str) -> None:
 
 
 @pytest.mark.parametrize(("threads", "grid"), [(1, "11"), (2, "12"), (4, "22"), (6, "23"), (7, "17"), (8, "24")])
-def test_the_input_has_the_point_on_the_squarest_grid(threads: int, grid: str) -> None:
+def test_input_has_point_on_squarest_grid(threads: int, grid: str) -> None:
     lines = hpcc.input_of("linpack", {"n": 3000, "threads": threads}).splitlines()
     assert lines[5].split()[0] == "3000" and lines[10].split()[0] + lines[11].split()[0] == grid
     assert lines[31].startswith("#####"), "line 32, which separates HPL's part from the rest"

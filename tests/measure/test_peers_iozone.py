@@ -111,7 +111,7 @@ def test_an_iozone_that_prints_nothing_of_the_test_is_named() -> None:
         iozone.reading_of(Outcome(1, "", "Can not open temp file\n", 0.0), "read")
 
 
-def test_iozone_stands_beside_the_disk_of_the_cloud_study(tmp_path: Path) -> None:
+def test_iozone_agrees_with_cloud_study(tmp_path: Path) -> None:
     request = Request(places=(("", tmp_path),), seed=1, options={"only": "disk"})
     plan = study.plan_of(studies.find("cloud-vm-suite"), request, Local())
     disk = next(one for one in plan.experiments if one.experiment.name == "storage.block")

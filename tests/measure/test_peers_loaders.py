@@ -68,7 +68,7 @@ def test_the_chosen_columns_of_a_table_are_read_over_groups_and_files(tmp_path: 
 
 
 @pytest.mark.machine
-def test_numpy_reads_each_sample_once_an_epoch(tmp_path: Path) -> None:
+def test_numpy_reads_each_sample_once_epoch(tmp_path: Path) -> None:
     parameters = generate(tmp_path)
     found = NUMPY.run(KERNEL, parameters)
     assert found.operations == engine.run(KERNEL, parameters)["streams"][0]["operations"] == 24
@@ -91,7 +91,7 @@ def test_computing_makes_an_au_and_the_time_limit_ends_all_ranks(tmp_path: Path)
 
 
 @pytest.mark.machine
-def test_a_missing_or_broken_file_is_one_line(tmp_path: Path) -> None:
+def test_missing_file_is_one_line(tmp_path: Path) -> None:
     parameters = generate(tmp_path)
     Path(files(parameters)[3]).write_bytes(b"no zip at all")
     with pytest.raises(OSError, match="numpy's loader failed: ") as failed:
@@ -116,7 +116,7 @@ def test_what_it_cannot_stand_beside_is_said(changes: dict[str, Any], says: str)
     assert says in (NUMPY.unsupported(KERNEL, {**POINT, **changes}) or "")
 
 
-def test_the_command_names_the_script_and_the_version_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_names_script_and_version_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HWDYNO_LOADER_PYTHON", raising=False)
     assert NUMPY.version() == np.__version__
     python, script, job = NUMPY.command(KERNEL, POINT)

@@ -219,7 +219,7 @@ def test_netperfs_command_is_like_ours(point: dict[str, Any], test: str) -> None
     assert ("-D" in command) == (test != "UDP_RR")
 
 
-def test_netperf_is_not_here_without_its_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_netperf_needs_its_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "netperf"
     program.write_text("#!/bin/sh\necho Netperf version 2.7.1\n")
     program.chmod(0o755)
@@ -248,14 +248,14 @@ def test_netperf_is_not_here_without_its_server(tmp_path: Path, monkeypatch: pyt
         (netperf.PEER, {"protocol": "udp", "exchange": "connect"}, "no such test"),
     ],
 )
-def test_a_point_that_is_not_theirs_is_refused(peer: network.NetworkPeer, point: dict[str, Any], says: str) -> None:
+def test_foreign_point_is_refused(peer: network.NetworkPeer, point: dict[str, Any], says: str) -> None:
     assert says in (peer.unsupported(LATENCY, point) or "")
     with pytest.raises(UserError, match=says):
         peer.run(LATENCY, point)
     assert peer.unsupported("network_throughput", {})
 
 
-def test_what_is_not_here_has_no_version_and_says_how_to_come_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_tool_says_where_from(monkeypatch: pytest.MonkeyPatch) -> None:
     for peer in (iperf3.PEER, ping.PEER, sockperf.PEER, netperf.PEER):
         monkeypatch.setenv(peer.variable, "/nowhere/at-all")
         assert peer.version() is None

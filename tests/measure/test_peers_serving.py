@@ -44,7 +44,7 @@ def tool(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     return str(request.param)
 
 
-def test_a_point_is_run_and_its_result_read(tool: str, tmp_path: Path) -> None:
+def test_point_runs_and_is_read(tool: str, tmp_path: Path) -> None:
     peer = peers.find(tool)
     assert peer.version() is not None and peer.unsupported(KERNEL, POINT) is None
     found = peer.run(KERNEL, POINT)
@@ -70,7 +70,7 @@ def test_a_rate_is_given_as_one(tool: str, tmp_path: Path) -> None:
         ({"think_time": 1.0}, "think"),
     ],
 )
-def test_what_it_cannot_do_is_a_sentence(tool: str, changes: dict[str, Any], says: str) -> None:
+def test_impossible_point_gives_a_sentence(tool: str, changes: dict[str, Any], says: str) -> None:
     peer = peers.find(tool)
     assert says in (peer.unsupported(KERNEL, {**POINT, **changes}) or "")
     with pytest.raises(UserError, match=says):
@@ -82,7 +82,7 @@ def test_gamma_arrivals_are_vllms_alone(tool: str) -> None:
     assert (why is None) == (tool == "vllm_bench")
 
 
-def test_without_a_tokenizer_none_asks_a_registry(tool: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_tokenizer_none_asks_registry(tool: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HWDYNO_TOKENIZER")
     assert "HWDYNO_TOKENIZER" in (peers.find(tool).unsupported(KERNEL, POINT) or "")
 
@@ -90,7 +90,7 @@ def test_without_a_tokenizer_none_asks_a_registry(tool: str, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("load", "profile"), [({}, "kind=concurrent,streams=4"), ({"rate": 3.5}, "kind=poisson,rate=3.5")]
 )
-def test_guidellm_is_run_as_its_version_wants(
+def test_guidellm_runs_by_its_version(
     load: dict[str, float], profile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each option is a kind with its values since 0.7; 0.8.1 was run so on a server of known delays."""
@@ -116,7 +116,7 @@ def test_guidellm_is_run_as_its_version_wants(
     ]  # fmt: skip
 
 
-def test_aiperf_takes_the_servers_count_of_tokens() -> None:
+def test_aiperf_takes_servers_count_of_tokens() -> None:
     """Its own is of the text by another tokenizer: 64 instead of 16 tokens, measured with one of single bytes."""
     assert "--use-server-token-count" in peers.find("aiperf").command(KERNEL, POINT)
 

@@ -20,7 +20,7 @@ def built(name: str = "storage.iodepth", given: dict[str, Any] | None = None, **
     return plan.build(chosen, HOST, **how)
 
 
-def test_the_matrices_span_the_nodes_that_there_are(tmp_path: Path) -> None:
+def test_matrices_span_the_existing_nodes(tmp_path: Path) -> None:
     nodes = tmp_path / "sys/devices/system/node"
     nodes.mkdir(parents=True)
     (nodes / "has_cpu").write_text("0-1,4\n")
@@ -34,7 +34,7 @@ def test_the_matrices_span_the_nodes_that_there_are(tmp_path: Path) -> None:
             assert (axes["cpu_node"], axes["node"]) == (site.cpu_nodes, site.memory_nodes)
 
 
-def test_the_catalogue_is_found_by_its_folder() -> None:
+def test_catalogue_is_found_by_its_folder() -> None:
     names = [one.name for one in experiments.all()]
     assert {"storage.grid", "storage.iodepth", "storage.blocksize", "storage.mix", "storage.jobs"} <= set(names)
     assert len(set(names)) == len(names)
@@ -44,7 +44,7 @@ def test_the_catalogue_is_found_by_its_folder() -> None:
         assert one.quick is None or set(one.quick.axes) == set(one.sweep.axes)
 
 
-def test_the_grid_is_the_eight_numbers_that_everyone_compares() -> None:
+def test_grid_is_eight_standard_numbers() -> None:
     points = built("storage.grid").experiments[0].points
     assert [(p["rw"], p["bs"], p["iodepth"]) for p in points] == [
         ("read", 1 << 20, 8),
@@ -89,18 +89,18 @@ def test_the_load_is_the_axis_with_most_values_unless_named() -> None:
         ({"bs": {"a": 1}}, "must be a value"),
     ],
 )
-def test_nonsense_is_refused_before_anything_is_measured(given: dict[str, Any], says: str) -> None:
+def test_nonsense_is_refused_before_measuring(given: dict[str, Any], says: str) -> None:
     with pytest.raises(UserError, match=says) as refused:
         built(given=given)
     assert "\n" not in str(refused.value)
 
 
-def test_a_size_of_our_own_grows_with_the_blocks() -> None:
+def test_file_size_grows_with_blocks() -> None:
     made = built(given={"bs": "4G", "iodepth": "4"})
     assert made.data_bytes == 4 << 30
 
 
-def test_the_time_of_a_reading_is_cut_to_the_budget_and_repeats_go_last() -> None:
+def test_budget_cuts_time_before_repeats() -> None:
     made = built("storage", budget_s=150.0)
     assert plan.timing(made, None).says == ""
     generous = plan.timing(made, 600.0)
@@ -112,12 +112,12 @@ def test_the_time_of_a_reading_is_cut_to_the_budget_and_repeats_go_last() -> Non
     assert (hopeless.runtime_s, hopeless.repeats_min) == (plan.SHORTEST_S, 1)
 
 
-def test_a_runtime_that_was_given_is_never_cut() -> None:
+def test_given_runtime_is_never_cut() -> None:
     made = built(given={"runtime": "7"}, budget_s=10.0)
     assert plan.reading_s(made.experiments[0], made.experiments[0].points[0], plan.timing(made, 1.0), made.given) > 7
 
 
-def test_a_default_run_fits_into_its_three_minutes() -> None:
+def test_default_run_fits_three_minutes() -> None:
     budget = plan.budget_of("quick", False)
     assert budget is not None
     made = plan.build(
@@ -139,7 +139,7 @@ def written(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def test_a_plan_file_says_everything_that_options_say(tmp_path: Path) -> None:
+def test_plan_file_covers_all_options(tmp_path: Path) -> None:
     text = """
         profile = "standard"
         path = "/data"
@@ -205,7 +205,7 @@ def test_what_is_wrong_in_a_plan_file_is_one_line_that_names_it(tmp_path: Path, 
     assert "\n" not in str(refused.value)
 
 
-def test_a_plan_file_that_is_missing_or_binary(tmp_path: Path) -> None:
+def test_missing_or_binary_plan_file(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="does not exist"):
         plan.read_toml(tmp_path / "none.toml", HOST, plan.build)
     binary = tmp_path / "binary.toml"

@@ -143,7 +143,7 @@ QUICK = ("compute", "--operation", "add", "--threads", "1", "--runtime", "0.1", 
 # --- who this process is
 
 
-def test_each_launcher_says_which_rank_this_is() -> None:
+def test_each_launcher_gives_the_rank() -> None:
     assert launch_of({}) is None and launch_of({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1"}) is None
     # An sbatch script is not a rank, though Slurm counts it as one of several tasks.
     assert launch_of({"SLURM_PROCID": "0", "SLURM_NTASKS": "8"}) is None
@@ -223,9 +223,7 @@ def test_a_storage_point_has_a_file_of_each_rank_and_leaves_none(tmp_path: Path)
 
 @pytest.mark.machine
 @pytest.mark.parametrize("how", shortly(1, signal.SIGKILL, signal.SIGSTOP))
-def test_a_rank_that_dies_or_hangs_is_named_while_the_rest_goes_on_and_is_kept(
-    tmp_path: Path, how: signal.Signals
-) -> None:
+def test_lost_rank_is_named(tmp_path: Path, how: signal.Signals) -> None:
     words = ("compute", "--operation", "add,fma", "--threads", "1", "--runtime", "0.15", "--profile", "quick")
     with by_address(3, *words, store=tmp_path) as ones:
         victim = agent_of(ones.rank(2, b"HWDYNO_RANK"))
@@ -247,7 +245,7 @@ def test_a_rank_that_dies_or_hangs_is_named_while_the_rest_goes_on_and_is_kept(
 
 
 @pytest.mark.machine
-def test_a_rank_that_never_comes_is_named() -> None:
+def test_missing_rank_is_named() -> None:
     meeting = Meeting("127.0.0.1", free_port(), SECRET.encode())
     with pytest.raises(UserError, match=r"ranks 1, 2 of 3 did not connect within 0\.5 s"):
         ranks.joined(ByAddress(0, 3, meeting), timeout_s=0.5)
@@ -275,7 +273,7 @@ def test_a_stranger_at_the_door_holds_nobody_up_and_gets_no_agent() -> None:
 
 @pytest.mark.slow  # mpirun starts four interpreters and measures four times
 @pytest.mark.machine
-def test_mpirun_makes_one_run_of_its_ranks(tmp_path: Path) -> None:
+def test_mpirun_makes_one_run(tmp_path: Path) -> None:
     with by_mpi(4, *QUICK, store=tmp_path) as ones:
         status, out, err = ones.ended()
     assert status in {0, 3}, err

@@ -140,7 +140,7 @@ def test_a_host_that_all_slow_pairs_have_in_common_is_named() -> None:
 
 @pytest.mark.parametrize(("count", "kept", "slow"), [(5, 0.7, False), (6, 0.79, True), (6, 0.81, False)])
 @pytest.mark.parametrize("kind", ["bytes and rate", "rate", "neither"])
-def test_pair_is_slow_by_fifth_among_six(count: int, kept: float, slow: bool, kind: str) -> None:
+def test_slow_pair_is_fifth_among_six(count: int, kept: float, slow: bool, kind: str) -> None:
     """What moves no bytes is judged by its rate, where it has one."""
     points = [pair(name, 1e9 * (kept if name == "0-1" else 1)) for name in pairs_of(4)[:count]]
     level = Value(1e9, "bytes/s")
@@ -153,7 +153,7 @@ def test_pair_is_slow_by_fifth_among_six(count: int, kept: float, slow: bool, ki
     assert [finding.points for finding in found if finding.rule == "slow_pair"] == ([(0,)] if slow else [])
 
 
-def test_the_pairs_are_a_matrix_on_terminal_and_page_and_loopback_is_called_so() -> None:
+def test_pairs_are_shown_as_matrix() -> None:
     run = network(even())
     (table,) = scaling.matrices(run)
     assert table.heads == ("from", "to node-a", "to node-b", "to node-c", "to node-d") and table.rows[1][2] == "-"
@@ -171,7 +171,7 @@ BLOCKS: Mapping[str, Any] = {
 }  # fmt: skip
 
 
-def test_hosts_share_the_first_ones_file_in_regions_or_have_as_many_bytes_of_their_own() -> None:
+def test_hosts_share_or_split_files() -> None:
     site, members = serving()
     place = site.place(Path("/simulated"), writes=False)
     data = site.data_file(place)
@@ -208,7 +208,7 @@ def test_a_host_that_does_not_see_the_shared_file_is_named() -> None:
     ("kept", "says"),
     [(0.4, "costs 60% ("), (0.895, "costs 10% ("), (0.905, "is as fast as"), (0.97, "is as fast"), (1.3, "is as fast")],
 )
-def test_what_a_shared_file_costs_is_said(kept: float, says: str) -> None:
+def test_shared_file_cost_is_reported(kept: float, says: str) -> None:
     def measured(value: float, shared: bool) -> Measurement:
         parameters = {"rw": "write", "bs": 1 << 20, "iodepth": 8, "numjobs": 1, "shared_file": shared}
         return replace(pair("", value), parameters=parameters)
@@ -246,7 +246,7 @@ def test_ranks_send_to_each_other_and_say_that_it_was_loopback(tmp_path: Path) -
 
 
 @pytest.mark.machine
-def test_ranks_write_one_file_and_a_file_each(tmp_path: Path) -> None:
+def test_ranks_share_or_split_files(tmp_path: Path) -> None:
     place = tmp_path / "data"
     place.mkdir()
     words = ("storage", "--rw", "write", "--bs", "64k", "--shared-file", "0,1", "--size", "4M", "--runtime", "0.1")

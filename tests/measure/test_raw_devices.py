@@ -64,7 +64,7 @@ def refused(device: Path, serial: str, **more: Any) -> str:
     return says
 
 
-def test_a_device_is_reached_past_the_page_cache_though_its_node_lies_in_memory(device: Path, backing: Path) -> None:
+def test_device_bypasses_the_page_cache(device: Path, backing: Path) -> None:
     for more in ({"rw": "read"}, {"rw": "write"}):
         reading = written(device, str(backing), direct=True, **more)
         assert reading["details"]["direct_used"] is True and not reading["notes"], more
@@ -79,9 +79,7 @@ def test_a_purge_discards_the_whole_device_and_only_one_that_was_given_away(devi
     assert content[4 * MIB :] == bytes(28 * MIB) and content[: 4 * MIB].count(0) < MIB
 
 
-def test_snias_test_of_a_device_begins_with_a_purge(
-    device: Path, backing: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_snia_device_test_begins_with_purge(device: Path, backing: Path, capsys: pytest.CaptureFixture[str]) -> None:
     device.write_bytes(b"x" * (32 * MIB))
     typed = ["--path", str(device), "--destroy", str(device), "--serial", str(backing), "--ioengine", "psync"]
     brief = ["--profile", "standard", "--budget", "3s", "--quiet", "--no-page", "--json"]
@@ -126,7 +124,7 @@ def test_it_is_read_without_any_words_and_never_changed(device: Path, capsys: py
         (["--destroy", "{device}", "--serial", "64M"], "type the path of its backing file, or its size in bytes"),
     ],
 )
-def test_no_word_may_be_missing_or_wrong(
+def test_every_word_of_consent_counts(
     device: Path, backing: Path, words: list[str], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = command("sha256sum", device)
@@ -192,7 +190,7 @@ def test_swap_is_refused(device: Path, backing: Path) -> None:
     assert "has swap space" in refused(device, str(backing))
 
 
-def test_what_lies_behind_another_device_is_refused(device: Path, backing: Path) -> None:
+def test_data_behind_other_device_is_refused(device: Path, backing: Path) -> None:
     with loop(device) as upper:
         assert f"it backs {upper.name} " in refused(device, str(backing))
 
@@ -202,7 +200,7 @@ def test_a_device_that_is_set_read_only_is_refused(backing: Path) -> None:
         assert "it is set read-only" in refused(device, str(backing))
 
 
-def test_a_process_that_writes_it_keeps_it(device: Path, backing: Path) -> None:
+def test_process_that_writes_it_keeps_it(device: Path, backing: Path) -> None:
     holder = os.open(device, os.O_RDWR)
     other = os.fork()
     if other == 0:
@@ -216,7 +214,7 @@ def test_a_process_that_writes_it_keeps_it(device: Path, backing: Path) -> None:
         os.waitpid(other, 0)
 
 
-def test_somebody_who_holds_it_exclusively_keeps_it(device: Path, backing: Path) -> None:
+def test_exclusive_holder_keeps_the_device(device: Path, backing: Path) -> None:
     holder = os.open(device, os.O_RDONLY | os.O_EXCL)
     try:
         assert "it is in exclusive use" in refused(device, str(backing))
@@ -288,7 +286,7 @@ def test_signatures_are_found_as_their_makers_leave_them(tmp_path: Path) -> None
                 assert f"it has {what}" in _why(device, str(backing))
 
 
-def test_partition_tables_and_encrypted_volumes_are_found(tmp_path: Path) -> None:
+def test_partitions_and_encrypted_volumes_are_found(tmp_path: Path) -> None:
     encrypted = "luksFormat -q --pbkdf pbkdf2 --pbkdf-force-iterations 1000"
     for at, (tool, script, what) in enumerate(
         [

@@ -95,7 +95,7 @@ def test_points_come_back_in_the_plans_order_though_they_ran_shuffled(tmp_path: 
     assert not run.degraded
 
 
-def test_the_same_seed_gives_the_same_order(tmp_path: Path) -> None:
+def test_same_seed_gives_same_order(tmp_path: Path) -> None:
     orders = []
     for _ in range(2):
         host = Tampered(QUIET, nothing)
@@ -104,7 +104,7 @@ def test_the_same_seed_gives_the_same_order(tmp_path: Path) -> None:
     assert orders[0] == orders[1]
 
 
-def test_no_reading_repeats_the_random_order_of_another(tmp_path: Path) -> None:
+def test_no_reading_repeats_a_random_order(tmp_path: Path) -> None:
     """A device's own cache would answer it, as a server's did with the same prompts at each point."""
     host = Tampered(QUIET, nothing)
     measured(tmp_path, host)
@@ -112,7 +112,7 @@ def test_no_reading_repeats_the_random_order_of_another(tmp_path: Path) -> None:
     assert len(seeds) >= 10 and len(set(seeds)) == len(seeds)
 
 
-def test_what_is_true_of_the_machine_is_measured(tmp_path: Path) -> None:
+def test_measured_rates_match_the_machine(tmp_path: Path) -> None:
     host = SimulatedHost(QUIET)
     run, _ = measured(tmp_path, host)
     for point in run.experiments[0].points:
@@ -184,7 +184,7 @@ def test_repeats_that_show_a_rare_level_take_no_longer_than_that_is_worth(
     assert plan.showing(one, one.points[0], chosen, frozenset()) == repeats
 
 
-def test_a_budget_that_ends_counts_with_the_longer_readings(tmp_path: Path) -> None:
+def test_longer_readings_count_in_budget(tmp_path: Path) -> None:
     """A reading is begun where it ends within the budget and 10%; of four, the upper middle one says how long it is."""
     made = replace(planned(tmp_path, SimulatedHost(QUIET), {"iodepth": "8"}), budget_s=100.0)
     one, point = made.experiments[0], PointInWork(0, {"iodepth": 8})
@@ -198,7 +198,7 @@ def test_a_budget_that_ends_counts_with_the_longer_readings(tmp_path: Path) -> N
     assert allowance.overruns(one, point)
 
 
-def test_a_listing_counts_the_repeats_of_a_point_alone(tmp_path: Path) -> None:
+def test_listing_counts_repeats_of_point_alone(tmp_path: Path) -> None:
     alone, many = (planned(tmp_path, SimulatedHost(QUIET), {"iodepth": depths}) for depths in ("8", "1,2,4,8,16,32,64"))
     each = plan.reading_s(alone.experiments[0], alone.experiments[0].points[0], plan.timing(alone, None), frozenset())
     assert listing(alone)[0].takes_s == pytest.approx(14 * each)
@@ -258,7 +258,7 @@ def test_a_second_interrupt_keeps_what_was_measured(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_signal_after_the_last_reading_marks_the_run_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_late_signal_marks_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def explain(run: Run) -> Run:
         monkeypatch.setattr(signals, "requested", lambda: True)
         return run
@@ -320,9 +320,7 @@ def test_one_refused_point_leaves_the_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "points"), [("storage.grid", 0), ("storage.jobs", 8)])
-def test_what_a_kernel_will_not_do_is_an_error_at_first_and_costs_no_point_later(
-    tmp_path: Path, name: str, points: int
-) -> None:
+def test_refused_kernel_costs_no_point(tmp_path: Path, name: str, points: int) -> None:
     def refuse(count: int, reading: dict[str, Any]) -> None:
         if reading["parameters"]["numjobs"] == (1 if points == 0 else 2):
             raise UserError("not so many jobs")
@@ -451,7 +449,7 @@ def test_every_experiment_of_the_catalogue_runs(tmp_path: Path) -> None:
     assert all(len(result.points) == result.planned > 0 for result in run.experiments)
 
 
-def test_a_mix_is_a_point_with_its_share_apart(tmp_path: Path) -> None:
+def test_mix_keeps_its_share_apart(tmp_path: Path) -> None:
     host = SimulatedHost(QUIET)
     made = planned(tmp_path, host, given={"rw": "randrw:70", "iodepth": "8"})
     run = runner.run(made, host, Memory(), "run-1")
@@ -486,9 +484,7 @@ class Slow(SimulatedHost):
 
 
 @pytest.mark.parametrize("overhead_s", [0.01, 0.3, 0.6])
-def test_every_point_of_a_large_grid_has_its_turn_however_long_readings_take_beside_their_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overhead_s: float
-) -> None:
+def test_large_grid_reads_every_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overhead_s: float) -> None:
     from hwdyno.measure.runner import allowance, session
 
     host = Slow(overhead_s)
@@ -503,7 +499,7 @@ def test_every_point_of_a_large_grid_has_its_turn_however_long_readings_take_bes
 
 @pytest.mark.parametrize("overhead_s", [0.01, 0.3, 1.5])
 @pytest.mark.parametrize("budget_s", [10.0, 40.0, 150.0])
-def test_a_budget_is_kept_within_a_fifth(
+def test_budget_is_kept_within_fifth(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overhead_s: float, budget_s: float
 ) -> None:
     """However long readings take beside their timed regions, which no plan can know."""
@@ -522,9 +518,7 @@ def test_a_budget_is_kept_within_a_fifth(
     assert left_out == bool(run.degraded)
 
 
-def test_noise_in_what_is_read_first_takes_no_point_from_what_is_read_last(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_early_noise_takes_no_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor do cheap readings of one kernel promise cheap ones of the next."""
     from hwdyno.measure.runner import allowance, session
 

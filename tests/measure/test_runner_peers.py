@@ -136,9 +136,7 @@ def test_a_slow_peer_takes_no_point_from_what_it_does_not_measure(
 
 
 @pytest.mark.parametrize(("seconds", "runs"), [(3.9, True), (4.1, False)])
-def test_a_peer_whose_reading_takes_over_a_25th_of_the_budget_is_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, runs: bool
-) -> None:
+def test_slow_peer_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, runs: bool) -> None:
     run, peer, sentences = with_a_peer(tmp_path, monkeypatch, Announced, seconds)
     assert bool(peer.runs) == runs and not run.degraded
     sentence = "stream is left out where a reading takes it over 4 s, 4.0% of the budget: it takes up to 4.1 s"

@@ -114,7 +114,7 @@ def test_experiments_whose_preparation_is_not_to_be_had_are_left_out(tmp_path: P
         assert [one.experiment.name for one in ready.experiments] == ["memory.threads"]
 
 
-def test_the_time_that_preparing_took_is_not_the_points(tmp_path: Path) -> None:
+def test_preparing_time_is_not_points(tmp_path: Path) -> None:
     made = Scenario(plan=planned(tmp_path, budget_s=100.0), preparations=(Slow(where=tmp_path),))
     with made.ready(HOST, silent) as ready:
         assert ready.budget_s == 100.0 and 0.05 <= ready.prepared_s < 5
@@ -155,7 +155,7 @@ def test_several_as_one_have_the_preparations_of_all_and_no_name_twice(tmp_path:
         together((one, one))
 
 
-def test_a_folder_of_points_goes_if_hwdyno_made_it_and_nothing_else_lies_in_it(tmp_path: Path) -> None:
+def test_made_empty_folder_is_removed(tmp_path: Path) -> None:
     made = FolderOfPoints(where=tmp_path / "hwdyno-checkpoint")
     with made.made(HOST, silent):
         assert made.where.is_dir()
@@ -218,9 +218,7 @@ def test_a_groups_word_chooses_its_experiments() -> None:
 
 
 @pytest.mark.parametrize("option", ["--kv-cache llama3.1-8b", "--vector-search=diskann --vectors 500"])
-def test_the_old_spelling_works_and_names_the_new_one(
-    option: str, place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_old_spelling_names_new_one(option: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = [*option.split(), "--path", str(place), "--dry-run", "--quiet"]
     assert main(["inference", *words]) == 0
     new = capsys.readouterr()
@@ -304,7 +302,7 @@ def test_one_more_scenario_is_one_file(
 @pytest.mark.parametrize(
     "path", sorted(Path(scenarios.__file__).parents[1].glob("cli/*.py")), ids=lambda path: path.stem
 )
-def test_the_command_line_makes_and_removes_nothing_itself(path: Path) -> None:
+def test_command_line_makes_no_files(path: Path) -> None:
     text = path.read_text()
     for word in ("rmtree", ".unlink(", ".rmdir(", "training_generate", "training_vector_index", "storage_layout"):
         assert word not in text
@@ -319,7 +317,7 @@ SIZES = [(50_000.0, 9_000.0, 1), (2_000.0, 0.0, 40), (200_000.0, 0.0, 3)]
 @pytest.mark.machine
 @pytest.mark.parametrize("form", ["npz", "npy", "tfrecord", "hdf5", "jpeg", "png", "csv", "bin", "parquet"])
 @pytest.mark.parametrize(("record", "spread", "samples"), SIZES)
-def test_a_data_sets_bytes_are_known_before(
+def test_data_sets_bytes_are_known_before(
     form: str, record: float, spread: float, samples: int, tmp_path: Path
 ) -> None:
     kind = replace(
@@ -436,7 +434,7 @@ def test_what_is_there_of_a_data_set_is_not_counted_again(place: Path, capsys: p
 
 
 @pytest.mark.machine
-def test_a_journal_is_named_with_its_bytes(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_journal_is_named_with_its_bytes(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     journal = place.parent / "journal"
     words = ["--rw", "randwrite", "--bs", "4k", "--numjobs", "2", "--size", "4M", "--journal", str(journal)]
     words += ["--ioengine=psync", "--direct=0", "--iodepth=1", "--runtime=50ms", "--budget=1s", "--path", str(place)]
@@ -475,7 +473,7 @@ name = "compute.threads"
 
 
 @pytest.mark.machine
-def test_a_plan_file_measures_scenarios_beside_plain_experiments(
+def test_plan_file_mixes_scenarios_and_experiments(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(plan.PROFILES, "quick", replace(plan.PROFILES["quick"], runtime_s=0.1, repeats_max=3))

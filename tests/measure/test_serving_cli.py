@@ -82,14 +82,14 @@ def test_a_prefix_cache_answers_only_where_it_was_asked_for(
     assert all((point["details"]["cached_share"] > 0) == cached for point in points)
 
 
-def test_the_servers_own_queue_is_in_the_limit(capsys: pytest.CaptureFixture[str]) -> None:
+def test_servers_own_queue_is_in_limit(capsys: pytest.CaptureFixture[str]) -> None:
     with ModelServer(prompt_s=0.1, slots=1, metrics="vllm", kv_tokens=100).running() as url:
         run = _document(capsys, "--server", url, "--concurrency", "1,6", "--output-tokens", "2", "--runtime", "1")
     (limit,) = (one for one in run["findings"] if one["rule"] == "serving_limit")
     assert re.search(r"By its own count, \d requests? waited, [01] ran, KV cache 100% full, ", limit["says"])
 
 
-def test_the_figures_and_their_formulas_stand_beneath_the_report(capsys: pytest.CaptureFixture[str]) -> None:
+def test_figures_have_formulas_beneath_report(capsys: pytest.CaptureFixture[str]) -> None:
     with ModelServer(prompt_s=0.01, token_s=0.002).running() as url:
         # Enough requests for a median of each reading, at any times that are drawn.
         _, out, _ = _run(capsys, "--server", url, "--rate", "200", "--output-tokens", "4", "--ttft-target", "1", *QUIET)
@@ -111,7 +111,7 @@ def test_a_trace_is_one_point_at_its_own_times(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize("fault", ["429", "500", "hang", "refuse", "html", "cut", "not_json", "endless_line"])
-def test_each_fault_of_a_server_is_one_line(fault: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_server_fault_is_one_line(fault: str, capsys: pytest.CaptureFixture[str]) -> None:
     with ModelServer().running() as url:
         status, out, err = _run(capsys, "--server", url, "--served-model", f"fault:{fault}", "--timeout", "1", *QUIET)
     assert status == 2 and not out
@@ -134,7 +134,7 @@ def test_a_wrong_request_is_one_line(words: tuple[str, ...], says: str, capsys: 
     assert status == 2 and says in err and len(err.strip().splitlines()) == 1
 
 
-def test_the_key_is_nowhere_in_what_is_kept(
+def test_key_is_never_stored(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(KEY, "sk-never-kept")

@@ -77,7 +77,7 @@ def test_the_limit_of_connections_is_kept_and_waiting_counts_from_the_schedule()
     assert _times(found, "send_lag").max > 0.4e9
 
 
-def test_an_open_loop_does_not_wait_for_answers() -> None:
+def test_open_loop_ignores_answers() -> None:
     server = ModelServer(prompt_s=0.3)
     with server.running() as url:
         found = _read(url, rate=40, arrivals="constant", output_tokens="1")
@@ -106,7 +106,7 @@ def test_an_open_loop_does_not_wait_for_answers() -> None:
         ("no_token", "an answer without a token"),
     ],
 )
-def test_a_server_that_never_answers_is_one_line(kind: str, says: str) -> None:
+def test_silent_server_is_one_line(kind: str, says: str) -> None:
     begun = time.monotonic()
     with ModelServer().running() as url, pytest.raises(OSError, match="answered none of") as caught:
         _read(url, served_model=f"fault:{kind}", timeout=2.0, runtime=0.2)
@@ -153,7 +153,7 @@ def test_a_connection_that_the_server_closed_meanwhile_is_made_again() -> None:
     assert not found["faults"] and found["streams"][0]["operations"] > 3
 
 
-def test_a_server_that_stops_in_the_middle_degrades_the_reading() -> None:
+def test_server_stopping_midway_degrades_reading() -> None:
     server = ModelServer(prompt_s=0.02, token_s=0.01)
     running = server.running()
     url = running.__enter__()
@@ -254,7 +254,7 @@ def _moments(url: str, runtime_s: float = 1.0) -> list[tuple[int, int]]:
     return [(json.loads(data)["sent_ns"], moment) for moment, data in firsts]
 
 
-def test_a_client_without_a_processor_is_not_in_the_times(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_client_delay_is_not_in_times(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is stopped again and again; what came meanwhile is timed within that stop, not after it."""
     stops: list[tuple[int, int]] = []
 
@@ -274,7 +274,7 @@ def test_a_client_without_a_processor_is_not_in_the_times(monkeypatch: pytest.Mo
     assert within and all(moment < end for moment, end in within)
 
 
-def test_without_the_kernels_stamps_moments_are_the_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_kernels_stamps_moments_are_clients(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "STAMPS", 1 << 20)
     before = time.perf_counter_ns()
     with ModelServer(prompt_s=0.01).running() as url:
@@ -317,7 +317,7 @@ def test_a_server_that_hangs_when_asked_of_itself_is_asked_once(monkeypatch: pyt
     assert server.questions == 1
 
 
-def test_the_engines_of_one_server_are_added_up() -> None:
+def test_one_servers_engines_add_up() -> None:
     text = b"""vllm:num_requests_waiting{engine="0",model_name="a b}c"} 3
 vllm:num_requests_waiting{engine="1",model_name="a"} 4.0 1790000000
 vllm:gpu_cache_usage_perc{engine="0"} 0.9
@@ -353,12 +353,12 @@ def test_another_host_is_refused_unless_allowed() -> None:
         "http://[::1",
     ],
 )
-def test_a_wrong_url_is_refused_in_one_line(url: str) -> None:
+def test_wrong_url_is_one_line(url: str) -> None:
     with pytest.raises(UserError, match="--server"):
         server_of(url, allow_remote=True)
 
 
-def test_a_key_within_the_url_is_refused() -> None:
+def test_key_within_url_is_refused() -> None:
     with pytest.raises(UserError, match=KEY):
         server_of("http://user:secret@127.0.0.1:1", allow_remote=False)
 
@@ -400,13 +400,13 @@ def test_https_is_spoken_and_an_unknown_certificate_is_refused(
     assert found["streams"][0]["operations"] > 3 and not found["faults"]
 
 
-def test_https_to_a_plain_server_is_one_line() -> None:
+def test_https_mismatch_is_one_line() -> None:
     # This server waits for the rest of what is no request to it; others say so (no TLS).
     with ModelServer().running() as url, pytest.raises(OSError, match=r"no TLS|reset|cut|timeout"):
         _read(url.replace("http:", "https:"), timeout=1.0)
 
 
-def test_no_server_at_all_is_one_line() -> None:
+def test_missing_server_is_one_line() -> None:
     with pytest.raises(OSError, match=r"answered none of .*: connection refused"):
         _read("http://127.0.0.1:9", runtime=0.1)
 
@@ -420,6 +420,6 @@ def test_no_server_at_all_is_one_line() -> None:
         ({"arrivals": "trace", "trace": "/nonexistent"}, "cannot read /nonexistent"),
     ],
 )
-def test_settings_that_contradict_each_other_are_refused(given: dict[str, Any], says: str) -> None:
+def test_contradicting_settings_are_refused(given: dict[str, Any], says: str) -> None:
     with pytest.raises(UserError, match=says):
         _read("http://127.0.0.1:9", **given)

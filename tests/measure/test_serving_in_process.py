@@ -102,7 +102,7 @@ def test_an_open_loop_sends_on_while_the_engine_is_busy() -> None:
     assert [one.in_flight for one in found.requests] == list(range(1, 21))
 
 
-def test_a_request_that_no_slot_has_room_for_fails_and_its_user_goes_on() -> None:
+def test_oversized_request_fails_alone() -> None:
     engine = Engine(context=10)
     load = replace(_load(users=2), prompt=lengths.parse("uniform:5:12", "x"))
     found = in_process.drive(engine, load, runtime_s=0.0, least_requests=40)
@@ -201,7 +201,7 @@ def test_users_of_a_model_in_this_process_are_a_run_as_any_other(
 
 
 @pytest.mark.machine
-def test_a_trace_is_replayed_at_its_own_times(tiny: Path, tmp_path: Path) -> None:
+def test_trace_replays_at_its_times(tiny: Path, tmp_path: Path) -> None:
     trace = tmp_path / "trace.csv"
     trace.write_text("Timestamp,Request tokens,Response tokens\n0,9,2\n0.02,11,3\n0.04,7,4\n")
     given = {"model": "tiny", "path": str(tiny), "arrivals": "trace", "trace": str(trace), "runtime": 1.0}
@@ -213,7 +213,7 @@ def test_a_trace_is_replayed_at_its_own_times(tiny: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("arrivals", ["poisson", "gamma", "constant"])
-def test_a_rate_sends_what_its_seed_says(arrivals: str) -> None:
+def test_rate_sends_what_its_seed_says(arrivals: str) -> None:
     load = replace(_load(rate=200.0), process=arrivals, burstiness=0.5, output=lengths.parse("uniform:1:9", "x"))
     found = in_process.drive(Engine(slots=4), load, runtime_s=0.1)
     wanted = load.arrivals_until(0.1)
@@ -234,7 +234,7 @@ def test_a_rate_sends_what_its_seed_says(arrivals: str) -> None:
         (("--input-tokens", "2040"), "longer than the context"),
     ],
 )
-def test_what_cannot_be_served_is_one_line(
+def test_impossible_serving_is_one_line(
     words: tuple[str, ...], says: str, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = {"--in-process": "onnxruntime", "--model": "tiny", "--runtime": "0.1"}

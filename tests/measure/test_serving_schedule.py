@@ -65,7 +65,7 @@ def test_gaps_have_the_rate_and_the_variation_of_their_process(
     assert statistics.pstdev(found) * 50 == pytest.approx(variation, rel=0.04, abs=1e-9)
 
 
-def test_a_number_of_arrivals_keeps_the_variance_of_poisson() -> None:
+def test_arrival_count_has_poisson_variance() -> None:
     """Not stretched to fill the time: the count in a second has its mean as variance."""
     counts = []
     for seed in range(400):
@@ -148,7 +148,7 @@ def test_azure_dates_become_seconds() -> None:
         ("a,b\n1,2\n", "needs JSON lines of Mooncake or the columns"),
     ],
 )
-def test_a_wrong_trace_is_refused_in_one_line(text: str, says: str) -> None:
+def test_wrong_trace_is_one_line(text: str, says: str) -> None:
     with pytest.raises(UserError, match=says):
         request_trace.requests_of(text, "x.trace")
 

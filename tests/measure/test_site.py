@@ -138,7 +138,7 @@ def test_each_host_has_a_random_order_and_a_data_file_of_its_own(tmp_path: Path)
 
 
 @pytest.mark.parametrize(("skew_s", "apart"), [(0.001, False), (0.05, True)])
-def test_hosts_that_start_apart_degrade_the_point(skew_s: float, apart: bool) -> None:
+def test_hosts_that_start_apart_degrade_point(skew_s: float, apart: bool) -> None:
     site, (_, b) = site_of_two()
     b.skew_s = skew_s
     reading = site.run("idle", {"runtime": 1.0})
@@ -156,7 +156,7 @@ def test_a_stragglers_time_counts() -> None:
 
 
 @pytest.mark.parametrize("planted", ["dies_at", "hangs_at"])
-def test_a_host_that_is_gone_is_named_in_bounded_time_and_the_rest_is_kept(tmp_path: Path, planted: str) -> None:
+def test_gone_host_is_named_in_time(tmp_path: Path, planted: str) -> None:
     site, (_, b) = site_of_two()
     setattr(b, planted, 4)  # After the layout, the warm-up and one reading.
     began = time.monotonic()
@@ -203,7 +203,7 @@ def test_without_any_host_the_run_ends_and_keeps_what_it_has(tmp_path: Path) -> 
         site.run("idle", IDLE)
 
 
-def test_what_all_refuse_is_what_the_site_refuses() -> None:
+def test_common_refusal_is_the_sites() -> None:
     site, _ = site_of_two()
     with pytest.raises(UserError, match="no kernel is called 'none'"):
         site.run("none", {})
@@ -230,7 +230,7 @@ def test_a_site_has_what_each_of_its_hosts_has() -> None:
     assert [machine.hostname for machine in same.machines()] == ["a", "a#2", "b"]
 
 
-def test_a_raw_device_is_for_one_host(tmp_path: Path) -> None:
+def test_raw_device_is_for_one_host(tmp_path: Path) -> None:
     site, _ = site_of_two()
     with pytest.raises(UserError, match="--destroy is for a raw device of one host"):
         site.place(tmp_path, writes=True, destroy="/dev/sdz", serial="1")

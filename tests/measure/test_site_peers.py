@@ -146,7 +146,7 @@ def test_a_peer_that_fails_on_one_host_names_it(error: Exception, kind: type[Exc
 
 
 @pytest.mark.parametrize("planted", ["dies_in_program", "hangs_in_program"])
-def test_a_host_that_is_lost_while_the_peer_runs_is_named_and_the_run_goes_on(tmp_path: Path, planted: str) -> None:
+def test_run_survives_a_lost_host(tmp_path: Path, planted: str) -> None:
     on, (_, b) = site()
     versions = on_site.version(PEER, on)
     original = b.programs["fio"]
@@ -165,7 +165,7 @@ def test_a_host_that_is_lost_while_the_peer_runs_is_named_and_the_run_goes_on(tm
     assert len(run.experiments[0].points) == 2 and set(on.lost) == {"b"}
 
 
-def test_without_any_host_the_peer_says_so() -> None:
+def test_without_any_host_peer_says_so() -> None:
     on, (a, b) = site()
     a.dies_in_program = b.dies_in_program = True
     with pytest.raises(OSError, match="host a: it is closed"):

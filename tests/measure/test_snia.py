@@ -66,7 +66,7 @@ def test_both_criteria_hold_at_once(rounds: list[float], steady: bool) -> None:
 
 
 @pytest.mark.parametrize(("gain", "cells"), [(3.0, 12.0), (1.0, 30.0), (0.0, 1.0)])
-def test_a_planted_drift_is_over_in_the_planted_round(gain: float, cells: float, tmp_path: Path) -> None:
+def test_planted_drift_ends_on_time(gain: float, cells: float, tmp_path: Path) -> None:
     """A fresh drive writes faster, and ever less so until this much is written: where that ends is computed here."""
     base = SimulatedMachine(**QUIET)
     a_cell = base.operations_per_s("write", 0, MIB, 32) * MIB * 1.0
@@ -107,7 +107,7 @@ def test_a_planted_drift_is_over_in_the_planted_round(gain: float, cells: float,
     ("iops", base().latency_ns, 1.0, True), ("iops", base().latency_ns, 0.0, False),
     ("latency", base().latency_ns, 1.0, False), ("latency", None, 1.0, False),
 ])  # fmt: skip
-def test_rounds_are_judged_by_latency_or_rate(name: str, latency_ns: Any, growth: float, named: bool) -> None:
+def test_rounds_use_latency_or_rate(name: str, latency_ns: Any, growth: float, named: bool) -> None:
     rates = [Value(1000.0 * (1 + growth * at), "operations/s") for at in range(5)]
     rounds = [base(rate=rate, latency_ns=latency_ns, notes=(Note("snia_tracked", ""),)) for rate in rates]
     result = replace(run_of(base()).experiments[0], name=f"storage.snia-{name}", load=ROUND, points=tuple(rounds))
@@ -161,7 +161,7 @@ def test_demand_goes_over_threads_and_depths_once_it_is_steady(tmp_path: Path) -
     assert "the shortest response time within 10% of the maximum" in studies.observations(run)[-1]
 
 
-def test_what_the_specification_says_is_not_said_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fixed_snia_options_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words, says in [
         (["snia", "endurance"], "storage snia takes one test: iops, throughput, latency, demand"),
         (["snia"], "takes one test"),

@@ -184,7 +184,7 @@ print(json.dumps([reading["details"]["verify_checked_blocks"], reading["faults"]
 """
 
 
-def test_a_journal_that_speaks_of_longer_blocks_than_the_file_has_takes_no_memory_for_them(tmp_path: Path) -> None:
+def test_huge_journal_blocks_take_no_memory(tmp_path: Path) -> None:
     """Its words are in crates/engine/src/storage/integrity/journal.rs: one block of 1 GiB, begun and acknowledged."""
     header = [int.from_bytes(b"hwdynoJ1", sys.byteorder), 1024 + 8 + 2, 1 << 30, 1, 77, 1]
     part, entry = [0, 1, 0, 0, 0, 0, 0, 0], [1 << 32 | 1, 0]

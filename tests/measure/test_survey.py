@@ -38,9 +38,7 @@ def typed(tree: str, path: str) -> Machine:
         ("cluster-node", "/opt/image", "sda", "sas", 1.2, "SAS 12 Gbit/s"),
     ],
 )
-def test_the_disk_below_a_path_and_its_link(
-    tree: str, path: str, disk: str, kind: str, read_gb_s: float, label: str
-) -> None:
+def test_disk_below_path_and_its_link(tree: str, path: str, disk: str, kind: str, read_gb_s: float, label: str) -> None:
     found = machine(tree, path)
     first = found["storage"]["disks"][0]
     assert (first["name"], first["kind"]) == (disk, kind)
@@ -63,7 +61,7 @@ def test_the_disk_below_a_path_and_its_link(
         ("cluster-node", "/local", 261),
     ],
 )
-def test_the_makers_figures_of_the_drive_that_was_found(tree: str, path: str, read_mb_s: float) -> None:
+def test_found_drive_has_makers_figures(tree: str, path: str, read_mb_s: float) -> None:
     rated = [c for c in ceilings_of(typed(tree, path), "storage") if (c.metric, c.kind) == ("read_bytes_s", "rated")]
     assert [c.value for c in rated] == [read_mb_s * 1e6]
 
@@ -76,7 +74,7 @@ def test_the_makers_figures_of_the_drive_that_was_found(tree: str, path: str, re
         ("cluster-node", "/dev/shm", "memory"),
     ],
 )
-def test_where_nothing_is_known_the_reason_is(tree: str, path: str, why: str) -> None:
+def test_unknown_storage_has_a_reason(tree: str, path: str, why: str) -> None:
     found = typed(tree, path)
     assert ceilings_of(found, "storage") == ()
     assert why in why_no_ceiling(found, "storage")[0]

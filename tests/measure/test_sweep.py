@@ -24,14 +24,14 @@ def test_powers_of_two_reach_both_ends() -> None:
 
 
 @given(st.integers(1, 2**20), st.integers(0, 2**20))
-def test_powers_rise_by_at_most_a_doubling(first: int, more: int) -> None:
+def test_powers_rise_by_at_most_doubling(first: int, more: int) -> None:
     values = powers(first, first + more)
     assert values[0] == first
     assert values[-1] == first + more
     assert all(a < b <= 2 * a for a, b in itertools.pairwise(values))
 
 
-def test_axes_are_read_as_they_are_typed() -> None:
+def test_axes_read_as_typed() -> None:
     assert parse_axis("4k,16k,1M", BS) == (4096, 16384, 2**20)
     assert parse_axis("1..8", IODEPTH) == (1, 2, 4, 8)
     assert parse_axis("10..50+20", IODEPTH) == (10, 30, 50)
@@ -63,14 +63,14 @@ def test_axes_are_read_as_they_are_typed() -> None:
         ("1s..2s", RUNTIME, "whole numbers"),
     ],
 )
-def test_a_wrong_value_is_named_in_one_line(text: str, axis: Axis, says: str) -> None:
+def test_wrong_value_is_one_line(text: str, axis: Axis, says: str) -> None:
     with pytest.raises(UserError, match=says) as refused:
         parse_axis(text, axis)
     assert f"--{axis.name}" in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-def test_points_are_every_combination_with_shares_apart() -> None:
+def test_points_are_all_combinations() -> None:
     sweep = Sweep(rw=("randread", "randrw:70"), bs=("4k", "16k"), iodepth=8)
     assert sweep.points([RW]) == [
         {"rw": "randread", "bs": "4k", "iodepth": 8},
@@ -85,7 +85,7 @@ def test_a_share_that_is_moot_makes_no_second_point() -> None:
     assert len(sweep.points([RW])) == 3
 
 
-def test_blocks_follow_one_another_and_meet_once() -> None:
+def test_blocks_are_visited_once_in_order() -> None:
     sweep = Sweep(rw="read", iodepth=(1, 8)) + Sweep(rw=("read", "write"), iodepth=8)
     assert [tuple(point.values()) for point in sweep.points()] == [("read", 1), ("read", 8), ("write", 8)]
     assert sweep.axes == {"rw": ("read", "write"), "iodepth": (1, 8)}

@@ -104,7 +104,7 @@ def test_uneven_tails_over_accelerators_end_together_and_are_told(data: list[Pat
     assert run["experiments"][0]["points"]
 
 
-def test_data_of_another_workload_makes_the_point_invalid(data: list[Path], measured: Measured) -> None:
+def test_other_workloads_data_invalidates_point(data: list[Path], measured: Measured) -> None:
     for path in data:
         path.write_bytes(b"x" * 900_000)
     status, run = measured()

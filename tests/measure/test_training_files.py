@@ -181,13 +181,13 @@ def test_resuming_keeps_what_is_whole(tmp_path: Path) -> None:
     assert np.load(second)["x"].shape[2] == 4
 
 
-def test_another_data_set_in_the_folder_is_named(tmp_path: Path) -> None:
+def test_other_data_set_is_named(tmp_path: Path) -> None:
     generate(tmp_path)
     with pytest.raises(engine.MachineError, match=r"img_0_of_3\.npz has .* belongs to another data set"):
         generate(tmp_path, record_bytes=50_000)
 
 
-def test_a_data_set_beyond_the_room_is_refused(tmp_path: Path) -> None:
+def test_data_set_beyond_room_is_refused(tmp_path: Path) -> None:
     with pytest.raises(engine.MachineError, match=r"needs .* GB more .* at most \d+ samples"):
         generate(tmp_path, record_bytes=1e11, files=5000)
     assert not files(tmp_path, "npz*")

@@ -63,7 +63,7 @@ def test_every_format_is_read_whole_and_found_sound(tmp_path: Path, ending: str,
 
 
 @pytest.mark.parametrize("ending", FORMATS)
-def test_a_random_order_reads_every_sample_once_an_epoch(tmp_path: Path, ending: str) -> None:
+def test_random_epoch_reads_all_samples_once(tmp_path: Path, ending: str) -> None:
     generate(tmp_path, ending)
     plain, shuffled = load(tmp_path, ending, batch_size=4), load(tmp_path, ending, batch_size=4, order="shuffled")
     assert not shuffled["faults"]
@@ -120,7 +120,7 @@ def test_a_truncated_file_is_named(tmp_path: Path, ending: str) -> None:
     assert reading["streams"][0]["latency_ns"]["total"]["count"] == 12
 
 
-def test_an_empty_file_and_a_missing_one_are_named(tmp_path: Path) -> None:
+def test_empty_and_missing_files_are_named(tmp_path: Path) -> None:
     files = generate(tmp_path)
     os.truncate(files[0], 0)
     files[4].unlink()
@@ -145,7 +145,7 @@ def test_no_data_is_one_clear_line(tmp_path: Path) -> None:
         load(tmp_path / "nowhere")
 
 
-def test_uneven_tails_end_the_epoch_for_all(tmp_path: Path) -> None:
+def test_uneven_tails_end_epoch_for_all(tmp_path: Path) -> None:
     generate(tmp_path, files=5, samples_per_file=1)
     reading = load(tmp_path, files=5, samples_per_file=1, accelerators=3, batch_size=1)
     assert "uneven_tails" in notes(reading)
@@ -158,7 +158,7 @@ def test_more_accelerators_than_batches_do_nothing_and_say_so(tmp_path: Path) ->
     assert "no_step" in notes(load(tmp_path, accelerators=40))
 
 
-def test_the_time_limit_ends_all_at_the_same_step(tmp_path: Path) -> None:
+def test_time_limit_ends_all_together(tmp_path: Path) -> None:
     generate(tmp_path)
     reading = load(tmp_path, accelerators=2, compute=0.02, epochs=10_000, runtime=0.3)
     assert not reading["interrupted"]
@@ -175,7 +175,7 @@ def test_computing_is_emulated_and_counted(tmp_path: Path) -> None:
     assert details["au_without_barrier"] >= details["au_dlio"]
 
 
-def test_an_interrupt_within_an_epoch_keeps_what_was_measured(tmp_path: Path) -> None:
+def test_interrupted_epoch_keeps_its_steps(tmp_path: Path) -> None:
     generate(tmp_path)
     parameters = {**shape("npz"), "batch_size": 2, "epochs": 10_000, "compute": 0.02, "path": str(tmp_path)}
     script = (
@@ -193,7 +193,7 @@ def test_an_interrupt_within_an_epoch_keeps_what_was_measured(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("accelerators", [1, 3])
-def test_without_readers_an_accelerator_reads_for_itself(tmp_path: Path, accelerators: int) -> None:
+def test_without_readers_accelerator_reads_for_itself(tmp_path: Path, accelerators: int) -> None:
     files = generate(tmp_path)
     reading = load(tmp_path, read_threads=0, accelerators=accelerators)
     assert not reading["faults"]
@@ -211,7 +211,7 @@ def test_direct_reads_or_says_why_not(tmp_path: Path) -> None:
     assert refused or reading["counters"]["process_read_bytes"] >= whole
 
 
-def test_a_zip_directory_beyond_the_file_is_not_believed(tmp_path: Path) -> None:
+def test_zip_directory_beyond_file_is_rejected(tmp_path: Path) -> None:
     files = generate(tmp_path)
     data = bytearray(files[0].read_bytes())
     end = data.rindex(b"PK\x05\x06")
@@ -235,7 +235,7 @@ def test_dlrm_reads_row_groups_of_6144_and_40_of_200_columns(tmp_path: Path) -> 
     assert 761 < whole["bytes"] / whole["operations"] < 785
 
 
-def test_a_checkpoint_has_the_models_layout_over_ranks(tmp_path: Path) -> None:
+def test_checkpoint_has_models_layout_over_ranks(tmp_path: Path) -> None:
     """Model and optimizer are in separate files, and only one replica of the model is saved."""
     parameters = {"path": str(tmp_path), "checkpoint_bytes": 14 << 20, "ranks": 4, "writes": 2, "reads": 2, "slots": 2}
     whole = engine.run("training_checkpoint", {**parameters, "model_share": 1 / 7})

@@ -49,7 +49,7 @@ def test_answers_are_nearly_the_exact_ones_and_every_read_is_counted(tmp_path: P
 
 
 @pytest.mark.machine
-def test_looking_at_more_finds_more_by_more_reads_and_a_wider_beam_waits_less_often(tmp_path: Path) -> None:
+def test_longer_lists_find_more(tmp_path: Path) -> None:
     build(tmp_path)
     few, many = (search(tmp_path, search_list=size, beam=1)["details"] for size in (10, 80))
     assert few["recall"] < many["recall"]
@@ -172,7 +172,7 @@ def test_of_several_storages_each_is_named() -> None:
     assert overview.says.endswith("1 more load is listed below.")
 
 
-def test_the_headline_says_what_the_storage_carries() -> None:
+def test_headline_says_what_storage_carries() -> None:
     from hwdyno.report.overview import overview_of
 
     run = explained(point(1, 0.97, 500), point(4, 0.97, 1500))
@@ -191,7 +191,7 @@ def test_fast_answers_that_are_wrong_are_no_answers() -> None:
 
 
 @pytest.mark.machine
-def test_the_command_builds_searches_reports_and_leaves_nothing(
+def test_command_searches_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HWDYNO_HOME", str(tmp_path / "home"))

@@ -54,7 +54,7 @@ def test_a_living_run_is_left_alone(tmp_path: Path) -> None:
     assert clean_stale(tmp_path) == [directory]
 
 
-def test_two_runs_at_once_have_a_file_each(tmp_path: Path) -> None:
+def test_two_concurrent_runs_have_own_files(tmp_path: Path) -> None:
     with Workspace(Place(tmp_path)) as one, Workspace(Place(tmp_path)) as other:
         assert one.data != other.data
         assert one.data.exists()
@@ -107,7 +107,7 @@ def test_places_that_cannot_be_measured_are_named_in_one_line(tmp_path: Path, mo
         check_place(tmp_path, writes=True)
 
 
-def test_a_raw_device_is_only_ever_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_raw_device_is_only_ever_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stat.S_ISBLK", lambda _: True)
     device = tmp_path / "device"
     device.write_bytes(bytes(8192))
@@ -149,7 +149,7 @@ def test_a_reserve_is_kept_free(tmp_path: Path) -> None:
     assert workspace.room(Place(tmp_path)) <= free
 
 
-def test_a_filesystem_that_refuses_the_file_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_filesystem_that_refuses_file_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.open
 
     def full(path: Path, flags: int, mode: int = 0o777, **where: int) -> int:

@@ -37,7 +37,7 @@ def declared_twice() -> list[tuple[str, Axis]]:
 
 
 @pytest.mark.parametrize(("kernel", "axis"), declared_twice(), ids=lambda one: getattr(one, "name", one))
-def test_the_fields_axes_are_those_that_kernels_declare(kernel: str, axis: Axis) -> None:
+def test_fields_axes_match_the_kernels(kernel: str, axis: Axis) -> None:
     """A foreign result must be read as one of ours: only bounds, words of other tools and unset units may differ."""
     known = FIELD[axis.name]
     assert known.role == axis.role and known.workers == axis.workers
@@ -49,7 +49,7 @@ def test_the_fields_axes_are_those_that_kernels_declare(kernel: str, axis: Axis)
         }
 
 
-def test_every_axis_of_the_field_is_declared_by_a_kernel_or_named_by_a_foreign_tool() -> None:
+def test_every_field_axis_is_used() -> None:
     ours = {axis.name for _, axis in declared_twice()}
     assert set(FIELD) - ours == {"rate_iops"}
 

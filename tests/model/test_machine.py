@@ -47,7 +47,7 @@ def test_every_key_of_a_survey_has_a_field_of_its_type(tree: str, path: str) -> 
     assert left_over(Machine.of_survey(engine.survey(Path(path), TREES / tree))) == {}
 
 
-def test_every_field_is_a_key_of_some_survey() -> None:
+def test_every_field_is_survey_key() -> None:
     surveyed = set().union(*(keys_of(engine.survey(Path(p), tree)) for tree in TREES.glob("*.tree") for p in PATHS))
     names = keys_of(survey_of(Machine.of_survey(MACHINE)))
     assert is_dataclass(Machine) and names - surveyed <= ELSEWHERE

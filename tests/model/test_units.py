@@ -115,7 +115,7 @@ def test_quantities_are_written_for_people(written: str, expected: str) -> None:
 
 
 @given(st.integers(1, 2**50))
-def test_a_size_that_is_written_whole_reads_back(blocks: int) -> None:
+def test_whole_size_reads_back(blocks: int) -> None:
     size_bytes = blocks * 512
     if len(units.format_size(size_bytes).split()[0]) < 4 and size_bytes in {512 * 2**k for k in range(50)}:
         assert units.parse_size(units.format_size(size_bytes)) == size_bytes
@@ -123,7 +123,7 @@ def test_a_size_that_is_written_whole_reads_back(blocks: int) -> None:
 
 
 @given(st.floats(1e-3, 1e17))
-def test_three_digits_are_within_half_a_percent(value: float) -> None:
+def test_three_digits_are_within_half_percent(value: float) -> None:
     number, prefix = units.format_bytes_s(value).split()
     factor = 1000.0 ** ["B", "kB", "MB", "GB", "TB", "PB", "EB"].index(prefix.removesuffix("/s"))
     assert float(number.replace(",", "")) * factor == pytest.approx(value, rel=0.0051)

@@ -46,13 +46,13 @@ def test_evidence_is_in_words_with_units(evidence: dict[str, Any], shown: list[t
     assert sentences(evidence) == shown
 
 
-def test_a_long_piece_ends_with_a_mark() -> None:
+def test_long_piece_ends_with_mark() -> None:
     ((_, text),) = sentences({"rows": "x" * 10_000})
     assert len(text) == 402 and text.endswith(" …")
 
 
 @pytest.mark.parametrize("name", [*made_run.ALL, "machine"])
-def test_no_name_and_no_figure_is_a_programs(name: str) -> None:
+def test_evidence_is_in_plain_words(name: str) -> None:
     for finding in run_of(name).findings:
         for label, text in sentences(finding.evidence):
             assert "_" not in label and not text.startswith(("{", "[")) and text not in {"null", "true", "false"}

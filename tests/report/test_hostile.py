@@ -54,7 +54,7 @@ def printed(run: Run, width: int = 100) -> str:
 # --- the doors
 
 
-def test_what_is_printable_stays_as_it_is() -> None:
+def test_printable_text_is_unchanged() -> None:
     run = made_run.whole_run()
     assert printable(run) is run
     text = "µs, ×, 漢字, العربية, é, 🦀, a\u00a0b"
@@ -78,7 +78,7 @@ def test_a_document_survives_its_escapes_whole() -> None:
 
 
 @pytest.mark.parametrize("text", hostile.FORMULAS)
-def test_a_formula_is_text_in_a_spreadsheet(text: str) -> None:
+def test_formula_is_text_in_spreadsheet(text: str) -> None:
     cell = csv_cell(text)
     assert cell[0] not in "=+-@＝\t\r\n "
     assert not hostile.steers(cell) and "\n" not in cell
@@ -87,11 +87,11 @@ def test_a_formula_is_text_in_a_spreadsheet(text: str) -> None:
 @pytest.mark.parametrize(
     "cell", [-5.3, 0, -1, 1e-9, None, True, "-5.3", "+1", "-1e-9", "12", "plain", "a=b", "a-b", ""]
 )
-def test_a_number_stays_a_number_and_plain_text_itself(cell: object) -> None:
+def test_numbers_and_plain_text_are_unchanged(cell: object) -> None:
     assert csv_cell(cell) is cell or csv_cell(cell) == cell
 
 
-def test_markdown_shows_hostile_text_in_one_cell() -> None:
+def test_markdown_keeps_hostile_text_in_cell() -> None:
     for make in (markdown_text, markdown_code):
         shown = make(hostile.PAYLOAD)
         assert not set(shown) & set("|<>`[]*\n\\")
@@ -129,7 +129,7 @@ def test_a_spoilt_histogram_is_refused_before_anything_is_drawn_of_it() -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_a_point_that_is_not_there_is_refused() -> None:
+def test_missing_point_is_refused() -> None:
     run = made_run.whole_run()
     experiment = run.experiments[1]
     curve = replace(experiment.curves[0], points=(0, 999))
@@ -147,7 +147,7 @@ def test_the_terminal_gets_nothing_raw_and_no_line_too_long(name: str, width: in
     assert not [line for line in text.splitlines() if line.startswith(("# head", "| a | b |"))], "a name forged a line"
 
 
-def test_colours_are_the_only_orders_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colours_are_only_orders_on_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm-256color")
     for make in RUNS.values():
@@ -319,7 +319,7 @@ def test_commands_on_a_hostile_document(tmp_path: Path) -> None:
     assert err.count("\n") == 1
 
 
-def test_the_history_of_hostile_runs_is_a_table(tmp_path: Path) -> None:
+def test_history_of_hostile_runs_is_table(tmp_path: Path) -> None:
     store = Store(tmp_path / "home")
     for at, name in enumerate(RUNS):
         store.save(replace(RUNS[name](), id=f"20260101-00000{at}-abcd"))
@@ -353,7 +353,7 @@ def test_a_hostile_machine_is_described(tmp_path: Path) -> None:
     assert json.loads(out)["hostname"].startswith(word[:40])
 
 
-def test_a_survey_of_only_hostile_texts_is_shown() -> None:
+def test_hostile_survey_is_shown() -> None:
     out = io.StringIO()
     machine.show(RUNS["wholly"]().machine, RUNS["wholly"]().experiments[0].ceilings, (hostile.PAYLOAD,), out)
     assert not hostile.steers(out.getvalue())

@@ -198,7 +198,7 @@ def test_no_label_of_a_chart_lies_over_another_or_outside(name: str, browser: An
     assert browser.execute_script(OVERLAPS) == []
 
 
-def test_a_label_over_another_would_be_found(browser: Any, tmp_path: Path) -> None:
+def test_label_over_another_would_be_found(browser: Any, tmp_path: Path) -> None:
     opened(browser, "whole", tmp_path)
     browser.execute_script(
         "const text = document.querySelector('svg.plot text'); const copy = text.cloneNode(true);"
@@ -209,7 +209,7 @@ def test_a_label_over_another_would_be_found(browser: Any, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", ["whole", "machine"])
 @pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (1440, "dark"), (390, "light"), (390, "dark")])
-def test_a_picture_of_each_state_is_kept(name: str, width: int, scheme: str, browser: Any, tmp_path: Path) -> None:
+def test_picture_of_each_state_is_kept(name: str, width: int, scheme: str, browser: Any, tmp_path: Path) -> None:
     opened(browser, name, tmp_path, width=width, scheme=scheme, folds=False)
     kept = keep(browser, f"{name}-{'desktop' if width > 500 else 'phone'}-{scheme}")
     assert kept.stat().st_size > 20_000
@@ -339,7 +339,7 @@ def test_a_tap_shows_the_figures_too(browser: Any, tmp_path: Path) -> None:
     assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
 
 
-def test_arrow_keys_go_from_point_to_point(browser: Any, tmp_path: Path) -> None:
+def test_arrow_keys_move_between_points(browser: Any, tmp_path: Path) -> None:
     from selenium.webdriver.common.by import By
     from selenium.webdriver.common.keys import Keys
 

@@ -105,20 +105,20 @@ def test_the_axis_of_load_has_a_tick_at_each_load(
     assert side.low < values[0] and side.high > values[-1]
 
 
-def test_many_loads_have_ticks_at_even_steps() -> None:
+def test_many_loads_have_even_ticks() -> None:
     values = [float(at) for at in range(1, 200)]
     side = axis_of_load(over("iodepth", *values), values)
     assert [text for _, text in side.ticks] == ["1", "2", "5", "10", "20", "50", "100", "199"]
 
 
-def test_a_text_is_cut_where_its_room_ends() -> None:
+def test_text_is_cut_at_its_room() -> None:
     assert shortened("short", 11, 200) == "short"
     cut = shortened("W" * 300, 11, 100)
     assert cut.endswith("…") and width_of(cut, 11) <= 100
     assert width_of("iiii", 10) < width_of("mmmm", 10) < width_of("漢漢漢漢", 10)
 
 
-def test_texts_take_a_free_place_or_none() -> None:
+def test_texts_take_free_place_or_none() -> None:
     room = Room(Box(0, 0, 100, 100), 10)
     first = room.place("first", [(10, 20, "start")])
     assert first == (10, 20, "start")
@@ -160,7 +160,7 @@ def test_marks_are_drawn_at_their_values() -> None:
     )
 
 
-def test_a_bar_is_as_long_as_its_value_and_its_whisker_spans_the_interval() -> None:
+def test_bars_show_value_and_interval() -> None:
     rows = [
         {"name": "read", "series": "one", "y": 100.0, "low": 90.0, "high": 110.0, "text": "100", "tip": ()},
         {"name": "write", "series": "one", "y": 50.0, "low": None, "high": None, "text": "50.0", "tip": ()},
@@ -230,7 +230,7 @@ def test_a_load_of_one_value_and_equal_values_can_be_drawn() -> None:
 # --- the story
 
 
-def test_the_story_of_a_storage_is_its_shares_and_its_throughput_above_its_p99() -> None:
+def test_storage_story_has_shares_and_p99() -> None:
     shares, depth, *rest = story_of(whole_run())
     assert (shares.name, depth.name) == ("shares", "depth") and 1 <= len(rest) <= 3
     (picture,) = shares.pictures
@@ -255,11 +255,11 @@ def latency_of(experiment: ExperimentResult, at: int) -> float:
     return latency.p99
 
 
-def test_a_latency_by_working_set_and_a_roofline_are_told_where_they_were_measured() -> None:
+def test_measured_latency_and_roofline_are_shown() -> None:
     assert [figure.name for figure in story_of(machine_run())] == ["shares", "depth", "working-set", "roofline"]
 
 
-def test_a_run_without_any_of_them_shows_its_first_charts_and_an_empty_one_none() -> None:
+def test_other_runs_show_first_charts() -> None:
     run = plain_sweep_run()
     assert [figure.pictures[0].title for figure in story_of(run)] == ["Throughput by threads", "Throughput by device"]
     assert story_of(empty_run()) == []

@@ -71,7 +71,7 @@ def test_sizes_and_shares_are_said_as_the_field_says_them() -> None:
     assert [figures.percent(0.833), figures.percent(0.091), figures.percent(None)] == ["83%", "9.1%", figures.NONE]
 
 
-def test_the_grid_has_the_rows_that_everyone_compares_and_what_each_is_held_against() -> None:
+def test_grid_has_rows_and_references() -> None:
     grid = [row for row in rows.rows_of(WHOLE) if row.experiment.name == "storage.grid"]
     assert [row.label for row in grid] == [
         "SEQ1M Q8T1 read",
@@ -92,7 +92,7 @@ def test_the_grid_has_the_rows_that_everyone_compares_and_what_each_is_held_agai
     assert (random.ceiling.kind, random.ceiling.unit) == ("rated", "operations/s")
 
 
-def test_a_ceiling_bounds_its_own_direction_only_and_a_peer_is_the_last_resort() -> None:
+def test_ceiling_bounds_its_direction_only() -> None:
     experiment = replace(
         made_run.grid(),
         ceilings=(
@@ -159,7 +159,7 @@ def test_the_twelve_rules_are_judged_by_what_the_run_holds() -> None:
     assert set(holds(MADE["empty"]).values()) <= {"not applicable", "no", "partly"}
 
 
-def test_the_machine_tells_what_is_unknown_and_why() -> None:
+def test_machine_lists_unknowns_with_reasons() -> None:
     groups = {
         group.title: {fact.name: fact for fact in group.facts}
         for group in machine.machine_of(Machine.of_survey(made_run.MACHINE))
@@ -271,7 +271,7 @@ def test_a_chart_holds_at_most_eight_series_and_no_point_is_lost() -> None:
 
 
 @pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
-def test_charts_are_written_as_files_for_papers(kind: chart_files.ChartFormat, tmp_path: Path) -> None:
+def test_charts_become_files_for_papers(kind: chart_files.ChartFormat, tmp_path: Path) -> None:
     short = replace(WHOLE, experiments=(replace(WHOLE.experiments[1]),))
     paths = chart_files.write(short, tmp_path / "new", kind)
     start = {"png": b"\x89PNG", "svg": b"<svg", "pdf": b"%PDF"}[kind]
@@ -307,7 +307,7 @@ def test_every_run_gives_charts_tables_and_a_terminal_report(name: str) -> None:
     assert tables.markdown(MADE[name]).startswith("# ")
 
 
-def test_what_the_kernels_noted_stands_in_the_whole_report() -> None:
+def test_kernel_notes_are_in_whole_report() -> None:
     """Threads that shared a processor, or direct I/O that was refused, were in the document alone."""
     run = made_run.whole_run()
     first, *others = run.experiments
@@ -334,7 +334,7 @@ def test_the_terminal_shows_the_grid_then_the_verdict_then_findings_then_the_rep
     assert "limit " in text
 
 
-def test_a_narrow_terminal_still_shows_what_everyone_compares() -> None:
+def test_narrow_terminal_keeps_the_main_figures() -> None:
     text = printed(WHOLE, 50)
     assert re.search(r"RND4K Q32T1\s+570\s+200\s+416\s+276", text)
     assert max(map(len, text.splitlines())) <= 50
@@ -401,7 +401,7 @@ TEXT = Text("the ids alone", lambda run: f"id: {run.id}")
     assert "--id-line" in capsys.readouterr().out
 
 
-def test_a_sparkline_rises_from_zero_to_the_greatest() -> None:
+def test_sparkline_rises_from_zero_to_greatest() -> None:
     assert sparkline([0, 1, 2, 4]) == "▁▃▅█"
     assert sparkline([0, 0]) == "▁▁"
     assert sparkline([1, 8], ascii_only=True) == ".@"
@@ -430,7 +430,7 @@ def test_colours_stand_out_from_their_background(colours: dict[str, str], series
     assert contrast(colours["bad"], colours["bad-wash"]) >= 4.5
 
 
-def test_the_command_writes_what_was_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_writes_the_requested_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from hwdyno.cli.main import main
     from hwdyno.system.store import Store
 
@@ -496,7 +496,7 @@ def test_the_parts_of_several_hosts_stand_under_their_names() -> None:
 
 
 @pytest.mark.parametrize("name", ["report.html", "shown", "shown/run.json"])
-def test_a_report_and_its_folder_are_a_run(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_and_its_folder_are_run(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     run = made_run.whole_run()
     (tmp_path / "shown").mkdir()
     page.write(run, tmp_path / "report.html")

@@ -153,7 +153,7 @@ def test_the_raw_data_is_the_run(name: str) -> None:
     assert json.loads(unpacked(Reader(page_of(name)).scripts["run"])) == json.loads(to_json(run_of(name)))
 
 
-def test_a_run_of_a_thousand_points_is_shortened_in_its_page_and_still_tells_the_same() -> None:
+def test_large_runs_page_is_shortened() -> None:
     whole, reader = run_of("huge"), Reader(page_of("huge"))
     short = carried(reader)
     words = " ".join("".join(reader.text).split())
@@ -194,7 +194,7 @@ def test_a_coarser_histogram_knows_its_values_to_one_part_in_64(seed: int) -> No
         assert abs(coarse.quantile(share) - fine.quantile(share)) <= max(1.0, fine.quantile(share) / 60)
 
 
-def test_the_page_holds_all_that_a_reader_asks_for() -> None:
+def test_page_shows_all_main_figures() -> None:
     text = " ".join("".join(Reader(page_of("whole")).text).split())
     for words in (
         "bench-07: Example CPU 9000, 16 threads; 64 GiB",
@@ -227,7 +227,7 @@ def test_the_page_is_in_the_order_in_which_it_is_read() -> None:
     assert story[:2] == ["story-shares", "story-depth"] and 3 <= len(story) <= 5
 
 
-def test_three_findings_stand_on_top_one_of_each_rule_and_those_on_the_machine_first() -> None:
+def test_three_findings_are_on_top() -> None:
     first = run_of("whole").findings[0]
     noise = replace(first, rule="others_at_work", says="Others were at work.", severity="warning")
     some = [replace(first, rule=f"rule{at}", says=f"This is rule {at}.", severity="info") for at in range(4)]

@@ -44,7 +44,7 @@ def four(patience_dies: int = 0) -> list[SimulatedMember]:
 SHORT = {**FIXED, **at(), "runtime": 0.2, "interval_s": 0.05, "path": "/x"}
 
 
-def test_as_many_hosts_take_part_as_are_asked_for_and_no_other_is_bothered() -> None:
+def test_only_requested_hosts_take_part() -> None:
     site, members = site_of_two(*four())
     axis = site.kernels()["storage_blocks"].axis(CLIENTS.name)
     assert (axis.role, axis.most, axis.workers, site.topology().clients) == ("concurrency", 4, True, 4)
@@ -74,7 +74,7 @@ def test_nobody_is_left_is_an_error_also_for_one_client() -> None:
         site.run("storage_blocks", {**SHORT, CLIENTS.name: 1})
 
 
-def test_one_host_has_no_number_of_clients(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_clients_need_several_hosts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for words in (["storage", "scaling"], ["memory", "--clients", "1,2"]):
         assert main([*words, "--dry-run", "--path", str(tmp_path)]) == 2
         error = capsys.readouterr().err
@@ -99,7 +99,7 @@ def test_a_plan_of_several_hosts_has_the_curve_over_them() -> None:
 # --- what the curve says
 
 
-def test_jains_index_is_that_of_the_report() -> None:
+def test_jains_index_is_that_of_report() -> None:
     assert jain([5.0] * 4) == pytest.approx(1.0)
     assert jain([1.0, 0.0, 0.0, 0.0]) == pytest.approx(0.25)
     assert jain([1.0, 2.0, 3.0]) == pytest.approx(36 / 42)
@@ -132,7 +132,7 @@ def test_the_knee_the_gain_and_each_clients_part_are_read_off_the_curve() -> Non
         ("others", "client CPU (other threads)"),
     ],
 )
-def test_the_limit_is_named_by_what_is_full(plant: str, limit: str) -> None:
+def test_limit_names_the_full_resource(plant: str, limit: str) -> None:
     top = closed_rate(16) * 4096
     ceilings = ()
     points = [point(count) for count in COUNTS]
@@ -147,7 +147,7 @@ def test_the_limit_is_named_by_what_is_full(plant: str, limit: str) -> None:
     assert finding.evidence["limit"] == limit, finding.says
 
 
-def test_a_part_of_the_nodes_has_a_part_of_the_links() -> None:
+def test_partial_nodes_have_partial_links() -> None:
     """Two of eight nodes fill two links, though the site has eight."""
     top = closed_rate(4) * 4096
     link = Ceiling("read_bytes_s", "physical", top / 0.95 * 8 / 2, "bytes/s", "8 x 10 Gbit/s / 8", "test", "10GbE")
@@ -157,7 +157,7 @@ def test_a_part_of_the_nodes_has_a_part_of_the_links() -> None:
     assert limits[2] == "10GbE" and limits[4] == "storage"
 
 
-def test_ranks_of_one_node_share_its_ceilings() -> None:
+def test_ranks_share_their_nodes_ceilings() -> None:
     machine = SimulatedMachine(seed=5).survey()
     one = ceilings_of(machine, "storage")
     assert one, "the simulated link"
@@ -306,7 +306,7 @@ def test_runs_that_differ_in_more_than_clients_are_no_curve(tmp_path: Path, caps
 
 @pytest.mark.long  # test_ranks.py starts ranks
 @pytest.mark.machine
-def test_ranks_make_a_curve_over_their_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ranks_make_curve_over_their_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place, store = tmp_path / "data", tmp_path / "runs"
     place.mkdir()
     words = ("storage", "--rw", "randread", "--clients", "1,2", "--size", "16M", "--runtime", "0.1")
@@ -322,9 +322,7 @@ def test_ranks_make_a_curve_over_their_number(tmp_path: Path, capsys: pytest.Cap
     assert [one["clients"] for one in found["steps"]] == [1, 2] and found["steps"][1]["fairness"] is not None
 
 
-def test_every_experiment_of_several_hosts_runs_and_its_points_are_repeated_as_they_were(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_site_experiments_run_and_repeat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from hwdyno import session
     from hwdyno.cli.main import parser_of
     from hwdyno.cli.options import request_of

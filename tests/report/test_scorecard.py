@@ -211,7 +211,7 @@ def test_a_round_trip_beside_a_load_is_no_round_trip() -> None:
     assert "round trip, loopback" not in {row.title for row in rows} and rows
 
 
-def test_the_figures_are_those_that_the_field_quotes() -> None:
+def test_figures_are_the_fields_quoted_ones() -> None:
     run = replace(every_resource(), findings=())
     alone = {
         name: [
@@ -270,7 +270,7 @@ def test_storage_is_quoted_as_the_field_does_reads_and_writes_in_a_row() -> None
     assert (first.state, first.why) == ("degraded", "a wide interval")
 
 
-def test_a_resource_has_one_unit_for_what_is_moved_and_its_findings_have_the_same() -> None:
+def test_each_resource_has_one_unit() -> None:
     for run in RUNS.values():
         card = scorecard(run)
         for resource in {row.resource for row in card.rows}:
@@ -330,7 +330,7 @@ def test_what_a_hosts_cache_took_is_marked_in_its_row() -> None:
     assert rows["RND4K Q32T1 read / write"].state == "valid"
 
 
-def test_a_cache_is_not_quoted_as_memory() -> None:
+def test_cache_is_not_quoted_as_memory() -> None:
     small, large = timed(5.0, working_set=1 << 20, pages="2m"), timed(90.0, working_set=1 << 28, pages="2m")
     poor = replace(large, validity="degraded", why=("interval_not_reached",))
     for point in (large, poor):
@@ -357,7 +357,7 @@ def test_rows_of_several_experiments_with_one_load_name_them() -> None:
     assert [row.title for row in card.rows] == ["1 accelerator"]
 
 
-def test_a_latency_has_the_interval_of_its_rate_and_a_tail_and_no_ceiling() -> None:
+def test_latency_has_interval_and_tail() -> None:
     for width, expected in ((0.02, "±2.0%"), (0.9, "80.0–125")):
         latency = of_latency(
             "memory.latency", "memory_latency", timed(100.0, 1 - width, 1 + width, working_set=1 << 28)
@@ -405,7 +405,7 @@ def test_a_list_of_runs_has_the_verdict_and_the_figures_of_the_scorecard() -> No
     assert explained(run) == run
 
 
-def test_the_scorecard_stands_first_in_markdown_too() -> None:
+def test_scorecard_comes_first_in_markdown() -> None:
     text = markdown(made_run.whole_run())
     assert text.startswith("# bench-07: Example CPU 9000, 16 threads")
     assert (
@@ -445,7 +445,7 @@ def test_warnings_come_first_those_on_the_machine_before_the_noise_of_this_run()
     assert scorecard(replace(run, findings=(noise, cache, wrong))).todo[0].says == "This is the page cache."
 
 
-def test_a_grave_finding_without_a_command_is_explained() -> None:
+def test_grave_finding_without_command_is_explained() -> None:
     link = Finding(
         "link_below_its_best", "warning", "storage", "The drive links at half.", {}, "Move it to another slot."
     )
@@ -455,7 +455,7 @@ def test_a_grave_finding_without_a_command_is_explained() -> None:
     assert main(shlex.split(todo.command)[1:]) == 0
 
 
-def test_the_rules_about_a_run_are_rules() -> None:
+def test_rules_about_run_are_rules() -> None:
     known = {rule.name for rule in RULES}
     assert {"interval_not_reached", "repeats_disagree", "steal"} <= ABOUT_THE_RUN & known
     assert known >= ABOUT_THE_RUN
@@ -503,7 +503,7 @@ def test_a_command_is_taken_from_an_advice_only_if_it_works_as_printed(advice: s
     assert command_in(advice) == command
 
 
-def test_a_ceiling_that_is_an_example_is_not_offered() -> None:
+def test_example_ceiling_is_not_offered() -> None:
     advice = "Read the modules, then: hwdyno memory --ceiling 'physical 51.2 GB/s'"
     guess = Finding("practical_bandwidth", "info", "memory", "Memory reaches 60 GB/s.", {}, advice)
     run = replace(made_run.whole_run(), findings=(guess,))
@@ -568,7 +568,7 @@ def test_an_uncertain_rate_has_the_word_of_its_rate_everywhere() -> None:
     assert "(2 repeats from 8.19 k tokens/s to 14.9 k tokens/s)" in line and "operations" not in line
 
 
-def test_a_figure_without_a_ceiling_is_held_against_the_runs_best_or_says_why_none_is_known() -> None:
+def test_unbounded_figure_has_a_reference() -> None:
     best = Ceiling("dram_bytes_s", "reference", 5e10, "bytes/s", "the best of this run: copy", "this run", "practical")
     memory = made_experiment(
         "memory.grid", "memory", "?", "threads", "memory_bandwidth",

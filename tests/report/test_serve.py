@@ -128,7 +128,7 @@ def test_runs_stand_by_when_they_started_and_not_by_their_ids(tmp_path: Path) ->
         server.server_close()
 
 
-def test_the_trends_say_since_when_and_what_changed(server: serving.PageServer) -> None:
+def test_trends_date_and_explain_changes(server: serving.PageServer) -> None:
     words = [get(server, f"/trends?machine=machine-{at}")[2] for at in range(1, 6)]
     (body,) = [one for one in words if "6 slower by" in one.replace("\u00a0", " ")]
     assert "governor performance" in body and "/compare?before=r-013&amp;after=r-014" in body
@@ -162,7 +162,7 @@ def test_it_only_reads(method: str, server: serving.PageServer) -> None:
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "", "localhost@evil"])
-def test_a_name_that_was_rebound_is_turned_away(host: str, server: serving.PageServer) -> None:
+def test_rebound_name_is_rejected(host: str, server: serving.PageServer) -> None:
     status, _, body = get(server, "/", Host=host)
     assert status == 421 and "Runs" not in body
 
@@ -215,7 +215,7 @@ def test_slow_clients_are_cut_and_do_not_keep_others_out(store: Store, monkeypat
         server.server_close()
 
 
-def test_those_who_say_nothing_keep_nobody_out(server: serving.PageServer) -> None:
+def test_silent_clients_keep_no_one_out(server: serving.PageServer) -> None:
     silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(serving.MAX_SILENT + 8)]
     try:
         assert get(server, "/")[0] == 200
@@ -282,7 +282,7 @@ def test_a_run_that_is_added_is_shown_and_a_spoilt_one_hides_none(tmp_path: Path
         server.server_close()
 
 
-def test_the_program_serves_until_it_is_interrupted(store: Store) -> None:
+def test_program_serves_until_it_is_interrupted(store: Store) -> None:
     command = [sys.executable, "-m", "hwdyno", "serve", "--port", "0", "--store", str(store.directory)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as program:
         try:
@@ -300,7 +300,7 @@ def test_the_program_serves_until_it_is_interrupted(store: Store) -> None:
     assert program.returncode == 130
 
 
-def test_a_port_that_is_taken_is_one_line(server: serving.PageServer, capsys: pytest.CaptureFixture[str]) -> None:
+def test_taken_port_is_one_line(server: serving.PageServer, capsys: pytest.CaptureFixture[str]) -> None:
     from hwdyno.cli.main import main
 
     assert main(["serve", "--port", str(server.port)]) == 2
@@ -345,7 +345,7 @@ def test_pages_in_a_browser(path: str, width: int, scheme: str, browser: Any, se
 
 
 @pytest.mark.browser
-def test_a_reader_goes_from_the_runs_to_a_comparison(browser: Any, server: serving.PageServer) -> None:  # noqa: F811
+def test_reader_goes_from_runs_to_comparison(browser: Any, server: serving.PageServer) -> None:  # noqa: F811
     from selenium.webdriver.common.by import By
 
     browser.execute_cdp_cmd(
@@ -361,7 +361,7 @@ def test_a_reader_goes_from_the_runs_to_a_comparison(browser: Any, server: servi
     assert browser.find_element(By.TAG_NAME, "h1").text == "Fleet"
 
 
-def test_the_fleet_names_its_slow_node_without_names(tmp_path: Path) -> None:
+def test_fleet_hides_names_of_slow_node(tmp_path: Path) -> None:
     server = started(stored(tmp_path / "store", 7))
     try:
         body = get(server, "/fleet")[2].replace("\u00a0", " ")
@@ -372,7 +372,7 @@ def test_the_fleet_names_its_slow_node_without_names(tmp_path: Path) -> None:
         server.server_close()
 
 
-def test_the_fleet_counts_the_machines_that_it_shows(tmp_path: Path) -> None:
+def test_fleet_counts_machines_that_it_shows(tmp_path: Path) -> None:
     """Runs that name no host are one machine, and one that cannot be judged is counted apart."""
     store = Store(tmp_path / "runs")
     for number in range(1, 7):
@@ -390,7 +390,7 @@ def test_the_fleet_counts_the_machines_that_it_shows(tmp_path: Path) -> None:
     assert "node1, Some CPU" in body and ">Another<" in body and "3 runs" in body
 
 
-def test_trends_begin_with_the_machine_of_the_newest_run(tmp_path: Path) -> None:
+def test_trends_begin_with_newest_machine(tmp_path: Path) -> None:
     """The order is by start: the id of an imported Run does not say it."""
     store = Store(tmp_path / "runs")
     for run in history.runs_of(12, lambda *_: 1.0, name="b"):

@@ -29,7 +29,7 @@ def test_a_typical_figure_is_of_this_kind_of_hardware_and_has_a_source() -> None
         assert row["source"] and row["what"] and float(row["value"].partition("%")[0]) > 0
 
 
-def test_a_gpus_figure_stands_beside_a_published_one_of_the_same_model_or_link() -> None:
+def test_gpu_figure_has_published_like() -> None:
     def of(figure: str, **stated: Any) -> str:
         made = Machine(gpu_drivers=GpuDrivers(cuda=(CudaDevice(**stated),)))
         found = typical.of(figure, made, Scale(1e9, "GB/s"))

@@ -41,7 +41,7 @@ def test_a_sound_run_is_called_so_and_one_that_is_not_says_why() -> None:
     assert others and verdict(kept) == ("sound", "All figures below hold. 38 of 44 points are degraded.")
 
 
-def test_the_verdict_names_what_fails_and_the_measured_cause() -> None:
+def test_verdict_names_failure_and_cause() -> None:
     run = made_run.whole_run()
     grid, *others = run.experiments
     poor = replace(grid.points[3], validity="degraded", why=("interval_not_reached",))
@@ -96,7 +96,7 @@ PLANTED: dict[str, tuple[dict[str, tuple[float, float]], str]] = {
 
 
 @pytest.mark.parametrize("what", PLANTED)
-def test_none_is_sound_with_a_planted_fault(what: str) -> None:
+def test_no_planted_fault_passes_as_sound(what: str) -> None:
     ranges, expected = PLANTED[what]
     for seed in MACHINES:
         draw = random.Random(seed)
@@ -105,13 +105,13 @@ def test_none_is_sound_with_a_planted_fault(what: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(name for name in RUNS if "hostile" not in name))
-def test_a_verdict_reads_as_every_other_text(name: str) -> None:
+def test_verdict_reads_as_every_other_text(name: str) -> None:
     card = scorecard(RUNS[name])
     for text in (card.reason, *(todo.says for todo in card.todo)):
         assert not [fault for fault in faults_of(text) if "…" not in text], text
 
 
-def test_brackets_within_brackets_are_left_out_whole() -> None:
+def test_nested_brackets_are_left_out() -> None:
     says = "Writes are 2.8 times as fast as reads on vda (write 1 MiB, iodepth=1: 3.7 GB/s against 1.3 (0.3 to 2.7))."
     assert shortened(says, 76) == "Writes are 2.8 times as fast as reads on vda."
     assert shortened(says, 300) == says

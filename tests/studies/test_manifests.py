@@ -81,9 +81,7 @@ def test_the_command_in_them_is_one_that_is_understood(capsys: pytest.CaptureFix
     assert "training.unet3d.h100.63@ceph" in out
 
 
-def test_the_run_is_fetched_out_of_the_log_and_kept_where_it_outlives_the_pod(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_run_outlives_its_pod(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main([*STUDY, "--manifests", "local=emptyDir,ceph=rook-ceph-block"]) == 0
     text = capsys.readouterr().out
     (container,) = list(yaml.safe_load_all(text))[1]["spec"]["template"]["spec"]["containers"]
@@ -101,7 +99,7 @@ def test_the_run_is_fetched_out_of_the_log_and_kept_where_it_outlives_the_pod(
     assert main(["report", str(tmp_path / "run.json")]) == 0
 
 
-def test_runs_of_several_jobs_are_one_table(
+def test_runs_of_jobs_are_one_table(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HWDYNO_HOME", str(tmp_path / "home"))
@@ -118,7 +116,7 @@ def test_runs_of_several_jobs_are_one_table(
     assert "is a Run of kubernetes-ai-storage, not of sata-ssd-queue" in capsys.readouterr().err
 
 
-def test_fios_grid_is_measured_on_each_storage(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_fio_grid_runs_on_each_storage(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for name in ("ceph", "local"):
         (tmp_path / name).mkdir()
     paths = [word for name in ("ceph", "local") for word in ("--path", f"{name}={tmp_path / name}")]

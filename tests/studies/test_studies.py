@@ -122,7 +122,7 @@ def test_a_wide_table_says_once_what_its_rows_share_and_cuts_no_cell() -> None:
     assert [line.split()[-1] for line in table if "380 / 4" in line] == ["valid", "valid"]
 
 
-def test_a_run_of_no_study_has_no_tables() -> None:
+def test_run_without_study_has_no_tables() -> None:
     assert studies.tables(made.run()) == [] and studies.observations(made.run()) == []
 
 
@@ -211,7 +211,7 @@ def mixes(penalty: dict[int, float], read_s: float = 2e8, write_s: float = 1e8) 
     return result(sata.MIX, "bs", *points)
 
 
-def test_the_mix_penalty_is_what_was_planted() -> None:
+def test_mix_penalty_is_what_was_planted() -> None:
     sentences = sentences_of(answered(sata.NAME, mixes({4: 0.3, 16: 0.2, 32: 0.1})))
     assert "Mixes cost up to 30% (at 4 KiB)" in sentences and "no cost from 64 KiB" in sentences
     assert "Mixed reads and writes cost nothing here" in sentences_of(answered(sata.NAME, mixes({4: 0.02})))
@@ -230,9 +230,7 @@ A100_NEED = 7 * 146600628 / 0.636
     (1.0, 1.23, "pass (23% more was read than computed on: read ahead, or twice)"),
     (0.88, 0.6, "fail (32% less was read than computed on: read ahead before the clock)"),
 ])  # fmt: skip
-def test_each_row_of_a_storage_has_a_verdict_and_says_where_the_law_does_not_hold(
-    au: float | None, of_need: float, verdict: str
-) -> None:
+def test_each_storage_row_has_verdict(au: float | None, of_need: float, verdict: str) -> None:
     details: dict[str, float] = {} if au is None else {"au_dlio": au}
     measured = replace(point(of_need * A100_NEED), parameters={"accelerators": 1}, details=details)
     fixed: Parameters = {
@@ -247,7 +245,7 @@ def test_each_row_of_a_storage_has_a_verdict_and_says_where_the_law_does_not_hol
     assert [row[-1] for row in theirs] == ["fail", "fail", "fail", "pass"]
 
 
-def test_a_storage_that_feeds_an_accelerator_with_and_without_the_cache_is_named_once() -> None:
+def test_feeding_storage_is_named_once() -> None:
     fixed: Parameters = {
         "accelerator": "a100", "batch_size": 7, "record_bytes": 146600628, "compute": 0.636, "storage": "w",
         "files": 42, "samples_per_file": 1,
@@ -276,7 +274,7 @@ def test_no_best_block_size_is_read_beside_points_that_are_not_valid() -> None:
     assert "is 16 KiB for randwrite" in sentences
 
 
-def test_intervals_too_wide_to_see_a_penalty_do_not_say_that_there_is_none() -> None:
+def test_wide_intervals_leave_penalty_open() -> None:
     alike = mixes({4: 0.02})
     wide = replace(alike, points=tuple(spread(one, 0.9) for one in alike.points))
     narrow = replace(alike, points=tuple(spread(one, 0.02) for one in alike.points))
@@ -321,7 +319,7 @@ def test_whether_jobs_help(values: tuple[float, ...], says: str) -> None:
     assert says in sentences_of(answered(sata.NAME, result(sata.JOBS, "numjobs", *points)))
 
 
-def test_the_knee_and_its_price_are_said() -> None:
+def test_knee_and_its_price_are_reported() -> None:
     points = [point(1e8 * min(depth, 8) / 8, iodepth=depth) for depth in (1, 2, 4, 8, 16, 32, 64)]
     sentences = sentences_of(answered(sata.NAME, result(sata.DEPTH, "iodepth", *points)))
     assert "4 KiB random reads tend to" in sentences and "The best depth is" in sentences
@@ -335,7 +333,7 @@ def test_what_was_not_measured_is_said_and_breaks_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", ["jetson-sequential-read", "sata-ssd-queue"])
-def test_a_study_runs_from_plan_to_tables(name: str, tmp_path: Path) -> None:
+def test_study_runs_from_plan_to_tables(name: str, tmp_path: Path) -> None:
     """A simulated machine runs the sweep of the study, its Run is stored, and its tables come from the document."""
     host = SimulatedHost(SimulatedMachine())
     request = Request(places=(("", tmp_path),), profile="quick", seed=1)
@@ -414,7 +412,7 @@ def spread(point: Measurement, width: float) -> Measurement:
     return replace(point, throughput=Value(value, "bytes/s", value * (1 - width), value * (1 + width)))
 
 
-def test_what_spreads_too_far_is_not_told() -> None:
+def test_wide_spread_is_not_reported() -> None:
     one = result("storage.sequential", "bs", spread(read(4096, 12, 3e8), 0.5), spread(read(4096, 24, 4e8), 0.5))
     assert "is unknown: the repeats vary too much" in sentences_of(answered("jetson-sequential-read", one))
     wide = mixes({4: 0.2})

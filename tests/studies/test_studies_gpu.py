@@ -25,7 +25,7 @@ def with_ceilings(gpu: Gpu, *results: ExperimentResult) -> Run:
     return explain(replace(run, study=STUDY))
 
 
-def test_each_figure_stands_beside_its_theory_and_the_studys_gpu_beside_its_true_peak() -> None:
+def test_figures_are_beside_their_theory() -> None:
     gpu = replace(Gpu.random(7, units=108, boost_hz=1.41e9), clock_hz=1.41e9)
     (table,) = studies.tables(with_ceilings(gpu, gpu.peaks(), gpu.bandwidth(0.9)))
     assert table.title == "GPU: arithmetic and memory against theory"

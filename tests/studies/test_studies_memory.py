@@ -180,7 +180,7 @@ def test_mlcs_figures_stand_in_a_table_of_their_own() -> None:
     assert table.rows[0][:2] == ("1:0", "50") and table.rows[0][3] == "150" and table.rows[0][5] == "19000"
 
 
-def test_the_clouds_optimum_is_the_least_that_is_enough() -> None:
+def test_cloud_optimum_is_least_sufficient() -> None:
     run = cloud()
     titles = [table.title for table in studies.tables(run)]
     assert titles[:2] == ["CPU: operations per second by threads", "LINPACK, GFLOP/s"]
@@ -218,7 +218,7 @@ def test_integers_are_no_part_of_the_double_precisions_efficiency() -> None:
     assert row[1] == "226 GFLOP/s" and "IOP" not in " ".join(row)
 
 
-def test_the_disk_is_held_against_its_makers_figures_and_has_an_optimum_of_latency() -> None:
+def test_disk_is_beside_makers_figures() -> None:
     points = [
         point(value * factor * 1e6, "bytes/s", ns, rw=rw, bs=bs, numjobs=jobs, iodepth=1)
         for rw, value in (("read", 300.0), ("write", 100.0))
@@ -290,7 +290,7 @@ def test_only_some_resources_of_a_study(tmp_path: Path) -> None:
         command.plan_of(studies.find("cloud-vm-suite"), replace(request, options={"only": "training"}), Local())
 
 
-def test_the_drive_stands_beside_makers_figures_and_a_curve_of_two_points_has_no_compromise() -> None:
+def test_drive_is_beside_makers_figures() -> None:
     run = laptop()
     reads = [point(rate * 4096, "bytes/s", 60e3, rw=rw, bs=4096, iodepth=16) for rw, rate in (("randread", 61e3),)]
     reads = [replace(one, rate=Value(61e3, "operations/s")) for one in reads]
@@ -305,7 +305,7 @@ def test_the_drive_stands_beside_makers_figures_and_a_curve_of_two_points_has_no
     assert not any("best compromise" in line for line in studies.observations(made))
 
 
-def test_linpacks_large_systems_are_for_the_full_length(tmp_path: Path) -> None:
+def test_linpack_large_systems_need_full_length(tmp_path: Path) -> None:
     request = Request(places=(("", tmp_path),), seed=1, options={"only": "cpu"})
     sizes = {}
     for profile in ("quick", "full"):

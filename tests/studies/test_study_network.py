@@ -106,7 +106,7 @@ def test_one_node_alone_says_how_to_have_two() -> None:
     assert not study.tables(replace(run, experiments=()))
 
 
-def test_a_second_node_is_named_or_none() -> None:
+def test_second_node_is_named_or_none() -> None:
     for given, place in (
         ("192.0.2.7", ("192.0.2.7", PORT)),
         ("192.0.2.7:99", ("192.0.2.7", 99)),

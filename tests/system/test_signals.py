@@ -72,7 +72,7 @@ def test_a_signal_at_any_moment_leaves_a_valid_run_and_nothing_else(tmp_path: Pa
     assert not bad, "\n".join(bad)
 
 
-def test_the_sample_reaches_every_command_and_signal() -> None:
+def test_sample_reaches_every_command_and_signal() -> None:
     made = list(sample(COMMANDS, len(COMMANDS) * 6, seed=1))
     assert len({(one.command.name, one.how) for one in made}) == len(made)
 
@@ -120,7 +120,7 @@ late = Late()
 """
 
 
-def test_a_signal_while_the_interpreter_ends_changes_nothing(home: Path) -> None:
+def test_signal_while_interpreter_ends_changes_nothing(home: Path) -> None:
     with started("-c", SHUTDOWN) as process:
         assert process.stdout is not None and process.stdout.readline() == "go\n"
         process.send_signal(signal.SIGTERM)
@@ -297,7 +297,7 @@ time.sleep(60)
 """
 
 
-def test_a_journal_that_just_begins_becomes_a_run(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_journal_that_just_begins_becomes_run(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "python"), str(ROOT / "tests")]))
     with started("-c", BEGINS) as process:
         assert process.stdout is not None and process.stdout.readline() == "go\n"
@@ -363,7 +363,7 @@ def test_nohup_is_obeyed(home: Path, tmp_path: Path) -> None:
             process.wait(0.5)
 
 
-def test_a_run_whose_terminal_is_closed_is_kept(home: Path, tmp_path: Path) -> None:
+def test_closed_terminal_keeps_the_run(home: Path, tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     # A separate session, whose terminal this becomes: then its end is a hangup.
     script = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(*eval(sys.argv[1]))"
@@ -396,7 +396,7 @@ def test_a_run_whose_terminal_is_closed_is_kept(home: Path, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("ignored", [(), (signal.SIGINT,)], ids=["", "background"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_benchmarks_that_are_ended_leave_no_folder(
+def test_ended_benchmarks_leave_no_folder(
     home: Path, tmp_path: Path, number: signal.Signals, ignored: tuple[signal.Signals, ...]
 ) -> None:
     if number in ignored:
@@ -410,7 +410,7 @@ def test_benchmarks_that_are_ended_leave_no_folder(
     assert not any((tmp_path / "data").iterdir())
 
 
-def test_a_second_signal_ends_a_long_solve_of_linpack(home: Path, tmp_path: Path) -> None:
+def test_second_signal_ends_long_solve(home: Path, tmp_path: Path) -> None:
     words = ("compute", "--operation", "lu", "--n", "9000", "--blas", "auto", "--no-page", "--path", str(tmp_path))
     with started("-m", "hwdyno", *words) as process:
         until(process, lambda: any((home / "runs").glob("*.journal")))

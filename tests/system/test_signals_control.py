@@ -12,7 +12,7 @@ from signals.commands import COMMANDS
 from signals.moments import Control, Moment, Verdict
 
 
-def test_a_control_that_runs_freely_is_hardly_late_and_one_that_is_stopped_is() -> None:
+def test_only_stopped_control_is_late() -> None:
     control = Control()
     control.go()
     os.kill(control.pid, signal.SIGSTOP)
@@ -21,11 +21,11 @@ def test_a_control_that_runs_freely_is_hardly_late_and_one_that_is_stopped_is() 
     assert control.late_s() >= 0.4
 
 
-def test_a_control_that_never_began_is_not_late() -> None:
+def test_unstarted_control_is_not_late() -> None:
     assert Control().late_s() == 0.0
 
 
 @pytest.mark.parametrize(("took_s", "late_s", "excused"), [(0.9, 0.0, 0), (2.0, 0.5, 0), (2.0, 1.5, 1)])
-def test_the_tally_counts_what_only_the_clock_calls_late(took_s: float, late_s: float, excused: int) -> None:
+def test_tally_excuses_only_late_clocks(took_s: float, late_s: float, excused: int) -> None:
     verdict = Verdict(Moment(COMMANDS[0], "INT INT", 0.5), "left", [], took_s, late_s)
     assert f"what the machine was late: {excused}" in tally([verdict])

@@ -62,7 +62,7 @@ def test_a_run_comes_back_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("golden", ["run-1.json", "run-machine.json.gz"])
-def test_a_run_of_each_schema_is_read_whole(golden: str) -> None:
+def test_each_schemas_run_is_read(golden: str) -> None:
     """Each leaf of the document is one of what is written again, under its own name or its new one."""
     data = (ROOT / "tests" / "data" / golden).read_bytes()
     text = (gzip.decompress(data) if golden.endswith(".gz") else data).decode()
@@ -91,7 +91,7 @@ def leaves(plain: Any, at: str = "") -> Iterator[tuple[str, Any]]:
 @pytest.mark.parametrize(
     "path", ["verdikt", "machines.0.cpu.modell", "experiments.0.askss", "experiments.0.points.0.latency_ns.p9999"]
 )
-def test_an_unknown_key_is_refused_by_its_name(path: str) -> None:
+def test_unknown_key_is_refused(path: str) -> None:
     """A field that is renamed without the table empties no stored Run in silence."""
     plain = json.loads(to_json(full_run()))
     *inner, name = path.split(".")
@@ -118,7 +118,7 @@ def test_numbers_of_numpy_become_plain_ones() -> None:
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
-def test_a_figure_that_is_not_finite_is_named(wrong: float) -> None:
+def test_infinite_figure_is_named(wrong: float) -> None:
     run = made.run(made.experiment(replace(made.point(), elapsed_s=wrong)))
     with pytest.raises(StoreError, match=r"experiments\[0\]\.points\[0\]\.elapsed_s is not a finite number"):
         to_json(run)
@@ -246,7 +246,7 @@ def test_a_spoilt_line_costs_only_its_point(tmp_path: Path) -> None:
     assert "1 more could not be read" in run.degraded[0]
 
 
-def test_peers_and_late_experiments_are_in_the_journal(tmp_path: Path) -> None:
+def test_journal_has_peers_and_late_experiments(tmp_path: Path) -> None:
     store = Store(tmp_path)
     peer = PeerResult("fio", "fio-3.33", 0, Value(1e8, "bytes/s"), None)
     with store.begin(made.run(made.experiment())) as writer:
@@ -400,7 +400,7 @@ def test_a_store_that_cannot_be_read_is_not_an_empty_one(tmp_path: Path, capsys:
     assert "no runs are stored in" in capsys.readouterr().err
 
 
-def test_an_unreadable_document_does_not_hide_the_others(tmp_path: Path) -> None:
+def test_unreadable_document_does_not_hide_others(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.save(made.run())
     (store.runs / "torn.json").write_text('{"schema": "hwdyno.run/1", ')
@@ -417,7 +417,7 @@ def test_an_unreadable_document_does_not_hide_the_others(tmp_path: Path) -> None
     assert all("\n" not in entry.error for entry in found.values())
 
 
-def test_rebuild_removes_journals_that_have_their_document(tmp_path: Path) -> None:
+def test_rebuild_removes_superseded_journals(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = made.run()
     writer = store.begin(run)
@@ -431,7 +431,7 @@ def test_rebuild_removes_journals_that_have_their_document(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("name", "says"), [("", "no run"), ("x", "no run x"), ("r", "matches 2 runs"), ("./no.json", "does not exist")]
 )
-def test_a_name_that_is_none_is_said(tmp_path: Path, name: str, says: str) -> None:
+def test_unknown_name_is_one_line(tmp_path: Path, name: str, says: str) -> None:
     store = Store(tmp_path)
     store.save(made.run(run_id="r1"))
     store.save(made.run(run_id="r2"))
@@ -439,14 +439,14 @@ def test_a_name_that_is_none_is_said(tmp_path: Path, name: str, says: str) -> No
         store.load(name)
 
 
-def test_an_empty_store_says_what_to_do(tmp_path: Path) -> None:
+def test_empty_store_says_what_to_do(tmp_path: Path) -> None:
     store = Store(tmp_path / "none")
     assert store.history() == []
     with pytest.raises(StoreError, match="`hwdyno run` makes the first"):
         store.load("last")
 
 
-def test_a_place_that_is_none_is_said(tmp_path: Path) -> None:
+def test_unknown_place_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match=r"cannot store Runs in .*set HWDYNO_HOME"):
         Store(tmp_path / "file").save(made.run())
@@ -475,7 +475,7 @@ def test_names_sort_by_age() -> None:
     assert new_id()[:8].isdigit()
 
 
-def test_the_verdict_says_how_far_to_trust() -> None:
+def test_verdict_says_how_far_to_trust() -> None:
     run = made.run()
     finding = Finding("r", "invalid", "storage", "s", {}, "a")
     assert status_of(run) == "valid"

@@ -110,7 +110,7 @@ def test_writers_at_once_lose_nothing(team: TeamStore, tmp_path: Path) -> None:
     assert len(team.history()) == 4 * 12 + 1
 
 
-def test_a_wrong_password_is_one_line_without_the_password(
+def test_wrong_password_line_hides_it(
     server: postgres.PostgresServer, team: TeamStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["history", "--store", server.with_password("hunter2").url]) == 2
@@ -118,7 +118,7 @@ def test_a_wrong_password_is_one_line_without_the_password(
     assert "refuses the password" in says and "PGPASSWORD" in says and says.count("\n") == 1 and "hunter2" not in says
 
 
-def test_a_server_that_is_away_costs_no_run_and_send_makes_up_for_it(
+def test_absent_server_costs_no_run(
     server: postgres.PostgresServer, team: TeamStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = made.run()
@@ -158,7 +158,7 @@ def test_a_connection_that_is_cut_in_a_call_is_one_line(team: TeamStore, server:
     assert len(team.history()) == 1
 
 
-def test_a_user_without_rights_is_one_line(team: TeamStore, server: postgres.PostgresServer) -> None:
+def test_user_without_rights_is_one_line(team: TeamStore, server: postgres.PostgresServer) -> None:
     import psycopg
 
     team.save(made.run())
@@ -173,7 +173,7 @@ def test_a_user_without_rights_is_one_line(team: TeamStore, server: postgres.Pos
     assert "refuses this user" in guest.trouble and "\n" not in guest.trouble
 
 
-def test_what_another_program_wrote_hides_no_run(team: TeamStore, server: postgres.PostgresServer) -> None:
+def test_foreign_document_hides_no_run(team: TeamStore, server: postgres.PostgresServer) -> None:
     import psycopg
 
     team.save(made.run())
@@ -197,7 +197,7 @@ def test_the_variable_names_the_store(
 @pytest.mark.parametrize(
     "url", ["postgresql://u:secret@h:nan/d", "postgresql://u:secret@nowhere.invalid/d", "postgres://:x@/"]
 )
-def test_an_address_that_is_none_is_one_line(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_address_is_one_line(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HWDYNO_HOME", str(tmp_path))
     with pytest.raises(StoreError) as caught:
         open_store(url).history()
@@ -214,7 +214,7 @@ def test_an_address_that_is_none_is_one_line(url: str, tmp_path: Path, monkeypat
         ("--path", "--path"),
     ],
 )
-def test_no_password_stays_in_a_command_line(typed: str, kept: str) -> None:
+def test_no_password_stays_in_command_line(typed: str, kept: str) -> None:
     from hwdyno.cli.options import command_line
 
     assert without_password(typed) == kept

@@ -83,7 +83,7 @@ def job(place: Path, lines: str, *more: str) -> list[str]:
 
 
 @pytest.mark.parametrize("way", ["option", "job file"])
-def test_a_trace_replaces_no_file_of_the_users(
+def test_trace_replaces_no_file_of_users(
     way: str, place: Path, thesis: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def command(name: Path, *more: str) -> list[str]:
@@ -112,9 +112,7 @@ def test_a_trace_replaces_no_file_of_the_users(
     refused(capsys, *command(trace))
 
 
-def test_a_jobs_logs_replace_no_file_of_the_users(
-    place: Path, thesis: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_job_logs_keep_users_files(place: Path, thesis: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = job(place, "write_bw_log=mine\nruntime=0.1\ntime_based")
     log = place / "mine_bw.1.log"
     log.write_bytes(MINE)
@@ -131,7 +129,7 @@ def test_a_jobs_logs_replace_no_file_of_the_users(
     assert main(command) in {0, 3}
 
 
-def test_a_report_replaces_no_page_of_the_users(place: Path, thesis: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_replaces_no_page_of_users(place: Path, thesis: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["storage", *READS, "--quiet", "--path", ".", "--out", "out"]
     (place / "out").mkdir()
     page = place / "out" / "report.html"
@@ -151,7 +149,7 @@ def test_a_report_replaces_no_page_of_the_users(place: Path, thesis: Path, capsy
 @pytest.mark.parametrize(
     "options", [["report", "-", "--html"], ["export", "last", "--csv"], ["export", "last", "--parquet"]]
 )
-def test_an_export_replaces_no_file_of_the_users(
+def test_export_replaces_no_file_of_users(
     options: list[str], place: Path, thesis: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Store(None).save(made.run())
@@ -185,7 +183,7 @@ def test_pictures_and_fios_documents_replace_no_file_of_the_users(
     assert chart.read_bytes() == MINE
 
 
-def test_a_copy_of_what_hwdyno_wrote_is_the_users(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_copied_document_is_the_users(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import shutil
 
     Store(None).save(made.run())
@@ -194,9 +192,7 @@ def test_a_copy_of_what_hwdyno_wrote_is_the_users(place: Path, capsys: pytest.Ca
     refused(capsys, "export", "last", "--csv", "copy")
 
 
-def test_without_extended_attributes_a_page_is_known_by_its_header_and_others_are_refused(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_header_identifies_page_without_attributes(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def none(*_: object) -> bytes:
         raise OSError(errno.ENOTSUP, "Operation not supported")
 
@@ -219,7 +215,7 @@ def test_without_extended_attributes_a_page_is_known_by_its_header_and_others_ar
         assert (place / name).read_bytes() == MINE
 
 
-def test_what_took_the_name_of_a_file_of_ours_is_not_removed_for_it(place: Path) -> None:
+def test_file_under_our_name_stays(place: Path) -> None:
     made = safe_files.create(place / "data")
     (place / "data").rename(place / "moved")
     (place / "data").write_bytes(MINE)
@@ -230,12 +226,12 @@ def test_what_took_the_name_of_a_file_of_ours_is_not_removed_for_it(place: Path)
 
 
 @pytest.mark.parametrize("name", ["..", ".", "", "a/b", "../x", "/etc/passwd"])
-def test_a_name_in_a_folder_is_a_plain_one(name: str, place: Path) -> None:
+def test_name_in_folder_is_plain_one(name: str, place: Path) -> None:
     with safe_files.Folder.named(place) as folder, pytest.raises(OSError, match="plain name"):
         folder.create(name)
 
 
-def test_a_dangling_link_named_as_a_jobs_file_stays(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dangling_link_as_job_file_stays(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     link = place / "data"
     link.symlink_to(place / "not there")
     refused(capsys, *job(place, "filename=data"), says="symbolic link")
@@ -243,7 +239,7 @@ def test_a_dangling_link_named_as_a_jobs_file_stays(place: Path, capsys: pytest.
     assert not (place / "not there").exists()
 
 
-def test_a_journal_never_goes_through_a_link(place: Path, thesis: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_journal_never_goes_through_link(place: Path, thesis: Path, capsys: pytest.CaptureFixture[str]) -> None:
     writes = ["--rw=write", "--bs=64k", "--size=16M", "--runtime=0.05", "--budget=1s", "--verify=crc32c", "--path=."]
     command = ["storage", *writes, "--quiet", "--no-page", "--journal"]
     assert main([*command, "ended"]) in {0, 3}
@@ -258,7 +254,7 @@ def test_a_journal_never_goes_through_a_link(place: Path, thesis: Path, capsys: 
 # --- files that a scenario makes
 
 
-def test_a_link_laid_for_a_checkpoint_is_not_followed(place: Path, thesis: Path) -> None:
+def test_checkpoint_link_is_not_followed(place: Path, thesis: Path) -> None:
     folder = place / "hwdyno-checkpoint"
     folder.mkdir(mode=0o777)
     for kind in ("model", "optimizer"):
@@ -268,7 +264,7 @@ def test_a_link_laid_for_a_checkpoint_is_not_followed(place: Path, thesis: Path)
 
 
 @pytest.mark.parametrize(("command", "name"), [(CHECKPOINT, "hwdyno-checkpoint"), (KV_CACHE, "hwdyno-kv-cache")])
-def test_a_folder_that_is_a_link_is_not_followed(
+def test_linked_folder_is_not_followed(
     command: tuple[str, ...], name: str, place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
@@ -340,7 +336,7 @@ def test_a_data_sets_folder_that_is_a_link_is_not_followed(
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
-def test_a_users_file_in_a_generated_data_set_stays(place: Path) -> None:
+def test_users_file_in_data_set_stays(place: Path) -> None:
     kept = {**SHAPE, "path": str(place / "set")}
     engine.run("training_generate", kept)
     (place / "set" / "train" / "notes.txt").write_bytes(MINE)
@@ -467,7 +463,7 @@ def test_a_foreign_index_is_left_alone(
     assert "index.sqlite is not hwdyno's" in capsys.readouterr().err
 
 
-def test_no_run_is_stored_through_a_link(place: Path, thesis: Path) -> None:
+def test_no_run_is_stored_through_link(place: Path, thesis: Path) -> None:
     store = Store(None)
     store.runs.mkdir(parents=True)
     run = made.run()

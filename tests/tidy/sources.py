@@ -54,7 +54,7 @@ class Module:
 
     @property
     def folder(self) -> str:
-        """The package that it is, or lies in."""
+        """The package that it is, or that has it."""
         return self.name if self.is_package else self.name.rpartition(".")[0]
 
     @property

@@ -30,7 +30,7 @@ def add_resource_axes(
         "question",
         nargs="*",
         metavar="EXPERIMENT",
-        help="experiments (default: the axes that are given, or the usual experiments)",
+        help="experiments (default: the axes that are given, or the default experiments)",
     )
     swept = SWEPT[resource]
     _add_axes(parser, swept, _defaults(resource, swept.kernels[0]), groups or {})

@@ -110,7 +110,7 @@ def compared_sides(args: argparse.Namespace) -> tuple[str, list[Compared]]:
     if not args.with_names:
         from hwdyno.report.redaction import without_names_of
 
-        # Compared first: two machines are told apart by the names that a reader need not see.
+        # Compared first: two machines differ by the names that a reader need not see.
         sides = without_names_of([first, *others], sides)
     return base, sides
 

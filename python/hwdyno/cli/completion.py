@@ -39,7 +39,7 @@ class Completed(NamedTuple):
     command: Command
     options: tuple[CompletionOption, ...]
     words: tuple[str, ...]
-    """What may stand before its options."""
+    """What may come before its options."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -120,7 +120,7 @@ def _bash(commands: tuple[Completed, ...]) -> list[str]:
         *lines,
         "    esac ;;",
         "    esac",
-        # Values are lists: what stands before the last comma stays.
+        # Values are lists: the part before the last comma is kept.
         '    [[ $word == *,* ]] && first="${word%,*}," && word="${word##*,}"',
         '    [[ -n $words ]] && mapfile -t COMPREPLY < <(compgen -P "$first" -W "$words" -- "$word")',
         "    return 0",

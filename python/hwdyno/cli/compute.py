@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 HELP = Help(
     usage="[EXPERIMENT ...]",
-    title="experiments (default: the usual ones)",
+    title="experiments (default: the common ones)",
     rows=lambda: experiments_of("compute"),
     options=("operation", "precision", "isa", "threads", "n", "blas", "runtime", "profile", "peers", "dry-run"),
     examples=(

@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
 def _given(names: Sequence[str], where: str | None) -> tuple[list[Row], Callable[[str], Run]]:
     """The figures of the Runs that are named, and what reads one again by its entry's path. Raises ``UserError``.
 
-    A Run without a host's name is a machine of its own, named by its file: nothing else tells like machines apart.
+    A Run without a host's name counts as one machine, named by its file: nothing else tells like machines apart.
     """
     from hwdyno.system.store import entry_of, figures_of
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 HELP = Help(
     usage="[EXPERIMENT ...]",
-    title="experiments (default: the usual ones)",
+    title="experiments (default: the common ones)",
     rows=lambda: experiments_of("gpu"),
     options=("on", "precision", "operation", "array", "intensity", "memory", "block", "runtime", "profile", "dry-run"),
     examples=(

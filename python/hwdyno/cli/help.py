@@ -1,4 +1,4 @@
-"""Help of a command on one screen: its experiments, its usual options and examples; all options on request."""
+"""Help of a command on one screen: its experiments, its common options and examples; all options on request."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Help:
     examples: tuple[str, ...]
     """Command lines that run as they are."""
     options: tuple[str, ...] = ()
-    """The usual options, without dashes; all of them if none are named."""
+    """The common options, without dashes; all of them if none are named."""
     usage: str = ""
     """The arguments in the line of usage, before the options."""
     title: str = ""
@@ -48,12 +48,12 @@ def screen(parser: argparse.ArgumentParser, guide: Help) -> str:
         lines += [f"{guide.title}:", *_columns(guide.rows(), width), ""]
     options = options_of(parser)
     by_name = {name.removeprefix("--"): one for one in options for name in one.option_strings}
-    usual = [by_name[name] for name in guide.options] if guide.options else options
-    if usual:
-        rows = tuple((invocation(one), BOUNDS.sub("", text_of(one))) for one in usual)
+    shown = [by_name[name] for name in guide.options] if guide.options else options
+    if shown:
+        rows = tuple((invocation(one), BOUNDS.sub("", text_of(one))) for one in shown)
         lines += ["options:", *_columns(rows, width), ""]
     lines += ["examples:", *(f"  {one}" for one in guide.examples)]
-    if len(usual) < len(options):
+    if len(shown) < len(options):
         lines += ["", f"all {len(options)} options: {parser.prog} --help-all"]
     return "\n".join(lines) + "\n"
 

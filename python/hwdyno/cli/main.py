@@ -155,11 +155,11 @@ def _write_any_letter() -> None:
 
 
 MOVED = {"training": {"--kv-cache": "inference", "--vector-search": "inference"}}
-"""By command: options that another command has now. The old spelling works until the next release."""
+"""Options that another command has now, by their former command. The old spelling works until the next release."""
 
 
 def _moved(name: str, *words: str) -> str:
-    """The command that has these options now, which is said in a line where it is another one."""
+    """The command that has these options now; a line on stderr names it where it is another one."""
     spelled = {word.partition("=")[0].replace("_", "-") for word in words if word.startswith("--")}
     for option, command in MOVED.get(name, {}).items():
         if option in spelled:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 HELP = Help(
     usage="[EXPERIMENT ...]",
-    title="experiments (default: the usual ones)",
+    title="experiments (default: the common ones)",
     rows=lambda: experiments_of("memory"),
     options=("operation", "threads", "working-set", "pages", "delay", "mix", "node", "runtime", "profile", "peers"),
     examples=(

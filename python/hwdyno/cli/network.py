@@ -26,7 +26,7 @@ def _topics() -> Rows:
 
 HELP = Help(
     usage="[EXPERIMENT ...]",
-    title="experiments (default: the usual ones)",
+    title="experiments (default: the common ones)",
     rows=_topics,
     options=("server", "protocol", "direction", "streams", "block", "message", "bind", "runtime", "profile", "peers"),
     examples=(

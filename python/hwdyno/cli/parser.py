@@ -19,7 +19,7 @@ OF_OTHER_TOOLS = {
     "-t": "--runtime",
     "-P": "--streams",
 }
-"""By an option of fio or iperf3: ours."""
+"""Our name of an option, by its name in fio or iperf3."""
 
 
 class Parser(argparse.ArgumentParser):

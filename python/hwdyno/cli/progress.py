@@ -35,7 +35,7 @@ def result_line(experiment: str, measurement: Measurement, rate_word: str, axes:
     """One point's result in one line."""
     value, latency = measurement.throughput, measurement.latency_ns
     one_at_a_time = measurement.concurrency is not None and measurement.concurrency.requested == 1
-    # What is timed one at a time is said as a time: its rate is the same figure upside down.
+    # What is timed one at a time is printed as a time: its rate is the same figure upside down.
     timed = latency is not None and one_at_a_time and value.unit == "operations/s"
     words = [format_quantity(value.value, value.unit, rate_word)]
     if latency is not None:
@@ -54,7 +54,7 @@ def result_line(experiment: str, measurement: Measurement, rate_word: str, axes:
 def _apart(measurement: Measurement, mean_ns: float | None, rate_word: str) -> str:
     """How far apart the repeats are: the interval of the value also counts with other points, which are not read yet.
 
-    ``mean_ns`` is the latency that stands for the throughput, if one does.
+    ``mean_ns`` is the latency that is printed for the throughput, if one does.
     """
     values, value = measurement.repeat_values, measurement.throughput
     if len(values) < 2 or not value.value:

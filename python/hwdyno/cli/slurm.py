@@ -27,9 +27,9 @@ HELP = Help(
     ),
 )
 SPARE = 2.0
-"""Of the time that the plan is estimated to take: ranks that share a store, and clean-up, take longer."""
+"""The limit over the time that the plan is estimated to take: ranks that share a store, and clean-up, take longer."""
 START_S = 300.0
-"""For the start of the ranks, from a shared store of programs."""
+"""Time for the start of the ranks, s, from a shared store of programs."""
 STEP = "srun --distribution=block --cpu-bind=none --kill-on-bad-exit=0"
 MAX_NODES = 100_000
 

@@ -43,7 +43,7 @@ GROUPS = {
         *("operation", "nrfiles", "filesize", "depth", "directories", "file_service_type", "openfiles"),
     ),
 }
-"""The axes of ``--help-all`` by subject; all others stand first."""
+"""The axes of ``--help-all`` by subject; all others are shown first."""
 
 
 def _topics() -> Rows:

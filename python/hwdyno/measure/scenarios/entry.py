@@ -1,4 +1,4 @@
-"""The way in: from a request to the scenario that measures it, for each command that measures."""
+"""The scenario that measures a request, found for each command that measures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MAX_HOSTS = 100_000
 NOT_SEEN = "No figure of hwdyno gpu has been checked on a real GPU yet, neither through CUDA nor through OpenCL"
-"""Is said before a GPU is measured, until a record of one is in the documentation."""
+"""Is printed before a GPU is measured, until a record of one is in the documentation."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Swept:
     """The kernels that a resource's command sweeps."""
 
     kernels: tuple[str, ...]
-    """Of several kernels with a parameter of one name the first one's words are shown."""
+    """Where several have a parameter of one name, the first one's words are shown."""
     hidden: frozenset[str]
     """Parameters that the plan sets itself, so they are not axes."""
 
@@ -52,7 +52,7 @@ SWEPT = {
     ),
     "network": Swept(("network_throughput", "network_latency", "network_ping"), frozenset({"interval_s"})),
 }
-"""By command: any axis of its kernels can be swept."""
+"""The resources whose command can sweep any axis of its kernels, by its name."""
 
 
 def scenario_of(request: Request, host: Host) -> Scenario:

@@ -64,7 +64,7 @@ class PlanFile:
 
     path: Path
     replaces: Mapping[str, Any] = field(default_factory=dict)
-    """By the key of the file, such as ``profile``."""
+    """Settings by the key of the file, such as ``profile``."""
 
 
 @dataclass(frozen=True, kw_only=True)
