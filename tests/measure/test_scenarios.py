@@ -170,8 +170,8 @@ def test_a_folder_of_points_goes_if_hwdyno_made_it_and_nothing_else_lies_in_it(t
 
 def test_the_scratch_of_a_dead_run_goes_with_the_next_and_that_of_a_living_one_stays(tmp_path: Path) -> None:
     script = (
-        "import os, pathlib; from hwdyno.measure.workspace import Scratch\n"
-        f"with Scratch(pathlib.Path({str(tmp_path)!r})) as made:\n"
+        "import os, pathlib; from hwdyno.measure.workspace import ScratchDirectory\n"
+        f"with ScratchDirectory(pathlib.Path({str(tmp_path)!r})) as made:\n"
         "    (made.folder / 'set').mkdir(); (made.folder / 'set' / 'file').write_text('x'); os._exit(0)"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
