@@ -172,7 +172,7 @@ def test_a_storage_run_calls_no_rule_of_another_resource(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(findings, "RULES", tuple(map(counted, RULES)))
     explain(storage_run())
-    assert calls["queue"] and calls["laws"] and calls["truth"]
+    assert calls["saturation"] and calls["laws"] and calls["truth"]
     others = {"training", "training_data", "training_capacity", "training_peer", "training_loaders", "kv_cache"}
     others |= {"vector_search", "network", "network_path", "memory", "tlb", "compute", "peers", "snia"}
     assert not others & set(calls), calls
