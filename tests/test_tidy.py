@@ -38,7 +38,7 @@ ALLOWED: dict[str, set[str]] = {
     "studies": PURE,
     "measure": PURE | {"formats", "studies", "_engine"},
     "explain": PURE,
-    "report": PURE | {"explain", "studies"},
+    "report": PURE | {"explain", "studies", "formats"},
     "cli": PURE
     | {
         *("formats", "studies", "measure", "explain", "report", "session"),

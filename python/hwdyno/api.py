@@ -151,7 +151,7 @@ def study(name: str, *, quiet: bool = True, **options: Option) -> Run:
 
 def load(name: str | Path = "last", store: str | Path | None = None) -> Run:
     """A stored Run by its id, the latest one, or a file: a Run document, or another tool's result (fio's JSON)."""
-    from hwdyno.cli.sources import loaded
+    from hwdyno.report.sources import loaded
 
     return loaded(str(name), None if store is None else str(store))
 

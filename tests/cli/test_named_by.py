@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hwdyno.cli.sources import named_by
+from hwdyno.cli.options import named_by
 from hwdyno.report.terminal import print_run
 from hwdyno.system.store import Store, StoreError
 from made_run import empty_run

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import hwdyno
 import pytest
-from hwdyno.cli import audit, sources
+from hwdyno.cli import audit
 from hwdyno.cli.main import main
 from hwdyno.explain.findings import explain
 from hwdyno.model.words import Finding, Run, UserError
+from hwdyno.report import sources
 
 PUBLISHED = Path(hwdyno.__file__).parent / "data" / "published"
 

@@ -10,10 +10,10 @@ from advised import commands_in, is_dry_run, not_taken, refused
 from conftest import SURVEYED
 from here import sample
 from hwdyno import formats
-from hwdyno.cli import sources
 from hwdyno.explain.findings.rule import Case
 from hwdyno.measure import engine
 from hwdyno.model.words import UserError
+from hwdyno.report import sources
 
 DATA = Path(__file__).parents[1] / "data"
 PUBLISHED = Path(hwdyno.__file__).parent / "data" / "published"

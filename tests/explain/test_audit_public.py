@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 from hwdyno.analysis.resources import rate_word_of
-from hwdyno.cli import audit, sources
+from hwdyno.cli import audit
 from hwdyno.explain.findings import explain
 from hwdyno.formats.column import counted_in
 from hwdyno.model.words import Finding, Measurement, Run, UserError
+from hwdyno.report import sources
 
 
 def audited(text: str, folder: Path, *maps: str, name: str = "table.md", links: tuple[str, ...] = ()) -> Run:

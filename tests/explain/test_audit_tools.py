@@ -9,11 +9,11 @@ import json
 from pathlib import Path
 
 import pytest
-from hwdyno.cli import sources
 from hwdyno.cli.main import main
 from hwdyno.explain.findings import explain
 from hwdyno.formats import iozone
 from hwdyno.model.words import Measurement, Run
+from hwdyno.report import sources
 
 FIO_2 = {
     "fio version": "fio-2.21",

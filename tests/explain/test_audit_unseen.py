@@ -8,9 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hwdyno.cli import audit, sources
+from hwdyno.cli import audit
 from hwdyno.explain.findings import explain
 from hwdyno.model.words import Finding, Measurement, Run, UserError
+from hwdyno.report import sources
 
 
 def audited(text: str, folder: Path, *maps: str, name: str = "table.md") -> Run:

@@ -22,7 +22,7 @@ from hwdyno.formats.data_set import file_bytes
 from hwdyno.formats.fio_job import command_line
 from hwdyno.formats.fio_job.keys import HARMLESS, SUPPORTED, WHY
 from hwdyno.measure import plan, scenarios, sweep
-from hwdyno.measure.hosts import Outcome
+from hwdyno.measure.hosts import Outcome, engine_files
 from hwdyno.measure.models import safetensors
 from hwdyno.measure.peers import (
     PeerReading,
@@ -317,11 +317,11 @@ class _Forgetful:
 
 
 def _survey(data: bytes) -> None:
-    json.dumps(survey_of(bare.host_of(_written(data, ".json")).survey()), allow_nan=False).encode()
+    json.dumps(survey_of(engine_files.host_of_survey(_written(data, ".json")).survey()), allow_nan=False).encode()
 
 
 def _readings(data: bytes) -> None:
-    words, host = bare.read(_written(data, ".jsonl"))
+    words, host = engine_files.read_readings(_written(data, ".jsonl"))
     scenario, _ = bare.planned(words, host, argparse.Namespace())
     _storable(elsewhere.run(scenario.plan, host, _Forgetful(), "run"))
 

@@ -14,8 +14,8 @@ from hwdyno.cli.statuses import DEGRADED, OK
 from hwdyno.model.units import format_ratio, plural
 
 if TYPE_CHECKING:
-    from hwdyno.cli.sources import ResultFile
     from hwdyno.model.words import ExperimentResult, Finding, Measurement, Run
+    from hwdyno.report.sources import ResultFile
 
 OURS = "hwdyno"
 MAX_ROWS = 60
@@ -38,7 +38,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "files", metavar="FILE", nargs="+", help="a tool's output, a table (CSV, Markdown, HTML), or - for pasted cells"
     )
-    from hwdyno.cli.sources import add_limits, add_map
+    from hwdyno.cli.options import add_limits, add_map
 
     add_map(parser)
     add_limits(parser)
@@ -50,8 +50,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print how each file was read and what is wrong in it; 3 where a law is broken."""
-    from hwdyno.cli.sources import ceilings_given, maps_of, merged, sources_of
     from hwdyno.report.scorecard import explained
+    from hwdyno.report.sources import ceilings_given, maps_of, merged, sources_of
     from hwdyno.system.store import to_json
 
     sources = sources_of(args.files, maps_of(args.map))

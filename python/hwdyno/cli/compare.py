@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hwdyno.cli.help import Help
-from hwdyno.cli.options import share
-from hwdyno.cli.sources import STDIN, add_ceiling, add_link, add_map, add_names, add_store
+from hwdyno.cli.options import add_ceiling, add_link, add_map, add_names, add_store, share
 from hwdyno.cli.statuses import BELOW, DEGRADED, OK
 from hwdyno.model.words import UserError
+from hwdyno.report.sources import STDIN
 from hwdyno.system import safe_files
 
 if TYPE_CHECKING:
@@ -97,8 +97,8 @@ def exit_status(sides: Sequence[Compared], limit: float | None) -> int:
 def compared_sides(args: argparse.Namespace) -> tuple[str, list[Compared]]:
     """The name of the base, and every other side beside it. Raises ``UserError``."""
     from hwdyno.analysis.ceilings.named import parse_device
-    from hwdyno.cli.sources import ceilings_given, loaded, maps_of
     from hwdyno.explain.comparison import device_compared, runs_compared
+    from hwdyno.report.sources import ceilings_given, loaded, maps_of
 
     if len(args.runs) + len(args.device) < 2:
         raise UserError("one result has nothing to be compared with; name another one, or --device NAME")

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from hwdyno.cli.help import Help
-from hwdyno.cli.sources import add_ceiling, add_names, add_store
+from hwdyno.cli.options import add_ceiling, add_names, add_store
 from hwdyno.model.words import UserError
 from hwdyno.system import safe_files
 
@@ -43,9 +43,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the points of all the Runs together; CSV on stdout where no file is named."""
-    from hwdyno.cli.sources import ceilings_given, loaded
     from hwdyno.formats import openmetrics, table
     from hwdyno.report.redaction import machines_of, without_names
+    from hwdyno.report.sources import ceilings_given, loaded
 
     names = args.runs if ALL not in args.runs else _all(args.store)
     given = ceilings_given(args.ceiling)

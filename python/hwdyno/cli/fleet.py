@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hwdyno.cli.help import Help
-from hwdyno.cli.sources import add_store, runs_in
+from hwdyno.cli.options import add_store
 from hwdyno.cli.statuses import BELOW, OK
 from hwdyno.model.units import plural
 from hwdyno.model.words import UserError
+from hwdyno.report.sources import runs_in
 
 if TYPE_CHECKING:
     from hwdyno.model.words import Run

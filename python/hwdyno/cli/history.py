@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from hwdyno.cli.help import Help
-from hwdyno.cli.sources import add_store
+from hwdyno.cli.options import add_store
 from hwdyno.model.units import format_value, plural
 from hwdyno.model.words import UserError
 from hwdyno.system.printable import columns, printable

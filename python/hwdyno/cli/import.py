@@ -30,11 +30,12 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Make the Run, store it, and report it."""
     from hwdyno.cli import elsewhere
-    from hwdyno.cli.sources import head_of, loaded
+    from hwdyno.measure.hosts import engine_files
+    from hwdyno.report.sources import head_of, loaded
     from hwdyno.system.store import Store
 
-    if elsewhere.is_readings(head_of(args.file)):
-        words, host = elsewhere.read(args.file)
+    if engine_files.is_readings(head_of(args.file)):
+        words, host = engine_files.read_readings(args.file)
         scenario, planned_by = elsewhere.planned(words, host, args)
         return perform_scenario(scenario, planned_by, host)
     found = loaded(str(args.file), args.store)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from hwdyno import __version__
 from hwdyno.cli.help import Help
+from hwdyno.cli.options import add_store, named_by
 from hwdyno.cli.parser import Parser
 from hwdyno.cli.perform import status
-from hwdyno.cli.sources import add_store, named_by
 from hwdyno.cli.statuses import OK
 from hwdyno.model.units import parse_size
 from hwdyno.model.words import UserError

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from hwdyno.cli.help import Help
-from hwdyno.cli.sources import add_ceiling
+from hwdyno.cli.options import add_ceiling
 from hwdyno.model.units import format_size, format_value, plural
 from hwdyno.model.words import Ceiling, UserError
 from hwdyno.system.printable import console_on, printable

@@ -1,4 +1,4 @@
-"""The options that the measuring commands share, and the request that they make."""
+"""The options that commands share, and the request that those of a measuring command make."""
 
 from __future__ import annotations
 
@@ -9,14 +9,74 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hwdyno.cli.sources import add_limits, add_names, add_store
-
 if TYPE_CHECKING:
     from hwdyno.measure.plan import Limits
     from hwdyno.measure.scenarios import Kind, Request
+    from hwdyno.model.words import Run
 
 AXIS_PREFIX = "axis_"
 """Prefix of an axis option's name among the parsed arguments."""
+
+
+def add_ceiling(parser: argparse._ActionsContainer) -> None:
+    """The option ``--ceiling``, of all commands that judge results."""
+    parser.add_argument(
+        "--ceiling", action="append", default=[], metavar="TEXT", help='a limit that you know: "rated read 400 MB/s"'
+    )
+
+
+def add_link(parser: argparse._ActionsContainer) -> None:
+    """The option ``--link``."""
+    parser.add_argument(
+        "--link",
+        action="append",
+        default=[],
+        metavar="LINK",
+        help="the link: 'PCIe 3 x4', 'SATA 3', 'USB 3.1 Gen 1', '10GbE'",
+    )
+
+
+def add_limits(parser: argparse._ActionsContainer) -> None:
+    """The options that give ceilings: ``--ceiling``, ``--link`` and ``--device``."""
+    add_ceiling(parser)
+    add_link(parser)
+    parser.add_argument(
+        "--device", action="append", default=[], metavar="NAME", help="the device: its maker's figures and its link"
+    )
+
+
+def add_map(parser: argparse._ActionsContainer) -> None:
+    """The option ``--map``, of all commands that read tables."""
+    parser.add_argument(
+        "--map",
+        action="append",
+        default=[],
+        metavar="COL=UNIT",
+        help="what a column is: 'bw=MB/s', 'delay=lat us'; '-' leaves it out",
+    )
+
+
+def add_store(parser: argparse._ActionsContainer) -> None:
+    """The option ``--store``, of all commands that read or keep Runs."""
+    parser.add_argument(
+        "--store", metavar="WHERE", help="the Runs: a folder or postgresql://… (default $HWDYNO_STORE, $HWDYNO_HOME)"
+    )
+
+
+def named_by(run: Run, where: str | None) -> tuple[str, ...]:
+    """The words by which a command finds a stored Run again, in the store that ``--store`` names if it does."""
+    if not where:
+        return (run.id,)
+    from hwdyno.system.store import without_password
+
+    return (run.id, "--store", without_password(where))
+
+
+def add_names(parser: argparse._ActionsContainer) -> None:
+    """The option ``--with-names``, of all commands that write what others will see."""
+    parser.add_argument(
+        "--with-names", action="store_true", help="also show host names, serial numbers and users' folders"
+    )
 
 
 def add_options(parser: argparse.ArgumentParser, *, many_paths: bool = False) -> None:

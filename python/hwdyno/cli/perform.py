@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from hwdyno import session
-from hwdyno.cli.sources import named_by
+from hwdyno.cli.options import named_by
 from hwdyno.cli.statuses import BELOW, DEGRADED, INTERRUPTED, OK
 from hwdyno.model.words import Run, UserError
 from hwdyno.system import safe_files
@@ -40,9 +40,9 @@ def perform(
 def host_of(args: argparse.Namespace) -> Host:
     """The host that points run on; with ``--plan-for`` that of a survey, on which nothing can be run from here."""
     if survey := getattr(args, "plan_for", None):
-        from hwdyno.cli import elsewhere
+        from hwdyno.measure.hosts import engine_files
 
-        return elsewhere.host_of(survey)
+        return engine_files.host_of_survey(survey)
     return session.this_site()
 
 
@@ -154,19 +154,11 @@ def status(run: Run, fail_under: float | None) -> int:
 
 
 def below(run: Run, share: float) -> bool:
-    """Whether some metric's best point stays below ``share`` of the tightest ceiling that bounds it; each is named."""
-    from hwdyno.analysis.ceilings import Bound, bounds_for
+    """Whether some metric's best point is below ``share`` of the tightest ceiling that bounds it; each is named."""
+    from hwdyno.report.ceiling_shares import reached_shares
 
-    best: dict[str, float] = {}
-    for experiment in run.experiments:
-        for point in experiment.points:
-            tightest: dict[str, Bound] = {}
-            for bound in bounds_for(experiment.ceilings, {**experiment.fixed, **point.parameters}):
-                tightest.setdefault(bound.ceiling.metric, bound)
-            for metric, bound in tightest.items():
-                if point.validity != "invalid" and bound.unit == point.throughput.unit:
-                    best[metric] = max(best.get(metric, 0.0), point.throughput.value / bound.value)
-    for metric, reached in best.items():
-        if reached < share:
-            sys.stderr.write(f"below {share:.0%}: {metric} reaches {reached:.1%} of its ceiling\n")
-    return any(reached < share for reached in best.values())
+    reached = reached_shares(run)
+    for metric, best in reached.items():
+        if best < share:
+            sys.stderr.write(f"below {share:.0%}: {metric} reaches {best:.1%} of its ceiling\n")
+    return any(best < share for best in reached.values())

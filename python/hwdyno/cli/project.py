@@ -7,9 +7,9 @@ import json
 import sys
 
 from hwdyno.cli.help import Help
-from hwdyno.cli.sources import loaded
 from hwdyno.cli.statuses import OK
 from hwdyno.model.words import UserError
+from hwdyno.report.sources import loaded
 from hwdyno.system.printable import printable
 
 HELP = Help(

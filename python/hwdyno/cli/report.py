@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from hwdyno.cli.help import Help
-from hwdyno.cli.sources import add_limits, add_map, add_names, add_store, named_by
+from hwdyno.cli.options import add_limits, add_map, add_names, add_store, named_by
 from hwdyno.model.words import UserError
 
 DEGRADED = 3
@@ -50,8 +50,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Make the files that the options name, or else print the terminal's report."""
-    from hwdyno.cli.sources import ceilings_given, loaded, maps_of
     from hwdyno.report.overview import overview_of
+    from hwdyno.report.sources import ceilings_given, loaded, maps_of
 
     if args.full_data and args.html is None:
         raise UserError("--full-data is for the page: add --html FILE")

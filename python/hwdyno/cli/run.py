@@ -39,7 +39,11 @@ HELP = Help(
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hwdyno run``."""
     parser.add_argument(
-        "plan", nargs="?", type=Path, metavar="PLAN.toml", help="a plan file (default: the default experiments)"
+        "plan",
+        nargs="?",
+        type=Path,
+        metavar="PLAN.toml",
+        help="a plan file (default: no file)",
     )
     parser.add_argument("--only", metavar="NAMES", help="resources or experiments, e.g. storage or storage.iodepth")
     add_options(parser)

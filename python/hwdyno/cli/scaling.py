@@ -7,10 +7,11 @@ import json
 import sys
 
 from hwdyno.cli.help import Help
+from hwdyno.cli.options import add_store
 from hwdyno.cli.project import add_loads, loads_of
-from hwdyno.cli.sources import add_store, loaded, runs_in
 from hwdyno.cli.statuses import OK
 from hwdyno.model.words import Run, UserError
+from hwdyno.report.sources import loaded, runs_in
 from hwdyno.system.printable import printable
 
 HELP = Help(

@@ -7,7 +7,7 @@ import sys
 import threading
 
 from hwdyno.cli.help import Help
-from hwdyno.cli.sources import add_names, add_store
+from hwdyno.cli.options import add_names, add_store
 from hwdyno.model.words import UserError
 from hwdyno.system import loopback, signals
 

@@ -12,6 +12,10 @@ from hwdyno.measure.topology import Topology
 from hwdyno.model.machine import Machine
 from hwdyno.model.words import Declaration, UserError
 
+PLAN = "hwdyno.engine-plan/1"
+"""The format of ``crates/engine/src/agent/measure.rs``."""
+READINGS = "hwdyno.engine-readings/1"
+
 
 @dataclass(frozen=True)
 class Taken:

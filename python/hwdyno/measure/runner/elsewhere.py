@@ -9,7 +9,7 @@ from typing import Any
 
 from hwdyno import __version__
 from hwdyno.measure.hosts import counters
-from hwdyno.measure.hosts.elsewhere import Elsewhere, Readings, Taken
+from hwdyno.measure.hosts.elsewhere import PLAN, Elsewhere, Readings, Taken
 from hwdyno.measure.hosts.measured_site import site_of
 from hwdyno.measure.plan import WARM_UP_S, Plan, Planned
 from hwdyno.measure.runner import budget
@@ -20,10 +20,6 @@ from hwdyno.measure.runner.point import WARM_UP, PointInWork
 from hwdyno.measure.workspace import Place
 from hwdyno.model.machine import Machine, survey_of
 from hwdyno.model.words import Run, UserError
-
-PLAN = "hwdyno.engine-plan/1"
-"""The format of ``crates/engine/src/agent/measure.rs``."""
-READINGS = "hwdyno.engine-readings/1"
 
 
 def plan_for(plan: Plan, host: Elsewhere, words: Sequence[str]) -> dict[str, Any]:
