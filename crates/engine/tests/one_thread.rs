@@ -66,19 +66,19 @@ const CHECKS: &[Check] = &[
         counted,
     ),
     (
-        "training_kv_cache",
+        "inference_kv_cache",
         |scratch| {
             json!({"path": scratch.file("kv"), "users": 1, "scale": 0.0001, "think": 0.0, "runtime": 0.5,
                    "capacity": 1 << 24, "memory": 1 << 18, "direct": false})
         },
         counted,
     ),
-    ("training_vector_index", |scratch| vectors(scratch, "diskann"), counted),
-    ("training_vector_search", |scratch| searched(scratch, "diskann"), recalled),
-    ("training_vector_index", |scratch| vectors(scratch, "hnsw"), counted),
-    ("training_vector_search", |scratch| searched(scratch, "hnsw"), recalled),
-    ("training_vector_index", |scratch| vectors(scratch, "ivf"), counted),
-    ("training_vector_search", |scratch| searched(scratch, "ivf"), recalled),
+    ("inference_vector_index", |scratch| vectors(scratch, "diskann"), counted),
+    ("inference_vector_search", |scratch| searched(scratch, "diskann"), recalled),
+    ("inference_vector_index", |scratch| vectors(scratch, "hnsw"), counted),
+    ("inference_vector_search", |scratch| searched(scratch, "hnsw"), recalled),
+    ("inference_vector_index", |scratch| vectors(scratch, "ivf"), counted),
+    ("inference_vector_search", |scratch| searched(scratch, "ivf"), recalled),
 ];
 
 /// Kernels that need a second processor, and report so where they get one.

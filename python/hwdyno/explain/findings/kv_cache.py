@@ -243,8 +243,8 @@ def _several_series(result: ExperimentResult) -> bool:
     return any(one != others[0] for one in others)
 
 
-_KV = Applies(kernels=("training_kv_cache",))
-_BOTH = Applies(kernels=("training_kv_cache", "training_vector_search"))
+_KV = Applies(kernels=("inference_kv_cache",))
+_BOTH = Applies(kernels=("inference_kv_cache", "inference_vector_search"))
 RULES = (
     Rule("io_corrupt", "point", io_corrupt, replace(_BOTH, needs=("details.corrupt_blocks",))),
     Rule("io_faults", "point", io_faults, replace(_BOTH, needs=("faults",)), degrades=True, instead_of=("faults",)),

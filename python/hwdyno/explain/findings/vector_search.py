@@ -74,7 +74,7 @@ def _larger(given: Parameters) -> int:
     return int(vectors) * 10 if isinstance(vectors, int) else 200_000
 
 
-_SEARCH = Applies(kernels=("training_vector_search",), needs=("details.recall",))
+_SEARCH = Applies(kernels=("inference_vector_search",), needs=("details.recall",))
 RULES = (
     Rule("vector_recall", "point", vector_recall, _SEARCH),
     Rule("vector_queries", "experiment", vector_queries, _SEARCH),

@@ -38,7 +38,7 @@ class MlperfKv:
     """The program that ``HWDYNO_MLPERF_KV`` names, run by this Python."""
 
     name = "mlperf_kv"
-    kernels = frozenset({"training_kv_cache"})
+    kernels = frozenset({"inference_kv_cache"})
 
     def version(self) -> str | None:
         """The benchmark's version; none if the program is not named or missing."""

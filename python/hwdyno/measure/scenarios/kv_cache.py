@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hwdyno.measure.hosts import Host
     from hwdyno.measure.plan import Plan, Planned
 
-KERNEL = "training_kv_cache"
+KERNEL = "inference_kv_cache"
 RUNTIME_S = {"quick": 4.0, "standard": 60.0, "full": 300.0}
 """MLPerf Storage requires 300 s."""
 MAX_OF_ROOM = 0.9

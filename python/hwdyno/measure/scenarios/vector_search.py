@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from hwdyno.measure.experiments import Experiment
     from hwdyno.measure.hosts import Host
 
-KERNEL = "training_vector_search"
-BUILDER = "training_vector_index"
+KERNEL = "inference_vector_search"
+BUILDER = "inference_vector_index"
 MAGIC = b"hwdynoVS"
 """What an index begins with (crates/engine/src/training/vectors/file.rs)."""
 HIDDEN = {"path", "index", "storage", "seed", "interval_s"}
