@@ -73,7 +73,8 @@ def test_a_run_of_each_schema_is_read_whole(golden: str) -> None:
         (after_machine,) = after.pop("machines")
         assert after_machine["cpu"]["model"] == machine["cpu"]["model"]
         after["schema"] = before["schema"]
-    lost = [path for path, value in leaves(renamed(before)) if dict(leaves(after)).get(path, MISSING) != value]
+    found = dict(leaves(after))
+    lost = [path for path, value in leaves(renamed(before)) if found.get(path, MISSING) != value]
     assert not lost
 
 
