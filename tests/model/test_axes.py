@@ -18,8 +18,8 @@ from hwdyno.measure.hosts.local import Alike, Local
 from hwdyno.measure.plan import Given, build
 from hwdyno.measure.runner.declared import kept_declaration
 from hwdyno.measure.sweep import Sweep, powers
-from hwdyno.model.axes import FIELD, read_share, shares_joined, shares_split
-from hwdyno.model.words import Axis, Curve, Declaration, ExperimentResult, Finding, Parameters, Run
+from hwdyno.model.axes import FIELD, FIELD_LOOPS, per_element_of, read_share, shares_joined, shares_split
+from hwdyno.model.words import Axis, Curve, Declaration, ExperimentResult, Finding, Parameters, PerElement, Run
 from hwdyno.report import charts, page
 from hwdyno.system.store import from_json, to_json
 from simulation.host import SimulatedHost, SimulatedMachine
@@ -47,6 +47,25 @@ def test_the_fields_axes_are_those_that_kernels_declare(kernel: str, axis: Axis)
         assert {word: set(known.traits.get(word, ())) for word in axis.choices} == {
             word: set(axis.traits.get(word, ())) for word in axis.choices
         }
+
+
+@pytest.mark.parametrize("kernel", ["memory_bandwidth", "memory_loaded_latency", "gpu_bandwidth"])
+def test_the_fields_loops_are_counted_as_kernels_declare_them(kernel: str) -> None:
+    """Of a GPU it is unknown whether its caches allocate on a write."""
+    declared = KERNELS[kernel].axis("operation").per_element
+    known = {word: FIELD_LOOPS[word] for word in declared if word in FIELD_LOOPS}
+    if kernel == "gpu_bandwidth":
+        known = {word: replace(each, allocates=0) for word, each in known.items()}
+        assert set(known) == set(declared)
+    assert known and known == {word: declared[word] for word in known}
+
+
+def test_a_declaration_without_loops_has_those_of_the_field() -> None:
+    declared = (Axis("operation", per_element={"sum": PerElement(3, 1, 1, 2)}),)
+    assert per_element_of({"operation": "sum"}, declared) == PerElement(3, 1, 1, 2)
+    assert per_element_of({"operation": "triad"}, declared) is None
+    assert per_element_of({"operation": "triad"}, (Axis("operation"),)) == FIELD_LOOPS["triad"]
+    assert per_element_of({"operation": "randread"}) is None
 
 
 def test_every_axis_of_the_field_is_declared_by_a_kernel_or_named_by_a_foreign_tool() -> None:

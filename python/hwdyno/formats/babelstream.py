@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, number, point_of
+from hwdyno.model.axes import FIELD_LOOPS
 from hwdyno.model.units import printed_error, printed_number
 from hwdyno.model.words import Claim, Measurement, Parameters, Run
 
@@ -27,8 +28,6 @@ _DEVICE = re.compile(r"^Using \w+ device (.{1,80}?)\s*$", re.M)
 _ARRAY = re.compile(r"^Array size: (\d[\d.]{0,20}) M(i?)B", re.M)
 _VERSION = re.compile(r"^Version: ([\w.]{1,20})", re.M)
 _TIMES = re.compile(r"^Running kernels (\d{1,9}) times", re.M)
-_ARRAYS = {"copy": 2, "mul": 2, "add": 3, "triad": 3, "dot": 2}
-"""By loop: the arrays whose bytes it counts (BabelStream, ``main.cpp``)."""
 _NAMES = {"mul": "scale"}
 """STREAM's name of a loop, where it has another."""
 
@@ -75,7 +74,7 @@ def _of_csv(text: str) -> Iterator[Measurement]:
 def _point(
     loop: str, rate: str, least: str, array_bytes: float | None, unit: float, times: str, error: float
 ) -> Iterator[Measurement]:
-    operation, arrays = loop.lower(), _ARRAYS[loop.lower()]
+    operation, arrays = loop.lower(), FIELD_LOOPS[loop.lower()].arrays
     made = point_of({"operation": _NAMES.get(operation, operation)}, figures(bw=number(rate, unit)))
     if made is None:
         return

@@ -13,6 +13,7 @@ from hwdyno.analysis.curves.loaded import BEARABLE
 from hwdyno.analysis.resources import rate_word
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.rule import Case, Verdict, apart, as_number, contrast, percent, quantity
+from hwdyno.model.axes import per_element_of
 from hwdyno.model.machine import Cache
 from hwdyno.model.units import format_ns, format_size, plural
 from hwdyno.model.words import ExperimentResult, Measurement, Parameters, Run
@@ -21,8 +22,6 @@ LINE_BYTES = 64
 MIN_GAIN = 0.05
 TESTED = 0.8
 """Share of the bandwidth of reads, up to which a load must have gone for its latency to be known at high loads."""
-ALLOCATED = {"write": 2.0, "copy": 1.5, "scale": 1.5, "add": 4 / 3, "triad": 4 / 3}
-"""By operation: bytes on the bus over bytes counted, if each written line is read first (McCalpin, STREAM's FAQ)."""
 BEYOND = 1.1
 """A gain this many times greater than what write-allocate costs has another cause too."""
 CACHE_FACTOR = 2.0
@@ -92,15 +91,15 @@ def write_allocate(case: Case) -> Verdict | None:
     found = []
     for (operation, rest), (at, plain) in by.items():
         past = by.get((f"nt_{operation}", rest))
-        if operation in ALLOCATED and past is not None and apart(plain.throughput, past[1].throughput):
+        each = per_element_of({"operation": operation}, case.result.declaration.axes)
+        if each and each.allocates and past is not None and apart(plain.throughput, past[1].throughput):
             ratio = past[1].throughput.value / plain.throughput.value
-            found.append((ratio, operation, (at, past[0]), plain, past[1]))
+            found.append((ratio, operation, (at, past[0]), plain, past[1], each.bus_factor))
     if not found:
         return None
-    ratio, operation, places, plain, fast = max(found, key=lambda one: one[0])
+    ratio, operation, places, plain, fast, factor = max(found, key=lambda one: one[0])
     if ratio < 1 + MIN_GAIN:
         return None
-    factor = ALLOCATED[operation]
     whole = f", which explains a factor of {factor:.2f}" if ratio > BEYOND * factor else ""
     return Verdict(
         "info",

@@ -26,7 +26,7 @@ BYTES_AN_ELEMENT = 24
 """Of three arrays of doubles."""
 LARGE_DATA_BYTES = 1 << 30
 """Static arrays from here on need the larger code model of x86-64."""
-_OPERATIONS = {"copy", "scale", "add", "triad", "nt_copy"}
+_OPERATIONS = {*stream_text.LOOPS, "nt_copy"}
 
 
 class Stream(ProgramPeer):
