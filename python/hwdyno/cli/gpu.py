@@ -9,6 +9,7 @@ from hwdyno.cli import common, elsewhere
 from hwdyno.cli.help import Help, experiments_of
 from hwdyno.cli.resource import add_axes, plan_of
 from hwdyno.measure.topology import gpus_in, why_no_gpu
+from hwdyno.model.kernels import GPU_BANDWIDTH, GPU_FLOPS, GPU_LATENCY, GPU_LAUNCH, GPU_LOAD, GPU_ROOFLINE, GPU_TRANSFER
 from hwdyno.model.words import UserError
 
 if TYPE_CHECKING:
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
     from hwdyno.measure.plan import Plan
 
 KERNELS = (
-    "gpu_flops",
-    "gpu_bandwidth",
-    "gpu_roofline",
-    "gpu_transfer",
-    "gpu_latency",
-    "gpu_launch",
-    "gpu_load",
+    GPU_FLOPS,
+    GPU_BANDWIDTH,
+    GPU_ROOFLINE,
+    GPU_TRANSFER,
+    GPU_LATENCY,
+    GPU_LAUNCH,
+    GPU_LOAD,
     "gpu_matrix",
 )
 DEVICE = "axis_on"

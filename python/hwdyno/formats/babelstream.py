@@ -9,6 +9,7 @@ from dataclasses import replace
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, number, point_of
 from hwdyno.model.axes import FIELD_LOOPS
+from hwdyno.model.kernels import GPU_BANDWIDTH, MEMORY_BANDWIDTH
 from hwdyno.model.units import printed_error, printed_number
 from hwdyno.model.words import Claim, Measurement, Parameters, Run
 
@@ -45,7 +46,7 @@ def read(text: str, name: str) -> Run:
     points = [*_of_text(text), *_of_csv(text)]
     device, version = _DEVICE.search(text), _VERSION.search(text)
     fixed: Parameters = {"device": device[1]} if device else {}
-    resource, kernel = ("gpu", "gpu_bandwidth") if device else ("memory", "memory_bandwidth")
+    resource, kernel = ("gpu", GPU_BANDWIDTH) if device else ("memory", MEMORY_BANDWIDTH)
     table = printed.experiment(f"{resource}.babelstream", "BabelStream results", kernel, "operation", points, **fixed)
     return printed.run(NAME, "BabelStream", text, name, [table], version[1] if version else "")
 

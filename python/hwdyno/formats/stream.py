@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from hwdyno.formats import printed
 from hwdyno.model.axes import FIELD_LOOPS
+from hwdyno.model.kernels import MEMORY_BANDWIDTH
 from hwdyno.model.units import printed_error
 from hwdyno.model.words import Claim, Measurement, Parameters, Run
 
@@ -53,7 +54,7 @@ def read(text: str, name: str) -> Run:
         if len(values) == 1 and None not in values:
             shared[key] = next(iter(values))
     version = _VERSION.search(text)
-    table = printed.experiment("memory.stream", "STREAM results", "memory_bandwidth", "threads", points, **shared)
+    table = printed.experiment("memory.stream", "STREAM results", MEMORY_BANDWIDTH, "threads", points, **shared)
     return printed.run(NAME, "STREAM", text, name, [table], version[1] if version else "")
 
 

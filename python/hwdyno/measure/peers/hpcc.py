@@ -14,6 +14,7 @@ from typing import Any
 from hwdyno.formats import stream
 from hwdyno.measure.hosts import programs
 from hwdyno.measure.peers import PeerReading, program
+from hwdyno.model.kernels import MEMORY_BANDWIDTH
 from hwdyno.model.units import printed_number
 from hwdyno.model.words import UserError
 from hwdyno.system import safe_files
@@ -74,7 +75,7 @@ class Hpcc:
     """hpcc and mpirun, on the path; one rank for each of our threads."""
 
     name = "hpcc"
-    kernels = frozenset({"linpack", "memory_bandwidth"})
+    kernels = frozenset({"linpack", MEMORY_BANDWIDTH})
 
     def version(self) -> str | None:
         """``here`` and the BLAS that hpcc is linked with; its version is only printed when it runs."""
@@ -84,7 +85,7 @@ class Hpcc:
     def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why hpcc cannot measure this point; none if it can."""
         operation = parameters.get("operation")
-        if kernel == "memory_bandwidth":
+        if kernel == MEMORY_BANDWIDTH:
             if operation not in stream.LOOPS or parameters.get("pattern", "sequential") != "sequential":
                 return "hpcc's STREAM has only sequential copy, scale, add and triad"
         elif kernel != "linpack" or operation not in {None, "lu"}:

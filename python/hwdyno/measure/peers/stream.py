@@ -16,6 +16,7 @@ from hwdyno.formats import stream as stream_text
 from hwdyno.measure.hosts import Outcome, Program, programs
 from hwdyno.measure.peers import PeerReading
 from hwdyno.measure.peers.program import ProgramPeer, checked_output, output
+from hwdyno.model.kernels import MEMORY_BANDWIDTH
 from hwdyno.model.words import UserError
 from hwdyno.system import safe_files
 
@@ -33,7 +34,7 @@ class Stream(ProgramPeer):
     """STREAM, on the path under one of its usual names, or named by ``HWDYNO_STREAM``."""
 
     name = "stream"
-    kernels = frozenset({"memory_bandwidth"})
+    kernels = frozenset({MEMORY_BANDWIDTH})
     # A program called just "stream" may be anything (ImageMagick has one), so the user must name it.
     names = ("stream_c.exe", "stream_c")
     install = (
