@@ -54,7 +54,7 @@ ALLOWED: dict[str, set[str]] = {
 INSIDE: dict[str, dict[str, set[str]]] = {
     "model": {
         **{"machine": set(), "words": {"machine"}, "axes": {"words"}, "units": {"words"}, "histogram": {"words"}},
-        "histogram_arrays": {"histogram", "words"},
+        **{"histogram_arrays": {"histogram", "words"}, "kernels": set()},
     },
     "system": {
         **{"loopback": set(), "optional": set(), "printable": set(), "processes": set(), "suggestions": set()},

@@ -163,7 +163,7 @@ def test_the_study_tells_what_inference_gets_of_each_storage() -> None:
         return made_experiment(f"training.{name}", "training", "?", "users", kernel, points=points, fixed=fixed)
 
     study = find("kubernetes-ai-storage")
-    cache, search = "training_kv_cache", "training_vector_search"
+    cache, search = "inference_kv_cache", "inference_vector_search"
     run = Run(
         id="x", started="", finished="", machines=(), profile="", command="", study=study.name,
         experiments=(

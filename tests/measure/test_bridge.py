@@ -11,6 +11,7 @@ import time
 
 import pytest
 from hwdyno.measure import engine, experiments, workloads
+from hwdyno.model import kernels as names_of_kernels
 from hwdyno.model.axes import with_clients
 
 
@@ -58,11 +59,17 @@ def test_every_kernel_and_workload_declares_what_its_axes_are_and_what_it_change
             assert axis.role in ROLES, place
             assert not axis.workers or axis.role == "concurrency", place
             assert set(axis.traits) <= set(axis.choices), place
+            assert set(axis.per_element) <= set(axis.choices), place
             assert {one for traits in axis.traits.values() for one in traits} <= TRAITS, place
             assert not axis.split or axis.split in kernel.names, place
 
 
-def test_each_load_has_a_role() -> None:
+def test_every_kernel_that_is_named_exists() -> None:
+    named = {value for name, value in vars(names_of_kernels).items() if name.isupper()}
+    assert named and named <= set(engine.kernels())
+
+
+def test_a_load_has_a_role_or_a_reason_for_none() -> None:
     known = with_clients(engine.kernels() | workloads.all(), 4, between=True)
     for experiment in experiments.all():
         if known[experiment.kernel].axis(experiment.load).role == "label":

@@ -28,7 +28,7 @@ SMALL = {
 
 
 def serve(path: Path, **parameters: Any) -> dict[str, Any]:
-    return engine.run("training_kv_cache", {**SMALL, "path": str(path), **parameters})
+    return engine.run("inference_kv_cache", {**SMALL, "path": str(path), **parameters})
 
 
 def serve_until(path: Path, *counts: str, **parameters: Any) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def test_an_interrupt_keeps_what_was_measured_and_leaves_no_file(tmp_path: Path)
     parameters = {**SMALL, "runtime": 60.0, "path": str(tmp_path / "kv")}
     script = (
         "import json, sys; from hwdyno.measure import engine; print('go', flush=True);"
-        f"print(json.dumps(engine.run('training_kv_cache', json.loads({json.dumps(parameters)!r}))))"
+        f"print(json.dumps(engine.run('inference_kv_cache', json.loads({json.dumps(parameters)!r}))))"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -154,7 +154,7 @@ def point(users: int, p95_ms: float, *, reads: int = 400, cpu_s: float = 1.0, **
 def findings(*points: Measurement, scale: float = 0.01) -> dict[str, Finding]:
     fixed: dict[str, Any] = {"model": "llama3.1-8b", "scale": scale, "capacity": 8 << 30, "memory": 0, "runtime": 10.0}
     result = made_experiment(
-        "inference.kv_cache.llama3.1-8b", "inference", "?", "users", "training_kv_cache", points, fixed=fixed
+        "inference.kv_cache.llama3.1-8b", "inference", "?", "users", "inference_kv_cache", points, fixed=fixed
     )
     run = Run(
         id="x",
@@ -260,7 +260,7 @@ def test_command_serves_reports_and_leaves_nothing(
     [
         (["--kv-cache", "gpt"], "no model is called 'gpt'"),
         (["--kv-cache", "tiny-1b", "--scale", "3"], "must be above 0 and at most 1"),
-        (["--kv-cache", "tiny-1b", "--vectors", "3"], "training_kv_cache has no parameter 'vectors'"),
+        (["--kv-cache", "tiny-1b", "--vectors", "3"], "inference_kv_cache has no parameter 'vectors'"),
         (["--kv-cache", "tiny-1b", "--capacity", "400T"], "does not fit in"),
         (["--kv-cache", "tiny-1b", "--path", "/no/such/place"], "is not a directory"),
     ],

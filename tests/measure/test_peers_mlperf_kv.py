@@ -11,7 +11,7 @@ from hwdyno.measure import engine, peers
 from hwdyno.measure.peers import mlperf_kv
 from hwdyno.model.words import UserError
 
-KERNEL = "training_kv_cache"
+KERNEL = "inference_kv_cache"
 PEER = peers.find("mlperf_kv")
 POINT: dict[str, Any] = {
     "users": 4, "bytes_per_token": 131_072, "scale": 0.01, "user_kind": "chatbot", "model": "llama3.1-8b",

@@ -171,6 +171,18 @@ def test_plan_file_covers_all_options(tmp_path: Path) -> None:
     assert made.experiments[1].fixed["direct"] is True
 
 
+def test_a_plan_file_with_a_former_kernel_name_means_the_kernel_of_today(tmp_path: Path) -> None:
+    text = """
+        [[experiment]]
+        name = "inference.users"
+        kernel = "training_kv_cache"
+        load = "users"
+        axes = { users = [1, 2] }
+    """
+    with pytest.raises(UserError, match="needs the kernel inference_kv_cache, which this build lacks"):
+        plan.read_toml(written(tmp_path, text), HOST, plan.build)
+
+
 def test_options_beside_a_plan_file_win(tmp_path: Path) -> None:
     path = written(tmp_path, 'profile = "standard"\nseed = 7\nonly = ["storage"]\n')
     made = plan.read_toml(path, HOST, plan.build, {"profile": "quick", "seed": None})

@@ -304,7 +304,7 @@ def test_one_more_scenario_is_one_file(
 )
 def test_command_line_makes_no_files(path: Path) -> None:
     text = path.read_text()
-    for word in ("rmtree", ".unlink(", ".rmdir(", "training_generate", "training_vector_index", "storage_layout"):
+    for word in ("rmtree", ".unlink(", ".rmdir(", "training_generate", "inference_vector_index", "storage_layout"):
         assert word not in text
 
 

@@ -21,14 +21,14 @@ INDEX: dict[str, Any] = {"index": "diskann", "vectors": 1200, "dim": 48, "degree
 
 
 def build(path: Path, **parameters: Any) -> dict[str, Any]:
-    return engine.run("training_vector_index", {**INDEX, **parameters, "path": str(path)})
+    return engine.run("inference_vector_index", {**INDEX, **parameters, "path": str(path)})
 
 
 def search(path: Path, **parameters: Any) -> dict[str, Any]:
     """A search as long as every query takes: a busy machine answers few in a moment, and recall is their mean."""
     for runtime in (0.2, 2.0, 20.0):
         given = {**INDEX, "direct": False, "runtime": runtime, **parameters, "path": str(path)}
-        reading = engine.run("training_vector_search", given)
+        reading = engine.run("inference_vector_search", given)
         if reading["streams"][0]["operations"] >= INDEX["queries"]:
             break
     return reading
@@ -129,7 +129,7 @@ def point(threads: int, recall: float, queries_s: float = 500.0) -> Measurement:
 def explained(*points: Measurement) -> Run:
     fixed: dict[str, Any] = {"index": "diskann", "vectors": 20_000, "dim": 128, "k": 10, "search_list": 50}
     result = made_experiment(
-        "inference.vector_search.diskann", "inference", "?", "threads", "training_vector_search", points, fixed=fixed
+        "inference.vector_search.diskann", "inference", "?", "threads", "inference_vector_search", points, fixed=fixed
     )
     run = Run(
         id="x",

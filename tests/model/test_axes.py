@@ -18,8 +18,8 @@ from hwdyno.measure.hosts.local import Alike, Local
 from hwdyno.measure.plan import Given, build
 from hwdyno.measure.runner.declared import kept_declaration
 from hwdyno.measure.sweep import Sweep, powers
-from hwdyno.model.axes import FIELD, read_share, shares_joined, shares_split
-from hwdyno.model.words import Axis, Curve, Declaration, ExperimentResult, Finding, Parameters, Run
+from hwdyno.model.axes import FIELD, FIELD_LOOPS, per_element_of, read_share, shares_joined, shares_split
+from hwdyno.model.words import Axis, Curve, Declaration, ExperimentResult, Finding, Parameters, PerElement, Run
 from hwdyno.report import charts, page
 from hwdyno.system.store import from_json, to_json
 from simulation.host import SimulatedHost, SimulatedMachine
@@ -49,7 +49,26 @@ def test_fields_axes_match_the_kernels(kernel: str, axis: Axis) -> None:
         }
 
 
-def test_every_field_axis_is_used() -> None:
+@pytest.mark.parametrize("kernel", ["memory_bandwidth", "memory_loaded_latency", "gpu_bandwidth"])
+def test_the_fields_loops_are_counted_as_kernels_declare_them(kernel: str) -> None:
+    """Whether the caches of a GPU allocate on a write is unknown."""
+    declared = KERNELS[kernel].axis("operation").per_element
+    known = {word: FIELD_LOOPS[word] for word in declared if word in FIELD_LOOPS}
+    if kernel == "gpu_bandwidth":
+        known = {word: replace(each, allocates=0) for word, each in known.items()}
+        assert set(known) == set(declared)
+    assert known and known == {word: declared[word] for word in known}
+
+
+def test_a_declaration_without_loops_has_those_of_the_field() -> None:
+    declared = (Axis("operation", per_element={"sum": PerElement(3, 1, 1, 2)}),)
+    assert per_element_of({"operation": "sum"}, declared) == PerElement(3, 1, 1, 2)
+    assert per_element_of({"operation": "triad"}, declared) is None
+    assert per_element_of({"operation": "triad"}, (Axis("operation"),)) == FIELD_LOOPS["triad"]
+    assert per_element_of({"operation": "randread"}) is None
+
+
+def test_every_axis_of_the_field_is_declared_by_a_kernel_or_named_by_a_foreign_tool() -> None:
     ours = {axis.name for _, axis in declared_twice()}
     assert set(FIELD) - ours == {"rate_iops"}
 

@@ -24,7 +24,8 @@ import pytest
 from hwdyno.cli.main import main
 from hwdyno.model.words import Curve, Finding, OperatingPoint, PeerResult, Quoted, Run, Value
 from hwdyno.system.store import Store, StoreError, default_directory, from_json, json_schema, new_id, status_of, to_json
-from hwdyno.system.store.document import renamed
+from hwdyno.system.store.former_names import renamed
+from hwdyno.system.store.history import figures_from, figures_of, figures_text
 
 ROOT = Path(__file__).parents[2]
 
@@ -72,8 +73,8 @@ def test_each_schemas_run_is_read(golden: str) -> None:
         (after_machine,) = after.pop("machines")
         assert after_machine["cpu"]["model"] == machine["cpu"]["model"]
         after["schema"] = before["schema"]
-    written = dict(leaves(after))
-    lost = [path for path, value in leaves(renamed(before)) if written.get(path, MISSING) != value]
+    found = dict(leaves(after))
+    lost = [path for path, value in leaves(renamed(before)) if found.get(path, MISSING) != value]
     assert not lost
 
 
@@ -110,6 +111,25 @@ def test_a_renamed_key_is_read_by_its_former_name() -> None:
     point["concurrency"] = {"asked": 4.0, "effective": None}
     found = from_json(json.dumps(plain)).experiments[0].points[0].concurrency
     assert found is not None and found.requested == 4.0
+
+
+@pytest.mark.parametrize("golden", ["run-1.json", "run-machine.json.gz"])
+@pytest.mark.parametrize("name", ["kv_cache", "vector_index", "vector_search"])
+def test_a_renamed_kernel_is_read_by_its_former_name(golden: str, name: str) -> None:
+    """Former names are read in documents of both schemas, and in figures of an earlier version's index or database."""
+    data = (ROOT / "tests" / "data" / golden).read_bytes()
+    plain = json.loads(gzip.decompress(data) if golden.endswith(".gz") else data)
+    plain["experiments"][0]["kernel"] = f"training_{name}"
+    run = from_json(json.dumps(plain))
+    assert run.experiments[0].kernel == f"inference_{name}"
+    text = figures_text(run).replace(f"inference_{name}", f"training_{name}")
+    assert figures_from(text) == figures_of(run) and figures_of(run)
+
+
+def test_a_renamed_kernel_of_schema_1_keeps_its_option() -> None:
+    plain = json.loads((ROOT / "tests" / "data" / "run-1.json").read_text())
+    plain["experiments"][0]["kernel"] = "training_kv_cache"
+    assert from_json(json.dumps(plain)).experiments[0].declaration.axis("model").option == "kv-cache"
 
 
 def test_numbers_of_numpy_become_plain_ones() -> None:

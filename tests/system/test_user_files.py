@@ -480,7 +480,7 @@ def test_a_killed_runs_entries_go_with_the_next_and_those_of_others_stay(place: 
     script = (
         "import json, os, threading, time; from hwdyno.measure import engine\n"
         f"p = json.loads({json.dumps({**KV, 'path': str(place / 'hwdyno-kv-cache')})!r})\n"
-        "threading.Thread(target=engine.run, args=('training_kv_cache', p), daemon=True).start()\n"
+        "threading.Thread(target=engine.run, args=('inference_kv_cache', p), daemon=True).start()\n"
         f"import pathlib; f = pathlib.Path({str(place)!r})\n"
         "while not list(f.rglob('kv-*.hwdyno')): time.sleep(0.01)\n"
         "os._exit(9)"

@@ -13,6 +13,9 @@ mod gpu_matrix;
 mod gpu_roofline;
 mod gpu_transfer;
 mod idle;
+mod inference_kv_cache;
+pub mod inference_vector_index;
+mod inference_vector_search;
 mod memory_bandwidth;
 mod memory_core_to_core;
 mod memory_latency;
@@ -29,10 +32,7 @@ mod storage_metadata;
 mod storage_patterns;
 mod training_checkpoint;
 mod training_generate;
-mod training_kv_cache;
 mod training_loader;
-pub mod training_vector_index;
-mod training_vector_search;
 
 /// Every kernel that the engine has, one a line.
 #[rustfmt::skip]
@@ -48,6 +48,9 @@ pub static TABLE: &[&dyn Entry] = &[
     &gpu_roofline::GpuRoofline,
     &gpu_transfer::GpuTransfer,
     &idle::Idle,
+    &inference_kv_cache::KvCache,
+    &inference_vector_index::VectorIndex,
+    &inference_vector_search::VectorSearch,
     &memory_bandwidth::MemoryBandwidth,
     &memory_core_to_core::MemoryCoreToCore,
     &memory_latency::MemoryLatency,
@@ -64,10 +67,7 @@ pub static TABLE: &[&dyn Entry] = &[
     &storage_patterns::StoragePatterns,
     &training_checkpoint::Checkpoint,
     &training_generate::Generate,
-    &training_kv_cache::KvCache,
     &training_loader::Loader,
-    &training_vector_index::VectorIndex,
-    &training_vector_search::VectorSearch,
 ];
 
 #[cfg(test)]

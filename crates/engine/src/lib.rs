@@ -36,7 +36,6 @@ pub use timing::histogram::unpacked;
 pub mod parts {
     #[cfg(fuzzing)]
     pub use crate::fuzzing::targets::TARGETS;
-    pub use crate::loops::compute::available;
     pub use crate::loops::memory::loops::wide;
     pub use crate::network::server::{Server, Serving};
     pub use crate::storage::integrity::journal::Journal;

@@ -13,14 +13,6 @@ type Check = (&'static str, fn(&Scratch) -> Value, fn(&Value) -> Result<(), Stri
 /// One line a check: the kernel, its parameters, and what its reading must hold. Order matters: what
 /// a later check reads, an earlier one wrote.
 const CHECKS: &[Check] = &[
-    ("memory_bandwidth", |_| bandwidth("triad", "2:1", "sequential"), verified),
-    ("memory_bandwidth", |_| widest("read", "sequential"), verified),
-    ("memory_bandwidth", |_| widest("copy", "random"), verified),
-    ("memory_bandwidth", |_| widest("triad", "sequential"), verified),
-    ("memory_bandwidth", |_| bandwidth("nt_add", "2:1", "random"), verified),
-    ("memory_bandwidth", |_| bandwidth("mix", "3:2", "sequential"), verified),
-    ("memory_bandwidth", |_| bandwidth("mix", "2:1-nt", "random"), verified),
-    ("memory_bandwidth", |_| bandwidth("mix", "4:1", "random"), verified),
     ("memory_latency", |_| json!({"working_set": 1 << 17, "locality": "random", "runtime": 0.01}), verified),
     (
         "memory_latency",
@@ -28,12 +20,6 @@ const CHECKS: &[Check] = &[
         verified,
     ),
     ("memory_loaded_latency", |_| json!({"threads": 0, "chase_set": 1 << 17, "runtime": 0.01}), verified),
-    ("compute_flops", |_| flops("fma", "double"), verified),
-    ("compute_flops", |_| flops("fma", "single"), verified),
-    ("compute_flops", |_| widest_flops("double"), verified),
-    ("compute_flops", |_| widest_flops("single"), verified),
-    ("compute_flops", |_| flops("multiply", "int32"), verified),
-    ("compute_flops", |_| flops("add", "int64"), verified),
     ("storage_layout", |scratch| json!({"path": scratch.file("data"), "size": 1 << 20}), counted),
     ("storage_blocks", |scratch| blocks(scratch, "randread", "psync"), counted),
     ("storage_blocks", |scratch| blocks(scratch, "randwrite", "psync"), counted),
@@ -66,67 +52,72 @@ const CHECKS: &[Check] = &[
         counted,
     ),
     (
-        "training_kv_cache",
+        "inference_kv_cache",
         |scratch| {
             json!({"path": scratch.file("kv"), "users": 1, "scale": 0.0001, "think": 0.0, "runtime": 0.5,
                    "capacity": 1 << 24, "memory": 1 << 18, "direct": false})
         },
         counted,
     ),
-    ("training_vector_index", |scratch| vectors(scratch, "diskann"), counted),
-    ("training_vector_search", |scratch| searched(scratch, "diskann"), recalled),
-    ("training_vector_index", |scratch| vectors(scratch, "hnsw"), counted),
-    ("training_vector_search", |scratch| searched(scratch, "hnsw"), recalled),
-    ("training_vector_index", |scratch| vectors(scratch, "ivf"), counted),
-    ("training_vector_search", |scratch| searched(scratch, "ivf"), recalled),
+    ("inference_vector_index", |scratch| vectors(scratch, "diskann"), counted),
+    ("inference_vector_search", |scratch| searched(scratch, "diskann"), recalled),
+    ("inference_vector_index", |scratch| vectors(scratch, "hnsw"), counted),
+    ("inference_vector_search", |scratch| searched(scratch, "hnsw"), recalled),
+    ("inference_vector_index", |scratch| vectors(scratch, "ivf"), counted),
+    ("inference_vector_search", |scratch| searched(scratch, "ivf"), recalled),
 ];
 
 /// Kernels that need a second processor, and report so where they get one.
 const NEED_TWO: &[&str] = &["memory_core_to_core"];
 
-/// Kernels that cannot do without threads (both ends of a connection at once), or without a right that not everybody
-/// has (ping); `tests/network.rs` runs them.
-const NEED_THREADS: &[&str] = &["network_latency", "network_ping", "network_server", "network_throughput"];
+/// The names of kernels that cannot do without threads begin with these: both ends of a connection are there at once,
+/// and an `OpenCL` driver makes some. `tests/network.rs` and the tests beside the kernels run them.
+const NEED_THREADS: &[&str] = &["gpu_", "network_"];
 
-/// Kernels that need an `OpenCL` driver, which makes threads; the tests beside them run them where there is one.
-const NEED_DRIVER: &[&str] = &[
-    "gpu_bandwidth",
-    "gpu_flops",
-    "gpu_latency",
-    "gpu_launch",
-    "gpu_load",
-    "gpu_matrix",
-    "gpu_roofline",
-    "gpu_transfer",
-];
-
-fn bandwidth(operation: &str, mix: &str, pattern: &str) -> Value {
-    json!({"operation": operation, "mix": mix, "pattern": pattern, "working_set": 300_000, "runtime": 0.01})
-}
-
-/// A reading of the widest instructions that are here: `auto` may find others faster, and leave these unchecked.
-fn widest(operation: &str, pattern: &str) -> Value {
-    let mut asked = bandwidth(operation, "2:1", pattern);
-    if let Some(isa) = hwdyno_engine::parts::wide().last() {
-        asked["isa"] = json!(isa.word());
-        // No multiple of a long register, so that the rest of a block is checked too.
-        asked["block"] = json!(320);
+/// Every memory operation and mix by each instruction set that is here, and all arithmetic that is.
+fn loops() -> Vec<(&'static str, Value)> {
+    let mut isas = vec!["scalar"];
+    for isa in hwdyno_engine::parts::wide() {
+        isas.push(isa.word());
     }
-    asked
-}
-
-fn widest_flops(precision: &str) -> Value {
-    let mut asked = flops("fma", precision);
-    let loops = hwdyno_engine::parts::available();
-    let fitting = loops.iter().filter(|one| one.operation.word() == "fma" && one.precision.word() == precision);
-    if let Some(widest) = fitting.max_by_key(|one| one.operations) {
-        asked["isa"] = json!(widest.isa);
+    let mut found = Vec::new();
+    for kernel in kernels() {
+        let declared = serde_json::to_value(&kernel.parameters).unwrap_or_default();
+        let choices = |name: &str| -> Vec<Value> {
+            let parameter = declared.as_array().into_iter().flatten().find(|one| one["name"] == name);
+            parameter.and_then(|one| one["choices"].as_array().cloned()).unwrap_or_default()
+        };
+        match kernel.declaration.name {
+            own @ "memory_bandwidth" => {
+                let mixes = choices("mix").into_iter().map(|mix| json!({"operation": "mix", "mix": mix}));
+                let named = choices("operation").into_iter().filter(|operation| operation != "mix");
+                for asked in named.map(|operation| json!({"operation": operation})).chain(mixes) {
+                    for isa in &isas {
+                        found.extend(
+                            choices("pattern").into_iter().map(|pattern| (own, traffic(&asked, isa, &pattern))),
+                        );
+                    }
+                }
+            }
+            own @ "compute_flops" => found.extend(kernel.possible.into_iter().map(|mut asked| {
+                asked["runtime"] = json!(0.002);
+                (own, asked)
+            })),
+            _ => {}
+        }
     }
-    asked
+    found
 }
 
-fn flops(operation: &str, precision: &str) -> Value {
-    json!({"operation": operation, "precision": precision, "runtime": 0.01})
+fn traffic(asked: &Value, isa: &str, pattern: &Value) -> Value {
+    let mut asked = asked.clone();
+    asked["isa"] = json!(isa);
+    asked["pattern"] = pattern.clone();
+    // No multiple of a long register, so that the rest of a block is checked too.
+    asked["block"] = json!(320);
+    asked["working_set"] = json!(300_000);
+    asked["runtime"] = json!(0.002);
+    asked
 }
 
 fn verified(reading: &Value) -> Result<(), String> {
@@ -221,6 +212,14 @@ fn main() {
             .and_then(|reading| serde_json::to_value(reading).map_err(|error| error.to_string()))
             .and_then(|reading| check(&reading))
     };
+    let walked = loops();
+    for (kernel, parameters) in &walked {
+        match result_of(kernel, parameters, verified) {
+            // Not every set of instructions has a loop for every operation.
+            Err(why) if why.contains("it has no loop for") => {}
+            result => report(kernel, result.map_err(|why| format!("{parameters}: {why}"))),
+        }
+    }
     for (kernel, parameters, check) in CHECKS {
         report(kernel, result_of(kernel, &parameters(&scratch), *check));
     }
@@ -230,11 +229,10 @@ fn main() {
     }
     for kernel in kernels() {
         let own = kernel.declaration.name;
-        if NEED_DRIVER.contains(&own) {
-            continue;
-        }
-        let checked =
-            CHECKS.iter().any(|(name, ..)| *name == own) || NEED_TWO.contains(&own) || NEED_THREADS.contains(&own);
+        let checked = CHECKS.iter().any(|(name, ..)| *name == own)
+            || walked.iter().any(|(name, _)| *name == own)
+            || NEED_TWO.contains(&own)
+            || NEED_THREADS.iter().any(|begin| own.starts_with(begin));
         if !checked {
             // Shortly, with its defaults; one that measures a file has none for its path.
             let mut parameters = json!({});

@@ -8,6 +8,8 @@ from dataclasses import replace
 
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, number, point_of
+from hwdyno.model.axes import FIELD_LOOPS
+from hwdyno.model.kernels import GPU_BANDWIDTH, MEMORY_BANDWIDTH
 from hwdyno.model.units import printed_error, printed_number
 from hwdyno.model.words import Claim, Measurement, Parameters, Run
 
@@ -27,8 +29,6 @@ _DEVICE = re.compile(r"^Using \w+ device (.{1,80}?)\s*$", re.M)
 _ARRAY = re.compile(r"^Array size: (\d[\d.]{0,20}) M(i?)B", re.M)
 _VERSION = re.compile(r"^Version: ([\w.]{1,20})", re.M)
 _TIMES = re.compile(r"^Running kernels (\d{1,9}) times", re.M)
-_ARRAYS = {"copy": 2, "mul": 2, "add": 3, "triad": 3, "dot": 2}
-"""The arrays whose bytes a loop counts (BabelStream, ``main.cpp``)."""
 _NAMES = {"mul": "scale"}
 """STREAM's name of a loop, where it has another."""
 
@@ -46,7 +46,7 @@ def read(text: str, name: str) -> Run:
     points = [*_of_text(text), *_of_csv(text)]
     device, version = _DEVICE.search(text), _VERSION.search(text)
     fixed: Parameters = {"device": device[1]} if device else {}
-    resource, kernel = ("gpu", "gpu_bandwidth") if device else ("memory", "memory_bandwidth")
+    resource, kernel = ("gpu", GPU_BANDWIDTH) if device else ("memory", MEMORY_BANDWIDTH)
     table = printed.experiment(f"{resource}.babelstream", "BabelStream results", kernel, "operation", points, **fixed)
     return printed.run(NAME, "BabelStream", text, name, [table], version[1] if version else "")
 
@@ -75,7 +75,7 @@ def _of_csv(text: str) -> Iterator[Measurement]:
 def _point(
     loop: str, rate: str, least: str, array_bytes: float | None, unit: float, times: str, error: float
 ) -> Iterator[Measurement]:
-    operation, arrays = loop.lower(), _ARRAYS[loop.lower()]
+    operation, arrays = loop.lower(), FIELD_LOOPS[loop.lower()].arrays
     made = point_of({"operation": _NAMES.get(operation, operation)}, figures(bw=number(rate, unit)))
     if made is None:
         return

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, number, point_of
+from hwdyno.model.kernels import GPU_TRANSFER
 from hwdyno.model.words import Measurement, Parameters, Run
 from hwdyno.system import foreign
 
@@ -47,7 +48,7 @@ def read(text: str, name: str) -> Run:
         points.setdefault(device, []).append(point)
     tables = [
         printed.experiment(
-            f"gpu.clpeak@{device}", f"clpeak results: {device}", "gpu_transfer", "width", found, device=device
+            f"gpu.clpeak@{device}", f"clpeak results: {device}", GPU_TRANSFER, "width", found, device=device
         )
         for device, found in points.items()
     ]

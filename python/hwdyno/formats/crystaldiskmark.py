@@ -7,6 +7,7 @@ import re
 from hwdyno.formats import printed
 from hwdyno.formats.cell import number_in, size_of
 from hwdyno.formats.row import figures, number, point_of
+from hwdyno.model.kernels import STORAGE_BLOCKS
 from hwdyno.model.words import Measurement, Parameters, Run
 
 NAME = "crystaldiskmark-text"
@@ -47,7 +48,7 @@ def read(text: str, name: str) -> Run:
     if file and (size := number_in(file[1])) is not None:
         fixed["size"] = int(size_of(size, None))
     table = printed.experiment(
-        "storage.crystaldiskmark", "CrystalDiskMark results", "storage_blocks", "iodepth", points, **fixed
+        "storage.crystaldiskmark", "CrystalDiskMark results", STORAGE_BLOCKS, "iodepth", points, **fixed
     )
     return printed.run(
         NAME, version[1] if version else "CrystalDiskMark", text, name, [table], version[2] if version else ""

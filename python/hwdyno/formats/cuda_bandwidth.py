@@ -10,6 +10,7 @@ import re
 
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, number, point_of
+from hwdyno.model.kernels import GPU_TRANSFER
 from hwdyno.model.words import Measurement, Parameters, Run
 
 NAME = "bandwidthtest-text"
@@ -58,5 +59,5 @@ def read(text: str, name: str) -> Run:
         points += [made] if made else []
     device = _DEVICE.search(text)
     fixed: Parameters = {"device": device[1].strip()} if device else {}
-    table = printed.experiment("gpu.bandwidthtest", "bandwidthTest results", "gpu_transfer", "bs", points, **fixed)
+    table = printed.experiment("gpu.bandwidthtest", "bandwidthTest results", GPU_TRANSFER, "bs", points, **fixed)
     return printed.run(NAME, "bandwidthTest", text, name, [table])

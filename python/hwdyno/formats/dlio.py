@@ -8,6 +8,7 @@ from typing import Any
 
 from hwdyno.analysis.estimates import interval
 from hwdyno.formats import printed
+from hwdyno.model.kernels import TRAINING_LOADER
 from hwdyno.model.machine import Machine, Memory
 from hwdyno.model.units import printed_number
 from hwdyno.model.words import ExperimentResult, Measurement, Parameters, Run, UserError
@@ -154,7 +155,7 @@ def _training(summary: Table, metric: Table) -> ExperimentResult:
         resource="training",
         asks="DLIO results",
         load="accelerators",
-        kernel="training_loader",
+        kernel=TRAINING_LOADER,
         points=(point,),
         planned=1,
         fixed=fixed,

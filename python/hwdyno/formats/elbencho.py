@@ -6,6 +6,7 @@ import re
 
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, number, point_of
+from hwdyno.model.kernels import STORAGE_BLOCKS
 from hwdyno.model.words import Measurement, Parameters, Run
 
 NAME = "elbencho-text"
@@ -48,7 +49,7 @@ def read(text: str, name: str) -> Run:
             found |= figures(data=moved, time=number(str(seconds)))
         made = point_of(parameters, found)
         points += [made] if made else []
-    table = printed.experiment("storage.elbencho", "elbencho results", "storage_blocks", "operation", points)
+    table = printed.experiment("storage.elbencho", "elbencho results", STORAGE_BLOCKS, "operation", points)
     return printed.run(NAME, "elbencho", text, name, [table])
 
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hwdyno.model.axes import FIELD, is_mixed
+from hwdyno.model.kernels import STORAGE_BLOCKS
 from hwdyno.model.words import Parameters, Scalar
 
-KERNEL = "storage_blocks"
+KERNEL = STORAGE_BLOCKS
 """The kernel whose points fio's documents hold."""
 
 # fio's defaults (fio's manual, 3.33).

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from hwdyno.formats import printed
 from hwdyno.formats.cell import PrintedNumber
 from hwdyno.formats.row import figures, number, point_of
+from hwdyno.model.kernels import STORAGE_BLOCKS
 from hwdyno.model.units import parse_size
 from hwdyno.model.words import Measurement, Parameters, Run, UserError
 
@@ -58,7 +59,7 @@ def read(text: str, name: str) -> Run:
         parameters: Parameters = {**given, "numjobs": int(match["jobs"])}
         points += _points(part, parameters)
     version = _VERSION.search(text)
-    table = printed.experiment("storage.fio", "fio results", "storage_blocks", "iodepth", points)
+    table = printed.experiment("storage.fio", "fio results", STORAGE_BLOCKS, "iodepth", points)
     return printed.run(NAME, "fio", text, name, [table], version[1] if version else "")
 
 

@@ -6,6 +6,7 @@ import re
 
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, number, point_of
+from hwdyno.model.kernels import STORAGE_BLOCKS
 from hwdyno.model.units import parse_size
 from hwdyno.model.words import Measurement, Parameters, Run, UserError
 from hwdyno.system import foreign
@@ -61,7 +62,7 @@ def read(text: str, name: str) -> Run:
             made = point_of({**parameters, "rw": way.lower()}, found)
             points += [made] if made else []
     version = _VERSION.search(text)
-    table = printed.experiment("storage.ior", "IOR results", "storage_blocks", "ranks", points)
+    table = printed.experiment("storage.ior", "IOR results", STORAGE_BLOCKS, "ranks", points)
     return printed.run(NAME, "IOR", text, name, [table], version[1] if version else "")
 
 
@@ -120,7 +121,7 @@ def _of_json(text: str, name: str) -> Run:
             made = point_of({**parameters, "rw": ("rand" if random else "") + way}, found)
             points += [made] if made and way in {"read", "write"} else []
     version = document.values.get("Version")
-    table = printed.experiment("storage.ior", "IOR results", "storage_blocks", "ranks", points)
+    table = printed.experiment("storage.ior", "IOR results", STORAGE_BLOCKS, "ranks", points)
     return printed.run(NAME, "IOR", text, name, [table], version if isinstance(version, str) else "")
 
 

@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, number, point_of
+from hwdyno.model.kernels import STORAGE_BLOCKS
 from hwdyno.model.words import Measurement, Parameters, Run
 
 NAME = "iozone-text"
@@ -47,9 +48,9 @@ def read(text: str, name: str) -> Run:
     """Make a Run of it. Raises ``UserError`` in one line."""
     automatic = list(_automatic(text)) or list(_reports(text))
     tables = [
-        printed.experiment("storage.iozone", "IOzone results", "storage_blocks", "bs", automatic),
+        printed.experiment("storage.iozone", "IOzone results", STORAGE_BLOCKS, "bs", automatic),
         printed.experiment(
-            "storage.iozone-throughput", "IOzone throughput", "storage_blocks", "numjobs", list(_sums(text))
+            "storage.iozone-throughput", "IOzone throughput", STORAGE_BLOCKS, "numjobs", list(_sums(text))
         ),
     ]
     return printed.run(NAME, "IOzone", text, name, tables)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from hwdyno.model.kernels import NETWORK_THROUGHPUT
 from hwdyno.model.machine import Machine, OperatingSystem
 from hwdyno.model.units import amount_at, number_at
 from hwdyno.model.words import (
@@ -31,7 +32,7 @@ from hwdyno.model.words import (
 from hwdyno.system import foreign, loopback
 
 NAME = "iperf3-json"
-KERNEL = "network_throughput"
+KERNEL = NETWORK_THROUGHPUT
 
 
 def recognizes(text: str) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, number, point_of
+from hwdyno.model.kernels import NETWORK_THROUGHPUT
 from hwdyno.model.words import Measurement, Parameters, Run, Samples
 from hwdyno.system import loopback
 
@@ -55,7 +56,7 @@ def read(text: str, name: str) -> Run:
         tests[-1].append(line)
     points = [point for test in tests for way in _ways(test) if (point := _point(way, text)) is not None]
     version = _VERSION.search(text)
-    table = printed.experiment("network.iperf3", "iperf3 results", "network_throughput", "streams", points)
+    table = printed.experiment("network.iperf3", "iperf3 results", NETWORK_THROUGHPUT, "streams", points)
     return printed.run(NAME, "iperf3", text, name, [table], version[1] if version else "")
 
 

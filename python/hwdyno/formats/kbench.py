@@ -10,6 +10,7 @@ import re
 
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, number, point_of
+from hwdyno.model.kernels import STORAGE_BLOCKS
 from hwdyno.model.words import Measurement, Parameters, Run
 
 NAME = "kbench-text"
@@ -39,7 +40,7 @@ def read(text: str, name: str) -> Run:
         if size is not None:
             fixed["size"] = int(size[1]) * _BINARY[size[2]]
         which = "storage.kbench" if at == 0 else f"storage.kbench-{at + 1}"
-        table = printed.experiment(which, "kbench's summary", "storage_blocks", "rw", _points(part), **fixed)
+        table = printed.experiment(which, "kbench's summary", STORAGE_BLOCKS, "rw", _points(part), **fixed)
         tables.append(table)
     return printed.run(NAME, "kbench", text, name, tables)
 

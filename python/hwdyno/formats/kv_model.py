@@ -25,7 +25,7 @@ class KvModel:
 
     @property
     def parameters(self) -> Parameters:
-        """Parameters of the kernel ``training_kv_cache``."""
+        """Parameters of the kernel ``inference_kv_cache``."""
         return {"model": self.name, "bytes_per_token": self.bytes_per_token}
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, number, point_of
+from hwdyno.model.kernels import MEMORY_BANDWIDTH, MEMORY_LATENCY
 from hwdyno.model.words import Measurement, Parameters, Run
 
 NAME = "lmbench-text"
@@ -78,10 +79,10 @@ def read(text: str, name: str) -> Run:
     summaries = _summaries(text)
     tables = [
         printed.experiment(
-            "memory.lmbench", "Memory bandwidth by lmbench", "memory_bandwidth", "working_set", bandwidths
+            "memory.lmbench", "Memory bandwidth by lmbench", MEMORY_BANDWIDTH, "working_set", bandwidths
         ),
         printed.experiment(
-            "memory.lmbench-latency", "Memory latency by lmbench", "memory_latency", "working_set", latencies
+            "memory.lmbench-latency", "Memory latency by lmbench", MEMORY_LATENCY, "working_set", latencies
         ),
         printed.experiment("system.lmbench", "Operating system by lmbench", "lmbench", "operation", small),
         *(

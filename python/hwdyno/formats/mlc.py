@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from hwdyno.formats import printed
+from hwdyno.model.kernels import MEMORY_BANDWIDTH, MEMORY_CORE_TO_CORE, MEMORY_LATENCY, MEMORY_LOADED_LATENCY
 from hwdyno.model.words import Measurement, Parameters, Run
 
 NAME = "mlc-text"
@@ -71,16 +72,14 @@ def read(text: str, name: str) -> Run:
                     nodes += _bandwidth({**where}, cell)
     version = _VERSION.search(text)
     tables = [
-        printed.experiment("memory.mlc-idle", "Idle memory latency", "memory_latency", "node", idle),
+        printed.experiment("memory.mlc-idle", "Idle memory latency", MEMORY_LATENCY, "node", idle),
         printed.experiment(
-            "memory.mlc-peak", "Peak memory bandwidth by read/write mix", "memory_bandwidth", "mix", peaks
+            "memory.mlc-peak", "Peak memory bandwidth by read/write mix", MEMORY_BANDWIDTH, "mix", peaks
         ),
+        printed.experiment("memory.mlc-nodes", "Memory bandwidth between NUMA nodes", MEMORY_BANDWIDTH, "node", nodes),
+        printed.experiment("memory.mlc-loaded", "Memory latency under load", MEMORY_LOADED_LATENCY, "delay", loaded),
         printed.experiment(
-            "memory.mlc-nodes", "Memory bandwidth between NUMA nodes", "memory_bandwidth", "node", nodes
-        ),
-        printed.experiment("memory.mlc-loaded", "Memory latency under load", "memory_loaded_latency", "delay", loaded),
-        printed.experiment(
-            "memory.mlc-c2c", "Core-to-core latency of a cache line", "memory_core_to_core", "operation", between
+            "memory.mlc-c2c", "Core-to-core latency of a cache line", MEMORY_CORE_TO_CORE, "operation", between
         ),
     ]
     return printed.run(NAME, "MLC", text, name, tables, version[1] if version else "")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, number, point_of
+from hwdyno.model.kernels import NETWORK_THROUGHPUT
 from hwdyno.model.words import Measurement, Parameters, Run
 from hwdyno.system import loopback
 
@@ -90,7 +91,7 @@ def read(text: str, name: str) -> Run:
             made = point_of(each, figures(bw=number(row[3], _scale(part)), time=number(row[2])))
             streams += [made] if made else []
     tables = [
-        printed.experiment("network.netperf", "netperf streams", "network_throughput", "block", streams),
+        printed.experiment("network.netperf", "netperf streams", NETWORK_THROUGHPUT, "block", streams),
         printed.experiment(
             "network.netperf-rr", "netperf requests and responses", "network_round_trip", "message", trips
         ),

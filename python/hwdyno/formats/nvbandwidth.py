@@ -6,6 +6,7 @@ import re
 
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, number, point_of
+from hwdyno.model.kernels import GPU_TRANSFER
 from hwdyno.model.words import Measurement, Parameters, Run
 
 NAME = "nvbandwidth-text"
@@ -55,5 +56,5 @@ def read(text: str, name: str) -> Run:
                 points += [made] if made else []
     version = _VERSION.search(text)
     fixed: Parameters = {"device": device[1].strip()} if device else {}
-    table = printed.experiment("gpu.nvbandwidth", "nvbandwidth results", "gpu_transfer", "to", points, **fixed)
+    table = printed.experiment("gpu.nvbandwidth", "nvbandwidth results", GPU_TRANSFER, "to", points, **fixed)
     return printed.run(NAME, "nvbandwidth", text, name, [table], version[1] if version else "")

@@ -6,6 +6,7 @@ import re
 
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, number, point_of
+from hwdyno.model.kernels import NETWORK_THROUGHPUT
 from hwdyno.model.words import ExperimentResult, Measurement, Parameters, Run
 
 NAME = "perftest-text"
@@ -58,7 +59,7 @@ def read(text: str, name: str) -> Run:
                 made, points = point_of(parameters, figures(**times)), trips
             points += [made] if made else []
     tables: list[ExperimentResult] = [
-        printed.experiment("network.perftest", "RDMA bandwidth by perftest", "network_throughput", "bs", rates),
+        printed.experiment("network.perftest", "RDMA bandwidth by perftest", NETWORK_THROUGHPUT, "bs", rates),
         printed.experiment("network.perftest-lat", "RDMA latency by perftest", "network_round_trip", "message", trips),
     ]
     return printed.run(NAME, "perftest", text, name, tables)

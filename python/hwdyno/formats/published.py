@@ -30,6 +30,13 @@ from hwdyno.formats.table_rows import (
     with_row_units,
 )
 from hwdyno.formats.table_units import Resolver
+from hwdyno.model.kernels import (
+    GPU_TRANSFER,
+    MEMORY_BANDWIDTH,
+    MEMORY_LOADED_LATENCY,
+    NETWORK_THROUGHPUT,
+    STORAGE_BLOCKS,
+)
 from hwdyno.model.units import LARGEST, SMALLEST, plural
 from hwdyno.model.words import ExperimentResult, Measurement, Parameters, Run, UserError
 from hwdyno.system.printable import escaped
@@ -38,12 +45,12 @@ NAME = "table"
 CLAIM = "claim"
 """The kernel of rows that state what the hardware could deliver."""
 KERNELS = {
-    "storage": "storage_blocks",
-    "memory": "memory_bandwidth",
-    "network": "network_throughput",
+    "storage": STORAGE_BLOCKS,
+    "memory": MEMORY_BANDWIDTH,
+    "network": NETWORK_THROUGHPUT,
     "compute": "linpack",
     "training": "training_table",
-    "gpu": "gpu_transfer",
+    "gpu": GPU_TRANSFER,
 }
 _SHARED = ("study", "device", "link")
 """Labels of rows that make an experiment of their in_cells: what decides their ceilings."""
@@ -294,7 +301,7 @@ class _Table:
         if resource == "compute" and "n" not in values and not _LINPACK.search(f"{title} {self.context}"):
             kernel = "table"
         if resource == "memory" and "delay" in values:
-            kernel = "memory_loaded_latency"
+            kernel = MEMORY_LOADED_LATENCY
         words = ", ".join(value for _, value in subject)
         where, title = (f"@{words}", f"{title}: {words}") if words else ("", title)
         name = f"{resource}.table{where}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hwdyno.formats import printed
 from hwdyno.formats.cell import PrintedNumber
 from hwdyno.formats.row import figures, number, point_of
+from hwdyno.model.kernels import NETWORK_THROUGHPUT
 from hwdyno.model.words import Measurement, Parameters, Run
 from hwdyno.system import loopback
 
@@ -89,6 +90,6 @@ def read(text: str, name: str) -> Run:
         printed.experiment(
             "network.sockperf", "sockperf latency (half a round trip)", "network_round_trip", "message", trips
         ),
-        printed.experiment("network.sockperf-rate", "sockperf throughput", "network_throughput", "message", streams),
+        printed.experiment("network.sockperf-rate", "sockperf throughput", NETWORK_THROUGHPUT, "message", streams),
     ]
     return printed.run(NAME, "sockperf", text, name, tables, version[1] if version else "")

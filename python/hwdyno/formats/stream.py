@@ -7,11 +7,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hwdyno.formats import printed
+from hwdyno.model.axes import FIELD_LOOPS
+from hwdyno.model.kernels import MEMORY_BANDWIDTH
 from hwdyno.model.units import printed_error
 from hwdyno.model.words import Claim, Measurement, Parameters, Run
 
 NAME = "stream-text"
-_ROW = re.compile(r"^\s*(Copy|Scale|Add|Triad):\s+([0-9.eE+]+)\s+([0-9.eE+-]+)\s+([0-9.eE+-]+)\s+([0-9.eE+-]+)", re.M)
+LOOPS = ("copy", "scale", "add", "triad")
+"""STREAM's rows, which are named as our operations are."""
+_ROW = re.compile(
+    rf"^\s*({'|'.join(LOOPS).title()}):\s+([0-9.eE+]+)\s+([0-9.eE+-]+)\s+([0-9.eE+-]+)\s+([0-9.eE+-]+)", re.M
+)
 _THREADS = re.compile(r"Number of Threads (?:requested|counted) = (\d{1,6})")
 _SIZE = re.compile(r"Array size = (\d{1,15})")
 # Up to 5.9 the column is "Rate (MB/s)", which is the best rate too.
@@ -25,8 +31,6 @@ _VERSION = re.compile(r"STREAM version \$Revision: ([\d.]+)")
 _FAILED = "Failed Validation"
 ARRAYS = 3
 DOUBLE_BYTES = 8
-ARRAYS_OF = {"copy": 2, "scale": 2, "add": 3, "triad": 3}
-"""The arrays whose bytes an operation counts (STREAM, "Counting bytes and FLOPS")."""
 
 
 def recognizes(text: str) -> bool:
@@ -50,7 +54,7 @@ def read(text: str, name: str) -> Run:
         if len(values) == 1 and None not in values:
             shared[key] = next(iter(values))
     version = _VERSION.search(text)
-    table = printed.experiment("memory.stream", "STREAM results", "memory_bandwidth", "threads", points, **shared)
+    table = printed.experiment("memory.stream", "STREAM results", MEMORY_BANDWIDTH, "threads", points, **shared)
     return printed.run(NAME, "STREAM", text, name, [table], version[1] if version else "")
 
 
@@ -90,7 +94,7 @@ def _points(text: str) -> Iterator[Measurement]:
 
 def _claims(row: re.Match[str], array_bytes: int) -> tuple[Claim, ...]:
     """The best rate, and the same by the bytes of the arrays over the least time."""
-    stated, seconds, arrays = printed.figure(row[2]), printed.figure(row[4]), ARRAYS_OF[row[1].lower()]
+    stated, seconds, arrays = printed.figure(row[2]), printed.figure(row[4]), FIELD_LOOPS[row[1].lower()].arrays
     if not stated or not seconds or not array_bytes:
         return ()
     error = printed_error(row[2]) + printed_error(row[4])

@@ -7,6 +7,7 @@ import re
 from hwdyno.formats import printed
 from hwdyno.formats.cell import PrintedNumber
 from hwdyno.formats.row import figures, number, point_of
+from hwdyno.model.kernels import MEMORY_BANDWIDTH, STORAGE_BLOCKS
 from hwdyno.model.units import parse_size
 from hwdyno.model.words import ExperimentResult, Parameters, Run, UserError
 
@@ -75,7 +76,7 @@ def _experiment(text: str) -> ExperimentResult | None:
         moves = figures(bw=rate, data=data, time=number(time[1]) if time else None)
         made = point_of({"operation": "write" if "operation: write" in text else "read", **parameters}, moves)
         return printed.experiment(
-            "memory.sysbench", "sysbench memory", "memory_bandwidth", "threads", [made] if made else []
+            "memory.sysbench", "sysbench memory", MEMORY_BANDWIDTH, "threads", [made] if made else []
         )
     if mode is not None:
         parameters["rw"] = _PATTERNS[mode[1]]
@@ -86,7 +87,7 @@ def _experiment(text: str) -> ExperimentResult | None:
         # fileio's latency is also of its syncs, so that it does not go with the rate of reads and writes.
         made = point_of({**parameters, "numjobs": jobs}, total, latency_ms=float(latency[2]) if latency else None)
         return printed.experiment(
-            "storage.sysbench", "sysbench fileio", "storage_blocks", "numjobs", [made] if made else []
+            "storage.sysbench", "sysbench fileio", STORAGE_BLOCKS, "numjobs", [made] if made else []
         )
     if sent := _TRANSACTIONS.search(text):
         made = point_of({"operation": "transactions", **parameters}, {**found, **figures(iops=number(sent[1]))})

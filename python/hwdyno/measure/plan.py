@@ -20,6 +20,7 @@ from hwdyno.model.axes import why_not_here, write_share
 from hwdyno.model.units import parse_duration
 from hwdyno.model.words import Axis, Declaration, Parameters, Scalar, UserError
 from hwdyno.system import foreign
+from hwdyno.system.store.former_names import kernel_of_today
 from hwdyno.system.suggestions import hint
 
 DeclaredKernels = Mapping[str, Declaration]
@@ -561,11 +562,12 @@ def _entry(entry: Any, path: Path) -> list[tuple[Experiment, Given]]:
     missing = [key for key in ("name", "load") if key not in entry]
     if missing:
         raise UserError(f"{where} with its own kernel also needs {' and '.join(missing)}")
-    like = next((one for one in catalogue.all() if one.kernel == entry["kernel"]), None)
+    kernel = kernel_of_today(entry["kernel"])
+    like = next((one for one in catalogue.all() if one.kernel == kernel), None)
     custom = Experiment(
         name=entry["name"],
-        asks=entry.get("asks", f"{entry['kernel']} by {entry['load']}"),
-        kernel=entry["kernel"],
+        asks=entry.get("asks", f"{kernel} by {entry['load']}"),
+        kernel=kernel,
         load=entry["load"],
         sweep=Sweep(axes),
         needs=like.needs if like else (),

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from hwdyno.model.words import Axis, Declaration, ExperimentResult, Parameters, Run, Scalar, Trait
+from hwdyno.model.words import Axis, Declaration, ExperimentResult, Parameters, PerElement, Run, Scalar, Trait
 
 LARGEST_INTEGER = 1 << 62
 """A bound from here on is the machine's, and limits nothing."""
@@ -37,6 +37,15 @@ _OF_FILES: dict[str, tuple[Trait, ...]] = {
     **dict.fromkeys(("stat", "open", "readdir"), _READS),
     **dict.fromkeys(("create", "rename", "unlink"), _WRITES),
 }
+FIELD_LOOPS = {
+    "write": PerElement(0, 1, allocates=1),
+    "copy": PerElement(1, 1, allocates=1),
+    **dict.fromkeys(("scale", "mul"), PerElement(1, 1, allocates=1, flops=1)),
+    "add": PerElement(2, 1, allocates=1, flops=1),
+    "triad": PerElement(2, 1, allocates=1, flops=2),
+    "dot": PerElement(2, 0, flops=2),
+}
+"""The loops of STREAM and BabelStream with the arrays that they count, on a processor that allocates on write."""
 
 
 def _count(name: str, most: int, title: str = "", *, workers: bool = False) -> Axis:
@@ -75,7 +84,7 @@ FIELD: dict[str, Axis] = {
         Axis("stride", "B", default=0, kind="integer"),
         Axis("n", kind="integer", title="equations"),
         Axis("seed", kind="integer", seeds=True),
-        Axis("operation", kind="choice", traits=_OF_FILES),
+        Axis("operation", kind="choice", traits=_OF_FILES, per_element=FIELD_LOOPS),
         Axis("locality", kind="choice"),
         Axis("protocol", kind="choice"),
     )
@@ -193,6 +202,7 @@ def _axis_of(plain: Mapping[str, Any]) -> Axis:
         most=_bound(plain.get("max")),
         choices=tuple(plain.get("choices", ())),
         traits={str(word): tuple(traits) for word, traits in plain.get("traits", {}).items()},
+        per_element={str(word): PerElement(**each) for word, each in plain.get("per_element", {}).items()},
         split=plain.get("split", ""),
     )
 
@@ -246,6 +256,15 @@ def traits_of(axes: Iterable[Axis], parameters: Mapping[str, Scalar]) -> frozens
 
 def _traits(axis: Axis, parameters: Mapping[str, Scalar]) -> tuple[Trait, ...]:
     return axis.traits.get(split_word(str(parameters.get(axis.name) or ""))[0], ())
+
+
+def per_element_of(parameters: Mapping[str, Scalar], axes: Iterable[Axis] = ()) -> PerElement | None:
+    """What the operation of a bandwidth test does to each element; none if it is no known loop over arrays.
+
+    It is as its kernel's axes declare it; in a Run without such a declaration, as the field's tools count it.
+    """
+    loops = next((axis.per_element for axis in axes if axis.per_element), FIELD_LOOPS)
+    return loops.get(str(parameters.get("operation")))
 
 
 def past_page_cache(axes: Iterable[Axis], parameters: Mapping[str, Scalar]) -> dict[str, Scalar]:

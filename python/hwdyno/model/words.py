@@ -299,6 +299,29 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True)
+class PerElement:
+    """What a loop over arrays does to each of their elements; its bytes and FLOP follow from that."""
+
+    reads: int
+    """Arrays that it reads."""
+    writes: int
+    """Arrays that it writes."""
+    allocates: int = 0
+    """Arrays that it stores through the caches without having read them: the hardware reads their lines first."""
+    flops: int = 0
+
+    @property
+    def arrays(self) -> int:
+        """How many arrays it goes through, and so its bytes in elements."""
+        return self.reads + self.writes
+
+    @property
+    def bus_factor(self) -> float:
+        """Bytes on the bus over bytes counted (McCalpin, STREAM's FAQ)."""
+        return (self.arrays + self.allocates) / self.arrays
+
+
+@dataclass(frozen=True, slots=True)
 class Axis:
     """One parameter of a kernel: a dimension that a sweep can run along."""
 
@@ -321,7 +344,9 @@ class Axis:
     most: float | None = None
     choices: tuple[str, ...] = ()
     traits: dict[str, tuple[Trait, ...]] = field(default_factory=dict)
-    """What the words of a choice mean."""
+    """What each word of a choice means."""
+    per_element: dict[str, PerElement] = field(default_factory=dict)
+    """What the loop of each choice does to each element of its arrays; empty where no choice is such a loop."""
     split: str = ""
     """The axis with the share of reads, in percent, where a choice both reads and writes."""
     seeds: bool = False

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from hwdyno.analysis.ceilings import bounds_for, gpu
-from hwdyno.analysis.curves.roofline import GPU_ROOFLINE, roofs_of
+from hwdyno.analysis.curves.roofline import roofs_of
 from hwdyno.explain.findings.rule import label_of
 from hwdyno.model.axes import INTENSITY
+from hwdyno.model.kernels import COMPUTE_FLOPS, GPU_ROOFLINE, MEMORY_BANDWIDTH
 from hwdyno.model.units import as_number, format_size, plural
 from hwdyno.model.words import Declaration, Measurement, Parameters, Run
 from hwdyno.report import figures
@@ -43,7 +44,7 @@ class Spot:
 
 def threads_of(run: Run) -> int:
     """The threads of every roof: the most that have a processor each and that arithmetic and memory both had."""
-    kernels = ("compute_flops", "memory_bandwidth")
+    kernels = (COMPUTE_FLOPS, MEMORY_BANDWIDTH)
     arithmetic, memory = ({_whole(given.get("threads")) for _, given in _sound(run, kernel)} for kernel in kernels)
     processors = run.machine.cpu.threads
     return max((count for count in arithmetic & memory if not processors or count <= processors), default=0)
@@ -76,7 +77,7 @@ def levels(run: Run) -> list[Roof]:
     best: dict[int, float] = {}
     sequential = [
         (_whole(parameters.get("working_set")), parameters.get("operation") == "read", point.throughput.value)
-        for parameters, point in _points(run, "memory_bandwidth")
+        for parameters, point in _points(run, MEMORY_BANDWIDTH)
         if parameters.get("pattern", "sequential") == "sequential" and point.throughput.unit == "bytes/s"
     ]
     for size, read, value in sequential:
@@ -99,8 +100,8 @@ def levels(run: Run) -> list[Roof]:
 def peaks(run: Run) -> list[Roof]:
     """The rate of each instruction set and precision: the quoted one, where a grid has it."""
     best: dict[str, float] = {}
-    quoted = {id(point) for result, _, point, _ in run.points_of("compute_flops") if result.name.endswith(".grid")}
-    points = sorted(_points(run, "compute_flops"), key=lambda one: id(one[1]) not in quoted)
+    quoted = {id(point) for result, _, point, _ in run.points_of(COMPUTE_FLOPS) if result.name.endswith(".grid")}
+    points = sorted(_points(run, COMPUTE_FLOPS), key=lambda one: id(one[1]) not in quoted)
     of_grid: set[str] = set()
     for parameters, point in points:
         if point.throughput.unit == "FLOP/s" and parameters.get("operands") != "zero":
@@ -122,7 +123,7 @@ def spots(run: Run) -> list[Spot]:
         if spot.label not in found or found[spot.label].flop_s < spot.flop_s:
             found[spot.label] = spot
 
-    for parameters, point in _points(run, "memory_bandwidth"):
+    for parameters, point in _points(run, MEMORY_BANDWIDTH):
         flops, moved = _whole(point.details.get("flops")), _whole(point.details.get("useful_bytes"))
         if flops and moved:
             intensity = flops / moved
@@ -201,7 +202,7 @@ def drawn(run: Run) -> tuple[int, Picture] | None:
     slopes, tops = levels(run), peaks(run)
     if not slopes or not tops:
         return None
-    at = run.experiments.index(next(result for result, *_ in run.points_of("compute_flops")))
+    at = run.experiments.index(next(result for result, *_ in run.points_of(COMPUTE_FLOPS)))
     highest, unit = tops[-1].value, figures.Scale(1e9, "GFLOP/s")  # As everyone compares them, however fast.
     kernels = spots(run)
     names: list[str] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hwdyno.model.kernels import GPU_BANDWIDTH, GPU_FLOPS
 from hwdyno.model.units import format_number, format_percent
 from hwdyno.model.words import Ceiling, ExperimentResult, Measurement, Run
 from hwdyno.studies import Question, StudyTable
@@ -22,7 +23,7 @@ QUESTIONS = (
     Question(
         name=PEAKS,
         asks="GFLOP/s and GIOP/s of a GPU by precision",
-        kernel="gpu_flops",
+        kernel=GPU_FLOPS,
         load="precision",
         blocks=({"precision": ("single", "double", "int32")},),
         fixed={"on": "gpu"},
@@ -31,7 +32,7 @@ QUESTIONS = (
     Question(
         name=BANDWIDTH,
         asks="Memory bandwidth of a GPU by loop",
-        kernel="gpu_bandwidth",
+        kernel=GPU_BANDWIDTH,
         load="operation",
         blocks=({"operation": ("copy", "mul", "add", "triad", "dot"), "array": ARRAY_BYTES},),
         fixed={"on": "gpu", "precision": "single"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from hwdyno.model.histogram import Histogram
+from hwdyno.model.kernels import NETWORK_LATENCY, NETWORK_PING, NETWORK_THROUGHPUT
 from hwdyno.model.units import as_number, format_ns, format_percent, format_quantity, format_ratio, format_size, plural
 from hwdyno.model.words import Ceiling, ExperimentResult, Latency, Measurement, PeerResult, Run
 from hwdyno.studies import Question, StudyTable, published
@@ -37,7 +38,7 @@ QUESTIONS = (
     Question(
         name=TCP,
         asks="TCP throughput both ways by streams",
-        kernel="network_throughput",
+        kernel=NETWORK_THROUGHPUT,
         load="streams",
         blocks=({"protocol": "tcp", "direction": "both", "block": BLOCK_BYTES, "streams": THREADS},),
         runtime_s=10.0,
@@ -45,7 +46,7 @@ QUESTIONS = (
     Question(
         name=UDP,
         asks="UDP delivery at full rate by streams",
-        kernel="network_throughput",
+        kernel=NETWORK_THROUGHPUT,
         load="streams",
         blocks=({"protocol": "udp", "direction": "both", "block": DATAGRAM_BYTES, "streams": THREADS},),
         runtime_s=10.0,
@@ -53,7 +54,7 @@ QUESTIONS = (
     Question(
         name=COUNTED,
         asks="Time of a fixed number of 64 KiB blocks both ways",
-        kernel="network_throughput",
+        kernel=NETWORK_THROUGHPUT,
         load="streams",
         blocks=(
             {"protocol": "tcp", "direction": "both", "block": BLOCK_BYTES, "blocks": BLOCKS, "streams": THREADS},
@@ -65,7 +66,7 @@ QUESTIONS = (
     Question(
         name=TRIPS,
         asks="Round trip of 64 KiB by messages in flight",
-        kernel="network_latency",
+        kernel=NETWORK_LATENCY,
         load="in_flight",
         blocks=(
             {"protocol": "tcp", "message": BLOCK_BYTES, "in_flight": THREADS},
@@ -76,7 +77,7 @@ QUESTIONS = (
     Question(
         name=PING,
         asks="ICMP echo of 64000 B beside ping",
-        kernel="network_ping",
+        kernel=NETWORK_PING,
         load="message",
         blocks=({"message": PING_BYTES, "in_flight": 1},),
         runtime_s=10.0,

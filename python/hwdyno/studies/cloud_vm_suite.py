@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from hwdyno.model.kernels import COMPUTE_FLOPS, MEMORY_BANDWIDTH, NETWORK_THROUGHPUT, STORAGE_BLOCKS
 from hwdyno.model.units import (
     as_number,
     format_ns,
@@ -256,7 +257,7 @@ def observations(run: Run) -> list[str]:
     if experiment(run, DISK) and not rated:
         sentences.append("The disk's maker's figures are unknown: name it by --device, or give --ceiling 'rated …'.")
     sentences += cloud_vm_gpu.observations(run)
-    if any(run.points_of("network_throughput")):
+    if any(run.points_of(NETWORK_THROUGHPUT)):
         sentences += cloud_vm_network.observations(run)
     sentences += [finding.says for finding in run.findings if finding.rule in _RULES]
     ratios = {(peer.tool, peer.ratio.value) for one in run.experiments for peer in one.peers if peer.ratio}
@@ -324,7 +325,7 @@ STUDY = Study(
         Question(
             name=CPU,
             asks="Operations per second by threads",
-            kernel="compute_flops",
+            kernel=COMPUTE_FLOPS,
             load="threads",
             blocks=(
                 {"operation": "fma", "precision": ("double", "single"), "isa": "auto", "threads": THREADS},
@@ -344,7 +345,7 @@ STUDY = Study(
         Question(
             name=MEMORY,
             asks="Bandwidth by block size and threads, sequential and random",
-            kernel="memory_bandwidth",
+            kernel=MEMORY_BANDWIDTH,
             load="threads",
             blocks=(
                 {
@@ -361,7 +362,7 @@ STUDY = Study(
         Question(
             name=STREAM,
             asks="STREAM's four loops",
-            kernel="memory_bandwidth",
+            kernel=MEMORY_BANDWIDTH,
             load="threads",
             blocks=({"operation": ("copy", "scale", "add", "triad"), "threads": (1, 2, 4)},),
             runtime_s=5.0,
@@ -369,7 +370,7 @@ STUDY = Study(
         Question(
             name=DISK,
             asks="Bandwidth by block size and threads, sequential and random",
-            kernel="storage_blocks",
+            kernel=STORAGE_BLOCKS,
             load="numjobs",
             blocks=(
                 {
@@ -387,7 +388,7 @@ STUDY = Study(
         Question(
             name=STDIO,
             asks="The study's own way: blocks by stdio's fread and fwrite, cached",
-            kernel="storage_blocks",
+            kernel=STORAGE_BLOCKS,
             load="numjobs",
             blocks=(
                 {

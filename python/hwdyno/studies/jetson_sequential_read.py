@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hwdyno.model.kernels import STORAGE_BLOCKS
 from hwdyno.model.units import format_quantity, format_size
 from hwdyno.model.words import ExperimentResult, Measurement, Run
 from hwdyno.studies import Question, Study, StudyTable, published
@@ -151,7 +152,7 @@ STUDY = Study(
         Question(
             name=QUESTION,
             asks="Large sequential reads against the link's speed",
-            kernel="storage_blocks",
+            kernel=STORAGE_BLOCKS,
             load="bs",
             blocks=(
                 {"rw": "read", "bs": 4096, "iodepth": (1, 12, 24), "numjobs": 1},

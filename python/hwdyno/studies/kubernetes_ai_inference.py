@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import takewhile
 
 from hwdyno.model.histogram import quantile_of
+from hwdyno.model.kernels import INFERENCE_KV_CACHE, INFERENCE_VECTOR_SEARCH
 from hwdyno.model.units import format_count
 from hwdyno.model.words import ExperimentResult, Latency, Measurement, Run
 from hwdyno.studies import StudyTable
@@ -16,8 +17,8 @@ IN_TIME_NS = 100e6
 
 def tables(run: Run) -> list[StudyTable]:
     """What users of a KV cache get of each storage, and what a vector index on it answers."""
-    cache = [_of_users(result, point) for result, _, point, _ in run.points_of("training_kv_cache")]
-    search = [_of_queries(result, point) for result, _, point, _ in run.points_of("training_vector_search")]
+    cache = [_of_users(result, point) for result, _, point, _ in run.points_of(INFERENCE_KV_CACHE)]
+    search = [_of_queries(result, point) for result, _, point, _ in run.points_of(INFERENCE_VECTOR_SEARCH)]
     made: list[StudyTable] = []
     if cache:
         heads = ("storage", "users", "tokens/s", "read MB/s", "read P95 ms", "write MB/s", "write P95 ms")
@@ -33,13 +34,13 @@ def observations(run: Run) -> list[str]:
     sentences = _where_it_stops(run)
     holds = {
         _storage(result): max((one[0] for one in takewhile(lambda one: one[1] < IN_TIME_NS, _waits(result))), default=0)
-        for result, *_ in run.points_of("training_kv_cache")
+        for result, *_ in run.points_of(INFERENCE_KV_CACHE)
     }
     if holds:
         words = ", ".join(f"{users} on {storage}" for storage, users in holds.items())
         sentences.append(f"KV cache of {_models(run)}: users with a read P95 below 100 ms, of those measured: {words}.")
     queries = [(float(point.details.get("queries_s") or 0), result, point)
-               for result, _, point, _ in run.points_of("training_vector_search")]  # fmt: skip
+               for result, _, point, _ in run.points_of(INFERENCE_VECTOR_SEARCH)]  # fmt: skip
     if queries:
         rate, result, point = max(queries, key=lambda one: one[0])
         sentences.append(
@@ -186,7 +187,7 @@ def _storage(result: ExperimentResult) -> str:
 
 def _models(run: Run) -> str:
     """The models, with how far their contexts were shortened."""
-    fixed = {str(result.fixed.get("model")): result.fixed for result, *_ in run.points_of("training_kv_cache")}
+    fixed = {str(result.fixed.get("model")): result.fixed for result, *_ in run.points_of(INFERENCE_KV_CACHE)}
     shortened = (
         f"{model} (contexts shortened to {scale:g} of their tokens)"
         if isinstance(scale := one.get("scale"), int | float) and scale < 1

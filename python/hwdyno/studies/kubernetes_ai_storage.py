@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hwdyno.model.kernels import TRAINING_LOADER
 from hwdyno.model.units import as_number, format_count, format_percent, format_size
 from hwdyno.model.words import ExperimentResult, Measurement, Run
 from hwdyno.studies import Study, StudyTable, kubernetes_ai_inference, published
@@ -24,7 +25,7 @@ def _points(run: Run) -> list[tuple[ExperimentResult, Measurement]]:
     """What emulated accelerators, storage by storage; the loader's own ceiling is left out."""
     return [
         (result, point)
-        for result, _, point, _ in run.points_of("training_loader")
+        for result, _, point, _ in run.points_of(TRAINING_LOADER)
         if result.fixed.get("accelerator") and result.fixed.get("compute") != 0
     ]
 

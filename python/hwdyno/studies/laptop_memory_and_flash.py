@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hwdyno.model.axes import FIELD_AXES, read_share
+from hwdyno.model.kernels import MEMORY_LOADED_LATENCY, STORAGE_BLOCKS
 from hwdyno.model.units import format_bytes_s, format_count, format_ns, format_percent, format_ratio, format_size
 from hwdyno.model.words import ExperimentResult, Measurement, Parameters, Run
 from hwdyno.studies import Question, Study, StudyTable, published
@@ -272,7 +273,7 @@ STUDY = Study(
         Question(
             name=LOADED,
             asks="Memory latency under load by mix, delay and access size",
-            kernel="memory_loaded_latency",
+            kernel=MEMORY_LOADED_LATENCY,
             load="delay",
             blocks=(
                 {
@@ -290,7 +291,7 @@ STUDY = Study(
         Question(
             name=FLASH,
             asks="Drive at depth 16 by mix and block size",
-            kernel="storage_blocks",
+            kernel=STORAGE_BLOCKS,
             load="bs",
             blocks=(
                 {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hwdyno.model.kernels import STORAGE_BLOCKS
 from hwdyno.model.units import format_count, format_ns, format_percent, format_quantity, format_size
 from hwdyno.model.words import Curve, ExperimentResult, Measurement, Parameters, Run
 from hwdyno.studies import Question, Study, StudyTable
@@ -371,7 +372,7 @@ STUDY = Study(
         Question(
             name=MIX,
             asks="Mixed reads and writes by block size",
-            kernel="storage_blocks",
+            kernel=STORAGE_BLOCKS,
             load="bs",
             blocks=(
                 {
@@ -387,7 +388,7 @@ STUDY = Study(
         Question(
             name=DEPTH,
             asks="Throughput and latency by queue depth",
-            kernel="storage_blocks",
+            kernel=STORAGE_BLOCKS,
             load="iodepth",
             blocks=({"rw": "randread", "bs": 4096, "iodepth": tuple(1 << k for k in range(11)), "numjobs": 1},),
             fixed=_FIXED,
@@ -396,7 +397,7 @@ STUDY = Study(
         Question(
             name=JOBS,
             asks="Throughput by number of jobs",
-            kernel="storage_blocks",
+            kernel=STORAGE_BLOCKS,
             load="numjobs",
             blocks=({"rw": "randread", "bs": 4096, "iodepth": 8, "numjobs": (1, 2, 4)},),
             fixed=_FIXED,
@@ -405,7 +406,7 @@ STUDY = Study(
         Question(
             name=CUBE,
             asks="Queue depth x block size x mix",
-            kernel="storage_blocks",
+            kernel=STORAGE_BLOCKS,
             load="iodepth",
             blocks=(
                 {

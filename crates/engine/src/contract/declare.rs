@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use serde_json::{json, Value};
 
 use crate::contract::error::Error;
-use crate::contract::parameter::{Checked, Kind, Parameter, Role, Trait};
+use crate::contract::parameter::{Checked, Kind, Parameter, PerElement, Role, Trait};
 
 /// What a kernel takes; [`parameters!`](crate::parameters) fills it.
 pub trait ParameterSet: Sized {
@@ -69,7 +69,8 @@ impl Facts {
 
     fn parameter(&self, name: &'static str, kind: Kind, default: Value) -> Parameter {
         let Self { means, unit, role, workers } = *self;
-        Parameter { name, means, unit, kind, default, role, workers, traits: BTreeMap::new(), split: "" }
+        let (traits, per_element) = (BTreeMap::new(), BTreeMap::new());
+        Parameter { name, means, unit, kind, default, role, workers, traits, per_element, split: "" }
     }
 
     /// One of some words with their traits, compiled once for the enums of all choices; `default` is a place in `words`.
@@ -106,6 +107,8 @@ pub struct Choice<E: 'static> {
     split: &'static str,
     /// Those that can be chosen, the first by default; all where there are none.
     only: &'static [E],
+    /// What a word does to each element of its arrays, where it is a loop over some.
+    per_element: Option<fn(E) -> Option<PerElement>>,
 }
 
 /// One of the words of an enum, or the word for none of them, which is the default.
@@ -158,7 +161,7 @@ pub const fn number(means: &'static str, unit: &'static str, bounds: (f64, f64),
 /// One of the words of an enum, the first by default.
 #[must_use]
 pub const fn choice<E: Copy + 'static>(means: &'static str) -> Choice<E> {
-    Choice { facts: Facts::new(means, ""), default: None, split: "", only: &[] }
+    Choice { facts: Facts::new(means, ""), default: None, split: "", only: &[], per_element: None }
 }
 
 /// `none`, the default, or one of the words of an enum.
@@ -272,6 +275,13 @@ impl<E: Copy + 'static> Choice<E> {
     #[must_use]
     pub const fn only(mut self, only: &'static [E]) -> Self {
         self.only = only;
+        self
+    }
+
+    /// Declares what each word does to an element of its arrays; none of a word that depends on more.
+    #[must_use]
+    pub const fn per_element(mut self, of: fn(E) -> Option<PerElement>) -> Self {
+        self.per_element = Some(of);
         self
     }
 
@@ -396,8 +406,10 @@ impl<E: Words> Declares<E> for Choice<E> {
     fn declare(&self, name: &'static str, into: &mut Vec<Parameter>) {
         let words = self.words();
         let default = words.iter().position(|one| Some(one.0) == self.default).unwrap_or(0);
+        let of = |value| self.per_element.and_then(|of| of(value));
+        let per_element = words.iter().filter_map(|&(value, word, _)| Some((word, of(value)?))).collect();
         let words = words.into_iter().map(|one| (one.1, one.2)).collect();
-        into.push(Parameter { split: self.split, ..self.facts.choice(name, words, default) });
+        into.push(Parameter { per_element, split: self.split, ..self.facts.choice(name, words, default) });
     }
     fn read(&self, name: &'static str, from: &Checked) -> Result<E, Error> {
         from.get(name, |value| self.words().iter().find(|one| Some(one.1) == value.as_str()).map(|one| one.0))
@@ -442,11 +454,22 @@ macro_rules! parameters {
     };
 }
 
-/// Makes the enum of a choice: `Value = "word"`, with the word's traits after a colon where it has any.
+/// Makes the enum of a choice: `Value = "word"`, with the word's traits after a colon where it has any; or, with `named`
+/// before the braces, `Value word` for words that are names.
 macro_rules! words {
     ($(#[$about:meta])* $visible:vis enum $words:ident {
         $($(#[$each:meta])* $value:ident = $word:literal $(: $($is:ident)+)?),+ $(,)?
     }) => {
+        $crate::words! { @ [$(#[$about])* $visible] $words $([$(#[$each])* $value, $word, $($($is)+)?])+ }
+    };
+    ($(#[$about:meta])* $visible:vis enum $words:ident named {
+        $($(#[$each:meta])* $value:ident $word:ident),+ $(,)?
+    }) => {
+        $crate::words! { @ [$(#[$about])* $visible] $words $([$(#[$each])* $value, stringify!($word),])+ }
+    };
+    (@ [$(#[$about:meta])* $visible:vis] $words:ident
+        $([$(#[$each:meta])* $value:ident, $word:expr, $($is:ident)*])+
+    ) => {
         $(#[$about])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         $visible enum $words {
@@ -469,7 +492,7 @@ macro_rules! words {
 
         impl $crate::contract::declare::Words for $words {
             const ALL: &'static [(Self, &'static str, &'static [$crate::contract::parameter::Trait])] =
-                &[$((Self::$value, $word, &[$($($crate::contract::parameter::Trait::$is,)+)?]),)+];
+                &[$((Self::$value, $word, &[$($crate::contract::parameter::Trait::$is,)*]),)+];
         }
     };
 }

@@ -28,6 +28,9 @@ pub struct Parameter {
     /// What the words of a choice mean for a finding or a plan.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub traits: BTreeMap<&'static str, &'static [Trait]>,
+    /// What each word does to an element, for a choice of loops over arrays.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub per_element: BTreeMap<&'static str, PerElement>,
     /// The parameter with the share of reads, in per cent, for a choice with a word that both reads and writes.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub split: &'static str,
@@ -98,6 +101,27 @@ pub enum Trait {
     SynchronousBuffered,
     /// It cannot bypass the page cache.
     PageCache,
+}
+
+/// What a loop does to each element of its arrays; every count of bytes and FLOP is derived from that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct PerElement {
+    /// Arrays that it reads.
+    pub reads: u64,
+    /// Arrays that it writes.
+    pub writes: u64,
+    /// Arrays that it stores through the caches without having read them: the hardware reads their lines first.
+    pub allocates: u64,
+    /// Floating-point operations.
+    pub flops: u64,
+}
+
+impl PerElement {
+    /// Arrays that it goes through.
+    #[must_use]
+    pub const fn arrays(self) -> u64 {
+        self.reads + self.writes
+    }
 }
 
 /// Checked parameters of one run.

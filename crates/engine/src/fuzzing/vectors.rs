@@ -112,8 +112,8 @@ pub mod vector_index {
         let built = |kind: &str| {
             let folder = scratch.path(kind);
             let given = json!({"path": folder, "index": kind, "vectors": 30, "dim": 3, "degree": 4, "build_list": 8, "queries": 2, "threads": 1});
-            crate::run("training_vector_index", &given, &Stop::new()).ok()?;
-            let bytes = std::fs::read(folder.join(crate::kernels::training_vector_index::FILE)).ok()?;
+            crate::run("inference_vector_index", &given, &Stop::new()).ok()?;
+            let bytes = std::fs::read(folder.join(crate::kernels::inference_vector_index::FILE)).ok()?;
             let length = bytes[8..12].try_into().map_or(0, u32::from_le_bytes) as usize;
             Some([&[2], &bytes[16..16 + length], b"\n", &bytes[SECTOR..]].concat())
         };

@@ -11,10 +11,11 @@ use crate::timing::rng::Rng;
 
 use crate::contract::declare::{choice, integer, INTERVAL_S, RUNTIME};
 use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
-use crate::contract::parameter::Role;
+use crate::contract::parameter::{PerElement, Role};
 use crate::contract::reading::{Reading, Stream, Verdict};
 use crate::gpu::arithmetic::Precision;
 use crate::gpu::{device, refused, waited, Passes, DEVICE, LAUNCH_NS};
+use crate::loops::memory::primitive::Primitive;
 use crate::sys::device::{self, Argument, Buffer, Device, Queue, Session};
 use crate::sys::opencl::Fact;
 use crate::{parameters, words};
@@ -43,20 +44,37 @@ words! {
     }
 }
 
+/// A loop that leaves a number for each work item, which no loop of the processor does.
+const DOT: PerElement = PerElement { reads: 2, writes: 0, allocates: 0, flops: 2 };
+
 impl Operation {
+    /// What is done to each element in `OpenCL` C, and the processor's loop that does the same; none of a dot product.
+    fn definition(self) -> (&'static str, Option<Primitive>) {
+        match self {
+            Self::Copy => ("c[at] = a[at];", Some(Primitive::Copy)),
+            Self::Mul => ("c[at] = s * a[at];", Some(Primitive::Scale)),
+            Self::Add => ("c[at] = a[at] + b[at];", Some(Primitive::Add)),
+            Self::Triad => ("c[at] = a[at] + s * b[at];", Some(Primitive::Triad)),
+            Self::Dot => ("sum += a[at] * b[at];", None),
+        }
+    }
+
+    /// No vendor documents a GPU's cache that reads a line before it is written whole.
+    fn per_element(self) -> PerElement {
+        self.definition().1.map_or(DOT, |same| PerElement { allocates: 0, ..same.per_element() })
+    }
+
     /// Arrays that one pass goes through, those that it writes among them.
     fn arrays(self) -> u64 {
-        match self {
-            Self::Copy | Self::Mul | Self::Dot => 2,
-            Self::Add | Self::Triad => 3,
-        }
+        self.per_element().arrays()
     }
 }
 
 parameters! {
     /// What `gpu_bandwidth` takes.
     pub struct Parameters {
-        operation: Operation = choice("loop: copy, mul, add, triad or dot; counts each array once, as BabelStream does"),
+        operation: Operation = choice("loop: copy, mul, add, triad or dot; counts each array once, as BabelStream does")
+            .per_element(|operation| Some(Operation::per_element(operation))),
         precision: Precision = choice("data type of the elements").only(&[Precision::Single, Precision::Double]),
         array: u64 = integer("size of each array", "B", (4096, 1 << 40), 64 << 20).role(Role::Size),
         width: usize = integer("lanes of a vector: 1, 2, 4, 8 or 16; 0 selects the fastest in a short test", "", (0, 16), 0),
@@ -244,7 +262,7 @@ impl Ready<'_> {
         let number = |which: usize, at: usize| precision.read(&patterns[which], at % PATTERN);
         let mut verdict = Verdict::default();
         self.launch(1)?;
-        if operation == Operation::Dot {
+        let Some(same) = operation.definition().1 else {
             // One sum for each lane of each work item.
             let mut sums = vec![0; self.items * self.width * precision.bytes()];
             self.arrays.queue.read(&self.arrays.c, &mut sums)?;
@@ -262,17 +280,11 @@ impl Ready<'_> {
                 verdict.wrong += u64::from((precision.read(&sums, place) - wanted).abs() > allowed);
             }
             return Ok(verdict);
-        }
+        };
         let mut bytes = vec![0; elements * precision.bytes()];
         self.arrays.queue.read(&self.arrays.c, &mut bytes)?;
         for at in 0..elements {
-            let (a, b) = (number(0, at), number(1, at));
-            let wanted = match operation {
-                Operation::Copy | Operation::Dot => a,
-                Operation::Mul => SCALAR * a,
-                Operation::Add => a + b,
-                Operation::Triad => SCALAR.mul_add(b, a),
-            };
+            let wanted = same.written([number(0, at), number(1, at), 0.0], SCALAR);
             verdict.checked += 1;
             let allowed = if operation == Operation::Copy { 0.0 } else { 2.0 * precision.unit() * wanted.abs() };
             verdict.wrong += u64::from((precision.read(&bytes, at) - wanted).abs() > allowed);
@@ -289,16 +301,10 @@ fn source(operation: Operation, precision: Precision, width: usize) -> String {
     if !precision.extension().is_empty() {
         let _ = writeln!(text, "#pragma OPENCL EXTENSION {} : enable", precision.extension());
     }
-    let body = match operation {
-        Operation::Copy => "c[at] = a[at];",
-        Operation::Mul => "c[at] = s * a[at];",
-        Operation::Add => "c[at] = a[at] + b[at];",
-        Operation::Triad => "c[at] = a[at] + s * b[at];",
-        Operation::Dot => "sum += a[at] * b[at];",
-    };
-    let (begin, end) = match operation {
-        Operation::Dot => (format!("{vector} sum = 0;"), "c[id] = sum;"),
-        _ => (String::new(), ""),
+    let (body, same) = operation.definition();
+    let (begin, end) = match same {
+        None => (format!("{vector} sum = 0;"), "c[id] = sum;"),
+        Some(_) => (String::new(), ""),
     };
     let _ = write!(
         text,

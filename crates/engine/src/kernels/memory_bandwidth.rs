@@ -122,14 +122,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::contract::declare::ParameterSet;
 
     fn run(parameters: serde_json::Value) -> Result<Reading, Error> {
         crate::run("memory_bandwidth", &parameters, &Stop::new())
     }
 
     #[test]
-    fn bytes_are_operations_times_blocks_and_all_is_verified() {
-        for operation in ["read", "nt_write", "copy", "triad", "nt_triad"] {
+    fn bytes_and_flop_are_as_declared_and_all_is_verified() {
+        let declared = Parameters::declared();
+        let operations = &declared.iter().find(|one| one.name == "operation").unwrap().per_element;
+        assert!(operations.len() > 1);
+        for (operation, each) in operations {
             let reading =
                 run(json!({"operation": operation, "working_set": 1 << 20, "runtime": 0.005, "interval_s": 0.001}))
                     .unwrap();
@@ -140,15 +144,11 @@ mod tests {
                 assert_eq!(stream.bytes, stream.operations * 64);
                 assert!(reading.samples.bytes[at].iter().sum::<u64>() <= stream.bytes);
             }
-            let bytes: Vec<_> = reading.streams.iter().map(|stream| stream.bytes).collect();
-            match operation {
-                "triad" | "nt_triad" => {
-                    assert_eq!(bytes[0], 2 * bytes[1]);
-                    assert_eq!(reading.details["flops"], bytes[1] / 8 * 2);
-                }
-                "copy" => assert_eq!(bytes[0], bytes[1]),
-                _ => assert_eq!(bytes.len(), 1),
-            }
+            let bytes = |name| reading.streams.iter().filter(|one| one.name == name).map(|one| one.bytes).sum::<u64>();
+            let array = (bytes("read") + bytes("write")) / each.arrays();
+            assert_eq!([bytes("read"), bytes("write")], [each.reads * array, each.writes * array], "{operation}");
+            assert_eq!(reading.details["flops"], array / 8 * each.flops, "{operation}");
+            assert_eq!(reading.details["line_bytes"], array * (each.arrays() + each.allocates), "{operation}");
         }
     }
 

@@ -40,8 +40,8 @@ const ONCE_WRONG: &[(&str, &str, u64)] = &[
     ("storage_patterns write", "fstat", 1),
     ("storage_metadata create", "openat", 3),
     ("training_generate npz", "fstat", 2),
-    ("training_vector_index", "fstat", 2),
-    ("training_kv_cache", "openat", 3),
+    ("inference_vector_index", "fstat", 2),
+    ("inference_kv_cache", "openat", 3),
     ("training_checkpoint", "flock", 1),
 ];
 /// The marks around the table of counts in its document.

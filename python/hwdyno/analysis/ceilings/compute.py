@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from hwdyno.model.kernels import COMPUTE_FLOPS
 from hwdyno.model.units import format_count, format_value, number_at
 from hwdyno.model.words import Ceiling, ExperimentResult, Measurement, Run
 
-LOOPS = "compute_flops"
+LOOPS = COMPUTE_FLOPS
 """The kernel that times one loop of arithmetic beside the clock."""
 ANY_LOOP = "flop_s/*"
 """Begins the metric of a peak that bounds all arithmetic in FP64."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from hwdyno.analysis.ceilings.links import PCIE_GT_S, pcie
 from hwdyno.analysis.ceilings.named import HOST_COPY
-from hwdyno.model.axes import INTENSITY
+from hwdyno.model.axes import INTENSITY, per_element_of
 from hwdyno.model.machine import CudaDevice, Machine
 from hwdyno.model.units import format_bytes_s, format_value, number_at, plural
 from hwdyno.model.words import Ceiling, ExperimentResult, Measurement, Parameters, Run
@@ -39,7 +39,6 @@ _TENSOR = {
     "tensor_int8": "INT8",
 }
 _TENSOR_COLUMN = {"bf16": "fp16"}
-ARRAYS = {"copy": 2, "mul": 2, "dot": 2, "add": 3, "triad": 3}
 _READ_AND_WRITTEN = 2
 _ON_VECTORS = "the vector units"
 
@@ -110,7 +109,8 @@ def applies(metric: str, parameters: Mapping[str, Any]) -> bool:
         if engine == "tensor":
             return "n" in parameters and _TENSOR_COLUMN.get(str(given), given) == precision
         return given == precision and (INTENSITY in parameters or "array" not in parameters)
-    arrays = _READ_AND_WRITTEN if INTENSITY in parameters else ARRAYS.get(str(parameters.get("operation")), 0)
+    each = per_element_of(parameters)
+    arrays = _READ_AND_WRITTEN if INTENSITY in parameters else each.arrays if each else 0
     beyond = BEYOND_CACHE * float(metric.removeprefix(MEMORY))
     return arrays * number_at(parameters, "array") >= max(beyond, 1)
 

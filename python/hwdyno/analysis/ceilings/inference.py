@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from hwdyno.model.kernels import MEMORY_BANDWIDTH
 from hwdyno.model.units import as_number, format_bytes_s, format_size, format_value, number_at, plural
 from hwdyno.model.words import Ceiling, ExperimentResult, Measurement, Run
 
@@ -115,7 +116,7 @@ def raw_of(result: ExperimentResult) -> Measurement | None:
 def bandwidths(run: Run) -> dict[int, float]:
     """The memory's read bandwidth by threads, bytes/s, as this Run measured it."""
     found: dict[int, float] = {}
-    for _, _, point, given in run.points_of("memory_bandwidth"):
+    for _, _, point, given in run.points_of(MEMORY_BANDWIDTH):
         if given.get("operation") == "read" and point.validity != "invalid" and point.throughput.unit == "bytes/s":
             threads = int(number_at(given, "threads") or 1)
             found[threads] = max(found.get(threads, 0.0), point.throughput.value)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from hwdyno.model.kernels import MEMORY_BANDWIDTH, MEMORY_LOADED_LATENCY
 from hwdyno.model.machine import Machine, MemoryModule
 from hwdyno.model.units import format_bytes_s, number_at, plural
 from hwdyno.model.words import Ceiling, ExperimentResult, Run
@@ -19,7 +20,7 @@ _CHANNEL = re.compile(
 
 UNKNOWN = "unknown (no DIMM table here)"
 METRIC = "dram_bytes_s"
-BANDWIDTH = ("memory_bandwidth", "memory_loaded_latency")
+BANDWIDTH = (MEMORY_BANDWIDTH, MEMORY_LOADED_LATENCY)
 """The kernels that measure bandwidth."""
 FROM_MEMORY_BYTES = 128 << 20
 """A working set per thread below this may fit a cache and does not measure the memory behind it."""

@@ -16,6 +16,7 @@ from hwdyno.analysis.curves.series import Series, error_of, read_amount, read_lo
 from hwdyno.analysis.states import OTHER_STATE
 from hwdyno.model.axes import series_of
 from hwdyno.model.histogram import Histogram
+from hwdyno.model.kernels import MEMORY_LOADED_LATENCY
 from hwdyno.model.words import Axis, Curve, ExperimentResult, Latency, OperatingPoint, Parameters, Scalar, Value
 
 REACHED_SHARE = 0.95
@@ -29,7 +30,7 @@ FITTED = {"concurrency", "size", "delay"}
 """Roles of a load that a model is fitted along; a rate has a separate model."""
 
 
-LOADED, LOADED_MODEL = "memory_loaded_latency", "loaded-latency"
+LOADED, LOADED_MODEL = MEMORY_LOADED_LATENCY, "loaded-latency"
 """The kernel whose curve is latency by bandwidth, and the model of that: its loads are bytes/s."""
 
 

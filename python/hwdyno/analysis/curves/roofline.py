@@ -11,8 +11,6 @@ from hwdyno.model.axes import INTENSITY
 from hwdyno.model.units import as_number
 from hwdyno.model.words import ExperimentResult, Parameters
 
-GPU_ROOFLINE = "gpu_roofline"
-
 
 @dataclass(frozen=True, slots=True)
 class Reached:

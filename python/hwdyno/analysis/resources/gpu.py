@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hwdyno.analysis.ceilings import gpu
 from hwdyno.analysis.resources.description import Doubt, HeadlineFigure, Resource
+from hwdyno.model.kernels import GPU_BANDWIDTH, GPU_FLOPS, GPU_LATENCY, GPU_LAUNCH, GPU_LOAD, GPU_TRANSFER
 
 RESOURCE = Resource(
     name="gpu",
@@ -13,7 +14,7 @@ RESOURCE = Resource(
         HeadlineFigure(
             title="FP32 peak",
             unit="FLOP/s",
-            kernels=("gpu_flops",),
+            kernels=(GPU_FLOPS,),
             experiments=("gpu.peaks",),
             where={"precision": "single"},
             typical="gpu_fp32_flop_s",
@@ -21,7 +22,7 @@ RESOURCE = Resource(
         HeadlineFigure(
             title="memory {operation}, arrays of {array}",
             unit="bytes/s",
-            kernels=("gpu_bandwidth",),
+            kernels=(GPU_BANDWIDTH,),
             experiments=("gpu.bandwidth",),
             where={"operation": "triad"},
             prefer={"array": 256 << 20},
@@ -30,7 +31,7 @@ RESOURCE = Resource(
         HeadlineFigure(
             title="pinned, {operation}",
             unit="bytes/s",
-            kernels=("gpu_transfer",),
+            kernels=(GPU_TRANSFER,),
             experiments=("gpu.transfer",),
             where={"operation": "host-to-device", "memory": "pinned"},
             prefer={"block": 64 << 20},
@@ -48,7 +49,7 @@ RESOURCE = Resource(
         HeadlineFigure(
             title="storage to GPU ({access})",
             unit="bytes/s",
-            kernels=("gpu_load",),
+            kernels=(GPU_LOAD,),
             experiments=("gpu.load",),
             where={"part": "whole"},
             prefer={"access": "direct", "block": 8 << 20},
@@ -56,7 +57,7 @@ RESOURCE = Resource(
         HeadlineFigure(
             title="FP64 peak",
             unit="FLOP/s",
-            kernels=("gpu_flops",),
+            kernels=(GPU_FLOPS,),
             experiments=("gpu.peaks",),
             where={"precision": "double"},
             typical="gpu_fp64_flop_s",
@@ -64,11 +65,11 @@ RESOURCE = Resource(
     ),
     ceilings=gpu.of_machine,
     why_no_ceiling=gpu.why_none,
-    derived={"gpu_load": gpu.of_parts},
+    derived={GPU_LOAD: gpu.of_parts},
     limits=("the clock under this load", "the power cap", "the memory's channels", "the time of a launch"),
     # The device computes; of an OpenCL driver of the processor the host's processors do.
     client="by_rule",
-    latency_kernels=("gpu_launch", "gpu_latency"),
+    latency_kernels=(GPU_LAUNCH, GPU_LATENCY),
     above_ceiling=Doubt(
         cause="arrays that fit the last cache, a clock above the stated one, or a wrong ceiling",
         test="Measure again, longer",

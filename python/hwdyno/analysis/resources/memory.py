@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hwdyno.analysis.ceilings import memory
 from hwdyno.analysis.resources.description import Doubt, HeadlineFigure, Resource
+from hwdyno.model.kernels import MEMORY_BANDWIDTH, MEMORY_CORE_TO_CORE, MEMORY_LATENCY
 
 
 def _bandwidth(operation: str, typical: str = "") -> HeadlineFigure:
@@ -11,7 +12,7 @@ def _bandwidth(operation: str, typical: str = "") -> HeadlineFigure:
     return HeadlineFigure(
         title=f"{operation}, {{threads}}",
         unit="bytes/s",
-        kernels=("memory_bandwidth",),
+        kernels=(MEMORY_BANDWIDTH,),
         not_in=("memory.levels",),
         where={"operation": operation},
         experiments=("memory.grid",),
@@ -31,7 +32,7 @@ RESOURCE = Resource(
         HeadlineFigure(
             title="idle latency, {working_set}",
             unit="ns",
-            kernels=("memory_latency",),
+            kernels=(MEMORY_LATENCY,),
             most="working_set",
             prefer={"pages": "2m"},
             typical="dram_idle_ns",
@@ -43,7 +44,7 @@ RESOURCE = Resource(
     derived=dict.fromkeys(memory.BANDWIDTH, memory.practical),
     limits=("the lines that a core keeps in flight", "the memory's channels", "the TLB", "the link between sockets"),
     client="measured",
-    latency_kernels=("memory_latency", "memory_core_to_core"),
+    latency_kernels=(MEMORY_LATENCY, MEMORY_CORE_TO_CORE),
     above_ceiling=Doubt(
         cause="a working set that fits a cache, a wrong number of channels, or a wrong ceiling",
         test="Measure again, longer",

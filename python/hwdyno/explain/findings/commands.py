@@ -10,6 +10,7 @@ from pathlib import PurePath
 
 from hwdyno.analysis.resources import find
 from hwdyno.model.axes import shares_joined
+from hwdyno.model.kernels import TRAINING_LOADER
 from hwdyno.model.machine import node_of
 from hwdyno.model.units import LARGEST_SIZE, parse_size
 from hwdyno.model.words import Axis, Declaration, ExperimentResult, Parameters, Run, Scalar, UserError
@@ -177,7 +178,7 @@ def command_of(run: Run, result: ExperimentResult, parameters: Mapping[str, Scal
     options = {axis.option: typed(axis, given.pop(axis.name)) for axis in named}
     options |= {name: typed(kernel.axis(name), value) for name, value in given.items() if name not in _NO_AXES}
     options = {name.replace("_", "-"): value for name, value in options.items()}
-    if result.kernel == "training_loader":
+    if result.kernel == TRAINING_LOADER:
         of_data = {name: str(result.fixed.get(name) or "") for name in ("workload", "accelerator")}
         of_data["samples"] = _samples(run, result)
         options |= {name: value for name, value in of_data.items() if value and name not in options}

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.rule import Case, Verdict, as_number, percent
+from hwdyno.model.kernels import STORAGE_BLOCKS
 from hwdyno.model.units import format_size, plural
 
 MIN_OPERATIONS = 100
@@ -76,7 +77,7 @@ def shared_blocks(case: Case) -> Verdict | None:
     )
 
 
-_OURS = Applies(kernels=("storage_blocks",), imported=False)
+_OURS = Applies(kernels=(STORAGE_BLOCKS,), imported=False)
 RULES = (
     Rule("too_short", "point", too_short, Applies(kernels=_OURS.kernels), degrades=True),
     Rule("small_region", "point", small_region, _OURS),

@@ -7,9 +7,10 @@ from math import log2
 
 from hwdyno.analysis.ceilings.gpu import GpuFileLoad, loads_of, the_gpu
 from hwdyno.analysis.ceilings.links import PCIE_GT_S, pcie
-from hwdyno.analysis.curves.roofline import GPU_ROOFLINE, roofs_of
+from hwdyno.analysis.curves.roofline import roofs_of
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.rule import Case, Verdict, apart, as_number, percent, quantity
+from hwdyno.model.kernels import GPU_FLOPS, GPU_LOAD, GPU_ROOFLINE, GPU_TRANSFER
 from hwdyno.model.units import format_ratio, format_size, format_value
 from hwdyno.model.words import Measurement, Parameters
 
@@ -267,13 +268,13 @@ RULES = (
         "gpu_clock_fell",
         "point",
         gpu_clock_fell,
-        Applies(kernels=("gpu_flops",), needs=("details.clock_hz",), machine=("gpu_drivers.cuda",)),
+        Applies(kernels=(GPU_FLOPS,), needs=("details.clock_hz",), machine=("gpu_drivers.cuda",)),
     ),
     Rule(
         "gpu_link_narrow",
         "experiment",
         gpu_link_narrow,
-        Applies(kernels=("gpu_transfer",), needs=("details.link_lanes",), machine=("gpu_drivers.cuda",)),
+        Applies(kernels=(GPU_TRANSFER,), needs=("details.link_lanes",), machine=("gpu_drivers.cuda",)),
     ),
     Rule(
         "gpu_roofline",
@@ -281,10 +282,8 @@ RULES = (
         gpu_roofline,
         Applies(kernels=(GPU_ROOFLINE,), needs=("parameters.intensity",)),
     ),
-    Rule("gpu_pageable", "experiment", gpu_pageable, Applies(kernels=("gpu_transfer",), needs=("parameters.memory",))),
-    Rule("gpu_load_waits", "experiment", gpu_load_waits, Applies(kernels=("gpu_load",), needs=("parameters.part",))),
-    Rule(
-        "gpu_load_in_turn", "experiment", gpu_load_in_turn, Applies(kernels=("gpu_load",), needs=("parameters.part",))
-    ),
-    Rule("gpu_one_way", "experiment", gpu_one_way, Applies(kernels=("gpu_transfer",), needs=("parameters.operation",))),
+    Rule("gpu_pageable", "experiment", gpu_pageable, Applies(kernels=(GPU_TRANSFER,), needs=("parameters.memory",))),
+    Rule("gpu_load_waits", "experiment", gpu_load_waits, Applies(kernels=(GPU_LOAD,), needs=("parameters.part",))),
+    Rule("gpu_load_in_turn", "experiment", gpu_load_in_turn, Applies(kernels=(GPU_LOAD,), needs=("parameters.part",))),
+    Rule("gpu_one_way", "experiment", gpu_one_way, Applies(kernels=(GPU_TRANSFER,), needs=("parameters.operation",))),
 )

@@ -9,11 +9,12 @@ from hwdyno.analysis.ceilings.gpu import the_gpu
 from hwdyno.analysis.curves.caches import MIN_POINTS, Edge, edges_of, quickest, settled_ns
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.rule import Case, Verdict, as_number
+from hwdyno.model.kernels import GPU_LATENCY
 from hwdyno.model.machine import Machine
 from hwdyno.model.units import format_ns, format_size
 from hwdyno.model.words import Measurement
 
-KERNEL = "gpu_latency"
+KERNEL = GPU_LATENCY
 NEAR_OCTAVES = 1.6
 """How far from a cache's stated size its edge may be: a chase uses a part of it, and sizes are steps of up to 4."""
 MIN_RISE = 1.4

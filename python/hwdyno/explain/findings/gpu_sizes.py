@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import pairwise
 
-from hwdyno.analysis.ceilings.gpu import ARRAYS, MEMORY, the_gpu
+from hwdyno.analysis.ceilings.gpu import MEMORY, the_gpu
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.rule import Case, Verdict, as_number, quantity
+from hwdyno.model.axes import per_element_of
+from hwdyno.model.kernels import GPU_BANDWIDTH, GPU_LAUNCH
 from hwdyno.model.units import format_ns, format_ratio, format_size
 from hwdyno.model.words import Ceiling, Measurement
 
-KERNEL = "gpu_bandwidth"
+KERNEL = GPU_BANDWIDTH
 ABOVE = 1.05
 """Times the memory's rated bandwidth from which on it cannot have been the memory."""
 SAME_TIME = 1.25
@@ -57,7 +59,7 @@ def gpu_launch_bound(case: Case) -> Verdict | None:
     size, operation, (small, small_ns), (_, large_ns) = max(found, key=lambda one: one[0])
     launches = [
         1e9 / point.throughput.value
-        for _, _, point, _ in case.run.points_of("gpu_launch")
+        for _, _, point, _ in case.run.points_of(GPU_LAUNCH)
         if point.validity != "invalid" and point.throughput.value > 0
     ]
     launch = f" A launch alone takes {format_ns(min(launches))}." if launches else ""
@@ -77,8 +79,9 @@ def _passes(case: Case) -> dict[str, list[tuple[float, Measurement, float]]]:
     for point in case.result.points:
         given = {**case.result.fixed, **point.parameters}
         operation, array = str(given.get("operation")), as_number(given.get("array"))
-        if point.validity != "invalid" and point.throughput.value > 0 and array and operation in ARRAYS:
-            size = ARRAYS[operation] * array
+        each = per_element_of(given, case.result.declaration.axes)
+        if point.validity != "invalid" and point.throughput.value > 0 and array and each:
+            size = each.arrays * array
             found[operation].append((size, point, size * 1e9 / point.throughput.value))
     return found
 

@@ -9,6 +9,7 @@ from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.commands import typed
 from hwdyno.explain.findings.rule import Case, Verdict, as_number, percent
 from hwdyno.model.histogram import quantile_of
+from hwdyno.model.kernels import INFERENCE_KV_CACHE, INFERENCE_VECTOR_SEARCH
 from hwdyno.model.units import format_bytes_s, format_count, format_ns, plural
 from hwdyno.model.words import ExperimentResult, Latency, Measurement
 
@@ -243,8 +244,8 @@ def _several_series(result: ExperimentResult) -> bool:
     return any(one != others[0] for one in others)
 
 
-_KV = Applies(kernels=("training_kv_cache",))
-_BOTH = Applies(kernels=("training_kv_cache", "training_vector_search"))
+_KV = Applies(kernels=(INFERENCE_KV_CACHE,))
+_BOTH = Applies(kernels=(INFERENCE_KV_CACHE, INFERENCE_VECTOR_SEARCH))
 RULES = (
     Rule("io_corrupt", "point", io_corrupt, replace(_BOTH, needs=("details.corrupt_blocks",))),
     Rule("io_faults", "point", io_faults, replace(_BOTH, needs=("faults",)), degrades=True, instead_of=("faults",)),

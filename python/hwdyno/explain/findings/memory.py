@@ -13,6 +13,8 @@ from hwdyno.analysis.curves.loaded import BEARABLE
 from hwdyno.analysis.resources import rate_word
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.rule import Case, Verdict, apart, as_number, contrast, percent, quantity
+from hwdyno.model.axes import per_element_of
+from hwdyno.model.kernels import MEMORY_BANDWIDTH, MEMORY_LATENCY, MEMORY_LOADED_LATENCY
 from hwdyno.model.machine import Cache
 from hwdyno.model.units import format_ns, format_size, plural
 from hwdyno.model.words import ExperimentResult, Measurement, Parameters, Run
@@ -21,8 +23,6 @@ LINE_BYTES = 64
 MIN_GAIN = 0.05
 TESTED = 0.8
 """Share of the bandwidth of reads, up to which a load must have gone for its latency to be known at high loads."""
-ALLOCATED = {"write": 2.0, "copy": 1.5, "scale": 1.5, "add": 4 / 3, "triad": 4 / 3}
-"""Bytes on the bus over bytes counted, by operation, if each written line is read first (McCalpin, STREAM's FAQ)."""
 BEYOND = 1.1
 """A gain this many times greater than what write-allocate costs has another cause too."""
 CACHE_FACTOR = 2.0
@@ -92,15 +92,15 @@ def write_allocate(case: Case) -> Verdict | None:
     found = []
     for (operation, rest), (at, plain) in by.items():
         past = by.get((f"nt_{operation}", rest))
-        if operation in ALLOCATED and past is not None and apart(plain.throughput, past[1].throughput):
+        each = per_element_of({"operation": operation}, case.result.declaration.axes)
+        if each and each.allocates and past is not None and apart(plain.throughput, past[1].throughput):
             ratio = past[1].throughput.value / plain.throughput.value
-            found.append((ratio, operation, (at, past[0]), plain, past[1]))
+            found.append((ratio, operation, (at, past[0]), plain, past[1], each.bus_factor))
     if not found:
         return None
-    ratio, operation, places, plain, fast = max(found, key=lambda one: one[0])
+    ratio, operation, places, plain, fast, factor = max(found, key=lambda one: one[0])
     if ratio < 1 + MIN_GAIN:
         return None
-    factor = ALLOCATED[operation]
     whole = f", which explains a factor of {factor:.2f}" if ratio > BEYOND * factor else ""
     return Verdict(
         "info",
@@ -160,12 +160,12 @@ def lines_in_flight(case: Case) -> Verdict | None:
     """One thread cannot saturate memory: the lines that it keeps in flight, by Little's law."""
     reads = [
         (int(as_number(w.get("threads")) or 1), p)
-        for _, _, p, w in _of(case, "memory_bandwidth")
+        for _, _, p, w in _of(case, MEMORY_BANDWIDTH)
         if w.get("operation") == "read" and from_memory(w) and w.get("pattern", "sequential") == "sequential"
     ]
     latencies = [
         p.latency_ns.mean
-        for _, _, p, w in _of(case, "memory_latency")
+        for _, _, p, w in _of(case, MEMORY_LATENCY)
         if p.latency_ns and from_memory(w) and w.get("pages") == "2m" and w.get("locality") == "random"
     ]
     alone = max((p.throughput for threads, p in reads if threads == 1), key=lambda v: v.value, default=None)
@@ -234,7 +234,7 @@ def _ends(edges: Iterable[Edge]) -> list[str]:
 def _chases(run: Run) -> list[list[tuple[float, float]]]:
     """The random pointer chases on huge pages by working set, one per experiment."""
     found: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for result, _, point, given in run.points_of("memory_latency"):
+    for result, _, point, given in run.points_of(MEMORY_LATENCY):
         size = as_number(given.get("working_set"))
         alike = given.get("pages") == "2m" and given.get("locality", "random") == "random"
         if alike and (as_number(given.get("stride")) or 64) <= 256 and size and point.latency_ns is not None:
@@ -283,7 +283,7 @@ def _figure(point: Measurement) -> str:
     return quantity(point.throughput.value, point.throughput.unit, rate_word("memory"))
 
 
-_OF_BANDWIDTH, _OF_LATENCY = Applies(kernels=BANDWIDTH), Applies(kernels=("memory_latency",))
+_OF_BANDWIDTH, _OF_LATENCY = Applies(kernels=BANDWIDTH), Applies(kernels=(MEMORY_LATENCY,))
 
 
 def loaded_latency(case: Case) -> Verdict | None:
@@ -327,10 +327,10 @@ def loaded_latency(case: Case) -> Verdict | None:
 RULES = (
     Rule("wrong_result", "point", wrong_result, Applies(needs=("details.verification",)), degrades=True),
     Rule("practical_bandwidth", "run", practical_bandwidth, _OF_BANDWIDTH, about="memory"),
-    Rule("write_allocate", "experiment", write_allocate, Applies(kernels=("memory_bandwidth",))),
+    Rule("write_allocate", "experiment", write_allocate, Applies(kernels=(MEMORY_BANDWIDTH,))),
     Rule("huge_pages", "experiment", huge_pages, Applies(needs=("parameters.pages",))),
     Rule("lines_in_flight", "run", lines_in_flight, _OF_LATENCY, about="memory"),
     Rule("claimed_cache", "run", claimed_cache, replace(_OF_LATENCY, machine=("cpu.caches",)), about="memory"),
-    Rule("loaded_latency", "curve", loaded_latency, Applies(kernels=("memory_loaded_latency",))),
+    Rule("loaded_latency", "curve", loaded_latency, Applies(kernels=(MEMORY_LOADED_LATENCY,))),
     Rule("wrong_node", "experiment", wrong_node, Applies(resources=("memory",), needs=("parameters.node",))),
 )

@@ -10,6 +10,7 @@ from typing import Any
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.network_path import OF_STREAMS, figure, server_of
 from hwdyno.explain.findings.rule import Case, Verdict, contrast, percent, quantity, times
+from hwdyno.model.kernels import NETWORK_LATENCY
 from hwdyno.model.units import format_bytes, format_ns, plural
 
 BUSY = 0.90
@@ -189,7 +190,7 @@ def congestion_slow(case: Case) -> Verdict | None:
     return None
 
 
-_TRIPS = Applies(kernels=("network_latency",), needs=("details.idle_p50_ns", "latency"))
+_TRIPS = Applies(kernels=(NETWORK_LATENCY,), needs=("details.idle_p50_ns", "latency"))
 RULES = (
     Rule("network_ends_bound", "point", ends_bound, OF_STREAMS),
     Rule("network_window", "point", window_limited, replace(OF_STREAMS, needs=("details.rtt_mean_us",))),

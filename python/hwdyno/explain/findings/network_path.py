@@ -9,6 +9,7 @@ from hwdyno.analysis.ceilings import bound_for
 from hwdyno.analysis.ceilings.network import DATAGRAM_BYTES, IP_BYTES, fragments_of
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.rule import Case, Verdict, as_number, percent, quantity
+from hwdyno.model.kernels import MEMORY_BANDWIDTH, NETWORK_THROUGHPUT
 from hwdyno.model.units import format_ns, plural
 from hwdyno.model.words import ExperimentResult, Measurement
 
@@ -42,7 +43,7 @@ def _copy(case: Case, point: Measurement) -> float:
     """Bytes per second that one core copies: by a short copy in the same point, or by this Run's memory experiment."""
     found = [
         one.throughput.value / 2 / (as_number(given.get("threads")) or 1)
-        for _, _, one, given in case.run.points_of("memory_bandwidth")
+        for _, _, one, given in case.run.points_of(MEMORY_BANDWIDTH)
         if given.get("operation") in {"copy", "nt_copy"}
         and one.throughput.unit == "bytes/s"
         and (as_number(given.get("working_set")) or 0) >= BEYOND_CACHES_BYTES
@@ -259,7 +260,7 @@ def _is_full(result: ExperimentResult, point: Measurement) -> bool:
     return bound is not None and point.throughput.value > FULL * bound.value
 
 
-OF_STREAMS = Applies(kernels=("network_throughput",))
+OF_STREAMS = Applies(kernels=(NETWORK_THROUGHPUT,))
 RULES = (
     Rule("network_blackhole", "point", blackhole, OF_STREAMS, degrades=True),
     Rule("network_mtu", "point", small_mtu, replace(OF_STREAMS, needs=("details.pmtu_bytes",))),

@@ -13,6 +13,7 @@ from hwdyno.analysis.estimates import half_width
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.rule import Case, Verdict, as_number, operations_per_s, percent
 from hwdyno.model.axes import is_loopback
+from hwdyno.model.kernels import GPU_TRANSFER, MEMORY_BANDWIDTH, MEMORY_LOADED_LATENCY
 from hwdyno.model.units import SLIPS, format_bytes_s, format_count, format_ns, format_size, number_at, plural
 from hwdyno.model.words import Measurement, Parameters
 
@@ -539,7 +540,7 @@ RULES = (
         Applies(imported=True, needs=("details.printed", "details.au_pass")),
     ),
     Rule("unit_slip", "experiment", unit_slip, Applies(imported=True, needs=("parameters.bs",))),
-    Rule("runs_backwards", "experiment", runs_backwards, Applies(kernels=("memory_loaded_latency",))),
+    Rule("runs_backwards", "experiment", runs_backwards, Applies(kernels=(MEMORY_LOADED_LATENCY,))),
     Rule("latency_floor", "point", latency_floor, Applies(imported=True, needs=("latency",)), degrades=True),
     Rule(
         "through_page_cache", "point", through_page_cache, Applies(imported=True, resources=("storage",)), degrades=True
@@ -558,7 +559,7 @@ RULES = (
         "more_than_memory",
         "point",
         more_than_memory,
-        Applies(imported=True, kernels=("gpu_transfer", "memory_bandwidth")),
+        Applies(imported=True, kernels=(GPU_TRANSFER, MEMORY_BANDWIDTH)),
         degrades=True,
     ),
     Rule("on_loopback", "experiment", on_loopback, Applies(imported=True, resources=("network",))),

@@ -10,9 +10,10 @@ from itertools import pairwise
 from hwdyno.analysis.curves.caches import MIN_POINTS, edges_of, settled_ns
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.rule import Case, Verdict, as_number
+from hwdyno.model.kernels import MEMORY_LATENCY
 from hwdyno.model.units import format_ns, format_ratio, format_size
 
-KERNEL = "memory_latency"
+KERNEL = MEMORY_LATENCY
 PAGE_BYTES = 4096
 LINE_BYTES = 64
 MAX_ENTRIES = 8192

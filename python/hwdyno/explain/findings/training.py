@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.rule import Case, Verdict, as_number, percent
+from hwdyno.model.kernels import TRAINING_LOADER
 from hwdyno.model.units import format_bytes_s, format_percent, format_size
 from hwdyno.model.words import ExperimentResult, Measurement, Run
 
@@ -14,7 +15,7 @@ RULE_STEPS, RULE_MEMORIES = 500, 5
 CACHED = 0.05
 """The share of bytes from the page cache above which a run does not measure the storage."""
 LAW = 0.05
-LOADER = "training_loader"
+LOADER = TRAINING_LOADER
 OF_LOADER = Applies(kernels=(LOADER,))
 _SAMPLES_S = ("samples_s_after_first", "samples_s_dlio", "samples_s")
 

@@ -8,13 +8,14 @@ from typing import Any
 
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.rule import Case, Verdict, as_flag, as_number, mean_rate, percent
+from hwdyno.model.kernels import STORAGE_BLOCKS
 from hwdyno.model.units import format_bytes, format_count
 
 CACHED = 0.02
 """Largest difference between the bytes issued with direct I/O and the device's counters, as a share."""
 FROM_MEMORY = 0.10
 """Share of the bytes of a buffered point that may miss the device; above it, the figure is not the storage's."""
-BLOCKS = "storage_blocks"
+BLOCKS = STORAGE_BLOCKS
 NEVER_WRITTEN = 0.01
 SHORT_OF_DEPTH = 0.03
 MOSTLY_SHORT = 0.5

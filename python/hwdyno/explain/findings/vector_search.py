@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.rule import Case, Verdict, as_number, percent
+from hwdyno.model.kernels import INFERENCE_VECTOR_SEARCH
 from hwdyno.model.units import format_count, format_ns, format_size, plural
 from hwdyno.model.words import Parameters
 
@@ -74,7 +75,7 @@ def _larger(given: Parameters) -> int:
     return int(vectors) * 10 if isinstance(vectors, int) else 200_000
 
 
-_SEARCH = Applies(kernels=("training_vector_search",), needs=("details.recall",))
+_SEARCH = Applies(kernels=(INFERENCE_VECTOR_SEARCH,), needs=("details.recall",))
 RULES = (
     Rule("vector_recall", "point", vector_recall, _SEARCH),
     Rule("vector_queries", "experiment", vector_queries, _SEARCH),

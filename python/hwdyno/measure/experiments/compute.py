@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hwdyno.measure.experiments import ALL, Experiment, doublings
 from hwdyno.measure.sweep import Sweep
+from hwdyno.model.kernels import COMPUTE_FLOPS
 from hwdyno.model.words import CeilingClass
 
-_KERNEL = "compute_flops"
 _CEILINGS: tuple[CeilingClass, ...] = ("physical",)
 _ONE_AND_ALL = (1, ALL)
 # The widest first: it warms the units up, and names what "auto" takes.
@@ -15,7 +15,7 @@ _ISAS = ("scalar", "sse", "avx2", "avx512", "neon", "sve")
 GRID = Experiment(
     name="compute.grid",
     asks="Peak arithmetic by precision and instruction set",
-    kernel=_KERNEL,
+    kernel=COMPUTE_FLOPS,
     load="threads",
     sweep=Sweep(operation="fma", precision=("double", "single", "half"), isa="auto", threads=_ONE_AND_ALL)
     + Sweep(operation="fma", precision=("double", "single"), isa=_ISAS, threads=1)
@@ -43,7 +43,7 @@ GRID = Experiment(
 THREADS = Experiment(
     name="compute.threads",
     asks="Peak arithmetic by threads",
-    kernel=_KERNEL,
+    kernel=COMPUTE_FLOPS,
     load="threads",
     sweep=Sweep(operation="fma", precision=("double", "single"), isa="auto", threads=doublings(8))
     + Sweep(operation="add", precision=("int32", "int64"), isa="auto", threads=doublings(8)),

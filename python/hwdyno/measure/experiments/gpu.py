@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hwdyno.measure.experiments import Experiment
 from hwdyno.measure.sweep import Sweep, powers
+from hwdyno.model.kernels import GPU_BANDWIDTH, GPU_FLOPS, GPU_LATENCY, GPU_LAUNCH, GPU_LOAD, GPU_ROOFLINE, GPU_TRANSFER
 from hwdyno.model.units import format_size
 from hwdyno.model.words import CeilingClass, Declaration, Parameters
 
@@ -14,7 +15,7 @@ _COMPILE_S = 0.5
 PEAKS = Experiment(
     name="gpu.peaks",
     asks="GPU peak arithmetic by precision",
-    kernel="gpu_flops",
+    kernel=GPU_FLOPS,
     load="precision",
     sweep=Sweep(precision=("single", "double", "half", "bfloat16", "int32", "int8")),
     base=Sweep(precision="single"),
@@ -28,7 +29,7 @@ PEAKS = Experiment(
 BANDWIDTH = Experiment(
     name="gpu.bandwidth",
     asks="GPU bandwidth by array size",
-    kernel="gpu_bandwidth",
+    kernel=GPU_BANDWIDTH,
     load="array",
     sweep=Sweep(operation=("copy", "mul", "add", "triad", "dot"), array=powers(16 << 10, 1 << 30)),
     quick=Sweep(operation="triad", array=tuple(64 << 10 << 2 * k for k in range(7))),
@@ -43,7 +44,7 @@ BANDWIDTH = Experiment(
 TRANSFER = Experiment(
     name="gpu.transfer",
     asks="Copies between host and GPU by block size",
-    kernel="gpu_transfer",
+    kernel=GPU_TRANSFER,
     load="block",
     sweep=Sweep(
         operation=("host-to-device", "device-to-host", "both-ways", "device-to-device"),
@@ -75,7 +76,7 @@ def too_large(kernel: Declaration, point: Parameters) -> str | None:
 LOAD = Experiment(
     name="gpu.load",
     asks="Storage to GPU by block size",
-    kernel="gpu_load",
+    kernel=GPU_LOAD,
     load="block",
     sweep=Sweep(part=("whole", "read"), access=("direct", "read", "mmap"), block=powers(256 << 10, 64 << 20))
     + Sweep(part="copy", access="direct", block=powers(256 << 10, 64 << 20)),
@@ -127,7 +128,7 @@ def in_parts(kernel: Declaration, point: Parameters) -> str | None:
 ROOFLINE = Experiment(
     name="gpu.roofline",
     asks="GPU roofline by arithmetic intensity",
-    kernel="gpu_roofline",
+    kernel=GPU_ROOFLINE,
     load="intensity",
     sweep=Sweep(intensity=tuple(2.0**power for power in range(-3, 8))),
     quick=Sweep(intensity=tuple(2.0**power for power in range(-3, 8, 2))),
@@ -142,7 +143,7 @@ ROOFLINE = Experiment(
 LAUNCH = Experiment(
     name="gpu.launch",
     asks="Latency of a kernel launch",
-    kernel="gpu_launch",
+    kernel=GPU_LAUNCH,
     load="on",
     metric="latency",
     sweep=Sweep(on="gpu"),
@@ -154,7 +155,7 @@ LAUNCH = Experiment(
 LATENCY = Experiment(
     name="gpu.latency",
     asks="GPU memory latency by working set",
-    kernel="gpu_latency",
+    kernel=GPU_LATENCY,
     load="working_set",
     metric="latency",
     sweep=Sweep(working_set=powers(8 << 10, 1 << 30)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hwdyno.measure.experiments import ONE_AND_ALL, Experiment, doublings
 from hwdyno.measure.sweep import Sweep
+from hwdyno.model.kernels import INFERENCE_KV_CACHE, INFERENCE_VECTOR_SEARCH, MEMORY_BANDWIDTH
 
 # Each storage and each model has a copy, whose `fixed` has the model, and whose sweep has the loaders that are here.
 COLD_START = Experiment(
@@ -36,7 +37,7 @@ DECODE = Experiment(
 MEMORY = Experiment(
     name="inference.memory",
     asks="Memory read bandwidth, which bounds decoding",
-    kernel="memory_bandwidth",
+    kernel=MEMORY_BANDWIDTH,
     load="threads",
     sweep=Sweep(operation="read", threads=doublings(1)),
     quick=Sweep(operation="read", threads=ONE_AND_ALL),
@@ -77,7 +78,7 @@ KV_CACHE = Experiment(
     name="inference.kv_cache",
     formerly="training.kv_cache",
     asks="KV cache by number of users",
-    kernel="training_kv_cache",
+    kernel=INFERENCE_KV_CACHE,
     load="users",
     sweep=Sweep(users=(1, 2, 4, 8, 16)),
     base=Sweep(users=(1, 2, 4, 8, 16)),
@@ -92,7 +93,7 @@ VECTOR_SEARCH = Experiment(
     name="inference.vector_search",
     formerly="training.vector_search",
     asks="Vector search: queries/s, latency and recall",
-    kernel="training_vector_search",
+    kernel=INFERENCE_VECTOR_SEARCH,
     load="threads",
     sweep=Sweep(threads=(1, 2, 4, 8)),
     base=Sweep(threads=(1, 2, 4, 8)),

@@ -13,10 +13,9 @@ from hwdyno.measure.experiments import (
     doublings,
 )
 from hwdyno.measure.sweep import Sweep, octaves, powers
+from hwdyno.model.kernels import MEMORY_BANDWIDTH, MEMORY_CORE_TO_CORE, MEMORY_LATENCY, MEMORY_LOADED_LATENCY
 from hwdyno.model.words import CeilingClass, Declaration, Parameters
 
-_BANDWIDTH = "memory_bandwidth"
-_LATENCY = "memory_latency"
 _CEILINGS: tuple[CeilingClass, ...] = ("physical", "reference")
 _PEERS = ("stream", "likwid", "sysbench")
 # Intel Memory Latency Checker's default delays, in cycles, so that curves can be compared with MLC's.
@@ -35,7 +34,7 @@ def _nonsense(_: Declaration, point: Parameters) -> str | None:
 GRID = Experiment(
     name="memory.grid",
     asks="Memory bandwidth by operation",
-    kernel=_BANDWIDTH,
+    kernel=MEMORY_BANDWIDTH,
     load="threads",
     sweep=Sweep(
         operation=("read", "write", "nt_write", "copy", "scale", "add", "triad", "nt_copy", "nt_triad"),
@@ -53,7 +52,7 @@ GRID = Experiment(
 THREADS = Experiment(
     name="memory.threads",
     asks="Memory bandwidth by threads",
-    kernel=_BANDWIDTH,
+    kernel=MEMORY_BANDWIDTH,
     load="threads",
     sweep=Sweep(operation=("read", "nt_triad"), threads=doublings(8)),
     quick=Sweep(operation="read", threads=doublings(4)),
@@ -66,7 +65,7 @@ THREADS = Experiment(
 STREAM = Experiment(
     name="memory.stream",
     asks="STREAM loops beside STREAM and HPC Challenge",
-    kernel=_BANDWIDTH,
+    kernel=MEMORY_BANDWIDTH,
     load="threads",
     sweep=Sweep(
         operation=("copy", "nt_copy", "scale", "add", "triad"),
@@ -84,7 +83,7 @@ STREAM = Experiment(
 LEVELS = Experiment(
     name="memory.levels",
     asks="Bandwidth of each cache level and of memory",
-    kernel=_BANDWIDTH,
+    kernel=MEMORY_BANDWIDTH,
     load="working_set",
     sweep=Sweep(operation=("read", "write", "copy"), working_set=powers(16 << 10, 512 << 20), threads=ALL),
     quick=Sweep(operation="read", working_set=(24 << 10, 1 << 20, 4 << 20, 128 << 20), threads=ALL),
@@ -94,7 +93,7 @@ LEVELS = Experiment(
 LATENCY = Experiment(
     name="memory.latency",
     asks="Memory latency by working set and page size",
-    kernel=_LATENCY,
+    kernel=MEMORY_LATENCY,
     load="working_set",
     metric="latency",
     sweep=Sweep(working_set=powers(8 << 10, 1 << 30), pages=("4k", "2m")),
@@ -108,7 +107,7 @@ LATENCY = Experiment(
 LATENCY_MATRIX = Experiment(
     name="memory.latency_matrix",
     asks="Memory latency between NUMA nodes",
-    kernel=_LATENCY,
+    kernel=MEMORY_LATENCY,
     load="node",
     metric="latency",
     sweep=Sweep(cpu_node=CPU_NODES, node=MEMORY_NODES),
@@ -120,7 +119,7 @@ LATENCY_MATRIX = Experiment(
 BANDWIDTH_MATRIX = Experiment(
     name="memory.bandwidth_matrix",
     asks="Memory bandwidth between NUMA nodes",
-    kernel=_BANDWIDTH,
+    kernel=MEMORY_BANDWIDTH,
     load="node",
     sweep=Sweep(
         operation=("read", "nt_triad"),
@@ -136,7 +135,7 @@ BANDWIDTH_MATRIX = Experiment(
 CACHES = Experiment(
     name="memory.caches",
     asks="Effective cache sizes and TLB reach",
-    kernel=_LATENCY,
+    kernel=MEMORY_LATENCY,
     load="working_set",
     metric="latency",
     sweep=Sweep(working_set=octaves(8 << 10, 1 << 30, 8), pages="2m", stride=64)
@@ -151,7 +150,7 @@ CACHES = Experiment(
 LOADED = Experiment(
     name="memory.loaded",
     asks="Memory latency under load",
-    kernel="memory_loaded_latency",
+    kernel=MEMORY_LOADED_LATENCY,
     load="delay",
     # Random, so that no prefetcher hides what a load waits for.
     sweep=Sweep(operation="mix", mix=_BUS_MIXES, delay=_DELAYS, block=(64, 256), pattern="random", threads=ALL_BUT_ONE),
@@ -175,7 +174,7 @@ LOADED = Experiment(
 MIX = Experiment(
     name="memory.mix",
     asks="Memory bandwidth by read/write mix",
-    kernel=_BANDWIDTH,
+    kernel=MEMORY_BANDWIDTH,
     load="threads",
     sweep=Sweep(operation="mix", mix=(*_BUS_MIXES, "3:1-nt", "1:1-nt"), threads=(1, ALL)),
     ceilings=_CEILINGS,
@@ -187,7 +186,7 @@ MIX = Experiment(
 BLOCK = Experiment(
     name="memory.block",
     asks="Random-access bandwidth by block size",
-    kernel=_BANDWIDTH,
+    kernel=MEMORY_BANDWIDTH,
     load="block",
     sweep=Sweep(
         operation="read", pattern=("random", "sequential"), block=(8, 64, 256, 4096, 8192, 1 << 20, 8 << 20), threads=1
@@ -201,7 +200,7 @@ BLOCK = Experiment(
 PAGES = Experiment(
     name="memory.pages",
     asks="Memory bandwidth by page size",
-    kernel=_BANDWIDTH,
+    kernel=MEMORY_BANDWIDTH,
     load="threads",
     sweep=Sweep(
         operation=("read", "triad"),
@@ -218,7 +217,7 @@ PAGES = Experiment(
 CORES = Experiment(
     name="memory.cores",
     asks="Core-to-core latency of a cache line",
-    kernel="memory_core_to_core",
+    kernel=MEMORY_CORE_TO_CORE,
     load="operation",
     metric="latency",
     sweep=Sweep(operation=("cas", "clean", "modified")),
@@ -228,7 +227,7 @@ CORES = Experiment(
 SCALING = Experiment(
     name="memory.scaling",
     asks="Memory bandwidth by number of clients",
-    kernel=_BANDWIDTH,
+    kernel=MEMORY_BANDWIDTH,
     load="clients",
     sweep=Sweep(operation=("read", "nt_triad"), threads=ALL, clients=CLIENTS),
     quick=Sweep(operation="read", threads=ALL, clients=CLIENTS),

@@ -7,11 +7,9 @@ from pathlib import Path
 
 from hwdyno.measure.experiments import HALF, PAIRS, SHIFTS, Experiment
 from hwdyno.measure.sweep import Sweep, powers
+from hwdyno.model.kernels import NETWORK_LATENCY, NETWORK_PING, NETWORK_THROUGHPUT
 from hwdyno.model.words import Declaration, Parameters
 
-_STREAMS = "network_throughput"
-_TRIPS = "network_latency"
-_PING = "network_ping"
 _CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 # A reading waits for its connections, and for the other end's results.
 _SET_UP_S = 0.15
@@ -43,8 +41,10 @@ def _controls() -> tuple[str, ...]:
     return tuple(sorted(known, key=lambda name: ({"cubic": 0, "bbr": 1}.get(name, 2), name))) or ("cubic",)
 
 
-_throughput = partial(Experiment, kernel=_STREAMS, peers=("iperf3",), setup_s=_SET_UP_S, check=_nonsense)
-_round_trips = partial(Experiment, kernel=_TRIPS, peers=("sockperf", "netperf"), setup_s=_SET_UP_S, check=_nonsense)
+_throughput = partial(Experiment, kernel=NETWORK_THROUGHPUT, peers=("iperf3",), setup_s=_SET_UP_S, check=_nonsense)
+_round_trips = partial(
+    Experiment, kernel=NETWORK_LATENCY, peers=("sockperf", "netperf"), setup_s=_SET_UP_S, check=_nonsense
+)
 
 STREAMS = _throughput(
     name="network.streams",
@@ -121,7 +121,7 @@ WAITING = _round_trips(
 PING = Experiment(
     name="network.ping",
     asks="ICMP echo round trip (ping)",
-    kernel=_PING,
+    kernel=NETWORK_PING,
     load="message",
     sweep=Sweep(message=(56, 1024, 8192, 64_000), in_flight=1),
     peers=("ping",),

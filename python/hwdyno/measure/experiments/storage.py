@@ -5,10 +5,10 @@ from __future__ import annotations
 from hwdyno.measure.experiments import CLIENTS, Experiment
 from hwdyno.measure.sweep import Sweep, powers
 from hwdyno.model.axes import traits_of
+from hwdyno.model.kernels import STORAGE_BLOCKS
 from hwdyno.model.units import format_size
 from hwdyno.model.words import CeilingClass, Declaration, Parameters
 
-_KERNEL = "storage_blocks"
 _PEERS = ("fio",)
 _CEILINGS: tuple[CeilingClass, ...] = ("physical", "rated")
 _DIRECT: Parameters = {"ioengine": "io_uring", "direct": True}
@@ -41,7 +41,7 @@ def nonsense(kernel: Declaration, point: Parameters) -> str | None:
 GRID = Experiment(
     name="storage.grid",
     asks="Standard disk tests",
-    kernel=_KERNEL,
+    kernel=STORAGE_BLOCKS,
     load="iodepth",
     sweep=Sweep(rw=("read", "write"), bs="1MiB", iodepth=(8, 1), numjobs=1)
     + Sweep(rw=("randread", "randwrite"), bs="4KiB", iodepth=(32, 1), numjobs=1),
@@ -56,7 +56,7 @@ GRID = Experiment(
 IODEPTH = Experiment(
     name="storage.iodepth",
     asks="Throughput and latency by queue depth",
-    kernel=_KERNEL,
+    kernel=STORAGE_BLOCKS,
     load="iodepth",
     sweep=Sweep(rw="randread", bs="4KiB", iodepth=powers(1, 1024), numjobs=1),
     quick=Sweep(rw="randread", bs="4KiB", iodepth=powers(1, 256), numjobs=1),
@@ -70,7 +70,7 @@ IODEPTH = Experiment(
 BLOCKSIZE = Experiment(
     name="storage.blocksize",
     asks="Bandwidth by block size",
-    kernel=_KERNEL,
+    kernel=STORAGE_BLOCKS,
     load="bs",
     sweep=Sweep(rw=("randread", "randwrite"), bs=powers(4096, 4 << 20), iodepth=8, numjobs=1),
     quick=Sweep(rw="randread", bs=(4096, 16384, 65536, 262144, 1 << 20), iodepth=8, numjobs=1),
@@ -84,7 +84,7 @@ BLOCKSIZE = Experiment(
 MIX = Experiment(
     name="storage.mix",
     asks="Mixed reads and writes",
-    kernel=_KERNEL,
+    kernel=STORAGE_BLOCKS,
     load="bs",
     sweep=Sweep(
         rw=("randread", "randrw:70", "randrw:50", "randwrite"),
@@ -103,7 +103,7 @@ MIX = Experiment(
 JOBS = Experiment(
     name="storage.jobs",
     asks="Throughput by number of jobs",
-    kernel=_KERNEL,
+    kernel=STORAGE_BLOCKS,
     load="numjobs",
     sweep=Sweep(rw="randread", bs="4KiB", iodepth=32, numjobs=powers(1, 16)),
     quick=Sweep(rw="randread", bs="4KiB", iodepth=32, numjobs=powers(1, 4)),
@@ -117,7 +117,7 @@ JOBS = Experiment(
 RATE = Experiment(
     name="storage.rate",
     asks="Latency by request rate (open loop)",
-    kernel=_KERNEL,
+    kernel=STORAGE_BLOCKS,
     load="rate",
     # Up to what a SATA SSD gives at 4 KiB; --rate asks for others. Poisson arrivals: users do not take turns.
     sweep=Sweep(
@@ -134,7 +134,7 @@ RATE = Experiment(
 SCALING = Experiment(
     name="storage.scaling",
     asks="Throughput by number of clients",
-    kernel=_KERNEL,
+    kernel=STORAGE_BLOCKS,
     load="clients",
     sweep=Sweep(rw=("randread", "randwrite"), bs="4KiB", iodepth=8, numjobs=1, clients=CLIENTS),
     quick=Sweep(rw="randread", bs="4KiB", iodepth=8, numjobs=1, clients=CLIENTS),
@@ -149,7 +149,7 @@ SCALING = Experiment(
 SHARING = Experiment(
     name="storage.shared_file",
     asks="One shared file or a file for each client",
-    kernel=_KERNEL,
+    kernel=STORAGE_BLOCKS,
     load="iodepth",
     sweep=Sweep(rw=("write", "read"), bs=("1MiB", "4KiB"), iodepth=8, numjobs=1, shared_file=(False, True)),
     quick=Sweep(rw="write", bs="1MiB", iodepth=8, numjobs=1, shared_file=(False, True)),

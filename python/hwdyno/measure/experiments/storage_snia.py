@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hwdyno.measure.experiments import Experiment
 from hwdyno.measure.experiments.storage import nonsense
 from hwdyno.measure.sweep import Sweep
+from hwdyno.model.kernels import STORAGE_BLOCKS
 from hwdyno.model.words import Parameters
 
 ROUNDS = 25
@@ -43,7 +44,7 @@ def _experiment(name: str, asks: str, load: str, sweep: Sweep, metric: str, **fi
     return Experiment(
         name=f"storage.snia-{name}",
         asks=asks,
-        kernel="storage_blocks",
+        kernel=STORAGE_BLOCKS,
         load=load,
         sweep=sweep,
         metric=metric,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from hwdyno.measure.experiments import Experiment
 from hwdyno.measure.sweep import Sweep
+from hwdyno.model.kernels import TRAINING_LOADER
 
-KERNEL = "training_loader"
+KERNEL = TRAINING_LOADER
 
 # Each workload has a copy, whose `fixed` has the workload, its data set and its path.
 ACCELERATORS = Experiment(

@@ -10,6 +10,7 @@ from typing import Any
 
 from hwdyno.measure.hosts import programs
 from hwdyno.measure.peers import PeerReading, program
+from hwdyno.model.kernels import COMPUTE_FLOPS
 from hwdyno.model.units import positive, printed_number
 from hwdyno.model.words import UNNUMBERED, UserError
 
@@ -37,7 +38,7 @@ class Cpufp:
     """cpufp, on the path or named by ``HWDYNO_CPUFP``."""
 
     name = "cpufp"
-    kernels = frozenset({"compute_flops"})
+    kernels = frozenset({COMPUTE_FLOPS})
 
     def version(self) -> str | None:
         """``here`` if it is installed: cpufp has no version."""

@@ -18,6 +18,7 @@ from typing import Any
 from hwdyno.formats import dlio
 from hwdyno.measure.hosts import programs
 from hwdyno.measure.peers import PeerReading
+from hwdyno.model.kernels import TRAINING_LOADER
 from hwdyno.model.words import UserError
 from hwdyno.system import safe_files, signals
 from hwdyno.system.processes import SILENT, family, stat_of
@@ -45,7 +46,7 @@ class Dlio:
     """``dlio_benchmark``, on the path or named by ``HWDYNO_DLIO``."""
 
     name = "dlio"
-    kernels = frozenset({"training_loader"})
+    kernels = frozenset({TRAINING_LOADER})
 
     def version(self) -> str | None:
         """DLIO's version, such as ``2.0.0``; none if it is not installed."""

@@ -12,6 +12,7 @@ from hwdyno.measure.hosts import Outcome, Program
 from hwdyno.measure.peers import PeerReading
 from hwdyno.measure.peers.program import ProgramPeer
 from hwdyno.model.axes import FIELD, FIELD_AXES, is_mixed, traits_of
+from hwdyno.model.kernels import STORAGE_BLOCKS
 from hwdyno.model.units import as_number
 from hwdyno.model.words import Fault, UserError
 
@@ -30,7 +31,7 @@ class Fio(ProgramPeer):
     """fio, on the path or named by ``HWDYNO_FIO``."""
 
     name = "fio"
-    kernels = frozenset({"storage_blocks"})
+    kernels = frozenset({STORAGE_BLOCKS})
     names = ("fio",)
     asks_version = ("--version",)
 

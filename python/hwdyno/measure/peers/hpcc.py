@@ -11,8 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from hwdyno.formats import stream
 from hwdyno.measure.hosts import programs
 from hwdyno.measure.peers import PeerReading, program
+from hwdyno.model.kernels import MEMORY_BANDWIDTH
 from hwdyno.model.units import printed_number
 from hwdyno.model.words import UserError
 from hwdyno.system import safe_files
@@ -27,7 +29,6 @@ PARTS, START_S = 2.0, 0.7
 STREAM_N = 4096
 """HPL's n when only STREAM counts: its three arrays have n^2 / 3 doubles each, 128 MiB in all."""
 BLOCK = 80
-_OPERATIONS = {"copy", "scale", "add", "triad"}
 # The lines of HPL's input (README of hpcc 1.5): one problem, one block size, one grid, defaults for the rest.
 _INPUT = """HPLinpack benchmark input file
 written by hwdyno
@@ -74,7 +75,7 @@ class Hpcc:
     """hpcc and mpirun, on the path; one rank for each of our threads."""
 
     name = "hpcc"
-    kernels = frozenset({"linpack", "memory_bandwidth"})
+    kernels = frozenset({"linpack", MEMORY_BANDWIDTH})
 
     def version(self) -> str | None:
         """``here`` and the BLAS that hpcc is linked with; its version is only printed when it runs."""
@@ -84,8 +85,8 @@ class Hpcc:
     def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why hpcc cannot measure this point; none if it can."""
         operation = parameters.get("operation")
-        if kernel == "memory_bandwidth":
-            if operation not in _OPERATIONS or parameters.get("pattern", "sequential") != "sequential":
+        if kernel == MEMORY_BANDWIDTH:
+            if operation not in stream.LOOPS or parameters.get("pattern", "sequential") != "sequential":
                 return "hpcc's STREAM has only sequential copy, scale, add and triad"
         elif kernel != "linpack" or operation not in {None, "lu"}:
             return "hpcc is compared with LINPACK's LU only; the size of its matrix multiplication follows from HPL's n"
@@ -145,7 +146,7 @@ def reading_of(text: str, kernel: str, parameters: Mapping[str, Any], cpu_s: flo
         "dgemm_n": figures.get("DGEMM_N"),
         **{
             f"stream_{name}_bytes_s": figures.get(f"StarSTREAM_{name.title()}", 0.0) * ranks * 1e9
-            for name in sorted(_OPERATIONS)
+            for name in sorted(stream.LOOPS)
         },
         "stream_array_bytes": figures.get("STREAM_VectorSize", 0.0) * 8,
         "version": ".".join(f"{figures[name]:.0f}" for name in _VERSION if name in figures),

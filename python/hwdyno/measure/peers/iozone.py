@@ -15,6 +15,7 @@ from hwdyno.formats import iozone as iozone_text
 from hwdyno.measure.hosts import Outcome, Program, programs
 from hwdyno.measure.peers import PeerReading
 from hwdyno.measure.peers.program import checked_output
+from hwdyno.model.kernels import STORAGE_BLOCKS
 from hwdyno.model.units import as_number
 from hwdyno.model.words import UNNUMBERED, UserError
 from hwdyno.system import safe_files
@@ -36,7 +37,7 @@ class Iozone:
     """IOzone, on the path or named by ``HWDYNO_IOZONE``."""
 
     name = "iozone"
-    kernels = frozenset({"storage_blocks"})
+    kernels = frozenset({STORAGE_BLOCKS})
     install = "get it from https://www.iozone.org and set HWDYNO_IOZONE to its path"
 
     def version(self) -> str | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from hwdyno.formats import iperf3 as iperf3_json
 from hwdyno.measure.peers import PeerReading, network
+from hwdyno.model.kernels import NETWORK_THROUGHPUT
 from hwdyno.model.words import UserError
 from hwdyno.system import loopback
 
@@ -17,7 +18,7 @@ class Iperf3(network.NetworkPeer):
     """iperf3, on the path or named by ``HWDYNO_IPERF3``; over loopback with a separate iperf3 server."""
 
     name = "iperf3"
-    kernels = frozenset({"network_throughput"})
+    kernels = frozenset({NETWORK_THROUGHPUT})
     asks_version = ("--version", r"iperf ([\d.]+)")
 
     def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
@@ -80,7 +81,7 @@ class Iperf3(network.NetworkPeer):
 PEER = Iperf3()
 
 
-def reading_of(out: str, kernel: str = "network_throughput") -> PeerReading:
+def reading_of(out: str, kernel: str = NETWORK_THROUGHPUT) -> PeerReading:
     """Read the output of ``iperf3 -J``. Raises ``OSError`` with iperf3's error message in one line if it failed."""
     try:
         document = iperf3_json.parse(out)

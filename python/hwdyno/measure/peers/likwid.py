@@ -12,6 +12,7 @@ from typing import Any
 
 from hwdyno.measure.hosts import programs
 from hwdyno.measure.peers import PeerReading, program
+from hwdyno.model.kernels import COMPUTE_FLOPS, MEMORY_BANDWIDTH
 from hwdyno.model.units import positive, printed_number
 from hwdyno.model.words import UserError
 
@@ -36,7 +37,7 @@ class Likwid:
     """likwid-bench, on the path."""
 
     name = "likwid"
-    kernels = frozenset({"memory_bandwidth", "compute_flops"})
+    kernels = frozenset({MEMORY_BANDWIDTH, COMPUTE_FLOPS})
 
     def version(self) -> str | None:
         """likwid's version; none if it is not installed."""
@@ -48,7 +49,7 @@ class Likwid:
         if kernel not in self.kernels:
             return f"likwid-bench cannot measure {kernel}"
         plain = parameters.get("pattern", "sequential") == "sequential" and not int(parameters.get("stride") or 0)
-        if kernel == "memory_bandwidth" and (not plain or parameters.get("pages") == "4k"):
+        if kernel == MEMORY_BANDWIDTH and (not plain or parameters.get("pages") == "4k"):
             return "likwid-bench is sequential only, with the system's default pages"
         if int(parameters.get("threads", 1)) > len(os.sched_getaffinity(0)):
             return "likwid-bench pins each thread to its own CPU"
@@ -58,7 +59,7 @@ class Likwid:
         """The command line."""
         threads = int(parameters.get("threads", 1))
         # Arithmetic stays in the L1 cache; likwid's kB are 10^3.
-        each = 16_000 if kernel == "compute_flops" else int(parameters.get("working_set") or 512 << 20)
+        each = 16_000 if kernel == COMPUTE_FLOPS else int(parameters.get("working_set") or 512 << 20)
         test = _test(kernel, parameters) or str(parameters.get("operation"))
         return ["likwid-bench", "-t", test, "-w", f"N:{max(1, each * threads // 1000)}kB:{threads}"]
 
@@ -77,7 +78,7 @@ PEER = Likwid()
 
 def reading_of(text: str, kernel: str, cpu_s: float | None = None) -> PeerReading:
     """Read likwid-bench's output. Raises ``OSError`` in one line if the figure is missing."""
-    label, unit = ("MFlops/s", "FLOP/s") if kernel == "compute_flops" else ("MByte/s", "bytes/s")
+    label, unit = ("MFlops/s", "FLOP/s") if kernel == COMPUTE_FLOPS else ("MByte/s", "bytes/s")
     rate, iterations = positive(_figure(text, label)), _figure(text, "Iterations")
     if not rate:
         raise OSError(f"likwid-bench printed no {label}")
@@ -93,7 +94,7 @@ def _figure(text: str, label: str) -> float | None:
 def _test(kernel: str, parameters: Mapping[str, Any]) -> str | None:
     """The widest loop for this operation that the processor supports, or that of ``isa``."""
     operation, precision = str(parameters.get("operation", "read")), str(parameters.get("precision", "double"))
-    if kernel == "compute_flops":
+    if kernel == COMPUTE_FLOPS:
         stem = _ARITHMETIC.get(precision) if operation == "fma" else None
     else:
         stem = _BANDWIDTH.get(operation)

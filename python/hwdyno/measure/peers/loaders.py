@@ -14,6 +14,7 @@ from typing import Any
 
 from hwdyno.measure.hosts import programs
 from hwdyno.measure.peers import PeerReading
+from hwdyno.model.kernels import TRAINING_LOADER
 from hwdyno.model.words import UserError
 from hwdyno.system import foreign, signals
 from hwdyno.system.foreign import Table
@@ -35,7 +36,7 @@ _JOB_PARAMETERS = (
 class LoaderPeer:
     """A loader, run by this Python or by the one that ``HWDYNO_LOADER_PYTHON`` names."""
 
-    kernels = frozenset({"training_loader"})
+    kernels = frozenset({TRAINING_LOADER})
 
     def __init__(self, name: str) -> None:
         self.name = name

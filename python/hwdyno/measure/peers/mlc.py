@@ -13,6 +13,7 @@ from hwdyno.formats import mlc as mlc_text
 from hwdyno.measure.hosts import Outcome, Program, programs
 from hwdyno.measure.peers import PeerReading
 from hwdyno.measure.peers.program import checked_output
+from hwdyno.model.kernels import MEMORY_LOADED_LATENCY
 from hwdyno.model.units import as_number
 from hwdyno.model.words import UNNUMBERED, UserError
 
@@ -30,7 +31,7 @@ class Mlc:
     """MLC, on the path or named by ``HWDYNO_MLC``."""
 
     name = "mlc"
-    kernels = frozenset({"memory_loaded_latency"})
+    kernels = frozenset({MEMORY_LOADED_LATENCY})
     install = "get it from Intel (search for 'Intel Memory Latency Checker') and set HWDYNO_MLC to its path"
 
     def version(self) -> str | None:
@@ -100,7 +101,7 @@ def reading_of(outcome: Outcome, delay: int) -> PeerReading:
         raise OSError(f"MLC printed no loaded latency: {error}") from None
     for result in run.experiments:
         for point in result.points:
-            if result.kernel != "memory_loaded_latency" or point.latency_ns is None:
+            if result.kernel != MEMORY_LOADED_LATENCY or point.latency_ns is None:
                 continue
             if as_number(point.parameters.get("delay")) == delay:
                 mean_ns = point.latency_ns.mean

@@ -16,6 +16,7 @@ from typing import Any
 
 from hwdyno.measure.peers import PeerReading
 from hwdyno.measure.peers import program as programs
+from hwdyno.model.kernels import INFERENCE_KV_CACHE
 from hwdyno.model.words import UserError
 from hwdyno.system import foreign, safe_files
 from hwdyno.system.foreign import Table
@@ -38,7 +39,7 @@ class MlperfKv:
     """The program that ``HWDYNO_MLPERF_KV`` names, run by this Python."""
 
     name = "mlperf_kv"
-    kernels = frozenset({"training_kv_cache"})
+    kernels = frozenset({INFERENCE_KV_CACHE})
 
     def version(self) -> str | None:
         """The benchmark's version; none if the program is not named or missing."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from hwdyno.measure.hosts import programs
 from hwdyno.measure.peers import PeerReading, program
+from hwdyno.model.kernels import MEMORY_LATENCY
 from hwdyno.model.units import printed_number
 from hwdyno.model.words import UNNUMBERED, UserError
 
@@ -23,7 +24,7 @@ class Multichase:
     """multichase, on the path or named by ``HWDYNO_MULTICHASE``."""
 
     name = "multichase"
-    kernels = frozenset({"memory_latency"})
+    kernels = frozenset({MEMORY_LATENCY})
 
     def version(self) -> str | None:
         """``here`` if it is installed: multichase has no version."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from hwdyno.formats.ping import echoes
 from hwdyno.measure.peers import PeerReading, network
+from hwdyno.model.kernels import NETWORK_PING
 from hwdyno.model.words import UserError
 from hwdyno.system import loopback
 
@@ -15,7 +16,7 @@ class Ping(network.NetworkPeer):
     """iputils' ``ping``, on the path or named by ``HWDYNO_PING``; it prints times in whole µs."""
 
     name = "ping"
-    kernels = frozenset({"network_ping"})
+    kernels = frozenset({NETWORK_PING})
     install = "install it (iputils-ping)"
     # Only iputils' ping has -A.
     asks_version = ("-V", r"iputils[ -]s?(\d+)")

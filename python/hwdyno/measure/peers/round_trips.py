@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from hwdyno.measure.peers import network
+from hwdyno.model.kernels import NETWORK_LATENCY
 
-LATENCY = "network_latency"
+LATENCY = NETWORK_LATENCY
 
 
 class RoundTrips(network.NetworkPeer):

@@ -16,6 +16,7 @@ from hwdyno.formats import stream as stream_text
 from hwdyno.measure.hosts import Outcome, Program, programs
 from hwdyno.measure.peers import PeerReading
 from hwdyno.measure.peers.program import ProgramPeer, checked_output, output
+from hwdyno.model.kernels import MEMORY_BANDWIDTH
 from hwdyno.model.words import UserError
 from hwdyno.system import safe_files
 
@@ -26,14 +27,14 @@ BYTES_AN_ELEMENT = 24
 """Bytes of three arrays of doubles."""
 LARGE_DATA_BYTES = 1 << 30
 """Static arrays from here on need the larger code model of x86-64."""
-_OPERATIONS = {"copy", "scale", "add", "triad", "nt_copy"}
+_OPERATIONS = {*stream_text.LOOPS, "nt_copy"}
 
 
 class StreamPeer(ProgramPeer):
     """STREAM, on the path under one of its common names, or named by ``HWDYNO_STREAM``."""
 
     name = "stream"
-    kernels = frozenset({"memory_bandwidth"})
+    kernels = frozenset({MEMORY_BANDWIDTH})
     # A program called just "stream" may be anything (ImageMagick has one), so the user must name it.
     names = ("stream_c.exe", "stream_c")
     install = (

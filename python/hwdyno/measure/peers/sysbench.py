@@ -9,6 +9,7 @@ from hwdyno.formats.sysbench import moved
 from hwdyno.measure.hosts import Outcome, Program
 from hwdyno.measure.peers import PeerReading
 from hwdyno.measure.peers.program import ProgramPeer, checked_output
+from hwdyno.model.kernels import MEMORY_BANDWIDTH
 from hwdyno.model.words import UserError
 
 TIMEOUT_S = 120.0
@@ -18,7 +19,7 @@ class Sysbench(ProgramPeer):
     """sysbench, on the path."""
 
     name = "sysbench"
-    kernels = frozenset({"memory_bandwidth"})
+    kernels = frozenset({MEMORY_BANDWIDTH})
     names = ("sysbench",)
     asks_version = ("--version",)
 

@@ -22,12 +22,13 @@ from hwdyno.measure.runner import faults
 from hwdyno.measure.runner.observers import Journal, Keeper, NextReading, Progress
 from hwdyno.measure.runner.watch import Watch
 from hwdyno.measure.workspace import Workspace, check_place, room
+from hwdyno.model.kernels import STORAGE_BLOCKS
 from hwdyno.model.units import format_bytes, plural
 from hwdyno.model.words import Declaration, ExperimentResult, Measurement, Note, Parameters, Run, UserError
 from hwdyno.system import safe_files, signals
 from hwdyno.system.store import StoreError
 
-KERNEL = "storage_blocks"
+KERNEL = STORAGE_BLOCKS
 EXPERIMENT = "storage.job"
 # The mark that the engine's layout leaves in a file's first 8 bytes (crates/engine/src/sys/memory.rs, mark(0)).
 _MARK = (0x6877_6479_6E6F_2121 * 0x9E37_79B9_7F4A_7C15 % (1 << 64)).to_bytes(8, "little")

@@ -10,6 +10,7 @@ from hwdyno.measure.measurement import throughput_of
 from hwdyno.measure.plan import Plan
 from hwdyno.measure.runner.observers import Progress
 from hwdyno.measure.workspace import DataFile, fit
+from hwdyno.model.kernels import STORAGE_BLOCKS
 from hwdyno.model.units import format_bytes_s, format_size
 from hwdyno.model.words import UserError
 from hwdyno.system.safe_files import why_refused
@@ -87,7 +88,7 @@ def _fill(made: FileLayout, plan: Plan, workspace: DataFile, host: Host, progres
         "ioengine": "psync",
     }
     parameters |= {"direct": True, "size": made.size_bytes, "time_based": False, "runtime": 0.0, "seed": plan.seed}
-    reading = host.run("storage_blocks", parameters | {"destroy": plan.destroy, "serial": plan.serial})
+    reading = host.run(STORAGE_BLOCKS, parameters | {"destroy": plan.destroy, "serial": plan.serial})
     made.interrupted = bool(reading.get("interrupted"))
 
 

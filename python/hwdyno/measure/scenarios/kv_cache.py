@@ -11,6 +11,7 @@ from hwdyno.measure.scenarios import Kind, Option
 from hwdyno.measure.scenarios.preparation import FolderOfPoints
 from hwdyno.measure.scenarios.request import Request, free_bytes
 from hwdyno.measure.scenarios.scenario import Scenario
+from hwdyno.model.kernels import INFERENCE_KV_CACHE
 from hwdyno.model.units import format_bytes_s, format_ns, format_size, number_at
 from hwdyno.model.words import Latency, Measurement, Parameters, Run, UserError
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from hwdyno.measure.hosts import Host
     from hwdyno.measure.plan import Plan, Planned
 
-KERNEL = "training_kv_cache"
+KERNEL = INFERENCE_KV_CACHE
 RUNTIME_S = {"quick": 4.0, "standard": 60.0, "full": 300.0}
 """MLPerf Storage requires 300 s."""
 MAX_OF_ROOM = 0.9

@@ -12,6 +12,7 @@ from hwdyno.formats.workload import TrainingWorkload
 from hwdyno.measure.scenarios.preparation import Interrupted, Preparation, Says, refused
 from hwdyno.measure.scenarios.request import free_bytes
 from hwdyno.measure.workspace import MadeFolder
+from hwdyno.model.kernels import STORAGE_BLOCKS
 from hwdyno.model.units import parse_size
 from hwdyno.model.words import Parameters, UserError
 from hwdyno.system import safe_files, signals
@@ -56,7 +57,7 @@ def experiment_of(
     return Experiment(
         name=f"{NAME}{workload.name}{f'@{storage}' if storage else ''}",
         asks=f"Plain reads at the size of {workload.name}",
-        kernel="storage_blocks",
+        kernel=STORAGE_BLOCKS,
         load="numjobs",
         sweep=Sweep(numjobs=tuple(jobs)),
         fixed=fixed,

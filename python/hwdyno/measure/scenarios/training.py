@@ -18,6 +18,7 @@ from hwdyno.measure.scenarios.preparation import Interrupted, Preparation, Says,
 from hwdyno.measure.scenarios.request import Chosen, Request, bytes_below, free_bytes
 from hwdyno.measure.scenarios.scenario import Scenario
 from hwdyno.measure.workspace import MadeFolder
+from hwdyno.model.kernels import TRAINING_LOADER
 from hwdyno.model.units import format_bytes_s, format_duration, format_size, parse_duration
 from hwdyno.model.words import Axis, Parameters, UserError
 from hwdyno.system.suggestions import hint
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from hwdyno.measure.experiments import Experiment
     from hwdyno.measure.hosts import Host
 
-KERNEL = "training_loader"
+KERNEL = TRAINING_LOADER
 DEFAULT_ACCELERATORS = "1,2,4"
 QUICK_BYTES = 16 << 30
 """The most bytes that a quick run generates."""

@@ -15,6 +15,7 @@ from hwdyno.measure.scenarios.preparation import Interrupted, Preparation, Says,
 from hwdyno.measure.scenarios.request import Request
 from hwdyno.measure.scenarios.scenario import Scenario
 from hwdyno.measure.workspace import MadeFolder
+from hwdyno.model.kernels import INFERENCE_VECTOR_SEARCH
 from hwdyno.model.units import format_count, format_duration, format_ns, format_size
 from hwdyno.model.words import Parameters, Run, Scalar, UserError
 from hwdyno.system import safe_files, signals
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from hwdyno.measure.experiments import Experiment
     from hwdyno.measure.hosts import Host
 
-KERNEL = "training_vector_search"
-BUILDER = "training_vector_index"
+KERNEL = INFERENCE_VECTOR_SEARCH
+BUILDER = "inference_vector_index"
 MAGIC = b"hwdynoVS"
 """What an index begins with (crates/engine/src/training/vectors/file.rs)."""
 HIDDEN = {"path", "index", "storage", "seed", "interval_s"}

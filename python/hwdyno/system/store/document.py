@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass, replace
 from datetime import datetime, timezone
 from functools import cache
@@ -18,6 +18,7 @@ from hwdyno.model.words import SCHEMA, Axis, ExperimentResult, Latency, Measurem
 from hwdyno.system import foreign
 from hwdyno.system.printable import escaped
 from hwdyno.system.store.atomic_files import StoreError
+from hwdyno.system.store.former_names import renamed
 
 SCHEMA_ID = "urn:hwdyno:schema:run:2"
 
@@ -45,29 +46,6 @@ def _refuse_unknown_keys() -> None:
     """Have every word refuse a key that it does not have: a renamed field would empty stored Runs in silence."""
     for word in _words().values():
         word.__pydantic_config__ = {"extra": "forbid"}  # type: ignore[attr-defined]
-
-
-_RENAMED = {"experiments.*.points.*.concurrency.asked": "requested"}
-"""Today's names of former keys of any schema, by path."""
-
-
-def renamed(plain: Any, at: str = "") -> Any:
-    """A document, or the part of one that is at a path such as ``experiments.*``, with the names of today."""
-    for path, name in _RENAMED.items():
-        if path.startswith(at):
-            _rename(plain, path[len(at) :].strip(".").split("."), name)
-    return plain
-
-
-def _rename(plain: Any, path: Sequence[str], name: str) -> None:
-    if path[0] == "*":
-        for inner in plain if isinstance(plain, list) else ():
-            _rename(inner, path[1:], name)
-    elif isinstance(plain, dict) and path[0] in plain:
-        if len(path) == 1:
-            plain[name] = plain.pop(path[0])
-        else:
-            _rename(plain[path[0]], path[1:], name)
 
 
 def word_from(kind: Callable[..., T], plain: Any) -> T:
@@ -182,8 +160,8 @@ def _contradictions(run: Run) -> Iterator[str]:
 
 _OPTIONS_1 = {
     "training_checkpoint": Axis("model", option="checkpoint"),
-    "training_kv_cache": Axis("model", option="kv-cache"),
-    "training_vector_search": Axis("index", option="vector-search"),
+    "inference_kv_cache": Axis("model", option="kv-cache"),
+    "inference_vector_search": Axis("index", option="vector-search"),
 }
 _COMMANDS_1 = {"compute_clock": "compute clock", "network_ping": "network ping"}
 """What schema 1 knew by the kernel alone."""

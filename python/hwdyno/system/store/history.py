@@ -11,6 +11,7 @@ from hwdyno.model.words import Parameters, Run, UserError
 from hwdyno.system import foreign
 from hwdyno.system.foreign import Table
 from hwdyno.system.store.atomic_files import StoreError
+from hwdyno.system.store.former_names import kernel_of_today
 
 Status = Literal["valid", "unverified", "degraded", "invalid", "partial", "empty"]
 """How far a Run can be trusted: as a point, and ``partial`` is interrupted or killed, ``empty`` without a point."""
@@ -113,7 +114,8 @@ def figures_from(text: str) -> tuple[PointFigure, ...]:
             for parameters, value, unit in points:
                 if not all(isinstance(one, str) for one in (name, resource, kernel, unit)):
                     return ()
-                found.append(PointFigure(name, resource, kernel, {**fixed, **parameters}, float(value), unit))
+                given = {**fixed, **parameters}
+                found.append(PointFigure(name, resource, kernel_of_today(kernel), given, float(value), unit))
     except (UserError, ValueError, TypeError):
         return ()
     return tuple(found)

@@ -18,7 +18,8 @@ from hwdyno.model.words import ExperimentResult, Measurement, PeerResult, Run, U
 from hwdyno.system import foreign, signals
 from hwdyno.system.safe_files import SHARED, Folder, MadeFile, identity_of, made_with, write_all
 from hwdyno.system.store.atomic_files import StoreError, cause, temporary_name, write_once
-from hwdyno.system.store.document import plain_of, renamed, run_from, to_json, word_from
+from hwdyno.system.store.document import plain_of, run_from, to_json, word_from
+from hwdyno.system.store.former_names import renamed
 
 JOURNAL = "hwdyno.journal/1"
 SEAL_S = 0.3

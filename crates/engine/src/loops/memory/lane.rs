@@ -5,7 +5,7 @@
 // Part of a timed loop, no matter what the optimiser thinks of its length.
 #![allow(clippy::inline_always)]
 
-use super::primitive::{Job, SCALAR, WRITTEN};
+use super::primitive::{memory_operations, Job, SCALAR, WRITTEN};
 
 /// Accesses in a line.
 const LANES: usize = 4;
@@ -168,76 +168,76 @@ impl Sum {
     }
 }
 
-macro_rules! line {
-    ($($(#[$about:meta])* $name:ident |$job:ident, $i:ident, $lane:ident, $sum:ident| $body:block)*) => {$(
+macro_rules! get {
+    (a, $job:ident, $i:ident) => {
+        Two::load($job.a.wrapping_add($i).cast_const())
+    };
+    ($array:ident, $job:ident, $i:ident) => {
+        Two::load($job.$array.wrapping_add($i))
+    };
+}
+
+// What a step leaves of the value `$x`.
+macro_rules! step {
+    (Sum $array:ident; $job:ident, $i:ident, $lane:ident, $sum:ident, $x:ident) => {{
+        $sum.take($lane, get!($array, $job, $i));
+        $x
+    }};
+    (Load $array:ident; $job:ident, $i:ident, $($_:ident),+) => {
+        get!($array, $job, $i)
+    };
+    (Scale $array:ident; $job:ident, $i:ident, $($_:ident),+) => {
+        scaled(get!($array, $job, $i))
+    };
+    (Axpy $array:ident $other:ident; $job:ident, $i:ident, $($_:ident),+) => {
+        get!($array, $job, $i).sum(scaled(get!($other, $job, $i)))
+    };
+    (Plus $array:ident; $job:ident, $i:ident, $_:ident, $also:ident, $x:ident) => {
+        $x.sum(get!($array, $job, $i))
+    };
+    (Bump $array:ident; $job:ident, $i:ident, $_:ident, $also:ident, $x:ident) => {{
+        get!($array, $job, $i).plus(Two::of(1)).store($job.$array.wrapping_add($i));
+        $x
+    }};
+}
+
+macro_rules! put {
+    (Store $x:ident, $to:expr) => {
+        $x.store($to)
+    };
+    (Stream $x:ident, $to:expr) => {
+        $x.stream($to)
+    };
+}
+
+macro_rules! lines {
+    ({} { $($(#[$about:meta])* $name:ident $line:ident
+            [$($step:ident $($array:ident)*),* $(-> $target:ident $value:ident)?];)* } $mixes:tt) => {$(
         $(#[$about])*
         ///
         /// # Safety
         /// The line at offset `at` is in every array of the job that is touched, which no one else uses.
         #[inline(always)]
-        pub unsafe fn $name($job: &Job, at: usize, $sum: &mut Sum) {
-            for $lane in 0..LANES {
-                let $i = at + 16 * $lane;
-                let _ = &$sum;
+        pub unsafe fn $line(job: &Job, at: usize, sum: &mut Sum) {
+            for lane in 0..LANES {
+                let i = at + 16 * lane;
+                let x = Two::of(WRITTEN.to_bits());
+                let _ = (x, &sum);
                 // SAFETY: the caller vouches for the line.
-                unsafe { $body }
+                unsafe {
+                    $(let x = step!($step $($array)*; job, i, lane, sum, x);)*
+                    $(put!($target x, job.a.wrapping_add(i));)?
+                    let _ = x;
+                }
             }
         }
     )*};
 }
-
-macro_rules! get {
-    ($job:ident . a, $i:ident) => {
-        Two::load($job.a.wrapping_add($i).cast_const())
-    };
-    ($job:ident . $array:ident, $i:ident) => {
-        Two::load($job.$array.wrapping_add($i))
-    };
-}
-
-line! {
-    /// Adds up `b`.
-    read |job, i, lane, sum| { sum.take(lane, get!(job.b, i)); }
+memory_operations!(lines);
+lines! { {} {
     /// Adds up `a`.
-    read_a |job, i, lane, sum| { sum.take(lane, get!(job.a, i)); }
-    /// `a = w`.
-    write |job, i, lane, sum| { Two::of(WRITTEN.to_bits()).store(job.a.wrapping_add(i)); }
-    /// `a = w` past the caches.
-    nt_write |job, i, lane, sum| { Two::of(WRITTEN.to_bits()).stream(job.a.wrapping_add(i)); }
-    /// `a = b`.
-    copy |job, i, lane, sum| { get!(job.b, i).store(job.a.wrapping_add(i)); }
-    /// `a = b` past the caches.
-    nt_copy |job, i, lane, sum| { get!(job.b, i).stream(job.a.wrapping_add(i)); }
-    /// `a = s b`.
-    scale |job, i, lane, sum| { scaled(get!(job.b, i)).store(job.a.wrapping_add(i)); }
-    /// `a = s b` past the caches.
-    nt_scale |job, i, lane, sum| { scaled(get!(job.b, i)).stream(job.a.wrapping_add(i)); }
-    /// `a = b + c`.
-    add |job, i, lane, sum| { get!(job.b, i).sum(get!(job.c, i)).store(job.a.wrapping_add(i)); }
-    /// `a = b + c` past the caches.
-    nt_add |job, i, lane, sum| { get!(job.b, i).sum(get!(job.c, i)).stream(job.a.wrapping_add(i)); }
-    /// `a = b + s c`.
-    triad |job, i, lane, sum| { get!(job.b, i).sum(scaled(get!(job.c, i))).store(job.a.wrapping_add(i)); }
-    /// `a = b + s c` past the caches.
-    nt_triad |job, i, lane, sum| { get!(job.b, i).sum(scaled(get!(job.c, i))).stream(job.a.wrapping_add(i)); }
-    /// `a = a + 1` on whole numbers.
-    update |job, i, lane, sum| { get!(job.a, i).plus(Two::of(1)).store(job.a.wrapping_add(i)); }
-    /// Reads `b`; `a = w` past the caches.
-    nt_mix11 |job, i, lane, sum| {
-        sum.take(lane, get!(job.b, i));
-        Two::of(WRITTEN.to_bits()).stream(job.a.wrapping_add(i));
-    }
-    /// Reads `b` and `c`; `a = w` past the caches.
-    nt_mix21 |job, i, lane, sum| {
-        sum.take(lane, get!(job.b, i).plus(get!(job.c, i)));
-        Two::of(WRITTEN.to_bits()).stream(job.a.wrapping_add(i));
-    }
-    /// Reads `b`, `c` and `d`; `a = w` past the caches.
-    nt_mix31 |job, i, lane, sum| {
-        sum.take(lane, get!(job.b, i).plus(get!(job.c, i)).plus(get!(job.d, i)));
-        Two::of(WRITTEN.to_bits()).stream(job.a.wrapping_add(i));
-    }
-}
+    ReadA read_a [Sum a];
+} {} }
 
 #[inline(always)]
 fn scaled(value: Two) -> Two {

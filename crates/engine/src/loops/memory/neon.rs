@@ -3,7 +3,7 @@
 
 use std::arch::asm;
 
-use crate::loops::memory::primitive::{Job, Loop, Primitive, CONSTANTS};
+use crate::loops::memory::primitive::{memory_operations, Job, Loop, Primitive, CONSTANTS};
 
 use super::operation::{Choice, Isa, Way};
 use super::sve;
@@ -18,23 +18,27 @@ pub fn available() -> Vec<Isa> {
     sets
 }
 
-// What is done to one line at displacement $d of the pointers {pa} to {pd}. v0-v3 and v20-v23 hold
-// data, v4-v7 the sums, v17 the scalar, v18 what is written, v19 whole ones.
+// What a step does to one line at displacement $d of the pointers {pa} to {pd}. v0-v3 hold the value x, v20-v23
+// more data, v4-v7 the sums, v17 the scalar, v18 the constant w, v19 whole ones.
 macro_rules! n {
-    (read $p:literal, $d:literal) => {
-        concat!(n!(load $p, $d),
+    (Sum $p:ident, $d:literal) => {
+        concat!(n!(Load $p, $d),
             "add v4.2d, v4.2d, v0.2d\nadd v5.2d, v5.2d, v1.2d\nadd v6.2d, v6.2d, v2.2d\nadd v7.2d, v7.2d, v3.2d\n")
     };
-    (load $p:literal, $d:literal) => {
-        concat!("ldp q0, q1, [{", $p, "}, #", $d, "]\nldp q2, q3, [{", $p, "}, #", $d, "+32]\n")
+    (Load $p:ident, $d:literal) => {
+        concat!("ldp q0, q1, [{p", stringify!($p), "}, #", $d, "]\nldp q2, q3, [{p", stringify!($p), "}, #", $d, "+32]\n")
     };
-    (more $p:literal, $d:literal) => {
-        concat!("ldp q20, q21, [{", $p, "}, #", $d, "]\nldp q22, q23, [{", $p, "}, #", $d, "+32]\n")
+    (Scale $p:ident, $d:literal) => { concat!(n!(Load $p, $d), n!(times)) };
+    (Plus $p:ident, $d:literal) => { concat!(n!(more $p, $d), n!(plus)) };
+    (Axpy $p:ident $q:ident, $d:literal) => { concat!(n!(Load $p, $d), n!(more $q, $d), n!(axpy)) };
+    (Bump $p:ident, $d:literal) => { concat!(n!(Load $p, $d), n!(one), n!(Store x, $d)) };
+    (more $p:ident, $d:literal) => {
+        concat!("ldp q20, q21, [{p", stringify!($p), "}, #", $d, "]\nldp q22, q23, [{p", stringify!($p), "}, #", $d, "+32]\n")
     };
-    (store $d:literal) => { concat!("stp q0, q1, [{pa}, #", $d, "]\nstp q2, q3, [{pa}, #", $d, "+32]\n") };
-    (stream $d:literal) => { concat!("stnp q0, q1, [{pa}, #", $d, "]\nstnp q2, q3, [{pa}, #", $d, "+32]\n") };
-    (fill $d:literal) => { concat!("stp q18, q18, [{pa}, #", $d, "]\nstp q18, q18, [{pa}, #", $d, "+32]\n") };
-    (flow $d:literal) => { concat!("stnp q18, q18, [{pa}, #", $d, "]\nstnp q18, q18, [{pa}, #", $d, "+32]\n") };
+    (Store x, $d:literal) => { concat!("stp q0, q1, [{pa}, #", $d, "]\nstp q2, q3, [{pa}, #", $d, "+32]\n") };
+    (Stream x, $d:literal) => { concat!("stnp q0, q1, [{pa}, #", $d, "]\nstnp q2, q3, [{pa}, #", $d, "+32]\n") };
+    (Store w, $d:literal) => { concat!("stp q18, q18, [{pa}, #", $d, "]\nstp q18, q18, [{pa}, #", $d, "+32]\n") };
+    (Stream w, $d:literal) => { concat!("stnp q18, q18, [{pa}, #", $d, "]\nstnp q18, q18, [{pa}, #", $d, "+32]\n") };
     (times) => {
         "fmul v0.2d, v0.2d, v17.2d\nfmul v1.2d, v1.2d, v17.2d\nfmul v2.2d, v2.2d, v17.2d\nfmul v3.2d, v3.2d, v17.2d\n"
     };
@@ -49,33 +53,21 @@ macro_rules! n {
     };
 }
 
+// What is done to one line.
 macro_rules! line {
-    (Read, $d:literal) => { n!(read "pb", $d) };
-    (ReadA, $d:literal) => { n!(read "pa", $d) };
-    (Write, $d:literal) => { n!(fill $d) };
-    (NtWrite, $d:literal) => { n!(flow $d) };
-    (Copy, $d:literal) => { concat!(n!(load "pb", $d), n!(store $d)) };
-    (NtCopy, $d:literal) => { concat!(n!(load "pb", $d), n!(stream $d)) };
-    (Scale, $d:literal) => { concat!(n!(load "pb", $d), n!(times), n!(store $d)) };
-    (NtScale, $d:literal) => { concat!(n!(load "pb", $d), n!(times), n!(stream $d)) };
-    (Add, $d:literal) => { concat!(n!(load "pb", $d), n!(more "pc", $d), n!(plus), n!(store $d)) };
-    (NtAdd, $d:literal) => { concat!(n!(load "pb", $d), n!(more "pc", $d), n!(plus), n!(stream $d)) };
-    (Triad, $d:literal) => { concat!(n!(load "pb", $d), n!(more "pc", $d), n!(axpy), n!(store $d)) };
-    (NtTriad, $d:literal) => { concat!(n!(load "pb", $d), n!(more "pc", $d), n!(axpy), n!(stream $d)) };
-    (Update, $d:literal) => { concat!(n!(load "pa", $d), n!(one), n!(store $d)) };
-    (NtMix11, $d:literal) => { concat!(n!(read "pb", $d), n!(flow $d)) };
-    (NtMix21, $d:literal) => { concat!(n!(read "pb", $d), n!(read "pc", $d), n!(flow $d)) };
-    (NtMix31, $d:literal) => { concat!(n!(read "pb", $d), n!(read "pc", $d), n!(read "pd", $d), n!(flow $d)) };
+    ([$($step:ident $($array:ident)*),* $(-> $target:ident $value:ident)?], $d:literal) => {
+        concat!($(n!($step $($array)*, $d),)* $(n!($target $value, $d))?)
+    };
 }
 
 macro_rules! four {
-    ($l0:ident $l1:ident $l2:ident $l3:ident) => {
+    ($l0:tt $l1:tt $l2:tt $l3:tt) => {
         concat!(line!($l0, "0"), line!($l1, "64"), line!($l2, "128"), line!($l3, "192"))
     };
 }
 
 macro_rules! six {
-    ($l0:ident $l1:ident $l2:ident $l3:ident $l4:ident $l5:ident) => {
+    ($l0:tt $l1:tt $l2:tt $l3:tt $l4:tt $l5:tt) => {
         concat!(four!($l0 $l1 $l2 $l3), line!($l4, "256"), line!($l5, "320"))
     };
 }
@@ -99,7 +91,7 @@ macro_rules! advance {
 }
 
 macro_rules! block_loop {
-    ($name:ident, $unrolled:literal, $body:expr, $single:ident) => {
+    ($name:ident, $unrolled:literal, $body:expr, $single:tt) => {
         /// A loop over blocks for one primitive.
         ///
         /// # Safety
@@ -167,25 +159,31 @@ macro_rules! block_loop {
     };
 }
 
-block_loop!(read, "256", four!(Read Read Read Read), Read);
-block_loop!(write, "256", four!(Write Write Write Write), Write);
-block_loop!(nt_write, "256", four!(NtWrite NtWrite NtWrite NtWrite), NtWrite);
-block_loop!(copy, "256", four!(Copy Copy Copy Copy), Copy);
-block_loop!(nt_copy, "256", four!(NtCopy NtCopy NtCopy NtCopy), NtCopy);
-block_loop!(scale, "256", four!(Scale Scale Scale Scale), Scale);
-block_loop!(nt_scale, "256", four!(NtScale NtScale NtScale NtScale), NtScale);
-block_loop!(add, "256", four!(Add Add Add Add), Add);
-block_loop!(nt_add, "256", four!(NtAdd NtAdd NtAdd NtAdd), NtAdd);
-block_loop!(triad, "256", four!(Triad Triad Triad Triad), Triad);
-block_loop!(nt_triad, "256", four!(NtTriad NtTriad NtTriad NtTriad), NtTriad);
-block_loop!(update, "256", four!(Update Update Update Update), Update);
-block_loop!(mix21, "256", four!(ReadA Update ReadA Update), ReadA);
-block_loop!(mix31, "384", six!(ReadA ReadA Update ReadA ReadA Update), ReadA);
-block_loop!(mix32, "384", six!(ReadA Update Update ReadA Update Update), ReadA);
-block_loop!(mix41, "256", four!(ReadA ReadA ReadA Update), ReadA);
-block_loop!(nt_mix11, "256", four!(NtMix11 NtMix11 NtMix11 NtMix11), NtMix11);
-block_loop!(nt_mix21, "256", four!(NtMix21 NtMix21 NtMix21 NtMix21), NtMix21);
-block_loop!(nt_mix31, "256", four!(NtMix31 NtMix31 NtMix31 NtMix31), NtMix31);
+// The loop of a mix, of which a part that is left at the end is only read.
+macro_rules! mix_loop {
+    ($name:ident, $l0:tt $l1:tt $l2:tt $l3:tt) => {
+        block_loop!($name, "256", four!($l0 $l1 $l2 $l3), $l0);
+    };
+    ($name:ident, $l0:tt $l1:tt $l2:tt $l3:tt $l4:tt $l5:tt) => {
+        block_loop!($name, "384", six!($l0 $l1 $l2 $l3 $l4 $l5), $l0);
+    };
+}
+
+macro_rules! loops {
+    ({} { $($(#[$about:meta])* $name:ident $loop:ident $line:tt;)* }
+        { $($(#[$mix:meta])* $mixed:ident $mixed_loop:ident $([$($lines:tt)*])+;)* }) => {
+        $(block_loop!($loop, "256", four!($line $line $line $line), $line);)*
+        $(mix_loop!($mixed_loop, $([$($lines)*])+);)*
+
+        fn neon(primitive: Primitive) -> Loop {
+            match primitive {
+                $(Primitive::$name => $loop,)*
+                $(Primitive::$mixed => $mixed_loop,)*
+            }
+        }
+    };
+}
+memory_operations!(loops);
 
 /// The loop for `primitive`; none for an instruction set of another architecture.
 #[must_use]
@@ -193,28 +191,5 @@ pub fn loop_of(primitive: Primitive, choice: Choice) -> Option<Loop> {
     if choice.isa == Isa::Sve && choice.way == Way::Plain {
         return sve::loop_of(primitive);
     }
-    if choice.isa != Isa::Neon || choice.way != Way::Plain {
-        return None;
-    }
-    Some(match primitive {
-        Primitive::Read => read,
-        Primitive::Write => write,
-        Primitive::NtWrite => nt_write,
-        Primitive::Copy => copy,
-        Primitive::Scale => scale,
-        Primitive::Add => add,
-        Primitive::Triad => triad,
-        Primitive::NtCopy => nt_copy,
-        Primitive::NtScale => nt_scale,
-        Primitive::NtAdd => nt_add,
-        Primitive::NtTriad => nt_triad,
-        Primitive::Update => update,
-        Primitive::Mix21 => mix21,
-        Primitive::Mix31 => mix31,
-        Primitive::Mix32 => mix32,
-        Primitive::Mix41 => mix41,
-        Primitive::NtMix11 => nt_mix11,
-        Primitive::NtMix21 => nt_mix21,
-        Primitive::NtMix31 => nt_mix31,
-    })
+    (choice.isa == Isa::Neon && choice.way == Way::Plain).then(|| neon(primitive))
 }

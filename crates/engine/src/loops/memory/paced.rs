@@ -15,10 +15,21 @@ use std::sync::OnceLock;
 use super::lane;
 use super::places::Places;
 use super::portable::loop_of;
-use super::primitive::{Job, Primitive};
+use super::primitive::{memory_operations, Job, Primitive};
 use super::route::Route;
 use crate::sys::clock_chain::Pause;
 use crate::sys::time::monotonic_ns;
+
+// A line that is read, or read in order to be written; one that is written past the caches is not.
+macro_rules! fetch {
+    (Store, $job:ident, $at:ident) => {
+        lane::fetch($job.a.wrapping_add($at))
+    };
+    (Stream, $job:ident, $at:ident) => {};
+    ($array:ident, $job:ident, $at:ident) => {
+        lane::fetch($job.$array.wrapping_add($at))
+    };
+}
 
 /// Cycles for two lines beyond the pause.
 const BASE_CYCLES: u64 = 15;
@@ -132,52 +143,41 @@ impl Paced {
     }
 
     unsafe fn work(&mut self, job: &mut Job, route: &mut Route<'_>, groups: u64, ahead: usize) -> (u64, u64) {
-        // Behind the colon: the arrays whose lines are read, or read in order to be written.
-        macro_rules! each {
-            ($kind:ident $line:ident: $($array:ident)*) => {{
-                let fetch = |_job: &Job, _at: usize| {
-                    $(lane::fetch(_job.$array.wrapping_add(_at));)*
-                };
-                // SAFETY: the caller vouches for the places; a block of whole lines is aligned to them.
-                let line = |job: &Job, at, _, sum: &mut lane::Sum| unsafe { lane::$line(job, at, sum) };
-                self.walk(job, route, (groups, ahead), lines_of(Primitive::$kind), None, fetch, line)
-            }};
-        }
         if job.bytes < LINE {
             // SAFETY: as of `batch`.
             return unsafe { self.parts(job, route, groups, ahead) };
         }
-        match route.kinds.0 {
-            Primitive::Read => each!(Read read: b),
-            Primitive::Write => each!(Write write: a),
-            Primitive::NtWrite => each!(NtWrite nt_write:),
-            Primitive::Copy => each!(Copy copy: a b),
-            Primitive::Scale => each!(Scale scale: a b),
-            Primitive::Add => each!(Add add: a b c),
-            Primitive::Triad => each!(Triad triad: a b c),
-            Primitive::NtCopy => each!(NtCopy nt_copy: b),
-            Primitive::NtScale => each!(NtScale nt_scale: b),
-            Primitive::NtAdd => each!(NtAdd nt_add: b c),
-            Primitive::NtTriad => each!(NtTriad nt_triad: b c),
-            Primitive::Update => each!(Update update: a),
-            Primitive::NtMix11 => each!(NtMix11 nt_mix11: b),
-            Primitive::NtMix21 => each!(NtMix21 nt_mix21: b c),
-            Primitive::NtMix31 => each!(NtMix31 nt_mix31: b c d),
-            kind @ (Primitive::Mix21 | Primitive::Mix31 | Primitive::Mix32 | Primitive::Mix41) => {
-                let in_block = job.bytes / LINE;
-                let fetch = |job: &Job, at: usize| lane::fetch(job.a.wrapping_add(at));
-                self.walk(job, route, (groups, ahead), 1, Some(kind), fetch, |job, at, number, sum| {
-                    // SAFETY: as above.
-                    unsafe {
-                        if kind.updates_line(number, in_block) {
-                            lane::update(job, at, sum);
-                        } else {
-                            lane::read_a(job, at, sum);
-                        }
+        macro_rules! walks {
+            ({} { $($(#[$about:meta])* $name:ident $line:ident
+                    [$($step:ident $($array:ident)*),* $(-> $target:ident $value:ident)?];)* } $mixes:tt) => {
+                match route.kinds.0 {
+                    $(Primitive::$name => {
+                        let fetch = |_job: &Job, _at: usize| {
+                            $(fetch!($target, _job, _at);)?
+                            $($(fetch!($array, _job, _at);)*)*
+                        };
+                        // SAFETY: the caller vouches for the places; a block of whole lines is aligned to them.
+                        let line = |job: &Job, at, _, sum: &mut lane::Sum| unsafe { lane::$line(job, at, sum) };
+                        self.walk(job, route, (groups, ahead), lines_of(Primitive::$name), None, fetch, line)
+                    })*
+                    kind => {
+                        let in_block = job.bytes / LINE;
+                        let fetch = |job: &Job, at: usize| lane::fetch(job.a.wrapping_add(at));
+                        self.walk(job, route, (groups, ahead), 1, Some(kind), fetch, |job, at, number, sum| {
+                            // SAFETY: as above.
+                            unsafe {
+                                if kind.updates_line(number, in_block) {
+                                    lane::update(job, at, sum);
+                                } else {
+                                    lane::read_a(job, at, sum);
+                                }
+                            }
+                        })
                     }
-                })
-            }
+                }
+            };
         }
+        memory_operations!(walks)
     }
 
     /// Goes through blocks of whole lines, each of which counts as `each`, and where a mix updates it as one more.
@@ -261,7 +261,7 @@ impl Paced {
 
     /// Goes through blocks that are parts of a line, up to two at a time.
     unsafe fn parts(&mut self, job: &mut Job, route: &mut Route<'_>, groups: u64, ahead: usize) -> (u64, u64) {
-        let array = if route.kinds.0 == Primitive::Read { job.b } else { job.a.cast_const() };
+        let array = if route.kinds.0.touches_a() { job.a.cast_const() } else { job.b };
         let mut done = [0, 0];
         for group in 0..groups.max(1) {
             if group < groups {
@@ -354,9 +354,5 @@ fn take(route: &mut Route<'_>, reads: &mut Ring, updates: &mut Ring, fetch: impl
 
 /// Lines that are loaded and stored at each place, as the traffic is counted; of a mix, where it only reads.
 fn lines_of(kind: Primitive) -> u64 {
-    match kind {
-        Primitive::Read | Primitive::Mix21 | Primitive::Mix31 | Primitive::Mix32 | Primitive::Mix41 => 1,
-        Primitive::Update => 2,
-        _ => kind.sources() as u64 + 1,
-    }
+    kind.per_element().arrays()
 }

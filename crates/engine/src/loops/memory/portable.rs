@@ -3,7 +3,7 @@
 // Arrays are aligned to 64 bytes, and offsets are multiples of 8.
 #![allow(clippy::cast_ptr_alignment)]
 
-use super::primitive::{Job, Loop, Primitive, SCALAR, WRITTEN};
+use super::primitive::{memory_operations, Job, Loop, Primitive, SCALAR, WRITTEN};
 
 /// Eight bytes past the caches, where the machine has such a store.
 #[inline]
@@ -48,92 +48,74 @@ macro_rules! element_loop {
 }
 
 macro_rules! get {
-    ($job:ident . $array:ident, $i:ident) => {
+    ($array:ident, $job:ident, $i:ident) => {
         $job.$array.cast::<u64>().add($i).read_volatile()
     };
 }
 
 macro_rules! float {
-    ($job:ident . $array:ident, $i:ident) => {
-        f64::from_bits(get!($job.$array, $i))
+    ($array:ident, $job:ident, $i:ident) => {
+        f64::from_bits(get!($array, $job, $i))
     };
 }
 
+// What a step leaves of the value `$x`.
+macro_rules! step {
+    (Sum $array:ident; $job:ident, $i:ident, $x:ident) => {{
+        $job.sum = $job.sum.wrapping_add(get!($array, $job, $i));
+        $x
+    }};
+    (Load $array:ident; $job:ident, $i:ident, $x:ident) => { get!($array, $job, $i) };
+    (Scale $array:ident; $job:ident, $i:ident, $x:ident) => { (SCALAR * float!($array, $job, $i)).to_bits() };
+    (Axpy $array:ident $other:ident; $job:ident, $i:ident, $x:ident) => {
+        (float!($array, $job, $i) + SCALAR * float!($other, $job, $i)).to_bits()
+    };
+    (Plus $array:ident; $job:ident, $i:ident, $x:ident) => {
+        (f64::from_bits($x) + float!($array, $job, $i)).to_bits()
+    };
+    (Bump $array:ident; $job:ident, $i:ident, $x:ident) => {{
+        put!(Store; $job, $i, get!($array, $job, $i).wrapping_add(1));
+        $x
+    }};
+}
+
 macro_rules! put {
-    ($job:ident, $i:ident, $value:expr) => {
+    (Store; $job:ident, $i:ident, $value:expr) => {
         $job.a.cast::<u64>().add($i).write_volatile($value)
     };
-    (nt $job:ident, $i:ident, $value:expr) => {
+    (Stream; $job:ident, $i:ident, $value:expr) => {
         store_non_temporal($job.a.cast::<u64>().add($i), $value)
     };
 }
 
-macro_rules! mix_loop {
-    ($name:ident, $primitive:expr) => {
-        element_loop!($name, |job, line, i| {
-            if $primitive.updates_line(line, job.bytes / 64) {
-                put!(job, i, get!(job.a, i).wrapping_add(1));
+macro_rules! loops {
+    ({} { $($(#[$about:meta])* $name:ident $loop:ident
+            [$($step:ident $($array:ident)*),* $(-> $target:ident $value:ident)?];)* }
+        { $($(#[$mix:meta])* $mixed:ident $mixed_loop:ident $([$($lines:tt)*])+;)* }) => {
+        $(element_loop!($loop, |job, line, i| {
+            let x = WRITTEN.to_bits();
+            let _ = x;
+            $(let x = step!($step $($array)*; job, i, x);)*
+            $(put!($target; job, i, x);)?
+            let _ = x;
+        });)*
+        $(element_loop!($mixed_loop, |job, line, i| {
+            let x = 0;
+            let _ = if Primitive::$mixed.updates_line(line, job.bytes / 64) {
+                step!(Bump a; job, i, x)
             } else {
-                job.sum = job.sum.wrapping_add(get!(job.a, i));
+                step!(Sum a; job, i, x)
+            };
+        });)*
+
+        /// The loop for `primitive`.
+        #[must_use]
+        pub fn loop_of(primitive: Primitive) -> Loop {
+            match primitive {
+                $(Primitive::$name => $loop,)*
+                $(Primitive::$mixed => $mixed_loop,)*
             }
-        });
+        }
     };
 }
-
-element_loop!(read, |job, line, i| { job.sum = job.sum.wrapping_add(get!(job.b, i)) });
-element_loop!(write, |job, line, i| { put!(job, i, WRITTEN.to_bits()) });
-element_loop!(nt_write, |job, line, i| { put!(nt job, i, WRITTEN.to_bits()) });
-element_loop!(copy, |job, line, i| { put!(job, i, get!(job.b, i)) });
-element_loop!(nt_copy, |job, line, i| { put!(nt job, i, get!(job.b, i)) });
-element_loop!(scale, |job, line, i| { put!(job, i, (SCALAR * float!(job.b, i)).to_bits()) });
-element_loop!(nt_scale, |job, line, i| { put!(nt job, i, (SCALAR * float!(job.b, i)).to_bits()) });
-element_loop!(add, |job, line, i| { put!(job, i, (float!(job.b, i) + float!(job.c, i)).to_bits()) });
-element_loop!(nt_add, |job, line, i| { put!(nt job, i, (float!(job.b, i) + float!(job.c, i)).to_bits()) });
-element_loop!(triad, |job, line, i| { put!(job, i, (float!(job.b, i) + SCALAR * float!(job.c, i)).to_bits()) });
-element_loop!(nt_triad, |job, line, i| {
-    put!(nt job, i, (float!(job.b, i) + SCALAR * float!(job.c, i)).to_bits());
-});
-element_loop!(update, |job, line, i| { put!(job, i, get!(job.a, i).wrapping_add(1)) });
-mix_loop!(mix21, Primitive::Mix21);
-mix_loop!(mix31, Primitive::Mix31);
-mix_loop!(mix32, Primitive::Mix32);
-mix_loop!(mix41, Primitive::Mix41);
-element_loop!(nt_mix11, |job, line, i| {
-    job.sum = job.sum.wrapping_add(get!(job.b, i));
-    put!(nt job, i, WRITTEN.to_bits());
-});
-element_loop!(nt_mix21, |job, line, i| {
-    job.sum = job.sum.wrapping_add(get!(job.b, i)).wrapping_add(get!(job.c, i));
-    put!(nt job, i, WRITTEN.to_bits());
-});
-element_loop!(nt_mix31, |job, line, i| {
-    let both = get!(job.b, i).wrapping_add(get!(job.c, i));
-    job.sum = job.sum.wrapping_add(both).wrapping_add(get!(job.d, i));
-    put!(nt job, i, WRITTEN.to_bits());
-});
-
-/// The loop for `primitive`.
-#[must_use]
-pub fn loop_of(primitive: Primitive) -> Loop {
-    match primitive {
-        Primitive::Read => read,
-        Primitive::Write => write,
-        Primitive::NtWrite => nt_write,
-        Primitive::Copy => copy,
-        Primitive::Scale => scale,
-        Primitive::Add => add,
-        Primitive::Triad => triad,
-        Primitive::NtCopy => nt_copy,
-        Primitive::NtScale => nt_scale,
-        Primitive::NtAdd => nt_add,
-        Primitive::NtTriad => nt_triad,
-        Primitive::Update => update,
-        Primitive::Mix21 => mix21,
-        Primitive::Mix31 => mix31,
-        Primitive::Mix32 => mix32,
-        Primitive::Mix41 => mix41,
-        Primitive::NtMix11 => nt_mix11,
-        Primitive::NtMix21 => nt_mix21,
-        Primitive::NtMix31 => nt_mix31,
-    }
-}
+memory_operations!(loops);

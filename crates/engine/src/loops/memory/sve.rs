@@ -3,7 +3,7 @@
 
 use std::arch::{asm, is_aarch64_feature_detected};
 
-use crate::loops::memory::primitive::{Job, Loop, Primitive, CONSTANTS};
+use crate::loops::memory::primitive::{memory_operations, Job, Loop, Primitive, CONSTANTS};
 
 /// Whether this machine and system have it (`HWCAP_SVE`).
 #[must_use]
@@ -27,13 +27,13 @@ macro_rules! store {
 
 // What is done to one vector: number $v of a turn, at [{pa}] to [{pc}] + $v vectors, under predicate $p.
 macro_rules! vector {
-    (Read, $v:literal, $p:literal) => {
+    ([Sum b], $v:literal, $p:literal) => {
         concat!(load!("" $v, $p, "pb"), "add z2", $v, ".d, z2", $v, ".d, z", $v, ".d\n")
     };
-    (Copy, $v:literal, $p:literal) => {
+    ([Load b -> Store x], $v:literal, $p:literal) => {
         concat!(load!("" $v, $p, "pb"), store!($v, $p))
     };
-    (Triad, $v:literal, $p:literal) => {
+    ([Axpy b c -> Store x], $v:literal, $p:literal) => {
         concat!(
             load!("" $v, $p, "pb"),
             load!("2" $v, $p, "pc"),
@@ -50,7 +50,7 @@ macro_rules! advance {
 }
 
 macro_rules! block_loop {
-    ($name:ident, $what:ident) => {
+    ($primitive:ident, $name:ident, $what:tt) => {
         /// A loop over blocks for one primitive.
         ///
         /// # Safety
@@ -119,24 +119,37 @@ macro_rules! block_loop {
                     options(nostack),
                 );
             }
-            if matches!(Primitive::$what, Primitive::Read) {
+            if !Primitive::$primitive.touches_a() {
                 job.sum = job.sum.wrapping_add(sum);
             }
         }
     };
 }
 
-block_loop!(read, Read);
-block_loop!(copy, Copy);
-block_loop!(triad, Triad);
-
-/// The loop for `primitive`, where it has one.
-#[must_use]
-pub fn loop_of(primitive: Primitive) -> Option<Loop> {
-    match primitive {
-        Primitive::Read => Some(read),
-        Primitive::Copy => Some(copy),
-        Primitive::Triad => Some(triad),
-        _ => None,
-    }
+// The loop of a row, where its line is one of those above.
+macro_rules! loop_of_row {
+    ($primitive:ident, $name:ident, [Sum b]) => { loop_of_row!(@ $primitive, $name, [Sum b]) };
+    ($primitive:ident, $name:ident, [Load b -> Store x]) => { loop_of_row!(@ $primitive, $name, [Load b -> Store x]) };
+    ($primitive:ident, $name:ident, [Axpy b c -> Store x]) => {
+        loop_of_row!(@ $primitive, $name, [Axpy b c -> Store x])
+    };
+    (@ $primitive:ident, $name:ident, $line:tt) => {{
+        block_loop!($primitive, $name, $line);
+        Some($name)
+    }};
+    ($primitive:ident, $name:ident, $other:tt) => { None };
 }
+
+macro_rules! loops {
+    ({} { $($(#[$about:meta])* $name:ident $loop:ident $line:tt;)* } $mixes:tt) => {
+        /// The loop for `primitive`, where it has one.
+        #[must_use]
+        pub fn loop_of(primitive: Primitive) -> Option<Loop> {
+            match primitive {
+                $(Primitive::$name => loop_of_row!($name, $loop, $line),)*
+                _ => None,
+            }
+        }
+    };
+}
+memory_operations!(loops);

@@ -8,7 +8,7 @@ use std::io;
 
 use crate::loops::memory::paced::Paced;
 use crate::loops::memory::places::Places;
-use crate::loops::memory::primitive::{Job, Loop, Primitive, SCALAR, WRITTEN};
+use crate::loops::memory::primitive::{Job, Loop, Primitive, SCALAR};
 use crate::loops::memory::route::{Route, Taken, TURNS};
 
 use super::loops::loop_of;
@@ -121,7 +121,7 @@ impl Traffic {
         let step = array_bytes + SKEW;
         let mapping = Mapping::new((step * arrays as u64) as usize, work.pages, work.node)?;
         let base = |number: usize| mapping.start().wrapping_add(number * step as usize);
-        let touches_a = work.primitive != Primitive::Read;
+        let touches_a = work.primitive.touches_a();
         let words = (array_bytes / 8) as usize;
         for number in 0..arrays {
             // SAFETY: array `number` begins inside the mapping, is aligned to 64 bytes and has `words` words.
@@ -273,13 +273,12 @@ impl Traffic {
             let (read, written) = (self.visited * self.block, self.visited * updated);
             return Moved { read, written, line: read + written, flops: 0 };
         }
-        let loads = primitive.sources() as u64 + u64::from(primitive == Primitive::Update);
-        let stores = u64::from(primitive != Primitive::Read);
+        let each = primitive.per_element();
         Moved {
-            read: self.visited * self.block * loads,
-            written: self.visited * self.block * stores,
-            line: self.visited * rounded * (loads + stores + u64::from(primitive.write_allocates())),
-            flops: self.visited * self.block / 8 * primitive.flops(),
+            read: self.visited * self.block * each.reads,
+            written: self.visited * self.block * each.writes,
+            line: self.visited * rounded * (each.arrays() + each.allocates),
+            flops: self.visited * self.block / 8 * each.flops,
         }
     }
 
@@ -296,25 +295,10 @@ impl Traffic {
         let mut after = [0; PERIOD];
         let mut sources = [0_u64; PERIOD];
         for word in 0..PERIOD {
-            let (b, c) = (source(0, word), source(1, word));
+            let from = [0, 1, 2].map(|number| source(number, word));
             before[word] = first(word);
-            after[word] = match primitive {
-                Primitive::Copy | Primitive::NtCopy => b,
-                Primitive::Scale | Primitive::NtScale => SCALAR * b,
-                Primitive::Add | Primitive::NtAdd => b + c,
-                Primitive::Triad | Primitive::NtTriad => b + SCALAR * c,
-                _ => WRITTEN,
-            }
-            .to_bits();
-            let read = match primitive {
-                Primitive::Read => 1,
-                _ if primitive.non_temporal() => primitive.sources(),
-                _ => 0,
-            };
-            let sums =
-                matches!(primitive, Primitive::Read | Primitive::NtMix11 | Primitive::NtMix21 | Primitive::NtMix31);
-            sources[word] = (0..if sums { read } else { 0 })
-                .fold(0, |total: u64, number| total.wrapping_add(source(number, word).to_bits()));
+            after[word] = primitive.written(from, SCALAR).to_bits();
+            sources[word] = primitive.summed(from.map(f64::to_bits));
         }
         let period_sum = sources.iter().fold(0_u64, |total, &value| total.wrapping_add(value));
         let words = (self.work.array_bytes() / 8) as usize;
@@ -327,11 +311,11 @@ impl Traffic {
         for place in 0..self.places.count() {
             let visits = self.places.visits(place);
             let begin = place as usize * stride_words;
-            if primitive == Primitive::Read {
+            if !primitive.touches_a() {
                 for word in begin..begin + block_words {
                     hold(word, source(0, word).to_bits());
                 }
-            } else if primitive.mixed().is_some() || primitive == Primitive::Update {
+            } else if primitive.mixed().is_some() || primitive.updates() {
                 let turn_updates = self.turns.is_some() && {
                     let (reads, updates) = primitive.mixed().unwrap_or((0, 1));
                     self.places.turn_of(place) % (reads + updates) >= reads
@@ -361,7 +345,7 @@ impl Traffic {
                 sum = sum.wrapping_add(once.wrapping_mul(visits));
             }
             for word in begin + block_words..begin + stride_words {
-                hold(word, if primitive == Primitive::Read { source(0, word).to_bits() } else { first(word) });
+                hold(word, if primitive.touches_a() { first(word) } else { source(0, word).to_bits() });
             }
         }
         verdict.checked += 1;
@@ -401,31 +385,9 @@ mod tests {
         (true, 6400, 6400, 500_000),
     ];
 
-    const PRIMITIVES: [Primitive; 19] = [
-        Primitive::Read,
-        Primitive::Write,
-        Primitive::NtWrite,
-        Primitive::Copy,
-        Primitive::Scale,
-        Primitive::Add,
-        Primitive::Triad,
-        Primitive::NtCopy,
-        Primitive::NtScale,
-        Primitive::NtAdd,
-        Primitive::NtTriad,
-        Primitive::Update,
-        Primitive::Mix21,
-        Primitive::Mix31,
-        Primitive::Mix32,
-        Primitive::Mix41,
-        Primitive::NtMix11,
-        Primitive::NtMix21,
-        Primitive::NtMix31,
-    ];
-
     #[test]
     fn every_loop_leaves_what_it_must_in_every_shape() {
-        for primitive in PRIMITIVES {
+        for &primitive in Primitive::ALL {
             for isa in sets() {
                 if loop_of(primitive, isa.into(), 64).is_none() {
                     continue;
@@ -446,7 +408,7 @@ mod tests {
     #[test]
     fn every_way_through_a_block_leaves_the_same() {
         let mut taken = 0;
-        for primitive in PRIMITIVES {
+        for &primitive in Primitive::ALL {
             for isa in loops::wide() {
                 for (way, bytes) in [(Way::Ahead, 300_000), (Way::Pages, 5 << 20), (Way::Ahead, 5 << 20)] {
                     let mut traffic = Traffic::new(work(primitive, false, 64, 64, bytes), isa, 3).unwrap();
@@ -465,7 +427,7 @@ mod tests {
 
     #[test]
     fn a_corrupted_word_is_found() {
-        for primitive in PRIMITIVES {
+        for &primitive in Primitive::ALL {
             let mut traffic = Traffic::new(work(primitive, true, 64, 64, 100_000), sets()[0], 3).unwrap();
             traffic.batch();
             // SAFETY: the third word of the first array.
@@ -510,7 +472,7 @@ mod tests {
 
     #[test]
     fn pauses_change_no_result() {
-        for primitive in PRIMITIVES {
+        for &primitive in Primitive::ALL {
             for (random, stride, block, bytes) in SHAPES {
                 for delay in [0, 50, 3000] {
                     let mut slow = work(primitive, random, stride, block, bytes);

@@ -1,12 +1,12 @@
 //! What traffic a thread is to make, as its parameters say it.
 
-use crate::loops::memory::primitive::Primitive;
+use crate::loops::memory::primitive::{memory_operations, Primitive};
 
 use super::loops::{loop_of, wide};
 use super::operation::Isa;
 use crate::contract::declare::{choice, choice_or, integer};
 use crate::contract::kernel::Error;
-use crate::contract::parameter::Role;
+use crate::contract::parameter::{PerElement, Role};
 use crate::sys::numa;
 use crate::sys::pages::Pages;
 use crate::timing::crew::processors;
@@ -38,33 +38,34 @@ pub struct Work {
 /// Blocks from this size on hold a mix's pattern within them; in shorter ones whole blocks take turns.
 const MIX_WITHIN: u64 = 4096;
 
-words! {
-    /// What is done at each place; STREAM's names.
-    pub enum Operation {
-        /// Adds up an array.
-        Read = "read",
-        /// Stores one value through the caches.
-        Write = "write",
-        /// Stores it past the caches.
-        NtWrite = "nt_write",
-        /// `a = b`.
-        Copy = "copy",
-        /// `a = s b`.
-        Scale = "scale",
-        /// `a = b + c`.
-        Add = "add",
-        /// `a = b + s c`.
-        Triad = "triad",
-        /// Likewise, each past the caches.
-        NtCopy = "nt_copy",
-        /// `a = s b`.
-        NtScale = "nt_scale",
-        /// `a = b + c`.
-        NtAdd = "nt_add",
-        /// `a = b + s c`.
-        NtTriad = "nt_triad",
-        /// Lines read and lines written in the proportion of [`Mix`].
-        Mix = "mix",
+macro_rules! operations {
+    ($($(#[$about:meta])* $name:ident $word:ident $line:tt;)*) => {
+        words! {
+            /// What is done at each place; STREAM's names.
+            pub enum Operation named {
+                $($(#[$about])* $name $word,)*
+                /// Lines read and lines written in the proportion of [`Mix`].
+                Mix mix,
+            }
+        }
+
+        impl Operation {
+            /// Its loop; of a mix, that of its proportion.
+            fn primitive(self, mix: Mix) -> Primitive {
+                match self {
+                    $(Self::$name => Primitive::$name,)*
+                    Self::Mix => mix.primitive(),
+                }
+            }
+        }
+    };
+}
+memory_operations!(offered operations);
+
+impl Operation {
+    /// None of a mix, whose proportion decides.
+    fn per_element(self) -> Option<PerElement> {
+        (self != Self::Mix).then(|| self.primitive(Mix::Reads).per_element())
     }
 }
 
@@ -109,7 +110,7 @@ words! {
 parameters! {
     /// The traffic of a thread; `working_set`, `pages` and `node` are declared apart.
     pub struct TrafficParameters {
-        operation: Operation = choice("operation, as STREAM names them"),
+        operation: Operation = choice("operation, as STREAM names them").per_element(Operation::per_element),
         mix: Mix = choice("lines read : lines written on the bus, for operation mix; -nt writes past the caches, as \
             0:1 always does"),
         pattern: Pattern = choice("order of accesses"),
@@ -149,35 +150,24 @@ impl Placement {
     }
 }
 
-impl TrafficParameters {
-    fn primitive(&self) -> Primitive {
-        match self.operation {
-            Operation::Read => Primitive::Read,
-            Operation::Write => Primitive::Write,
-            Operation::NtWrite => Primitive::NtWrite,
-            Operation::Copy => Primitive::Copy,
-            Operation::Scale => Primitive::Scale,
-            Operation::Add => Primitive::Add,
-            Operation::Triad => Primitive::Triad,
-            Operation::NtCopy => Primitive::NtCopy,
-            Operation::NtScale => Primitive::NtScale,
-            Operation::NtAdd => Primitive::NtAdd,
-            Operation::NtTriad => Primitive::NtTriad,
-            Operation::Mix => match self.mix {
-                Mix::Reads => Primitive::Read,
-                Mix::FourToOne => Primitive::Mix41,
-                Mix::ThreeToOne => Primitive::Mix31,
-                Mix::TwoToOne => Primitive::Mix21,
-                Mix::ThreeToTwo => Primitive::Mix32,
-                Mix::OneToOne => Primitive::Update,
-                Mix::Writes | Mix::NtWrites => Primitive::NtWrite,
-                Mix::NtOneToOne => Primitive::NtMix11,
-                Mix::NtTwoToOne => Primitive::NtMix21,
-                Mix::NtThreeToOne => Primitive::NtMix31,
-            },
+impl Mix {
+    fn primitive(self) -> Primitive {
+        match self {
+            Self::Reads => Primitive::Read,
+            Self::FourToOne => Primitive::Mix41,
+            Self::ThreeToOne => Primitive::Mix31,
+            Self::TwoToOne => Primitive::Mix21,
+            Self::ThreeToTwo => Primitive::Mix32,
+            Self::OneToOne => Primitive::Update,
+            Self::Writes | Self::NtWrites => Primitive::NtWrite,
+            Self::NtOneToOne => Primitive::NtMix11,
+            Self::NtTwoToOne => Primitive::NtMix21,
+            Self::NtThreeToOne => Primitive::NtMix31,
         }
     }
+}
 
+impl TrafficParameters {
     /// The traffic of a thread on `working_set` bytes for all its arrays, with a pause of `delay` cycles after
     /// every two lines.
     ///
@@ -194,7 +184,7 @@ impl TrafficParameters {
                 "stride {stride}: use 0, 8, 16, 32 or a multiple of 64 bytes that is at least the block ({block})"
             )));
         }
-        let primitive = self.primitive();
+        let primitive = self.operation.primitive(self.mix);
         if let Some(isa) = self.isa.filter(|&isa| isa != Isa::Scalar && !wide().contains(&isa)) {
             return Err(Error::usage(format!("isa {}: this CPU lacks it", isa.word())));
         }

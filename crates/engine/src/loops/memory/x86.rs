@@ -5,7 +5,7 @@
 use std::arch::asm;
 use std::arch::x86_64::__cpuid;
 
-use crate::loops::memory::primitive::{Job, Loop, Primitive, CONSTANTS};
+use crate::loops::memory::primitive::{memory_operations, Job, Loop, Primitive, CONSTANTS};
 
 use super::operation::{Choice, Isa, Way};
 
@@ -22,32 +22,41 @@ pub fn available() -> Vec<Isa> {
     sets
 }
 
-// What is done to one line at displacement $d. Registers: 0 and 1 hold data, 4 to 7 the sums (number
-// $k), 13 whole ones, 14 the scalar, 15 what is written.
+// What a step does to one line at displacement $d. Registers: 0 to 3 hold the value x, 4 to 7 the sums (number
+// $k), 13 whole ones, 14 the scalar, 15 the constant w.
+macro_rules! register {
+    (x) => {
+        "0"
+    };
+    (w) => {
+        "15"
+    };
+}
+
 macro_rules! z {
-    (read $p:literal, $d:literal, $k:literal) => {
-        concat!("vpaddq zmm", $k, ", zmm", $k, ", [{", $p, "}+{i}+", $d, "]\n")
+    (Sum $p:ident, $d:literal, $k:literal) => {
+        concat!("vpaddq zmm", $k, ", zmm", $k, ", [{", stringify!($p), "}+{i}+", $d, "]\n")
     };
-    (load $p:literal, $d:literal) => {
-        concat!("vmovapd zmm0, [{", $p, "}+{i}+", $d, "]\n")
+    (Load $p:ident, $d:literal, $k:literal) => {
+        concat!("vmovapd zmm0, [{", stringify!($p), "}+{i}+", $d, "]\n")
     };
-    (scale $p:literal, $d:literal) => {
-        concat!("vmulpd zmm0, zmm14, [{", $p, "}+{i}+", $d, "]\n")
+    (Scale $p:ident, $d:literal, $k:literal) => {
+        concat!("vmulpd zmm0, zmm14, [{", stringify!($p), "}+{i}+", $d, "]\n")
     };
-    (plus $p:literal, $d:literal) => {
-        concat!("vaddpd zmm0, zmm0, [{", $p, "}+{i}+", $d, "]\n")
+    (Plus $p:ident, $d:literal, $k:literal) => {
+        concat!("vaddpd zmm0, zmm0, [{", stringify!($p), "}+{i}+", $d, "]\n")
     };
-    (axpy $d:literal) => {
-        concat!("vmovapd zmm0, [{c}+{i}+", $d, "]\nvfmadd213pd zmm0, zmm14, [{b}+{i}+", $d, "]\n")
+    (Axpy $p:ident $q:ident, $d:literal, $k:literal) => {
+        concat!("vmovapd zmm0, [{", stringify!($q), "}+{i}+", $d, "]\nvfmadd213pd zmm0, zmm14, [{", stringify!($p), "}+{i}+", $d, "]\n")
     };
-    (one $d:literal) => {
-        concat!("vpaddq zmm0, zmm13, [{a}+{i}+", $d, "]\n")
+    (Bump $p:ident, $d:literal, $k:literal) => {
+        concat!("vpaddq zmm0, zmm13, [{", stringify!($p), "}+{i}+", $d, "]\n", z!(Store x, $d))
     };
-    (store $r:literal, $d:literal) => {
-        concat!("vmovapd [{a}+{i}+", $d, "], zmm", $r, "\n")
+    (Store $value:ident, $d:literal) => {
+        concat!("vmovapd [{a}+{i}+", $d, "], zmm", register!($value), "\n")
     };
-    (stream $r:literal, $d:literal) => {
-        concat!("vmovntpd [{a}+{i}+", $d, "], zmm", $r, "\n")
+    (Stream $value:ident, $d:literal) => {
+        concat!("vmovntpd [{a}+{i}+", $d, "], zmm", register!($value), "\n")
     };
     (setup) => {
         "vbroadcastsd zmm14, [{k}]\nvbroadcastsd zmm15, [{k}+8]\nvpbroadcastq zmm13, [{k}+16]\n\
@@ -60,14 +69,14 @@ macro_rules! z {
 }
 
 macro_rules! y {
-    (read $p:literal, $d:literal, $k:literal) => {
+    (Sum $p:ident, $d:literal, $k:literal) => {
         concat!(
             "vpaddq ymm",
             $k,
             ", ymm",
             $k,
             ", [{",
-            $p,
+            stringify!($p),
             "}+{i}+",
             $d,
             "]\n",
@@ -76,48 +85,59 @@ macro_rules! y {
             ", ymm",
             $k,
             ", [{",
-            $p,
+            stringify!($p),
             "}+{i}+32+",
             $d,
             "]\n"
         )
     };
-    (load $p:literal, $d:literal) => {
-        concat!("vmovapd ymm0, [{", $p, "}+{i}+", $d, "]\nvmovapd ymm1, [{", $p, "}+{i}+32+", $d, "]\n")
+    (Load $p:ident, $d:literal, $k:literal) => {
+        concat!("vmovapd ymm0, [{", stringify!($p), "}+{i}+", $d, "]\nvmovapd ymm1, [{", stringify!($p), "}+{i}+32+", $d, "]\n")
     };
-    (scale $p:literal, $d:literal) => {
-        concat!("vmulpd ymm0, ymm14, [{", $p, "}+{i}+", $d, "]\nvmulpd ymm1, ymm14, [{", $p, "}+{i}+32+", $d, "]\n")
+    (Scale $p:ident, $d:literal, $k:literal) => {
+        concat!("vmulpd ymm0, ymm14, [{", stringify!($p), "}+{i}+", $d, "]\nvmulpd ymm1, ymm14, [{", stringify!($p), "}+{i}+32+", $d, "]\n")
     };
-    (plus $p:literal, $d:literal) => {
-        concat!("vaddpd ymm0, ymm0, [{", $p, "}+{i}+", $d, "]\nvaddpd ymm1, ymm1, [{", $p, "}+{i}+32+", $d, "]\n")
+    (Plus $p:ident, $d:literal, $k:literal) => {
+        concat!("vaddpd ymm0, ymm0, [{", stringify!($p), "}+{i}+", $d, "]\nvaddpd ymm1, ymm1, [{", stringify!($p), "}+{i}+32+", $d, "]\n")
     };
-    (axpy $d:literal) => {
+    (Axpy $p:ident $q:ident, $d:literal, $k:literal) => {
         concat!(
-            "vmovapd ymm0, [{c}+{i}+",
+            y!(Load $q, $d, $k),
+            "vfmadd213pd ymm0, ymm14, [{",
+            stringify!($p),
+            "}+{i}+",
             $d,
-            "]\nvmovapd ymm1, [{c}+{i}+32+",
-            $d,
-            "]\n",
-            "vfmadd213pd ymm0, ymm14, [{b}+{i}+",
-            $d,
-            "]\nvfmadd213pd ymm1, ymm14, [{b}+{i}+32+",
+            "]\nvfmadd213pd ymm1, ymm14, [{",
+            stringify!($p),
+            "}+{i}+32+",
             $d,
             "]\n"
         )
     };
-    (one $d:literal) => {
-        concat!("vpaddq ymm0, ymm13, [{a}+{i}+", $d, "]\nvpaddq ymm1, ymm13, [{a}+{i}+32+", $d, "]\n")
+    (Bump $p:ident, $d:literal, $k:literal) => {
+        concat!(
+            "vpaddq ymm0, ymm13, [{",
+            stringify!($p),
+            "}+{i}+",
+            $d,
+            "]\nvpaddq ymm1, ymm13, [{",
+            stringify!($p),
+            "}+{i}+32+",
+            $d,
+            "]\n",
+            y!(Store x, $d)
+        )
     };
-    (store "0", $d:literal) => {
+    (Store x, $d:literal) => {
         concat!("vmovapd [{a}+{i}+", $d, "], ymm0\nvmovapd [{a}+{i}+32+", $d, "], ymm1\n")
     };
-    (store "15", $d:literal) => {
+    (Store w, $d:literal) => {
         concat!("vmovapd [{a}+{i}+", $d, "], ymm15\nvmovapd [{a}+{i}+32+", $d, "], ymm15\n")
     };
-    (stream "0", $d:literal) => {
+    (Stream x, $d:literal) => {
         concat!("vmovntpd [{a}+{i}+", $d, "], ymm0\nvmovntpd [{a}+{i}+32+", $d, "], ymm1\n")
     };
-    (stream "15", $d:literal) => {
+    (Stream w, $d:literal) => {
         concat!("vmovntpd [{a}+{i}+", $d, "], ymm15\nvmovntpd [{a}+{i}+32+", $d, "], ymm15\n")
     };
     (setup) => {
@@ -131,29 +151,29 @@ macro_rules! y {
 }
 
 macro_rules! quarters {
-    ($operation:literal, $p:literal, $d:literal) => {
+    ($operation:literal, $p:ident, $d:literal) => {
         concat!(
             $operation,
             " xmm0, [{",
-            $p,
+            stringify!($p),
             "}+{i}+",
             $d,
             "]\n",
             $operation,
             " xmm1, [{",
-            $p,
+            stringify!($p),
             "}+{i}+16+",
             $d,
             "]\n",
             $operation,
             " xmm2, [{",
-            $p,
+            stringify!($p),
             "}+{i}+32+",
             $d,
             "]\n",
             $operation,
             " xmm3, [{",
-            $p,
+            stringify!($p),
             "}+{i}+48+",
             $d,
             "]\n"
@@ -193,48 +213,34 @@ macro_rules! put_quarters {
 }
 
 macro_rules! x {
-    (read $p:literal, $d:literal, $k:literal) => { concat!("paddq xmm4, [{", $p, "}+{i}+", $d, "]\npaddq xmm5, [{", $p, "}+{i}+16+", $d, "]\n",
-        "paddq xmm6, [{", $p, "}+{i}+32+", $d, "]\npaddq xmm7, [{", $p, "}+{i}+48+", $d, "]\n") };
-    (load $p:literal, $d:literal) => { quarters!("movapd", $p, $d) };
-    (scale $p:literal, $d:literal) => { concat!(quarters!("movapd", $p, $d),
+    (Sum $p:ident, $d:literal, $k:literal) => { concat!("paddq xmm4, [{", stringify!($p), "}+{i}+", $d, "]\npaddq xmm5, [{", stringify!($p), "}+{i}+16+", $d, "]\n",
+        "paddq xmm6, [{", stringify!($p), "}+{i}+32+", $d, "]\npaddq xmm7, [{", stringify!($p), "}+{i}+48+", $d, "]\n") };
+    (Load $p:ident, $d:literal, $k:literal) => { quarters!("movapd", $p, $d) };
+    (Scale $p:ident, $d:literal, $k:literal) => { concat!(quarters!("movapd", $p, $d),
         "mulpd xmm0, xmm14\nmulpd xmm1, xmm14\nmulpd xmm2, xmm14\nmulpd xmm3, xmm14\n") };
-    (plus $p:literal, $d:literal) => { quarters!("addpd", $p, $d) };
-    (axpy $d:literal) => { concat!(x!(scale "c", $d), quarters!("addpd", "b", $d)) };
-    (one $d:literal) => { concat!(quarters!("movdqa", "a", $d),
-        "paddq xmm0, xmm13\npaddq xmm1, xmm13\npaddq xmm2, xmm13\npaddq xmm3, xmm13\n") };
-    (store "0", $d:literal) => { put_quarters!("movapd", "0", "1", "2", "3", $d) };
-    (store "15", $d:literal) => { put_quarters!("movapd", "15", "15", "15", "15", $d) };
-    (stream "0", $d:literal) => { put_quarters!("movntpd", "0", "1", "2", "3", $d) };
-    (stream "15", $d:literal) => { put_quarters!("movntpd", "15", "15", "15", "15", $d) };
+    (Plus $p:ident, $d:literal, $k:literal) => { quarters!("addpd", $p, $d) };
+    (Axpy $p:ident $q:ident, $d:literal, $k:literal) => { concat!(x!(Scale $q, $d, $k), quarters!("addpd", $p, $d)) };
+    (Bump $p:ident, $d:literal, $k:literal) => { concat!(quarters!("movdqa", $p, $d),
+        "paddq xmm0, xmm13\npaddq xmm1, xmm13\npaddq xmm2, xmm13\npaddq xmm3, xmm13\n", x!(Store x, $d)) };
+    (Store x, $d:literal) => { put_quarters!("movapd", "0", "1", "2", "3", $d) };
+    (Store w, $d:literal) => { put_quarters!("movapd", "15", "15", "15", "15", $d) };
+    (Stream x, $d:literal) => { put_quarters!("movntpd", "0", "1", "2", "3", $d) };
+    (Stream w, $d:literal) => { put_quarters!("movntpd", "15", "15", "15", "15", $d) };
     (setup) => { "movsd xmm14, [{k}]\nunpcklpd xmm14, xmm14\nmovsd xmm15, [{k}+8]\nunpcklpd xmm15, xmm15\n\
         movq xmm13, [{k}+16]\npunpcklqdq xmm13, xmm13\n\
         pxor xmm4, xmm4\npxor xmm5, xmm5\npxor xmm6, xmm6\npxor xmm7, xmm7\n" };
     (finish) => { "paddq xmm4, xmm5\npaddq xmm6, xmm7\npaddq xmm4, xmm6\nmovdqu [{sum}], xmm4\nsfence\n" };
 }
 
-// What each primitive does to one line.
+// What is done to one line.
 macro_rules! line {
-    ($v:ident, Read, $d:literal, $k:literal) => { $v!(read "b", $d, $k) };
-    ($v:ident, Write, $d:literal, $k:literal) => { $v!(store "15", $d) };
-    ($v:ident, NtWrite, $d:literal, $k:literal) => { $v!(stream "15", $d) };
-    ($v:ident, Copy, $d:literal, $k:literal) => { concat!($v!(load "b", $d), $v!(store "0", $d)) };
-    ($v:ident, NtCopy, $d:literal, $k:literal) => { concat!($v!(load "b", $d), $v!(stream "0", $d)) };
-    ($v:ident, Scale, $d:literal, $k:literal) => { concat!($v!(scale "b", $d), $v!(store "0", $d)) };
-    ($v:ident, NtScale, $d:literal, $k:literal) => { concat!($v!(scale "b", $d), $v!(stream "0", $d)) };
-    ($v:ident, Add, $d:literal, $k:literal) => { concat!($v!(load "b", $d), $v!(plus "c", $d), $v!(store "0", $d)) };
-    ($v:ident, NtAdd, $d:literal, $k:literal) => { concat!($v!(load "b", $d), $v!(plus "c", $d), $v!(stream "0", $d)) };
-    ($v:ident, Triad, $d:literal, $k:literal) => { concat!($v!(axpy $d), $v!(store "0", $d)) };
-    ($v:ident, NtTriad, $d:literal, $k:literal) => { concat!($v!(axpy $d), $v!(stream "0", $d)) };
-    ($v:ident, Update, $d:literal, $k:literal) => { concat!($v!(one $d), $v!(store "0", $d)) };
-    ($v:ident, ReadA, $d:literal, $k:literal) => { $v!(read "a", $d, $k) };
-    ($v:ident, NtMix11, $d:literal, $k:literal) => { concat!($v!(read "b", $d, $k), $v!(stream "15", $d)) };
-    ($v:ident, NtMix21, $d:literal, $k:literal) => { concat!($v!(read "b", $d, $k), $v!(read "c", $d, $k), $v!(stream "15", $d)) };
-    ($v:ident, NtMix31, $d:literal, $k:literal) => {
-        concat!($v!(read "b", $d, $k), $v!(read "c", $d, $k), $v!(read "d", $d, $k), $v!(stream "15", $d)) };
+    ($v:ident, [$($step:ident $($array:ident)*),* $(-> $target:ident $value:ident)?], $d:literal, $k:literal) => {
+        concat!($($v!($step $($array)*, $d, $k),)* $($v!($target $value, $d))?)
+    };
 }
 
 macro_rules! four {
-    ($v:ident, $l0:ident $l1:ident $l2:ident $l3:ident) => {
+    ($v:ident, $l0:tt $l1:tt $l2:tt $l3:tt) => {
         concat!(
             line!($v, $l0, "0", "4"),
             line!($v, $l1, "64", "5"),
@@ -245,7 +251,7 @@ macro_rules! four {
 }
 
 macro_rules! six {
-    ($v:ident, $l0:ident $l1:ident $l2:ident $l3:ident $l4:ident $l5:ident) => {
+    ($v:ident, $l0:tt $l1:tt $l2:tt $l3:tt $l4:tt $l5:tt) => {
         concat!(four!($v, $l0 $l1 $l2 $l3), line!($v, $l4, "256", "4"), line!($v, $l5, "320", "5"))
     };
 }
@@ -259,7 +265,7 @@ macro_rules! ahead {
 
 // Two lines of each of eight pages.
 macro_rules! pages {
-    ($v:ident, $l:ident) => {
+    ($v:ident, $l:tt) => {
         concat!(
             line!($v, $l, "0", "4"),
             line!($v, $l, "64", "5"),
@@ -281,30 +287,13 @@ macro_rules! pages {
     };
 }
 
-// Blocks and their offsets are multiples of eight pages, so the offset itself says where a page ends.
-macro_rules! pages_loop {
-    ($v:ident, $name:ident, $line:ident) => {
-        block_loop!(
-            $v,
-            $name,
-            128,
-            concat!(
-                pages!($v, $line),
-                "lea {last}, [{i} + 28800]\ntest {last:e}, 4095\njnz 7f\nmov {i}, {last}\nsub {i}, 128\n7:\n",
-                "lea {last}, [{end} - 128]\n"
-            ),
-            $line
-        );
-    };
-}
-
 macro_rules! block_loop {
-    ($v:ident, $name:ident, $unrolled:literal, $body:expr, $single:ident) => {
+    ($v:ident, $name:ident, $unrolled:literal, $body:expr, $single:tt) => {
         /// A loop over blocks for one primitive.
         ///
         /// # Safety
         /// As [`Loop`] says.
-        pub unsafe fn $name(job: &mut Job) {
+        unsafe fn $name(job: &mut Job) {
             let mut sum = [0_u64; 8];
             // SAFETY: the loop touches the blocks that the caller vouches for, `offsets`, the constants
             // and `sum`; every register that it changes is declared.
@@ -361,94 +350,87 @@ macro_rules! block_loop {
     };
 }
 
+// The loop of a mix, of which a part that is left at the end is only read.
+macro_rules! mix_loop {
+    ($v:ident, $name:ident, $l0:tt $l1:tt $l2:tt $l3:tt) => {
+        block_loop!($v, $name, 256, four!($v, $l0 $l1 $l2 $l3), $l0);
+    };
+    ($v:ident, $name:ident, $l0:tt $l1:tt $l2:tt $l3:tt $l4:tt $l5:tt) => {
+        block_loop!($v, $name, 384, six!($v, $l0 $l1 $l2 $l3 $l4 $l5), $l0);
+    };
+}
+
+// The loop that prefetches, for what is stored through the caches without having been loaded.
+macro_rules! ahead_loop {
+    ($v:ident, $name:ident, [$($step:ident $($array:ident)*),* -> Store $value:ident]) => {{
+        ahead_loop!(@ $v, $name, [$($step $($array)*),* -> Store $value]);
+        Some($name as Loop)
+    }};
+    (@ $v:ident, $name:ident, $line:tt) => {
+        block_loop!($v, $name, 256, concat!(ahead!(), four!($v, $line $line $line $line)), $line);
+    };
+    ($v:ident, $name:ident, $other:tt) => { None };
+}
+
+// The loop by pages, for what only reads or only writes past the caches, but no mix of both.
+macro_rules! pages_loop {
+    ($v:ident, $name:ident, [Sum $array:ident]) => {{
+        pages_loop!(@ $v, $name, [Sum $array]);
+        Some($name as Loop)
+    }};
+    ($v:ident, $name:ident, [Sum $($more:tt)+]) => { None };
+    ($v:ident, $name:ident, [$($step:ident $($array:ident)*),* -> Stream $value:ident]) => {{
+        pages_loop!(@ $v, $name, [$($step $($array)*),* -> Stream $value]);
+        Some($name as Loop)
+    }};
+    // Blocks and their offsets are multiples of eight pages, so the offset itself says where a page ends.
+    (@ $v:ident, $name:ident, $line:tt) => {
+        block_loop!(
+            $v,
+            $name,
+            128,
+            concat!(
+                pages!($v, $line),
+                "lea {last}, [{i} + 28800]\ntest {last:e}, 4095\njnz 7f\nmov {i}, {last}\nsub {i}, 128\n7:\n",
+                "lea {last}, [{end} - 128]\n"
+            ),
+            $line
+        );
+    };
+    ($v:ident, $name:ident, $other:tt) => { None };
+}
+
 macro_rules! family {
-    ($v:ident, $module:ident) => {
-        mod $module {
-            use super::*;
-            block_loop!($v, read, 256, four!($v, Read Read Read Read), Read);
-            block_loop!($v, write, 256, four!($v, Write Write Write Write), Write);
-            block_loop!($v, nt_write, 256, four!($v, NtWrite NtWrite NtWrite NtWrite), NtWrite);
-            block_loop!($v, copy, 256, four!($v, Copy Copy Copy Copy), Copy);
-            block_loop!($v, nt_copy, 256, four!($v, NtCopy NtCopy NtCopy NtCopy), NtCopy);
-            block_loop!($v, scale, 256, four!($v, Scale Scale Scale Scale), Scale);
-            block_loop!($v, nt_scale, 256, four!($v, NtScale NtScale NtScale NtScale), NtScale);
-            block_loop!($v, add, 256, four!($v, Add Add Add Add), Add);
-            block_loop!($v, nt_add, 256, four!($v, NtAdd NtAdd NtAdd NtAdd), NtAdd);
-            block_loop!($v, triad, 256, four!($v, Triad Triad Triad Triad), Triad);
-            block_loop!($v, nt_triad, 256, four!($v, NtTriad NtTriad NtTriad NtTriad), NtTriad);
-            block_loop!($v, update, 256, four!($v, Update Update Update Update), Update);
-            block_loop!($v, mix21, 256, four!($v, ReadA Update ReadA Update), ReadA);
-            block_loop!($v, mix31, 384, six!($v, ReadA ReadA Update ReadA ReadA Update), ReadA);
-            block_loop!($v, mix32, 384, six!($v, ReadA Update Update ReadA Update Update), ReadA);
-            block_loop!($v, mix41, 256, four!($v, ReadA ReadA ReadA Update), ReadA);
-            block_loop!($v, nt_mix11, 256, four!($v, NtMix11 NtMix11 NtMix11 NtMix11), NtMix11);
-            block_loop!($v, nt_mix21, 256, four!($v, NtMix21 NtMix21 NtMix21 NtMix21), NtMix21);
-            block_loop!($v, nt_mix31, 256, four!($v, NtMix31 NtMix31 NtMix31 NtMix31), NtMix31);
-            block_loop!($v, ahead_write, 256, concat!(ahead!(), four!($v, Write Write Write Write)), Write);
-            block_loop!($v, ahead_copy, 256, concat!(ahead!(), four!($v, Copy Copy Copy Copy)), Copy);
-            block_loop!($v, ahead_scale, 256, concat!(ahead!(), four!($v, Scale Scale Scale Scale)), Scale);
-            block_loop!($v, ahead_add, 256, concat!(ahead!(), four!($v, Add Add Add Add)), Add);
-            block_loop!($v, ahead_triad, 256, concat!(ahead!(), four!($v, Triad Triad Triad Triad)), Triad);
-            pages_loop!($v, pages_read, Read);
-            pages_loop!($v, pages_nt_write, NtWrite);
-            pages_loop!($v, pages_nt_copy, NtCopy);
-            pages_loop!($v, pages_nt_scale, NtScale);
-            pages_loop!($v, pages_nt_add, NtAdd);
-            pages_loop!($v, pages_nt_triad, NtTriad);
+    ({ $v:ident } { $($(#[$about:meta])* $name:ident $loop:ident $line:tt;)* }
+        { $($(#[$mix:meta])* $mixed:ident $mixed_loop:ident $([$($lines:tt)*])+;)* }) => {
+        $(block_loop!($v, $loop, 256, four!($v, $line $line $line $line), $line);)*
+        $(mix_loop!($v, $mixed_loop, $([$($lines)*])+);)*
 
-            pub fn loop_of(primitive: Primitive, way: Way) -> Option<Loop> {
-                Some(match way {
-                    Way::Plain => plain(primitive),
-                    Way::Ahead => match primitive {
-                        Primitive::Write => ahead_write,
-                        Primitive::Copy => ahead_copy,
-                        Primitive::Scale => ahead_scale,
-                        Primitive::Add => ahead_add,
-                        Primitive::Triad => ahead_triad,
-                        _ => return None,
-                    },
-                    Way::Pages => match primitive {
-                        Primitive::Read => pages_read,
-                        Primitive::NtWrite => pages_nt_write,
-                        Primitive::NtCopy => pages_nt_copy,
-                        Primitive::NtScale => pages_nt_scale,
-                        Primitive::NtAdd => pages_nt_add,
-                        Primitive::NtTriad => pages_nt_triad,
-                        _ => return None,
-                    },
-                })
-            }
-
-            fn plain(primitive: Primitive) -> Loop {
-                match primitive {
-                    Primitive::Read => read,
-                    Primitive::Write => write,
-                    Primitive::NtWrite => nt_write,
-                    Primitive::Copy => copy,
-                    Primitive::Scale => scale,
-                    Primitive::Add => add,
-                    Primitive::Triad => triad,
-                    Primitive::NtCopy => nt_copy,
-                    Primitive::NtScale => nt_scale,
-                    Primitive::NtAdd => nt_add,
-                    Primitive::NtTriad => nt_triad,
-                    Primitive::Update => update,
-                    Primitive::Mix21 => mix21,
-                    Primitive::Mix31 => mix31,
-                    Primitive::Mix32 => mix32,
-                    Primitive::Mix41 => mix41,
-                    Primitive::NtMix11 => nt_mix11,
-                    Primitive::NtMix21 => nt_mix21,
-                    Primitive::NtMix31 => nt_mix31,
-                }
+        pub fn loop_of(primitive: Primitive, way: Way) -> Option<Loop> {
+            match primitive {
+                $(Primitive::$name => match way {
+                    Way::Plain => Some($loop),
+                    Way::Ahead => ahead_loop!($v, $loop, $line),
+                    Way::Pages => pages_loop!($v, $loop, $line),
+                },)*
+                $(Primitive::$mixed => (way == Way::Plain).then_some($mixed_loop),)*
             }
         }
     };
 }
 
-family!(x, sse);
-family!(y, avx2);
-family!(z, avx512);
+mod sse {
+    use super::{asm, memory_operations, Job, Loop, Primitive, Way, CONSTANTS};
+    memory_operations!(family x);
+}
+mod avx2 {
+    use super::{asm, memory_operations, Job, Loop, Primitive, Way, CONSTANTS};
+    memory_operations!(family y);
+}
+mod avx512 {
+    use super::{asm, memory_operations, Job, Loop, Primitive, Way, CONSTANTS};
+    memory_operations!(family z);
+}
 
 /// The loop for `primitive`; none for an instruction set of another architecture, or a way that it has not.
 #[must_use]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::training_vector_index::{IndexParameters, FILE, FOLDER};
+use super::inference_vector_index::{IndexParameters, FILE, FOLDER};
 use crate::contract::declare::{choice, flag, integer, number, text, Group, INTERVAL_S, THREADS};
 use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
 use crate::contract::parameter::Role;
@@ -32,7 +32,7 @@ use crate::{parameters, sys};
 pub struct VectorSearch;
 
 parameters! {
-    /// What `training_vector_search` takes.
+    /// What `inference_vector_search` takes.
     pub struct Parameters {
         path: PathBuf = FOLDER,
         shape: IndexParameters = Group,
@@ -59,7 +59,7 @@ impl Kernel for VectorSearch {
         pass: &[("operations", "1"), ("bytes", "the query's reads")],
         stateful: true,
         ..Declaration::new(
-            "training_vector_search",
+            "inference_vector_search",
             "queries/s, latency and recall of a vector index on storage",
             "query",
         )
@@ -69,7 +69,7 @@ impl Kernel for VectorSearch {
         let path = parameters.path.join(FILE);
         let wrong = |says: String, errno| Error::Machine(format!("{}: {says}", path.display()), errno);
         if !path.is_file() {
-            return Err(wrong("no index found; build it first (training_vector_index)".into(), Some(libc::ENOENT)));
+            return Err(wrong("no index found; build it first (inference_vector_index)".into(), Some(libc::ENOENT)));
         }
         let index = Index::open(&path).map_err(|says| wrong(says, None))?;
         if !index.header.is_of(&parameters.shape.fields()) {

@@ -30,7 +30,7 @@ const MEMORY: f64 = 0.6;
 pub struct KvCache;
 
 parameters! {
-    /// What `training_kv_cache` takes.
+    /// What `inference_kv_cache` takes.
     pub struct Parameters {
         path: PathBuf = required("folder for the files, in a directory of this run; removed afterwards"),
         users: usize = integer("concurrent users, each waiting for an \
@@ -66,7 +66,7 @@ impl Kernel for KvCache {
         pass: &[("operations", "1"), ("bytes", "the entry's")],
         writes: Writes::Folder,
         stateful: true,
-        ..Declaration::new("training_kv_cache", "writing and reading the KV cache of a served language model", "entry")
+        ..Declaration::new("inference_kv_cache", "writing and reading the KV cache of a served language model", "entry")
     };
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {

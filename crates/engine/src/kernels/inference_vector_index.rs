@@ -73,7 +73,7 @@ impl IndexParameters {
 pub const FOLDER: Text = required("a folder; the index is vectors.hwdyno in it");
 
 parameters! {
-    /// What `training_vector_index` takes.
+    /// What `inference_vector_index` takes.
     pub struct Parameters {
         path: PathBuf = FOLDER,
         shape: IndexParameters = Group,
@@ -87,7 +87,7 @@ impl Kernel for VectorIndex {
         pass: &[("bytes", "the index's")],
         writes: Writes::Folder,
         stateful: true,
-        ..Declaration::new("training_vector_index", "building a vector index on storage", "index")
+        ..Declaration::new("inference_vector_index", "building a vector index on storage", "index")
     };
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
