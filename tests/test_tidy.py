@@ -98,7 +98,6 @@ FOR_TESTS: dict[str, str] = {}
 DATA = {".csv", ".toml", ".css", ".js", ".j2"}
 
 UNUSED_HERE = {
-    "hwdyno.API": "the package's __getattr__ reads it, which Python calls",
     **{
         f"hwdyno.api.{name}": "users of Python call it"
         for name in ("compute", "gpu", "inference", "network", "together", "training")
@@ -197,6 +196,7 @@ OF_A_TOOL = ("hwdyno.formats", "hwdyno.measure.peers", "hwdyno.measure.workloads
 """Folders with a file for each tool: the reader of what it prints, and what runs it."""
 
 SAME_FILE = {
+    "catalogue": "the entries of a folder: found by walking it, and the scenario of chosen experiments",
     "contention": "what resources cost each other: its scenario, its rounds, its rules and its matrix",
     "elsewhere": "a host without Python: how it is reached, and the Run of its readings",
     "inference_images": "images from files: the workload and its rules",
@@ -278,6 +278,10 @@ def test_a_module_opens_with_one_sentence_and_is_one_thing() -> None:
     assert_none(modules.unopened(HOUSE) + modules.unopened(BENCHMARKS))
     python = [one.path for tree in (HOUSE, OUTSIDE) for one in tree.modules.values()]
     assert_none(modules.too_long_files([*python, *sorted((ROOT / "crates").rglob("*.rs"))], ROOT))
+
+
+def test_a_package_only_hands_on() -> None:
+    assert_none(modules.packages_with_code(HOUSE))
 
 
 def test_no_module_is_dead() -> None:

@@ -118,6 +118,24 @@ def test_a_walked_folder_and_a_started_script_live(tmp_path: Path) -> None:
     assert imports_of(tree.modules["hwdyno.peers.loaders"], tree) == {"hwdyno.peers.loading"}
 
 
+def test_code_of_a_package_is_found(tmp_path: Path) -> None:
+    lazy = "def __getattr__(name):\n    return find(name)\n\n\ndef __dir__():\n    return __all__\n"
+    tree = house(
+        tmp_path,
+        clean__=f'"""Formats."""\nimport re\nfrom hwdyno.a import b\n__all__ = ["b"]\n"""Names."""\n{lazy}',
+        constant__="__version__ = '1'\nLIMIT = 4",
+        function__="def find():\n    pass",
+        branch__="if True:\n    import re",
+        module="LIMIT = 4",
+    )
+    code = "is code: it belongs into a module with a name"
+    assert sorted(modules.packages_with_code(tree)) == [
+        f"hwdyno.branch: line 1 {code}",
+        f"hwdyno.constant: line 2 {code}",
+        f"hwdyno.function: line 1 {code}",
+    ]
+
+
 def test_dead_data_is_found(tmp_path: Path) -> None:
     written(
         tmp_path, {"page.html.j2": "{% include 'page.css' %}", "page.css": "", "page.js": "", "data/sets/a.toml": ""}

@@ -22,7 +22,7 @@ from hwdyno.report.terminal import print_run
 from test_findings_memory import point
 
 MADE = """
-from hwdyno.analysis.resources.description import Doubt, Figure, Resource
+from hwdyno.analysis.resources.description import Doubt, HeadlineFigure, Resource
 from hwdyno.model.words import Ceiling
 
 
@@ -40,9 +40,9 @@ RESOURCE = Resource(
     subject="The gadget",
     rate_word="launches/s",
     figures=(
-        Figure(title="copy {way}", unit="bytes/s", where={"way": "in"}),
-        Figure(title="launch", unit="ns", where={"way": "empty"}),
-        Figure(title="launches, {way}", unit="operations/s", where={"way": "full"}),
+        HeadlineFigure(title="copy {way}", unit="bytes/s", where={"way": "in"}),
+        HeadlineFigure(title="launch", unit="ns", where={"way": "empty"}),
+        HeadlineFigure(title="launches, {way}", unit="operations/s", where={"way": "full"}),
     ),
     ceilings=link,
     why_no_ceiling=lambda machine: ("gadget: its clock is unknown",),

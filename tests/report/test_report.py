@@ -219,7 +219,7 @@ def test_the_throughput_chart_draws_knee_90_percent_ceiling_intervals_and_peers(
     assert {"rated (read): 155,000 IOPS", "rated (write): 120,000 IOPS"} <= set(picture.texts)
     assert "PCIe 3.0 x4, 961,426 IOPS" in chart.caption  # too far above to draw
     assert "the fitted model" in chart.caption
-    assert kinds_of(picture) == {"Line", "Rule", "Words", "Dot", "Whisker"}
+    assert kinds_of(picture) == {"Polyline", "ReferenceLine", "Words", "Dot", "Whisker"}
     dots = [mark for mark in picture.marks if isinstance(mark, Dot)]
     assert any("ours ÷ theirs" in dict(dot.tip) for dot in dots if dot.look == "peer")
     assert picture.x.kind == "log" and [label for _, label in picture.x.ticks] == [str(1 << step) for step in range(9)]

@@ -18,7 +18,7 @@ import pytest
 from hwdyno.cli.machine import show
 from hwdyno.cli.main import main, parser_of
 from hwdyno.cli.progress import result_line
-from hwdyno.explain.findings import ABOUT_THE_RUN, RULES, explain
+from hwdyno.explain.findings import ABOUT_THE_RUN, all_rules, explain
 from hwdyno.explain.findings.summary import effect_of
 from hwdyno.model.machine import Machine
 from hwdyno.model.words import Ceiling, Concurrency, ExperimentResult, Finding, Latency, Measurement, Run, Value
@@ -456,7 +456,7 @@ def test_a_grave_finding_without_a_command_is_explained() -> None:
 
 
 def test_the_rules_about_a_run_are_rules() -> None:
-    known = {rule.name for rule in RULES}
+    known = {rule.name for rule in all_rules()}
     assert {"interval_not_reached", "repeats_disagree", "steal"} <= ABOUT_THE_RUN & known
     assert known >= ABOUT_THE_RUN
     assert effect_of("client_bound") == "a busy client CPU" and effect_of("no_such_rule") == "no such rule"

@@ -124,3 +124,27 @@ def too_long_files(paths: Iterable[Path], root: Path) -> list[str]:
         if lines > MAX_LINES:
             found.append(f"{path.relative_to(root)}: {lines} lines; does it hold one thing?")
     return found
+
+
+def packages_with_code(tree: Tree) -> list[str]:
+    """Code in an ``__init__.py`` besides a docstring, imports, ``__all__``, ``__version__`` and a lazy lookup."""
+    packages = [module for module in tree.modules.values() if module.is_package]
+    return [
+        f"{module.name}: line {node.lineno} is code: it belongs into a module with a name"
+        for module in packages
+        for node in module.tree.body
+        if not _is_passed_on(node)
+    ]
+
+
+def _is_passed_on(node: ast.stmt) -> bool:
+    """Whether a statement is a docstring, an import, one of the module's own names or its lazy lookup."""
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return True
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    if isinstance(node, ast.FunctionDef):
+        return node.name in {"__getattr__", "__dir__"}
+    return isinstance(node, ast.Assign) and all(
+        isinstance(target, ast.Name) and target.id in {"__all__", "__version__"} for target in node.targets
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hwdyno.measure.experiments import Experiment
+from hwdyno.measure.experiments.experiment import Experiment
 from hwdyno.measure.sweep import Sweep, powers
 from hwdyno.model.units import format_size
 from hwdyno.model.words import CeilingClass, Declaration, Parameters

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hwdyno.measure.experiments import ONE_AND_ALL, Experiment, doublings
+from hwdyno.measure.experiments.experiment import Experiment
+from hwdyno.measure.experiments.site_values import ONE_AND_ALL, doublings
 from hwdyno.measure.sweep import Sweep
 
 # Each storage and each model has a copy, whose `fixed` has the model, and whose sweep has the loaders that are here.

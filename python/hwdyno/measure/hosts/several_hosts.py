@@ -21,23 +21,14 @@ from pathlib import Path
 from typing import Any, cast
 
 from hwdyno.measure import engine
-from hwdyno.measure.hosts import (
-    Done,
-    Ended,
-    HostLostError,
-    Member,
-    MemberEvent,
-    Outcome,
-    Program,
-    Ready,
-    Refused,
-    ScratchFile,
-)
 from hwdyno.measure.hosts.agent import Agent
 from hwdyno.measure.hosts.clock_offset import clock_offset_ns
+from hwdyno.measure.hosts.host import HostLostError
 from hwdyno.measure.hosts.launch import boot_id
 from hwdyno.measure.hosts.measured_site import Site
+from hwdyno.measure.hosts.member import Done, Ended, Member, MemberEvent, Ready, Refused, ScratchFile
 from hwdyno.measure.hosts.merging import merged
+from hwdyno.measure.hosts.reference_tools import Outcome, Program
 from hwdyno.measure.topology import Topology
 from hwdyno.measure.workspace import DataFile, Place, room_of
 from hwdyno.model.axes import BETWEEN, CLIENTS, SHARED_FILE, with_clients

@@ -9,7 +9,7 @@ from typing import Any
 
 from hwdyno.formats import fio as fio_json
 from hwdyno.measure.hosts import Outcome, Program
-from hwdyno.measure.peers import PeerReading
+from hwdyno.measure.peers.peer import PeerReading
 from hwdyno.measure.peers.program import ProgramPeer
 from hwdyno.model.axes import FIELD, FIELD_AXES, is_mixed, traits_of
 from hwdyno.model.units import as_number
