@@ -171,7 +171,7 @@ AROUND_THE_DOOR = {
     ("crate::fuzzing::storage", "write"): "likewise",
     ("crate::fuzzing::storage", "remove_file"): "likewise",
     ("crate::fuzzing::training", "write"): "likewise",
-    ("hwdyno.measure.plan", "replace"): "Sweep.replace changes the axes of a sweep",
+    ("hwdyno.measure.plan.planning", "replace"): "Sweep.replace changes the axes of a sweep",
     ("hwdyno.measure.scenarios.entry", "replace"): "likewise",
     ("crate::sys::names", "CREATE"): "storage_metadata times it, in a directory that it made, by its handle",
     ("crate::sys::names", "WRONLY"): "likewise",
