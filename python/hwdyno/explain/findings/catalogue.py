@@ -17,6 +17,7 @@ FAMILIES = (
     "truth",
     "hidden_caches",
     "imports",
+    "published_accelerators",
     "published",
     "claims",
     "open_loop",
@@ -49,6 +50,7 @@ FAMILIES = (
     "vector_search",
     # How does a server of a language model answer?
     "serving",
+    "serving_limit",
     # What resources cost each other
     "contention",
     # Memory and arithmetic
