@@ -53,7 +53,8 @@ ALLOWED: dict[str, set[str]] = {
 
 INSIDE: dict[str, dict[str, set[str]]] = {
     "model": {
-        **{"machine": set(), "words": {"machine"}, "axes": {"words"}, "units": {"words"}, "histogram": {"words"}},
+        **{"typed_fields": set(), "machine": {"typed_fields"}, "point_details": set()},
+        **{"words": {"machine", "point_details"}, "axes": {"words"}, "units": {"words"}, "histogram": {"words"}},
         "histogram_arrays": {"histogram", "words"},
     },
     "system": {

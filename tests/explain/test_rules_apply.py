@@ -22,18 +22,8 @@ from hwdyno.explain.findings.applies import ROUND, Applies, Rule
 from hwdyno.explain.findings.rule import Case
 from hwdyno.measure import engine, workloads
 from hwdyno.model.axes import BACKGROUND, with_field_axes
-from hwdyno.model.words import (
-    Ceiling,
-    Concurrency,
-    ExperimentResult,
-    Fault,
-    HostShare,
-    Note,
-    Run,
-    Samples,
-    Stream,
-    Value,
-)
+from hwdyno.model.point_details import Concurrency, Fault, Note, Samples
+from hwdyno.model.words import Ceiling, ExperimentResult, HostShare, Run, Stream, Value
 from made_point import base, case_of, case_of_base
 from simulated_runs import FIXED, at, experiment, run_of
 from simulation.core import Core

@@ -21,7 +21,8 @@ from hwdyno.cli.progress import result_line
 from hwdyno.explain.findings import ABOUT_THE_RUN, all_rules, explain
 from hwdyno.explain.findings.summary import effect_of
 from hwdyno.model.machine import Machine
-from hwdyno.model.words import Ceiling, Concurrency, ExperimentResult, Finding, Latency, Measurement, Run, Value
+from hwdyno.model.point_details import Concurrency
+from hwdyno.model.words import Ceiling, ExperimentResult, Finding, Latency, Measurement, Run, Value
 from hwdyno.report.figures import of_finding
 from hwdyno.report.headlines import DISBELIEVED, MAX_ROWS, headlines
 from hwdyno.report.machine import machine_of

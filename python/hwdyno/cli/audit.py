@@ -124,7 +124,7 @@ def _readings(sources: Sequence[ResultFile], document: Run) -> str:
 
 def side_by_side(sources: Sequence[ResultFile]) -> str:
     """Several tools' results in one table, with ratios where they measured the same; empty for one tool."""
-    from hwdyno.explain.findings.rule import label_of
+    from hwdyno.explain.findings.point_labels import label_of
     from hwdyno.report.figures import scale_for
     from hwdyno.system.printable import columns, printable
 

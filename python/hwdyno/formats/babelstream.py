@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, number, point_of
+from hwdyno.model.point_details import Claim
 from hwdyno.model.units import printed_error, printed_number
-from hwdyno.model.words import Claim, Measurement, Parameters, Run
+from hwdyno.model.words import Measurement, Parameters, Run
 
 NAME = "babelstream"
 _HEADS = re.compile(r"^\s*Function\s+M(i?)Bytes/sec\s+Min \(sec\)\s+Max\s+Average\s*$", re.M)

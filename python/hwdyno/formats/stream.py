@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hwdyno.formats import printed
+from hwdyno.model.point_details import Claim
 from hwdyno.model.units import printed_error
-from hwdyno.model.words import Claim, Measurement, Parameters, Run
+from hwdyno.model.words import Measurement, Parameters, Run
 
 NAME = "stream-text"
 _ROW = re.compile(r"^\s*(Copy|Scale|Add|Triad):\s+([0-9.eE+]+)\s+([0-9.eE+-]+)\s+([0-9.eE+-]+)\s+([0-9.eE+-]+)", re.M)

@@ -10,21 +10,9 @@ from typing import Any, Literal
 from hwdyno.analysis import estimates, samples
 from hwdyno.model.histogram import Histogram
 from hwdyno.model.histogram_arrays import sum_of, summary_of
+from hwdyno.model.point_details import Concurrency, Fault, Note, Samples
 from hwdyno.model.units import format_percent, format_quantity, is_number, plural
-from hwdyno.model.words import (
-    Concurrency,
-    Declaration,
-    Fault,
-    HostShare,
-    Latency,
-    Measurement,
-    Note,
-    Parameters,
-    Samples,
-    Stream,
-    Validity,
-    Value,
-)
+from hwdyno.model.words import Declaration, HostShare, Latency, Measurement, Parameters, Stream, Validity, Value
 
 Reading = Mapping[str, Any]
 Snapshot = Mapping[str, float]

@@ -10,7 +10,7 @@ from typing import Any
 
 from hwdyno.analysis.ceilings import bounds_for, gpu
 from hwdyno.analysis.curves.roofline import GPU_ROOFLINE, roofs_of
-from hwdyno.explain.findings.rule import label_of
+from hwdyno.explain.findings.point_labels import label_of
 from hwdyno.model.axes import INTENSITY
 from hwdyno.model.units import as_number, format_size, plural
 from hwdyno.model.words import Declaration, Measurement, Parameters, Run

@@ -22,8 +22,9 @@ from hwdyno.measure.runner import faults
 from hwdyno.measure.runner.observers import Journal, Keeper, NextReading, Progress
 from hwdyno.measure.runner.watch import Watch
 from hwdyno.measure.workspace import Workspace, check_place, room
+from hwdyno.model.point_details import Note
 from hwdyno.model.units import format_bytes, plural
-from hwdyno.model.words import Declaration, ExperimentResult, Measurement, Note, Parameters, Run, UserError
+from hwdyno.model.words import Declaration, ExperimentResult, Measurement, Parameters, Run, UserError
 from hwdyno.system import safe_files, signals
 from hwdyno.system.store import StoreError
 

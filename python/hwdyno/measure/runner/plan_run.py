@@ -36,8 +36,9 @@ from hwdyno.measure.runner.turns import Turns
 from hwdyno.measure.runner.watch import Watch
 from hwdyno.measure.workspace import DataFile, Place
 from hwdyno.model.machine import Machine
+from hwdyno.model.point_details import Note
 from hwdyno.model.units import format_duration, plural
-from hwdyno.model.words import Ceiling, ExperimentResult, Measurement, Note, Parameters, PeerResult, Run, UserError
+from hwdyno.model.words import Ceiling, ExperimentResult, Measurement, Parameters, PeerResult, Run, UserError
 from hwdyno.system import signals
 from hwdyno.system.store import StoreError
 
