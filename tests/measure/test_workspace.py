@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from hwdyno.measure import workspace
-from hwdyno.measure.workspace import Place, Workspace, check_place, clean_stale, fit
+from hwdyno.measure.workspace import Place, Workspace, check_place, clean_stale, fit, scratch_directories
 from hwdyno.model.words import UserError
 
 
@@ -14,7 +14,7 @@ def abandoned(parent: Path, name: str = "hwdyno-scratch-0123456789abcdef") -> Pa
     """What a killed run leaves: its lock is free."""
     directory = parent / name
     directory.mkdir()
-    (directory / "lock").write_bytes(workspace._SIGNATURE)
+    (directory / "lock").write_bytes(scratch_directories._SIGNATURE)
     (directory / "data").write_bytes(b"x" * 4096)
     return directory
 
@@ -77,7 +77,7 @@ def test_what_looks_alike_but_is_the_users_stays(tmp_path: Path, change: str) ->
         precious.write_text("years of work")
     elif change == "a link as lock":
         target = tmp_path / "target"
-        target.write_bytes(workspace._SIGNATURE)
+        target.write_bytes(scratch_directories._SIGNATURE)
         (directory / "lock").unlink()
         (directory / "lock").symlink_to(target)
     else:
