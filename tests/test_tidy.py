@@ -128,6 +128,19 @@ UNUSED_METHODS = {
 RUST_CIRCLES: list[list[str]] = []
 """Circles of files that are still there: none may be added."""
 
+LONG_FILES = {
+    "crates/engine/src/kernels/gpu_load.rs": "a kernel with its tests",
+    "crates/engine/src/kernels/training_loader.rs": "likewise",
+    "crates/engine/src/loops/memory/traffic.rs": "the traffic of threads on all arrays of a run, with its tests",
+    "crates/engine/src/loops/memory/x86.rs": "a SIMD loop for each width and direction",
+}
+"""Files of the product over the limit, each with its reason."""
+
+LONG_IN_PYTHON = {
+    "hwdyno.report.page._context": "one row for each name of the page's template",
+}
+"""Functions of the package over 60 lines, each with its reason."""
+
 LONG_IN_RUST = {
     "crate::loops::compute::x86::available": "one row for each loop that this processor has",
     "crate::network::serve::flow": "one arm for each state of iperf3's protocol",
@@ -277,8 +290,12 @@ def test_imports_make_no_circle_of_rooms_or_files() -> None:
 
 def test_a_module_opens_with_one_sentence_and_is_one_thing() -> None:
     assert_none(modules.unopened(HOUSE) + modules.unopened(BENCHMARKS))
-    python = [one.path for tree in (HOUSE, OUTSIDE) for one in tree.modules.values()]
-    assert_none(modules.too_long_files([*python, *sorted((ROOT / "crates").rglob("*.rs"))], ROOT))
+    sources = sorted((ROOT / "crates" / "engine" / "src").rglob("*.rs"))
+    product = [*(one.path for one in HOUSE.modules.values()), *sources]
+    assert_none(modules.too_long_files(product, ROOT, LONG_FILES))
+    others = [path for path in sorted((ROOT / "crates").rglob("*.rs")) if path not in sources]
+    others += [one.path for one in OUTSIDE.modules.values()]
+    assert_none(modules.too_long_files(others, ROOT, {}, modules.MAX_TEST_LINES))
 
 
 def test_a_package_only_hands_on() -> None:
@@ -318,7 +335,7 @@ def test_no_helper_of_the_tests_is_dead() -> None:
 
 
 def test_a_long_function_says_why() -> None:
-    assert_none(definitions.long_functions(HOUSE, {}) + definitions.long_functions(BENCHMARKS, {}))
+    assert_none(definitions.long_functions(HOUSE, LONG_IN_PYTHON) + definitions.long_functions(BENCHMARKS, {}))
     assert_none(rust.long_functions(ENGINE, LONG_IN_RUST) + rust.long_functions(BRIDGE, {}))
 
 

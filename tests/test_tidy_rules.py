@@ -212,13 +212,13 @@ def test_a_dead_method_is_found(tmp_path: Path) -> None:
 
 
 def test_a_long_function_is_found_unless_it_says_why(tmp_path: Path) -> None:
-    body = "    x = 1\n" * 99
+    body = "    x = 1\n" * 59
     plain, excused = (
         f"def longer():\n{body}    x = 2\n",
         f"# long because it is one table\ndef table():\n{body}    x = 2\n",
     )
     tree = house(tmp_path, runner=f"def fits():\n{body}\n{plain}\n{excused}")
-    assert definitions.long_functions(tree, {}) == ["hwdyno.runner.longer: 101 lines and no reason"]
+    assert definitions.long_functions(tree, {}) == ["hwdyno.runner.longer: 61 lines and no reason"]
     assert definitions.long_functions(tree, {"hwdyno.runner.longer": "a reason"}) == []
     gone = ["hwdyno.runner.fits: it is short, or gone: drop its excuse"]
     assert definitions.long_functions(tree, {"hwdyno.runner.longer": "", "hwdyno.runner.fits": ""}) == gone
@@ -235,10 +235,19 @@ def test_a_long_function_in_rust_is_found_unless_it_says_why(tmp_path: Path) -> 
 
 
 def test_a_module_that_does_not_say_what_it_is_for_or_is_too_long_is_found(tmp_path: Path) -> None:
-    tree = house(tmp_path, a='"""Reads a file."""', b='"""Reads a file"""', c="x = 1\n" * 601)
+    tree = house(tmp_path, a='"""Reads a file."""', b='"""Reads a file"""', c="x = 1\n" * 451)
     assert [line.partition(":")[0] for line in modules.unopened(tree)] == ["hwdyno", "hwdyno.b", "hwdyno.c"]
     paths = [one.path for one in tree.modules.values()]
-    assert modules.too_long_files(paths, tmp_path) == ["c.py: 601 lines; does it hold one thing?"]
+    assert modules.too_long_files(paths, tmp_path, {}) == ["c.py: 451 lines; does it hold one thing?"]
+    assert modules.too_long_files(paths, tmp_path, {"c.py": "a table"}) == []
+    assert modules.too_long_files(paths, tmp_path, {}, modules.MAX_TEST_LINES) == []
+    needless = modules.too_long_files(paths, tmp_path, {"a.py": "a table", "c.py": "a table"})
+    assert needless == ["a.py: it is short, or gone: drop its excuse"]
+
+
+def test_a_file_of_rust_tests_is_no_product(tmp_path: Path) -> None:
+    files = {"lib": "mod a;", "a": "mod b;\n#[cfg(test)]\nmod tests;", "a__b": "", "a__tests": "use super::b;"}
+    assert set(crate(tmp_path, **files)) == {"crate", "crate::a", "crate::a::b"}
 
 
 def test_a_circle_of_rust_files_is_found_in_every_way_to_write_a_path(tmp_path: Path) -> None:

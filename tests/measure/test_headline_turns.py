@@ -41,9 +41,9 @@ class Noted(runner.Silent):
 
 
 def measured(monkeypatch: pytest.MonkeyPatch, path: Path, host: Slow, **how: Any) -> tuple[Plan, Run, Noted]:
-    from hwdyno.measure.runner import allowance, session
+    from hwdyno.measure.runner import allowance, plan_run
 
-    for module in (allowance, session):
+    for module in (allowance, plan_run):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: host.clock_s))
     noted = Noted(host)
     made = plan.build(plan.select(None, host), host, path=path, seed=1, **how)

@@ -489,10 +489,10 @@ class Slow(SimulatedHost):
 def test_every_point_of_a_large_grid_has_its_turn_however_long_readings_take_beside_their_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overhead_s: float
 ) -> None:
-    from hwdyno.measure.runner import allowance, session
+    from hwdyno.measure.runner import allowance, plan_run
 
     host = Slow(overhead_s)
-    for module in (allowance, session):
+    for module in (allowance, plan_run):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: host.clock_s))
     given = {"iodepth": "1,2,4,8,16,32", "numjobs": "1,2,3,4,6,8", "bs": "4k,8k,64k,1M"}
     run = runner.run(planned(tmp_path, host, given=given, budget_s=150.0, profile="standard"), host, Memory(), "run-1")
@@ -507,10 +507,10 @@ def test_a_budget_is_kept_within_a_fifth(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overhead_s: float, budget_s: float
 ) -> None:
     """However long readings take beside their timed regions, which no plan can know."""
-    from hwdyno.measure.runner import allowance, session
+    from hwdyno.measure.runner import allowance, plan_run
 
     host = Slow(overhead_s)
-    for module in (allowance, session):
+    for module in (allowance, plan_run):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: host.clock_s))
     chosen = [(one, {}) for one in ON_ONE_HOST if one.kernel == "storage_blocks"]
     made = plan.build(chosen, host, path=tmp_path, budget_s=budget_s, seed=1, profile="standard")
@@ -526,11 +526,11 @@ def test_noise_in_what_is_read_first_takes_no_point_from_what_is_read_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor do cheap readings of one kernel promise cheap ones of the next."""
-    from hwdyno.measure.runner import allowance, session
+    from hwdyno.measure.runner import allowance, plan_run
 
     noisy = replace(QUIET, noise=0.2, core=replace(QUIET.core, noise=0.2))
     host = Slow(0.4, noisy, slow="storage")
-    for module in (allowance, session):
+    for module in (allowance, plan_run):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: host.clock_s))
     made = plan.build(plan.select(None, host), host, path=tmp_path, budget_s=100.0, seed=1)
     run = runner.run(made, host, Memory(), "run-1")

@@ -112,10 +112,10 @@ class Shown(runner.Silent):
 
 def with_a_peer(path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Lengthy], seconds: float) -> Any:
     """Memory beside the peer, then storage, in 100 s: the Run, the peer and the sentences."""
-    from hwdyno.measure.runner import allowance, session
+    from hwdyno.measure.runner import allowance, plan_run
 
     host, shown = Slow(0.01), Shown()
-    for module in (allowance, session):
+    for module in (allowance, plan_run):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: host.clock_s))
     memory, storage = (experiments.find(name)[0] for name in ("memory.threads", "storage.iodepth"))
     chosen = [

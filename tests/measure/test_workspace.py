@@ -132,7 +132,7 @@ def test_a_raw_device_is_only_ever_read(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_the_size_shrinks_to_the_room_only_where_it_may(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     place, mib = Place(tmp_path), 1 << 20
-    monkeypatch.setattr(workspace, "room", lambda _: 100 * mib + 17)
+    monkeypatch.setattr("hwdyno.measure.workspace.place.room", lambda _: 100 * mib + 17)
     assert fit(place, 64 * mib, 0, may_shrink=True) == (64 * mib, "")
     size, says = fit(place, 1024 * mib, 0, may_shrink=True)
     assert size == 100 * mib
