@@ -19,7 +19,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from hwdyno.measure.serving import client, lengths
+from hwdyno.measure.serving import client, client_result, lengths
 from hwdyno.measure.serving.answers import answer_of
 from hwdyno.measure.serving.prompts import Wording
 from hwdyno.measure.serving.schedule import Load
@@ -123,9 +123,9 @@ def _apart(server: int) -> Iterator[None]:
         os.sched_setaffinity(0, allowed)
 
 
-def _drive(server: ServerAddress, load: Load, runtime_s: float) -> client.ClientResult:
+def _drive(server: ServerAddress, load: Load, runtime_s: float) -> client_result.ClientResult:
     wording = Wording(chat=False, model="made")
-    settings = client.ClientSettings(runtime_s=runtime_s, timeout_s=60.0, connections=4096)
+    settings = client_result.ClientSettings(runtime_s=runtime_s, timeout_s=60.0, connections=4096)
     return client.drive(server, load, settings, lambda prompt: server.request("completions", wording.body(prompt)))
 
 

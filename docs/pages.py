@@ -60,20 +60,21 @@ def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 
 def _lessons() -> dict[str, str]:
     """Each rule's lesson, with its command."""
-    from hwdyno.explain.findings import RULES, lessons
+    from hwdyno.explain.findings import all_rules, lessons
 
     return {
-        rule.name: f"{lessons.lesson(rule.name).text}\nIn a terminal: `hwdyno explain {rule.name}`\n" for rule in RULES
+        rule.name: f"{lessons.lesson(rule.name).text}\nIn a terminal: `hwdyno explain {rule.name}`\n"
+        for rule in all_rules()
     }
 
 
 def _findings() -> str:
     """The list of all findings, by family."""
-    from hwdyno.explain.findings import RULES, lessons
+    from hwdyno.explain.findings import all_rules, lessons
 
     parts = ["# Findings\n\nEach rule has a lesson: its law, a drawing, an example, and when it is wrong.\n"]
     families: dict[str, list[str]] = {}
-    for rule in RULES:
+    for rule in all_rules():
         family = rule.check.__module__.rpartition(".")[2].replace("_", " ")
         line = f"- [{lessons.lesson(rule.name).title}]({rule.name}.md) (`{rule.name}`)"
         families.setdefault(family, []).append(line)

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from advised import commands_in, is_dry_run, not_taken, refused, shape
 from here import missing, sample
-from hwdyno.explain import findings
-from hwdyno.explain.findings import summary
+from hwdyno.explain.findings import explanation, summary
 from hwdyno.measure import concurrent_runs, engine, peers
 from hypothesis import settings
 from real_cluster import IS_HERE
@@ -91,7 +90,7 @@ def plain_findings(
     """
     wrong: dict[str, tuple[str, ...]] = {}
     advised: dict[tuple[str, ...], str] = {}
-    made = findings.finding_of
+    made = explanation.finding_of
 
     def checked(*args: Any) -> Any:
         found = made(*args)
@@ -101,7 +100,7 @@ def plain_findings(
         return found
 
     if request.module.__name__ not in HOSTILE:
-        monkeypatch.setattr(findings, "finding_of", checked)
+        monkeypatch.setattr(explanation, "finding_of", checked)
         monkeypatch.setattr(summary, "finding_of", checked)
     yield
     simulated = request.module.__name__.startswith(SIMULATED)

@@ -23,7 +23,7 @@ from typing import Any, TextIO
 
 import pytest
 from _pytest.runner import runtestprotocol
-from hwdyno.explain.findings import RULES
+from hwdyno.explain.findings import all_rules
 from hwdyno.explain.findings.applies import Rule
 
 ROOT = Path(__file__).parents[1]
@@ -253,7 +253,7 @@ def files_that_name(rules: Sequence[Rule]) -> list[str]:
 
 def missed_by_nobody(names: Sequence[str], jobs: int, files: Sequence[str] = ()) -> list[str]:
     """The named rules, or all, that no test misses; what is found is printed."""
-    rules = [rule for rule in RULES if not names or rule.name in names]
+    rules = [rule for rule in all_rules() if not names or rule.name in names]
     plugin = Missing(rules, jobs, os.fdopen(os.dup(1), "w"))
     os.chdir(ROOT)
     pytest.main([*OPTIONS, *(files or files_that_name(rules))], plugins=[plugin])
@@ -267,12 +267,12 @@ def main() -> int:
     parser.add_argument("--tests", nargs="+", default=[], metavar="FILE", help="with the tests of these files alone")
     parser.add_argument("rules", nargs="*", metavar="RULE", help="all where none is given")
     args = parser.parse_args()
-    unknown = set(args.rules) - {rule.name for rule in RULES}
+    unknown = set(args.rules) - {rule.name for rule in all_rules()}
     if unknown:
         parser.error(f"no such rule: {', '.join(sorted(unknown))}")
     began = time.monotonic()
     nobody = missed_by_nobody(args.rules, args.jobs, args.tests)
-    count = len(args.rules or RULES)
+    count = len(args.rules or all_rules())
     print(f"{count - len(nobody)} of {count} rules are missed by a test, in {time.monotonic() - began:.0f} s")
     return 1 if nobody else 0
 

@@ -10,7 +10,8 @@ from hwdyno.explain.findings import explain
 from hwdyno.explain.findings.rule import Case
 from hwdyno.model.axes import with_field_axes
 from hwdyno.model.machine import Machine
-from hwdyno.model.words import Concurrency, ExperimentResult, Latency, Measurement, Run, Samples, Stream, Value
+from hwdyno.model.point_details import Concurrency, Samples
+from hwdyno.model.words import ExperimentResult, Latency, Measurement, Run, Stream, Value
 
 RATE, BLOCK, DEPTH, THREADS = 10_000.0, 4096, 8.0, 8
 QUIET = {"cpu_busy": 0.1, "cpu_user": 0.05, "steal": 0.0}

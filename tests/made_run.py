@@ -12,17 +12,15 @@ from typing import Any
 from hwdyno.analysis.curves import curves_of
 from hwdyno.model.histogram import Histogram
 from hwdyno.model.machine import Machine
+from hwdyno.model.point_details import Concurrency, Note, Samples
 from hwdyno.model.words import (
     Ceiling,
-    Concurrency,
     ExperimentResult,
     Finding,
     Latency,
     Measurement,
-    Note,
     PeerResult,
     Run,
-    Samples,
     Scalar,
     Stream,
     Value,

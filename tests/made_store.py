@@ -3,17 +3,8 @@
 from __future__ import annotations
 
 from hwdyno.model.machine import Machine
-from hwdyno.model.words import (
-    Concurrency,
-    ExperimentResult,
-    Latency,
-    Measurement,
-    Note,
-    Run,
-    Samples,
-    Stream,
-    Value,
-)
+from hwdyno.model.point_details import Concurrency, Note, Samples
+from hwdyno.model.words import ExperimentResult, Latency, Measurement, Run, Stream, Value
 from made_experiment import made_experiment
 
 MACHINE = {"hostname": "bench-1", "cpu": {"model": "Some CPU", "cores": 2}, "storage": {"source": "/dev/vda1"}}

@@ -16,7 +16,7 @@ from here import needs
 from hwdyno import studies
 from hwdyno.analysis import resources
 from hwdyno.cli.main import parser_of
-from hwdyno.explain.findings import RULES
+from hwdyno.explain.findings import all_rules
 from hwdyno.model.words import UserError
 
 ROOT = Path(__file__).parents[1]
@@ -76,7 +76,7 @@ def test_wrong_command_in_page_is_found(tmp_path: Path) -> None:
 )
 def test_every_file_link_leads_somewhere(page: Path) -> None:
     text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL)
-    made = {f"findings/{rule.name}.md" for rule in RULES} | {f"studies/{one.name}.md" for one in studies.all()}
+    made = {f"findings/{rule.name}.md" for rule in all_rules()} | {f"studies/{one.name}.md" for one in studies.all()}
     made |= {"findings/index.md", "studies/index.md", "hwdyno.run-2.schema.json"}
     for link in re.findall(r"\]\(([^)\s#]+)", text):
         if "://" not in link:
@@ -128,7 +128,9 @@ def test_site_builds_with_every_page(tmp_path: Path) -> None:
     code = f"from mkdocs.__main__ import cli; cli(['build', '--strict', '--site-dir', {str(tmp_path)!r}])"
     done = in_docs(code)
     assert done.returncode == 0, done.stdout + done.stderr
-    wanted = {f"findings/{rule.name}.html" for rule in RULES} | {f"studies/{one.name}.html" for one in studies.all()}
+    wanted = {f"findings/{rule.name}.html" for rule in all_rules()} | {
+        f"studies/{one.name}.html" for one in studies.all()
+    }
     wanted |= {"index.html", "tutorial.html", "python.html", "run.html", "resources/together.html"}
     assert {name for name in wanted if not (tmp_path / name).is_file()} == set()
     assert "hwdyno.run" in (tmp_path / "python.html").read_text()

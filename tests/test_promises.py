@@ -80,6 +80,7 @@ MAY_CONNECT = {
     "hwdyno.report.redaction": "only splits a URL, to leave out its host",
     "hwdyno.measure.serving.server_address": "takes the URL of the server that the user named apart",
     "hwdyno.measure.serving.client": "sends requests to the server that the user named",
+    "hwdyno.measure.serving.connection": "has one of its connections",
     "hwdyno.measure.serving.model_list": "asks that server which models it has",
     "hwdyno.measure.serving.llama": "finds a free port of the loopback for llama.cpp's server",
 }

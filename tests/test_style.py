@@ -23,7 +23,8 @@ from hwdyno.explain.findings import explain
 from hwdyno.explain.findings.bottleneck import limit_of
 from hwdyno.explain.findings.rule import Case, contrast, quantity
 from hwdyno.model.machine import Machine
-from hwdyno.model.words import ExperimentResult, Measurement, Note, Run, Value
+from hwdyno.model.point_details import Note
+from hwdyno.model.words import ExperimentResult, Measurement, Run, Value
 from made_experiment import made_experiment
 from made_run import ALL
 from made_run import measured as made_point

@@ -53,7 +53,8 @@ ALLOWED: dict[str, set[str]] = {
 
 INSIDE: dict[str, dict[str, set[str]]] = {
     "model": {
-        **{"machine": set(), "words": {"machine"}, "axes": {"words"}, "units": {"words"}, "histogram": {"words"}},
+        **{"typed_fields": set(), "machine": {"typed_fields"}, "point_details": set()},
+        **{"words": {"machine", "point_details"}, "axes": {"words"}, "units": {"words"}, "histogram": {"words"}},
         **{"histogram_arrays": {"histogram", "words"}, "kernels": set()},
     },
     "system": {
@@ -98,7 +99,6 @@ FOR_TESTS: dict[str, str] = {}
 DATA = {".csv", ".toml", ".css", ".js", ".j2"}
 
 UNUSED_HERE = {
-    "hwdyno.API": "the package's __getattr__ reads it, which Python calls",
     **{
         f"hwdyno.api.{name}": "users of Python call it"
         for name in ("compute", "gpu", "inference", "network", "together", "training")
@@ -127,6 +127,19 @@ UNUSED_METHODS = {
 
 RUST_CIRCLES: list[list[str]] = []
 """Circles of files that are still there: none may be added."""
+
+LONG_FILES = {
+    "crates/engine/src/kernels/gpu_load.rs": "a kernel with its tests",
+    "crates/engine/src/kernels/training_loader.rs": "likewise",
+    "crates/engine/src/loops/memory/traffic.rs": "the traffic of threads on all arrays of a run, with its tests",
+    "crates/engine/src/loops/memory/x86.rs": "a SIMD loop for each width and direction",
+}
+"""Files of the product over the limit, each with its reason."""
+
+LONG_IN_PYTHON = {
+    "hwdyno.report.page._context": "one row for each name of the page's template",
+}
+"""Functions of the package over 60 lines, each with its reason."""
 
 LONG_IN_RUST = {
     "crate::loops::compute::x86::available": "one row for each loop that this processor has",
@@ -172,7 +185,7 @@ AROUND_THE_DOOR = {
     ("crate::fuzzing::storage", "write"): "likewise",
     ("crate::fuzzing::storage", "remove_file"): "likewise",
     ("crate::fuzzing::training", "write"): "likewise",
-    ("hwdyno.measure.plan", "replace"): "Sweep.replace changes the axes of a sweep",
+    ("hwdyno.measure.plan.planning", "replace"): "Sweep.replace changes the axes of a sweep",
     ("hwdyno.measure.scenarios.entry", "replace"): "likewise",
     ("crate::sys::names", "CREATE"): "storage_metadata times it, in a directory that it made, by its handle",
     ("crate::sys::names", "WRONLY"): "likewise",
@@ -197,6 +210,7 @@ OF_A_TOOL = ("hwdyno.formats", "hwdyno.measure.peers", "hwdyno.measure.workloads
 """Folders with a file for each tool: the reader of what it prints, and what runs it."""
 
 SAME_FILE = {
+    "catalogue": "the entries of a folder: found by walking it, and the scenario of chosen experiments",
     "contention": "what resources cost each other: its scenario, its rounds, its rules and its matrix",
     "elsewhere": "a host without Python: how it is reached, and the Run of its readings",
     "inference_images": "images from files: the workload and its rules",
@@ -276,8 +290,16 @@ def test_imports_make_no_circle_of_rooms_or_files() -> None:
 
 def test_a_module_opens_with_one_sentence_and_is_one_thing() -> None:
     assert_none(modules.unopened(HOUSE) + modules.unopened(BENCHMARKS))
-    python = [one.path for tree in (HOUSE, OUTSIDE) for one in tree.modules.values()]
-    assert_none(modules.too_long_files([*python, *sorted((ROOT / "crates").rglob("*.rs"))], ROOT))
+    sources = sorted((ROOT / "crates" / "engine" / "src").rglob("*.rs"))
+    product = [*(one.path for one in HOUSE.modules.values()), *sources]
+    assert_none(modules.too_long_files(product, ROOT, LONG_FILES))
+    others = [path for path in sorted((ROOT / "crates").rglob("*.rs")) if path not in sources]
+    others += [one.path for one in OUTSIDE.modules.values()]
+    assert_none(modules.too_long_files(others, ROOT, {}, modules.MAX_TEST_LINES))
+
+
+def test_a_package_only_hands_on() -> None:
+    assert_none(modules.packages_with_code(HOUSE))
 
 
 def test_no_module_is_dead() -> None:
@@ -313,7 +335,7 @@ def test_no_helper_of_tests_is_dead() -> None:
 
 
 def test_a_long_function_says_why() -> None:
-    assert_none(definitions.long_functions(HOUSE, {}) + definitions.long_functions(BENCHMARKS, {}))
+    assert_none(definitions.long_functions(HOUSE, LONG_IN_PYTHON) + definitions.long_functions(BENCHMARKS, {}))
     assert_none(rust.long_functions(ENGINE, LONG_IN_RUST) + rust.long_functions(BRIDGE, {}))
 
 

@@ -118,6 +118,24 @@ def test_walked_folder_and_started_script_live(tmp_path: Path) -> None:
     assert imports_of(tree.modules["hwdyno.peers.loaders"], tree) == {"hwdyno.peers.loading"}
 
 
+def test_code_of_a_package_is_found(tmp_path: Path) -> None:
+    lazy = "def __getattr__(name):\n    return find(name)\n\n\ndef __dir__():\n    return __all__\n"
+    tree = house(
+        tmp_path,
+        clean__=f'"""Formats."""\nimport re\nfrom hwdyno.a import b\n__all__ = ["b"]\n"""Names."""\n{lazy}',
+        constant__="__version__ = '1'\nLIMIT = 4",
+        function__="def find():\n    pass",
+        branch__="if True:\n    import re",
+        module="LIMIT = 4",
+    )
+    code = "is code: it belongs into a module with a name"
+    assert sorted(modules.packages_with_code(tree)) == [
+        f"hwdyno.branch: line 1 {code}",
+        f"hwdyno.constant: line 2 {code}",
+        f"hwdyno.function: line 1 {code}",
+    ]
+
+
 def test_dead_data_is_found(tmp_path: Path) -> None:
     written(
         tmp_path, {"page.html.j2": "{% include 'page.css' %}", "page.css": "", "page.js": "", "data/sets/a.toml": ""}
@@ -194,13 +212,13 @@ def test_a_dead_method_is_found(tmp_path: Path) -> None:
 
 
 def test_a_long_function_is_found_unless_it_says_why(tmp_path: Path) -> None:
-    body = "    x = 1\n" * 99
+    body = "    x = 1\n" * 59
     plain, excused = (
         f"def longer():\n{body}    x = 2\n",
         f"# long because it is one table\ndef table():\n{body}    x = 2\n",
     )
     tree = house(tmp_path, runner=f"def fits():\n{body}\n{plain}\n{excused}")
-    assert definitions.long_functions(tree, {}) == ["hwdyno.runner.longer: 101 lines and no reason"]
+    assert definitions.long_functions(tree, {}) == ["hwdyno.runner.longer: 61 lines and no reason"]
     assert definitions.long_functions(tree, {"hwdyno.runner.longer": "a reason"}) == []
     gone = ["hwdyno.runner.fits: it is short, or gone: drop its excuse"]
     assert definitions.long_functions(tree, {"hwdyno.runner.longer": "", "hwdyno.runner.fits": ""}) == gone
@@ -217,10 +235,19 @@ def test_a_long_function_in_rust_is_found_unless_it_says_why(tmp_path: Path) -> 
 
 
 def test_undocumented_or_long_module_is_found(tmp_path: Path) -> None:
-    tree = house(tmp_path, a='"""Reads a file."""', b='"""Reads a file"""', c="x = 1\n" * 601)
+    tree = house(tmp_path, a='"""Reads a file."""', b='"""Reads a file"""', c="x = 1\n" * 451)
     assert [line.partition(":")[0] for line in modules.unopened(tree)] == ["hwdyno", "hwdyno.b", "hwdyno.c"]
     paths = [one.path for one in tree.modules.values()]
-    assert modules.too_long_files(paths, tmp_path) == ["c.py: 601 lines; does it hold one thing?"]
+    assert modules.too_long_files(paths, tmp_path, {}) == ["c.py: 451 lines; does it hold one thing?"]
+    assert modules.too_long_files(paths, tmp_path, {"c.py": "a table"}) == []
+    assert modules.too_long_files(paths, tmp_path, {}, modules.MAX_TEST_LINES) == []
+    needless = modules.too_long_files(paths, tmp_path, {"a.py": "a table", "c.py": "a table"})
+    assert needless == ["a.py: it is short, or gone: drop its excuse"]
+
+
+def test_a_file_of_rust_tests_is_no_product(tmp_path: Path) -> None:
+    files = {"lib": "mod a;", "a": "mod b;\n#[cfg(test)]\nmod tests;", "a__b": "", "a__tests": "use super::b;"}
+    assert set(crate(tmp_path, **files)) == {"crate", "crate::a", "crate::a::b"}
 
 
 def test_circle_of_rust_files_is_found(tmp_path: Path) -> None:

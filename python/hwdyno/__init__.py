@@ -8,20 +8,20 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-API = (
+__all__ = [
     *("run", "storage", "memory", "compute", "gpu", "network", "training", "inference", "together", "study"),
     *("load", "Run", "Curve", "UserError"),
-)
+]
 """Names of ``hwdyno.api`` that this package has, too."""
 
 
 def __getattr__(name: str) -> Any:
     """A name of the API, imported now."""
-    if name in API:
+    if name in __all__:
         return getattr(import_module("hwdyno.api"), name)
     raise AttributeError(f"module 'hwdyno' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:
     """Every name, those of the API included."""
-    return sorted({*globals(), *API})
+    return sorted({*globals(), *__all__})

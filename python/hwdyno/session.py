@@ -46,7 +46,7 @@ def this_site() -> Host:
     if (site := ranks.site()) is not None:
         return site
     if commands := os.environ.get("HWDYNO_AGENTS"):
-        from hwdyno.measure.hosts.several_hosts import of_commands
+        from hwdyno.measure.hosts.agents_site import of_commands
 
         return of_commands(commands)
     from hwdyno.measure.hosts.local import Local

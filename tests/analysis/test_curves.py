@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from hwdyno.analysis.curves import LOSS, curves_of, error_of, is_loaded, suggest_load
 from hwdyno.analysis.curves.curve_fit import _read_off
-from hwdyno.analysis.curves.knee import Knee, fit_knee
+from hwdyno.analysis.curves.knee import fit_knee
+from hwdyno.analysis.curves.knee_model import Knee
 from hwdyno.analysis.curves.loaded import loaded_curve, more_delays
 from hwdyno.analysis.curves.operating_points import find_best, judge_state
 from hwdyno.analysis.curves.scalability import Interval, Scalability, _half_widths, fit_scalability

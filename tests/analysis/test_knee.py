@@ -8,18 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hwdyno.analysis.curves.knee import (
-    ENDLESS,
-    Knee,
-    _Fit,
-    _knee_of,
-    _odd_of,
-    _Points,
-    _shares,
-    _weight,
-    fit_knee,
-    knee_at,
-)
+from hwdyno.analysis.curves.knee import _Fit, _knee_of, _odd_of, _Points, _shares, _weight, fit_knee
+from hwdyno.analysis.curves.knee_model import ENDLESS, Knee, knee_at
 from hwdyno.analysis.curves.least_squares import fit
 from hwdyno.analysis.curves.scalability import Interval
 from hwdyno.analysis.estimates import t_quantile

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hwdyno.analysis.curves.knee import Knee
+from hwdyno.analysis.curves.knee_model import Knee
 from hwdyno.analysis.curves.projection import Outlook, outlook
 from hwdyno.analysis.curves.scalability import Interval
 from hwdyno.cli.main import main

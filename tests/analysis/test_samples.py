@@ -26,7 +26,8 @@ from hwdyno.analysis.samples import (
 )
 from hwdyno.explain.findings import explain
 from hwdyno.explain.repeatability import with_pooled_repeats
-from hwdyno.model.words import Samples, Value
+from hwdyno.model.point_details import Samples
+from hwdyno.model.words import Value
 from made_point import base, run_of
 from scipy.special import gammaincinv
 from scipy.stats import binom, chi2, f_oneway

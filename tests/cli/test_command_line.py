@@ -20,7 +20,7 @@ from here import may_mount, needs
 from hwdyno.cli.main import main, parser_of
 from hwdyno.cli.options import request_of
 from hwdyno.cli.perform import perform_scenario
-from hwdyno.measure import experiments, workspace
+from hwdyno.measure import experiments
 from hwdyno.measure.hosts.local import Local
 from hwdyno.measure.scenarios import scenario_of
 from hwdyno.system import program_name
@@ -419,7 +419,7 @@ def test_a_disk_that_fills_up_under_the_layout_is_degraded(
 def test_no_room_is_one_line_on_any_machine(
     data: Path, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(workspace, "room", lambda _: 3 << 20)
+    monkeypatch.setattr("hwdyno.measure.workspace.place.room", lambda _: 3 << 20)
     assert main(["storage", "--rw", "read", "--path", str(data), *SMALL]) == 2
     one_line(capsys, "3.15 MB free (minus a reserve)")
     assert not list(data.iterdir())

@@ -28,7 +28,8 @@ from hwdyno.measure.plan import Plan, Planned, build
 from hwdyno.measure.runner.declared import kept_declaration
 from hwdyno.measure.scenarios import scenario_of
 from hwdyno.model.machine import Cpu, Machine
-from hwdyno.model.words import ExperimentResult, Fault, Latency, Measurement, Note, Parameters, Run, Samples, Scalar
+from hwdyno.model.point_details import Fault, Note, Samples
+from hwdyno.model.words import ExperimentResult, Latency, Measurement, Parameters, Run, Scalar
 from made_experiment import ON_ONE_HOST
 from simulated_runs import experiment, run_of
 from simulation.host import SimulatedMachine

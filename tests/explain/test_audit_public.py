@@ -11,7 +11,7 @@ import pytest
 from hwdyno.analysis.resources import rate_word_of
 from hwdyno.cli import audit
 from hwdyno.explain.findings import explain
-from hwdyno.formats.column import counted_in
+from hwdyno.formats.unit_readings import counted_in
 from hwdyno.model.words import Finding, Measurement, Run, UserError
 from hwdyno.report import sources
 

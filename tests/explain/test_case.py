@@ -10,7 +10,8 @@ from hwdyno.explain.findings.commands import Typed, command_of, place_of, starte
 from hwdyno.explain.findings.rule import Case, contrast, quantity
 from hwdyno.explain.findings.summary import hedged
 from hwdyno.model.machine import Machine
-from hwdyno.model.words import Concurrency, Curve, ExperimentResult, HostShare, Latency, Parameters, Stream, Value
+from hwdyno.model.point_details import Concurrency
+from hwdyno.model.words import Curve, ExperimentResult, HostShare, Latency, Parameters, Stream, Value
 from made_experiment import made_experiment
 from made_point import base, case_of, case_of_base, run_of
 

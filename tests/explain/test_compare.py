@@ -23,7 +23,8 @@ from hwdyno.analysis.ceilings.named import parse_device
 from hwdyno.cli.main import main
 from hwdyno.explain.comparison import Compared, device_compared, differences, matched, runs_compared
 from hwdyno.model.machine import Conditions, Cpu, Machine, Memory, Nic, OperatingSystem, Settings
-from hwdyno.model.words import Axis, Finding, Measurement, Note, Run, Value
+from hwdyno.model.point_details import Note
+from hwdyno.model.words import Axis, Finding, Measurement, Run, Value
 from hwdyno.report import compared_files, compared_page, overlay, svg, theme
 from hwdyno.report.compared import FIRST_EXPERIMENTS, refusal, text_of
 from hwdyno.system.printable import printable

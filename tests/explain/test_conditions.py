@@ -11,7 +11,8 @@ import pytest
 from hwdyno.analysis.estimates import t_quantile
 from hwdyno.explain.findings import explain
 from hwdyno.explain.findings.conditions import outlying_repeats, repeats_needed
-from hwdyno.model.words import Concurrency, Finding, HostShare, Measurement, Run, Value
+from hwdyno.model.point_details import Concurrency
+from hwdyno.model.words import Finding, HostShare, Measurement, Run, Value
 from made_point import BLOCK, DEPTH, QUIET, RATE, THREADS, base, case_of_base, found_in, run_of
 
 SPEED = RATE * BLOCK

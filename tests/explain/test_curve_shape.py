@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hwdyno.analysis.curves.knee import knee_at
+from hwdyno.analysis.curves.knee_model import knee_at
 from hwdyno.explain.findings import explain
 from hwdyno.explain.findings.curve_shape import off_the_curve, rolls_over
 from hwdyno.explain.findings.rule import Case

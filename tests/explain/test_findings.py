@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from hwdyno.analysis.estimates import t_quantile
-from hwdyno.explain.findings import RULES, explain, why_not_double
+from hwdyno.explain.findings import all_rules, explain, why_not_double
 from hwdyno.explain.findings.bottleneck import limit_of
 from hwdyno.explain.findings.rule import Case
 from hwdyno.model.machine import Link
@@ -118,7 +118,7 @@ PLANTED: dict[str, tuple[Callable[[random.Random], dict[str, Any]], Parameters, 
 @pytest.mark.parametrize("rule", PLANTED)
 def test_just_what_was_planted_is_found(rule: str) -> None:
     plant, over, also = PLANTED[rule]
-    degrades = next(one.degrades for one in RULES if one.name == rule)
+    degrades = next(one.degrades for one in all_rules() if one.name == rule)
     missed, extra = [], []
     for seed in MACHINES:
         machine = SimulatedMachine.random(seed, **plant(random.Random(seed)))

@@ -13,7 +13,8 @@ from hwdyno.explain.findings import explain
 from hwdyno.explain.findings.tlb import _apart, _at, _footprint, _round
 from hwdyno.measure.sweep import octaves
 from hwdyno.model.machine import Machine
-from hwdyno.model.words import Concurrency, ExperimentResult, Finding, Latency, Measurement, Run, Stream, Value
+from hwdyno.model.point_details import Concurrency
+from hwdyno.model.words import ExperimentResult, Finding, Latency, Measurement, Run, Stream, Value
 from made_experiment import made_experiment
 
 MIB = 1 << 20

@@ -16,19 +16,8 @@ from hwdyno.measure.experiments.inference_serving import SERVING, SERVING_RATE
 from hwdyno.measure.measurement import measurement_of
 from hwdyno.measure.workloads import inference_in_process
 from hwdyno.measure.workloads.inference_serving import DECLARATION, KERNEL
-from hwdyno.model.words import (
-    Curve,
-    ExperimentResult,
-    Fault,
-    Finding,
-    Latency,
-    Measurement,
-    Note,
-    Parameters,
-    Run,
-    Stream,
-    Value,
-)
+from hwdyno.model.point_details import Fault, Note
+from hwdyno.model.words import Curve, ExperimentResult, Finding, Latency, Measurement, Parameters, Run, Stream, Value
 from made_experiment import made_experiment
 from made_point import QUIET, THREADS, base, case_of, run_of
 from simulation import serving

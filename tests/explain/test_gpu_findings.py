@@ -333,7 +333,7 @@ def judged(
     **fixed: Any,
 ) -> Finding | None:  # fmt: skip
     """The rule's finding on points of a kernel, on a machine."""
-    (kernel,) = next(one.applies.kernels for one in findings.RULES if one.name == rule)
+    (kernel,) = next(one.applies.kernels for one in findings.all_rules() if one.name == rule)
     result = made_experiment("gpu.x", "gpu", "?", "", kernel, tuple(points), fixed=fixed)
     result = replace(result, ceilings=(RATED,) if rule == "gpu_fits_cache" else ())
     run = Run("r", "", None, (machine or Machine(),), "quick", "hwdyno gpu", (result, *others))

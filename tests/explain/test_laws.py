@@ -10,7 +10,8 @@ from hwdyno.explain.findings import explain
 from hwdyno.explain.findings.rule import Verdict
 from hwdyno.explain.findings.summary import Hit, summarized
 from hwdyno.model.machine import Machine
-from hwdyno.model.words import Ceiling, CeilingClass, Concurrency, Fault, Finding, HostShare, Severity, Value
+from hwdyno.model.point_details import Concurrency, Fault
+from hwdyno.model.words import Ceiling, CeilingClass, Finding, HostShare, Severity, Value
 from made_point import BLOCK, RATE, base, case_of_base, run_of
 
 READS, WRITES = "read_bytes_s", "write_bytes_s"

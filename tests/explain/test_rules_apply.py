@@ -17,23 +17,13 @@ import test_simulated_core as cores
 import test_training_findings as training
 from hwdyno.analysis import resources
 from hwdyno.explain import findings
-from hwdyno.explain.findings import RULES, explain
+from hwdyno.explain.findings import all_rules, explain, explanation
 from hwdyno.explain.findings.applies import ROUND, Applies, Rule
 from hwdyno.explain.findings.rule import Case
 from hwdyno.measure import engine, workloads
 from hwdyno.model.axes import BACKGROUND, with_field_axes
-from hwdyno.model.words import (
-    Ceiling,
-    Concurrency,
-    ExperimentResult,
-    Fault,
-    HostShare,
-    Note,
-    Run,
-    Samples,
-    Stream,
-    Value,
-)
+from hwdyno.model.point_details import Concurrency, Fault, Note, Samples
+from hwdyno.model.words import Ceiling, ExperimentResult, HostShare, Run, Stream, Value
 from made_point import base, case_of, case_of_base
 from simulated_runs import FIXED, at, experiment, run_of
 from simulation.core import Core
@@ -59,15 +49,15 @@ RULES = (Rule("made_rule", "point", lambda case: None, Applies(kernels=("made",)
 """
     (tmp_path / "a_made_family.py").write_text(made)
     monkeypatch.setattr(findings, "__path__", [*findings.__path__, str(tmp_path)])
-    with_it = findings.declared_rules()
-    assert [rule.name for rule in with_it] == [*(rule.name for rule in RULES), "made_rule"]
+    with_it = all_rules.__wrapped__()
+    assert [rule.name for rule in with_it] == [*(rule.name for rule in all_rules()), "made_rule"]
 
 
 def test_each_rule_is_named_by_a_test_that_plants_it() -> None:
     """``python -m disabled_rules`` shows that such a test fails without it; the lesson of each is a test's, too."""
     others = [path for path in Path(__file__).parents[1].rglob("test_*.py") if path != Path(__file__)]
     words = set(re.findall(r"\w+", " ".join(path.read_text() for path in others)))
-    assert {rule.name for rule in RULES} - words == set()
+    assert {rule.name for rule in all_rules()} - words == set()
 
 
 DEGRADING = """
@@ -87,8 +77,8 @@ EXPLAINING = (
 
 
 def test_these_rules_degrade_or_explain() -> None:
-    assert sorted(rule.name for rule in RULES if rule.degrades) == DEGRADING.split()
-    assert sorted(rule.name for rule in RULES if rule.explains) == EXPLAINING.split()
+    assert sorted(rule.name for rule in all_rules() if rule.degrades) == DEGRADING.split()
+    assert sorted(rule.name for rule in all_rules() if rule.explains) == EXPLAINING.split()
 
 
 @pytest.mark.parametrize(("load", "limits", "applies"), [
@@ -170,7 +160,8 @@ def test_a_storage_run_calls_no_rule_of_another_resource(monkeypatch: pytest.Mon
 
         return replace(rule, check=check)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(findings, "RULES", tuple(map(counted, RULES)))
+    rules = tuple(map(counted, all_rules()))
+    monkeypatch.setattr(explanation, "all_rules", lambda: rules)
     explain(storage_run())
     assert calls["saturation"] and calls["laws"] and calls["truth"]
     others = {"training", "training_data", "training_capacity", "training_peer", "training_loaders", "kv_cache"}
@@ -180,7 +171,7 @@ def test_a_storage_run_calls_no_rule_of_another_resource(monkeypatch: pytest.Mon
 
 def test_what_rule_needs_loses_no_finding(explained: list[Run]) -> None:
     for run in explained:
-        for rule in RULES:
+        for rule in all_rules():
             if not rule.applies.needs:
                 continue
             wider = replace(rule.applies, needs=())
@@ -192,11 +183,11 @@ def test_what_rule_needs_loses_no_finding(explained: list[Run]) -> None:
 
 
 def test_every_rule_has_narrow_limits(explained: list[Run]) -> None:
-    unlimited = {rule.name for rule in RULES if rule.applies == Applies()}
+    unlimited = {rule.name for rule in all_rules() if rule.applies == Applies()}
     assert unlimited <= GENERAL, "say what they apply to, or why they apply to everything"
     assert GENERAL - {"wrong_result", "faults"} <= unlimited, "these are limited now: leave them out here"
     fired = {(finding.rule, finding.resource) for run in explained for finding in run.findings}
-    for rule in RULES:
+    for rule in all_rules():
         if rule.applies.resources:
             spoke = {resource for name, resource in fired if name == rule.name}
             assert spoke <= set(rule.applies.resources) | {""}
@@ -204,9 +195,9 @@ def test_every_rule_has_narrow_limits(explained: list[Run]) -> None:
 
 def test_what_rules_name_is_there() -> None:
     kernels = {*engine.kernels(), *workloads.all()}
-    names = {rule.name for rule in RULES}
-    assert len(names) == len(RULES)
-    for rule in RULES:
+    names = {rule.name for rule in all_rules()}
+    assert len(names) == len(all_rules())
+    for rule in all_rules():
         assert {*rule.applies.kernels, *rule.applies.not_kernels} <= kernels, rule.name
         assert {*rule.applies.resources, *filter(None, [rule.about])} <= set(resources.all_resources()), rule.name
         assert {*rule.instead_of, *rule.unless} <= names, rule.name
@@ -329,7 +320,7 @@ def test_a_rule_applies_to_no_resource_of_which_it_can_never_speak(explained: li
     for run in explained:
         for scope in ("curve", "experiment"):
             for case in cases(run, scope):
-                for rule in RULES:
+                for rule in all_rules():
                     if rule.scope == scope:
                         called(rule, case)
         for result in run.experiments:
@@ -337,7 +328,7 @@ def test_a_rule_applies_to_no_resource_of_which_it_can_never_speak(explained: li
             for index in range(min(len(result.points), POINTS_EACH - seen[name])):
                 seen[name] += 1
                 for other, changed in planted(run, result, index):
-                    for rule in RULES:
+                    for rule in all_rules():
                         if rule.scope == "point":
                             called(rule, Case(other, changed, index))
     several = {rule for rule, _ in applies if len({of for name, of in applies if name == rule}) > 1}

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hwdyno.explain.findings import RULES, explain
+from hwdyno.explain.findings import all_rules, explain
 from hwdyno.explain.findings.bottleneck import limit_of
 from hwdyno.explain.findings.rule import Case, Verdict
 from hwdyno.model.words import Curve, ExperimentResult, Latency, OperatingPoint, Run, Value
@@ -15,7 +15,7 @@ from made_point import base, case_of_base, run_of
 
 CEILING, BEST = Value(1e8, "bytes/s"), OperatingPoint(8.0, 9e7, 2e5, True)
 KNOWN = {"ceiling": CEILING, "best": BEST}
-BY_NAME = {rule.name: rule for rule in RULES}
+BY_NAME = {rule.name: rule for rule in all_rules()}
 LATENCY = Latency(1e5, 1e5, 1e5, 1e5, None, 1e5, 1e5, 1000)
 
 

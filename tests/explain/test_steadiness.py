@@ -15,7 +15,8 @@ from hwdyno.explain.findings import repeats as of_repeats
 from hwdyno.explain.findings.repeats import lasting_fall, repeats_disagree
 from hwdyno.explain.findings.rule import Case
 from hwdyno.explain.findings.steadiness import alike, lasting_step, step_down, step_in_each, unsteady
-from hwdyno.model.words import Finding, Measurement, Note, Samples
+from hwdyno.model.point_details import Note, Samples
+from hwdyno.model.words import Finding, Measurement
 from made_point import BLOCK, RATE, base, case_of_base, course, found_in, run_of
 
 SPEED = RATE * BLOCK

@@ -12,18 +12,8 @@ from hwdyno.explain.findings import explain
 from hwdyno.explain.findings.training import fed
 from hwdyno.model.histogram import Histogram
 from hwdyno.model.machine import Cpu, Machine, Memory
-from hwdyno.model.words import (
-    ExperimentResult,
-    Fault,
-    Finding,
-    Measurement,
-    Note,
-    Parameters,
-    PeerResult,
-    Run,
-    Stream,
-    Value,
-)
+from hwdyno.model.point_details import Fault, Note
+from hwdyno.model.words import ExperimentResult, Finding, Measurement, Parameters, PeerResult, Run, Stream, Value
 from made_experiment import made_experiment
 
 RECORD, BATCH, COMPUTE = 146_600_628, 7, 0.323

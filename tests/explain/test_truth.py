@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from hwdyno.explain.findings import explain
+from hwdyno.model.point_details import Concurrency, Fault, Note
 from hwdyno.model.units import format_count
-from hwdyno.model.words import Concurrency, Fault, Finding, Note, Stream
+from hwdyno.model.words import Finding, Stream
 from made_point import base, run_of
 
 BYTES = base().bytes

@@ -10,7 +10,8 @@ from hwdyno.analysis.curves.open_loop import mean_latency
 from hwdyno.explain.findings import explain
 from hwdyno.explain.findings.open_loop import rate_not_reached, users_wait
 from hwdyno.model.axes import with_field_axes
-from hwdyno.model.words import Curve, ExperimentResult, Finding, Note, Run, Value
+from hwdyno.model.point_details import Note
+from hwdyno.model.words import Curve, ExperimentResult, Finding, Run, Value
 from hwdyno.report.charts import charts_of
 from hwdyno.report.picture import Polyline
 from made_point import base, case_of

@@ -12,8 +12,9 @@ import pytest
 from hwdyno.cli.main import main
 from hwdyno.explain.findings import explain
 from hwdyno.formats import fio_write
+from hwdyno.model.point_details import Claim
 from hwdyno.model.units import printed_error, slip
-from hwdyno.model.words import Claim, Finding, Run, Stream
+from hwdyno.model.words import Finding, Run, Stream
 from hwdyno.system.store import from_json, to_json
 from made_point import base
 from made_point import run_of as point_run

@@ -20,6 +20,7 @@ from hwdyno.explain.findings.contention import Cell, cause_of, cells_of, cost_wo
 from hwdyno.measure.hosts import KernelCall, LoadError, UnderLoad
 from hwdyno.measure.hosts.local import Local
 from hwdyno.measure.runner import contention as runner
+from hwdyno.measure.runner import load_details
 from hwdyno.measure.runner.allowance import Allowance
 from hwdyno.measure.runner.observers import Silent
 from hwdyno.measure.scenarios import contention as scenario
@@ -423,15 +424,15 @@ def test_load_covers_the_other_reading() -> None:
     taken = host.run_under_load(load, work, 1.0)
     assert taken.covered and taken.load["interrupted"] and not taken.reading["interrupted"]
     assert taken.load["elapsed_s"] > taken.reading["elapsed_s"]
-    assert runner.load_rate(taken, "flops") > 0
+    assert load_details.load_rate(taken, "flops") > 0
     assert taken.after["interrupts"] >= taken.before["interrupts"]
 
 
 def test_cpu_time_is_that_of_both_ends_where_both_are_here() -> None:
     reading = {"elapsed_s": 2.0, "cpu": {"user_s": 1.0, "system_s": 0.5}, "details": {"cpu_there_s": 2.5}}
-    assert runner.cores_of({**reading, "parameters": {"server": ""}}) == 2.0
-    assert runner.cores_of({**reading, "parameters": {"server": "192.0.2.7"}}) == 0.75
-    assert runner.cores_of({}) == 0.0
+    assert load_details.cores_of({**reading, "parameters": {"server": ""}}) == 2.0
+    assert load_details.cores_of({**reading, "parameters": {"server": "192.0.2.7"}}) == 0.75
+    assert load_details.cores_of({}) == 0.0
 
 
 @pytest.mark.machine

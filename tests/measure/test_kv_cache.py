@@ -18,7 +18,8 @@ from hwdyno.formats import kv_model
 from hwdyno.measure import engine
 from hwdyno.model.histogram import Histogram
 from hwdyno.model.machine import Cpu, Machine
-from hwdyno.model.words import Fault, Finding, Measurement, Note, Run, Stream, UserError
+from hwdyno.model.point_details import Fault, Note
+from hwdyno.model.words import Finding, Measurement, Run, Stream, UserError
 from made_experiment import made_experiment
 
 SMALL = {

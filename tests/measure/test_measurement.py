@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from hwdyno.measure.measurement import MAX_SAMPLES, conditions_of, measurement_of, throughput_of, unit_of
 from hwdyno.model.histogram import Histogram
-from hwdyno.model.words import Declaration, Note
+from hwdyno.model.point_details import Note
+from hwdyno.model.words import Declaration
 from hypothesis import given
 from hypothesis import strategies as st
 

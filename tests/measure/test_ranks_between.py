@@ -11,7 +11,8 @@ import pytest
 from hwdyno.cli.main import main
 from hwdyno.explain.findings import explain
 from hwdyno.measure.experiments import pairs_of
-from hwdyno.measure.hosts.several_hosts import SeveralHosts, partners_of
+from hwdyno.measure.hosts.partners import partners_of
+from hwdyno.measure.hosts.several_hosts import SeveralHosts
 from hwdyno.measure.plan import select
 from hwdyno.model.axes import BETWEEN, with_clients
 from hwdyno.model.words import Measurement, Run, UserError, Value

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from here import missing
-from hwdyno.measure.serving import client, lengths, metrics
+from hwdyno.measure.serving import client, client_result, lengths, metrics
 from hwdyno.measure.serving.prompts import Wording
 from hwdyno.measure.serving.schedule import Load
 from hwdyno.measure.serving.server_address import KEY, server_of
@@ -248,7 +248,7 @@ def _moments(url: str, runtime_s: float = 1.0) -> list[tuple[int, int]]:
     server = server_of(url, allow_remote=False)
     load = Load(prompt=lengths.parse("4", "x"), output=lengths.parse("1", "x"), seed=1, users=4)
     wording = Wording(chat=False, model="made")
-    settings = client.ClientSettings(runtime_s=runtime_s, timeout_s=20.0, connections=4)
+    settings = client_result.ClientSettings(runtime_s=runtime_s, timeout_s=20.0, connections=4)
     result = client.drive(server, load, settings, lambda one: server.request("completions", wording.body(one)))
     firsts = [next(iter(events_of(one.exchange))) for one in result.sent if not one.failure]
     return [(json.loads(data)["sent_ns"], moment) for moment, data in firsts]

@@ -87,7 +87,7 @@ def test_what_others_have_is_read_when_this_processors_host_has_something(
         calls.append("".join(one.name for one in waiting))
         return False
 
-    monkeypatch.setattr("hwdyno.measure.hosts.several_hosts._await", noted)
+    monkeypatch.setattr("hwdyno.measure.hosts.several_hosts.await_event", noted)
     monkeypatch.setattr("hwdyno.measure.engine.processor", lambda: here)
     site = SeveralHosts(members)
     site.run("idle", IDLE)

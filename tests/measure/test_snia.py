@@ -19,7 +19,8 @@ from hwdyno.explain.findings.snia import is_rounds
 from hwdyno.measure.experiments.storage_snia import TESTS
 from hwdyno.measure.runner import snia
 from hwdyno.measure.scenarios import snia as scenario
-from hwdyno.model.words import Note, Run, Value
+from hwdyno.model.point_details import Note
+from hwdyno.model.words import Run, Value
 from hwdyno.report.charts import charts_of
 from hwdyno.report.page import html
 from hwdyno.report.rows import rows_of

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from hwdyno.measure import workspace
-from hwdyno.measure.workspace import Place, Workspace, check_place, clean_stale, fit
+from hwdyno.measure.workspace import Place, Workspace, check_place, clean_stale, fit, scratch_directories
 from hwdyno.model.words import UserError
 
 
@@ -14,7 +14,7 @@ def abandoned(parent: Path, name: str = "hwdyno-scratch-0123456789abcdef") -> Pa
     """What a killed run leaves: its lock is free."""
     directory = parent / name
     directory.mkdir()
-    (directory / "lock").write_bytes(workspace._SIGNATURE)
+    (directory / "lock").write_bytes(scratch_directories._SIGNATURE)
     (directory / "data").write_bytes(b"x" * 4096)
     return directory
 
@@ -77,7 +77,7 @@ def test_what_looks_alike_but_is_the_users_stays(tmp_path: Path, change: str) ->
         precious.write_text("years of work")
     elif change == "a link as lock":
         target = tmp_path / "target"
-        target.write_bytes(workspace._SIGNATURE)
+        target.write_bytes(scratch_directories._SIGNATURE)
         (directory / "lock").unlink()
         (directory / "lock").symlink_to(target)
     else:
@@ -132,7 +132,7 @@ def test_raw_device_is_only_ever_read(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_the_size_shrinks_to_the_room_only_where_it_may(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     place, mib = Place(tmp_path), 1 << 20
-    monkeypatch.setattr(workspace, "room", lambda _: 100 * mib + 17)
+    monkeypatch.setattr("hwdyno.measure.workspace.place.room", lambda _: 100 * mib + 17)
     assert fit(place, 64 * mib, 0, may_shrink=True) == (64 * mib, "")
     size, says = fit(place, 1024 * mib, 0, may_shrink=True)
     assert size == 100 * mib

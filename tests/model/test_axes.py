@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from hwdyno.explain.findings import explain
-from hwdyno.explain.findings.rule import label_of, load_words
+from hwdyno.explain.findings.point_labels import label_of, load_words
 from hwdyno.measure import runner
 from hwdyno.measure.experiments import Experiment
 from hwdyno.measure.hosts.local import Alike, Local

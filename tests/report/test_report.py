@@ -21,7 +21,8 @@ from hwdyno.cli import main as cli
 from hwdyno.explain.findings import explain
 from hwdyno.model.axes import FIELD
 from hwdyno.model.machine import Machine
-from hwdyno.model.words import Ceiling, Measurement, Note, Parameters, Run, UserError, Value
+from hwdyno.model.point_details import Note
+from hwdyno.model.words import Ceiling, Measurement, Parameters, Run, UserError, Value
 from hwdyno.report import (
     benchmarking_rules,
     chart_files,

@@ -19,7 +19,8 @@ import hostile
 import made_run
 import pytest
 from hwdyno.model.histogram import Histogram
-from hwdyno.model.words import Note, Run
+from hwdyno.model.point_details import Note
+from hwdyno.model.words import Run
 from hwdyno.report import figures, page
 from hwdyno.report.benchmarking_rules import judged_rules
 from hwdyno.report.charts import charts_of

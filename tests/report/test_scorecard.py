@@ -18,10 +18,11 @@ import pytest
 from hwdyno.cli.machine import show
 from hwdyno.cli.main import main, parser_of
 from hwdyno.cli.progress import result_line
-from hwdyno.explain.findings import ABOUT_THE_RUN, RULES, explain
+from hwdyno.explain.findings import ABOUT_THE_RUN, all_rules, explain
 from hwdyno.explain.findings.summary import effect_of
 from hwdyno.model.machine import Machine
-from hwdyno.model.words import Ceiling, Concurrency, ExperimentResult, Finding, Latency, Measurement, Run, Value
+from hwdyno.model.point_details import Concurrency
+from hwdyno.model.words import Ceiling, ExperimentResult, Finding, Latency, Measurement, Run, Value
 from hwdyno.report.figures import of_finding
 from hwdyno.report.headlines import DISBELIEVED, MAX_ROWS, headlines
 from hwdyno.report.machine import machine_of
@@ -456,7 +457,7 @@ def test_grave_finding_without_command_is_explained() -> None:
 
 
 def test_rules_about_run_are_rules() -> None:
-    known = {rule.name for rule in RULES}
+    known = {rule.name for rule in all_rules()}
     assert {"interval_not_reached", "repeats_disagree", "steal"} <= ABOUT_THE_RUN & known
     assert known >= ABOUT_THE_RUN
     assert effect_of("client_bound") == "a busy client CPU" and effect_of("no_such_rule") == "no such rule"

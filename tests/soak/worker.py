@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno.cli.main import main
-from hwdyno.measure.hosts.several_hosts import of_commands
+from hwdyno.measure.hosts.agents_site import of_commands
 
 _PLANTED: list[object] = []
 

@@ -20,17 +20,8 @@ from hwdyno.measure.hosts.local import Local
 from hwdyno.measure.plan import Limits
 from hwdyno.measure.scenarios import Request, Scenario, storage_classes
 from hwdyno.measure.scenarios import study as command
-from hwdyno.model.words import (
-    Ceiling,
-    ExperimentResult,
-    Measurement,
-    Parameters,
-    PeerResult,
-    Run,
-    Samples,
-    UserError,
-    Value,
-)
+from hwdyno.model.point_details import Samples
+from hwdyno.model.words import Ceiling, ExperimentResult, Measurement, Parameters, PeerResult, Run, UserError, Value
 from hwdyno.report.page import html
 from hwdyno.report.study import text as study_text
 from hwdyno.report.tables import markdown

@@ -157,7 +157,7 @@ def test_no_import_is_cut(home: Path) -> None:
 MADE = """
 import sys, time
 from pathlib import Path
-from hwdyno.measure import workspace; from hwdyno.system import signals
+from hwdyno.measure.workspace import scratch_directories; from hwdyno.system import signals
 from hwdyno._engine import Guard
 from hwdyno.measure.workspace import MadeFolder
 signals.take_over("maker", Guard)
@@ -169,7 +169,7 @@ if sys.argv[2] == "removed":
     def slow(_path):
         print("go", flush=True)
         time.sleep(0.1)
-    workspace.clean_stale = slow
+    scratch_directories.clean_stale = slow
     made.remove()
 else:
     print("go", flush=True)

@@ -1,4 +1,4 @@
-"""Rules on definitions: no dead one, and no function over 100 lines without a reason."""
+"""Rules on definitions: no dead one, and no function over 60 lines without a reason."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from tidy.sources import Module, Tree, dynamic_imports
 
-MAX_LINES = 100
+MAX_LINES = 60
 REASON = "long because"
 """A comment with these words above a function or in its first lines excuses its length."""
 
@@ -206,7 +206,7 @@ def _overrides(node: ast.ClassDef) -> bool:
 
 
 def long_functions(tree: Tree, excused: Mapping[str, str]) -> list[str]:
-    """Functions over 100 lines that give no reason: neither a comment nor one in ``excused`` by their whole name."""
+    """Functions over 60 lines that give no reason: neither a comment nor one in ``excused`` by their whole name."""
     found = {}
     for module in tree.modules.values():
         lines = module.text.splitlines()
@@ -214,11 +214,11 @@ def long_functions(tree: Tree, excused: Mapping[str, str]) -> list[str]:
             near = lines[max(0, node.lineno - 2) : node.lineno + 1]
             if not any(REASON in line and "#" in line for line in near):
                 found[f"{module.name}.{node.name}"] = (node.end_lineno or 0) - node.lineno + 1
-    return too_long(found, excused)
+    return too_long(found, excused, MAX_LINES)
 
 
-def too_long(lengths: Mapping[str, int], excused: Mapping[str, str]) -> list[str]:
-    """The functions over 100 lines, and the excuses that no one needs."""
-    long = {name: count for name, count in lengths.items() if count > MAX_LINES}
+def too_long(lengths: Mapping[str, int], excused: Mapping[str, str], most: int) -> list[str]:
+    """The functions over ``most`` lines, and the excuses that no one needs."""
+    long = {name: count for name, count in lengths.items() if count > most}
     found = [f"{name}: {count} lines and no reason" for name, count in long.items() if name not in excused]
     return found + [f"{name}: it is short, or gone: drop its excuse" for name in excused.keys() - long.keys()]

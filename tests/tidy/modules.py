@@ -8,7 +8,8 @@ from pathlib import Path
 
 from tidy.sources import Module, Tree, ancestors, imports_of
 
-MAX_LINES = 600
+MAX_LINES, MAX_TEST_LINES = 450, 600
+"""Lines of a file of the product, and of a file of tests."""
 
 
 def rooms_of(module: Module, tree: Tree) -> set[str]:
@@ -116,11 +117,33 @@ def unopened(tree: Tree) -> list[str]:
     return found
 
 
-def too_long_files(paths: Iterable[Path], root: Path) -> list[str]:
-    """Files over 600 lines."""
-    found = []
-    for path in paths:
-        lines = len(path.read_text().splitlines())
-        if lines > MAX_LINES:
-            found.append(f"{path.relative_to(root)}: {lines} lines; does it hold one thing?")
-    return found
+def too_long_files(paths: Iterable[Path], root: Path, excused: Mapping[str, str], most: int = MAX_LINES) -> list[str]:
+    """Files over ``most`` lines that have no reason in ``excused``, and the excuses that no file needs."""
+    lengths = {str(path.relative_to(root)): len(path.read_text().splitlines()) for path in paths}
+    long = {name: lines for name, lines in lengths.items() if lines > most}
+    found = [f"{name}: {lines} lines; does it hold one thing?" for name, lines in long.items() if name not in excused]
+    return found + [f"{name}: it is short, or gone: drop its excuse" for name in excused.keys() - long.keys()]
+
+
+def packages_with_code(tree: Tree) -> list[str]:
+    """Code in an ``__init__.py`` besides a docstring, imports, ``__all__``, ``__version__`` and a lazy lookup."""
+    packages = [module for module in tree.modules.values() if module.is_package]
+    return [
+        f"{module.name}: line {node.lineno} is code: it belongs into a module with a name"
+        for module in packages
+        for node in module.tree.body
+        if not _is_passed_on(node)
+    ]
+
+
+def _is_passed_on(node: ast.stmt) -> bool:
+    """Whether a statement is a docstring, an import, one of the module's own names or its lazy lookup."""
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return True
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    if isinstance(node, ast.FunctionDef):
+        return node.name in {"__getattr__", "__dir__"}
+    return isinstance(node, ast.Assign) and all(
+        isinstance(target, ast.Name) and target.id in {"__all__", "__version__"} for target in node.targets
+    )

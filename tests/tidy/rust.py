@@ -11,11 +11,15 @@ from pathlib import Path
 
 from tidy.definitions import REASON, too_long
 
+MAX_LINES = 100
+"""Lines of a function in Rust."""
+
 _COMMENT_OR_TEXT = re.compile(
     r"""//[^\n]* | /\*.*?\*/ | r(\#*)".*?"\1 | b?"(?:\\.|[^"\\])*" | b?'(?:\\(?:x..|u\{[^}]*\}|.)|[^'\\\n])'""",
     re.VERBOSE | re.DOTALL,
 )
 _TEST = re.compile(r"#\[cfg\(test\)\]")
+_TEST_FILE = re.compile(r"#\[cfg\(test\)\]\s*mod\s+(tests)\s*;")
 _CHILD = re.compile(r"\bmod\s+(\w+)\s*;")
 _ALIAS = re.compile(r'#\[path = "([^"]+)"\]\s*(?:pub(?:\([^)]*\))?\s+)?mod\s+(\w+)\s*;')
 _USE = re.compile(r"\buse\s+((?:crate|super|self)\b[^;]*);")
@@ -57,7 +61,7 @@ class Source:
 
 
 def read_crate(source: Path) -> dict[str, Source]:
-    """The files of a crate's ``src`` by module path; a program below ``bin`` is no module."""
+    """The files of a crate's ``src`` by module path, without files of tests; a program below ``bin`` is no module."""
     found = {}
     for path in sorted(source.rglob("*.rs")):
         parts = list(path.relative_to(source).with_suffix("").parts)
@@ -66,7 +70,8 @@ def read_crate(source: Path) -> dict[str, Source]:
         else:
             name = "::".join(["crate", *(part for part in parts if part not in {"lib", "mod", "main"})])
         found[name] = Source(name, path, path.read_text())
-    return found
+    tests = {f"{name}::{child}" for name, source in found.items() for child in _TEST_FILE.findall(source.text)}
+    return {name: source for name, source in found.items() if name not in tests}
 
 
 def uses_of(source: Source, crate: Mapping[str, Source]) -> set[str]:
@@ -143,7 +148,7 @@ def long_functions(crate: Mapping[str, Source], excused: Mapping[str, str]) -> l
             if not any(REASON in line and "//" in line for line in lines[max(0, first - 3) : first + 2]):
                 lines_of = source.code.count("\n", match.start(1), _closing(source.code, brace)) + 1
                 found[f"{source.name}::{match[1]}"] = lines_of
-    return too_long(found, excused)
+    return too_long(found, excused, MAX_LINES)
 
 
 def unsafe_outside(crate: Mapping[str, Source], homes: Mapping[str, str]) -> list[str]:

@@ -10,8 +10,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hwdyno.analysis.estimates import harmonic_mean, mean, t_quantile
+from hwdyno.model.point_details import Note
 from hwdyno.model.units import format_bytes, format_duration, format_percent, format_quantity
-from hwdyno.model.words import ExperimentResult, Measurement, Note, Run, Value
+from hwdyno.model.words import ExperimentResult, Measurement, Run, Value
 
 if TYPE_CHECKING:
     import numpy as np

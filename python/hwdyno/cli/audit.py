@@ -82,10 +82,10 @@ def faults_of(document: Run) -> list[Finding]:
 
 def _is_fault(found: Finding) -> bool:
     """Whether a finding is more than an observation. How well a curve fits is an observation."""
-    from hwdyno.explain.findings import RULES
+    from hwdyno.explain.findings import all_rules
     from hwdyno.explain.findings.laws import FAR_ABOVE_RATED
 
-    of_curves = {rule.name for rule in RULES if rule.scope == "curve"}
+    of_curves = {rule.name for rule in all_rules() if rule.scope == "curve"}
     says_wrong = found.severity != "info" and found.rule not in of_curves
     return says_wrong or found.evidence.get("ratio", 0) > FAR_ABOVE_RATED
 
@@ -124,7 +124,7 @@ def _readings(sources: Sequence[ResultFile], document: Run) -> str:
 
 def side_by_side(sources: Sequence[ResultFile]) -> str:
     """Several tools' results in one table, with ratios where they measured the same; empty for one tool."""
-    from hwdyno.explain.findings.rule import label_of
+    from hwdyno.explain.findings.point_labels import label_of
     from hwdyno.report.figures import scale_for
     from hwdyno.system.printable import columns, printable
 

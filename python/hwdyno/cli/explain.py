@@ -20,7 +20,7 @@ HELP = Help(
 
 def topics() -> Rows:
     """Every rule with the title of its lesson."""
-    return tuple((rule.name, lessons.lesson(rule.name).title) for rule in findings.RULES)
+    return tuple((rule.name, lessons.lesson(rule.name).title) for rule in findings.all_rules())
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +30,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the lesson of a rule, or the list of all."""
-    names = [rule.name for rule in findings.RULES]
+    names = [rule.name for rule in findings.all_rules()]
     if args.rule is None:
         width = max(map(len, names))
         sys.stdout.write("".join(f"{name:{width}}  {title}\n" for name, title in topics()))

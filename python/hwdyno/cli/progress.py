@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def described(parameters: Parameters, axes: Sequence[Axis] = FIELD_AXES) -> str:
     """A point's parameters in a few words: ``randread 4 KiB, iodepth=8, 1 job``; ``axes`` are its kernel's."""
-    from hwdyno.explain.findings.rule import label_of
+    from hwdyno.explain.findings.point_labels import label_of
 
     return label_of(parameters, Declaration(axes=tuple(axes)))
 

@@ -19,8 +19,9 @@ from hwdyno.analysis.samples import (
     with_shared,
     within_levels,
 )
+from hwdyno.model.point_details import Note
 from hwdyno.model.units import format_percent
-from hwdyno.model.words import ExperimentResult, Measurement, Note, Run, RunToRun, Value
+from hwdyno.model.words import ExperimentResult, Measurement, Run, RunToRun, Value
 
 if TYPE_CHECKING:
     from hwdyno.system.store import Store

@@ -2,101 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
-import re
-from collections.abc import Mapping
-from typing import Any, Protocol, cast
+from hwdyno.formats.catalogue import FORMATS, known
+from hwdyno.formats.every_format import read_every
+from hwdyno.formats.format import LARGEST_BYTES, read_as
 
-from hwdyno.model.axes import declared
-from hwdyno.model.words import Run, UserError
-from hwdyno.system import foreign
-
-LARGEST_BYTES = 512 << 20
-"""A larger result file is refused rather than read into memory."""
-
-FORMATS = (
-    "fio", "dlio", "mlc", "stream", "babelstream", "linpack", "iperf3", "fio_text", "iperf3_text", "iozone",
-    "lmbench", "sysbench", "stress_ng", "sockperf", "perftest", "netperf", "ping", "mdtest", "ior", "elbencho",
-    "nvbandwidth", "clpeak", "cuda_bandwidth", "phoronix", "geekbench", "crystaldiskmark", "vllm_bench", "aiperf",
-    "guidellm", "llama_bench", "nccl_tests", "kbench", "published",
-)  # fmt: skip
-"""Each name is a file ``formats/<name>.py`` that implements ``Format``."""
-
-
-class Format(Protocol):
-    """The interface of every file in this folder."""
-
-    NAME: str
-    """The value of ``Run.imported_from``, such as ``fio-json``."""
-
-    def recognizes(self, text: str) -> bool:
-        """Whether the text looks like this format; cheap, and never raises."""
-        ...
-
-    def read(self, text: str, name: str) -> Run:
-        """Convert the text to a Run; ``name`` is the file's name in messages. Raises ``UserError`` in one line."""
-        ...
-
-
-def known() -> dict[str, Format]:
-    """Every format, by the name of its file."""
-    return {name: cast(Format, _module(name)) for name in FORMATS}
-
-
-def _module(name: str) -> Any:
-    return importlib.import_module(f"hwdyno.formats.{name}")
-
-
-def read_as(form: Format, text: str, name: str) -> Run:
-    """Read text in a format into a Run whose every figure can be kept. Raises ``UserError`` in one line."""
-    try:
-        return foreign.checked(declared(form.read(text, name)), name, foreign.MAX_COUNT)
-    except UserError as error:
-        raise UserError(str(error) if name in str(error) else f"{name}: {error}") from None
-
-
-_QUOTED = re.compile(r"^(?:>|&gt;)+ ?", re.M)
-
-
-# "12:06:53 DEBUG| [stdout] " of a test's log, "2024-01-02T03:04:05.678Z stdout F " of a container's.
-_LOGGED = re.compile(
-    r"^(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?Z? ?"
-    r"(?:(?:DEBUG|INFO|WARNING|WARN|ERROR) ?[|:]|std(?:out|err) F)(?: \[std(?:out|err)\])? ?",
-    re.M,
-)
-
-
-def unquoted(text: str) -> str:
-    """A text without the marks that mail, Markdown or a log puts at the beginnings of its lines."""
-    text = _QUOTED.sub("", text) if text.startswith(">") or "\n>" in text else text
-    return _LOGGED.sub("", text)
-
-
-def read_every(text: str, name: str, maps: Mapping[str, str] | None = None) -> tuple[list[Run], list[str]]:
-    """The Runs of every format that a text has, such as a report with several tools' outputs; and how tables were read.
-
-    ``maps`` say what a table's columns are. Raises ``UserError`` in one line where no format is known.
-    """
-    text, forms = unquoted(text), known()
-    table = forms.pop("published")
-    runs, readings, refused = list[Run](), list[str](), list[UserError]()
-    for form in forms.values():
-        if form.recognizes(text):
-            try:
-                runs.append(read_as(form, text, name))
-            except UserError as error:
-                refused.append(error)  # A report may name a tool without having its output.
-    # A tool's columns are no published table; a report with both marks its tables.
-    published = cast(Any, table)
-    if maps or published.recognizes(text, marked=bool(runs)):
-        try:
-            found = published.read_mapped(text, name, maps or {}, marked=bool(runs))
-        except UserError as error:
-            raise (error if maps or not refused else refused[0]) from None
-        runs.append(foreign.checked(declared(found.run), name, foreign.MAX_COUNT))
-        readings += found.readings
-    if runs:
-        return runs, readings
-    if refused:
-        raise refused[0]
-    raise UserError(f"{name} has no known tool's output and no table with results; name a column: --map 'bw=MB/s'")
+__all__ = [
+    "FORMATS",
+    "LARGEST_BYTES",
+    "known",
+    "read_as",
+    "read_every",
+]

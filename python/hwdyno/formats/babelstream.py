@@ -10,8 +10,9 @@ from hwdyno.formats import printed
 from hwdyno.formats.row import figures, number, point_of
 from hwdyno.model.axes import FIELD_LOOPS
 from hwdyno.model.kernels import GPU_BANDWIDTH, MEMORY_BANDWIDTH
+from hwdyno.model.point_details import Claim
 from hwdyno.model.units import printed_error, printed_number
-from hwdyno.model.words import Claim, Measurement, Parameters, Run
+from hwdyno.model.words import Measurement, Parameters, Run
 
 NAME = "babelstream"
 _HEADS = re.compile(r"^\s*Function\s+M(i?)Bytes/sec\s+Min \(sec\)\s+Max\s+Average\s*$", re.M)

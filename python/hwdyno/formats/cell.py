@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from hwdyno.formats.column import BINARY, DECIMAL, SIZES, Unit, given_in, unit_readings
+from hwdyno.formats.column import SIZES, given_in
+from hwdyno.formats.unit_readings import BINARY, DECIMAL, Unit, unit_readings
 from hwdyno.model.units import printed_number
 from hwdyno.model.words import Scalar
 

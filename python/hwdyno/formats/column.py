@@ -7,21 +7,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from hwdyno.formats.languages import in_english
+from hwdyno.formats.unit_readings import BINARY, DECIMAL, PERCENTILE, Unit, unit_readings
 from hwdyno.model.words import Parameters
-
-DECIMAL = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}
-BINARY = {"": 1.0, "k": 2.0**10, "m": 2.0**20, "g": 2.0**30, "t": 2.0**40, "p": 2.0**50}
-_TIMES = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """A unit of a column: what it measures, in which base unit, and its factor to it."""
-
-    kind: str
-    """``bytes/s``, ``operations/s``, ``FLOP/s``, ``s``, ``bytes``, ``1`` (a share), ``cycles`` …"""
-    factor: float
-    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,34 +145,6 @@ _STATISTICS: tuple[tuple[str, str], ...] = (
     ("mean", r"avg|average|mean|typical"),
 )
 _AS_STATISTIC = [(name, re.compile(rf"(?<![\w])(?:{pattern})(?![\w])")) for name, pattern in _STATISTICS]
-_PERCENTILE = re.compile(
-    r"(?<![\w.])(?:p ?(\d{2,5})(?:\.(\d{1,3}))?|(\d{2})(?:\.(\d{1,3}))? ?(?:th|st|nd|rd)"
-    r"?[ -]?(?:percentile|pctl|pct|tile|%(?:ile)?)|(\d{2})(?:\.(\d{1,3}))?(?:th|st|nd|"
-    r"rd))(?![\w.])"
-)
-_SECONDS = r"(?:s|sec|second)(?![a-z])"
-_RATE = re.compile(
-    rf"(?<![A-Za-z0-9])([kKMGTPmgtp]?)(i?)(Bytes?|bytes?|BYTES?|Bits?|bits?|bit|B|b)(?:\s?/\s?|"
-    rf"\s?per\s?|p)(?i:{_SECONDS})"
-)
-_FLOP = re.compile(r"(?<![A-Za-z0-9])([kKMGTPmgtp]?)(?:I?OP|(?i:flop))(?i:s?)(?:/s(?:ec)?|ps)?(?![A-Za-z])")
-_OPS = re.compile(
-    rf"(?<![A-Za-z0-9])([kKMmG]?)\s?(?:(?i:iops)|(?i:i/?os?|ops?|operations?|req(?:uests)"
-    rf"?|transactions?|messages?|msgs?|packets?|datagrams?|events?|samples?|images?|imgs?|frames?|tok(?:ens?)?|steps?|iterations?|records?|rows?|objects?|files?|creates?|"
-    rf"queries|accesses)(?:\s?/\s?|\s?per\s?){_SECONDS}|(?i:tps|pps|qps))(?![A-Za-z])"
-)
-_TIME = re.compile(
-    r"(?<![A-Za-z0-9])(nanoseconds?|nsecs?|ns|microseconds?|u-?secs?|us|milliseconds?|"
-    r"msecs?|ms|seconds?|secs?|s|minutes?|mins?)(?![A-Za-z/])",
-    re.I,
-)
-_SIZE_UNIT = re.compile(
-    r"(?<![A-Za-z0-9])([kKMGTmgt]?)(i?)(B|b|Bytes?|bytes?)(?![A-Za-z/])|(?<![A-Za-z0-9])([kKMG])(?![A-Za-z0-9/])"
-)
-_ANY_RATE = re.compile(r"([A-Za-z][A-Za-z ]{1,30}s)\s?(?:/|per)\s?(?:s|sec|second)", re.I)
-"""``Epochs/s``: a count of what the table counts; ``Latency/s`` is a time in seconds."""
-_OF_TIMES = re.compile(r"times|latenc|seconds|durations|bytes|bits")
-_SHARE = re.compile(r"%|(?<![a-z])(?:percent|pct)(?![a-z])", re.I)
 _SNAKE = re.compile(
     r"(?i)(?<![a-z])([kmgt]?i?b(?:ytes?|its?)?|[kmgt]?ops|i?ops|[kmgt]bit|samples?)[_ ](?:per[_ ])?"
     r"(s|sec|seconds?)(?![a-z])"
@@ -203,90 +162,6 @@ _OF_ANOTHER = re.compile(
 )
 """Words for a share of another result, which may be above 1."""
 _UNIT_COLUMN = re.compile(r"(?i)(?:.*[ _])?units?")
-
-
-def unit_readings(text: str) -> tuple[tuple[Unit, ...], tuple[int, int]]:
-    """The readings of the unit that a text names, and where it names it; none at (0, 0)."""
-    for pattern, made in ((_FLOP, _flop), (_RATE, _rate), (_OPS, _operations)):
-        if (match := pattern.search(text)) and (units := made(match)):
-            return units, match.span()
-    inner = re.search(r"[(\[]([^()\[\]]*)[)\]]", text)
-    tail = re.search(r"(?:[,/:]\s*|\bin\s+|[_ ])(?P<u>[A-Za-z-]{1,12}|%)$", text)
-    places = [(inner[1], inner.start(1))] if inner else []
-    places += [(tail["u"], tail.start("u"))] if tail and not tail["u"].lower().startswith("min") else []
-    if (match := _ANY_RATE.fullmatch(text)) and not _OF_TIMES.search(match[1].lower()):
-        return (Unit("operations/s", 1.0, text.strip()),), (0, len(text))
-    for part, start in (*places, (text if text.lower() != "min" else "", 0)):
-        if (match := _TIME.search(part) if inner and part == inner[1] else _TIME.fullmatch(part)) is not None:
-            word = match[1].lower().replace("-", "")
-            kind = "min" if word.startswith("min") else word[0] + "s" if word[:2] in {"na", "ns"} else _time_of(word)
-            return (Unit("s", _TIMES[kind], kind),), (start + match.start(), start + match.end())
-        if (match := _SHARE.search(part)) is not None:
-            return (Unit("1", 0.01, "%"),), (start + match.start(), start + match.end())
-        if (match := _SIZE_UNIT.fullmatch(part.strip())) is not None:
-            prefix, binary = (match[1] or match[4] or "").lower(), match[2] or ""
-            factor = (BINARY if binary or prefix == "k" else DECIMAL)[prefix]
-            return (Unit("bytes", factor, part.strip()),), (start, start + len(part))
-        if re.fullmatch(r"(?i)(?:clock )?cycles|clocks|clk", part.strip()):
-            return (Unit("cycles", 1.0, "cycles"),), (start, start + len(part))
-    if (match := _SHARE.search(text)) and not _PERCENTILE.search(text.lower()):
-        return (Unit("1", 0.01, "%"),), match.span()
-    return (), (0, 0)
-
-
-def _time_of(word: str) -> str:
-    if word.startswith(("mi", "ms")):
-        return "us" if word.startswith("mic") else "ms"
-    return "us" if word.startswith("u") else "s"
-
-
-def _rate(match: re.Match[str]) -> tuple[Unit, ...]:
-    prefix, binary, what = match[1].lower(), match[2], match[3]
-    factor = (BINARY if binary else DECIMAL)[prefix]
-    shown = prefix if prefix == "k" and not binary else prefix.upper()
-    bytes_ = Unit("bytes/s", factor, f"{shown}{binary}B/s")
-    bits = Unit("bytes/s", factor / 8, f"{shown}{binary}bit/s")
-    if what.lower().startswith("byte") or what == "B":
-        return (bytes_,)
-    if what.lower().startswith("bit"):
-        return (bits,)
-    # A small b is a bit by the standard, but many tables of storage mean bytes.
-    snake = match[0] == match[0].lower() and "/" in match[0] and match[1] in "kmgt"
-    return (bytes_,) if snake and not binary else (bits, bytes_)
-
-
-def _flop(match: re.Match[str]) -> tuple[Unit, ...]:
-    if not match[1] and "/" not in match[0] and not match[0].lower().startswith("flop"):
-        return ()
-    if match[0].lower() in {"ops", "op", "iops", "iop", "kops", "mops", "kiops", "miops"} or "IO" in match[0].upper():
-        return ()
-    if "flop" not in match[0].lower():
-        return ()
-    factor = DECIMAL[match[1].lower()]
-    return (Unit("FLOP/s", factor, f"{match[1].upper()}FLOP/s"),)
-
-
-def _operations(match: re.Match[str]) -> tuple[Unit, ...]:
-    return (Unit("operations/s", DECIMAL[match[1].lower()], match[0].strip()),)
-
-
-_COUNTED = re.compile(r"(?i)[kmg]?\s?([a-z]+?)s?(?:\s?/\s?|\s?per\s?)s(?:ec(?:ond)?)?|([tpq])ps")
-_NOUNS = {
-    **dict.fromkeys(("tok", "token"), "token"),
-    **dict.fromkeys(("req", "request"), "request"),
-    **dict.fromkeys(("img", "image"), "image"),
-    **dict.fromkeys(("msg", "message"), "message"),
-    **dict.fromkeys(("packet", "p"), "packet"),
-    **dict.fromkeys(("transaction", "t"), "transaction"),
-    **dict.fromkeys(("querie", "query", "q"), "query"),
-    **{word: word for word in ("sample", "frame", "step", "iteration", "record", "row", "event", "datagram")},
-}
-
-
-def counted_in(unit: str) -> str:
-    """What a rate in this unit counts, in the field's word: ``token`` of ``tok/s``; empty where it is any operation."""
-    match = _COUNTED.fullmatch(unit.strip())
-    return _NOUNS.get((match[1] or match[2]).lower(), "") if match else ""
 
 
 @lru_cache(4096)
@@ -382,7 +257,7 @@ _EMPTY = {
 
 
 def _statistic(text: str) -> tuple[str, str]:
-    if match := _PERCENTILE.search(text):
+    if match := PERCENTILE.search(text):
         digits = match[1] or match[3] or match[5]
         more = (match[2] or match[4] or match[6] or "").rstrip("0")
         return f"p{digits}{more}", f"{text[: match.start()]} {text[match.end() :]}".strip()

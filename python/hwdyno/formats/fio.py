@@ -18,21 +18,9 @@ from hwdyno.formats import fio_options as options
 from hwdyno.formats.fio_latency import LatencySummary, coarse_quantiles, latency_of, spread_of
 from hwdyno.formats.fio_options import KERNEL
 from hwdyno.model.machine import Disk, Machine, Storage
+from hwdyno.model.point_details import Claim, Concurrency, Fault, Note, Samples
 from hwdyno.model.units import amount_at, printed_error
-from hwdyno.model.words import (
-    Claim,
-    Concurrency,
-    ExperimentResult,
-    Fault,
-    Latency,
-    Measurement,
-    Note,
-    Run,
-    Samples,
-    Stream,
-    UserError,
-    Value,
-)
+from hwdyno.model.words import ExperimentResult, Latency, Measurement, Run, Stream, UserError, Value
 from hwdyno.system import foreign
 
 NAME = "fio-json"

@@ -14,21 +14,9 @@ from typing import Any
 
 from hwdyno.model.kernels import NETWORK_THROUGHPUT
 from hwdyno.model.machine import Machine, OperatingSystem
+from hwdyno.model.point_details import Claim, Concurrency, Fault, Note, Samples
 from hwdyno.model.units import amount_at, number_at
-from hwdyno.model.words import (
-    Claim,
-    Concurrency,
-    ExperimentResult,
-    Fault,
-    Measurement,
-    Note,
-    Parameters,
-    Run,
-    Samples,
-    Stream,
-    UserError,
-    Value,
-)
+from hwdyno.model.words import ExperimentResult, Measurement, Parameters, Run, Stream, UserError, Value
 from hwdyno.system import foreign, loopback
 
 NAME = "iperf3-json"

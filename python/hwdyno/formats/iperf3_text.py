@@ -11,7 +11,8 @@ from dataclasses import replace
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, number, point_of
 from hwdyno.model.kernels import NETWORK_THROUGHPUT
-from hwdyno.model.words import Measurement, Parameters, Run, Samples
+from hwdyno.model.point_details import Samples
+from hwdyno.model.words import Measurement, Parameters, Run
 from hwdyno.system import loopback
 
 NAME = "iperf3-text"

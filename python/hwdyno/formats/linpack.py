@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from hwdyno.analysis import estimates
 from hwdyno.formats import printed
+from hwdyno.model.point_details import Claim
 from hwdyno.model.units import printed_error
-from hwdyno.model.words import Claim, Measurement, Parameters, Run
+from hwdyno.model.words import Measurement, Parameters, Run
 
 NAME = "linpack-text"
 # "WR11C2R4   10000   192     1     2     12.34     5.401e+01": variant, N, NB, P, Q, seconds, Gflops.

@@ -10,7 +10,8 @@ from dataclasses import replace
 
 from hwdyno.analysis import estimates
 from hwdyno.formats import printed
-from hwdyno.model.words import Claim, Measurement, Parameters, Run, UserError
+from hwdyno.model.point_details import Claim
+from hwdyno.model.words import Measurement, Parameters, Run, UserError
 from hwdyno.system import foreign
 from hwdyno.system.foreign import Table
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from hwdyno.formats import printed
-from hwdyno.model.words import Claim, Concurrency, Latency, Measurement, Parameters, Run, Stream
+from hwdyno.model.point_details import Claim, Concurrency
+from hwdyno.model.words import Latency, Measurement, Parameters, Run, Stream
 from hwdyno.system.foreign import Table
 
 KERNEL = "inference_serving"

@@ -10,12 +10,15 @@ from typing import Any
 
 from hwdyno.formats import printed, workload
 from hwdyno.formats.cell import PrintedNumber
-from hwdyno.formats.column import COUNTS, FIGURES, PARAMETERS, SIZES, counted_in, meaning_of, pattern_of
-from hwdyno.formats.grid import Grid, grids_of, is_number
+from hwdyno.formats.column import COUNTS, FIGURES, PARAMETERS, SIZES, meaning_of
+from hwdyno.formats.column_pairs import collides, joined_parameters, summed_directions, twin_of
+from hwdyno.formats.figure_rows import by_figure
+from hwdyno.formats.grid import Grid, grids_of
 from hwdyno.formats.named_cells import parted_by_name
 from hwdyno.formats.pairs import parted
 from hwdyno.formats.row import point_of
 from hwdyno.formats.table_laws import COLLECTIVE
+from hwdyno.formats.table_resource import resource_of
 from hwdyno.formats.table_rows import (
     BY_KIND,
     BY_ROW,
@@ -26,10 +29,11 @@ from hwdyno.formats.table_rows import (
     has_values,
     read_columns,
     read_rows,
-    resource_of,
     with_row_units,
 )
+from hwdyno.formats.table_title import stated_by_title
 from hwdyno.formats.table_units import Resolver
+from hwdyno.formats.unit_readings import counted_in
 from hwdyno.model.kernels import (
     GPU_TRANSFER,
     MEMORY_BANDWIDTH,
@@ -106,13 +110,7 @@ def read_mapped(text: str, name: str, maps: Mapping[str, str], *, marked: bool =
 
 
 def _grids(text: str, maps: Mapping[str, str], *, marked: bool) -> list[Grid]:
-    return [parted_by_name(grid if maps else _by_figure(grid), maps) for grid in grids_of(text, marked=marked)]
-
-
-def _by_figure(grid: Grid) -> Grid:
-    """The table with a column a figure, where each row is of one that a cell in its middle names."""
-    at = next((at for at in range(1, len(grid.heads) - 1) if _names_figures(grid, at)), None)
-    return grid if at is None else grid.pivoted(at)
+    return [parted_by_name(grid if maps else by_figure(grid), maps) for grid in grids_of(text, marked=marked)]
 
 
 def heads_of(text: str) -> list[str]:
@@ -180,7 +178,7 @@ class _Table:
 
     def _defaults(self) -> _Table:
         """Parameters that only the title states."""
-        stated = _titled(self.grid)
+        stated = stated_by_title(self.grid)
         if any(column.meaning.quantity == "busbw" for column in self.columns):
             stated |= {"operation": match[0].lower()} if (match := COLLECTIVE.search(self.grid.title)) else {}
         known = {name for row in self.rows for name in row.parameters}
@@ -348,11 +346,11 @@ class _Table:
                 quantity = BY_KIND.get(number.unit.kind, quantity)
             key = "_".join(filter(None, (quantity, column.meaning.statistic)))
             given = dict(column.meaning.given)
-            twin = _twin(column, figures)
+            twin = twin_of(column, figures)
             if twin is not None and twin.at in row.numbers:
                 shared[f"{key}_again"] = number
                 continue
-            if _collides(column, figures):
+            if collides(column, figures):
                 if quantity == "ceiling":
                     continue  # Which of them bounds the row's figures is not known.
                 given["series"] = column.meaning.rest or column.head
@@ -364,7 +362,9 @@ class _Table:
             return [made for made in (self._point(row, {}, shared),) if made]
         mixed = self._is_mixed(row) and all({name for name, _ in given} <= {"rw"} for given in groups)
         if mixed:
-            return [made for made in (self._point(row, {}, {**_summed(list(groups.values())), **shared}),) if made]
+            return [
+                made for made in (self._point(row, {}, {**summed_directions(list(groups.values())), **shared}),) if made
+            ]
         made = [self._point(row, dict(given), {**shared, **numbers}) for given, numbers in groups.items()]
         if shared and len(groups) > 1:
             # What covers the whole row belongs to none of its parts, but bounds each of them.
@@ -400,7 +400,7 @@ class _Table:
         return str(given.get("rw", "")).endswith("rw") or given.get("rwmixread") not in {None, 0, 100}
 
     def _point(self, row: TableRow, given: Parameters, numbers: Mapping[str, PrintedNumber]) -> Measurement | None:
-        parameters = _joined({**self.common, **row.parameters}, given)
+        parameters = joined_parameters({**self.common, **row.parameters}, given)
         need = self._need(parameters)
         for name in ("resource", *_SHARED):
             parameters.pop(name, None)
@@ -425,35 +425,6 @@ class _Table:
         return escaped(where + "; ".join([*parts, *stated, *self.notes]))
 
 
-def _names_figures(grid: Grid, at: int) -> bool:
-    """Whether a column's cells are the names of figures with their units, those of a few that come again and again."""
-    cells = [row[at] for row in grid.rows]
-    named = [meaning for meaning in map(meaning_of, set(cells)) if meaning.quantity in FIGURES or meaning.units]
-    numbers = [row[at + 1] for row in grid.rows]
-    return (
-        1 < len(named) == len(set(cells)) < len(cells)
-        and all(map(is_number, numbers))
-        and len({meaning.units[0].kind for meaning in named if meaning.units}) > 1
-    )
-
-
-_SIZES = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT])i?B? ?[/x×] ?(\d+(?:\.\d+)?) ?([KMGT])i?B\b", re.I)
-_DIRECTIONS = re.compile(r"(?:rand(?:om)?|seq(?:uential)?)?[ _-]?(?:read|write)s?\b")
-
-
-def _titled(grid: Grid) -> Parameters:
-    """What the title states, or the first head where it is a pattern: ``read`` above the names of what was tested."""
-    stated = pattern_of(grid.title)
-    if match := _SIZES.search(grid.title):
-        one, two = (float(match[at]) * 1024.0 ** (1 + "kmgt".index(match[at + 1].lower())) for at in (1, 3))
-        stated |= {"size": int(max(one, two)), "bs": int(min(one, two))}
-    named = {word.strip() for word in _DIRECTIONS.findall(grid.title.lower())}
-    if len(named) > 1:
-        stated.pop("rw", None)
-    first = pattern_of(grid.heads[0]) if _DIRECTIONS.fullmatch(grid.heads[0].strip().lower()) else {}
-    return {**stated, **first}
-
-
 def _renamed(parameters: Parameters) -> Parameters:
     """The parameters with the size as that of a block, in whole bytes."""
     size = parameters.get("size")
@@ -465,63 +436,12 @@ _LINPACK = re.compile(r"(?i)linpack|\bhpl\b|\bxhpl|top ?500|rmax")
 _TITLE_ONLY = re.compile(r"\S*/")
 
 
-def _twin(column: Column, figures: Sequence[Column]) -> Column | None:
-    """An earlier column with the same figure in another unit."""
-    for other in figures:
-        one, two = column.meaning, other.meaning
-        alike = (one.quantity, one.statistic, one.given, one.rest) == (two.quantity, two.statistic, two.given, two.rest)
-        if other.at < column.at and alike and column.unit and other.unit and column.unit.factor != other.unit.factor:
-            return other
-    return None
-
-
-def _collides(column: Column, figures: Sequence[Column]) -> bool:
-    one = column.meaning
-    alike = [
-        other
-        for other in figures
-        if (other.meaning.quantity, other.meaning.statistic, other.meaning.given)
-        == (one.quantity, one.statistic, one.given)
-    ]
-    return len(alike) > 1
-
-
 Subject = tuple[tuple[str, str], ...]
 
 
 def _subject(parameters: Parameters) -> Subject:
     """What rows with the same ceilings share."""
     return tuple((name, str(parameters[name])) for name in _SHARED if parameters.get(name))
-
-
-def _summed(parts: Sequence[Mapping[str, PrintedNumber]]) -> dict[str, PrintedNumber]:
-    """Reads and writes of one mixed load together: rates add up, latencies are weighted by rates."""
-    found: dict[str, PrintedNumber] = {}
-    for key in {key for part in parts for key in part}:
-        numbers = [part[key] for part in parts if key in part]
-        if key.startswith(("bw", "iops")) and len(numbers) == len(parts):
-            total = sum(number.value for number in numbers)
-            found[key] = PrintedNumber(total, max(number.rounding for number in numbers), numbers[0].unit)
-        elif key in {"lat", "lat_mean"} and len(numbers) == len(parts):
-            rates = [
-                next((part[name].value for name in ("iops", "iops_mean", "bw", "bw_mean") if name in part), 1.0)
-                for part in parts
-            ]
-            whole = sum(rates) or 1.0
-            mean = sum(rate * number.value for rate, number in zip(rates, numbers, strict=True)) / whole
-            found[key] = PrintedNumber(mean, max(number.rounding for number in numbers), numbers[0].unit)
-    return found
-
-
-def _joined(row: Parameters, given: Parameters) -> Parameters:
-    """A row's parameters with those of a column's head; a direction keeps the row's random pattern."""
-    found = {**row, **{name: value for name, value in given.items() if name != "rw"}}
-    way, pattern = str(given.get("rw") or ""), str(row.get("rw") or "")
-    if way:
-        random = "rand" in pattern and not way.startswith("rand")
-        found["rw"] = f"rand{way}" if random else way
-        found.pop("rwmixread", None)
-    return found
 
 
 assert set(COUNTS) <= set(PARAMETERS)

@@ -8,8 +8,9 @@ from typing import Any
 
 from hwdyno.formats import printed
 from hwdyno.formats.cell import PrintedNumber, number_in
-from hwdyno.formats.column import FIGURES, Unit
+from hwdyno.formats.column import FIGURES
 from hwdyno.formats.table_laws import claims_of
+from hwdyno.formats.unit_readings import Unit
 from hwdyno.model.axes import is_loopback
 from hwdyno.model.units import LARGEST
 from hwdyno.model.words import Latency, Measurement, Parameters, UserError, Value

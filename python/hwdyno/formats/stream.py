@@ -9,8 +9,9 @@ from dataclasses import replace
 from hwdyno.formats import printed
 from hwdyno.model.axes import FIELD_LOOPS
 from hwdyno.model.kernels import MEMORY_BANDWIDTH
+from hwdyno.model.point_details import Claim
 from hwdyno.model.units import printed_error
-from hwdyno.model.words import Claim, Measurement, Parameters, Run
+from hwdyno.model.words import Measurement, Parameters, Run
 
 NAME = "stream-text"
 LOOPS = ("copy", "scale", "add", "triad")

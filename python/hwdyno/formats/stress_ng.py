@@ -6,7 +6,8 @@ import re
 
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, number, point_of
-from hwdyno.model.words import Claim, Measurement, Run
+from hwdyno.model.point_details import Claim
+from hwdyno.model.words import Measurement, Run
 
 NAME = "stress-ng-text"
 _HEADS = re.compile(r"stressor\s+bogo ops\s+real time\s+usr time\s+sys time\s+bogo ops/s")

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from hwdyno.formats.cell import PrintedNumber, statistics_in_order
+from hwdyno.model.point_details import Claim
 from hwdyno.model.units import as_number
-from hwdyno.model.words import Claim, Parameters
+from hwdyno.model.words import Parameters
 
 COLLECTIVE = re.compile(r"\ball[ _-]?(?:reduce|gather|to[ _-]?all)\b|\breduce[ _-]?scatter\b", re.I)
 _TITLES = {

@@ -7,21 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hwdyno.formats.cell import PrintedNumber, flag_of, number_in, parameter_value
-from hwdyno.formats.column import (
-    COUNTS,
-    FIGURES,
-    PARAMETERS,
-    SIZES,
-    Meaning,
-    Unit,
-    counted_in,
-    given_in,
-    meaning_of,
-    pattern_of,
-    unit_readings,
-)
+from hwdyno.formats.column import COUNTS, FIGURES, PARAMETERS, SIZES, Meaning, given_in, meaning_of, pattern_of
 from hwdyno.formats.grid import Grid
 from hwdyno.formats.languages import in_english
+from hwdyno.formats.unit_readings import Unit, unit_readings
 from hwdyno.model.words import Parameters, UserError
 
 LONGEST_LABEL = 60
@@ -39,24 +28,6 @@ _KEYS = (
     ("unit", r"(?:.* )?unit"),
 )
 _COMMENTS = re.compile(r"source|why|notes?|comments?|explanation|remarks?|url|correct|date|capacity")
-_RESOURCE_WORDS = (
-    ("training", r"mlperf|dlio|unet3d|resnet|cosmoflow|accelerator utili|training"),
-    (
-        "gpu",
-        r"\bgpus?\b|cuda|\b(?:nccl|rccl|oneccl)\b|"
-        r"\ball[ -_]?(?:reduce|gather|to[ -_]?all)\b|\breduce[ -_]?scatter\b|nvlink|"
-        r"nvbandwidth|host[ -]to[ -]device|\bh2d\b|\bhbm",
-    ),
-    (
-        "network",
-        r"network|iperf|netperf|\btcp\b|\budp\b|ethernet|\bgbe\b|rdma|infiniband|\bib_(?:write|read|send|atomic)_|\broce\b|\b[km]?pps\b|"
-        r"(?:packet|message) (?:size|rate)|\bnic\b|loopback|\brtt\b|\bping\b",
-    ),
-    ("memory", r"memory|\bdram\b|\bddr\d?|stream (?:triad|copy|bench)|\bmlc\b|\bnuma\b|\bdimm"),
-    ("compute", r"linpack|\bhpl\b|flop|\bcpu\b|\bgemm\b"),
-    ("storage", r"storage|disk|\bssd\b|nvme|\bfio\b|\bhdd\b|\bfile ?system|flash|iozone|drive"),
-)
-_RESOURCES = tuple((name, re.compile(pattern, re.I)) for name, pattern in _RESOURCE_WORDS)
 _STATISTIC_ALONE = re.compile(
     r"p ?\d{2,5}(?:\.\d+)?|\d{2}(?:\.\d+)?(?:th|st|nd|rd)?(?: ?(?:%|percentile|pct))?(?:ile)"
     r"?|min(?:imum)?|max(?:imum)?|avg|average|"
@@ -64,11 +35,9 @@ _STATISTIC_ALONE = re.compile(
 )
 
 
-_OF_SAMPLES = re.compile(r"\b(?:samples?|images?|imgs?|tokens?) ?(?:/|per) ?s", re.I)
 _OF_TRAINING = re.compile(
     r"\b(?:epochs?|accuracy|perplexity|(?:global |train(?:ing)? )?batch|(?:samples?|images?|tokens?)/s)", re.I
 )
-_OF_TRAINING_ALONE = re.compile(r"(?i)\b(?:epochs?|accuracy|perplexity|loss|(?:pre-?)?train(?:ing|ed)?|fine-?tun\w+)\b")
 _COUNT = re.compile(r"\s*[~≈]?\d[\d.,' ]*(?:[kKMx]|[a-z]+(?:\(s\))?)?\s*")
 _SEQUENTIAL = re.compile(r"\bseq(?:uential(?:ly)?)?\b", re.I)
 _TESTS = {"job", "jobs", "job_name", "test", "test_name", "name", "workload", "case"}
@@ -434,69 +403,3 @@ def with_row_units(
             column = replace(column, unit=Unit("", 1.0, ""), inferred=BY_ROW)
         found.append(column)
     return tuple(found), tuple(made)
-
-
-def _counted(columns: Sequence[Column], rows: Sequence[TableRow]) -> set[str]:
-    """What its rates count, by their heads and by the units of their cells; an empty word for any operation."""
-    rates = [column for column in columns if column.meaning.quantity == "iops"]
-    units = [unit for column in rates for unit in column.meaning.units]
-    units += [number.unit for column in rates for row in rows if (number := row.numbers.get(column.at)) and number.unit]
-    return {counted_in(unit.name) for unit in units}
-
-
-def resource_of(columns: Sequence[Column], rows: Sequence[TableRow], context: str, title: str) -> str:
-    """Which resource a table measures: by its columns, and where they leave it open by its words."""
-    names = {column.meaning.quantity for column in columns}
-    given = {name for column in columns for name in column.meaning.given}
-    words = in_english(" ".join([title, *(column.head for column in columns)]))
-    values = " ".join(str(value) for row in rows[:50] for value in row.parameters.values() if isinstance(value, str))
-    bits = any(
-        unit.name.endswith("bit/s")
-        for column in columns
-        for unit in column.meaning.units[:1]
-        if len(column.meaning.units) == 1
-    )
-    operations = {str(row.parameters.get("operation")) for row in rows} | {
-        str(column.meaning.given.get("operation")) for column in columns
-    }
-    if "au" in names:
-        return "training"
-    if "busbw" in names:
-        return "gpu"
-    counted = _counted(columns, rows) if "iops" in names else set()
-    if counted == {"token"} and not _OF_TRAINING_ALONE.search(words):
-        return "inference"
-    if counted and counted <= {"query", "request"} and not names & {"bs", "bw", "iodepth", "rw"}:
-        return "network"
-    if any(one.startswith(("host-to", "device-to")) for one in operations):
-        return "gpu"
-    if "delay" in names or "working_set" in names or operations & {"triad", "scale"}:
-        return "memory"
-    if names & {"iodepth", "numjobs"} and names & {"iops", "bw", "lat"}:
-        return "storage"
-    if names & {"streams", "loss", "jitter", "retransmits", "protocol"} or "protocol" in given or bits:
-        return "network"
-    if "iops" in names and re.search(r"(?i)iops", words) and names & {"bs", "bw"}:
-        return "storage"
-    if "iops" in names and _OF_SAMPLES.search(words) and re.search(r"(?i)\b(?:loss|epochs?|training)\b", words):
-        return "training"
-    texts = [words, values, context]
-    for text in texts[:1]:
-        for name, pattern in _RESOURCES:
-            if pattern.search(text):
-                return name
-    if "flops" in names:
-        return "compute"
-    if "iops" in names and _OF_SAMPLES.search(words):
-        return "training"
-    if "iops" in names or "rw" in names or "rw" in given:
-        return "storage"
-    for text in texts[1:]:
-        for name, pattern in _RESOURCES:
-            if pattern.search(text):
-                return name
-    if any(
-        unit.name == "ns" for column in columns for unit in column.meaning.units if column.meaning.quantity == "lat"
-    ):
-        return "memory"
-    return "storage" if "bs" in names else "table"

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from hwdyno.formats.cell import PrintedNumber, number_in, size_of
-from hwdyno.formats.column import FIGURES, SIZES, Unit, unit_readings
+from hwdyno.formats.column import FIGURES, SIZES
 from hwdyno.formats.grid import Grid
 from hwdyno.formats.table_rows import Column, TableRow
+from hwdyno.formats.unit_readings import Unit, unit_readings
 from hwdyno.model.words import Parameters, UserError
 from hwdyno.system.printable import escaped
 

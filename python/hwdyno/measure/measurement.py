@@ -10,21 +10,9 @@ from typing import Any, Literal
 from hwdyno.analysis import estimates, samples
 from hwdyno.model.histogram import Histogram
 from hwdyno.model.histogram_arrays import sum_of, summary_of
+from hwdyno.model.point_details import Concurrency, Fault, Note, Samples
 from hwdyno.model.units import format_percent, format_quantity, is_number, plural
-from hwdyno.model.words import (
-    Concurrency,
-    Declaration,
-    Fault,
-    HostShare,
-    Latency,
-    Measurement,
-    Note,
-    Parameters,
-    Samples,
-    Stream,
-    Validity,
-    Value,
-)
+from hwdyno.model.words import Declaration, HostShare, Latency, Measurement, Parameters, Stream, Value
 
 Reading = Mapping[str, Any]
 Snapshot = Mapping[str, float]
@@ -113,38 +101,14 @@ def measurement_of(
     latency = _latency(histograms)
     faults = _faults(whole)
     shares = _shares(whole, counted, unit)
-    latest = max((one.start_offset_s for one in shares), default=0.0)
-    why = tuple(
-        rule
-        for rule, holds in (
-            ("faults", bool(faults)),
-            ("interrupted", any(one.get("interrupted") for one in whole)),
-            ("nothing_done", operations == 0),
-            ("host_missing", any(one.failure for one in shares)),
-            ("hosts_apart", latest > APART_SHARE * elapsed / max(1, len(whole))),
-        )
-        if holds
-    )
-    validity: Validity = "degraded" if why else "valid"
+    why = _why_degraded(whole, faults, shares)
     throughput, median_because, modes = interval_of(whole, counted, unit)
-    remarks = [*_notes(whole), *notes]
-    if touched := sum(any(one.get("other_runs") for one in pair) for pair in snapshots):
-        says = f"another hwdyno run measured on this machine during {touched} of {plural(len(snapshots), 'repeat')}"
-        remarks.append(Note("another_run", says))
+    remarks = [*_notes(whole), *notes, *_another_run(snapshots)]
     if median_because:
         remarks.append(Note(MEDIAN_NOTE, f"throughput is the median of the repeats, because {median_because}"))
-    if modes is not None and not median_because:
-        remarks.append(Note(samples.MODES_NOTE, _modes_words(modes, rates, unit)))
-    low, high = throughput.low, throughput.high
-    if (
-        not median_because
-        and low is not None
-        and high is not None
-        and (outside := sum(not low <= rate <= high for rate in rates))
-    ):
-        span = f"{format_quantity(min(rates), unit)} to {format_quantity(max(rates), unit)}"
-        says = f"{outside} of {len(rates)} repeats lie outside of the interval of their mean: they go from {span}"
-        remarks.append(Note(OUTSIDE_NOTE, says))
+    else:
+        remarks += [] if modes is None else [Note(samples.MODES_NOTE, _modes_words(modes, rates, unit))]
+        remarks += _outside_of_interval(throughput, rates, unit)
     # The same kind of mean for both, so that bandwidth equals rate x size.
     kind: Literal["rate", "median"] = "median" if median_because else "rate"
     rate = estimates.interval([_rate_of(one, counted) for one in whole], "operations/s", kind)
@@ -164,7 +128,7 @@ def measurement_of(
         repeats=len(whole),
         repeat_values=tuple(rates),
         repeat_starts_s=tuple(float(one[BEGAN]) for one in whole) if all(BEGAN in one for one in whole) else (),
-        validity=validity,
+        validity="degraded" if why else "valid",
         why=why,
         counters=_sums([*(one.get("counters", {}) for one in whole), *map(_waits, whole)]),
         conditions=conditions_of(snapshots),
@@ -173,6 +137,37 @@ def measurement_of(
         notes=tuple(dict.fromkeys(remarks)),
         hosts=shares,
     )
+
+
+def _why_degraded(readings: Sequence[Reading], faults: Sequence[Fault], shares: Sequence[HostShare]) -> tuple[str, ...]:
+    """The rules by which a point's repeats degrade it."""
+    elapsed_s = sum(float(one.get("elapsed_s", 0.0)) for one in readings)
+    latest_s = max((one.start_offset_s for one in shares), default=0.0)
+    rules = {
+        "faults": bool(faults),
+        "interrupted": any(one.get("interrupted") for one in readings),
+        "nothing_done": sum(_total(one, "operations") for one in readings) == 0,
+        "host_missing": any(one.failure for one in shares),
+        "hosts_apart": latest_s > APART_SHARE * elapsed_s / max(1, len(readings)),
+    }
+    return tuple(rule for rule, holds in rules.items() if holds)
+
+
+def _another_run(snapshots: Sequence[tuple[Snapshot, Snapshot]]) -> list[Note]:
+    """A note on the repeats beside which another run measured; none where none did."""
+    touched = sum(any(one.get("other_runs") for one in pair) for pair in snapshots)
+    says = f"another hwdyno run measured on this machine during {touched} of {plural(len(snapshots), 'repeat')}"
+    return [Note("another_run", says)] if touched else []
+
+
+def _outside_of_interval(mean: Value, rates: Sequence[float], unit: str) -> list[Note]:
+    """A note on the repeats outside of the interval of their mean; none where all are inside or it has none."""
+    if mean.low is None or mean.high is None:
+        return []
+    outside = sum(not mean.low <= rate <= mean.high for rate in rates)
+    span = f"{format_quantity(min(rates), unit)} to {format_quantity(max(rates), unit)}"
+    says = f"{outside} of {len(rates)} repeats lie outside of the interval of their mean: they go from {span}"
+    return [Note(OUTSIDE_NOTE, says)] if outside else []
 
 
 def _shares(readings: Sequence[Reading], counted: str, unit: str) -> tuple[HostShare, ...]:

@@ -6,12 +6,11 @@ Names contain their units, as in ``words``. A fact that the survey does not give
 
 from __future__ import annotations
 
-import types
-import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from functools import cache
 from typing import Any, TypeVar, cast
+
+from hwdyno.model.typed_fields import fields_of
 
 Number = int | float
 Part = TypeVar("Part")
@@ -379,64 +378,16 @@ class Machine:
     def of_survey(cls, survey: Mapping[str, Any]) -> Machine:
         """The Machine of a survey's JSON; nothing in it is lost, of any version."""
         other: dict[str, Any] = {}
-        values = _fields_of(cls, {key: value for key, value in survey.items() if key != "other"}, "", other)
+        values = fields_of(cls, {key: value for key, value in survey.items() if key != "other"}, "", other)
         given = survey.get("other")
         return cls(**{**values, "other": (given if isinstance(given, dict) else {}) | other})
 
     def part(self, name: str, kind: type[Part]) -> Part:
         """A part of the survey that has no field here, as the type that its resource's file declares for it."""
         plain = self.other.get(name)
-        values = _fields_of(kind, plain if isinstance(plain, Mapping) else {}, name, {})
+        values = fields_of(kind, plain if isinstance(plain, Mapping) else {}, name, {})
         made: Part = cast(Any, kind)(**values)
         return made
-
-
-_NO_FIT = object()
-
-
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
-
-
-def _fields_of(kind: type, plain: Mapping[str, Any], at: str, other: dict[str, Any]) -> dict[str, Any]:
-    """Keyword arguments for ``kind``; what has no field, or another type than the field's, goes to ``other``."""
-    hints, values = _hints(kind), {}
-    for key, value in plain.items():
-        path = f"{at}.{key}" if at else str(key)
-        made = _typed(hints[key], value, path, other) if key in hints else _NO_FIT
-        if made is not _NO_FIT:
-            values[key] = made
-        elif value is not None:
-            other[path] = value
-    return values
-
-
-def _typed(hint: Any, value: Any, path: str, other: dict[str, Any]) -> Any:
-    """``value`` as the type of a field; ``_NO_FIT`` where it is of another."""
-    if isinstance(hint, types.UnionType):
-        made = (_typed(one, value, path, other) for one in hint.__args__)
-        return next((one for one in made if one is not _NO_FIT), _NO_FIT)
-    if is_dataclass(hint) and isinstance(hint, type):
-        return hint(**_fields_of(hint, value, path, other)) if isinstance(value, Mapping) else _NO_FIT
-    if typing.get_origin(hint) is tuple:
-        return _tuple(hint.__args__[0], value, path, other) if isinstance(value, list | tuple) else _NO_FIT
-    if typing.get_origin(hint) is dict:
-        return {str(key): str(why) for key, why in value.items()} if isinstance(value, Mapping) else _NO_FIT
-    if hint is int and isinstance(value, float) and value.is_integer() and path.endswith("_bytes"):
-        return int(value)
-    return value if type(value) is hint else _NO_FIT
-
-
-def _tuple(hint: Any, values: Sequence[Any], path: str, other: dict[str, Any]) -> Any:
-    found: list[Any] = []
-    unfit: dict[str, Any] = {}
-    for at, value in enumerate(values):
-        found.append(_typed(hint, value, f"{path}.{at}", unfit))
-    if any(one is _NO_FIT for one in found):
-        return _NO_FIT
-    other.update(unfit)
-    return tuple(found)
 
 
 def survey_of(machine: Machine) -> dict[str, Any]:

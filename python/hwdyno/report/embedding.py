@@ -13,7 +13,8 @@ from typing import Any
 
 from hwdyno.analysis.estimates import mean
 from hwdyno.model.histogram import Histogram
-from hwdyno.model.words import Latency, Measurement, Run, Samples
+from hwdyno.model.point_details import Samples
+from hwdyno.model.words import Latency, Measurement, Run
 from hwdyno.system.printable import escaped
 
 MAX_DATA = 700_000

@@ -12,7 +12,8 @@ from hwdyno.analysis.resources import HeadlineFigure, Resource, find, rate_word_
 from hwdyno.analysis.resources.quoted import Configuration, distance, fits
 from hwdyno.explain.comparison.matching import DISBELIEVED
 from hwdyno.explain.findings.conditions import TARGETS
-from hwdyno.explain.findings.rule import USELESS, Case, load_words
+from hwdyno.explain.findings.point_labels import load_words
+from hwdyno.explain.findings.rule import USELESS, Case
 from hwdyno.explain.findings.snia import is_rounds, is_tracked
 from hwdyno.explain.findings.summary import effect_of
 from hwdyno.model.units import as_number, format_percent

@@ -10,7 +10,7 @@ from typing import Any
 
 from hwdyno.analysis.ceilings import block_bytes
 from hwdyno.analysis.curves import LOADED_MODEL
-from hwdyno.analysis.curves.knee import knee_at
+from hwdyno.analysis.curves.knee_model import knee_at
 from hwdyno.analysis.resources import rate_word_of
 from hwdyno.model.histogram import Histogram
 from hwdyno.model.words import Axis, Curve, ExperimentResult, Latency, Measurement

@@ -10,7 +10,7 @@ from typing import Any
 
 from hwdyno.analysis.ceilings import bounds_for, gpu
 from hwdyno.analysis.curves.roofline import roofs_of
-from hwdyno.explain.findings.rule import label_of
+from hwdyno.explain.findings.point_labels import label_of
 from hwdyno.model.axes import INTENSITY
 from hwdyno.model.kernels import COMPUTE_FLOPS, GPU_ROOFLINE, MEMORY_BANDWIDTH
 from hwdyno.model.units import as_number, format_size, plural

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from hwdyno.analysis.ceilings import applies_by_key, utilizations
 from hwdyno.analysis.curves import is_loaded
 from hwdyno.explain.findings import why_not_double
-from hwdyno.explain.findings.rule import label_of as field_label
+from hwdyno.explain.findings.point_labels import label_of as field_label
 from hwdyno.explain.findings.snia import is_rounds
 from hwdyno.model.axes import BACKGROUND, read_share, traits_of
 from hwdyno.model.words import (

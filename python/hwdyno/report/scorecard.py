@@ -6,7 +6,7 @@ import re
 import shlex
 from dataclasses import dataclass, replace
 
-from hwdyno.explain.findings import RULES, about_this_run, explain
+from hwdyno.explain.findings import about_this_run, explain, rules_by_name
 from hwdyno.explain.findings.rule import USELESS, first_sentence
 from hwdyno.explain.findings.summary import ORDER
 from hwdyno.model.units import format_memory, plural
@@ -23,7 +23,6 @@ OF_A_RUN = "hwdyno-scratch-"
 """Begins the name of a run's own directory, which is gone when the run has ended."""
 MORE_OF_A_CURVE = {"knee", "saturated", "load_without_effect", "best_block_size", "best_combination"}
 """Rules that describe a curve and advise to measure more of it."""
-_LESSONS = {rule.name for rule in RULES}
 _ENDS = r"`|;|(?<! )\. |(?<= \.) [A-Z]|(?<! )\.?$"
 _COMMAND = re.compile(rf"(?:(?<=: )|(?<=`)|(?<=, then ))hwdyno [a-z][^`;]*?(?={_ENDS})")
 _UNQUOTED = re.compile(r"[\w@%+=:,./-]+")
@@ -106,7 +105,7 @@ def _todo(run: Run) -> tuple[Todo, ...]:
         command, only_run = command_in(finding.advice), about_this_run(finding) and finding.severity != "invalid"
         if " --ceiling " in command and " --ceiling " not in run.command:
             continue  # Its value is an example, and only the user knows the true one.
-        if not command and not only_run and finding.severity != "info" and finding.rule in _LESSONS:
+        if not command and not only_run and finding.severity != "info" and finding.rule in rules_by_name():
             command = f"hwdyno explain {finding.rule}"  # What to do has no command, such as to move a drive.
         kind = "noise" if only_run else finding.rule
         if command and command not in made and kind not in rules and not (only_run and finding.severity == "info"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hwdyno.analysis.estimates import SNIA_RANGE, SNIA_SLOPE, snia_window
+from hwdyno.analysis.estimates import SNIA_RANGE, SNIA_SLOPE, SniaWindow, snia_window
 from hwdyno.analysis.resources import rate_word_of
 from hwdyno.model.units import format_size, number_at
 from hwdyno.model.words import ExperimentResult, Measurement
@@ -62,27 +62,35 @@ def convergence(experiment: ExperimentResult) -> Picture | None:
         else f"Rounds of {len(every)} workloads; in colour: what decides"
     )
     if window is not None:
-        middle, half = (window.first + window.last) / 2, (window.last - window.first) / 2
-        bounds = ((1.0, "mean"), (1 + SNIA_RANGE / 2, "110%"), (1 - SNIA_RANGE / 2, "90%"))
-        marks += [
-            ReferenceLine(CEILING, share * window.mean / scale.divisor, window.first, window.last, text)
-            for share, text in bounds
-        ]
-        slope = window.moves * window.mean / (2 * half)
-        best = ((one, (window.mean + slope * (one - middle)) / scale.divisor) for one in (window.first, window.last))
-        marks.append(Polyline(NEUTRAL, tuple(best), dash="2 3", width=1.4))
-        state = "Steady" if window.steady else "Not steady"
-        caption += (
-            f". {state}: in rounds {window.first} to {window.last} the range is {window.spread:.1%} (at most "
-            f"{SNIA_RANGE:.0%}) and the best line (dotted) changes by {abs(window.moves):.1%} (at most "
-            f"{SNIA_SLOPE:.0%})"
-            "; lines: their mean, and 90% and 110% of it"
-        )
+        marks += _window_marks(window, scale.divisor)
+        caption += f". {_window_words(window)}"
     rounds = sorted({row["round"] for row in rows})
     ticks = tuple((one, f"{one:g}") for one in rounds)
     x = ChartAxis("round", rounds[0] - 0.3, rounds[-1] + 0.3, ticks=ticks)
     levels = [mark.y for mark in marks if isinstance(mark, ReferenceLine | Dot)]
     return Picture("Convergence to steady state", f"{caption}.", x, even(title, levels), tuple(names), tuple(marks))
+
+
+def _window_marks(window: SniaWindow, divisor: float) -> list[Mark]:
+    """The window's mean, 90% and 110% of it, and the line that fits its rounds best."""
+    middle, half = (window.first + window.last) / 2, (window.last - window.first) / 2
+    bounds = ((1.0, "mean"), (1 + SNIA_RANGE / 2, "110%"), (1 - SNIA_RANGE / 2, "90%"))
+    lines = [
+        ReferenceLine(CEILING, share * window.mean / divisor, window.first, window.last, text) for share, text in bounds
+    ]
+    slope = window.moves * window.mean / (2 * half)
+    best = ((one, (window.mean + slope * (one - middle)) / divisor) for one in (window.first, window.last))
+    return [*lines, Polyline(NEUTRAL, tuple(best), dash="2 3", width=1.4)]
+
+
+def _window_words(window: SniaWindow) -> str:
+    state = "Steady" if window.steady else "Not steady"
+    return (
+        f"{state}: in rounds {window.first} to {window.last} the range is {window.spread:.1%} (at most "
+        f"{SNIA_RANGE:.0%}) and the best line (dotted) changes by {abs(window.moves):.1%} (at most "
+        f"{SNIA_SLOPE:.0%})"
+        "; lines: their mean, and 90% and 110% of it"
+    )
 
 
 def _workload(point: Measurement) -> str:

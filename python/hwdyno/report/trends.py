@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from hwdyno.explain.findings.rule import label_of
+from hwdyno.explain.findings.point_labels import label_of
 from hwdyno.explain.fleet.slow import Loss
 from hwdyno.explain.trends.account import CONDITIONS, Account, Shift
 from hwdyno.explain.trends.change_points import MIN_RUNS, ChangePoint, Trend

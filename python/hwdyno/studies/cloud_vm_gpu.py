@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from hwdyno.model.kernels import GPU_BANDWIDTH, GPU_FLOPS
 from hwdyno.model.units import format_number, format_percent
 from hwdyno.model.words import Ceiling, ExperimentResult, Measurement, Run
-from hwdyno.studies import Question, StudyTable
 from hwdyno.studies.point_figures import NONE, experiment, sound, whole
+from hwdyno.studies.study import Question, StudyTable
 
 PEAKS, BANDWIDTH = "gpu.peaks", "gpu.bandwidth"
 ARRAY_BYTES = 256 << 20

@@ -8,8 +8,9 @@ from hwdyno.model.histogram import Histogram
 from hwdyno.model.kernels import NETWORK_LATENCY, NETWORK_PING, NETWORK_THROUGHPUT
 from hwdyno.model.units import as_number, format_ns, format_percent, format_quantity, format_ratio, format_size, plural
 from hwdyno.model.words import Ceiling, ExperimentResult, Latency, Measurement, PeerResult, Run
-from hwdyno.studies import Question, StudyTable, published
 from hwdyno.studies.point_figures import NONE, experiment, number, sound, whole
+from hwdyno.studies.published_rows import published
+from hwdyno.studies.study import Question, StudyTable
 
 TCP, UDP, TRIPS, PING = "network.tcp", "network.udp", "network.round_trip", "network.echo"
 COUNTED = "network.count"

@@ -16,8 +16,10 @@ from hwdyno.model.units import (
     plural,
 )
 from hwdyno.model.words import ExperimentResult, Measurement, Run
-from hwdyno.studies import Question, Study, StudyTable, cloud_vm_gpu, cloud_vm_network, published
+from hwdyno.studies import cloud_vm_gpu, cloud_vm_network
 from hwdyno.studies.point_figures import NONE, experiment, mb_s, number, sound, tightest, whole
+from hwdyno.studies.published_rows import published
+from hwdyno.studies.study import Question, Study, StudyTable
 
 NAME = "cloud-vm-suite"
 CPU, LINPACK, MEMORY, STREAM, DISK = (

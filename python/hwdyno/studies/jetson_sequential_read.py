@@ -5,7 +5,6 @@ from __future__ import annotations
 from hwdyno.model.kernels import STORAGE_BLOCKS
 from hwdyno.model.units import format_quantity, format_size
 from hwdyno.model.words import ExperimentResult, Measurement, Run
-from hwdyno.studies import Question, Study, StudyTable, published
 from hwdyno.studies.point_figures import (
     NONE,
     busy,
@@ -22,6 +21,8 @@ from hwdyno.studies.point_figures import (
     sound,
     whole,
 )
+from hwdyno.studies.published_rows import published
+from hwdyno.studies.study import Question, Study, StudyTable
 
 NAME = "jetson-sequential-read"
 QUESTION = "storage.sequential"

@@ -8,8 +8,8 @@ from hwdyno.model.histogram import quantile_of
 from hwdyno.model.kernels import INFERENCE_KV_CACHE, INFERENCE_VECTOR_SEARCH
 from hwdyno.model.units import format_count
 from hwdyno.model.words import ExperimentResult, Latency, Measurement, Run
-from hwdyno.studies import StudyTable
 from hwdyno.studies.point_figures import NONE, mb_s, micros, number, whole
+from hwdyno.studies.study import StudyTable
 
 IN_TIME_NS = 100e6
 """P95 of reads that MLPerf Storage's KV cache asks for of responsive users."""

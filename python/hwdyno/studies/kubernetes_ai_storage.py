@@ -5,8 +5,10 @@ from __future__ import annotations
 from hwdyno.model.kernels import TRAINING_LOADER
 from hwdyno.model.units import as_number, format_count, format_percent, format_size
 from hwdyno.model.words import ExperimentResult, Measurement, Run
-from hwdyno.studies import Study, StudyTable, kubernetes_ai_inference, published
+from hwdyno.studies import kubernetes_ai_inference
 from hwdyno.studies.point_figures import NONE, mb_s, micros, number, pattern, whole
+from hwdyno.studies.published_rows import published
+from hwdyno.studies.study import Study, StudyTable
 
 NAME = "kubernetes-ai-storage"
 AU_PASS = 0.90

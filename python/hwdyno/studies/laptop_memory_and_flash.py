@@ -6,8 +6,9 @@ from hwdyno.model.axes import FIELD_AXES, read_share
 from hwdyno.model.kernels import MEMORY_LOADED_LATENCY, STORAGE_BLOCKS
 from hwdyno.model.units import format_bytes_s, format_count, format_ns, format_percent, format_ratio, format_size
 from hwdyno.model.words import ExperimentResult, Measurement, Parameters, Run
-from hwdyno.studies import Question, Study, StudyTable, published
 from hwdyno.studies.point_figures import NONE, experiment, mb_s, micros, number, pattern, sound, whole
+from hwdyno.studies.published_rows import published
+from hwdyno.studies.study import Question, Study, StudyTable
 
 NAME = "laptop-memory-and-flash"
 _PUBLISHED = "usb-flash-laptop"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from hwdyno.model.kernels import STORAGE_BLOCKS
 from hwdyno.model.units import format_count, format_ns, format_percent, format_quantity, format_size
 from hwdyno.model.words import Curve, ExperimentResult, Measurement, Parameters, Run
-from hwdyno.studies import Question, Study, StudyTable
 from hwdyno.studies.point_figures import (
     NONE,
     drive_of,
@@ -20,6 +19,7 @@ from hwdyno.studies.point_figures import (
     tightest,
     whole,
 )
+from hwdyno.studies.study import Question, Study, StudyTable
 
 NAME = "sata-ssd-queue"
 MIX, DEPTH, JOBS, CUBE = "storage.mix", "storage.iodepth", "storage.jobs", "storage.cube"

@@ -9,8 +9,8 @@ from hwdyno.model.axes import FIELD_AXES, read_share
 from hwdyno.model.histogram import Histogram
 from hwdyno.model.units import format_count, format_duration, format_ns, format_size, plural
 from hwdyno.model.words import ExperimentResult, Measurement, Parameters, Run
-from hwdyno.studies import Study, StudyTable
 from hwdyno.studies.point_figures import NONE, experiment, mb_s, micros, number, whole
+from hwdyno.studies.study import Study, StudyTable
 
 PREFIX = "storage.snia-"
 CELL_S = 60.0

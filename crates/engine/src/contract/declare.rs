@@ -3,14 +3,19 @@
 //! A kernel writes each parameter once, as a field of the struct that [`parameters!`](crate::parameters) makes: the
 //! field's name is the parameter's, and its type is what the kernel works with. `kernels/idle.rs` is a short example.
 
-use std::collections::BTreeMap;
-use std::marker::PhantomData;
 use std::path::PathBuf;
 
 use serde_json::{json, Value};
 
+mod choice;
+mod facts;
+
+pub use choice::{choice, choice_or, Words};
+pub use facts::Declares;
+use facts::Facts;
+
 use crate::contract::error::Error;
-use crate::contract::parameter::{Checked, Kind, Parameter, PerElement, Role, Trait};
+use crate::contract::parameter::{Checked, Kind, Parameter, Role};
 
 /// What a kernel takes; [`parameters!`](crate::parameters) fills it.
 pub trait ParameterSet: Sized {
@@ -30,17 +35,6 @@ pub trait ParameterSet: Sized {
     }
 }
 
-/// A declaration that is read as a `T`.
-pub trait Declares<T> {
-    /// Appends the parameter, which is called `name`.
-    fn declare(&self, name: &'static str, into: &mut Vec<Parameter>);
-    /// Its value.
-    ///
-    /// # Errors
-    /// Usage, where the value does not fit into the type.
-    fn read(&self, name: &'static str, from: &Checked) -> Result<T, Error>;
-}
-
 /// The parameters of another struct in this place, in their order.
 pub struct Group;
 
@@ -50,36 +44,6 @@ impl<T: ParameterSet> Declares<T> for Group {
     }
     fn read(&self, _: &'static str, from: &Checked) -> Result<T, Error> {
         T::read(from)
-    }
-}
-
-/// What all types of parameters have.
-#[derive(Debug, Clone, Copy)]
-struct Facts {
-    means: &'static str,
-    unit: &'static str,
-    role: Role,
-    workers: bool,
-}
-
-impl Facts {
-    const fn new(means: &'static str, unit: &'static str) -> Self {
-        Self { means, unit, role: Role::Label, workers: false }
-    }
-
-    fn parameter(&self, name: &'static str, kind: Kind, default: Value) -> Parameter {
-        let Self { means, unit, role, workers } = *self;
-        let (traits, per_element) = (BTreeMap::new(), BTreeMap::new());
-        Parameter { name, means, unit, kind, default, role, workers, traits, per_element, split: "" }
-    }
-
-    /// One of some words with their traits, compiled once for the enums of all choices; `default` is a place in `words`.
-    fn choice(&self, name: &'static str, words: Vec<(&'static str, &'static [Trait])>, default: usize) -> Parameter {
-        let choices: Vec<_> = words.iter().map(|word| word.0).collect();
-        let default = json!(choices[default]);
-        let mut traits = BTreeMap::new();
-        traits.extend(words.into_iter().filter(|word| !word.1.is_empty()));
-        Parameter { traits, ..self.parameter(name, Kind::Choice { choices }, default) }
     }
 }
 
@@ -97,26 +61,6 @@ pub struct Number {
     facts: Facts,
     bounds: (f64, f64),
     default: f64,
-}
-
-/// One of the words of an enum that [`words!`](crate::words) made.
-#[derive(Debug, Clone, Copy)]
-pub struct Choice<E: 'static> {
-    facts: Facts,
-    default: Option<E>,
-    split: &'static str,
-    /// Those that can be chosen, the first by default; all where there are none.
-    only: &'static [E],
-    /// What a word does to each element of its arrays, where it is a loop over some.
-    per_element: Option<fn(E) -> Option<PerElement>>,
-}
-
-/// One of the words of an enum, or the word for none of them, which is the default.
-#[derive(Debug, Clone, Copy)]
-pub struct OptionalChoice<E> {
-    facts: Facts,
-    none: &'static str,
-    words: PhantomData<E>,
 }
 
 /// One of some words that no loop distinguishes.
@@ -156,18 +100,6 @@ pub const fn integer(means: &'static str, unit: &'static str, bounds: (i64, i64)
 #[must_use]
 pub const fn number(means: &'static str, unit: &'static str, bounds: (f64, f64), default: f64) -> Number {
     Number { facts: Facts::new(means, unit), bounds, default }
-}
-
-/// One of the words of an enum, the first by default.
-#[must_use]
-pub const fn choice<E: Copy + 'static>(means: &'static str) -> Choice<E> {
-    Choice { facts: Facts::new(means, ""), default: None, split: "", only: &[], per_element: None }
-}
-
-/// `none`, the default, or one of the words of an enum.
-#[must_use]
-pub const fn choice_or<E>(none: &'static str, means: &'static str) -> OptionalChoice<E> {
-    OptionalChoice { facts: Facts::new(means, ""), none, words: PhantomData }
 }
 
 /// One of some words that no loop distinguishes, the first by default.
@@ -263,36 +195,6 @@ impl Number {
     }
 }
 
-impl<E: Copy + 'static> Choice<E> {
-    /// Replaces the default, which is the first word otherwise.
-    #[must_use]
-    pub const fn default(mut self, default: E) -> Self {
-        self.default = Some(default);
-        self
-    }
-
-    /// Restricts the choice to these words; the first is the default.
-    #[must_use]
-    pub const fn only(mut self, only: &'static [E]) -> Self {
-        self.only = only;
-        self
-    }
-
-    /// Declares what each word does to an element of its arrays; none of a word that depends on more.
-    #[must_use]
-    pub const fn per_element(mut self, of: fn(E) -> Option<PerElement>) -> Self {
-        self.per_element = Some(of);
-        self
-    }
-
-    /// Names the parameter for the share of reads where a word both reads and writes.
-    #[must_use]
-    pub const fn split(mut self, by: &'static str) -> Self {
-        self.split = by;
-        self
-    }
-}
-
 macro_rules! reads_integers {
     ($($type:ty),+) => {$(
         impl Declares<$type> for Integer {
@@ -377,56 +279,6 @@ impl Declares<&'static str> for Word {
     }
     fn read(&self, name: &'static str, from: &Checked) -> Result<&'static str, Error> {
         from.get(name, |value| self.words.iter().copied().find(|&word| Some(word) == value.as_str()))
-    }
-}
-
-/// An enum of the words of a choice; [`words!`](crate::words) fills it.
-pub trait Words: Copy + PartialEq + 'static {
-    /// Each value, its word, and what the word means.
-    const ALL: &'static [(Self, &'static str, &'static [Trait])];
-
-    /// Whether its word means this.
-    #[must_use]
-    fn is(self, one: Trait) -> bool {
-        Self::ALL.iter().any(|&(value, _, traits)| value == self && traits.contains(&one))
-    }
-}
-
-impl<E: Words> Choice<E> {
-    /// Those that can be chosen, in their order.
-    fn words(&self) -> Vec<(E, &'static str, &'static [Trait])> {
-        if self.only.is_empty() {
-            return E::ALL.to_vec();
-        }
-        self.only.iter().filter_map(|&value| E::ALL.iter().copied().find(|one| one.0 == value)).collect()
-    }
-}
-
-impl<E: Words> Declares<E> for Choice<E> {
-    fn declare(&self, name: &'static str, into: &mut Vec<Parameter>) {
-        let words = self.words();
-        let default = words.iter().position(|one| Some(one.0) == self.default).unwrap_or(0);
-        let of = |value| self.per_element.and_then(|of| of(value));
-        let per_element = words.iter().filter_map(|&(value, word, _)| Some((word, of(value)?))).collect();
-        let words = words.into_iter().map(|one| (one.1, one.2)).collect();
-        into.push(Parameter { per_element, split: self.split, ..self.facts.choice(name, words, default) });
-    }
-    fn read(&self, name: &'static str, from: &Checked) -> Result<E, Error> {
-        from.get(name, |value| self.words().iter().find(|one| Some(one.1) == value.as_str()).map(|one| one.0))
-    }
-}
-
-impl<E: Words> Declares<Option<E>> for OptionalChoice<E> {
-    fn declare(&self, name: &'static str, into: &mut Vec<Parameter>) {
-        let choices = std::iter::once(self.none).chain(E::ALL.iter().map(|one| one.1)).collect();
-        into.push(self.facts.parameter(name, Kind::Choice { choices }, json!(self.none)));
-    }
-    fn read(&self, name: &'static str, from: &Checked) -> Result<Option<E>, Error> {
-        from.get(name, |value| {
-            let word = value.as_str()?;
-            let found = E::ALL.iter().find(|one| one.1 == word).map(|one| one.0);
-            (found.is_some() || word == self.none).then_some(found)
-        })
     }
 }
 

@@ -72,11 +72,11 @@ macro_rules! functions {
     ($(#[$about:meta])* $visible:vis struct $table:ident { $(fn $name:ident($($type:ty),* $(,)?) -> $gives:ty;)+ }) => {
         $(#[$about])*
         #[allow(non_snake_case)]
-        $visible struct $table { $($name: unsafe extern "C" fn($($type),*) -> $gives,)+ }
+        $visible struct $table { $($visible $name: unsafe extern "C" fn($($type),*) -> $gives,)+ }
 
         impl $table {
             /// Every function of the table.
-            fn of(library: $crate::sys::library::Library) -> Result<Self, String> {
+            $visible fn of(library: $crate::sys::library::Library) -> Result<Self, String> {
                 Ok(Self { $($name: {
                     let name = concat!(stringify!($name), "\0");
                     let name = ::std::ffi::CStr::from_bytes_with_nul(name.as_bytes()).map_err(|why| why.to_string())?;

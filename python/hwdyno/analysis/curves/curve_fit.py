@@ -7,7 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
-from hwdyno.analysis.curves.knee import Knee, fit_knee
+from hwdyno.analysis.curves.knee import fit_knee
+from hwdyno.analysis.curves.knee_model import Knee
 from hwdyno.analysis.curves.loaded import loaded_curve
 from hwdyno.analysis.curves.open_loop import OF_OPERATIONS, LatencySpread, fit_open_loop, next_rate
 from hwdyno.analysis.curves.operating_points import find_best, find_level, is_tight, judge_state, lost_share

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from hwdyno.analysis.curves.knee import FALL_MIN_POINTS, Knee
+from hwdyno.analysis.curves.knee import FALL_MIN_POINTS
+from hwdyno.analysis.curves.knee_model import Knee
 from hwdyno.analysis.curves.scalability import Interval
 from hwdyno.analysis.curves.series import Series, interpolate
 from hwdyno.model.units import format_load, format_ratio

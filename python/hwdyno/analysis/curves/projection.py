@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from hwdyno.analysis.curves.knee import Knee, fit_knee
+from hwdyno.analysis.curves.knee import fit_knee
+from hwdyno.analysis.curves.knee_model import Knee
 from hwdyno.analysis.curves.scalability import Interval
 
 MIN_LOADS = 4

@@ -8,7 +8,8 @@ from typing import Literal
 
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.laws import against_ceilings
-from hwdyno.explain.findings.rule import PACING_ROLES, Case, Verdict, as_number, load_words, percent, times
+from hwdyno.explain.findings.point_labels import load_words
+from hwdyno.explain.findings.rule import PACING_ROLES, Case, Verdict, as_number, percent, times
 from hwdyno.model.axes import CLIENTS
 from hwdyno.model.units import format_ns, format_number, format_size, plural
 from hwdyno.model.words import Curve, ExperimentResult, Measurement, Run

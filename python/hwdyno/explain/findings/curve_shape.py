@@ -6,7 +6,8 @@ from functools import partial
 
 from hwdyno.analysis.curves import LOSS, ODD_LOAD, ODD_RATIO
 from hwdyno.explain.findings.applies import Applies, Rule
-from hwdyno.explain.findings.rule import Case, Verdict, as_number, load_words, percent
+from hwdyno.explain.findings.point_labels import load_words
+from hwdyno.explain.findings.rule import Case, Verdict, as_number, percent
 from hwdyno.explain.findings.snia import PREFIX
 from hwdyno.model.units import format_load
 

@@ -6,7 +6,7 @@ from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.rule import Case, Verdict, apart, as_number, percent, quantity, times
 from hwdyno.explain.findings.truth import BLOCKS, CACHED, FROM_MEMORY, at_device
 from hwdyno.model.units import format_bytes, format_ns
-from hwdyno.model.words import Stream
+from hwdyno.model.words import Run, Stream
 
 FASTEST_NS = 3e3
 """No disk answers faster: Optane, the fastest that was sold, takes 5 µs with the kernel's part, and flash 50 µs."""
@@ -117,17 +117,7 @@ def host_cache(case: Case) -> Verdict | None:
     machine = case.run.machine
     if machine.hypervisor is None and not any(disk.kind in VIRTUAL_KINDS for disk in machine.storage.disks):
         return None
-    pairs: dict[str, dict[str, Case]] = {}
-    for result in case.run.experiments:
-        for at in range(len(result.points)):
-            one = Case(case.run, result, at)
-            way = next(iter(one.traits & {"reads", "writes"}), "")
-            sequential = one.traits & {"reads", "writes", "random", "trims"} == {way}
-            size = one.number("bs")
-            if sequential and one.direct and size and size >= LARGE_BYTES and _counts(one):
-                others = {name: value for name, value in one.parameters.items() if name not in {"rw", "seed"}}
-                pairs.setdefault(repr(sorted(others.items(), key=str)), {})[way] = one
-    whole = [(_faster(pair["writes"], pair["reads"]), pair) for pair in pairs.values() if len(pair) == 2]
+    whole = [(_faster(pair["writes"], pair["reads"]), pair) for pair in _sequential_pairs(case.run)]
     stored = [(ratio, pair) for ratio, pair in whole if _durable(pair["writes"])]
     faster = [(ratio, pair) for ratio, pair in whole if ratio >= FASTER]
     found = [known for known in faster if known in stored] or faster or stored
@@ -171,6 +161,21 @@ def host_cache(case: Case) -> Verdict | None:
         points=tuple(one["writes"].at for _, one in faster if one["writes"].result is writes.result),
         experiment=writes.result.name,
     )
+
+
+def _sequential_pairs(run: Run) -> list[dict[str, Case]]:
+    """The points of large direct sequential ``writes`` and ``reads`` that differ in nothing else."""
+    pairs: dict[str, dict[str, Case]] = {}
+    for result in run.experiments:
+        for at in range(len(result.points)):
+            one = Case(run, result, at)
+            way = next(iter(one.traits & {"reads", "writes"}), "")
+            sequential = one.traits & {"reads", "writes", "random", "trims"} == {way}
+            size = one.number("bs")
+            if sequential and one.direct and size and size >= LARGE_BYTES and _counts(one):
+                others = {name: value for name, value in one.parameters.items() if name not in {"rw", "seed"}}
+                pairs.setdefault(repr(sorted(others.items(), key=str)), {})[way] = one
+    return [pair for pair in pairs.values() if len(pair) == 2]
 
 
 def _faster(writes: Case, reads: Case) -> float:

@@ -13,8 +13,9 @@ from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.laws import against_ceilings
 from hwdyno.explain.findings.rule import Case, Verdict, percent, times
 from hwdyno.explain.findings.truth import CACHED
+from hwdyno.model.point_details import Claim
 from hwdyno.model.units import format_bytes, format_count, number_at, slip
-from hwdyno.model.words import CeilingClass, Claim, Stream
+from hwdyno.model.words import CeilingClass, Stream
 
 GRAVE = 0.05
 """Relative error from which on a contradiction is not one of rounding or of means: one of the figures is wrong."""

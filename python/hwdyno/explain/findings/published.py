@@ -1,13 +1,11 @@
-"""Laws of a published table: mislabelled accelerators, slips of a unit, curves that run backwards, floors, loopback."""
+"""Laws of a published table: slips of a unit, curves that run backwards, floors, loopback."""
 
 from __future__ import annotations
 
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Mapping
 from itertools import pairwise
-from statistics import median
 
 from hwdyno.analysis.estimates import half_width
 from hwdyno.explain.findings.applies import Applies, Rule
@@ -17,12 +15,6 @@ from hwdyno.model.kernels import GPU_TRANSFER, MEMORY_BANDWIDTH, MEMORY_LOADED_L
 from hwdyno.model.units import SLIPS, format_bytes_s, format_count, format_ns, format_size, number_at, plural
 from hwdyno.model.words import Measurement, Parameters
 
-NEED = 0.05
-"""AU x need and throughput agree within this: AU leaves out the first step of an epoch."""
-OTHER = 0.15
-"""Relative difference from which on a row's need is not that of its label."""
-MIB = 1.048576
-"""DLIO's MB/s are MiB/s, and tables copy them."""
 SLIP = 0.005
 MAX_SLIP_ROUNDING = 0.008
 RISES, SLOWS = 0.1, 0.25
@@ -65,129 +57,8 @@ _NETWORK_FLOOR_NS, _MEMORY_FLOOR_NS = 500.0, 30.0
 _RUN_LABELS = ("device", "link", "storage", "storage_type", "interface", "study")
 
 
-def mislabelled_accelerator(case: Case) -> list[Verdict]:
-    """AU x need = throughput: a row that obeys it with another accelerator's need has the wrong label."""
-    rows = [(at, need) for at in range(len(case.result.points)) if (need := _need_of(case, at)) is not None]
-    scale, found = _scale(case, rows), []
-    for at, need in rows:
-        point, label = case.result.points[at], _label(case, at)
-        expected = _expected(case, rows, at, label, scale)
-        if expected is None or abs(need / expected - 1) <= NEED + _rounding(point, "au", "bw"):
-            continue
-        others = {
-            name: other
-            for name in _labels(case, at)
-            if name != label
-            and (other := _expected(case, rows, at, name, scale))
-            and abs(need / other - 1) <= OTHER / 2
-        }
-        if abs(need / expected - 1) <= OTHER and not others:
-            continue
-        au = _au(point)
-        law = f"{format_bytes_s(point.throughput.value)} / {percent(au)} is {format_bytes_s(need)}"
-        fits = min(others, key=lambda name: abs(need / others[name] - 1)) if others else ""
-        cause = f"It fits {_article(fits.upper())}." if fits else "Accelerator, AU or throughput is wrong."
-        found.append(
-            Verdict(
-                "warning",
-                f"The row labelled {label.upper()} is not one: {law} per accelerator, "
-                f"where {_article(label.upper())} needs {format_bytes_s(expected)}. {cause}",
-                {
-                    "need_bytes_s": need,
-                    "expected_bytes_s": expected,
-                    "labelled": label,
-                    "fits": fits,
-                    "off": need / expected - 1,
-                },
-                "Check the row's accelerator, AU and throughput in the tool's own summary.json.",
-                weight=abs(need / expected - 1),
-                points=(at,),
-            )
-        )
-    return found
-
-
-def published_au(case: Case) -> Verdict | None:
-    """How many rows reach the AU from which on MLPerf Storage counts a workload's accelerators as fed."""
-    judged = [
-        (au, number_at(point.details, "au_pass"), at)
-        for at, point in enumerate(case.result.points)
-        if point.details.get("au_pass") and 0 < (au := _au(point)) <= 1
-    ]
-    if not judged:
-        return None
-    failed = [row for row in judged if row[0] < row[1]]
-    least, limit, at = min(judged)
-    worst = Case(case.run, case.result, at)
-    wanted = f"MLPerf Storage's limit for {worst.point.details.get('workload')}, an AU of {percent(limit)}"
-    evidence = {"rows": len(judged), "failed": len(failed), "au_pass": limit, "least": least}
-    if not failed:
-        return Verdict("info", f"All {plural(len(judged), 'row')} pass {wanted}.", evidence, "Nothing to do.")
-    return Verdict(
-        "info",
-        f"{len(failed)} of {plural(len(judged), 'row')} {'fails' if len(failed) == 1 else 'fail'} {wanted}. "
-        f"The lowest has {100 * least:.4g}% ({worst.label}): "
-        f"its accelerator waits for data for {percent(1 - least)} of the time.",
-        evidence,
-        "Look for what limits the storage below: plain reads of the same files with as many threads.",
-        points=tuple(at for *_, at in failed),
-    )
-
-
-def _article(name: str) -> str:
-    return f"an {name}" if name[:1] in "AEFHILMNORSX8" else f"a {name}"
-
-
-def _au(point: Measurement) -> float:
-    printed = point.details.get("printed") or {}
-    return float(number_at(printed, "au") or number_at(printed, "au_mean"))
-
-
-def _label(case: Case, at: int) -> str:
-    return str(case.result.points[at].parameters.get("accelerator") or "").strip().lower()
-
-
-def _labels(case: Case, at: int) -> list[str]:
-    known = case.result.points[at].details.get("needs_bytes_s") or {}
-    return sorted({*known, *(_label(case, other) for other in range(len(case.result.points)))} - {""})
-
-
-def _need_of(case: Case, at: int) -> float | None:
-    """What one accelerator of a row would take at full speed: throughput / AU."""
-    point = case.result.points[at]
-    au, number = _au(point), as_number(point.parameters.get("accelerators")) or 1
-    if not 0 < au <= 1 or point.throughput.unit != "bytes/s" or point.throughput.value <= 0 or not _label(case, at):
-        return None
-    return point.throughput.value / au / number
-
-
-def _scale(case: Case, rows: list[tuple[int, float]]) -> float:
-    """Whether the table's MB/s are MiB/s, by which of both fits more rows."""
-
-    def fitting(factor: float) -> int:
-        needs = [(need * factor, _known(case, at, _label(case, at))) for at, need in rows]
-        return sum(known is not None and abs(need / known - 1) <= NEED for need, known in needs)
-
-    return MIB if fitting(MIB) > fitting(1.0) else 1.0
-
-
-def _known(case: Case, at: int, label: str) -> float | None:
-    needs: Mapping[str, float] = case.result.points[at].details.get("needs_bytes_s") or {}
-    return next((need for name, need in needs.items() if re.search(rf"(?<![a-z0-9]){name}(?![0-9])", label)), None)
-
-
-def _expected(case: Case, rows: list[tuple[int, float]], at: int, label: str, scale: float) -> float | None:
-    """The need of an accelerator in the table's unit: by definition, or what other rows with its label agree on."""
-    known = _known(case, at, label)
-    if known is not None:
-        return known / scale
-    needs = [need for other, need in rows if other != at and _label(case, other) == label]
-    if len(needs) < 2 or max(needs) / min(needs) - 1 > 2 * NEED:
-        return None
-    return median(needs)
-
-
-def _rounding(point: Measurement, *names: str) -> float:
+def rounding_of(point: Measurement, *names: str) -> float:
+    """The rounding of these figures as printed, together, as a share; 0 where the table does not show it."""
     printed = point.details.get("rounding") or {}
     return sum(number_at(printed, name) for name in printed if name.removesuffix("_mean") in names)
 
@@ -197,7 +68,7 @@ def unit_slip(case: Case) -> Verdict | None:
     ratios = []
     for at, point in enumerate(case.result.points):
         rate, size = operations_per_s(point), as_number(point.parameters.get("bs") or case.result.fixed.get("bs"))
-        rounding = _rounding(point, "bw", "iops")
+        rounding = rounding_of(point, "bw", "iops")
         if (
             rate
             and size
@@ -263,7 +134,7 @@ def runs_backwards(case: Case) -> Verdict | None:
             pairs += 1
             one, two = case.result.points[first], case.result.points[second]
             known_to = sum(0.0 if case.imported else half_width(point.throughput) or 0.0 for point in (one, two))
-            rounded = {name: _rounding(one, name) + _rounding(two, name) + known_to for name in ("bw", "lat")}
+            rounded = {name: rounding_of(one, name) + rounding_of(two, name) + known_to for name in ("bw", "lat")}
             rises = two.throughput.value / one.throughput.value - 1 - rounded["bw"]
             slows = 0.0
             if one.latency_ns and two.latency_ns and one.latency_ns.mean > 0:
@@ -312,7 +183,7 @@ def latency_floor(case: Case) -> Verdict | None:
     if latency is None or latency.mean <= 0:
         return None
     found = _floor(case)
-    if found is None or latency.mean >= found[1] * (1 - _rounding(case.point, "lat")):
+    if found is None or latency.mean >= found[1] * (1 - rounding_of(case.point, "lat")):
         return None
     what, floor, takes = found
     slip = next(
@@ -410,7 +281,7 @@ def too_fast_for_class(case: Case) -> Verdict | None:
     if found is None or any(one.kind == "physical" for one in case.result.ceilings):
         return None
     what, _, most, why = found
-    if point.throughput.value <= most * (1 + _rounding(point, "bw")):
+    if point.throughput.value <= most * (1 + rounding_of(point, "bw")):
         return None
     return Verdict(
         "warning",
@@ -432,7 +303,7 @@ def too_many_lines(case: Case) -> Verdict | None:
     # A program's own block may be what is timed: one is in flight a thread.
     if lines * LINE_BYTES <= block * (1 + BLOCK_ERROR):
         return None
-    if lines <= MAX_LINES * (1 + _rounding(point, "bw", "lat")):
+    if lines <= MAX_LINES * (1 + rounding_of(point, "bw", "lat")):
         return None
     return Verdict(
         "warning",
@@ -527,18 +398,6 @@ def _is_local(case: Case, at: int) -> bool:
 
 
 RULES = (
-    Rule(
-        "mislabelled_accelerator",
-        "experiment",
-        mislabelled_accelerator,
-        Applies(imported=True, needs=("details.printed", "parameters.accelerator")),
-    ),
-    Rule(
-        "published_au",
-        "experiment",
-        published_au,
-        Applies(imported=True, needs=("details.printed", "details.au_pass")),
-    ),
     Rule("unit_slip", "experiment", unit_slip, Applies(imported=True, needs=("parameters.bs",))),
     Rule("runs_backwards", "experiment", runs_backwards, Applies(kernels=(MEMORY_LOADED_LATENCY,))),
     Rule("latency_floor", "point", latency_floor, Applies(imported=True, needs=("latency",)), degrades=True),

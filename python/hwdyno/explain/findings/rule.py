@@ -17,25 +17,21 @@ from hwdyno.explain.findings.commands import (
     typed,
     typed_command,
 )
-from hwdyno.model.axes import CLIENTS, VALUE_NAMES, is_mixed, past_page_cache, read_share, splits, traits_of
+from hwdyno.explain.findings.point_labels import label_of
+from hwdyno.model.axes import CLIENTS, is_mixed, past_page_cache, read_share, splits, traits_of
 from hwdyno.model.machine import node_of
 from hwdyno.model.units import (
     amount_at,
-    format_load,
     format_ns,
     format_percent,
     format_quantity,
     format_ratio,
-    format_size,
     parse_size,
-    plural,
     printed_error,
 )
 from hwdyno.model.units import as_number as as_number
 from hwdyno.model.words import (
-    Axis,
     Curve,
-    Declaration,
     ExperimentResult,
     Measurement,
     OperatingPoint,
@@ -418,73 +414,6 @@ def cpu_share_of(point: Measurement, jobs: float, threads: int | None) -> float 
 def apart(less: Value, more: Value) -> bool:
     """Whether two figures differ by more than noise: their intervals do not overlap."""
     return (more.low if more.low is not None else more.value) > (less.high if less.high is not None else less.value)
-
-
-def load_words(axis: Axis, load: float) -> str:
-    """A load with its axis: ``iodepth 32``, ``4 jobs``, ``16 KiB blocks``."""
-    return _titled(axis, load) or f"{axis.name} {format_load(load)}"
-
-
-def _titled(axis: Axis, load: float, *, in_list: bool = False) -> str:
-    """A load in words, in a sentence or ``in_list`` with others; empty for an axis that has only its name."""
-    if axis.role == "size":
-        return f"{format_size(load)} {axis.words.removesuffix(' size')}s"
-    if axis.role == "delay":
-        many = f"{format_load(load)} {axis.unit}".rstrip()
-        words = f"{axis.words} {many}" if in_list else f"a {axis.words} of {many}"
-        return words if load else f"no {axis.words}"
-    if axis.unit == "B":
-        return f"{axis.words} {format_size(load)}"
-    if axis.role == "concurrency" and axis.words.endswith("s"):
-        return plural(load, axis.words.removesuffix("s"))
-    if axis.role == "concurrency" and axis.words.endswith("in flight"):
-        return f"{format_load(load)} {axis.words.replace('requests', 'request') if load == 1 else axis.words}"
-    return ""
-
-
-def label_of(
-    parameters: Mapping[str, Scalar], kernel: Declaration, left_out: set[str] | frozenset[str] = frozenset()
-) -> str:
-    """Parameters in the field's words, with the access pattern, the operation and the block size first."""
-    first: list[str] = []
-    shown = {
-        name: value
-        for name, value in parameters.items()
-        if value is not None and not str(value).startswith("/") and name != "path" and not kernel.axis(name).seeds
-    }
-    for axis in splits(kernel.axes):
-        word, share = shown.pop(axis.name, None), shown.pop(axis.split, None)
-        if word is not None:
-            mixed = share is not None and is_mixed(axis, {axis.name: word})
-            first.append(f"{word} {share}%" if mixed else str(word))
-        elif share is not None:
-            first.append(f"{share}% reads")
-    block = as_number(shown.pop("bs", None))
-    if block is not None:
-        first.append(format_size(block))
-    done = shown.pop("operation", None)
-    rest = []
-    for name, value in shown.items():
-        axis, number = kernel.axis(name), as_number(value)
-        if name in left_out:
-            continue
-        known = number is not None and (axis.role != "label" or axis.unit)
-        words = _titled(axis, number, in_list=True) if known and number is not None else ""
-        rest.append(words or _valued(axis, format_load(number) if known and number is not None else value))
-    if done is not None and "operation" not in left_out:
-        first.append(VALUE_NAMES.get(str(done), str(done)))
-        if rest and ("=" in rest[0] or rest[0] in VALUE_NAMES.values()):
-            # ``mix 1:0``, where the operation is called as the axis that tells more of it.
-            first.append(rest.pop(0).removeprefix(f"{done}="))
-    return ", ".join(filter(None, [" ".join(first), *rest]))
-
-
-def _valued(axis: Axis, value: Scalar) -> str:
-    """A value that a word alone names, or that its axis's name goes before: ``FP64``, ``no zero copy``, ``n=2000``."""
-    name = axis.name.replace("_", " ")
-    if isinstance(value, bool):
-        return name if value else f"no {name}"
-    return VALUE_NAMES.get(str(value), f"{axis.name}={value}")
 
 
 def at_place(case: Case, place: OperatingPoint, unit: str) -> str:

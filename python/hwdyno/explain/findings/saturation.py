@@ -9,16 +9,8 @@ from functools import partial
 from hwdyno.analysis.curves import BEST_SHARE, LOADED_MODEL, LOSS
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.commands import typed
-from hwdyno.explain.findings.rule import (
-    Case,
-    Verdict,
-    as_number,
-    at_place,
-    label_of,
-    load_words,
-    percent,
-    times,
-)
+from hwdyno.explain.findings.point_labels import label_of, load_words
+from hwdyno.explain.findings.rule import Case, Verdict, as_number, at_place, percent, times
 from hwdyno.explain.findings.snia import PREFIX
 from hwdyno.model.axes import series_of
 from hwdyno.model.units import format_load, format_ns, format_size

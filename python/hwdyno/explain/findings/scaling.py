@@ -10,7 +10,8 @@ from hwdyno.analysis.estimates import jain
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.bottleneck import LimitKind, limit_of
 from hwdyno.explain.findings.laws import against_ceilings
-from hwdyno.explain.findings.rule import Case, Verdict, apart, as_number, at_place, contrast, load_words, percent, times
+from hwdyno.explain.findings.point_labels import load_words
+from hwdyno.explain.findings.rule import Case, Verdict, apart, as_number, at_place, contrast, percent, times
 from hwdyno.model.axes import CLIENTS
 from hwdyno.model.machine import node_of
 from hwdyno.model.units import format_load, plural

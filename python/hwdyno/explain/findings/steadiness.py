@@ -10,8 +10,9 @@ from hwdyno.analysis.estimates import fold, line_moves, mean, median
 from hwdyno.analysis.samples import MIN_EACH, each_over_time, persistence
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.rule import Case, Verdict, contrast, percent
+from hwdyno.model.point_details import Samples
 from hwdyno.model.units import format_duration, format_ns
-from hwdyno.model.words import Measurement, Samples
+from hwdyno.model.words import Measurement
 
 THROTTLE_DROP = 0.10
 DRIFT = 0.10

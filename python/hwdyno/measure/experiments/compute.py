@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hwdyno.measure.experiments import ALL, Experiment, doublings
+from hwdyno.measure.experiments.experiment import Experiment
+from hwdyno.measure.experiments.site_values import ALL, doublings
 from hwdyno.measure.sweep import Sweep
 from hwdyno.model.kernels import COMPUTE_FLOPS
 from hwdyno.model.words import CeilingClass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hwdyno.measure.experiments import Experiment
+from hwdyno.measure.experiments.experiment import Experiment
 from hwdyno.measure.sweep import Sweep, powers
 from hwdyno.model.kernels import GPU_BANDWIDTH, GPU_FLOPS, GPU_LATENCY, GPU_LAUNCH, GPU_LOAD, GPU_ROOFLINE, GPU_TRANSFER
 from hwdyno.model.units import format_size

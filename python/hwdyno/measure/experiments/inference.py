@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hwdyno.measure.experiments import ONE_AND_ALL, Experiment, doublings
+from hwdyno.measure.experiments.experiment import Experiment
+from hwdyno.measure.experiments.site_values import ONE_AND_ALL, doublings
 from hwdyno.measure.sweep import Sweep
 from hwdyno.model.kernels import INFERENCE_KV_CACHE, INFERENCE_VECTOR_SEARCH, MEMORY_BANDWIDTH
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hwdyno.measure.experiments import Experiment
+from hwdyno.measure.experiments.experiment import Experiment
 from hwdyno.measure.sweep import Sweep, powers
 
 KERNEL = "inference_serving"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from hwdyno.measure.experiments import (
+from hwdyno.measure.experiments.experiment import Experiment
+from hwdyno.measure.experiments.site_values import (
     ALL,
     ALL_BUT_ONE,
     CLIENTS,
     CPU_NODES,
     MEMORY_NODES,
     OF_ONE_NODE,
-    Experiment,
     doublings,
 )
 from hwdyno.measure.sweep import Sweep, octaves, powers

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from hwdyno.measure.experiments import HALF, PAIRS, SHIFTS, Experiment
+from hwdyno.measure.experiments.experiment import Experiment
+from hwdyno.measure.experiments.site_values import HALF, PAIRS, SHIFTS
 from hwdyno.measure.sweep import Sweep, powers
 from hwdyno.model.kernels import NETWORK_LATENCY, NETWORK_PING, NETWORK_THROUGHPUT
 from hwdyno.model.words import Declaration, Parameters

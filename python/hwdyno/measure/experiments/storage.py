@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hwdyno.measure.experiments import CLIENTS, Experiment
+from hwdyno.measure.experiments.experiment import Experiment
+from hwdyno.measure.experiments.site_values import CLIENTS
 from hwdyno.measure.sweep import Sweep, powers
 from hwdyno.model.axes import traits_of
 from hwdyno.model.kernels import STORAGE_BLOCKS

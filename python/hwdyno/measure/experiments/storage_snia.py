@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hwdyno.measure.experiments import Experiment
+from hwdyno.measure.experiments.experiment import Experiment
 from hwdyno.measure.experiments.storage import nonsense
 from hwdyno.measure.sweep import Sweep
 from hwdyno.model.kernels import STORAGE_BLOCKS

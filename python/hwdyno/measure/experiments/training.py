@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hwdyno.measure.experiments import Experiment
+from hwdyno.measure.experiments.experiment import Experiment
 from hwdyno.measure.sweep import Sweep
 from hwdyno.model.kernels import TRAINING_LOADER
 

@@ -16,18 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno.measure import engine
-from hwdyno.measure.hosts import (
-    Done,
-    Ended,
-    HostLostError,
-    MemberEvent,
-    Outcome,
-    Program,
-    Ready,
-    Refused,
-    ScratchFile,
-    counters,
-)
+from hwdyno.measure.hosts import counters
+from hwdyno.measure.hosts.host import HostLostError
+from hwdyno.measure.hosts.member import Done, Ended, MemberEvent, Ready, Refused, ScratchFile
+from hwdyno.measure.hosts.reference_tools import Outcome, Program
 from hwdyno.measure.topology import Topology
 from hwdyno.model.axes import declarations_of
 from hwdyno.model.histogram import ARRAYS, PACKED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from hwdyno.measure.hosts import Member
+from hwdyno.measure.hosts.member import Member
 
 PINGS = 8
 

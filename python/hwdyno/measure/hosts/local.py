@@ -9,17 +9,9 @@ from typing import Any
 
 from hwdyno.measure import engine, workloads
 from hwdyno.measure.concurrent_runs import other_runs
-from hwdyno.measure.hosts import (
-    KernelCall,
-    Outcome,
-    Program,
-    UnderLoad,
-    cgroups,
-    counters,
-    programs,
-    smbios,
-    under_load,
-)
+from hwdyno.measure.hosts import cgroups, counters, programs, smbios, under_load
+from hwdyno.measure.hosts.host import KernelCall, UnderLoad
+from hwdyno.measure.hosts.reference_tools import Outcome, Program
 from hwdyno.measure.topology import Topology, gpus_of
 from hwdyno.model.axes import with_clients
 from hwdyno.model.machine import Machine

@@ -8,7 +8,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from hwdyno.measure.hosts import Host, Outcome, Program, Programs
+from hwdyno.measure.hosts.host import Host
+from hwdyno.measure.hosts.reference_tools import Outcome, Program, Programs
 from hwdyno.measure.topology import Topology
 from hwdyno.measure.workspace import DataFile, Place, Workspace, check_place
 from hwdyno.model.machine import Machine

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from hwdyno.measure.hosts import Outcome, Program
+from hwdyno.measure.hosts.reference_tools import Outcome, Program
 from hwdyno.model.words import UserError
 from hwdyno.system import processes, signals
 

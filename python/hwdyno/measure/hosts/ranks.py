@@ -25,9 +25,11 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno import __version__
-from hwdyno.measure.hosts import HostLostError, Program, rank_process, rank_server
+from hwdyno.measure.hosts import rank_process, rank_server
 from hwdyno.measure.hosts.agent import PROTOCOL, Speaker
+from hwdyno.measure.hosts.host import HostLostError
 from hwdyno.measure.hosts.launch import Launch, Meeting, boot_id, host_name, job_of
+from hwdyno.measure.hosts.reference_tools import Program
 from hwdyno.measure.hosts.several_hosts import SeveralHosts, Timeouts
 from hwdyno.model.machine import Machine
 from hwdyno.model.words import UserError

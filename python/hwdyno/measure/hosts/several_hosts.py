@@ -7,56 +7,37 @@ the others did is kept.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import errno
-import select
-import shlex
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from hwdyno.measure import engine
-from hwdyno.measure.hosts import (
-    Done,
-    Ended,
-    HostLostError,
-    Member,
-    MemberEvent,
-    Outcome,
-    Program,
-    Ready,
-    Refused,
-    ScratchFile,
-)
-from hwdyno.measure.hosts.agent import Agent
 from hwdyno.measure.hosts.clock_offset import clock_offset_ns
-from hwdyno.measure.hosts.launch import boot_id
+from hwdyno.measure.hosts.host import HostLostError
+from hwdyno.measure.hosts.host_parameters import HostParameters
+from hwdyno.measure.hosts.host_part import POLL_S, HostPart, await_event, ends_last, is_here, last_here, started_ns
 from hwdyno.measure.hosts.measured_site import Site
+from hwdyno.measure.hosts.member import Done, Ended, Member, Refused, ScratchFile
 from hwdyno.measure.hosts.merging import merged
+from hwdyno.measure.hosts.partners import partners_of
+from hwdyno.measure.hosts.reference_tools import Outcome, Program
 from hwdyno.measure.topology import Topology
 from hwdyno.measure.workspace import DataFile, Place, room_of
-from hwdyno.model.axes import BETWEEN, CLIENTS, SHARED_FILE, with_clients
+from hwdyno.model.axes import BETWEEN, CLIENTS, with_clients
 from hwdyno.model.machine import Machine
 from hwdyno.model.words import Declaration, UserError
 from hwdyno.system import signals
 
 LEAD_NS = 2_000_000
 """Delay from the last host's readiness to the start, so that the start time reaches every host before it."""
-POLL_S = 0.05
 MESSAGE_NS = 50_000
 """Time to send one host the moment of the start."""
 NEAR_LEAD_NS = 150_000
 """That delay where all hosts are processes of this machine, which a message reaches sooner."""
-_OF_A_SITE = {CLIENTS.name, SHARED_FILE.name, BETWEEN.name}
-"""Axes that say what each host gets, and that no kernel knows."""
-_PAGE = 4096
-SEEDS_APART = 1_000_003
-"""Distance between the random seeds of two hosts; a repeat moves a seed by one."""
 _WORST: dict[str, Callable[[Sequence[float]], float]] = {
     "load_1m": max,
     "memory_available_bytes": min,
@@ -82,24 +63,6 @@ class Timeouts:
     """Limit for the end of a host that was stopped."""
 
 
-@dataclass
-class _Part:
-    """One host's part in the current reading."""
-
-    member: Member
-    offset_ns: int = 0
-    """Its clock minus ours."""
-    ready: bool = False
-    event: Done | Ended | Refused | None = None
-    failure: str = ""
-    stopped: bool = False
-
-    @property
-    def pending(self) -> bool:
-        """Whether it has not ended."""
-        return self.event is None and not self.failure
-
-
 class SeveralHosts(Site):
     """A site of several hosts."""
 
@@ -116,8 +79,7 @@ class SeveralHosts(Site):
         self._scratch: dict[str, ScratchFile] = {}
         self._kernels: dict[str, Declaration] | None = None
         self._interrupted = False
-        self._seeing: set[str] = set()
-        """The hosts that see the shared file."""
+        self._parameters = HostParameters(self._members)
         self._says = says
         """Where a lost host is named at once; the Run names it, too."""
 
@@ -216,22 +178,16 @@ class SeveralHosts(Site):
         )
         if interrupted:
             raise KeyboardInterrupt
-        return {name: self._outcome(part) for name, part in parts.items()}
-
-    @staticmethod
-    def _outcome(part: _Part) -> Outcome | ValueError | OSError:
-        if isinstance(part.event, Refused):
-            return part.event.error
-        return part.event.outcome if isinstance(part.event, Ended) else HostLostError(part.failure)
+        return {name: part.outcome for name, part in parts.items()}
 
     def _ended(
         self, names: Collection[str], begin: Callable[[str, Member], None], longest_s: float | None
-    ) -> tuple[dict[str, _Part], bool]:
+    ) -> tuple[dict[str, HostPart], bool]:
         """The results of the named hosts from a common start on, and whether Ctrl-C ended it."""
-        parts = {name: _Part(member) for name, member in self._members.items() if name in names}
+        parts = {name: HostPart(member) for name, member in self._members.items() if name in names}
         for name, part in parts.items():
             with self._losing(name, part):
-                part.offset_ns = 0 if _is_here(part.member) else clock_offset_ns(part.member)
+                part.offset_ns = 0 if is_here(part.member) else clock_offset_ns(part.member)
                 begin(name, part.member)
         self._interrupted = False
         while True:
@@ -245,21 +201,21 @@ class SeveralHosts(Site):
                 self._stop(parts)
         return parts, self._interrupted
 
-    def _step(self, parts: dict[str, _Part], longest_s: float | None) -> None:
+    def _step(self, parts: dict[str, HostPart], longest_s: float | None) -> None:
         """Run every part to its end, with one common start for each of the kernel's teams of threads."""
         while pending := {name: part for name, part in parts.items() if part.pending}:
             self._gather(pending, longest_s)
             ready = {name: part for name, part in pending.items() if part.ready and part.pending}
-            is_near = all(_is_here(part.member) for part in ready.values())
+            is_near = all(is_here(part.member) for part in ready.values())
             # Each message of the moment takes its time, and the last host needs the same lead as the first.
             lead_ns = (NEAR_LEAD_NS if is_near else LEAD_NS) + len(ready) * MESSAGE_NS
             at_ns = time.monotonic_ns() + lead_ns
-            for name, part in _last_here(ready):
+            for name, part in last_here(ready):
                 part.ready = False
                 with self._losing(name, part):
                     part.member.start(at_ns + part.offset_ns)
 
-    def _gather(self, parts: dict[str, _Part], longest_s: float | None) -> None:
+    def _gather(self, parts: dict[str, HostPart], longest_s: float | None) -> None:
         """Wait until each part is ready or has ended; a host that stays behind is stopped, then lost."""
         began = pulsed = time.monotonic()
         first_s: float | None = None
@@ -267,12 +223,12 @@ class SeveralHosts(Site):
             now = time.monotonic()
             if not self._interrupted:
                 signals.check()
-            waits_s = 0.0 if _await([part.member for part in _ends_last(awaited)]) else POLL_S / len(awaited)
+            waits_s = 0.0 if await_event([part.member for part in ends_last(awaited)]) else POLL_S / len(awaited)
             for name, part in awaited.items():
                 with self._losing(name, part):
                     if now - pulsed >= self._timeouts.pulse_s:
                         part.member.pulse()
-                    self._take(part, part.member.poll(waits_s))
+                    part.take(part.member.poll(waits_s))
                     if part.member.silent_s() > self._timeouts.silent_s:
                         raise HostLostError(f"it has not answered for {self._timeouts.silent_s:g} s")
             pulsed = now if now - pulsed >= self._timeouts.pulse_s else pulsed
@@ -280,15 +236,8 @@ class SeveralHosts(Site):
                 first_s = time.monotonic() - began
             self._press(awaited, time.monotonic() - began, first_s, longest_s)
 
-    @staticmethod
-    def _take(part: _Part, event: MemberEvent | None) -> None:
-        if isinstance(event, Ready):
-            part.ready = True
-        elif event is not None:
-            part.event = event
-
     def _press(
-        self, awaited: dict[str, _Part], passed_s: float, first_s: float | None, longest_s: float | None
+        self, awaited: dict[str, HostPart], passed_s: float, first_s: float | None, longest_s: float | None
     ) -> None:
         """Stop hosts that are too far behind, and give up those that do not end when stopped."""
         limits = [longest_s] if longest_s is not None else []
@@ -306,14 +255,14 @@ class SeveralHosts(Site):
                 elif passed_s > limit + self._timeouts.stop_s:
                     raise HostLostError(f"it did not end within {passed_s:.3g} s, nor when it was stopped")
 
-    def _stop(self, parts: dict[str, _Part]) -> None:
+    def _stop(self, parts: dict[str, HostPart]) -> None:
         for name, part in parts.items():
             if part.pending:
                 with self._losing(name, part):
                     part.stopped, part.ready = True, False
                     part.member.stop()
 
-    def _reading(self, parts: Mapping[str, _Part], interrupted: bool, wanted: int) -> dict[str, Any]:
+    def _reading(self, parts: Mapping[str, HostPart], interrupted: bool, wanted: int) -> dict[str, Any]:
         """One Reading of all parts; raises what every host raised where none has one.
 
         Where fewer hosts are left than were ``wanted``, the lost ones are named in it.
@@ -327,7 +276,7 @@ class SeveralHosts(Site):
         failures = {name: self._why(name, part) for name, part in parts.items() if name not in done}
         before = [name for name in self.lost if name not in parts][: max(0, wanted - len(parts))]
         failures |= {name: self.lost[name] for name in before}
-        started = {name: _started_ns(part) for name, part in done.items()}
+        started = {name: started_ns(part) for name, part in done.items()}
         readings = {name: dict(part.event.reading) for name, part in done.items() if isinstance(part.event, Done)}
         for name, part in done.items():
             if part.stopped and not interrupted:
@@ -335,7 +284,7 @@ class SeveralHosts(Site):
         made = merged(readings, started, failures, [name for name in self._all if name in parts or name in failures])
         return {**made, "interrupted": True} if interrupted else made
 
-    def _why(self, name: str, part: _Part) -> str:
+    def _why(self, name: str, part: HostPart) -> str:
         if not isinstance(part.event, Refused):
             return self.lost.get(name, part.failure)
         error = part.event.error
@@ -343,69 +292,7 @@ class SeveralHosts(Site):
 
     def parameters_of_each(self, parameters: dict[str, Any]) -> dict[str, dict[str, Any]]:
         """A kernel's parameters as each host that takes part gets them: with its own data file and random order."""
-        adapted = {name: value for name, value in parameters.items() if name not in _OF_A_SITE}
-        if between := str(parameters.get(BETWEEN.name) or ""):
-            partners = partners_of(between, len(self._all))
-            return {
-                self._all[one]: {**adapted, **self._served_by(self._all[other])}
-                for one, other in partners.items()
-                if {self._all[one], self._all[other]} <= self._members.keys()
-            }
-        names = list(self._members)[: parameters.get(CLIENTS.name)]
-        each = {name: self._parameters_of(adapted, name, number) for number, name in enumerate(names)}
-        if parameters.get(SHARED_FILE.name) is not None and "path" in adapted:
-            each = self._regions(each, parameters, is_shared=bool(parameters[SHARED_FILE.name]))
-        return each
-
-    def _served_by(self, name: str) -> dict[str, Any]:
-        """The parameters by which a host finds another one's server."""
-        served = self._members[name].server
-        assert served is not None
-        return {"server": served[0], "port": served[1]}
-
-    def _regions(
-        self, each: dict[str, dict[str, Any]], parameters: Mapping[str, Any], *, is_shared: bool
-    ) -> dict[str, dict[str, Any]]:
-        """The region of each host, all of one size: the beginning of its file, or the next part of the first host's.
-
-        Raises ``UserError`` where the blocks do not fit, or where a host does not see that file.
-        """
-        size, block = int(parameters.get("size") or 0), int(parameters.get("bs") or _PAGE)
-        grain = max(block, _PAGE)
-        part = size // len(self._all) // grain * grain
-        if part < block:
-            raise UserError(f"--size {size} has no block for each of {len(self._all)} hosts; use a larger one")
-        path = next(iter(self._scratch.values())).data if self._scratch else str(parameters["path"])
-        found = {}
-        for number, (name, given) in enumerate(each.items()):
-            if is_shared:
-                self._check_sees(name, path)
-            at = {"path": path, "offset": int(parameters.get("offset") or 0) + number * part} if is_shared else {}
-            found[name] = {**given, "size": part, **at}
-        return found
-
-    def _check_sees(self, name: str, path: str) -> None:
-        if name in self._seeing:
-            return
-        try:
-            self._members[name].size_of(path)
-        except (ValueError, FileNotFoundError, NotADirectoryError):
-            raise UserError(f"--shared-file: {name} does not see {path}; use a --path that all hosts share") from None
-        except HostLostError:
-            return
-        except OSError as error:
-            raise UserError(f"--shared-file: {name} cannot use {path}: {error.strerror or error}") from None
-        self._seeing.add(name)
-
-    def _parameters_of(self, parameters: dict[str, Any], name: str, number: int) -> dict[str, Any]:
-        """The parameters for one host: with its data file and its random seed."""
-        adapted = dict(parameters)
-        shared = next(iter(self._scratch.values()), None)
-        if shared is not None and adapted.get("path") == shared.data and name in self._scratch:
-            adapted["path"] = self._scratch[name].data
-        if isinstance(adapted.get("seed"), int):
-            adapted["seed"] += number * SEEDS_APART
-        return adapted
+        return self._parameters.of_each(parameters, self._scratch)
 
     # --- lost hosts
 
@@ -424,7 +311,7 @@ class SeveralHosts(Site):
         return HostLostError(errno.ENOTCONN, "no host is left: " + "; ".join(f"{n}: {w}" for n, w in self.lost.items()))
 
     @contextlib.contextmanager
-    def _losing(self, name: str, part: _Part | None = None) -> Iterator[None]:
+    def _losing(self, name: str, part: HostPart | None = None) -> Iterator[None]:
         """Record a host that is lost in this block; the others continue."""
         try:
             yield
@@ -497,85 +384,6 @@ class _DataFiles:
 
     def close(self) -> None:
         self._site.release()
-
-
-@cache
-def of_commands(text: str) -> Site:
-    """The site of the agents that these commands start, ``;`` between them; it is let go at the exit.
-
-    Raises ``UserError`` where one cannot be started.
-    """
-    commands = [shlex.split(command) for command in text.split(";") if command.strip()]
-    if not commands:
-        raise UserError("HWDYNO_AGENTS names no command; write: hwdyno-engine serve; ssh node7 hwdyno-engine serve")
-    members: list[Member] = []
-    try:
-        members.extend(map(Agent, commands))
-        site = SeveralHosts(members)
-    except HostLostError as error:
-        for member in members:
-            member.close()
-        raise UserError(f"HWDYNO_AGENTS: {error}") from None
-    atexit.register(site.close)
-    return site
-
-
-def partners_of(between: str, hosts: int) -> dict[int, int]:
-    """Which host sends to which: ``0-3`` is one pair, ``+2`` each to the second one after it; raises ``UserError``."""
-    first, _, second = between.partition("-")
-    if first.isdecimal() and second.isdecimal() and int(first) != int(second) and max(int(first), int(second)) < hosts:
-        return {int(first): int(second)}
-    shift = int(between[1:]) if between.startswith("+") and between[1:].isdecimal() else 0
-    if not 0 < shift < hosts:
-        most = hosts - 1
-        raise UserError(f"--between '{between}' must be two of hosts 0 to {most}, such as 0-1, or +1 to +{most}")
-    return {one: (one + shift) % hosts for one in range(hosts)}
-
-
-def _is_here(member: Member) -> bool:
-    """Whether its monotonic clock is ours, because one kernel runs both."""
-    return member.boot != "" and member.boot == boot_id()
-
-
-def _last_here(parts: Mapping[str, _Part]) -> list[tuple[str, _Part]]:
-    """The parts with those last that measure on the processor that this process is on.
-
-    Their threads spin until the start, and take the processor from whoever has the others' start still to send.
-    """
-    here = engine.processor()
-    return sorted(parts.items(), key=lambda item: _is_at(item[1], here))
-
-
-def _is_at(part: _Part, processor: int) -> bool:
-    """Whether it measures on that processor of this machine."""
-    return _is_here(part.member) and processor in part.member.processors
-
-
-def _ends_last(parts: Mapping[str, _Part]) -> list[_Part]:
-    """The last part that measures on this process's own processor; all parts where none does.
-
-    A wait for one of the others would only take the processor from it.
-    """
-    here = engine.processor()
-    return [part for part in parts.values() if _is_at(part, here)][-1:] or list(parts.values())
-
-
-def _await(members: Sequence[Member]) -> bool:
-    """Wait until a member may have an event, for a poll's time at most; false where that cannot be waited for."""
-    descriptors = [member.descriptor for member in members]
-    if any(one is None for one in descriptors):
-        return False
-    waiting = select.poll()
-    for one in descriptors:
-        waiting.register(cast(int, one), select.POLLIN)
-    waiting.poll(POLL_S * 1000)
-    return True
-
-
-def _started_ns(part: _Part) -> int:
-    """When a host started, by our clock."""
-    assert isinstance(part.event, Done)
-    return part.event.started_ns - part.offset_ns
 
 
 def _longest_s(parameters: Mapping[str, Any], setup_s: float) -> float | None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hwdyno.measure import engine
-from hwdyno.measure.hosts import KernelCall, LoadError, UnderLoad
+from hwdyno.measure.hosts.host import KernelCall, LoadError, UnderLoad
 
 LOOK_S = 0.1
 """Time within which a kernel that is stopped ends; it looks at its stop about every 50 ms."""

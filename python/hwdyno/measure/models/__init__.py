@@ -1,4 +1,11 @@
 """Models with random weights that hwdyno makes itself: their tensors, their graphs, and the files that hold them."""
 
-WEIGHTS, GRAPH, GGUF = "model.safetensors", "model.onnx", "model.gguf"
-"""The files of a made model in its folder."""
+from __future__ import annotations
+
+from hwdyno.measure.models.file_names import GGUF, GRAPH, WEIGHTS
+
+__all__ = [
+    "GGUF",
+    "GRAPH",
+    "WEIGHTS",
+]

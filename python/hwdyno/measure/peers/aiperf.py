@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from hwdyno.formats import aiperf
-from hwdyno.measure.peers import PeerReading, load_generator
+from hwdyno.measure.peers import load_generator
 from hwdyno.measure.peers.load_generator import GeneratorLoad, LoadGenerator
+from hwdyno.measure.peers.peer import PeerReading
 
 
 class AiPerf(LoadGenerator):

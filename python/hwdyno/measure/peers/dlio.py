@@ -17,7 +17,7 @@ from typing import Any
 
 from hwdyno.formats import dlio
 from hwdyno.measure.hosts import programs
-from hwdyno.measure.peers import PeerReading
+from hwdyno.measure.peers.peer import PeerReading
 from hwdyno.model.kernels import TRAINING_LOADER
 from hwdyno.model.words import UserError
 from hwdyno.system import safe_files, signals

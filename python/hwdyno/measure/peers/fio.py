@@ -9,12 +9,13 @@ from typing import Any
 
 from hwdyno.formats import fio as fio_json
 from hwdyno.measure.hosts import Outcome, Program
-from hwdyno.measure.peers import PeerReading
+from hwdyno.measure.peers.peer import PeerReading
 from hwdyno.measure.peers.program import ProgramPeer
 from hwdyno.model.axes import FIELD, FIELD_AXES, is_mixed, traits_of
 from hwdyno.model.kernels import STORAGE_BLOCKS
+from hwdyno.model.point_details import Fault
 from hwdyno.model.units import as_number
-from hwdyno.model.words import Fault, UserError
+from hwdyno.model.words import UserError
 
 # Allowance for what fio does outside of its timed region: start, open, a final flush.
 GRACE_S = 30.0

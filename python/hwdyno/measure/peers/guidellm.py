@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from hwdyno.formats import guidellm
-from hwdyno.measure.peers import PeerReading, load_generator
+from hwdyno.measure.peers import load_generator
 from hwdyno.measure.peers.load_generator import GeneratorLoad, LoadGenerator
+from hwdyno.measure.peers.peer import PeerReading
 
 RUN_SINCE = (0, 7)
 """The version since which its options are kinds with values."""

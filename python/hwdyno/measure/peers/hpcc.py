@@ -13,7 +13,8 @@ from typing import Any
 
 from hwdyno.formats import stream
 from hwdyno.measure.hosts import programs
-from hwdyno.measure.peers import PeerReading, program
+from hwdyno.measure.peers import program
+from hwdyno.measure.peers.peer import PeerReading
 from hwdyno.model.kernels import MEMORY_BANDWIDTH
 from hwdyno.model.units import printed_number
 from hwdyno.model.words import UserError

@@ -13,7 +13,7 @@ from typing import Any
 
 from hwdyno.formats import iozone as iozone_text
 from hwdyno.measure.hosts import Outcome, Program, programs
-from hwdyno.measure.peers import PeerReading
+from hwdyno.measure.peers.peer import PeerReading
 from hwdyno.measure.peers.program import checked_output
 from hwdyno.model.kernels import STORAGE_BLOCKS
 from hwdyno.model.units import as_number

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno.measure.hosts import programs
-from hwdyno.measure.peers import PeerReading, program
+from hwdyno.measure.peers import program
+from hwdyno.measure.peers.peer import PeerReading
 from hwdyno.model.kernels import COMPUTE_FLOPS, MEMORY_BANDWIDTH
 from hwdyno.model.units import positive, printed_number
 from hwdyno.model.words import UserError

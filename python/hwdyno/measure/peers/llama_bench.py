@@ -9,7 +9,7 @@ from typing import Any
 from hwdyno.formats import llama_bench
 from hwdyno.measure.hosts import Outcome, Program
 from hwdyno.measure.models import GGUF
-from hwdyno.measure.peers import PeerReading
+from hwdyno.measure.peers.peer import PeerReading
 from hwdyno.measure.peers.program import ProgramPeer, checked_output
 from hwdyno.model.words import UserError
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from hwdyno.formats.load_generator import KERNEL, Reported
-from hwdyno.measure.peers import PeerReading
 from hwdyno.measure.peers import program as programs
+from hwdyno.measure.peers.peer import PeerReading
 from hwdyno.model.words import UNNUMBERED, UserError
 from hwdyno.system import safe_files
 

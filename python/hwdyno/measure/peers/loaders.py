@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno.measure.hosts import programs
-from hwdyno.measure.peers import PeerReading
+from hwdyno.measure.peers.peer import PeerReading
 from hwdyno.model.kernels import TRAINING_LOADER
 from hwdyno.model.words import UserError
 from hwdyno.system import foreign, signals

@@ -11,7 +11,7 @@ from typing import Any
 
 from hwdyno.formats import mlc as mlc_text
 from hwdyno.measure.hosts import Outcome, Program, programs
-from hwdyno.measure.peers import PeerReading
+from hwdyno.measure.peers.peer import PeerReading
 from hwdyno.measure.peers.program import checked_output
 from hwdyno.model.kernels import MEMORY_LOADED_LATENCY
 from hwdyno.model.units import as_number

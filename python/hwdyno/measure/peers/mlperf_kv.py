@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hwdyno.measure.peers import PeerReading
 from hwdyno.measure.peers import program as programs
+from hwdyno.measure.peers.peer import PeerReading
 from hwdyno.model.kernels import INFERENCE_KV_CACHE
 from hwdyno.model.words import UserError
 from hwdyno.system import foreign, safe_files

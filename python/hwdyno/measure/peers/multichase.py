@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno.measure.hosts import programs
-from hwdyno.measure.peers import PeerReading, program
+from hwdyno.measure.peers import program
+from hwdyno.measure.peers.peer import PeerReading
 from hwdyno.model.kernels import MEMORY_LATENCY
 from hwdyno.model.units import printed_number
 from hwdyno.model.words import UNNUMBERED, UserError

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno.formats.netperf import LATENCIES, TRANSACTIONS, selectors
-from hwdyno.measure.peers import PeerReading, network
+from hwdyno.measure.peers import network
+from hwdyno.measure.peers.peer import PeerReading
 from hwdyno.measure.peers.round_trips import RoundTrips, is_udp, message_of
 from hwdyno.model.units import positive, printed_number
 from hwdyno.system import loopback

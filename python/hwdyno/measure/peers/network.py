@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, ClassVar
 
 from hwdyno.measure.hosts import programs
-from hwdyno.measure.peers import PeerReading
+from hwdyno.measure.peers.peer import PeerReading
 from hwdyno.model.words import UserError
 from hwdyno.system import loopback, safe_files
 

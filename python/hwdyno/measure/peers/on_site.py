@@ -8,7 +8,7 @@ from typing import Any
 
 from hwdyno.measure.hosts import HostLostError, Outcome
 from hwdyno.measure.hosts.measured_site import Site
-from hwdyno.measure.peers import Peer, PeerReading
+from hwdyno.measure.peers.peer import Peer, PeerReading
 from hwdyno.measure.peers.program import ProgramPeer
 from hwdyno.model.words import UserError
 

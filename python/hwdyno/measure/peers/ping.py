@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from hwdyno.formats.ping import echoes
-from hwdyno.measure.peers import PeerReading, network
+from hwdyno.measure.peers import network
+from hwdyno.measure.peers.peer import PeerReading
 from hwdyno.model.kernels import NETWORK_PING
 from hwdyno.model.words import UserError
 from hwdyno.system import loopback

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, ClassVar
 
 from hwdyno.measure.hosts import Outcome, Program, programs
-from hwdyno.measure.peers import PeerReading
+from hwdyno.measure.peers.peer import PeerReading
 from hwdyno.model.words import UNNUMBERED, UserError
 
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from hwdyno.formats.sockperf import exchange
-from hwdyno.measure.peers import PeerReading, network
+from hwdyno.measure.peers import network
+from hwdyno.measure.peers.peer import PeerReading
 from hwdyno.measure.peers.round_trips import RoundTrips, is_udp, message_of
 from hwdyno.model.words import UserError
 from hwdyno.system import loopback

@@ -14,7 +14,7 @@ from typing import Any
 
 from hwdyno.formats import stream as stream_text
 from hwdyno.measure.hosts import Outcome, Program, programs
-from hwdyno.measure.peers import PeerReading
+from hwdyno.measure.peers.peer import PeerReading
 from hwdyno.measure.peers.program import ProgramPeer, checked_output, output
 from hwdyno.model.kernels import MEMORY_BANDWIDTH
 from hwdyno.model.words import UserError

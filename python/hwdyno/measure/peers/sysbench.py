@@ -7,7 +7,7 @@ from typing import Any
 
 from hwdyno.formats.sysbench import moved
 from hwdyno.measure.hosts import Outcome, Program
-from hwdyno.measure.peers import PeerReading
+from hwdyno.measure.peers.peer import PeerReading
 from hwdyno.measure.peers.program import ProgramPeer, checked_output
 from hwdyno.model.kernels import MEMORY_BANDWIDTH
 from hwdyno.model.words import UserError

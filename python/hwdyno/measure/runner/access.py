@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from hwdyno.measure.plan import Plan, Planned
 from hwdyno.model.machine import Machine
-from hwdyno.model.words import Note
+from hwdyno.model.point_details import Note
 
 _AXIS = "ioengine"
 _INSTEAD = ("libaio", "psync")

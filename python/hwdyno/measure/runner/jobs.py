@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,10 @@ from hwdyno.measure.runner.observers import Journal, Keeper, NextReading, Progre
 from hwdyno.measure.runner.watch import Watch
 from hwdyno.measure.workspace import Workspace, check_place, room
 from hwdyno.model.kernels import STORAGE_BLOCKS
+from hwdyno.model.machine import Machine
+from hwdyno.model.point_details import Note
 from hwdyno.model.units import format_bytes, plural
-from hwdyno.model.words import Declaration, ExperimentResult, Measurement, Note, Parameters, Run, UserError
+from hwdyno.model.words import Declaration, ExperimentResult, Measurement, Parameters, Run, UserError
 from hwdyno.system import safe_files, signals
 from hwdyno.system.store import StoreError
 
@@ -99,7 +101,89 @@ def run(
     begun = _now()
     works = [work for group in groups for work in group]
     machines = site.machines(works[0].directory)
-    empty = ExperimentResult(
+    empty = _empty_result(works, host, machines, limits, asks=asks, command=command, seed=seed)
+    header = Run(
+        id=run_id,
+        started=begun,
+        finished=None,
+        machines=machines,
+        profile="job file",
+        command=command,
+        experiments=(empty,),
+        version=__version__,
+    )
+    watch = Watch(host, progress)
+    stack = contextlib.ExitStack()
+    with signals.keeping(), announced(), stack as files, signals.at_leave(signals.Stage.REMOVE, files.close):
+        watch.snapshot()
+        given = _files(works, host, seed, progress, files)
+        record = _JobRecord(store.begin(header), progress, len(works))
+        record.measure_all(
+            groups, lambda group: _group(group, [given[id(work)] for work in group], host, watch, logged)
+        )
+        with signals.undivided():
+            files.close()
+        done = replace(
+            header,
+            finished=_now(),
+            experiments=(replace(empty, points=tuple(record.points)),),
+            degraded=tuple(record.degraded),
+        )
+        done = explain(faults.marked(done, record.interrupted, len(works), "jobs"))
+        return _kept(faults.marked(done, record.interrupted, len(works), "jobs"), record.journal)
+
+
+@dataclass
+class _JobRecord:
+    """What a run of jobs has measured so far, and what degrades it."""
+
+    journal: Journal
+    progress: Progress
+    planned: int
+    points: list[Measurement] = field(default_factory=list)
+    degraded: list[str] = field(default_factory=list)
+    interrupted: bool = False
+
+    def measure_all(
+        self, groups: Sequence[Sequence[Work]], measure: Callable[[Sequence[Work]], list[Measurement]]
+    ) -> None:
+        """Measure group after group until one is interrupted or fails; raises what the first one fails with."""
+        try:
+            for number, group in enumerate(groups, 1):
+                signals.check()
+                shown: Parameters = {"group": number, "jobs": len(group)}
+                self.progress.begins(NextReading(EXPERIMENT, shown, 1, len(self.points), self.planned, 0.0))
+                made = measure(group)
+                for measurement in made:
+                    self.points.append(measurement)
+                    self.journal.point(EXPERIMENT, measurement)
+                    self.progress.ended(EXPERIMENT, measurement, rate_word("storage"))
+                self.interrupted = any("interrupted" in point.why for point in made)
+                if self.interrupted:
+                    break
+        except KeyboardInterrupt:
+            self.interrupted = True
+        except StoreError as error:
+            self.degraded.append(f"points could not be stored as they ended: {error}")
+        except (OSError, ValueError) as error:
+            if not self.points:
+                self.journal.abandon()
+                raise
+            self.degraded.append(f"the run ended early: {error}")
+
+
+def _empty_result(
+    works: Sequence[Work],
+    host: Host,
+    machines: Sequence[Machine],
+    limits: Limits,
+    *,
+    asks: str,
+    command: str,
+    seed: int,
+) -> ExperimentResult:
+    """The jobs as an experiment, before the first point."""
+    return ExperimentResult(
         name=EXPERIMENT,
         resource="storage",
         asks=asks,
@@ -115,57 +199,6 @@ def run(
         commands=(command,),
         declaration=_declaration(works, host),
     )
-    header = Run(
-        id=run_id,
-        started=begun,
-        finished=None,
-        machines=machines,
-        profile="job file",
-        command=command,
-        experiments=(empty,),
-        version=__version__,
-    )
-    points: list[Measurement] = []
-    degraded: list[str] = []
-    interrupted = False
-    watch = Watch(host, progress)
-    stack = contextlib.ExitStack()
-    with signals.keeping(), announced(), stack as files, signals.at_leave(signals.Stage.REMOVE, files.close):
-        watch.snapshot()
-        given = _files(works, host, seed, progress, files)
-        journal = store.begin(header)
-        try:
-            for number, group in enumerate(groups, 1):
-                signals.check()
-                shown: Parameters = {"group": number, "jobs": len(group)}
-                progress.begins(NextReading(EXPERIMENT, shown, 1, len(points), len(works), 0.0))
-                made = _group(group, [given[id(work)] for work in group], host, watch, logged)
-                for measurement in made:
-                    points.append(measurement)
-                    journal.point(EXPERIMENT, measurement)
-                    progress.ended(EXPERIMENT, measurement, rate_word("storage"))
-                interrupted = any("interrupted" in point.why for point in made)
-                if interrupted:
-                    break
-        except KeyboardInterrupt:
-            interrupted = True
-        except StoreError as error:
-            degraded.append(f"points could not be stored as they ended: {error}")
-        except (OSError, ValueError) as error:
-            if not points:
-                journal.abandon()
-                raise
-            degraded.append(f"the run ended early: {error}")
-        with signals.undivided():
-            files.close()
-        done = replace(
-            header,
-            finished=_now(),
-            experiments=(replace(empty, points=tuple(points)),),
-            degraded=tuple(degraded),
-        )
-        done = explain(faults.marked(done, interrupted, len(works), "jobs"))
-        return _kept(faults.marked(done, interrupted, len(works), "jobs"), journal)
 
 
 def _declaration(works: Sequence[Work], host: Host) -> Declaration:

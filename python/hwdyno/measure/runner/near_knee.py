@@ -9,7 +9,8 @@ from hwdyno.analysis.curves.loaded import MIN_INSIDE, more_delays
 from hwdyno.analysis.curves.open_loop import MIN_POINTS as MIN_RATES
 from hwdyno.analysis.curves.open_loop import OF_OPERATIONS
 from hwdyno.measure.plan import Planned
-from hwdyno.model.words import ExperimentResult, Note, Parameters, Scalar
+from hwdyno.model.point_details import Note
+from hwdyno.model.words import ExperimentResult, Parameters, Scalar
 
 NOTE = Note("near_the_knee", "added to the plan where the curve bends, or leaves its capacity open")
 

@@ -4,40 +4,37 @@ from __future__ import annotations
 
 import random
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
-from hwdyno import __version__
-from hwdyno.analysis.ceilings.limits import known_ceilings
-from hwdyno.analysis.resources import ceilings_of_site, rate_word
+from hwdyno.analysis.resources import rate_word
 from hwdyno.measure.concurrent_runs import announced
 from hwdyno.measure.hosts import Host, HostLostError
 from hwdyno.measure.hosts.measured_site import Site, site_of
-from hwdyno.measure.measurement import BEGAN, Reading, operations_of
-from hwdyno.measure.peers import Peer, on_site
-from hwdyno.measure.plan import WARM_UP_S, Plan, Planned, Timing, overhead_s, showing, timing
+from hwdyno.measure.measurement import BEGAN, operations_of
+from hwdyno.measure.peers import Peer
+from hwdyno.measure.plan import WARM_UP_S, Plan, Planned, Timing, overhead_s
 from hwdyno.measure.runner import faults
 from hwdyno.measure.runner.access import reachable
 from hwdyno.measure.runner.allowance import Allowance
-from hwdyno.measure.runner.declared import kept_declaration
 from hwdyno.measure.runner.faults import StopError
 from hwdyno.measure.runner.in_turn import blocks
 from hwdyno.measure.runner.layout import lay_out
 from hwdyno.measure.runner.near_knee import NOTE, near_the_knee
 from hwdyno.measure.runner.observers import Journal, Keeper, NextReading, Progress, Silent
-from hwdyno.measure.runner.peer_readings import PeerReadings
 from hwdyno.measure.runner.point import WARM_UP, PointInWork, seed_of
+from hwdyno.measure.runner.run_record import RunRecord
 from hwdyno.measure.runner.sizing import sized
 from hwdyno.measure.runner.turns import Turns
 from hwdyno.measure.runner.watch import Watch
-from hwdyno.measure.workspace import DataFile, Place
+from hwdyno.measure.workspace import Place
 from hwdyno.model.machine import Machine
+from hwdyno.model.point_details import Note
 from hwdyno.model.units import format_duration, plural
-from hwdyno.model.words import Ceiling, ExperimentResult, Measurement, Note, Parameters, PeerResult, Run, UserError
+from hwdyno.model.words import PeerResult, Run, UserError
 from hwdyno.system import signals
 from hwdyno.system.store import StoreError
 
@@ -67,51 +64,20 @@ def run(
     return PlanRun(plan, site_of(host), progress or Silent(), peers).run(store, run_id, explain)
 
 
-class PlanRun:
+class PlanRun(RunRecord):
     """One run of one plan; ``runner.snia`` reads its points in rounds instead."""
 
     def __init__(self, plan: Plan, site: Site, progress: Progress, peers: Sequence[Peer]) -> None:
-        self.plan, self.site, self.progress = plan, site, progress
-        if site.several and peers:
-            reasons = {peer.name: on_site.why_left_out(peer, site) for peer in peers}
-            for why in filter(None, reasons.values()):
-                progress.says(why)
-            peers = [peer for peer in peers if not reasons[peer.name]]
-            self.plan = replace(plan, peers=bool(peers))
+        super().__init__(plan, site, progress, peers)
         self.watch = Watch(site, progress)
-        self.peer_readings = PeerReadings(peers, site, plan.budget_s)
-        self.plan = replace(self.plan, experiments=tuple(map(self.peer_readings.counted, self.plan.experiments)))
         self.random = random.Random(plan.seed)
-        self.degraded: list[str] = []
-        self.unreported: list[str] = []
-        """Reasons that the user has not seen yet."""
-        self.failure = ""
-        """The first failure while nothing was measured yet; empty if there was none."""
         self.lost = False
         """Whether the storage of the data file is gone."""
-        self.notes: list[Note] = []
         self.interrupted = False
-        self.workspace: DataFile | None = None
-        self.laid_out_bytes = 0
-        self.points = {
-            one.experiment.name: [
-                PointInWork(
-                    index, parameters, one.declaration, showing=showing(one, parameters, timing(plan, None), plan.given)
-                )
-                for index, parameters in enumerate(one.points)
-            ]
-            for one in plan.experiments
-        }
         self.allowance = Allowance(self.plan, self.points)
         self.headline_turns: Turns | None = None
         self.warm: set[str] = set()
         """The experiments that are warmed up."""
-        self.kept: dict[str, list[int]] = {}
-        """Points of each experiment that the journal holds, in its order."""
-        self.absent: Counter[str] = Counter()
-        """Number of points of each experiment that this machine has no instruction for."""
-        self.ceilings: dict[str, tuple[Ceiling, ...]] = {}
-        self.readings = 0
         self.begun = time.monotonic()
 
     def run(self, store: Keeper, run_id: str, explain: Callable[[Run], Run]) -> Run:
@@ -125,27 +91,8 @@ class PlanRun:
         limits = plan.limits
         for note in notes:
             self.progress.says(note.says)
-        self.ceilings = {
-            one.experiment.name: tuple(
-                ceiling
-                for ceiling in ceilings_of_site(machines, one.experiment.resource)
-                if not one.experiment.ceilings or ceiling.kind in one.experiment.ceilings
-            )
-            + known_ceilings(one.experiment.resource, limits.ceilings, limits.links, limits.devices)
-            for one in self.plan.experiments
-        }
-        header = Run(
-            id=run_id,
-            started=begun,
-            finished=None,
-            machines=machines,
-            profile=self.plan.profile.name,
-            command=self.plan.command,
-            experiments=tuple(self._result(one, ()) for one in self.plan.experiments),
-            version=__version__,
-            study=self.plan.study,
-            job=dict(self.site.job),
-        )
+        self._find_ceilings(machines, limits)
+        header = self._header(run_id, begun, machines)
         with signals.keeping(), announced():
             journal = store.begin(header)
             try:
@@ -445,21 +392,6 @@ class PlanRun:
         if gone:
             raise StopError(f"{name} ended early at {faults.at(point.parameters)}: {gone}")
 
-    def _name_failures(self, name: str, parameters: Parameters, reading: Reading) -> None:
-        """Report hosts without a reading and the reason: a lost host once, any other with the point."""
-        for part in reading.get("hosts", ()):
-            host, failure = part["host"], part["failure"]
-            if host in self.site.lost:
-                self._degrade(f"host {host} was lost; the others continued: {self.site.lost[host]}")
-            elif failure:
-                self._degrade(f"{name} at {faults.at(parameters)}: host {host}: {failure}")
-
-    def _hurt(self, planned: Planned) -> str:
-        """How another process damaged the data file; empty if it is whole."""
-        if self.workspace is None or "data_file" not in planned.experiment.needs:
-            return ""
-        return faults.hurt(self.workspace, self.laid_out_bytes)
-
     def _step(self, planned: Planned, point: PointInWork) -> NextReading:
         every = [one for points in self.points.values() for one in points if not one.done]
         least = ((one, self.allowance.timing_of(one).least(one.quoted)) for one in every)
@@ -498,10 +430,6 @@ class PlanRun:
             parameters["path"] = str(self.plan.path / "data")
         return self.peer_readings.results(planned, point, parameters)
 
-    def _made(self, planned: Planned, point: PointInWork, ended_by: str) -> Measurement:
-        notes = self.notes if "data_file" in planned.experiment.needs else ()
-        return point.measured(self.plan.profile, ended_by, notes)
-
     def _settle(self, planned: Planned, point: PointInWork, journal: Journal, ended_by: str) -> None:
         """Finish a point: store it if it has a reading."""
         point.done = True
@@ -512,73 +440,6 @@ class PlanRun:
         point.peers = self._peer_results(planned, point)
         self._keep(journal, name, point, point.measurement)
         self.progress.ended(name, point.measurement, rate_word(planned.experiment.resource, planned.declaration))
-
-    def _keep(self, journal: Journal, name: str, point: PointInWork, measurement: Measurement) -> None:
-        """Store the point's current state; if the store fails, the Run goes on without its safety."""
-        kept = self.kept.setdefault(name, [])
-        if point.index not in kept:
-            kept.append(point.index)
-        try:
-            journal.point(name, measurement)
-            for result in point.peers:
-                journal.peer(name, replace(result, point=kept.index(point.index)))
-        except StoreError as error:
-            self._degrade(f"points could not be stored as they ended: {faults.message_of(error)}")
-
-    def _degrade(self, why: str) -> None:
-        if why not in self.degraded:
-            self.degraded.append(why)
-            self.unreported.append(why)
-            self._report_degraded()
-
-    def _failed(self, why: str) -> None:
-        """Remember the first failure while nothing was measured: it is the run's error if nothing ever is."""
-        if not self.readings:
-            self.failure = self.failure or why
-
-    def _report_degraded(self) -> None:
-        """Report what degrades the Run; of a run that measured nothing, only the one cause at the end."""
-        if self.readings or not self.failure:
-            for why in self.unreported:
-                self.progress.says(why)
-            self.unreported.clear()
-
-    def _result(self, planned: Planned, points: Sequence[PointInWork]) -> ExperimentResult:
-        """The experiment's current result; its points are in the order of the plan."""
-        at = {point.index: index for index, point in enumerate(points)}
-        peers = tuple(replace(result, point=at[result.point]) for point in points for result in point.peers)
-        fixed = self._fixed(planned, points)
-        return ExperimentResult(
-            name=planned.experiment.name,
-            resource=planned.experiment.resource,
-            asks=planned.experiment.asks,
-            load=planned.load,
-            kernel=planned.experiment.kernel,
-            points=tuple(point.measurement or self._made(planned, point, "") for point in points),
-            metric=planned.experiment.metric,
-            ceilings=self.ceilings.get(planned.experiment.name, ()),
-            peers=peers,
-            planned=max(len(planned.points), len(self.points[planned.experiment.name]))
-            - self.absent[planned.experiment.name],
-            fixed=fixed,
-            commands=tuple(dict.fromkeys([self.plan.command, *(result.command for result in peers)])),
-            declaration=kept_declaration(planned, self.plan.given, fixed),
-        )
-
-    def _fixed(self, planned: Planned, points: Sequence[PointInWork]) -> Parameters:
-        """Every parameter that all points share, defaults included, as the kernel used them."""
-        used = [reading.get("parameters", {}) for point in points for reading in point.readings]
-        swept = {name for point in planned.points for name in point}
-        same: Parameters = dict(planned.fixed)
-        for name, value in used[0].items() if used else ():
-            if name not in swept and all(one.get(name) == value for one in used):
-                same[name] = value if isinstance(value, str | int | float) or value is None else str(value)
-        same["seed"] = self.plan.seed
-        for name in (*planned.declaration.consent, "overwrite"):
-            same.pop(name, None)  # Typed each time, and no property of what was measured.
-        if "data_file" in planned.experiment.needs:
-            same["path"] = str(self.plan.path)
-        return same
 
 
 def _on_data_file(experiments: Sequence[Planned]) -> bool:

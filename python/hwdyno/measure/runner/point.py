@@ -12,8 +12,9 @@ from hwdyno.analysis.samples import FEW_REPEATS, plain_noise
 from hwdyno.measure.measurement import Reading, Snapshot, course_of, interval_of, measurement_of, throughput_of, unit_of
 from hwdyno.measure.peers import Peer, PeerReading
 from hwdyno.measure.plan import Profile, Timing
+from hwdyno.model.point_details import Note
 from hwdyno.model.units import format_percent
-from hwdyno.model.words import Declaration, Measurement, Note, Parameters, PeerResult
+from hwdyno.model.words import Declaration, Measurement, Parameters, PeerResult
 
 WARM_UP = -1
 """Number of the warm-up in place of a reading's."""

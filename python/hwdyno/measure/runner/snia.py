@@ -31,8 +31,9 @@ from hwdyno.measure.runner.plan_run import PlanRun
 from hwdyno.measure.runner.point import WARM_UP, PointInWork
 from hwdyno.measure.sweep import Sweep
 from hwdyno.model.axes import traits_of
+from hwdyno.model.point_details import Note
 from hwdyno.model.units import format_duration, format_size
-from hwdyno.model.words import Measurement, Note, Parameters, Run
+from hwdyno.model.words import Measurement, Parameters, Run
 from hwdyno.system import signals
 
 LIKELY_ROUNDS = 8

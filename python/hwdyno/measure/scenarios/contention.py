@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from hwdyno.analysis import resources
 from hwdyno.measure import experiments
-from hwdyno.measure.scenarios import Kind, Option
-from hwdyno.measure.scenarios.request import Request
+from hwdyno.measure.scenarios.kinds import Kind
+from hwdyno.measure.scenarios.request import Option, Request
 from hwdyno.measure.scenarios.scenario import Bench, Scenario
 from hwdyno.model.axes import ALONE, BACKGROUND
 from hwdyno.model.words import Run, Scalar, UserError

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hwdyno.measure.models.installed import STACKS
-from hwdyno.measure.scenarios import Kind, Option
 from hwdyno.measure.scenarios.inference import PARTS, scenario_of
+from hwdyno.measure.scenarios.kinds import Kind
 from hwdyno.measure.scenarios.model import source_of
-from hwdyno.measure.scenarios.request import Request
+from hwdyno.measure.scenarios.request import Option, Request
 from hwdyno.measure.scenarios.scenario import Scenario
 from hwdyno.model.words import UserError
 

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hwdyno.measure.plan import Plan, Profile
-from hwdyno.measure.scenarios import Kind, Option
+from hwdyno.measure.scenarios.kinds import Kind
 from hwdyno.measure.scenarios.preparation import Preparation
-from hwdyno.measure.scenarios.request import Request
+from hwdyno.measure.scenarios.request import Option, Request
 from hwdyno.measure.scenarios.scenario import Bench, Scenario
-from hwdyno.model.words import Axis, Note, Parameters, Run, UserError
+from hwdyno.model.point_details import Note
+from hwdyno.model.words import Axis, Parameters, Run, UserError
 from hwdyno.system import safe_files
 
 if TYPE_CHECKING:

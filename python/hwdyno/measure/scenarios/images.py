@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from hwdyno.measure.models import jpeg_images
 from hwdyno.measure.models.installed import need
-from hwdyno.measure.scenarios import Kind, Option
+from hwdyno.measure.scenarios.kinds import Kind
 from hwdyno.measure.scenarios.model import MAX_OF_ROOM, MODEL, SEED, ModelSource, files_for, source_of
 from hwdyno.measure.scenarios.preparation import Interrupted, Preparation, Says
-from hwdyno.measure.scenarios.request import Chosen, Request, free_bytes
+from hwdyno.measure.scenarios.request import Chosen, Option, Request, free_bytes
 from hwdyno.measure.scenarios.scenario import Scenario
 from hwdyno.measure.workspace import MadeFolder
 from hwdyno.model.units import format_size, plural

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hwdyno.measure.models.installed import LOADERS, SPINNING, STACKS
-from hwdyno.measure.scenarios import Kind, Option
+from hwdyno.measure.scenarios.kinds import Kind
 from hwdyno.measure.scenarios.model import MODEL, ModelSource, files_for, source_of, usable
-from hwdyno.measure.scenarios.request import Chosen, Request
+from hwdyno.measure.scenarios.request import Chosen, Option, Request
 from hwdyno.measure.scenarios.scenario import Scenario
 from hwdyno.model.units import number_at
 from hwdyno.model.words import UserError

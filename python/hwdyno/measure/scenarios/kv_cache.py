@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hwdyno.measure.scenarios import Kind, Option
+from hwdyno.measure.scenarios.kinds import Kind
 from hwdyno.measure.scenarios.preparation import FolderOfPoints
-from hwdyno.measure.scenarios.request import Request, free_bytes
+from hwdyno.measure.scenarios.request import Option, Request, free_bytes
 from hwdyno.measure.scenarios.scenario import Scenario
 from hwdyno.model.kernels import INFERENCE_KV_CACHE
 from hwdyno.model.units import format_bytes_s, format_ns, format_size, number_at

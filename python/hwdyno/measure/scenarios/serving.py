@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hwdyno.analysis.estimates import early_stopping_count
-from hwdyno.measure.scenarios import Kind, Option
+from hwdyno.measure.scenarios.kinds import Kind
 from hwdyno.measure.scenarios.preparation import Preparation, Says
-from hwdyno.measure.scenarios.request import Request
+from hwdyno.measure.scenarios.request import Option, Request
 from hwdyno.measure.scenarios.scenario import Scenario
 from hwdyno.measure.serving import lengths, request_figures
 from hwdyno.measure.serving.server_address import KEY, server_of

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hwdyno.measure.models.gguf import MAGIC
-from hwdyno.measure.scenarios import Kind, Option, serving
+from hwdyno.measure.scenarios import serving
+from hwdyno.measure.scenarios.kinds import Kind
 from hwdyno.measure.scenarios.preparation import Preparation, Says
-from hwdyno.measure.scenarios.request import Request
+from hwdyno.measure.scenarios.request import Option, Request
 from hwdyno.measure.scenarios.scenario import Scenario
 from hwdyno.measure.serving import llama
 from hwdyno.model.words import UserError

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hwdyno.measure.scenarios import Kind, Option, serving
+from hwdyno.measure.scenarios import serving
 from hwdyno.measure.scenarios.inference import with_stacks
+from hwdyno.measure.scenarios.kinds import Kind
 from hwdyno.measure.scenarios.model import files_for, source_of, usable
-from hwdyno.measure.scenarios.request import Request
+from hwdyno.measure.scenarios.request import Option, Request
 from hwdyno.measure.scenarios.scenario import Scenario
 from hwdyno.measure.serving import lengths
 from hwdyno.measure.sweep import Sweep

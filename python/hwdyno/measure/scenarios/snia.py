@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hwdyno.measure.scenarios import Kind
+from hwdyno.measure.scenarios.kinds import Kind
 from hwdyno.measure.scenarios.preparation import Preparation
 from hwdyno.measure.scenarios.request import Request
 from hwdyno.measure.scenarios.scenario import Bench, Scenario

@@ -8,18 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hwdyno.measure.models.installed import is_here
-from hwdyno.measure.scenarios import (
-    Option,
-    images,
-    inference,
-    kv_cache,
-    manifests,
-    plain_reads,
-    training,
-    vector_search,
-)
+from hwdyno.measure.scenarios import images, inference, kv_cache, manifests, plain_reads, training, vector_search
 from hwdyno.measure.scenarios.model import ModelSource
-from hwdyno.measure.scenarios.request import Chosen, Request, free_bytes
+from hwdyno.measure.scenarios.request import Chosen, Option, Request, free_bytes
 from hwdyno.measure.scenarios.scenario import Scenario, together
 
 if TYPE_CHECKING:

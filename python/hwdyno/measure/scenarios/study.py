@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hwdyno.measure.scenarios import Kind, Option, storage_classes, two_nodes
-from hwdyno.measure.scenarios.request import Request
+from hwdyno.measure.scenarios import storage_classes, two_nodes
+from hwdyno.measure.scenarios.kinds import Kind
+from hwdyno.measure.scenarios.request import Option, Request
 from hwdyno.measure.scenarios.scenario import Scenario
 from hwdyno.measure.topology import why_no_gpu
 from hwdyno.model.words import Declaration, Parameters, UserError

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from hwdyno.formats.workload import TrainingWorkload
 from hwdyno.measure.plan import WRITE_BYTES_S
-from hwdyno.measure.scenarios import Kind, Option, plain_reads
+from hwdyno.measure.scenarios import plain_reads
+from hwdyno.measure.scenarios.kinds import Kind
 from hwdyno.measure.scenarios.preparation import Interrupted, Preparation, Says, refused
-from hwdyno.measure.scenarios.request import Chosen, Request, bytes_below, free_bytes
+from hwdyno.measure.scenarios.request import Chosen, Option, Request, bytes_below, free_bytes
 from hwdyno.measure.scenarios.scenario import Scenario
 from hwdyno.measure.workspace import MadeFolder
 from hwdyno.model.kernels import TRAINING_LOADER

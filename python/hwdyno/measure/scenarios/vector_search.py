@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hwdyno.measure.scenarios import Kind, Option
+from hwdyno.measure.scenarios.kinds import Kind
 from hwdyno.measure.scenarios.preparation import Interrupted, Preparation, Says, refused
-from hwdyno.measure.scenarios.request import Request
+from hwdyno.measure.scenarios.request import Option, Request
 from hwdyno.measure.scenarios.scenario import Scenario
 from hwdyno.measure.workspace import MadeFolder
 from hwdyno.model.kernels import INFERENCE_VECTOR_SEARCH

@@ -14,15 +14,17 @@ import socket
 import ssl
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 
 from hwdyno.measure import engine
 from hwdyno.measure.serving.answers import LONGEST_WAIT_S
+from hwdyno.measure.serving.client_result import ClientResult, ClientSettings, Sent
+from hwdyno.measure.serving.connection import Connection, failure_of
 from hwdyno.measure.serving.prompts import Prompt
-from hwdyno.measure.serving.schedule import Due, Load
+from hwdyno.measure.serving.request_bodies import RequestBodies
+from hwdyno.measure.serving.schedule import Load
 from hwdyno.measure.serving.server_address import ServerAddress
-from hwdyno.measure.serving.wire import MAX_BYTES, Exchange, WireError
+from hwdyno.measure.serving.wire import MAX_BYTES, WireError
 from hwdyno.system import signals
 
 LOOK_S = 1.0
@@ -44,72 +46,6 @@ MAX_KEPT = 512 << 20
 NOT_SENT = "not sent"
 """The failure of a request for which no connection became free."""
 _READ, _WRITE = select.EPOLLIN, select.EPOLLOUT
-
-
-@dataclass(slots=True)
-class Sent:
-    """One request and what came of it. Moments are ns of the monotonic clock; 0 for none."""
-
-    prompt: Prompt
-    due_ns: int
-    """When it was to be sent."""
-    sent_ns: int = 0
-    """When the client began to connect or to write it."""
-    end_ns: int = 0
-    in_flight: int = 0
-    """Requests that were due and not answered when it was due, itself included."""
-    exchange: Exchange = field(default_factory=Exchange)
-    failure: str = ""
-
-
-@dataclass(slots=True)
-class _Link:
-    """One connection with the request on it."""
-
-    sock: socket.socket
-    sent: Sent | None
-    out: memoryview
-    deadline_ns: int
-    is_new: bool = True
-    """Whether no answer came over it yet."""
-    is_connecting: bool = True
-    interest: int = 0
-    is_followed: bool = False
-    """Whether the engine receives its answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClientSettings:
-    """How the client behaves."""
-
-    runtime_s: float
-    """Requests are begun for so long; those in flight then are waited for."""
-    timeout_s: float
-    """Limit for one whole answer."""
-    connections: int
-    """Maximum number of connections at once."""
-    least_requests: int = 0
-    """Number of requests that a closed loop begins at least, regardless of the time."""
-
-
-@dataclass(slots=True)
-class ClientResult:
-    """What one reading brought."""
-
-    sent: list[Sent]
-    started_ns: int
-    cpu_user_s: float
-    cpu_system_s: float
-    connections: int
-    """Most at once."""
-    waited_for_connection: int
-    """Requests of an open loop that were due while every connection was in use."""
-    interrupted: bool
-    gave_up: bool
-    """Whether it ended early, because nothing was answered."""
-    late_bodies: int
-    """Requests whose text was made when they were due, not before."""
-    kept_too_much: bool
 
 
 def drive(
@@ -136,14 +72,14 @@ class _ClientLoop:
     ) -> None:
         self.server, self.load, self.settings = server, load, settings
         self.poll = select.epoll()
-        self.links: dict[int, _Link] = {}
-        self.idle: list[_Link] = []
+        self.links: dict[int, Connection] = {}
+        self.idle: list[Connection] = []
         self.sent: list[Sent] = []
         self.queue: deque[tuple[Sent, bytes]] = deque()
         """Requests of an open loop that are due and have no connection."""
         self.wakes: list[int] = []
         """When the users of a closed loop send again, in any order."""
-        self.bodies = _Bodies(load, settings, request_of)
+        self.bodies = RequestBodies(load, settings, request_of)
         self.most = self.waited = self.kept = 0
         self.failed_in_a_row = 0
         self.is_over = self.interrupted = self.gave_up = False
@@ -274,7 +210,7 @@ class _ClientLoop:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with contextlib.suppress(OSError):
             sock.setsockopt(socket.SOL_SOCKET, STAMPS, 1)
-        link = _Link(sock, sent, memoryview(body), deadline)
+        link = Connection(sock, sent, memoryview(body), deadline)
         self.links[sock.fileno()] = link
         self.most = max(self.most, len(self.links) + len(self.idle))
         self.poll.register(sock.fileno(), _WRITE)
@@ -284,11 +220,11 @@ class _ClientLoop:
         except BlockingIOError:
             return
         except OSError as error:
-            self._finish(link, _kind(error))
+            self._finish(link, failure_of(error))
             return
         self._connected(link)
 
-    def _connected(self, link: _Link) -> None:
+    def _connected(self, link: Connection) -> None:
         link.is_connecting = False
         if self.server.tls is not None:
             fd = link.sock.fileno()
@@ -318,14 +254,14 @@ class _ClientLoop:
                 self._read(link)
         return bool(found)
 
-    def _try_connected(self, link: _Link) -> None:
+    def _try_connected(self, link: Connection) -> None:
         error = link.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if error:
-            self._finish(link, _kind(OSError(error, "")))
+            self._finish(link, failure_of(OSError(error, "")))
         else:
             self._connected(link)
 
-    def _write(self, link: _Link) -> None:
+    def _write(self, link: Connection) -> None:
         try:
             while link.out:
                 link.out = link.out[link.sock.send(link.out) :]
@@ -339,24 +275,24 @@ class _ClientLoop:
             if isinstance(error, ConnectionError) and not link.is_new:
                 self._again(link)
             else:
-                self._finish(link, _kind(error))
+                self._finish(link, failure_of(error))
             return
         self._watch(link, _READ)
         if self.server.tls is None and link.sent is not None:
             self._follow(link, link.sent.sent_ns)
 
-    def _watch(self, link: _Link, interest: int) -> None:
+    def _watch(self, link: Connection, interest: int) -> None:
         if link.interest != interest:
             self.poll.modify(link.sock.fileno(), interest)
             link.interest = interest
 
-    def _follow(self, link: _Link, last_ns: int) -> None:
+    def _follow(self, link: Connection, last_ns: int) -> None:
         """Let the engine receive what comes now, until that needs a look; the last piece came at ``last_ns``."""
         assert link.sent is not None
         size, link.is_followed = link.sent.exchange.size, True
         self.receiver.follow(link.sock.fileno(), last_ns, max(0, MAX_BYTES - size), size > 0)
 
-    def _keep(self, link: _Link) -> None:
+    def _keep(self, link: Connection) -> None:
         """Keep what the engine has received of an answer that is over."""
         if link.is_followed and link.sent is not None:
             link.is_followed = False
@@ -364,7 +300,7 @@ class _ClientLoop:
             with contextlib.suppress(WireError):
                 link.sent.exchange.add(data, sizes, times_ns)
 
-    def _read(self, link: _Link) -> None:
+    def _read(self, link: Connection) -> None:
         """Take what the engine has received of an answer and look how it goes on."""
         if self.server.tls is not None:
             self._read_tls(link)
@@ -378,7 +314,7 @@ class _ClientLoop:
         else:
             self._follow(link, times_ns[-1])
 
-    def _read_tls(self, link: _Link) -> None:
+    def _read_tls(self, link: Connection) -> None:
         try:
             while link.sent is not None:
                 data = link.sock.recv(PIECE)
@@ -393,12 +329,12 @@ class _ClientLoop:
         except OSError as error:
             self._failed(link, error)
 
-    def _failed(self, link: _Link, error: OSError) -> None:
+    def _failed(self, link: Connection, error: OSError) -> None:
         sent = link.sent
         if sent is not None:
-            self._finish(link, "cut" if sent.exchange.size else _kind(error))
+            self._finish(link, "cut" if sent.exchange.size else failure_of(error))
 
-    def _took(self, link: _Link, data: bytes, sizes: list[int], times_ns: list[int]) -> bool:
+    def _took(self, link: Connection, data: bytes, sizes: list[int], times_ns: list[int]) -> bool:
         """Pieces of an answer, the last of which is empty at the connection's end; whether more is to come."""
         sent = link.sent
         assert sent is not None
@@ -414,7 +350,7 @@ class _ClientLoop:
             self._ended_by_server(link)
         return not is_complete and not is_end
 
-    def _ended_by_server(self, link: _Link) -> None:
+    def _ended_by_server(self, link: Connection) -> None:
         sent = link.sent
         assert sent is not None
         head = sent.exchange.head
@@ -424,7 +360,7 @@ class _ClientLoop:
         unframed = head is not None and not head.is_chunked and head.body_bytes is None
         self._finish(link, "" if unframed else "cut")
 
-    def _again(self, link: _Link) -> None:
+    def _again(self, link: Connection) -> None:
         """Send a request over a new connection: the server had closed the idle one meanwhile (RFC 9112, 9.3.1)."""
         sent = link.sent
         assert sent is not None
@@ -439,14 +375,14 @@ class _ClientLoop:
                 self._drop(link)
                 return
 
-    def _drop(self, link: _Link) -> None:
+    def _drop(self, link: Connection) -> None:
         fd = link.sock.fileno()
         self.links.pop(fd, None)
         with contextlib.suppress(OSError, ValueError):
             self.poll.unregister(fd)
         link.sock.close()
 
-    def _finish(self, link: _Link, failure: str) -> None:
+    def _finish(self, link: Connection, failure: str) -> None:
         """A request is over; its connection is used again where the server keeps it."""
         sent, now = link.sent, time.perf_counter_ns()
         assert sent is not None
@@ -496,80 +432,9 @@ class _ClientLoop:
             self.is_over = True
 
 
-class _Bodies:
-    """The next requests, written before they are due."""
-
-    MAX_BYTES = 64 << 20
-    MAX_S = 0.3
-    """Longest wait of a closed loop, whose number of requests no one knows; an open loop has all that it will send."""
-
-    def __init__(self, load: Load, settings: ClientSettings, request_of: Callable[[Prompt], bytes]) -> None:
-        self.request_of = request_of
-        self._prompts = load.prompts()
-        self._arrivals: Iterator[Due] | None = None
-        self._least = 2 * load.users
-        if load.is_open:
-            self._arrivals = iter(load.arrivals_until(settings.runtime_s))
-        self._ready: deque[tuple[Due, bytes]] = deque()
-        self._bytes = 0
-        self.late = 0
-
-    def fill(self) -> None:
-        """Write requests ahead."""
-        until = time.monotonic() + self.MAX_S
-        while self._bytes < self.MAX_BYTES and self._one():
-            if self._arrivals is None and len(self._ready) >= self._least and time.monotonic() > until:
-                break
-
-    def fill_one(self) -> None:
-        """Write one more where few are left, while nothing else is to be done."""
-        if len(self._ready) < self._least:
-            self._one()
-
-    def _one(self) -> bool:
-        due = next(self._arrivals, None) if self._arrivals is not None else Due(0.0, next(self._prompts))
-        if due is None:
-            return False
-        body = self.request_of(due.prompt)
-        self._bytes += len(body)
-        self._ready.append((due, body))
-        return True
-
-    @property
-    def first(self) -> Due | None:
-        """The next request; none where there is no other."""
-        if not self._ready:
-            self.late += self._one()
-        return self._ready[0][0] if self._ready else None
-
-    def next(self) -> tuple[Prompt, bytes]:
-        """Take the next request."""
-        if not self._ready:
-            self._one()
-            self.late += 1
-        due, body = self._ready.popleft()
-        self._bytes -= len(body)
-        return due.prompt, body
-
-
 def _cpu_s() -> tuple[float, float]:
     """CPU time of this thread, user and system."""
     import resource
 
     used = resource.getrusage(resource.RUSAGE_THREAD)
     return used.ru_utime, used.ru_stime
-
-
-def _kind(error: OSError) -> str:
-    """A failure in a word or two."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return "certificate refused"
-    if isinstance(error, ssl.SSLError):
-        return "no TLS"
-    if isinstance(error, ConnectionRefusedError):
-        return "connection refused"
-    if isinstance(error, ConnectionError):
-        return "reset"
-    from os import strerror
-
-    return (strerror(error.errno) if error.errno else "cannot connect").lower()

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from hwdyno.analysis import estimates
 from hwdyno.measure.serving.answers import Answer
-from hwdyno.measure.serving.client import Sent
+from hwdyno.measure.serving.client_result import Sent
 from hwdyno.model.histogram import Histogram
 
 FORMULAS = {

@@ -12,7 +12,7 @@ from hwdyno.model.words import Axis, Declaration, UserError
 
 if TYPE_CHECKING:
     from hwdyno.measure.serving.answers import Answer
-    from hwdyno.measure.serving.client import ClientResult
+    from hwdyno.measure.serving.client_result import ClientResult
     from hwdyno.measure.serving.reading import SendRecord
     from hwdyno.measure.serving.schedule import Load
     from hwdyno.measure.serving.server_address import ServerAddress
@@ -90,7 +90,7 @@ class Serving:
 
         Raises ``UserError`` for a wrong value and for a server that does not serve, ``OSError`` for one that stops to.
         """
-        from hwdyno.measure.serving import client, metrics, request_figures
+        from hwdyno.measure.serving import client, client_result, metrics, request_figures
         from hwdyno.measure.serving.answers import answer_of
         from hwdyno.measure.serving.prompts import Wording
         from hwdyno.measure.serving.reading import reading_of
@@ -106,7 +106,7 @@ class Serving:
             ignore_end=bool(settings["ignore_eos"]),
             reuse_prompts=bool(settings["reuse_prompts"]),
         )
-        how = client.ClientSettings(
+        how = client_result.ClientSettings(
             runtime_s=float(settings["runtime"]),
             timeout_s=float(settings["timeout"]),
             connections=int(settings["connections"]),

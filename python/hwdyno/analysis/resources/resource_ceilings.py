@@ -1,0 +1,46 @@
+"""The ceilings of a resource: those of its machine, those given, and those derived from a Run's readings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from hwdyno.analysis.ceilings import parse_given
+from hwdyno.analysis.ceilings.host_sums import summed
+from hwdyno.analysis.resources.catalogue import all_resources, find
+from hwdyno.model.machine import Machine
+from hwdyno.model.words import Ceiling, Run
+
+DERIVED = "derived from this run's own readings: "
+"""Begins the source of a ceiling that is computed again whenever a Run is explained."""
+
+
+def ceilings_of(machine: Machine, name: str, given: Iterable[Ceiling | str] = ()) -> tuple[Ceiling, ...]:
+    """The ceilings of one resource of a Machine, and the given ones.
+
+    Raises ``UserError`` for a given text that cannot be parsed.
+    """
+    extra = (parse_given(one) if isinstance(one, str) else one for one in given)
+    return (*find(name).ceilings(machine), *extra)
+
+
+def ceilings_of_site(machines: Sequence[Machine], name: str) -> tuple[Ceiling, ...]:
+    """The ceilings of one resource of all hosts together."""
+    return summed(machines, find(name).ceilings)
+
+
+def why_no_ceiling(machine: Machine, name: str) -> tuple[str, ...]:
+    """A sentence for each expected ceiling of a resource that is unknown."""
+    return find(name).why_no_ceiling(machine)
+
+
+def with_derived(run: Run) -> Run:
+    """The Run with the ceilings that follow from its readings, computed again."""
+    sources = {kernel: source for one in all_resources().values() for kernel, source in one.derived.items()}
+    results = []
+    for result in run.experiments:
+        kept = tuple(one for one in result.ceilings if not one.source.startswith(DERIVED))
+        bare = replace(result, ceilings=kept)
+        made = sources[result.kernel](run, bare) if result.kernel in sources else ()
+        results.append(replace(bare, ceilings=(*kept, *(replace(one, source=DERIVED + one.source) for one in made))))
+    return replace(run, experiments=tuple(results))

@@ -1,0 +1,122 @@
+"""Applies the rules to a Run: one function per rule, called only for what it applies to."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+
+from hwdyno.analysis.curves import curves_of
+from hwdyno.analysis.resources import with_derived
+from hwdyno.analysis.states import in_one_state, with_states
+from hwdyno.explain.findings.applies import Rule
+from hwdyno.explain.findings.catalogue import all_rules, rules_by_name
+from hwdyno.explain.findings.rule import Case, Scope, Verdict
+from hwdyno.explain.findings.summary import ORDER, Hit, finding_of, hedged, summarized
+from hwdyno.explain.repeatability import with_pooled_repeats
+from hwdyno.model.words import ExperimentResult, Finding, Measurement, Run, Validity
+
+
+def explain(run: Run) -> Run:
+    """The Run with its points' validity, its curves and its findings, the gravest first.
+
+    Points are judged first, because curve models leave invalid points out. Explaining a Run twice changes
+    nothing. Rules whose figures are missing, as in an imported Run, return no finding.
+    """
+    run = with_states(with_pooled_repeats(with_derived(run)))
+    judged: list[ExperimentResult] = []
+    hits: dict[tuple[str, str], list[Hit]] = defaultdict(list)
+    for result in run.experiments:
+        points = []
+        for at, point in enumerate(result.points):
+            verdicts = _explained(_verdicts("point", Case(run, result, at)))
+            for rule, verdict, dependent in verdicts:
+                hits[rule.name, result.resource].append(Hit(result, at, verdict, dependent))
+            points.append(_judged(point, verdicts))
+        judged.append(replace(result, points=tuple(points)))
+    judged = [replace(result, curves=curves_of(in_one_state(result))) for result in judged]
+    run = replace(run, experiments=tuple(judged), findings=())
+    of_points = [
+        summarized(rule.name, found)
+        for rule in _rules("point")
+        for (name, _), found in hits.items()
+        if name == rule.name
+    ]
+    findings = [*of_points, *_of_the_rest(run)]
+    found = {finding.rule for finding in findings}
+    findings = [finding for finding in findings if not found & set(rules_by_name()[finding.rule].unless)]
+    return replace(run, findings=tuple(sorted(findings, key=_gravity)))
+
+
+def _gravity(finding: Finding) -> tuple[int, bool]:
+    """Sorts the gravest first, then findings that explain others."""
+    return ORDER[finding.severity], not rules_by_name()[finding.rule].explains
+
+
+def _rules(scope: Scope) -> list[Rule]:
+    return [rule for rule in all_rules() if rule.scope == scope]
+
+
+def _verdicts(scope: Scope, case: Case) -> list[tuple[Rule, Verdict]]:
+    """The verdicts of this scope's rules on a case, without rules that a more specific one replaces."""
+    apply = [rule for rule in _rules(scope) if rule.applies.to(case)]
+    replaced = {name for rule in apply for name in rule.instead_of}
+    return [(rule, verdict) for rule in apply if rule.name not in replaced for verdict in _called(rule, case)]
+
+
+def _called(rule: Rule, case: Case) -> list[Verdict]:
+    found = rule.check(case)
+    if found is None:
+        return []
+    return [found] if isinstance(found, Verdict) else list(found)
+
+
+def _explained(found: list[tuple[Rule, Verdict]]) -> list[tuple[Rule, Verdict, tuple[str, ...]]]:
+    """A point's verdicts to report, each with the other verdicts that it explains; those are left out."""
+    names = {rule.name for rule, _ in found}
+    explained = {name for _, verdict in found for name in verdict.explains} & names
+    return [
+        (rule, verdict, tuple(name for name in verdict.explains if name in names))
+        for rule, verdict in found
+        if rule.name not in explained
+    ]
+
+
+def _judged(point: Measurement, verdicts: list[tuple[Rule, Verdict, tuple[str, ...]]]) -> Measurement:
+    """The point with its validity and the rules that lowered it."""
+    why, validity = _before(point)
+    for rule, verdict, dependent in verdicts:
+        if verdict.severity == "invalid":
+            why, validity = [*why, rule.name], "invalid"
+        elif verdict.severity == "warning" and rule.degrades:
+            # A step down that other load explains is unsteadiness, not throttling.
+            why = [*why, rule.name, *("not_steady" if name == "throttled" else name for name in dependent)]
+            validity = "invalid" if validity == "invalid" else "degraded"
+        elif rule.doubts:
+            why = [*why, rule.name]
+            validity = "unverified" if validity == "valid" else validity
+    return replace(point, validity=validity, why=tuple(dict.fromkeys(why)))
+
+
+def _before(point: Measurement) -> tuple[list[str], Validity]:
+    """A point's validity before any rule was applied."""
+    others = [why for why in point.why if why not in rules_by_name()]
+    if len(others) == len(point.why):
+        return others, point.validity
+    return others, "degraded" if others else "valid"
+
+
+def _of_the_rest(run: Run) -> Iterator[Finding]:
+    """Findings on curves, experiments and the whole Run."""
+    for result in map(in_one_state, run.experiments):
+        curves = ((curve, Case(run, result, curve=curve)) for curve in result.curves)
+        by_curve = [(rule, verdict, curve) for curve, case in curves for rule, verdict in _verdicts("curve", case)]
+        for rule, verdict, curve in sorted(by_curve, key=lambda found: all_rules().index(found[0])):
+            says = hedged(verdict.says, result, curve)
+            yield finding_of(rule.name, replace(verdict, says=says, points=verdict.points or curve.points), result)
+        for rule, verdict in _verdicts("experiment", Case(run, result)):
+            yield finding_of(rule.name, verdict, result)
+    for rule in _rules("run"):
+        if rule.applies.to_run(run):
+            for verdict in _called(rule, Case(run)):
+                yield finding_of(rule.name, replace(verdict, resource=verdict.resource or rule.about), None)

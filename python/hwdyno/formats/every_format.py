@@ -1,0 +1,59 @@
+"""Reads a text in all formats at once, such as a report with the outputs of several tools."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+from hwdyno.formats.catalogue import known
+from hwdyno.formats.format import read_as
+from hwdyno.model.axes import declared
+from hwdyno.model.words import Run, UserError
+from hwdyno.system import foreign
+
+_QUOTED = re.compile(r"^(?:>|&gt;)+ ?", re.M)
+
+
+# "12:06:53 DEBUG| [stdout] " of a test's log, "2024-01-02T03:04:05.678Z stdout F " of a container's.
+_LOGGED = re.compile(
+    r"^(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?Z? ?"
+    r"(?:(?:DEBUG|INFO|WARNING|WARN|ERROR) ?[|:]|std(?:out|err) F)(?: \[std(?:out|err)\])? ?",
+    re.M,
+)
+
+
+def unquoted(text: str) -> str:
+    """A text without the marks that mail, Markdown or a log puts at the beginnings of its lines."""
+    text = _QUOTED.sub("", text) if text.startswith(">") or "\n>" in text else text
+    return _LOGGED.sub("", text)
+
+
+def read_every(text: str, name: str, maps: Mapping[str, str] | None = None) -> tuple[list[Run], list[str]]:
+    """The Runs of every format that a text has, such as a report with several tools' outputs; and how tables were read.
+
+    ``maps`` say what a table's columns are. Raises ``UserError`` in one line where no format is known.
+    """
+    text, forms = unquoted(text), known()
+    table = forms.pop("published")
+    runs, readings, refused = list[Run](), list[str](), list[UserError]()
+    for form in forms.values():
+        if form.recognizes(text):
+            try:
+                runs.append(read_as(form, text, name))
+            except UserError as error:
+                refused.append(error)  # A report may name a tool without having its output.
+    # A tool's columns are no published table; a report with both marks its tables.
+    published = cast(Any, table)
+    if maps or published.recognizes(text, marked=bool(runs)):
+        try:
+            found = published.read_mapped(text, name, maps or {}, marked=bool(runs))
+        except UserError as error:
+            raise (error if maps or not refused else refused[0]) from None
+        runs.append(foreign.checked(declared(found.run), name, foreign.MAX_COUNT))
+        readings += found.readings
+    if runs:
+        return runs, readings
+    if refused:
+        raise refused[0]
+    raise UserError(f"{name} has no known tool's output and no table with results; name a column: --map 'bw=MB/s'")

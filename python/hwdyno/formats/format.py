@@ -1,0 +1,35 @@
+"""What a foreign result format is, and how a text in one is read into a Run."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from hwdyno.model.axes import declared
+from hwdyno.model.words import Run, UserError
+from hwdyno.system import foreign
+
+LARGEST_BYTES = 512 << 20
+"""A larger result file is refused rather than read into memory."""
+
+
+class Format(Protocol):
+    """The interface of every file in this folder."""
+
+    NAME: str
+    """The value of ``Run.imported_from``, such as ``fio-json``."""
+
+    def recognizes(self, text: str) -> bool:
+        """Whether the text looks like this format; cheap, and never raises."""
+        ...
+
+    def read(self, text: str, name: str) -> Run:
+        """Convert the text to a Run; ``name`` is the file's name in messages. Raises ``UserError`` in one line."""
+        ...
+
+
+def read_as(form: Format, text: str, name: str) -> Run:
+    """Read text in a format into a Run whose every figure can be kept. Raises ``UserError`` in one line."""
+    try:
+        return foreign.checked(declared(form.read(text, name)), name, foreign.MAX_COUNT)
+    except UserError as error:
+        raise UserError(str(error) if name in str(error) else f"{name}: {error}") from None

@@ -1,0 +1,47 @@
+"""Every experiment of this folder, found by walking it, and the lookup by name."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from dataclasses import replace
+from functools import cache
+
+from hwdyno.measure.experiments.experiment import Experiment
+from hwdyno.model.words import UserError
+from hwdyno.system.suggestions import hint
+
+
+@cache
+def all() -> tuple[Experiment, ...]:
+    """Every experiment of every file in this folder, in the order written."""
+    folder = importlib.import_module(__package__)
+    found: list[Experiment] = []
+    for module in pkgutil.iter_modules(folder.__path__):
+        names = vars(importlib.import_module(f"{__package__}.{module.name}"))
+        found += [value for value in names.values() if isinstance(value, Experiment)]
+    return tuple(found)
+
+
+OTHER_NAMES = {"cpu": "compute", "disk": "storage", "net": "network", "ram": "memory", "ssd": "storage"}
+"""Names that people type for a resource."""
+
+
+def find(name: str) -> tuple[Experiment, ...]:
+    """The experiment that has or had this name, or all experiments of the resource; raises ``UserError``."""
+    name = OTHER_NAMES.get(name, name)
+    found = tuple(one for one in all() if name in one.words)
+    found = found or tuple(replace(one, renamed_from=name) for one in all() if one.formerly == name)
+    if not found:
+        resource, _, rest = name.partition(".")
+        of_resource = [one.name for one in all() if one.resource == resource] if rest else []
+        groups = dict.fromkeys(one.words[-1] for one in all())
+        known = of_resource or [*groups, *(one.name for one in all())]
+        raise UserError(f"no experiment or resource is called '{name}'; {hint(name, known)}")
+    return found
+
+
+def base_of(resource: str, kernel: str) -> Experiment | None:
+    """The experiment that a resource's command lays axes of a kernel over; none where the resource has none of it."""
+    same = [one for one in all() if one.resource == resource and one.kernel == kernel]
+    return next((one for one in same if one.base is not None), same[0] if same else None)

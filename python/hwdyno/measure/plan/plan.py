@@ -1,0 +1,148 @@
+"""The plan of a run: experiments with their points, the bounds that the user knows, and what it needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from hwdyno.measure.experiments import Experiment
+from hwdyno.measure.plan.profiles import Profile
+from hwdyno.model.axes import write_share
+from hwdyno.model.words import Declaration, Parameters
+
+PEER_OVERHEAD_S = 0.5
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One experiment with its points, typed and checked against the kernel's declaration."""
+
+    experiment: Experiment
+    points: tuple[Parameters, ...]
+    fixed: Parameters
+    load: str
+    declaration: Declaration = field(default_factory=Declaration)
+    """The declaration of its kernel."""
+    pairs: float | None = None
+    """The average number of its peers' readings per reading, over its points; none where no peer was looked for yet."""
+    peer_overhead_s: float = PEER_OVERHEAD_S
+    """Time of a peer's reading, beyond what our own takes."""
+    excess_s: float = 0.0
+    """How much longer than estimated a reading takes beside its timed region, as far as that is known."""
+    quoted: tuple[Parameters, ...] = ()
+    """Those of its points that headlines quote."""
+
+    def pairs_of(self, plan: Plan) -> float:
+        """The number of its peers' readings per reading; one where it has peers and none was looked for yet."""
+        if not plan.peers:
+            return 0.0
+        return float(bool(self.experiment.peers)) if self.pairs is None else self.pairs
+
+    def with_peers_s(self, plan: Plan, once_s: float) -> float:
+        """How long a reading of ``once_s`` takes with its peers'."""
+        return once_s + self.pairs_of(plan) * (once_s + self.peer_overhead_s)
+
+    @property
+    def writes(self) -> bool:
+        """Whether any point writes into the data file."""
+        return any(self.write_share(point) > 0 for point in self.points)
+
+    def write_share(self, point: Parameters) -> float:
+        """The share of a point's operations that write into the data file."""
+        if self.declaration.writes not in {"file", "device"}:
+            return 0.0
+        return write_share(self.declaration.axes, {**self.fixed, **point})
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds that the user knows, as typed."""
+
+    ceilings: tuple[str, ...] = ()
+    """Such as ``rated read 400 MB/s``."""
+    links: tuple[str, ...] = ()
+    """Such as ``PCIe 3 x4``."""
+    devices: tuple[str, ...] = ()
+    """Drives and GPUs of the catalogue."""
+
+
+NO_LIMITS = Limits()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that a run needs to know before it begins."""
+
+    profile: Profile
+    experiments: tuple[Planned, ...]
+    path: Path
+    peers: bool = False
+    seed: int = 1
+    limits: Limits = NO_LIMITS
+    budget_s: float | None = None
+    prepared_s: float = 0.0
+    """The part of the budget spent on preparation, and on what comes before it."""
+    ending_s: float = 0.0
+    """The part of the budget kept for what follows the readings."""
+    command: str = "hwdyno"
+    study: str = ""
+    destroy: str = ""
+    """The raw device whose data the user allowed to destroy; empty for none."""
+    serial: str = ""
+    """Its serial number, as it was typed."""
+    given: frozenset[str] = frozenset()
+    """Parameters that the user gave: they are never scaled."""
+
+    @property
+    def writes(self) -> bool:
+        """Whether any point writes storage."""
+        return any(one.writes for one in self.experiments)
+
+    @property
+    def points(self) -> int:
+        """How many points it has."""
+        return sum(len(one.points) for one in self.experiments)
+
+    @property
+    def needs_data_file(self) -> bool:
+        """Whether a data file has to be laid out."""
+        return any("data_file" in one.experiment.needs for one in self.experiments)
+
+    @property
+    def data_bytes(self) -> int:
+        """How long the data file has to be for every point; 0 if none is needed."""
+        ends = [
+            int(parameters.get("offset") or 0) + int(parameters.get("size") or 0)
+            for planned in self.experiments
+            if "data_file" in planned.experiment.needs
+            for parameters in every(planned)
+        ]
+        return max(ends, default=0)
+
+    @property
+    def least_bytes(self) -> int:
+        """The least data file that the points' blocks and jobs fit into."""
+        return max((least_region(parameters) for one in self.experiments for parameters in every(one)), default=0)
+
+    def with_size(self, size_bytes: int) -> Plan:
+        """This plan on a data file of another size."""
+        return replace(
+            self,
+            experiments=tuple(
+                replace(one, fixed={**one.fixed, "size": size_bytes})
+                if "data_file" in one.experiment.needs and "size" in one.fixed
+                else one
+                for one in self.experiments
+            ),
+        )
+
+
+def every(planned: Planned) -> list[Parameters]:
+    """All parameters of each point."""
+    return [{**planned.fixed, **point} for point in planned.points]
+
+
+def least_region(parameters: Parameters) -> int:
+    """Bytes for one block of each job."""
+    block, jobs = parameters.get("bs"), parameters.get("numjobs", 1)
+    return block * jobs if isinstance(block, int) and isinstance(jobs, int) else 0
