@@ -48,10 +48,12 @@ def simulated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_import_is_light() -> None:
-    code = "import sys, hwdyno; print(sorted(name for name in sys.modules if name.startswith('hwdyno.')), hwdyno.API)"
+    code = (
+        "import sys, hwdyno; print(sorted(name for name in sys.modules if name.startswith('hwdyno.')), hwdyno.__all__)"
+    )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert shown.startswith("[] (")
-    assert set(hwdyno.API) <= set(dir(hwdyno)) and set(hwdyno.API) == set(api.__all__)
+    assert shown.startswith("[] ['run'")
+    assert set(hwdyno.__all__) <= set(dir(hwdyno)) and set(hwdyno.__all__) == set(api.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         hwdyno.nothing  # noqa: B018
 

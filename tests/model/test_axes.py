@@ -19,7 +19,8 @@ from hwdyno.measure.plan import Given, build
 from hwdyno.measure.runner.declared import kept_declaration
 from hwdyno.measure.sweep import Sweep, powers
 from hwdyno.model.axes import FIELD, FIELD_LOOPS, per_element_of, read_share, shares_joined, shares_split
-from hwdyno.model.words import Axis, Curve, Declaration, ExperimentResult, Finding, Parameters, PerElement, Run
+from hwdyno.model.per_element import PerElement
+from hwdyno.model.words import Axis, Curve, Declaration, ExperimentResult, Finding, Parameters, Run
 from hwdyno.report import charts, page
 from hwdyno.system.store import from_json, to_json
 from simulation.host import SimulatedHost, SimulatedMachine

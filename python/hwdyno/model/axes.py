@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from hwdyno.model.words import Axis, Declaration, ExperimentResult, Parameters, PerElement, Run, Scalar, Trait
+from hwdyno.model.per_element import PerElement
+from hwdyno.model.words import Axis, Declaration, ExperimentResult, Parameters, Run, Scalar, Trait
 
 LARGEST_INTEGER = 1 << 62
 """A bound from here on is the machine's, and limits nothing."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from hwdyno.model.machine import Machine
+from hwdyno.model.per_element import PerElement
 from hwdyno.model.point_details import Claim, Concurrency, Fault, Note, Samples
 
 SCHEMA: Literal["hwdyno.run/2"] = "hwdyno.run/2"
@@ -239,29 +240,6 @@ class Curve:
     state: Literal["knee", "still rising", "saturated at the first point", "flat", "unknown"] = "unknown"
     measured: tuple[tuple[float, float], ...] = ()
     """Load and throughput of each of its points, in order of load."""
-
-
-@dataclass(frozen=True, slots=True)
-class PerElement:
-    """What a loop over arrays does to each of their elements; its bytes and FLOP follow from that."""
-
-    reads: int
-    """Arrays that it reads."""
-    writes: int
-    """Arrays that it writes."""
-    allocates: int = 0
-    """Arrays that it stores through the caches without having read them: the hardware reads their lines first."""
-    flops: int = 0
-
-    @property
-    def arrays(self) -> int:
-        """How many arrays it goes through, and so its bytes in elements."""
-        return self.reads + self.writes
-
-    @property
-    def bus_factor(self) -> float:
-        """Bytes on the bus over bytes counted (McCalpin, STREAM's FAQ)."""
-        return (self.arrays + self.allocates) / self.arrays
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ _RUN_LABELS = ("device", "link", "storage", "storage_type", "interface", "study"
 
 
 def rounding_of(point: Measurement, *names: str) -> float:
-    """The rounding of these figures as printed, together, as a share; 0 where the table does not show it."""
+    """The rounding of the figures as printed, together, as a share; 0 where the table does not show it."""
     printed = point.details.get("rounding") or {}
     return sum(number_at(printed, name) for name in printed if name.removesuffix("_mean") in names)
 
