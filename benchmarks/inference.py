@@ -48,10 +48,10 @@ def _cold(bench: Bench, folder: Path) -> Iterator[BenchmarkRow]:
     for _ in range(bench.pairs):
         bench.says("cold start")
         found = {loader: _load(folder, loader) for loader in ("raw", "onnxruntime", "mapped")}
-        rates = {loader: throughput_of(one, "bytes") for loader, one in found.items()}
+        rates = {loader: throughput_of(reading, "bytes") for loader, reading in found.items()}
         for loader, rows in pairs.items():
             rows.append((rates["mapped"], rates[loader]))
-        spent = {loader: one["cpu"]["user_s"] + one["cpu"]["system_s"] for loader, one in found.items()}
+        spent = {loader: reading["cpu"]["user_s"] + reading["cpu"]["system_s"] for loader, reading in found.items()}
         cpu.append((spent["mapped"], spent["onnxruntime"]))
     default = "time to ready from a cold file, of ONNX Runtime's default"
     yield row_of(default, "bytes/s", pairs["onnxruntime"], Target(at_least=1.7))

@@ -226,9 +226,9 @@ class Interval(NamedTuple):
 
 def agreement(runs: Sequence[Mapping[str, Interval]]) -> tuple[float, float]:
     """The share of all pairs of runs' points whose intervals overlap, and of those that overlap or are explained."""
-    pairs = [(one[name], other[name]) for one, other in combinations(runs, 2) for name in one.keys() & other.keys()]
-    met = [one.low <= other.high and other.low <= one.high for one, other in pairs]
-    explained = [good or one.noise or other.noise for good, (one, other) in zip(met, pairs, strict=True)]
+    pairs = [(run[name], other[name]) for run, other in combinations(runs, 2) for name in run.keys() & other.keys()]
+    met = [interval.low <= other.high and other.low <= interval.high for interval, other in pairs]
+    explained = [good or interval.noise or other.noise for good, (interval, other) in zip(met, pairs, strict=True)]
     return sum(met) / max(1, len(met)), sum(explained) / max(1, len(explained))
 
 
@@ -252,13 +252,14 @@ def _repeats(bench: Bench) -> Iterator[BenchmarkRow]:
 
 
 def _intervals(run: dict[str, Any]) -> dict[str, Interval]:
-    noises = [one for one in run["findings"] if one["rule"] in NOISES]
+    noises = [finding for finding in run["findings"] if finding["rule"] in NOISES]
     found = {}
     for result in run["experiments"]:
         for at, point in enumerate(result["points"]):
             touched = any(
-                one.get("experiment") in {None, "", result["name"]} and (not one.get("points") or at in one["points"])
-                for one in noises
+                noise.get("experiment") in {None, "", result["name"]}
+                and (not noise.get("points") or at in noise["points"])
+                for noise in noises
             )
             value = point["throughput"]
             if value["low"] is not None and value["high"] is not None:

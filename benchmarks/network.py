@@ -25,7 +25,7 @@ def measure(bench: Bench) -> Iterator[BenchmarkRow]:
     if peers.find("iperf3").version() is None:
         raise BenchError("iperf3 is not here: install it (apt-get install iperf3), or name it by HWDYNO_IPERF3")
     equal = Target(at_least=1.0)
-    for what, ours, theirs, target in (
+    for label, ours, theirs, target in (
         ("TCP 1 stream, both copies made", {}, {}, equal),
         ("TCP 1 stream, best modes (no copy, 1 MiB | -Z)", NO_COPY, {"zero_copy": True}, equal),
         ("TCP 4 streams, both copies made", {"streams": 4}, {"streams": 4}, Target(at_least=1.5)),
@@ -36,11 +36,11 @@ def measure(bench: Bench) -> Iterator[BenchmarkRow]:
             None,
         ),
     ):
-        pairs = _in_turn(bench, what, {**TCP, **ours}, {**TCP, **theirs})
-        yield row_of(what, "bytes/s", [(_goodput(a), b.throughput) for a, b in pairs], target)
+        pairs = _in_turn(bench, label, {**TCP, **ours}, {**TCP, **theirs})
+        yield row_of(label, "bytes/s", [(_goodput(a), b.throughput) for a, b in pairs], target)
         at_most = Target(at_most=1.0) if target is equal else None
         costs = [(float(a["details"]["cpu_ns_per_kib"]), float(b.details["cpu_ns_per_kib"])) for a, b in pairs]
-        yield row_of(f"CPU time a KiB, both ends: {what}", "ns", costs, at_most)
+        yield row_of(f"CPU time a KiB, both ends: {label}", "ns", costs, at_most)
     for handing, at_least in (("plain", 1.0), ("batched", 2.0), ("segmented", 8.0)):
         what = f"UDP 1460 B delivered, {handing}"
         pairs = _in_turn(bench, what, {**UDP, "handing": handing}, UDP)

@@ -61,7 +61,7 @@ def measure(bench: Bench) -> Iterator[BenchmarkRow]:
 def _placed(site: SeveralHosts) -> Parameters:
     """Threads on the ranks' processors, where each rank has one: Linux may put several threads on the same."""
     given = [sorted(member.processors) for member in site._members.values()]
-    return {"cpus": [one for (one,) in given]} if all(len(one) == 1 for one in given) else {}
+    return {"cpus": [processor for (processor,) in given]} if all(len(processors) == 1 for processors in given) else {}
 
 
 def _starts(site: SeveralHosts, count: int) -> Iterator[BenchmarkRow]:
@@ -127,8 +127,8 @@ def started(count: int) -> Iterator[tuple[SeveralHosts, list[subprocess.Popen[by
         finally:
             site.close()
     finally:
-        for one in others:
+        for process in others:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                one.wait(10)
-            one.kill()
-            one.wait()
+                process.wait(10)
+            process.kill()
+            process.wait()

@@ -142,7 +142,7 @@ def _costs(bench: Bench, server: ServerAddress, users: int) -> Iterator[Benchmar
     for seed in range(bench.pairs):
         result = _drive(server, _load(seed, users), max(ANSWERS * TOKENS * STEP_S, bench.runtime_s))
         begun = time.thread_time()
-        tokens = sum(len(answer_of(one.exchange, one.failure).chunks_ns) for one in result.sent)
+        tokens = sum(len(answer_of(request.exchange, request.failure).chunks_ns) for request in result.sent)
         after.append((time.thread_time() - begun) / tokens * 1e6)
         during.append((result.cpu_user_s + result.cpu_system_s) / tokens * 1e6)
         least.append(_received(server, users))
@@ -197,9 +197,9 @@ def _errors(bench: Bench, server: ServerAddress) -> BenchmarkRow:
         result = _drive(server, _load(seed, PACED_USERS), max(2.0, bench.runtime_s))
         errors = [
             noted - json.loads(data)["sent_ns"]
-            for one in result.sent
-            if not one.failure
-            for noted, data in events_of(one.exchange)
+            for request in result.sent
+            if not request.failure
+            for noted, data in events_of(request.exchange)
             if data != b"[DONE]"
         ]
         found.append(statistics.quantiles(errors, n=100)[98] / 1e3)
@@ -216,11 +216,11 @@ def _rates(bench: Bench, server: ServerAddress) -> Iterator[BenchmarkRow]:
     for seed in range(bench.pairs):
         load = _load(seed, rate=RATE)
         result = _drive(server, load, max(2.0, bench.runtime_s))
-        late = sorted(one.sent_ns - one.due_ns for one in result.sent)
+        late = sorted(request.sent_ns - request.due_ns for request in result.sent)
         lags.append(late[int(0.99 * len(late))] / 1e6)
         least.append(_waited())
         end = result.started_ns + round(max(2.0, bench.runtime_s) * 1e9)
-        shares.append(100 * sum(one.sent_ns <= end + 1_000_000 for one in result.sent) / len(late))
+        shares.append(100 * sum(request.sent_ns <= end + 1_000_000 for request in result.sent) / len(late))
     yield BenchmarkRow(f"send lag of {RATE:.0f} requests/s, p99", "ms", statistics.median(lags),
                        statistics.median(least), low=min(lags), high=max(lags), target=Target(at_most=1))  # fmt: skip
     yield BenchmarkRow(f"sent of {RATE:.0f} requests/s that were due", "%", statistics.median(shares), low=min(shares),

@@ -61,16 +61,16 @@ def measure(bench: Bench) -> Iterator[BenchmarkRow]:
     bench.run("storage_layout", {"path": str(data), "size": FILE_BYTES, "seed": 1})
     yield from _idle(bench)
     base = {"path": str(data), "size": FILE_BYTES, "ioengine": "io_uring", "direct": True, "numjobs": 1}
-    for what, point in DEVICE:
-        bench.says(what)
+    for label, point in DEVICE:
+        bench.says(label)
         pairs = bench.in_turn(fio, KERNEL, {**base, **point})
         rates = [(_operations(ours) / ours["elapsed_s"], theirs.rate or 0.0) for ours, theirs in pairs]
-        yield row_of(what, "IOPS", rates, DEVICE_TARGET)
+        yield row_of(label, "IOPS", rates, DEVICE_TARGET)
         if (point["rw"], point["iodepth"]) == ("randread", 32):
             costs = [(_cpu_ns(ours), _their_cpu_ns(theirs)) for ours, theirs in pairs]
-            yield row_of(f"CPU time of a {what}", "ns", costs, CPU_TARGET)
-            yield _user_time(f"user time of a {what}", [ours for ours, _ in pairs])
-            yield from _batched(bench, {**base, **point}, what)
+            yield row_of(f"CPU time of a {label}", "ns", costs, CPU_TARGET)
+            yield _user_time(f"user time of a {label}", [ours for ours, _ in pairs])
+            yield from _batched(bench, {**base, **point}, label)
     yield from _writes(bench, base)
     yield from _cached(bench, {**base, "size": CACHED_BYTES, "direct": False, "rw": "randread", "bs": 4096})
 

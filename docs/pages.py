@@ -20,7 +20,7 @@ _PLACE = re.compile(r"<!-- (experiments|api|schema)(?: (\w+))? -->")
 def on_config(config: Any) -> Any:
     """The navigation, with the pages that are made."""
     nav = list(config.nav)
-    at = next(index for index, one in enumerate(nav) if "Resources" in one) + 1
+    at = next(index for index, page in enumerate(nav) if "Resources" in page) + 1
     nav[at:at] = [
         {"Findings": ["findings/index.md", *(f"findings/{rule}.md" for rule in sorted(_lessons()))]},
         {"Studies": ["studies/index.md", *(f"studies/{name}.md" for name in _studies())]},
@@ -89,7 +89,7 @@ def _studies() -> dict[str, str]:
 
     made = {}
     for study in studies.all():
-        rows = [(f"`{one.name}`", one.asks, one.load) for one in study.questions]
+        rows = [(f"`{question.name}`", question.asks, question.load) for question in study.questions]
         parts = [f"# {study.title}", study.asks + ".", f"```\nhwdyno study {study.name} --path /data\n```"]
         parts += ["## Questions", _table(("experiment", "question", "load"), rows)] if rows else []
         wrong = "\n".join(f"- {mistake}" for mistake in study.mistakes)
@@ -101,7 +101,9 @@ def _studies() -> dict[str, str]:
 def _list_of_studies() -> str:
     from hwdyno import studies
 
-    rows = [(f"[{one.title}]({one.name}.md)", one.asks, f"`hwdyno study {one.name}`") for one in studies.all()]
+    rows = [
+        (f"[{study.title}]({study.name}.md)", study.asks, f"`hwdyno study {study.name}`") for study in studies.all()
+    ]
     text = (
         "A published study is reproduced on this machine, with its tables and observations, and without its mistakes."
     )
@@ -115,9 +117,9 @@ def _experiments(resource: str) -> str:
     from hwdyno.measure import experiments
 
     rows = [
-        (f"`{one.name}`", one.asks, one.load)
-        for one in experiments.all()
-        if one.resource == resource and not one.name.startswith(f"{resource}.snia-")
+        (f"`{experiment.name}`", experiment.asks, experiment.load)
+        for experiment in experiments.all()
+        if experiment.resource == resource and not experiment.name.startswith(f"{resource}.snia-")
     ]
     return "## Experiments\n\n" + _table(("name", "measures", "load"), rows)
 
@@ -146,11 +148,11 @@ def _schema() -> str:
     schema = _json_schema()
     types = {"Run": schema, **schema.get("$defs", {})}
     parts = []
-    for name, one in types.items():
-        fields = one.get("properties", {})
+    for name, definition in types.items():
+        fields = definition.get("properties", {})
         if fields:
             rows = [(f"`{field}`", _type(kind), str(kind.get("description", ""))) for field, kind in fields.items()]
-            text = str(one.get("description", "")).partition("\n\n")[0].replace("``", "`")
+            text = str(definition.get("description", "")).partition("\n\n")[0].replace("``", "`")
             parts.append(f"## {name}\n\n{text}\n\n" + _table(("field", "type", "meaning"), rows))
     return "\n\n".join(parts).replace("``", "`")
 
@@ -165,5 +167,5 @@ def _type(kind: dict[str, Any]) -> str:
     if kind.get("type") == "array":
         return f"list of {_type(kind.get('items') or {})}"
     if "enum" in kind:
-        return " or ".join(f"`{one}`" for one in kind["enum"])
+        return " or ".join(f"`{word}`" for word in kind["enum"])
     return str(kind.get("type", kind.get("const", "any")))

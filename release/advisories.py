@@ -34,7 +34,7 @@ def read(folder: Path) -> dict[str, list[Advisory]]:
         advisory = json.loads(text) if path.suffix == ".json" else yaml.load(text, Loader=yaml.CBaseLoader)
         if not isinstance(advisory, dict):
             continue
-        for name in {one["package"]["name"] for one in _affected(advisory)}:
+        for name in {package["package"]["name"] for package in _affected(advisory)}:
             found.setdefault(canonicalize_name(name), []).append(advisory)
     if not found:
         raise BuildError(f"{folder} has no advisory in OSV's format")
@@ -44,18 +44,20 @@ def read(folder: Path) -> dict[str, list[Advisory]]:
 def concerns(advisory: Advisory, name: str, version: str) -> bool:
     """Whether a version of a package is affected: listed by itself, or inside a range."""
     return any(
-        version in one.get("versions", []) or any(_inside(Version(version), events) for events in _ranges(one))
-        for one in _affected(advisory)
-        if canonicalize_name(one["package"]["name"]) == canonicalize_name(name)
+        version in package.get("versions", []) or any(_inside(Version(version), events) for events in _ranges(package))
+        for package in _affected(advisory)
+        if canonicalize_name(package["package"]["name"]) == canonicalize_name(name)
     )
 
 
 def _affected(advisory: Advisory) -> list[Advisory]:
-    return [one for one in advisory.get("affected", []) if one.get("package", {}).get("ecosystem") == "PyPI"]
+    return [
+        package for package in advisory.get("affected", []) if package.get("package", {}).get("ecosystem") == "PyPI"
+    ]
 
 
 def _ranges(affected: Advisory) -> Iterator[list[dict[str, str]]]:
-    return (one["events"] for one in affected.get("ranges", []) if one.get("type") == "ECOSYSTEM")
+    return (span["events"] for span in affected.get("ranges", []) if span.get("type") == "ECOSYSTEM")
 
 
 def _inside(version: Version, events: list[dict[str, str]]) -> bool:
@@ -92,7 +94,9 @@ def served(folder: Path) -> Iterator[str]:
             """Answer the advisories that concern them."""
             query = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             name, version = query["package"]["name"], query["version"]
-            vulns = [one for one in known.get(canonicalize_name(name), []) if concerns(one, name, version)]
+            vulns = [
+                advisory for advisory in known.get(canonicalize_name(name), []) if concerns(advisory, name, version)
+            ]
             body = json.dumps({"vulns": vulns} if vulns else {}, default=str).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))

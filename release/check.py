@@ -32,7 +32,7 @@ def check_wheel(path: Path) -> str:
     with zipfile.ZipFile(path) as wheel:
         names = wheel.namelist()
         library = next(wheel.read(name) for name in names if name.endswith("_engine.abi3.so"))
-    missing = [name for name in SHARE if not any(one.endswith(f"share/{name}") for one in names)]
+    missing = [name for name in SHARE if not any(member.endswith(f"share/{name}") for member in names)]
     if missing:
         raise BuildError(f"{path.name} lacks {', '.join(missing)}")
     newest = newest_glibc(library)

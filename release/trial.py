@@ -167,7 +167,7 @@ def smoke(wheel: Path | None) -> str:
     there = pythons()
     if not there:
         raise BuildError(f"no Python of {', '.join(PYTHONS)} here has ensurepip: install python3-venv")
-    python, program = min(there.items(), key=lambda one: PYTHONS.index(one[0]))
+    python, program = min(there.items(), key=lambda candidate: PYTHONS.index(candidate[0]))
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="hwdyno-trial-") as folder:
         place = Path(folder)
@@ -193,7 +193,7 @@ def matrix(wheel: Path, whole: bool) -> Iterator[str]:
     """Run the tests of the installed wheel on Pythons and libraries, oldest and newest; what is missing is a line."""
     pairs = [(python, how) for python in PYTHONS for how in RESOLUTIONS] if whole else list(IN_PART)
     there = pythons()
-    absent = [python for python in PYTHONS if python not in there and any(python == one for one, _ in pairs)]
+    absent = [python for python in PYTHONS if python not in there and any(python == wanted for wanted, _ in pairs)]
     if len(absent) == len({python for python, _ in pairs}):
         raise BuildError(f"none of Python {', '.join(absent)} is here: uv python install {absent[0]}")
     for python, how in pairs:

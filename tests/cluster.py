@@ -122,11 +122,13 @@ class _Handler(BaseHTTPRequestHandler):
         if path == "/api":
             return self._send({"kind": "APIVersions", "versions": ["v1"]})
         if path == "/apis":
-            groups = [one.split("/") for one in _RESOURCES if "/" in one and one != self.state.lacks]
+            groups = [
+                resource.split("/") for resource in _RESOURCES if "/" in resource and resource != self.state.lacks
+            ]
             listed = [
-                {"name": name, "versions": [one], "preferredVersion": one}
+                {"name": name, "versions": [group_version], "preferredVersion": group_version}
                 for name, version in groups
-                for one in [{"groupVersion": f"{name}/{version}", "version": version}]
+                for group_version in [{"groupVersion": f"{name}/{version}", "version": version}]
             ]
             return self._send({"kind": "APIGroupList", "apiVersion": "v1", "groups": listed})
         if path.startswith("/openapi/v3"):
@@ -147,9 +149,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _openapi(self, part: str) -> None:
         """What kubectl asks before it leaves the validation to the server."""
-        places = {f"{'apis' if '/' in one else 'api'}/{one}": one for one in _RESOURCES}
+        places = {f"{'apis' if '/' in resource else 'api'}/{resource}": resource for resource in _RESOURCES}
         if not part:
-            return self._send({"paths": {one: {"serverRelativeURL": f"/openapi/v3/{one}"} for one in places}})
+            return self._send({"paths": {place: {"serverRelativeURL": f"/openapi/v3/{place}"} for place in places}})
         group, _, version = places[part].rpartition("/")
         paths = {
             f"/{part}/namespaces/{{namespace}}/{plural}/{{name}}": {
@@ -166,7 +168,7 @@ class _Handler(BaseHTTPRequestHandler):
         plural, name, sub = self._parts()
         if not plural:
             return self._failure(404, "NotFound", "the server could not find the requested resource")
-        jobs = [one for (kind, _), one in self.state.objects.items() if kind in {"jobs", "mpijobs"}]
+        jobs = [document for (kind, _), document in self.state.objects.items() if kind in {"jobs", "mpijobs"}]
         pods = {
             pod["metadata"]["name"]: pod
             for job in jobs
@@ -186,9 +188,10 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(_job(found, self.state) if plural in {"jobs", "mpijobs"} else found)
         selector = parse_qs(urlsplit(self.path).query).get("labelSelector", [""])[0]
         items = [
-            one
-            for (kind, _), one in self.state.objects.items()
-            if kind == plural and selector in {f"{k}={v}" for k, v in one["metadata"].get("labels", {}).items()} | {""}
+            document
+            for (kind, _), document in self.state.objects.items()
+            if kind == plural
+            and selector in {f"{k}={v}" for k, v in document["metadata"].get("labels", {}).items()} | {""}
         ]
         return self._send({"kind": "List", "apiVersion": "v1", "items": items})
 

@@ -71,20 +71,20 @@ def definitions(path: Path) -> Mapping[str, tuple[frozenset[str], frozenset[str]
     """What a file defines at its top, and methods: the words that each contains, and the names that it uses."""
     found: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
     tree = ast.parse(path.read_text())
-    inside = [one for top in tree.body if isinstance(top, ast.ClassDef) for one in top.body]
+    inside = [statement for top in tree.body if isinstance(top, ast.ClassDef) for statement in top.body]
     for node in [*tree.body, *inside]:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             targets = [node.name]
         elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
             whole = node.targets if isinstance(node, ast.Assign) else [node.target]
-            targets = [one.id for target in whole for one in ast.walk(target) if isinstance(one, ast.Name)]
+            targets = [part.id for target in whole for part in ast.walk(target) if isinstance(part, ast.Name)]
         else:
             continue
         parts = list(ast.walk(node))
-        texts = {one.value for one in parts if isinstance(one, ast.Constant) and isinstance(one.value, str)}
-        names = {one.id for one in parts if isinstance(one, ast.Name)}
-        names |= {one.attr for one in parts if isinstance(one, ast.Attribute)}
-        names |= {one.arg for one in parts if isinstance(one, ast.arg)}  # Fixtures.
+        texts = {part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)}
+        names = {part.id for part in parts if isinstance(part, ast.Name)}
+        names |= {part.attr for part in parts if isinstance(part, ast.Attribute)}
+        names |= {part.arg for part in parts if isinstance(part, ast.arg)}  # Fixtures.
         for target in targets:
             before = found.get(target, (frozenset(), frozenset()))
             found[target] = before[0] | texts | names, before[1] | names
@@ -113,7 +113,7 @@ def how_named(item: pytest.Item, words: frozenset[str]) -> int | None:
     if known[name][0] & words:
         return NEAR
     used = used_by(item.path, name)
-    return FAR if any(known[one][0] & words for one in used) else None
+    return FAR if any(known[used_name][0] & words for used_name in used) else None
 
 
 def _has(value: object, words: frozenset[str], depth: int = 0) -> bool:
@@ -124,8 +124,8 @@ def _has(value: object, words: frozenset[str], depth: int = 0) -> bool:
     if depth == MAX_DEPTH:
         return False
     if isinstance(value, Mapping):
-        return any(_has(one, words, depth + 1) for pair in value.items() for one in pair)
-    return isinstance(value, tuple | list | set | frozenset) and any(_has(one, words, depth + 1) for one in value)
+        return any(_has(inner, words, depth + 1) for pair in value.items() for inner in pair)
+    return isinstance(value, tuple | list | set | frozenset) and any(_has(inner, words, depth + 1) for inner in value)
 
 
 def is_heavy(item: pytest.Item) -> bool:

@@ -23,7 +23,7 @@ def sample(some: int, all_of_them: int) -> int:
 
 def shortly(count: int, *cases: Any) -> list[Any]:
     """Cases of which ``make test`` has the first ones, and ``make test-long`` the others."""
-    return [one if at < count else pytest.param(one, marks=pytest.mark.long) for at, one in enumerate(cases)]
+    return [case if at < count else pytest.param(case, marks=pytest.mark.long) for at, case in enumerate(cases)]
 
 
 CHANCE = 1e-3

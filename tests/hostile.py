@@ -53,16 +53,16 @@ def filled(kind: Any, text: str = PAYLOAD, depth: int = 12) -> Any:
     if origin is dict:
         return {text if inner[0] is str else filled(inner[0], text): filled(inner[1], text, depth - 1)}
     if origin in {tuple, list}:
-        some = [filled(one, text, depth - 1) for one in inner if one is not Ellipsis]
+        some = [filled(hint, text, depth - 1) for hint in inner if hint is not Ellipsis]
         return tuple(some) if origin is tuple else some
     if origin in {Union, types.UnionType}:
-        return filled(next(one for one in inner if one is not type(None)), text, depth - 1)
+        return filled(next(hint for hint in inner if hint is not type(None)), text, depth - 1)
     assert is_dataclass(kind), f"{kind} is a new sort of field: say here how it is filled"
     if depth < 0:
         return None
     hints = get_type_hints(kind)
     assert isinstance(kind, type)
-    return kind(**{one.name: filled(hints[one.name], text, depth - 1) for one in fields(kind) if one.init})
+    return kind(**{field.name: filled(hints[field.name], text, depth - 1) for field in fields(kind) if field.init})
 
 
 def kinds_of(kind: Any, seen: set[type] | None = None) -> set[type]:
@@ -83,11 +83,11 @@ def spoiled(value: T, kinds: set[type], text: str = PAYLOAD) -> T:
         hints = get_type_hints(type(value))
         is_spoiled = type(value) in kinds
         changed = {
-            one.name: _worse(getattr(value, one.name), hints[one.name], text)
+            field.name: _worse(getattr(value, field.name), hints[field.name], text)
             if is_spoiled
-            else getattr(value, one.name)
-            for one in fields(value)
-            if one.init
+            else getattr(value, field.name)
+            for field in fields(value)
+            if field.init
         }
         return replace(value, **{name: spoiled(inner, kinds, text) for name, inner in changed.items()})  # type: ignore[return-value]
     if isinstance(value, dict):
@@ -108,7 +108,7 @@ def _worse(value: Any, hint: Any, text: str) -> Any:
         return {**{name: _worse(inner, of, text) for name, inner in value.items()}, text: filled(of, text)}
     if isinstance(value, (tuple, list)):
         inner = next(iter(get_args(hint)), Any)
-        return type(value)(_worse(one, inner, text) for one in value)
+        return type(value)(_worse(part, inner, text) for part in value)
     return value
 
 

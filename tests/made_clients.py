@@ -24,7 +24,7 @@ def closed_rate(clients: int) -> float:
     logs = [0.0]
     for busy in range(1, clients + 1):
         logs.append(logs[-1] + math.log((clients - busy + 1) * SERVICE_S / THINKS_S / min(busy, SERVERS)))
-    weights = [math.exp(one - max(logs)) for one in logs]
+    weights = [math.exp(log - max(logs)) for log in logs]
     served = sum(weight * min(busy, SERVERS) for busy, weight in enumerate(weights))
     return served / sum(weights) / SERVICE_S
 
@@ -63,7 +63,7 @@ def made(*points: Measurement, ceilings: tuple[Ceiling, ...] = ()) -> Run:
     )  # fmt: skip
     kernel = with_clients({result.kernel: result.declaration}, 100)[result.kernel]
     result = replace(result, declaration=kernel)
-    most = max(len(one.hosts) for one in points)
+    most = max(len(measurement.hosts) for measurement in points)
     names = [f"n{rank // 2} rank {rank}" for rank in range(most)]
     machines = tuple(replace(machine.survey(), hostname=name) for name in names)
     return explain(replace(run_of(machine, result), machines=machines, job={"launcher": "mpi"}))

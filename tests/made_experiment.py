@@ -37,5 +37,5 @@ def made_experiment(*args: Any, **named: Any) -> ExperimentResult:
     return ExperimentResult(*args, **{**named, "declaration": declaration})
 
 
-ON_ONE_HOST = tuple(one for one in experiments.all() if one.fits(Topology(64)))
+ON_ONE_HOST = tuple(experiment for experiment in experiments.all() if experiment.fits(Topology(64)))
 """The experiments that need no second host; tests/report/test_scaling.py has the others."""

@@ -60,7 +60,7 @@ def run_of(point: Measurement, resource: str = "storage", profile: str = "quick"
 
 def found_in(run: Run) -> dict[str, str]:
     """The findings on points, with their severities."""
-    return {one.rule: one.severity for one in explain(run).findings if one.points}
+    return {finding.rule: finding.severity for finding in explain(run).findings if finding.points}
 
 
 def case_of(result: ExperimentResult, at: int = 0) -> Case:

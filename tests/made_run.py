@@ -482,7 +482,7 @@ def huge_run() -> Run:
     points = []
     # Drawing 1,056 latencies takes seconds: the counts of one per depth vary instead.
     shared = [latency(1e5 * 2**step, step, 50_000) for step in range(11)]
-    drawn = [Histogram.unpack(one.histogram) for one in shared]
+    drawn = [Histogram.unpack(summary.histogram) for summary in shared]
     rng = random.Random(56)
 
     def varied(step: int) -> Latency:
@@ -499,7 +499,7 @@ def huge_run() -> Run:
                     parameters: dict[str, Scalar] = {"rw": rw, "bs": block, "numjobs": jobs, "iodepth": depth}
                     point = measured(parameters, ops, depth * jobs, len(points), latency_ns=varied(step))
                     of_kinds = {"submit": varied(0), "complete": varied(step), "total": point.latency_ns}
-                    streams = tuple(replace(one, latency_ns=of_kinds) for one in point.streams)
+                    streams = tuple(replace(stream, latency_ns=of_kinds) for stream in point.streams)
                     points.append(replace(point, streams=streams))
     experiment = replace(
         iodepth(("randread",)), name="storage.sweep", points=tuple(points), curves=(), peers=(), planned=len(points)

@@ -253,12 +253,12 @@ vllm:num_preemptions_total{engine="0"} 1e400
             return int(self.cached_share * len(prompt))
         ends = range(self.block_tokens, len(prompt) + 1, self.block_tokens)
         beginnings = [tuple(prompt[:end]) for end in ends]
-        found = [len(one) for one in beginnings if one in self.kept_blocks]
+        found = [len(beginning) for beginning in beginnings if beginning in self.kept_blocks]
         self.kept_blocks.update(beginnings)
         return max(found, default=0)
 
     def _event(self, writer: asyncio.StreamWriter | _Kept, event: dict[str, Any]) -> None:
-        is_chat = any("delta" in one for one in event.get("choices", ()))
+        is_chat = any("delta" in choice for choice in event.get("choices", ()))
         kind = "chat.completion.chunk" if is_chat else "text_completion"
         self._data(writer, json.dumps({"object": kind} | event).encode())
 

@@ -67,8 +67,8 @@ def running() -> Iterator[PostgresServer]:
         (folder / "password").write_text(f"{PASSWORD}\n")
         if os.geteuid() == 0:
             user = pwd.getpwnam("nobody")
-            for one in (folder, folder / "password"):
-                os.chown(one, user.pw_uid, user.pw_gid)
+            for path in (folder, folder / "password"):
+                os.chown(path, user.pw_uid, user.pw_gid)
         _as_user(
             [
                 *(_program("initdb"), "-D", str(folder / "data"), "-U", USER, "-A", "scram-sha-256", "-N"),

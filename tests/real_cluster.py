@@ -63,9 +63,9 @@ class Real:
     def left(self) -> list[str]:
         """What is there of measurements, as ``plural/name``."""
         return sorted(
-            f"{path.rsplit('/', 1)[1]}/{one['metadata']['name']}"
+            f"{path.rsplit('/', 1)[1]}/{document['metadata']['name']}"
             for path in (PODS, JOBS, *(PODS.replace("pods", kind) for kind in ("services", "secrets", CLAIMS)))
-            for one in self.call(f"{path}?labelSelector=app.kubernetes.io/name=hwdyno")["items"]
+            for document in self.call(f"{path}?labelSelector=app.kubernetes.io/name=hwdyno")["items"]
         )
 
 
@@ -89,17 +89,17 @@ def _controlled(cluster: Real, kubelet: int, done: threading.Event) -> None:
     """What the controllers of jobs and claims, the scheduler, the kubelet and the collector of garbage do."""
     while not done.wait(STEP_S):
         with contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError):
-            jobs = {one["metadata"]["name"]: one for one in cluster.call(JOBS)["items"]}
-            pods = {one["metadata"]["name"]: one for one in cluster.call(PODS)["items"]}
+            jobs = {document["metadata"]["name"]: document for document in cluster.call(JOBS)["items"]}
+            pods = {document["metadata"]["name"]: document for document in cluster.call(PODS)["items"]}
             for name, pod in pods.items():
                 if pod["metadata"]["ownerReferences"][0]["name"] not in jobs:
                     cluster.call(f"{PODS}/{name}?gracePeriodSeconds=0", "DELETE")
             for name, job in jobs.items():
-                _stepped(cluster, job, [pod for one, pod in pods.items() if one.startswith(f"{name}-")])
+                _stepped(cluster, job, [pod for pod_name, pod in pods.items() if pod_name.startswith(f"{name}-")])
             claims = PODS.replace("pods", CLAIMS)
-            for one in cluster.call(claims)["items"]:
-                if "deletionTimestamp" in one["metadata"]:
-                    cluster.change(f"{claims}/{one['metadata']['name']}", {"metadata": {"finalizers": None}})
+            for claim in cluster.call(claims)["items"]:
+                if "deletionTimestamp" in claim["metadata"]:
+                    cluster.change(f"{claims}/{claim['metadata']['name']}", {"metadata": {"finalizers": None}})
 
 
 def _stepped(cluster: Real, job: Document, pods: list[Document]) -> None:

@@ -63,7 +63,7 @@ def experiment(
         asks="?",
         load=load,
         kernel="storage_blocks",
-        points=tuple(measured(host, one, fixed, repeats) for one in every),
+        points=tuple(measured(host, parameters, fixed, repeats) for parameters in every),
         ceilings=ceilings_of(machine.survey(), "storage"),
         planned=len(every),
         fixed=FIXED if fixed is None else fixed,
@@ -85,11 +85,11 @@ def run_of(machine: SimulatedMachine, *experiments: ExperimentResult) -> Run:
 
 def rules_of(findings: tuple[Finding, ...], *severities: str) -> set[str]:
     """The rules that have a finding, of the given severities or any."""
-    return {one.rule for one in findings if one.severity in (severities or ("info", "warning", "invalid"))}
+    return {finding.rule for finding in findings if finding.severity in (severities or ("info", "warning", "invalid"))}
 
 
 def the(run: Run, rule: str) -> Finding:
     """A rule's only finding."""
-    found = [one for one in run.findings if one.rule == rule]
-    assert len(found) == 1, f"{rule}: {[one.says for one in found]} among {rules_of(run.findings)}"
+    found = [finding for finding in run.findings if finding.rule == rule]
+    assert len(found) == 1, f"{rule}: {[finding.says for finding in found]} among {rules_of(run.findings)}"
     return found[0]

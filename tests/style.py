@@ -33,7 +33,7 @@ _NO_WORD = {"x", "×", "=", "/", "→", "-", "·"}
 def sentences_of(text: str) -> list[str]:
     """The sentences of a text, without commands, citations and what the engine or the system reported."""
     bare = _COMMAND.sub("COMMAND", re.sub(r"(?:Source|Reason|Files|Faults|First): .*", "", text))
-    return [one for one in _SENTENCE.split(bare) if one]
+    return [sentence for sentence in _SENTENCE.split(bare) if sentence]
 
 
 def words_of(sentence: str) -> list[str]:
@@ -59,10 +59,10 @@ def faults_of(text: str) -> list[str]:
             found.append(f"{len(words_of(sentence))} words: {sentence}")
         if not re.match(r"[A-Z0-9`]", sentence):
             found.append(f"a small letter begins: {sentence}")
-    found += [f"plural: {one[0]}" for one in (*_PLURAL.finditer(text), *_MANY.finditer(text))]
+    found += [f"plural: {match[0]}" for match in (*_PLURAL.finditer(text), *_MANY.finditer(text))]
     if re.search(rf"{NUMBER} ?([^\d\s.,]\S*) \({NUMBER} ?\1 to {NUMBER} ?\1\)", text):
         found.append("a unit three times")
-    found += [f"twice with two units: {one}" for one in _twice(text)]
+    found += [f"twice with two units: {quantity}" for quantity in _twice(text)]
     return found
 
 

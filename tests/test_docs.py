@@ -76,7 +76,9 @@ def test_wrong_command_in_page_is_found(tmp_path: Path) -> None:
 )
 def test_every_file_link_leads_somewhere(page: Path) -> None:
     text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL)
-    made = {f"findings/{rule.name}.md" for rule in all_rules()} | {f"studies/{one.name}.md" for one in studies.all()}
+    made = {f"findings/{rule.name}.md" for rule in all_rules()} | {
+        f"studies/{study.name}.md" for study in studies.all()
+    }
     made |= {"findings/index.md", "studies/index.md", "hwdyno.run-2.schema.json"}
     for link in re.findall(r"\]\(([^)\s#]+)", text):
         if "://" not in link:
@@ -89,7 +91,7 @@ def test_the_readme_is_short_and_shows_what_it_says() -> None:
     assert "](docs/report.png)" in text
     named = set(re.findall(r"docs/resources/(\w+)\.md", text))
     assert named == {path.stem for path in (DOCS / "resources").glob("*.md")}
-    assert {one for one in resources.all_resources() if resources.find(one).by_default} <= named
+    assert {name for name in resources.all_resources() if resources.find(name).by_default} <= named
 
 
 MUCH_GB = 10
@@ -105,7 +107,11 @@ def measuring() -> list[tuple[str, str]]:
     ]
     listed = {"run", "storage", "memory", "compute", "network", "training", "inference", "together", "study"}
     found = [(command.strip(), remark) for command, _, remark in lines]
-    return [(one, remark) for one, remark in found if one.split()[1] in listed and not NOT_HERE & set(one.split())]
+    return [
+        (command, remark)
+        for command, remark in found
+        if command.split()[1] in listed and not NOT_HERE & set(command.split())
+    ]
 
 
 @pytest.mark.parametrize(("command", "remark"), measuring())
@@ -129,7 +135,7 @@ def test_site_builds_with_every_page(tmp_path: Path) -> None:
     done = in_docs(code)
     assert done.returncode == 0, done.stdout + done.stderr
     wanted = {f"findings/{rule.name}.html" for rule in all_rules()} | {
-        f"studies/{one.name}.html" for one in studies.all()
+        f"studies/{study.name}.html" for study in studies.all()
     }
     wanted |= {"index.html", "tutorial.html", "python.html", "run.html", "resources/together.html"}
     assert {name for name in wanted if not (tmp_path / name).is_file()} == set()

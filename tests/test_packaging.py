@@ -47,7 +47,7 @@ def needs(requirements: list[str]) -> set[str]:
 def installed_bytes(name: str) -> int:
     """The bytes of a distribution's files, without the bytecode that pip adds."""
     files = importlib.metadata.files(name) or []
-    paths = (Path(str(one.locate())) for one in files if one.suffix != ".pyc")
+    paths = (Path(str(file.locate())) for file in files if file.suffix != ".pyc")
     return sum(path.stat().st_size for path in paths if path.exists())
 
 

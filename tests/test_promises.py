@@ -97,11 +97,11 @@ CLIENTS = {"reqwest", "hyper", "ureq", "curl", "isahc", "rustls", "openssl", "na
 def test_nothing_but_the_network_opens_a_socket() -> None:
     modules = read_tree(ROOT / "python" / "hwdyno", "hwdyno").modules.values()
     names = {
-        module.name: {one.name for node in module.nodes(ast.Import) for one in node.names}
+        module.name: {alias.name for node in module.nodes(ast.Import) for alias in node.names}
         | {node.module or "" for node in module.nodes(ast.ImportFrom)}
         for module in modules
     }
-    tops = {name: {one.partition(".")[0] for one in found} for name, found in names.items()}
+    tops = {name: {module_name.partition(".")[0] for module_name in found} for name, found in names.items()}
     assert {name for name, found in tops.items() if NETWORK & found} == set(MAY_CONNECT)
     engine_files = rust.read_crate(CRATE / "src")
     connecting = {name for name, source in engine_files.items() if SOCKETS.search(source.code)}

@@ -121,7 +121,7 @@ def test_advisories_of_a_folder_are_answered_as_osv_does(version: str, affected:
     query = json.dumps({"package": {"name": "jinja2", "ecosystem": "PyPI"}, "version": version}).encode()
     with advisories.served(tmp_path) as url, urllib.request.urlopen(url, query) as answer:
         found = json.load(answer)
-    assert [one["id"] for one in found.get("vulns", [])] == (["PYSEC-2021-66"] if affected else [])
+    assert [advisory["id"] for advisory in found.get("vulns", [])] == (["PYSEC-2021-66"] if affected else [])
 
 
 def test_audit_needs_advisories(tmp_path: Path) -> None:

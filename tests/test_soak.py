@@ -31,7 +31,7 @@ def test_growth_is_told_from_noise(seed: int) -> None:
 
 def test_an_interval_holds_the_slope_as_often_as_it_says() -> None:
     slopes = [slope_of(noisy(3, 20, seed)) for seed in range(300)]
-    covered = sum(one.low <= 3 <= one.high for one in slopes)
+    covered = sum(slope.low <= 3 <= slope.high for slope in slopes)
     assert 0.97 <= covered / len(slopes) < 1
 
 
@@ -80,7 +80,7 @@ def runs(growth: float, rounds: int = 34, seed: int = 1) -> Soak:
 
 @pytest.mark.parametrize(("growth", "word"), [(0.0, "flat"), (0.002, "GROWS"), (0.01, "GROWS")])
 def test_a_run_that_grows_from_round_to_round_is_found(growth: float, word: str) -> None:
-    found = {one.name: one.word for one in runs(growth).verdicts(28)}
+    found = {verdict.name: verdict.word for verdict in runs(growth).verdicts(28)}
     assert found["bytes of a Run, of the first like it"] == word
 
 
@@ -89,7 +89,7 @@ def test_peak_growth_by_share_is_found(growth: float, word: str) -> None:
     rng = random.Random(2)
     soak = Soak(rounds=60)
     soak.peaks["images"] = [400e6 * (1 + growth * number + rng.gauss(0, 0.01)) for number in range(60)]
-    assert {one.name: one.word for one in soak.verdicts(28)}["peak of images"] == word
+    assert {verdict.name: verdict.word for verdict in soak.verdicts(28)}["peak of images"] == word
 
 
 def test_steady_growth_is_exact() -> None:

@@ -50,14 +50,16 @@ from test_findings_memory import point as bare_point
     ],
 )
 def test_text_out_of_style_is_found(text: str, fault: str) -> None:
-    assert any(fault in one for one in faults_of(text)), faults_of(text)
+    assert any(fault in message for message in faults_of(text)), faults_of(text)
 
 
 def _texts(run: Run) -> list[str]:
     explained = explain(run)
     texts = [text for found in explained.findings for text in (found.says, found.advice)]
-    for one in explained.experiments:
-        texts += [limit_of(Case(explained, one, at)).says for at in range(len(one.points))]
+    for measured_experiment in explained.experiments:
+        texts += [
+            limit_of(Case(explained, measured_experiment, at)).says for at in range(len(measured_experiment.points))
+        ]
     return texts
 
 
@@ -72,17 +74,21 @@ def _remarks(path: Path) -> Iterator[tuple[bool, str]]:
     text = path.read_text()
     if path.suffix == ".rs":
         for block in re.findall(r"(?m)(?:^[ \t]*//.*\n)+", text):
-            lines = [one.strip() for one in block.splitlines()]
+            lines = [line.strip() for line in block.splitlines()]
             # An inner or outer doc comment ends where the next kind of comment begins.
-            for marker, some in groupby(lines, key=lambda one: re.match(r"//[/!]?", one)[0]):  # type: ignore[index]
-                yield len(marker) == 3, " ".join(one.removeprefix(marker).strip() for one in some)
-        yield from ((False, one) for one in re.findall(r"(?m)^[^\"\n]*[^\"\s/][^\"\n]*?//(.*)$", text))
+            for marker, comments in groupby(lines, key=lambda line: re.match(r"//[/!]?", line)[0]):  # type: ignore[index]
+                yield len(marker) == 3, " ".join(comment.removeprefix(marker).strip() for comment in comments)
+        yield from ((False, comment) for comment in re.findall(r"(?m)^[^\"\n]*[^\"\s/][^\"\n]*?//(.*)$", text))
         return
-    tokens = [one for one in tokenize.generate_tokens(io.StringIO(text).readline) if one.type == tokenize.COMMENT]
-    rows = {one.start[0] for one in tokens}
+    tokens = [
+        generate_token
+        for generate_token in tokenize.generate_tokens(io.StringIO(text).readline)
+        if generate_token.type == tokenize.COMMENT
+    ]
+    rows = {token.start[0] for token in tokens}
     # A comment of several lines is one text.
-    joined = "".join(f"{'' if one.start[0] - 1 in rows else chr(10)} {one.string.strip('# ')}" for one in tokens)
-    yield from ((False, one.strip()) for one in joined.splitlines())
+    joined = "".join(f"{'' if token.start[0] - 1 in rows else chr(10)} {token.string.strip('# ')}" for token in tokens)
+    yield from ((False, line.strip()) for line in joined.splitlines())
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield True, " ".join(node.value.value.split())
@@ -97,7 +103,7 @@ def _sources() -> list[Path]:
 
 def test_comments_and_docstrings_are_plain() -> None:
     files = _sources()
-    stilted = re.compile("|".join(rf"(?<![\w-]){re.escape(one)}(?!\w)" for one in (*STILTED, *OLD_WORDS)))
+    stilted = re.compile("|".join(rf"(?<![\w-]){re.escape(old_word)}(?!\w)" for old_word in (*STILTED, *OLD_WORDS)))
     assert len(files) > 900
     assert [
         f"{path}: {found[0]}"
@@ -147,7 +153,7 @@ def test_a_points_label_stands_in_brackets() -> None:
         node for file in files for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.JoinedStr)
     ]
     assert len(texts) > 300
-    assert [one for text in texts for one in _opened(text)] == []
+    assert [label for text in texts for label in _opened(text)] == []
 
 
 @pytest.mark.parametrize("name", sorted(set(ALL) - {"hostile"}))
@@ -171,16 +177,16 @@ def test_simulated_machines_texts_are_in_style(seed: int) -> None:
 
 
 def test_resource_words_are_in_style() -> None:
-    for one in all_resources().values():
+    for resource in all_resources().values():
         lines = [
-            f"Possible causes: {one.above_ceiling.cause}.",
-            f"{one.above_ceiling.test}: hwdyno {one.name}",
-            f"Possible causes: {one.steps_down[0]}. Watch {one.steps_down[1]}.",
-            f"{one.on_faults}, then repeat.",
-            f"Not measured: {', '.join(one.limits)}.",
+            f"Possible causes: {resource.above_ceiling.cause}.",
+            f"{resource.above_ceiling.test}: hwdyno {resource.name}",
+            f"Possible causes: {resource.steps_down[0]}. Watch {resource.steps_down[1]}.",
+            f"{resource.on_faults}, then repeat.",
+            f"Not measured: {', '.join(resource.limits)}.",
         ]
         wrong = {line: faults for line in lines if (faults := faults_of(line))}
-        assert not wrong, one.name
+        assert not wrong, resource.name
 
 
 def test_numbers_carry_one_unit_and_the_digits_that_tell_them_apart() -> None:
@@ -273,7 +279,9 @@ EXAMPLES: list[tuple[Callable[[], Run], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("made", "rule", "expected"), EXAMPLES, ids=lambda one: one if isinstance(one, str) else "")
+@pytest.mark.parametrize(
+    ("made", "rule", "expected"), EXAMPLES, ids=lambda argument: argument if isinstance(argument, str) else ""
+)
 def test_findings_match_the_styles_examples(made: Callable[[], Run], rule: str, expected: str) -> None:
     says = the(explain(made()), rule).says
     assert re.fullmatch(expected, says), says
@@ -295,3 +303,46 @@ def test_limits_have_share_or_next_test() -> None:
     idle = replace(idle, experiments=(replace(idle.experiments[0], points=(point,), curves=()),))
     why = limit_of(Case(idle, idle.experiments[0], 0)).says
     assert "Limit not identified" in why and " Next test: `hwdyno storage " in why
+
+
+VAGUE_VARIABLES = {"one", "each", "these", "what"}
+"""Names that no loop variable has: it is called by what it holds."""
+
+
+def _vague_variables(source: str) -> Iterator[str]:
+    """Each loop variable, parameter of a lambda and target of ``with`` in a source that says nothing, with its line."""
+    targets: list[ast.AST] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
+            targets.append(node.target)
+        elif isinstance(node, ast.Lambda):
+            targets.append(node.args)
+        elif isinstance(node, ast.withitem) and node.optional_vars:
+            targets.append(node.optional_vars)
+    for name in (name for target in targets for name in ast.walk(target)):
+        if isinstance(name, ast.arg) and name.arg in VAGUE_VARIABLES:
+            yield f"{name.lineno}: {name.arg}"
+        elif isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store) and name.id in VAGUE_VARIABLES:
+            yield f"{name.lineno}: {name.id}"
+
+
+def test_a_loop_variable_that_says_nothing_is_found() -> None:
+    source = "\n".join(
+        [
+            "for one in runs: pass",
+            "[each for each in runs]",
+            "{key: what for key, (what, _) in runs.items()}",
+            "sorted(runs, key=lambda one: one.id)",
+            "with open(path) as these: pass",
+            "one = sorted(run for run in one)",
+        ]
+    )
+    assert list(_vague_variables(source)) == ["1: one", "5: these", "2: each", "3: what", "4: one"]
+
+
+def test_loop_variables_say_what_they_hold() -> None:
+    root = Path(__file__).parents[1]
+    folders = ("python", "tests", "benchmarks", "release", "docs")
+    files = [path for folder in folders for path in sorted((root / folder).rglob("*.py"))]
+    assert len(files) > 700
+    assert [f"{path.relative_to(root)}:{found}" for path in files for found in _vague_variables(path.read_text())] == []

@@ -16,8 +16,8 @@ TESTS = Tree(
     TESTS.root,
     {
         # Each folder with tests is on the path: they import one another by their bare names.
-        (bare := name.rpartition(".")[2] if ".test_" in name else name): replace(one, name=bare)
-        for name, one in TESTS.modules.items()
+        (bare := name.rpartition(".")[2] if ".test_" in name else name): replace(module, name=bare)
+        for name, module in TESTS.modules.items()
     },
 )
 OUTSIDE = Tree(ROOT, {**BENCHMARKS.modules, **TESTS.modules})
@@ -115,13 +115,16 @@ UNUSED_HERE = {
 
 UNUSED_METHODS = {
     **dict.fromkeys(
-        (f"hwdyno.formats.grid._Tables.handle_{what}" for what in ("starttag", "endtag", "data")),
+        (f"hwdyno.formats.grid._Tables.handle_{event}" for event in ("starttag", "endtag", "data")),
         "HTMLParser calls them",
     ),
     **dict.fromkeys(
         (
             "hwdyno.report.serve.http_server.PageServer.handle_error",
-            *(f"hwdyno.report.serve.http_server._Handler.{what}" for what in ("do_HEAD", "log_message", "send_error")),
+            *(
+                f"hwdyno.report.serve.http_server._Handler.{method}"
+                for method in ("do_HEAD", "log_message", "send_error")
+            ),
         ),
         "http.server calls them",
     ),
@@ -274,8 +277,9 @@ def test_only_hosts_open_engine_and_workloads() -> None:
     assert outside == {"measure", "cli"}
     with_engine = [
         name
-        for name, one in HOUSE.modules.items()
-        if name.startswith("hwdyno.measure.serving") and ("engine.R" in one.text or "engine import Chunks" in one.text)
+        for name, module in HOUSE.modules.items()
+        if name.startswith("hwdyno.measure.serving")
+        and ("engine.R" in module.text or "engine import Chunks" in module.text)
     ]
     reason = "for its receiver and its chunks alone"
     assert with_engine == ["hwdyno.measure.serving.client", "hwdyno.measure.serving.wire"], reason
@@ -289,16 +293,16 @@ def test_two_sides_of_wall_never_meet() -> None:
 def test_imports_make_no_circle_of_rooms_or_files() -> None:
     assert modules.circles(ALLOWED) == []
     # What a table imports by its name imports the table's room in turn: that is how a plug-in is made.
-    assert modules.circles({name: static_imports(one, HOUSE) for name, one in HOUSE.modules.items()}) == []
+    assert modules.circles({name: static_imports(module, HOUSE) for name, module in HOUSE.modules.items()}) == []
 
 
 def test_a_module_opens_with_one_sentence_and_is_one_thing() -> None:
     assert_none(modules.unopened(HOUSE) + modules.unopened(BENCHMARKS))
     sources = sorted((ROOT / "crates" / "engine" / "src").rglob("*.rs"))
-    product = [*(one.path for one in HOUSE.modules.values()), *sources]
+    product = [*(module.path for module in HOUSE.modules.values()), *sources]
     assert_none(modules.too_long_files(product, ROOT, LONG_FILES))
     others = [path for path in sorted((ROOT / "crates").rglob("*.rs")) if path not in sources]
-    others += [one.path for one in OUTSIDE.modules.values()]
+    others += [module.path for module in OUTSIDE.modules.values()]
     assert_none(modules.too_long_files(others, ROOT, {}, modules.MAX_TEST_LINES))
 
 
@@ -358,9 +362,9 @@ def test_unsafe_stands_in_sys_and_in_the_loops_alone() -> None:
 
 
 def test_files_are_made_and_removed_by_the_door_alone() -> None:
-    found = [(name, *call) for name, one in HOUSE.modules.items() for call in files.python_calls(one)]
+    found = [(name, *call) for name, module in HOUSE.modules.items() for call in files.python_calls(module)]
     for sources in (ENGINE, BRIDGE):
-        found += [(name, *call) for name, one in sources.items() for call in files.rust_calls(one)]
+        found += [(name, *call) for name, source in sources.items() for call in files.rust_calls(source)]
     assert_none(files.outside_of_the_door(found, DOORS, AROUND_THE_DOOR))
 
 
@@ -380,7 +384,7 @@ def test_files_of_one_name_are_one_idea() -> None:
     described = HOUSE.children("hwdyno.analysis.resources")
     shared = {name.rpartition(".")[2] for name in described if "\nRESOURCE = " in HOUSE.modules[name].text}
     # A file of cli/ is named by its command.
-    product = {name: one for name, one in HOUSE.modules.items() if HOUSE.room(name) != "cli"}
+    product = {name: module for name, module in HOUSE.modules.items() if HOUSE.room(name) != "cli"}
     assert_none(duplicates.repeated_files(replace(HOUSE, modules=product), shared, [OF_A_TOOL], SAME_FILE))
 
 

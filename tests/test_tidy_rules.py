@@ -237,7 +237,7 @@ def test_a_long_function_in_rust_is_found_unless_it_says_why(tmp_path: Path) -> 
 def test_undocumented_or_long_module_is_found(tmp_path: Path) -> None:
     tree = house(tmp_path, a='"""Reads a file."""', b='"""Reads a file"""', c="x = 1\n" * 451)
     assert [line.partition(":")[0] for line in modules.unopened(tree)] == ["hwdyno", "hwdyno.b", "hwdyno.c"]
-    paths = [one.path for one in tree.modules.values()]
+    paths = [module.path for module in tree.modules.values()]
     assert modules.too_long_files(paths, tmp_path, {}) == ["c.py: 451 lines; does it hold one thing?"]
     assert modules.too_long_files(paths, tmp_path, {"c.py": "a table"}) == []
     assert modules.too_long_files(paths, tmp_path, {}, modules.MAX_TEST_LINES) == []

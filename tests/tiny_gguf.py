@@ -25,9 +25,9 @@ def write(path: Path) -> Path:
     file.add_rope_dimension_count(DIM // HEADS)
     file.add_vocab_size(VOCABULARY)
     words = VOCABULARY - BYTE_TOKENS - 3
-    tokens = [b"<unk>", b"<s>", b"</s>", *(b"<0x%02X>" % one for one in range(BYTE_TOKENS))]
+    tokens = [b"<unk>", b"<s>", b"</s>", *(b"<0x%02X>" % token for token in range(BYTE_TOKENS))]
     file.add_tokenizer_model("llama")
-    file.add_token_list([*tokens, *(b"w%d" % one for one in range(words))])
+    file.add_token_list([*tokens, *(b"w%d" % token for token in range(words))])
     file.add_token_scores([0.0] * VOCABULARY)
     file.add_token_types([2, 3, 3, *[6] * BYTE_TOKENS, *[1] * words])
     file.add_bos_token_id(1)

@@ -179,7 +179,7 @@ def names_of(command: str, host: Host) -> set[str]:
     kinds, kernels = of_command(command), host.kernels()
     swept = [SWEPT[command]] if command in SWEPT else []
     swept += [Swept((kind.kernel,), frozenset(kind.hidden)) for kind in kinds if kind.kernel]
-    names = {*SHARED, *(name for one in swept for name in axes_of(one, kernels))}
+    names = {*SHARED, *(name for kernel_axes in swept for name in axes_of(kernel_axes, kernels))}
     names |= {name for kind in kinds for option in kind.options if (name := _python_name(option.flag))}
     names |= {"load"} if swept else set()
     names |= {"only"} if command == "run" else set()
@@ -240,7 +240,7 @@ def _python_name(flag: str) -> str:
 def _texts(value: Option) -> list[str]:
     """The values of an option, as a command line has them."""
     values = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
-    return [str(int(one)) if isinstance(one, bool) else str(one) for one in values if one is not None]
+    return [str(int(part)) if isinstance(part, bool) else str(part) for part in values if part is not None]
 
 
 def _words(name: str, value: Option, option: KindOption | None) -> list[str]:

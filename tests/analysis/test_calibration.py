@@ -60,10 +60,10 @@ def test_knee_and_best_load_agree(family: str) -> None:
         assert curve.knee is not None and curve.load_90 is not None and curve.load_95 is not None
         assert curve.best is not None and curve.ceiling is not None
         assert curve.knee.load <= curve.load_90 <= curve.load_95
-        points = {one.parameters["iodepth"]: one for one in run.experiments[0].points}
+        points = {point.parameters["iodepth"]: point for point in run.experiments[0].points}
         assert curve.best.measured and curve.best.load in points, "the best load is one that was measured"
         odd = curve.parameters.get("odd_load")
-        amounts = {load: one.throughput.value for load, one in points.items() if odd is None or load != odd.value}
+        amounts = {load: point.throughput.value for load, point in points.items() if odd is None or load != odd.value}
         most = curve.ceiling.value if max(amounts.values()) >= 0.9 * curve.ceiling.value else max(amounts.values())
         enough = sorted(int(str(load)) for load, amount in amounts.items() if amount >= 0.9 * most)
         assert curve.best.load in enough
@@ -77,7 +77,7 @@ def test_knee_and_best_load_agree(family: str) -> None:
 
         lower = [load for load in enough if load < curve.best.load]
         assert all(tail(load) >= 2 * min(map(tail, enough)) for load in lower), "a smaller load is as good"
-        sentence = next(one.says for one in run.findings if one.rule == "knee")
+        sentence = next(finding.says for finding in run.findings if finding.rule == "knee")
         (at,) = re.findall(r"Knee: (?:between )?iodepth ([\d.]+)", sentence)
         assert float(at) <= float(format_load(curve.load_90)), "the knee lies after the 90% load"
 
@@ -192,7 +192,7 @@ def test_two_modes_are_named_and_one_is_not() -> None:
     one = [list(1 + 0.1 * draw.standard_normal(20)) for _ in range(3)]
     assert two_modes(one) is None
     levels = [[1.0, 0.6, 1.0, 1.0, 0.6] * 4, [1.0] * 20]
-    found = two_modes([[level * (1 + 0.02 * draw.standard_normal()) for level in one] for one in levels])
+    found = two_modes([[level * (1 + 0.02 * draw.standard_normal()) for level in repeat] for repeat in levels])
     assert found is not None
     assert (found.low, found.high, found.share) == pytest.approx((0.6, 1.0, 0.2), rel=0.02)
     assert two_modes(levels) is None, "two values are steps of a small count"

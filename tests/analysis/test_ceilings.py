@@ -256,8 +256,8 @@ def test_raid_ceiling_follows_its_level(
 
 
 def test_a_stack_that_does_not_say_how_it_spreads_has_no_ceiling() -> None:
-    for one in (stacked("lvm", None, 2), stacked("raid", "raid42", 2)):
-        assert of_machine(one) == ()
+    for storage in (stacked("lvm", None, 2), stacked("raid", "raid42", 2)):
+        assert of_machine(storage) == ()
     assert "md0 (lvm)" in " ".join(why_none(stacked("lvm", None, 2)))
 
 

@@ -217,8 +217,8 @@ def test_points_that_stay_level_are_not_rising_whatever_the_fit_does(axis: str) 
 def test_a_rise_is_one_beyond_the_noise_of_its_points(error: float, state: str) -> None:
     points = [measured({"iodepth": n}, 1000 * n**0.3) for n in (1, 2, 4, 8)]
     points = [
-        replace(one, throughput=replace(one.throughput, low=(1 - error) * (value := one.throughput.value),
-                                        high=(1 + error) * value)) for one in points
+        replace(point, throughput=replace(point.throughput, low=(1 - error) * (value := point.throughput.value),
+                                        high=(1 + error) * value)) for point in points
     ]  # fmt: skip
     (curve,) = curves_of(experiment(points))
     assert curve.state == state

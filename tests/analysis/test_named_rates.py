@@ -163,7 +163,7 @@ def test_a_drive_of_several_capacities_has_its_figures_in_the_catalogues_order()
     """The figures came in a different order in each process."""
     found = rated_named("Crucial MX500")
     assert found is not None and found.name == "Crucial MX500, its fastest capacity"
-    (first, *_) = (one for one in catalogue() if one.name.startswith("Crucial MX500"))
+    (first, *_) = (drive for drive in catalogue() if drive.name.startswith("Crucial MX500"))
     assert list(found.figures) == list(first.figures) and len(found.figures) == 4
 
 

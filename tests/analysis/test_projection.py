@@ -75,15 +75,15 @@ def test_projections_cover_the_truth_and_none_is_given_before_the_knee() -> None
         if found.refused:
             refused_in_vain += system.crossing < most / 2
             assert found.measure is not None and found.measure > most
-            assert all(one.low <= system.rate(int(one.load)) * 1.1 for one in found.brackets)
+            assert all(bracket.low <= system.rate(int(bracket.load)) * 1.1 for bracket in found.brackets)
             continue
         given += 1
         assert system.crossing < most * 1.05, "a projection was given before the knee"
-        for place, one in enumerate(found.projections):
-            truth = system.rate(int(one.load))
-            assert one.throughput.low is not None and one.throughput.high is not None
-            covered[place] += one.throughput.low <= truth <= one.throughput.high
-            near[place] += abs(one.throughput.value / truth - 1) < 0.10
+        for place, projection in enumerate(found.projections):
+            truth = system.rate(int(projection.load))
+            assert projection.throughput.low is not None and projection.throughput.high is not None
+            covered[place] += projection.throughput.low <= truth <= projection.throughput.high
+            near[place] += abs(projection.throughput.value / truth - 1) < 0.10
     assert given > SYSTEMS / 5
     assert min(covered) >= 0.90 * given, (covered, given)
     assert min(near) >= 0.97 * given, (near, given)

@@ -37,10 +37,10 @@ def test_intervals_cover_the_truth_at_10_and_100_times_the_load() -> None:
             continue
         assert system.crossing < most * 1.05, "a projection was given before the knee"
         given += 1
-        for place, one in enumerate(found.projections):
-            assert one.throughput.low is not None and one.throughput.high is not None
-            covered[place] += one.throughput.low <= system.ceiling <= one.throughput.high
-            within[place] += abs(one.throughput.value / system.ceiling - 1) < 0.10
+        for place, projection in enumerate(found.projections):
+            assert projection.throughput.low is not None and projection.throughput.high is not None
+            covered[place] += projection.throughput.low <= system.ceiling <= projection.throughput.high
+            within[place] += abs(projection.throughput.value / system.ceiling - 1) < 0.10
     assert at_least(min(covered), given, 0.90), (covered, given, systems)
     assert at_least(min(within), given, 0.97), (within, given, systems)
     assert at_most(refused_in_vain, systems, 0.02), (refused_in_vain, systems)

@@ -111,7 +111,7 @@ def test_made_resource_counts_in_its_word(gadget: Resource) -> None:
 def test_a_made_resource_has_its_ceilings_with_their_doubts(gadget: Resource) -> None:
     assert why_no_ceiling(Machine(), "gadget") == ("gadget: its clock is unknown",)
     run = run_of("gadget_copy", copies("in", 3e9))
-    (finding,) = [one for one in run.findings if one.rule == "physical_ceiling"]
+    (finding,) = [candidate for candidate in run.findings if candidate.rule == "physical_ceiling"]
     assert "the copy link can carry" in finding.says and "the copies never left the host" in finding.says
     assert finding.advice.startswith("Copy more: hwdyno gadget")
     assert "the copy link" in printed(run) and "the copy link" in paged(run)
@@ -132,10 +132,12 @@ def test_a_made_resource_names_what_else_can_limit_it(gadget: Resource) -> None:
 
 def test_each_resource_is_described_under_its_files_name() -> None:
     assert set(all_resources()) >= {"storage", "memory", "compute", "network", "training", "inference"}
-    for name, one in all_resources().items():
-        module = type(one).__module__
-        assert module == "hwdyno.analysis.resources.description" and one.name == name and one.title
-        assert one.figures or one.headline_rules or one.rate_word or one.derived, f"{name} has no figure of its own"
+    for name, resource in all_resources().items():
+        module = type(resource).__module__
+        assert module == "hwdyno.analysis.resources.description" and resource.name == name and resource.title
+        assert resource.figures or resource.headline_rules or resource.rate_word or resource.derived, (
+            f"{name} has no figure of its own"
+        )
 
 
 def test_resource_that_nobody_describes_is_plain() -> None:

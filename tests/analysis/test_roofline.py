@@ -47,7 +47,7 @@ def test_levels_peaks_and_kernels() -> None:
 
 def test_no_kernel_is_above_the_roof() -> None:
     run = made()
-    (chart,) = [one for one in charts_of(run) if one.name.endswith("roofline")]
+    (chart,) = [candidate for candidate in charts_of(run) if candidate.name.endswith("roofline")]
     assert run.experiments[chart.experiment].kernel == "compute_flops"
     slopes_drawn = [mark for mark in chart.picture.marks if isinstance(mark, Polyline)]
     assert len(slopes_drawn) == len(chart.picture.series) == 3

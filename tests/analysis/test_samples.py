@@ -194,7 +194,7 @@ def test_mean_is_between_two_levels(rates: tuple[float, ...]) -> None:
 def test_two_repeats_at_two_levels_lean_on_no_other_point() -> None:
     rates = (76.5, 47.9)
     plain, values = read_at(rates)
-    samples = Samples(0.0, 0.0, 0.0, 0.05, values=tuple(value for one in values for value in one))
+    samples = Samples(0.0, 0.0, 0.0, 0.05, values=tuple(value for repeat in values for value in repeat))
     point = base(throughput=plain, rate=plain, repeats=2, repeat_values=rates, samples=samples)
     found = with_pooled_repeats(run_of(point)).experiments[0].points[0].throughput
     assert (found.low, found.high) == pytest.approx((47.9, 76.5), rel=0.01)
@@ -271,11 +271,11 @@ def test_shares_are_narrower_of_two_intervals() -> None:
 
 def test_disagreement_is_the_analysis_of_variance() -> None:
     values = noise(4)
-    values[2] = [1.05 * one for one in values[2]]
+    values[2] = [1.05 * value for value in values[2]]
     found = disagreement(values)
     assert found is not None
     assert found.p_value == pytest.approx(f_oneway(*values).pvalue, rel=1e-6)
-    means = [np.mean(one) for one in values]
+    means = [np.mean(repeat) for repeat in values]
     assert found.spread == pytest.approx((max(means) - min(means)) / np.mean(means))
     assert disagreement(values[:1]) is None
     assert disagreement(noise(1, count=7)) is None and disagreement(noise(1, count=8)) is not None
@@ -293,8 +293,8 @@ def test_samples_that_persist_leave_more_open() -> None:
 def test_the_samples_of_each_repeat_are_as_many_as_the_shortest_has() -> None:
     values = tuple(float(at) for at in range(61))
     point = replace(base(), repeats=3, samples=Samples(0.0, 1.0, 2.0, 0.1, None, values))
-    assert [one[0] for one in each_over_time(point)] == [0.0, 20.0, 41.0]
-    assert {len(one) for one in each_over_time(point)} == {20}
+    assert [repeat[0] for repeat in each_over_time(point)] == [0.0, 20.0, 41.0]
+    assert {len(repeat) for repeat in each_over_time(point)} == {20}
     short = replace(point, samples=Samples(0.0, 1.0, 2.0, 0.1, None, values[:23]))
     assert each_over_time(short) == []
     assert len(each_over_time(replace(point, samples=Samples(0.0, 1.0, 2.0, 0.1, None, values[:24])))) == 3
@@ -307,8 +307,8 @@ def an_experiment(*low_repeats: int, low: float = 0.6, of: int = 3) -> list[list
     return [
         [
             [
-                100 * speed * (low if at < lows else 1.0) * (1 + 0.01 * one)
-                for one in draw.standard_normal(20)
+                100 * speed * (low if at < lows else 1.0) * (1 + 0.01 * deviate)
+                for deviate in draw.standard_normal(20)
             ]
             for at in range(of)
         ]
@@ -352,7 +352,7 @@ def test_entries_count_by_their_length() -> None:
     # 14 samples: 2 x 14^2 / (2 x 16 + 6) = 10.3 of 8 stays.
     assert more is not None and more.rare == 8
     for at in (0, 1):
-        points[at][2][:12] = [0.5 * one for one in points[at][2][:12]]
+        points[at][2][:12] = [0.5 * sample for sample in points[at][2][:12]]
     longer = shared_modes(points)
     # 38 samples in 10 stays: 2 x 38^2 / (2 x 144 + 2 x 16 + 6) = 8.9.
     assert longer is not None and longer.rare == 9
@@ -378,8 +378,8 @@ def test_interval_includes_others_levels() -> None:
 def test_an_experiment_says_which_intervals_count_with_the_lower_level() -> None:
     made = []
     for depth, repeats in enumerate(an_experiment(1, 0, 0, 1, 0, 1, 0, 0), 1):
-        values = tuple(float(np.mean(one)) for one in repeats)
-        samples = Samples(1.0, 1.0, 1.0, 0.05, None, tuple(value for one in repeats for value in one))
+        values = tuple(float(np.mean(repeat)) for repeat in repeats)
+        samples = Samples(1.0, 1.0, 1.0, 0.05, None, tuple(value for repeat in repeats for value in repeat))
         value = float(np.mean(values))
         made.append(
             replace(
@@ -391,7 +391,7 @@ def test_an_experiment_says_which_intervals_count_with_the_lower_level() -> None
     run = run_of(made[0])
     run = replace(run, experiments=(replace(run.experiments[0], points=tuple(made)),))
     found = explain(run)
-    (one,) = [one for one in found.findings if one.rule == "modes_nearby"]
+    (one,) = [finding for finding in found.findings if finding.rule == "modes_nearby"]
     assert one.severity == "info" and one.points and len(one.points) == 8
     assert one.says.startswith("Throughput dropped to 60% of its usual level for 12% of the time")
     assert "8 of 8 intervals" in one.says
@@ -411,7 +411,7 @@ def persisting(at: float) -> list[list[float]]:
     for _ in range(60):
         part = (low + high) / 2
         mixed = [
-            [(1 - part) * a + part * b for a, b in zip(*one, strict=True)] for one in zip(white, slow, strict=True)
+            [(1 - part) * a + part * b for a, b in zip(*pair, strict=True)] for pair in zip(white, slow, strict=True)
         ]
         low, high = (part, high) if persistence(mixed) < at else (low, part)
     return mixed
@@ -436,7 +436,7 @@ def test_persistence_is_below_one() -> None:
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e6])
 def test_modes_do_not_depend_on_unit(scale: float) -> None:
     for low, known in ((0.6, True), (0.45, True), (0.885, True), (0.91, False)):
-        found = two_modes([[scale * value for value in one] for one in levels(0.25, 0.0, 0.5, low=low)])
+        found = two_modes([[scale * value for value in repeat] for repeat in levels(0.25, 0.0, 0.5, low=low)])
         assert (found is not None) == known
         if found is not None:
             assert found.named and (found.low, found.high) == pytest.approx((low * scale, scale), rel=0.02)
@@ -476,7 +476,7 @@ def test_shared_modes_are_of_shares() -> None:
 def test_an_uneven_spread_of_one_in_a_thousand_is_no_chance(lows: tuple[int, ...], shared: bool) -> None:
     """Fisher's index of dispersion, by its definition: the probability is within 25% of the limit."""
     due = sum(lows) / len(lows)
-    p_value = chi2.sf(sum((one - due) ** 2 / due for one in lows), len(lows) - 1)
+    p_value = chi2.sf(sum((count - due) ** 2 / due for count in lows), len(lows) - 1)
     assert (1e-3 < p_value < 1.2e-3) if shared else (0.8e-3 < p_value < 1e-3)
     assert (shared_modes(an_experiment(*lows, of=20)) is not None) == shared
 
@@ -489,13 +489,13 @@ def test_a_repeat_alone_is_all_samples() -> None:
 
 def test_the_level_of_others_needs_both_ends_and_is_not_negative() -> None:
     shared = Modes(0.6, 1.0, 0.2, 24, 3)
-    wild = [[one * 10 for one in values] for values in noise(3, deviation=0.4)]
+    wild = [[value * 10 for value in values] for values in noise(3, deviation=0.4)]
     for value in (Value(2.0, "x", None, 3.0), Value(2.0, "x", 1.0, None)):
         assert with_shared(value, wild, shared) == value
     half = mean_half_width(wild)
     low = with_shared(Value(half / 2, "x", half / 3, half), wild, shared)
     assert low.low == 0.0, "a rate is not negative"
-    calm = with_shared(Value(0.5, "x", 0.49, 0.51), [[one / 2 for one in values] for values in noise(3)], shared)
+    calm = with_shared(Value(0.5, "x", 0.49, 0.51), [[value / 2 for value in values] for values in noise(3)], shared)
     assert calm.low is not None and 0 < calm.low < 0.45
 
 
@@ -512,8 +512,8 @@ def test_persistent_samples_have_fewer_degrees(ratio: float) -> None:
     found, kept = disagreement(values), persistence(values)
     assert found is not None and kept >= 0.35
     inflation = _inflation(kept, 20)
-    within = float(np.mean([np.var(one, ddof=1) for one in values])) * inflation / 20
-    between = float(np.var([np.mean(one) for one in values], ddof=1))
+    within = float(np.mean([np.var(repeat, ddof=1) for repeat in values])) * inflation / 20
+    between = float(np.var([np.mean(repeat) for repeat in values], ddof=1))
     degrees = max(1.0, 3 * 19 / inflation)
     assert found.p_value == pytest.approx(f_law.sf(between / within, 2, degrees), rel=1e-6)
 

@@ -36,7 +36,7 @@ def in_rounds(
 ) -> tuple[ExperimentResult, float]:
     """Points read in rounds on a machine that has a share of its throughput after a part of the readings, and when."""
     rng, host = random.Random(machine.seed), SimulatedHost(machine)
-    works = [PointInWork(at, one) for at, one in enumerate(points)]
+    works = [PointInWork(at, parameters) for at, parameters in enumerate(points)]
     total, changed_s = rounds * len(points), 0.0
     for taken in range(total):
         if taken % len(points) == 0:
@@ -48,7 +48,7 @@ def in_rounds(
         point.readings.append({BEGAN: began_s, **host.run("storage_blocks", given)})
         point.snapshots.append((before, host.snapshot()))
     declared = host.kernels()["storage_blocks"]
-    made = [measurement_of(one.parameters, one.readings, declared, one.snapshots) for one in works]
+    made = [measurement_of(work.parameters, work.readings, declared, work.snapshots) for work in works]
     result = made_experiment("storage.iodepth", "storage", "?", "iodepth", "storage_blocks", tuple(made), fixed=FIXED)
     return result, changed_s
 
@@ -64,7 +64,7 @@ def test_a_change_of_a_quarter_is_named_once_with_its_place_and_bytes(after: flo
         machine = SimulatedMachine.random(seed)
         result, changed_s = in_rounds(machine, MIXED, 0.75, after)
         run = explain(run_of(machine, result))
-        found = [one for one in run.findings if one.rule == "device_changed"]
+        found = [finding for finding in run.findings if finding.rule == "device_changed"]
         named += len(found)
         if not found:
             continue
@@ -72,9 +72,11 @@ def test_a_change_of_a_quarter_is_named_once_with_its_place_and_bytes(after: flo
         assert found[0].evidence["ratio"] == pytest.approx(0.75, abs=0.05)
         assert "Storage: throughput fell to 7" in found[0].says and "B, and stayed there" in found[0].says
         symptoms = {"repeats_disagree", "interval_not_reached", "outlying_repeats", "throttled"}
-        touched = {at for at, one in enumerate(run.experiments[0].points) if "device_changed" in one.why}
+        touched = {at for at, point in enumerate(run.experiments[0].points) if "device_changed" in point.why}
         assert touched
-        assert not any(touched & set(one.points) for one in run.findings if one.rule in symptoms), f"machine {seed}"
+        assert not any(touched & set(finding.points) for finding in run.findings if finding.rule in symptoms), (
+            f"machine {seed}"
+        )
     assert named >= 0.95 * 40
 
 
@@ -124,7 +126,7 @@ def test_points_of_the_other_state_alone_are_on_no_curve() -> None:
 
     def only(point: Measurement, *, late: bool) -> Measurement:
         timed = zip(point.repeat_starts_s, point.repeat_values, strict=True)
-        starts, values = zip(*(one for one in timed if (one[0] >= cut) == late), strict=True)
+        starts, values = zip(*(reading for reading in timed if (reading[0] >= cut) == late), strict=True)
         return replace(point, repeat_starts_s=starts, repeat_values=values)
 
     early, *late = (only(marked.points[at], late=at > 2) for at in (2, 3, 4))
@@ -143,7 +145,7 @@ def test_explaining_twice_changes_nothing() -> None:
 def test_readings_without_times_tell_no_change() -> None:
     result, _ = in_rounds(SimulatedMachine.random(5), MIXED, 0.5)
     assert change_in(result.points) is not None
-    assert change_in([replace(one, repeat_starts_s=()) for one in result.points]) is None
+    assert change_in([replace(point, repeat_starts_s=()) for point in result.points]) is None
     assert change_in(result.points[:1]) is None
 
 

@@ -406,7 +406,7 @@ def test_a_chance_of_exactly_what_the_confidence_leaves_out_is_enough() -> None:
 
 def test_means_and_deviations_by_hand() -> None:
     assert st.harmonic_mean([0.5, 0.5]) == 0.5 and st.harmonic_mean([2.0, 0.0]) == 0.0
-    assert [st.median(one) for one in ([3.0, 1.0], [7.0, 1.0, 2.0, 4.0], [9.0, 1.0, 5.0])] == [2.0, 3.0, 5.0]
+    assert [st.median(values) for values in ([3.0, 1.0], [7.0, 1.0, 2.0, 4.0], [9.0, 1.0, 5.0])] == [2.0, 3.0, 5.0]
     assert st.standard_deviation([1.0, 3.0]) == pytest.approx(math.sqrt(2)) and st.standard_deviation([5.0]) == 0.0
     assert st.coefficient_of_variation([0.5, 1.0, 1.5]) == pytest.approx(0.5)
     assert st.coefficient_of_variation([-1.5, -1.0, -0.5]) == pytest.approx(0.5)
@@ -488,5 +488,5 @@ def test_repeats_are_skewed_from_three_standard_errors_on(sigma: float, skewed: 
     times = [math.exp(sigma * NormalDist().inv_cdf((at + 0.5) / 60)) for at in range(60)]
     found = st.skewness(times)
     assert found is not None and found == pytest.approx(3, abs=0.03)
-    why = st.interval_of_repeats([1 / one for one in times], "x")[1]
+    why = st.interval_of_repeats([1 / time for time in times], "x")[1]
     assert why == ("the 60 repeats are clearly skewed" if skewed else "")

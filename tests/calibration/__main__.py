@@ -138,8 +138,8 @@ def main() -> None:
     }
     if unknown := set(args.what) - set(tables):
         parser.error(f"no table is called {', '.join(sorted(unknown))}; there are: {', '.join(tables)}")
-    for what in args.what or tables:
-        tables[what]()
+    for table in args.what or tables:
+        tables[table]()
 
 
 if __name__ == "__main__":

@@ -130,6 +130,8 @@ def add(found: Score, machine: Machine, curve: Curve, run: Run, states: Sequence
         odd = curve.parameters.get("odd_load")
         loads = run.experiments[0].points
         best = max(
-            one.throughput.value for one in loads if odd is None or one.parameters["iodepth"] != round(odd.value)
+            measurement.throughput.value
+            for measurement in loads
+            if odd is None or measurement.parameters["iodepth"] != round(odd.value)
         )
         found.below_best += ceiling.value < best * (1 - 1e-9)

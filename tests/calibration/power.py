@@ -112,8 +112,8 @@ def score(name: str, points: int, repeats: int = 3, seed: int = 0) -> PowerScore
     for number in range(points):
         findings = explained(plant, np.random.default_rng((seed, sum(name.encode()), number)), repeats)
         found.points += 1
-        found.named += any(one.rule == plant.rule and one.severity in plant.severities for one in findings)
-        above = {one.rule for one in findings if one.severity != "info"}
+        found.named += any(finding.rule == plant.rule and finding.severity in plant.severities for finding in findings)
+        above = {finding.rule for finding in findings if finding.severity != "info"}
         found.warned += bool(above)
         found.rules.update(above)
     return found

@@ -91,7 +91,7 @@ class Loop:
 
     def curve(self) -> Curve:
         """The curve of the points."""
-        points = tuple(sorted(self.points, key=lambda one: float(str(one.parameters["rate"]))))
+        points = tuple(sorted(self.points, key=lambda point: float(str(point.parameters["rate"]))))
         return curves_of(with_field_axes(ExperimentResult("storage.rate", "storage", "", "rate", "", points)))[0]
 
 

@@ -164,7 +164,7 @@ def shows(process: str, made: Measurement) -> bool:
 
 def as_experiment(points: Sequence[Measurement]) -> Sequence[Measurement]:
     """The same points as one experiment, each of which counts with what the others show."""
-    placed = tuple(replace(one, parameters={"iodepth": at}) for at, one in enumerate(points, 1))
+    placed = tuple(replace(point, parameters={"iodepth": at}) for at, point in enumerate(points, 1))
     result = ExperimentResult("storage.iodepth", "storage", "", "iodepth", "storage_blocks", placed)
     return with_pooled_repeats(Run("x", "", None, (Machine(),), "quick", "", (result,))).experiments[0].points
 
@@ -178,7 +178,7 @@ def score(process: str, profile: str, trials: int, seed: int = 0) -> IntervalSco
         return measured(process, profile, draw, alone=alone)
 
     every = [made_of(number, alone=False) for number in range(trials)]
-    together = [one for at in range(0, trials, POINTS) for one in as_experiment(every[at : at + POINTS])]
+    together = [point for at in range(0, trials, POINTS) for point in as_experiment(every[at : at + POINTS])]
     for number, wide in enumerate(together):
         made = made_of(number, alone=True)
         value, pooled = made.throughput, wide.throughput
@@ -198,9 +198,10 @@ def score(process: str, profile: str, trials: int, seed: int = 0) -> IntervalSco
             found.halves += (value.high - value.low) / 2 / value.value
         if pooled.value:
             found.together_halves += (pooled.high - pooled.low) / 2 / pooled.value
-        for one in (made, wide):
+        for point in (made, wide):
             outside = any(
-                not (one.throughput.low or 0.0) <= rate <= (one.throughput.high or 0.0) for rate in one.repeat_values
+                not (point.throughput.low or 0.0) <= rate <= (point.throughput.high or 0.0)
+                for rate in point.repeat_values
             )
-            found.unremarked += outside and not {note.code for note in one.notes} & REMARKS
+            found.unremarked += outside and not {note.code for note in point.notes} & REMARKS
     return found

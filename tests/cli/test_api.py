@@ -59,14 +59,14 @@ def test_import_is_light() -> None:
 
 
 def test_run_has_names_of_command_line() -> None:
-    known = {spelling(one).removeprefix("--").replace("-", "_") for one in options_of(parser_of("run"))}
+    known = {spelling(action).removeprefix("--").replace("-", "_") for action in options_of(parser_of("run"))}
     assert set(inspect.signature(hwdyno.run).parameters) == (known | {"plan"}) - OF_OUTPUT
 
 
 @pytest.mark.parametrize("command", sorted({*COMMANDS, "gpu"} - {"run"}))
 def test_a_command_takes_what_its_command_line_takes(command: str) -> None:
     """Every option of the command line, but for those of output and of other tools' formats, has its name here."""
-    known = {spelling(one).removeprefix("--").replace("-", "_") for one in options_of(parser_of(command))}
+    known = {spelling(action).removeprefix("--").replace("-", "_") for action in options_of(parser_of(command))}
     assert known - api.names_of(command, Local()) <= {*OF_OUTPUT, *ELSEWHERE, "quiet"}
     assert api.names_of(command, Local()) - known <= {"store"}
 
@@ -95,7 +95,7 @@ def test_each_command_gives_its_run(simulated: Path) -> None:
     }
     for name, run in runs.items():
         assert run.command.startswith(f"hwdyno {name} ") and run.experiments, name
-    assert [one.name for one in runs["run"].experiments] == ["storage.grid", "memory.threads"]
+    assert [result.name for result in runs["run"].experiments] == ["storage.grid", "memory.threads"]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_run_and_curve_show_themselves() -> None:
     assert run.id in html and "<script" not in html
     card = scorecard(run)
     assert card.reason in unescape(html) and card.rows and all(row.value in html for row in card.rows)
-    assert all(escape(one.command) in html for one in card.todo)
+    assert all(escape(todo.command) in html for todo in card.todo)
     assert len(html) < 50_000 and parsed(html) is not None
     assert svg in html and svg.startswith("<svg ") and svg.count("<circle") >= 9 and "ceiling " in svg
     curve: Any = run.experiments[0].curves[0]

@@ -53,7 +53,7 @@ def test_what_other_tools_call_an_option_is_answered_by_ours(
     ("typed", "resource"), [("cpu", "compute"), ("disk", "storage"), ("ram", "memory"), ("net", "network")]
 )
 def test_resource_has_names_that_people_type(typed: str, resource: str) -> None:
-    assert {one.resource for one in experiments.find(typed)} == {resource}
+    assert {experiment.resource for experiment in experiments.find(typed)} == {resource}
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ LONG = ["--rw", "randread", "--iodepth", "1,2,4", "--size", "16M", "--runtime", 
 
 def measuring(data: Path, home: Path, *more: str) -> subprocess.Popen[str]:
     """A run whose readings have begun: its data file is whole. ``more`` has an option that replaces the default one."""
-    at = [one for word in more if word in LONG for one in (LONG.index(word), LONG.index(word) + 1)]
+    at = [index for word in more if word in LONG for index in (LONG.index(word), LONG.index(word) + 1)]
     kept = [word for number, word in enumerate(LONG) if number not in at]
     process = started("storage", *kept, *more, "--path", str(data), home=home)
     deadline = time.monotonic() + 60

@@ -84,7 +84,7 @@ def test_several_hosts_stay_apart_and_everyday_words_stay() -> None:
     machines = tuple(Machine.of_survey({"hostname": name}) for name in ("memory", "node7", "node70"))
     finding = Finding("r", "info", "memory", "memory on node70 is fast, on node7 slow", {}, "a")
     after = without_names(replace(made.run(), machines=machines, findings=(finding,)))
-    assert [one.hostname for one in after.machines] == ["host-1", "host-2", "host-3"]
+    assert [machine.hostname for machine in after.machines] == ["host-1", "host-2", "host-3"]
     assert after.findings[0].says == "memory on host-3 is fast, on host-2 slow"
 
 
@@ -148,7 +148,8 @@ def parsed(text: str) -> dict[str, list[tuple[dict[str, str], float, float]]]:
 
     families = parser.text_string_to_metric_families(text)
     return {
-        one.name: [(sample.labels, sample.value, float(sample.timestamp)) for sample in one.samples] for one in families
+        family.name: [(sample.labels, sample.value, float(sample.timestamp)) for sample in family.samples]
+        for family in families
     }
 
 
@@ -156,11 +157,17 @@ def test_openmetrics_has_figures_with_times(store: Store, capsys: pytest.Capture
     assert main(["export", "all", "--openmetrics", "-"]) == 0
     found = parsed(capsys.readouterr().out)
     samples = found["hwdyno_throughput_bytes_per_second"]
-    values = [one for one in samples if one[0]["statistic"] == "value" and one[0]["resource"] == "storage"]
+    values = [sample for sample in samples if sample[0]["statistic"] == "value" and sample[0]["resource"] == "storage"]
     assert {labels["machine"] for labels, _, _ in values} == {"machine-1", "machine-2"}
     assert {value for _, value, _ in values} == {made.point(1).throughput.value}
     assert {at for _, _, at in values} == {1767225600.0}
-    assert {one[0]["statistic"] for one in found["hwdyno_latency_seconds"]} == {"mean", "0.5", "0.9", "0.99", "0.999"}
+    assert {sample[0]["statistic"] for sample in found["hwdyno_latency_seconds"]} == {
+        "mean",
+        "0.5",
+        "0.9",
+        "0.99",
+        "0.999",
+    }
     (mean,) = {value for labels, value, _ in found["hwdyno_latency_seconds"] if labels["statistic"] == "mean"}
     assert mean == pytest.approx(250e-6)
 
@@ -171,7 +178,7 @@ def test_prometheus_reads_any_names() -> None:
 
     for text in (hostile.PAYLOAD, 'a"} 1\n# EOF\n', "\\", "é\n", "", "\ud800"):
         run = made.run()
-        run = replace(run, experiments=tuple(odd(one, text) for one in run.experiments))
+        run = replace(run, experiments=tuple(odd(experiment, text) for experiment in run.experiments))
         found = parsed(openmetrics.text_of([(text, run), (text, run)]))
         assert len(found["hwdyno_throughput_bytes_per_second"]) == 9  # three points, each once with its interval
 

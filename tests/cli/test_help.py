@@ -34,7 +34,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) ->
 
 
 def examples() -> list[str]:
-    return [one for name in NAMES for one in parser_of(name).guide.examples]
+    return [example for name in NAMES for example in parser_of(name).guide.examples]
 
 
 def fits(text: str) -> bool:
@@ -51,7 +51,7 @@ def test_help_of_command_fits_one_screen(
     assert fits(text), text
     guide = parser_of(name).guide
     assert len(guide.options) <= 10 and len(guide.examples) == 3
-    assert all(f"  {one}\n" in text for one in guide.examples)
+    assert all(f"  {example}\n" in text for example in guide.examples)
     assert ("--help-all" in text) == (len(help.options_of(parser_of(name))) > len(guide.options) > 0)
 
 
@@ -63,7 +63,7 @@ def test_the_overview_fits_one_screen() -> None:
 def test_help_all_shows_every_option_once(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(capsys, name, "--help-all")
     shown = [line.split()[0] for line in text.splitlines() if line.startswith("  --")]
-    wanted = [help.spelling(one) for one in help.options_of(parser_of(name))]
+    wanted = [help.spelling(action) for action in help.options_of(parser_of(name))]
     rows = (
         [row for row, _ in parser_of(name).guide.rows() if row.startswith("--")] if parser_of(name).guide.rows else []
     )
@@ -182,7 +182,7 @@ def test_the_manual_page_has_no_fault_and_every_option() -> None:
         check=True,
     )
     assert done.stderr == ""
-    options = {help.spelling(one) for name in NAMES for one in help.options_of(parser_of(name))}
+    options = {help.spelling(action) for name in NAMES for action in help.options_of(parser_of(name))}
     assert options <= set(done.stdout.split())
 
 

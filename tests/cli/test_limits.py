@@ -70,10 +70,12 @@ def test_what_cannot_be_read_is_refused_before_anything_is_made(
 def test_each_resource_has_its_own_bounds() -> None:
     links, devices = ("USB 3.1 Gen 1", "10GbE"), ("Samsung 990 PRO 2TB",)
     of = {name: known_ceilings(name, ("3 TFLOP/s",), links, devices) for name in ("storage", "network", "compute")}
-    assert {one.unit for one in of["compute"]} == {"FLOP/s"}
-    assert {one.label for one in of["network"]} == {"10 Gbit/s Ethernet"}
-    assert "rated" in {one.kind for one in of["storage"]} and not any("Ethernet" in one.label for one in of["storage"])
-    assert 500e6 in {one.value for one in of["storage"]}
+    assert {ceiling.unit for ceiling in of["compute"]} == {"FLOP/s"}
+    assert {ceiling.label for ceiling in of["network"]} == {"10 Gbit/s Ethernet"}
+    assert "rated" in {ceiling.kind for ceiling in of["storage"]} and not any(
+        "Ethernet" in ceiling.label for ceiling in of["storage"]
+    )
+    assert 500e6 in {ceiling.value for ceiling in of["storage"]}
     with pytest.raises(UserError, match="is not a link"):
         known_ceilings("storage", (), ("a string",))
 
@@ -86,7 +88,7 @@ def test_the_laptops_flash_drive_is_held_against_its_makers_figures_and_its_link
     plan = command.plan_of(find("laptop-memory-and-flash"), request, host)
     run = runner.run(plan, host, Store(tmp_path / "home"), "run-1", explain=explain)
     (flash,) = run.experiments
-    assert {one.label for one in flash.ceilings} >= {"rated, given", "USB 3.2 Gen 1x1"}
+    assert {ceiling.label for ceiling in flash.ceilings} >= {"rated, given", "USB 3.2 Gen 1x1"}
     sentences = " ".join(observations(run))
     assert "no ceiling is exceeded" not in sentences
     assert "measured a cache instead" in sentences

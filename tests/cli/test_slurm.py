@@ -69,9 +69,9 @@ def test_impossible_job_is_refused(capsys: pytest.CaptureFixture[str], words: tu
 def ports(count: int) -> list[int]:
     with contextlib.ExitStack() as stack:
         ones = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in ones:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in ones]
+        for listener in ones:
+            listener.bind(("127.0.0.1", 0))
+        return [listener.getsockname()[1] for listener in ones]
 
 
 @contextlib.contextmanager
@@ -119,13 +119,13 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
     try:
         yield environment
     finally:
-        for one in reversed(daemons):
-            one.send_signal(signal.SIGTERM)
-        for one in daemons:
+        for daemon in reversed(daemons):
+            daemon.send_signal(signal.SIGTERM)
+        for daemon in daemons:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                one.wait(15)
-            one.kill()
-            one.wait()
+                daemon.wait(15)
+            daemon.kill()
+            daemon.wait()
         subprocess.run(["munged", "--stop", f"--socket={sock}", f"--pid-file={folder}/munge.pid-file"], check=False)
 
 

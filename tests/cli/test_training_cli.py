@@ -31,10 +31,10 @@ def test_training_feeds_accelerators_and_cleans_up(tmp_path: Path, capsys: pytes
     named = {result["name"]: result for result in run["experiments"]}
     plain = "storage.pattern.cosmoflow"
     assert set(named) == {"training.cosmoflow.a100", "training.client.cosmoflow", plain}
-    assert [one["parameters"]["numjobs"] for one in named[plain]["points"]][:2] == [4, 8]
+    assert [point["parameters"]["numjobs"] for point in named[plain]["points"]][:2] == [4, 8]
     points = named["training.cosmoflow.a100"]["points"]
-    assert [one["parameters"]["accelerators"] for one in points] == [1, 2]
-    assert all(0 < one["details"]["au_rule"] <= 1 for one in points)
+    assert [point["parameters"]["accelerators"] for point in points] == [1, 2]
+    assert all(0 < point["details"]["au_rule"] <= 1 for point in points)
     assert {"training_capacity", "training_too_small"} <= {found["rule"] for found in run["findings"]}
     assert not list(place.iterdir())
     summary = json.loads((tmp_path / "dlio" / "cosmoflow.a100-2" / "summary.json").read_text())

@@ -96,7 +96,7 @@ def bare(parameters: Parameters, value: float = 1e9, unit: str = "bytes/s", **mo
     return replace(made, **more)
 
 
-@pytest.mark.parametrize("one", ON_ONE_HOST, ids=lambda one: one.name)
+@pytest.mark.parametrize("one", ON_ONE_HOST, ids=lambda definition: definition.name)
 def test_a_point_is_repeated_by_its_own_kernel_and_parameters(one: Experiment, tmp_path: Path) -> None:
     for profile in ("quick", "standard"):
         found = planned(one, profile)
@@ -165,7 +165,7 @@ def troubled(found: Planned) -> ExperimentResult:
     return result_of(found, tuple(points))
 
 
-@pytest.mark.parametrize("one", ON_ONE_HOST, ids=lambda one: one.name)
+@pytest.mark.parametrize("one", ON_ONE_HOST, ids=lambda definition: definition.name)
 def test_every_advised_command_is_taken_as_it_is_pasted(one: Experiment, tmp_path: Path) -> None:
     run = Run("r", "", None, (Machine(cpu=Cpu(threads=2)),), "quick", "hwdyno run", (troubled(planned(one, "quick")),))
     count = 0
@@ -183,7 +183,7 @@ def test_every_advised_command_is_taken_as_it_is_pasted(one: Experiment, tmp_pat
 def test_advice_repeats_no_option_that_was_just_refused() -> None:
     """Where the filesystem refuses direct I/O, or the system io_uring, it does so again."""
     point = bare({"rw": "randread", "bs": 4096, "iodepth": 4, "direct": True, "ioengine": "io_uring"}, 1e8, "bytes/s")
-    refused = tuple(Note(f"{one}_refused", "it was") for one in ("direct", "io_uring"))
+    refused = tuple(Note(f"{option}_refused", "it was") for option in ("direct", "io_uring"))
 
     def command(notes: tuple[Note, ...], **changes: Scalar) -> str:
         found = replace(planned(experiments.find("storage.iodepth")[0], "quick"), fixed={"path": "/data"})
@@ -257,7 +257,7 @@ def of_commands(run: Run) -> Iterator[Run]:
         yield replace(
             run,
             command=line,
-            experiments=tuple(replace(one, fixed={**one.fixed, **fixed}) for one in run.experiments),
+            experiments=tuple(replace(result, fixed={**result.fixed, **fixed}) for result in run.experiments),
         )
 
 
@@ -266,10 +266,10 @@ def rules_and_commands(runs: Iterable[Run]) -> tuple[set[str], dict[str, tuple[s
     rules: set[str] = set()
     found: dict[str, tuple[str, str, str]] = {}
     for run in runs:
-        for one in explain(run).findings:
-            rules.add(one.rule)
-            for line in commands_in(one.advice):
-                found.setdefault(re.sub(r"\d+", "0", line), (line, one.rule, run.command))
+        for finding in explain(run).findings:
+            rules.add(finding.rule)
+            for line in commands_in(finding.advice):
+                found.setdefault(re.sub(r"\d+", "0", line), (line, finding.rule, run.command))
     return rules, {line: (rule, command) for line, rule, command in found.values()}
 
 
@@ -286,9 +286,15 @@ def everything() -> Iterator[Run]:
                     yield from of_commands(begun_of(other))
         if result.resource == "storage":
             yield from of_commands(in_small_blocks(run))
-    for one in ON_ONE_HOST:
+    for definition in ON_ONE_HOST:
         yield Run(
-            "r", "", None, (Machine(cpu=Cpu(threads=2)),), "quick", "hwdyno run", (troubled(planned(one, "quick")),)
+            "r",
+            "",
+            None,
+            (Machine(cpu=Cpu(threads=2)),),
+            "quick",
+            "hwdyno run",
+            (troubled(planned(definition, "quick")),),
         )
 
 
@@ -297,14 +303,16 @@ def begun_of(run: Run) -> Run:
     return (
         run
         if IS_WHOLE
-        else replace(run, experiments=tuple(replace(one, points=one.points[:8]) for one in run.experiments))
+        else replace(run, experiments=tuple(replace(result, points=result.points[:8]) for result in run.experiments))
     )
 
 
 def in_small_blocks(run: Run) -> Run:
     """Buffered blocks that direct I/O cannot move."""
     points = tuple(replace(p, parameters={**p.parameters, "bs": 8}) for p in run.experiments[0].points)
-    (first,) = (replace(one, points=points, fixed={**one.fixed, "direct": False}) for one in run.experiments[:1])
+    (first,) = (
+        replace(result, points=points, fixed={**result.fixed, "direct": False}) for result in run.experiments[:1]
+    )
     return replace(run, experiments=(first,))
 
 
@@ -346,7 +354,9 @@ def test_every_command_of_page_is_taken(name: str) -> None:
 def commands_of_page(path: Path) -> Iterator[str]:
     """The commands of a page: its code, and the text between backticks."""
     for line in path.read_text().splitlines():
-        yield from (one for one in commands_in(line) if "…" not in one and not re.search(r"[\[<|]", one))
+        yield from (
+            command for command in commands_in(line) if "…" not in command and not re.search(r"[\[<|]", command)
+        )
 
 
 @pytest.mark.parametrize(

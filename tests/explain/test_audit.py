@@ -32,11 +32,11 @@ def of_files(names: list[str], **options: list[str]) -> Run:
 
 
 def rules(run: Run) -> set[str]:
-    return {one.rule for one in audit.faults_of(run)}
+    return {fault.rule for fault in audit.faults_of(run)}
 
 
 def of(run: Run, rule: str) -> Finding:
-    (found,) = [one for one in run.findings if one.rule == rule]
+    (found,) = [finding for finding in run.findings if finding.rule == rule]
     return found
 
 
@@ -46,7 +46,7 @@ def of(run: Run, rule: str) -> Finding:
 def test_each_fault_that_the_studies_name_is_found_in_their_tables() -> None:
     claims = Path(__file__).parents[1] / "data" / "fuzz" / "published" / "claimed-ceilings.csv"
     run = of_files([str(path) for path in (*sorted(PUBLISHED.glob("*.csv")), claims)])
-    says = {one.rule: one.says for one in audit.faults_of(run)}
+    says = {fault.rule: fault.says for fault in audit.faults_of(run)}
     assert "labelled A100" in says["mislabelled_accelerator"] and "fits an H100" in says["mislabelled_accelerator"]
     assert "1,473 MB/s" in says["physical_ceiling"] and "500 MB/s" in says["physical_ceiling"]
     assert "1,166 MB/s" in says["rate_times_size"] and "997 MB/s" in says["rate_times_size"]
@@ -54,8 +54,8 @@ def test_each_fault_that_the_studies_name_is_found_in_their_tables() -> None:
     assert "2.29 is the clock of the same study's CPU" in says["memory_by_clock"]
     assert "8 FLOP a core" in says["flops_per_core"] and "6.84 TFLOP/s" in says["flops_per_core"]
     assert "Loopback has no link" in says["on_loopback"] and "line rates are in bits" in says["line_rate_in_bytes"]
-    exceeded = [one for one in run.findings if one.rule == "claim_exceeded"]
-    texts = " ".join(one.says for one in exceeded)
+    exceeded = [finding for finding in run.findings if finding.rule == "claim_exceeded"]
+    texts = " ".join(finding.says for finding in exceeded)
     assert "4,050 MB/s" in texts and "76.4 GFLOP/s" in texts and "400 MB/s" in texts
     assert set(says) == {
         *("mislabelled_accelerator", "physical_ceiling", "rate_times_size", "little", "memory_by_clock"),
@@ -67,16 +67,16 @@ def test_sound_study_tables_raise_nothing() -> None:
     run = of_files([str(PUBLISHED / name) for name in ("cpu-linpack.csv", "memory-stream.csv", "rated-devices.csv")])
     assert not audit.faults_of(run)
     training = of_files([str(PUBLISHED / "training-mlperf-storage.csv")])
-    assert [one.points for one in audit.faults_of(training)] == [(2,)]
+    assert [fault.points for fault in audit.faults_of(training)] == [(2,)]
 
 
 def test_a_link_or_a_ceiling_on_the_command_line_bounds_the_jetson() -> None:
     table = str(PUBLISHED / "storage-fio.csv")
     for options in ({"link": ["PCIe 3 x4"]}, {"ceiling": ["4 GB/s"]}):
-        found = [one for one in of_files([table], **options).findings if one.rule == "physical_ceiling"]
-        assert any("usb" in one.says.lower() for one in found)
-        faults = [one for one in audit.faults_of(of_files([table], **options)) if one.rule == "physical_ceiling"]
-        assert len(faults) == 2 and any("4,050 MB/s" in one.says for one in faults), "none hides behind the worst"
+        found = [finding for finding in of_files([table], **options).findings if finding.rule == "physical_ceiling"]
+        assert any("usb" in finding.says.lower() for finding in found)
+        faults = [fault for fault in audit.faults_of(of_files([table], **options)) if fault.rule == "physical_ceiling"]
+        assert len(faults) == 2 and any("4,050 MB/s" in fault.says for fault in faults), "none hides behind the worst"
         points = of_files([table], **options).experiments[0].points
         assert [point.validity == "invalid" for point in points] == [False] * 4 + [True]
 
@@ -172,8 +172,8 @@ SOUND = {name.removeprefix("SOUND_").lower(): text for name, text in globals().i
 def test_a_sound_table_raises_no_fault(name: str, tmp_path: Path) -> None:
     links = {"network": ["10GbE"], "two_units": ["10GbE"], "stream": ["DDR4-3200 x2"], "storage": ["PCIe 4 x4"]}
     run = audited(SOUND[name], folder=tmp_path, link=links.get(name, []))
-    assert not [one.says for one in audit.faults_of(run)]
-    assert sum(len(one.points) for one in run.experiments) >= 2
+    assert not [fault.says for fault in audit.faults_of(run)]
+    assert sum(len(experiment.points) for experiment in run.experiments) >= 2
 
 
 PLANTED = {

@@ -24,15 +24,15 @@ def audited(text: str, folder: Path, *maps: str, name: str = "table.md", links: 
 
 
 def points(run: Run) -> list[Measurement]:
-    return [point for one in run.experiments for point in one.points]
+    return [point for experiment in run.experiments for point in experiment.points]
 
 
 def printed(run: Run) -> list[dict[str, float]]:
-    return [one.details["printed"] for one in points(run)]
+    return [point.details["printed"] for point in points(run)]
 
 
 def faults(run: Run) -> dict[str, Finding]:
-    return {one.rule: one for one in audit.faults_of(run)}
+    return {fault.rule: fault for fault in audit.faults_of(run)}
 
 
 # --- memory
@@ -97,7 +97,7 @@ STATISTICS_AND_UNITS = """| Metric Name | Example Value (min) | Example Value (m
 
 def test_quoted_latency_line_is_read(tmp_path: Path) -> None:
     run = audited(QUOTED_LINE, tmp_path, name="mlc.txt")
-    assert [one.parameters["delay"] for one in points(run)] == [0, 2, 50, 100, 200, 500, 20000]
+    assert [point.parameters["delay"] for point in points(run)] == [0, 2, 50, 100, 200, 500, 20000]
     assert points(run)[3].throughput.value == pytest.approx(68357.8e6) and not faults(run)
 
 
@@ -111,7 +111,7 @@ def test_bandwidth_and_efficiency_of_two_memories_are_two_series(tmp_path: Path)
     run = audited(EFFICIENCIES, tmp_path, name="stream.html")
     assert len(points(run)) == 8 and not faults(run)
     assert printed(run)[0] == {"bw": pytest.approx(2482e6), "share": pytest.approx(0.78)}
-    assert len({one.parameters["series"] for one in points(run)}) == 2
+    assert len({point.parameters["series"] for point in points(run)}) == 2
 
 
 def test_min_in_brackets_beside_max_is_the_least_and_no_minute(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_nccl_tests_are_read_and_held_against_bytes_over_time(tmp_path: Path) ->
     run = audited(NCCL, tmp_path, name="nccl.txt")
     assert run.imported_from == "nccl-tests-text" and not faults(run)
     assert run.experiments[0].fixed["operation"] == "sendrecv"
-    assert [one.parameters["place"] for one in points(run)] == ["out-of-place", "in-place"] * 3
+    assert [point.parameters["place"] for point in points(run)] == ["out-of-place", "in-place"] * 3
     assert points(run)[4].throughput.value == pytest.approx(195.10e9)
     assert points(run)[4].details["bus_bytes_s"] == pytest.approx(195.10e9)
     wrong = faults(audited(NCCL.replace("5503.4", "8503.4"), tmp_path, name="nccl.txt"))
@@ -194,7 +194,7 @@ def test_nccl_tests_are_read_and_held_against_bytes_over_time(tmp_path: Path) ->
 def test_rate_in_title_is_no_size(tmp_path: Path) -> None:
     run = audited(RATE_IN_TITLE, tmp_path)
     assert not faults(run) and len(points(run)) == 3
-    assert all("bs" not in one.parameters for one in points(run))
+    assert all("bs" not in point.parameters for point in points(run))
 
 
 def test_a_copy_on_a_known_gpu_is_held_against_its_link(tmp_path: Path) -> None:
@@ -205,12 +205,12 @@ def test_a_copy_on_a_known_gpu_is_held_against_its_link(tmp_path: Path) -> None:
 
 def test_results_with_their_units_in_the_cells_are_read_without_a_named_head(tmp_path: Path) -> None:
     run = audited(COPIED_CELLS, tmp_path, name="clipboard.txt")
-    assert not faults(run) and [one.parameters["operation"] for one in points(run)] == [
+    assert not faults(run) and [point.parameters["operation"] for point in points(run)] == [
         "triad", "host-to-device", "device-to-host", "device-to-device",
     ]  # fmt: skip
     assert printed(run)[0] == {"bw": pytest.approx(486.7e9), "share": pytest.approx(0.793)}
     flops = audited(COPIED_FLOPS, tmp_path, name="clipboard.txt")
-    rates = [one.throughput.value for one in points(flops) if one.throughput.unit == "FLOP/s"]
+    rates = [point.throughput.value for point in points(flops) if point.throughput.unit == "FLOP/s"]
     assert rates == pytest.approx([523e9, 2.05e9, 365.4e12, 3554e12]) and not faults(flops)
 
 
@@ -269,7 +269,7 @@ def test_kbenchs_summary_is_three_tests_and_no_table_of_commas(tmp_path: Path) -
 
 def test_heads_in_another_language_are_read_by_their_words(tmp_path: Path) -> None:
     run = audited(KOREAN, tmp_path)
-    assert not faults(run) and [one.parameters.get("rw") for one in points(run)] == ["write", "read"]
+    assert not faults(run) and [point.parameters.get("rw") for point in points(run)] == ["write", "read"]
     assert printed(run)[0] == {
         "iops": 321, "bw": pytest.approx(322 * 2**20), "lat_mean": pytest.approx(3.085e-3),
         "lat_stdev": pytest.approx(650.9e-6), "time": pytest.approx(0.311),
@@ -280,7 +280,9 @@ def test_heads_in_another_language_are_read_by_their_words(tmp_path: Path) -> No
 
 def test_names_of_jobs_are_patterns(tmp_path: Path) -> None:
     run = audited(THOUSANDS, tmp_path)
-    assert [one.parameters["rw"] for one in points(run)] == ["randread", "randwrite", "randread"] and not faults(run)
+    assert [point.parameters["rw"] for point in points(run)] == ["randread", "randwrite", "randread"] and not faults(
+        run
+    )
 
 
 @pytest.mark.parametrize(("rate", "severity"), [("3.90", None), ("4.25", "warning"), ("8.40", "invalid")])
@@ -309,7 +311,7 @@ RATES_FROM_TO = """| Test | connections | Network Throughput | CPU usage |
 
 def test_a_range_with_its_unit_twice_is_no_figure(tmp_path: Path) -> None:
     run = audited(RATES_FROM_TO, tmp_path)
-    assert [one.parameters["streams"] for one in points(run)] == [2] and not faults(run)
+    assert [point.parameters["streams"] for point in points(run)] == [2] and not faults(run)
 
 
 def test_a_table_without_units_is_asked_for_in_one_line(tmp_path: Path) -> None:
@@ -318,7 +320,7 @@ def test_a_table_without_units_is_asked_for_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"name a column: --map"):
         audited(text, tmp_path, name="copy.txt")
     run = audited(text, tmp_path, "H2D Pinned=GB/s", "D2H Pinned=GB/s", name="copy.txt")
-    assert {one.parameters["operation"] for one in points(run)} == {"host-to-device", "device-to-host"}
+    assert {point.parameters["operation"] for point in points(run)} == {"host-to-device", "device-to-host"}
     assert not faults(run) and points(run)[0].throughput.unit == "bytes/s"
 
 
@@ -365,8 +367,8 @@ def test_published_training_results_are_sound(name: str, tmp_path: Path) -> None
     run = audited(TRAINING[name], tmp_path)
     assert not faults(run)
     counts = {"submissions": [2, 20, 64, 72, 864], "summaries": [2, 20], "older": [8, 8]}[name]
-    assert sorted(int(str(one.parameters["accelerators"])) for one in points(run)) == counts
-    assert all(one.throughput.unit == "bytes/s" and one.rate is not None for one in points(run))
+    assert sorted(int(str(point.parameters["accelerators"])) for point in points(run)) == counts
+    assert all(point.throughput.unit == "bytes/s" and point.rate is not None for point in points(run))
 
 
 @pytest.mark.parametrize(
@@ -388,7 +390,7 @@ def test_a_model_that_is_not_in_the_catalogue_gets_no_others_need(tmp_path: Path
     """One row names a workload that is known; the need of its accelerators says nothing about the other row."""
     table = SUBMISSIONS.replace("| ResNet-50 | H100", "| GPT-3 | H100").replace("| 3D U-Net |", "| Llama |")
     run = audited(table.replace("| ResNet-50 |", "| Mixtral |"), tmp_path)
-    assert sorted(str(one.details.get("workload")) for one in points(run)) == ["None"] * 4 + ["cosmoflow"]
+    assert sorted(str(point.details.get("workload")) for point in points(run)) == ["None"] * 4 + ["cosmoflow"]
     assert not faults(run)
 
 
@@ -402,9 +404,12 @@ BACKENDS = """
 
 def test_thousands_of_operations_in_the_cells_are_rates_beside_bandwidths(tmp_path: Path) -> None:
     (table,) = audited(BACKENDS, tmp_path).experiments
-    rates = [one for one in table.points if one.throughput.unit == "operations/s"]
-    assert [one.throughput.value for one in rates] == [95e3, 60e3, 60e3, 35e3]
-    assert {(one.parameters["rw"], one.parameters["bs"]) for one in rates} == {("randread", 4096), ("randwrite", 4096)}
+    rates = [point for point in table.points if point.throughput.unit == "operations/s"]
+    assert [point.throughput.value for point in rates] == [95e3, 60e3, 60e3, 35e3]
+    assert {(point.parameters["rw"], point.parameters["bs"]) for point in rates} == {
+        ("randread", 4096),
+        ("randwrite", 4096),
+    }
     assert len(table.points) == 8
 
 
@@ -418,8 +423,10 @@ MODELS = """
 
 def test_tokens_by_the_second_are_a_rate_of_inference_and_no_time(tmp_path: Path) -> None:
     run = audited(MODELS, tmp_path)
-    assert {(one.resource, rate_word_of(one)) for one in run.experiments} == {("inference", "tokens/s")}
-    assert [(one.throughput.value, one.throughput.unit) for one in points(run)] == [
+    assert {(experiment.resource, rate_word_of(experiment)) for experiment in run.experiments} == {
+        ("inference", "tokens/s")
+    }
+    assert [(point.throughput.value, point.throughput.unit) for point in points(run)] == [
         (12500, "operations/s"), (460, "operations/s"),
     ]  # fmt: skip
 
@@ -448,13 +455,13 @@ def test_rows_of_one_figure_each_become_points_with_all_of_theirs(tmp_path: Path
     (table,) = audited(BY_METRIC, tmp_path).experiments
     assert table.resource == "network" and rate_word_of(table) == "queries/s"
     found = [
-        (one.parameters.get("rate"), one.throughput.value, one.latency_ns.p99 if one.latency_ns else None)
-        for one in table.points
+        (point.parameters.get("rate"), point.throughput.value, point.latency_ns.p99 if point.latency_ns else None)
+        for point in table.points
     ]
     assert [(rate, value) for rate, value, _ in found] == [
         (1000, 999.6), (1000, 999.7), ("max", 4103.9), ("max", 4044.7),
     ]  # fmt: skip
-    assert all(one.details["printed"]["lat_p99"] > 0 for one in table.points)
+    assert all(point.details["printed"]["lat_p99"] > 0 for point in table.points)
 
 
 PAIRED_UNITS = """
@@ -468,11 +475,11 @@ PAIRED_UNITS = """
 def test_one_figure_in_two_units_is_one_result_and_held_against_itself(tmp_path: Path) -> None:
     """755 × 4 KiB are 3,020 KiB/s; of 21.9 k they are 85.5 MiB/s and not 87.7."""
     run = audited(PAIRED_UNITS, tmp_path)
-    assert [one.throughput.value for one in points(run)] == pytest.approx(
+    assert [point.throughput.value for point in points(run)] == pytest.approx(
         [3023 * 1024, 10203 * 1024, 87.7 * 2**20, 50.3 * 2**20]
     )
-    assert all(one.rate is not None for one in points(run))
-    wrong = [one for one in run.findings if one.severity == "warning" and "disagree" in one.says]
+    assert all(point.rate is not None for point in points(run))
+    wrong = [finding for finding in run.findings if finding.severity == "warning" and "disagree" in finding.says]
     assert len(wrong) == 1 and "randwrite" in wrong[0].says
 
 
@@ -493,7 +500,7 @@ TFLOPS
 def test_a_line_that_is_a_unit_is_that_of_the_table_below_it(tmp_path: Path) -> None:
     """Rates of arithmetic without a number of equations are no LINPACK's."""
     run = audited(BELOW_A_UNIT, tmp_path)
-    assert [one.throughput.value for one in points(run)] == pytest.approx(
+    assert [point.throughput.value for point in points(run)] == pytest.approx(
         [11.4e12, 0.52e12, 44.9e12, 14.1e12, 13.7e12, 153e12]
     )
-    assert not any("LINPACK" in one.says for one in run.findings)
+    assert not any("LINPACK" in finding.says for finding in run.findings)

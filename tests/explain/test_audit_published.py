@@ -42,7 +42,9 @@ def test_several_figures_in_one_cell(tmp_path: Path) -> None:
 
 def test_columns_of_devices_with_the_figure_in_each_cell(tmp_path: Path) -> None:
     table = "| Test | A | B |\n|---|---|---|\n| 4k qd32 | p99 1.2 ms | p99=2.4 ms |\n| 4k qd64 | p99 2.5 ms | |\n"
-    assert [one["lat_p99"] for one in printed(audited(table, tmp_path))] == pytest.approx([1.2e-3, 2.4e-3, 2.5e-3])
+    assert [figures["lat_p99"] for figures in printed(audited(table, tmp_path))] == pytest.approx(
+        [1.2e-3, 2.4e-3, 2.5e-3]
+    )
 
 
 @pytest.mark.parametrize("cell", ["RAID 5", "Gen 4", "NVMe 2.0", "max 4", "QD 32"])
@@ -61,8 +63,8 @@ def test_name_with_number_is_no_figure(cell: str, tmp_path: Path) -> None:
 def test_a_caption_with_an_empty_line_below_it_names_the_unit(caption: str, tmp_path: Path) -> None:
     table = "| Device | 1 thread | 4 threads |\n|---|---|---|\n| A | 1.9 | 3.8 |\n| B | 2.1 | 4.4 |\n"
     found = points(audited(f"# Results\n\n{caption}\n\n{table}", tmp_path))
-    assert [one.throughput.value for one in found] == pytest.approx([1.9e9, 3.8e9, 2.1e9, 4.4e9])
-    assert [one.parameters["threads"] for one in found] == [1, 4, 1, 4]
+    assert [point.throughput.value for point in found] == pytest.approx([1.9e9, 3.8e9, 2.1e9, 4.4e9])
+    assert [point.parameters["threads"] for point in found] == [1, 4, 1, 4]
 
 
 BY_SECTIONS = """Table 2. fio, 8 jobs (bandwidth in MiB/s, latency in ms)
@@ -80,11 +82,13 @@ BY_SECTIONS = """Table 2. fio, 8 jobs (bandwidth in MiB/s, latency in ms)
 
 def test_headings_within_a_table_part_it_and_its_caption_has_the_units(tmp_path: Path) -> None:
     found = points(audited(BY_SECTIONS, tmp_path))
-    assert [(one.parameters["rw"], one.parameters["bs"]) for one in found] == [
+    assert [(point.parameters["rw"], point.parameters["bs"]) for point in found] == [
         ("randread", 4096), ("randread", 16384), ("randwrite", 4096), ("randwrite", 16384)
     ]  # fmt: skip
-    assert [one.throughput.value for one in found] == pytest.approx([at * 2**20 for at in (310, 910, 280, 880)])
-    assert [one.latency_ns.mean for one in found if one.latency_ns] == pytest.approx([12.1e6, 17.1e6, 13.9e6, 19.9e6])
+    assert [point.throughput.value for point in found] == pytest.approx([at * 2**20 for at in (310, 910, 280, 880)])
+    assert [point.latency_ns.mean for point in found if point.latency_ns] == pytest.approx(
+        [12.1e6, 17.1e6, 13.9e6, 19.9e6]
+    )
 
 
 def test_caption_without_unit_leaves_a_question(tmp_path: Path) -> None:
@@ -151,34 +155,36 @@ MEDIANS = """| Mode | Scenario | Success | Median (MB/s) | Min | Max | StdDev |
 def test_copies_of_a_gpu_by_size_stand_along_the_block_size(tmp_path: Path) -> None:
     run = audited(COPIES_BY_SIZE, tmp_path, links=("PCIe 4.0 x16",))
     found = points(run)
-    assert {one.resource for one in run.experiments} == {"gpu"} and run.experiments[0].load == "bs"
-    assert [one.throughput.value for one in found if one.parameters["operation"] == "device-to-host"] == pytest.approx(
-        [2.97e9, 2.71e9, 2.71e9, 1.94e9, 1.95e9]
-    )
+    assert {experiment.resource for experiment in run.experiments} == {"gpu"} and run.experiments[0].load == "bs"
+    assert [
+        point.throughput.value for point in found if point.parameters["operation"] == "device-to-host"
+    ] == pytest.approx([2.97e9, 2.71e9, 2.71e9, 1.94e9, 1.95e9])
     assert found[0].parameters == {"bs": 1 << 20, "operation": "host-to-device"} and not faults(run)
     assert "physical_ceiling" in faults(audited(COPIES_BY_SIZE, tmp_path, links=("PCIe 3.0 x16",)))
 
 
 def test_pageable_and_pinned_copies_with_the_unit_in_each_cell(tmp_path: Path) -> None:
     found = points(audited(PAGEABLE, tmp_path))
-    assert [(one.parameters["operation"], one.parameters["series"]) for one in found] == [
+    assert [(point.parameters["operation"], point.parameters["series"]) for point in found] == [
         ("host-to-device", "pageable"),
         ("host-to-device", "pinned"),
         ("device-to-host", "pageable"),
         ("device-to-host", "pinned"),
     ]
-    assert [one.throughput.value for one in found] == pytest.approx([12e9, 52e9, 11e9, 55e9])
+    assert [point.throughput.value for point in found] == pytest.approx([12e9, 52e9, 11e9, 55e9])
 
 
 def test_copies_of_each_gpu(tmp_path: Path) -> None:
     run = audited(COPIES_BY_GPU, tmp_path)
-    assert [one["bw"] for one in printed(run)[:3]] == pytest.approx([55.8e9, 57.3e9, 3240.8e9]) and not faults(run)
+    assert [figures["bw"] for figures in printed(run)[:3]] == pytest.approx([55.8e9, 57.3e9, 3240.8e9]) and not faults(
+        run
+    )
 
 
 def test_a_unit_of_a_row_holds_for_that_row_alone(tmp_path: Path) -> None:
     """318,061 GIOPS once read as 318,061 FLOP/s."""
     found = points(audited(SEVERAL_UNITS, tmp_path))
-    units = [(one.throughput.unit, one.throughput.value) for one in found]
+    units = [(point.throughput.unit, point.throughput.value) for point in found]
     assert units == [
         ("FLOP/s", 24.807e12),
         ("FLOP/s", 159.937e12),
@@ -191,7 +197,7 @@ def test_a_unit_of_a_row_holds_for_that_row_alone(tmp_path: Path) -> None:
 
 def test_the_median_of_several_runs_counts_and_not_the_greatest(tmp_path: Path) -> None:
     found = points(audited(MEDIANS, tmp_path))
-    assert [one.throughput.value for one in found] == pytest.approx([7242.5e6, 4861.5e6, 4136.9e6, 4897.6e6])
+    assert [point.throughput.value for point in found] == pytest.approx([7242.5e6, 4861.5e6, 4136.9e6, 4897.6e6])
     assert found[2].parameters["mode"] == "pageable"
 
 
@@ -252,8 +258,8 @@ BY_OPERATION = """#### 1 node (8 GPUs) — NVLink only
 @pytest.mark.parametrize("table", [ALL_REDUCE, BY_ONECCL, GRADIENT, UNDER_A_LINK, BY_OPERATION])
 def test_collectives_have_two_bandwidths_and_break_no_law(table: str, tmp_path: Path) -> None:
     run = audited(table, tmp_path)
-    assert {one.resource for one in run.experiments} == {"gpu"} and not faults(run)
-    assert all({"bw", "busbw"} <= set(one) for one in printed(run))
+    assert {experiment.resource for experiment in run.experiments} == {"gpu"} and not faults(run)
+    assert all({"bw", "busbw"} <= set(figures) for figures in printed(run))
 
 
 def test_all_reduce_has_size_and_time(tmp_path: Path) -> None:
@@ -356,7 +362,7 @@ UPLOADS = """Upload from one site to another:
 def test_tables_of_perftest(tmp_path: Path) -> None:
     run = audited(RDMA_TABLES, tmp_path)
     rates, trips = printed(run)[:3], printed(run)[3:]
-    assert [one["bw_mean"] for one in rates] == pytest.approx([at * 2**20 for at in (8354.22, 11660.12, 16.25)])
+    assert [figures["bw_mean"] for figures in rates] == pytest.approx([at * 2**20 for at in (8354.22, 11660.12, 16.25)])
     assert [point.parameters["bs"] for point in points(run)] == [65536, 65536, 8, 2, 2]
     assert trips[0]["lat_mean"] == pytest.approx(1.49e-6) and trips[0]["lat_p50"] == pytest.approx(1.48e-6)
     assert trips[1]["lat_p999"] == pytest.approx(0.95e-6) and not faults(run)
@@ -365,7 +371,7 @@ def test_tables_of_perftest(tmp_path: Path) -> None:
 @pytest.mark.parametrize("table", [EXPECTED, IN_CHINESE, PACKETS, FRAMES, FORWARDED, UPLOADS])
 def test_tables_of_networks_break_no_law(table: str, tmp_path: Path) -> None:
     run = audited(table, tmp_path)
-    assert {one.resource for one in run.experiments} == {"network"} and not faults(run)
+    assert {experiment.resource for experiment in run.experiments} == {"network"} and not faults(run)
 
 
 def test_adapter_targets_are_beside_the_link(tmp_path: Path) -> None:
@@ -381,7 +387,7 @@ def test_packets_per_second_are_no_bandwidth(tmp_path: Path) -> None:
 
 def test_share_of_line_is_no_ceiling(tmp_path: Path) -> None:
     found = printed(audited(PACKETS, tmp_path))
-    assert [one["share"] for one in found] == pytest.approx([0.885, 0.967, 0.982, 0.991])
+    assert [point["share"] for point in found] == pytest.approx([0.885, 0.967, 0.982, 0.991])
     wrong = PACKETS.replace("| 17.3 |", "| 14.3 |")
     assert faults(audited(wrong, tmp_path)), "64 B x 14.3 Mpps is 7.3 Gbit/s"
 
@@ -405,7 +411,7 @@ PERFTEST = """------------------------------------------------------------------
 def test_the_output_of_perftest(tmp_path: Path) -> None:
     run = audited(PERFTEST, tmp_path, name="perftest.txt")
     rates, trips = run.experiments
-    assert [one.parameters["bs"] for one in rates.points] == [2, 4096, 65536] and not faults(run)
+    assert [measurement.parameters["bs"] for measurement in rates.points] == [2, 4096, 65536] and not faults(run)
     assert rates.points[2].throughput.value == pytest.approx(11660.12 * 2**20)
     assert rates.points[2].parameters["operation"] == "write" and rates.points[2].parameters["streams"] == 4
     (trip,) = trips.points
@@ -445,7 +451,7 @@ ON_A_T4 = """### GPU (T4)
 
 def test_images_a_second_are_no_seconds(tmp_path: Path) -> None:
     found = points(audited(IMAGES, tmp_path))
-    assert [(one.throughput.value, one.throughput.unit) for one in found] == [
+    assert [(point.throughput.value, point.throughput.unit) for point in found] == [
         (20.8, "operations/s"),
         (6.2, "operations/s"),
         (4.3, "operations/s"),
@@ -454,14 +460,14 @@ def test_images_a_second_are_no_seconds(tmp_path: Path) -> None:
 
 def test_model_loss_is_no_packet_loss(tmp_path: Path) -> None:
     run = audited(SCALED, tmp_path)
-    assert not faults(run) and all("loss_mean" not in one for one in printed(run))
-    assert [one.throughput.value for one in points(run)] == [408, 788, 1546]
-    assert {one.resource for one in run.experiments} == {"training"}
+    assert not faults(run) and all("loss_mean" not in figures for figures in printed(run))
+    assert [point.throughput.value for point in points(run)] == [408, 788, 1546]
+    assert {experiment.resource for experiment in run.experiments} == {"training"}
 
 
 def test_a_t4_is_no_four_threads(tmp_path: Path) -> None:
     found = points(audited(ON_A_T4, tmp_path))
-    assert all("threads" not in one.parameters for one in found)
+    assert all("threads" not in point.parameters for point in found)
     assert found[2].throughput.value == 18 and found[2].latency_ns and found[2].latency_ns.mean == pytest.approx(444e6)
     both = points(audited("| Test | MB/s |\n|---|---|\n| SEQ1M Q8T4 read | 3000 |\n", tmp_path))
     assert both[0].parameters | {"iodepth": 8, "threads": 4} == both[0].parameters
@@ -493,7 +499,7 @@ LOADED = """| Load (% of peak) | Bandwidth (GB/s) | Average latency (ns) | p99 (
 
 def test_labels_that_stand_once_hold_for_the_rows_below_them(tmp_path: Path) -> None:
     found = points(audited(LABELS_ONCE, tmp_path))
-    assert [(one.parameters["dram_preset"], one.parameters["workload"]) for one in found] == [
+    assert [(point.parameters["dram_preset"], point.parameters["workload"]) for point in found] == [
         ("DDR4-3200", "Benign"),
         ("DDR4-3200", "Benign"),
         ("DDR4-3200", "RowHammer"),
@@ -508,6 +514,6 @@ def test_a_row_without_a_label_but_with_figures_alone_takes_none(tmp_path: Path)
 @pytest.mark.parametrize("table", [MATRIX, LOADED])
 def test_latencies_of_memory(table: str, tmp_path: Path) -> None:
     run = audited(table, tmp_path)
-    assert {one.resource for one in run.experiments} == {"memory"} and not faults(run)
-    latencies = [one.latency_ns.mean for one in points(run) if one.latency_ns]
+    assert {experiment.resource for experiment in run.experiments} == {"memory"} and not faults(run)
+    latencies = [point.latency_ns.mean for point in points(run) if point.latency_ns]
     assert latencies == pytest.approx([81.9, 139.2, 139.6, 82.1] if table is MATRIX else [82, 90, 190])

@@ -153,8 +153,10 @@ def audited(text: str, folder: Path) -> Run:
 
 def points(text: str, folder: Path) -> list[Measurement]:
     run = audited(text, folder)
-    assert not [one for one in run.findings if one.severity in {"error", "warning"}], "nothing is wrong in it"
-    return [point for one in run.experiments for point in one.points]
+    assert not [finding for finding in run.findings if finding.severity in {"error", "warning"}], (
+        "nothing is wrong in it"
+    )
+    return [point for experiment in run.experiments for point in experiment.points]
 
 
 def test_fio_2_counts_bytes_in_kib(tmp_path: Path) -> None:
@@ -270,7 +272,7 @@ def test_a_range_of_block_sizes_is_no_block_size(tmp_path: Path) -> None:
 
 def test_heads_without_one_above_the_labels_stand_above_their_figures(tmp_path: Path) -> None:
     found = points(NO_HEAD_ABOVE_LABELS, tmp_path)
-    assert sorted(one.throughput.value for one in found if one.throughput.unit == "bytes/s") == [
+    assert sorted(point.throughput.value for point in found if point.throughput.unit == "bytes/s") == [
         2139e6, 2221e6, 2355e6, 2482e6,
     ]  # fmt: skip
 
@@ -321,11 +323,13 @@ def test_babelstream_on_gpu_and_on_processors(tmp_path: Path) -> None:
     run = audited(BABELSTREAM, tmp_path)
     (result,) = run.experiments
     assert result.resource == "gpu" and result.fixed == {"device": "NVIDIA A100-SXM4-80GB"}
-    rates = {str(one.parameters["operation"]): one.throughput.value for one in result.points}
+    rates = {str(point.parameters["operation"]): point.throughput.value for point in result.points}
     assert rates["triad"] == pytest.approx(1724827.354e6) and set(rates) == {"copy", "scale", "add", "triad", "dot"}
-    assert not [one for one in run.findings if one.severity == "invalid" or one.rule == "contradicts_itself"]
+    assert not [
+        finding for finding in run.findings if finding.severity == "invalid" or finding.rule == "contradicts_itself"
+    ]
     wrong = audited(BABELSTREAM.replace("1724827.354", "1149884.902"), tmp_path)  # As if it moved two arrays.
-    assert "contradicts_itself" in {one.rule for one in wrong.findings}
+    assert "contradicts_itself" in {finding.rule for finding in wrong.findings}
     in_csv = audited((DATA / "babelstream" / "omp.csv").read_text(), tmp_path)
     assert in_csv.experiments[0].resource == "memory" and len(in_csv.experiments[0].points) == 5
     binary = audited(BABELSTREAM.replace("MBytes/sec  Min", "MiBytes/sec  Min"), tmp_path).experiments[0].points[3]
@@ -336,7 +340,7 @@ def test_iozones_sums_alone_and_its_spreadsheet(tmp_path: Path) -> None:
     (point,) = audited(IOZONE_QUOTED, tmp_path).experiments[0].points
     assert point.throughput.value == pytest.approx(4534582 * 1024) and point.parameters["numjobs"] == 12
     points = audited((DATA / "iozone" / "excel.txt").read_text(), tmp_path).experiments[0].points
-    assert [(one.parameters["rw"], one.parameters["bs"]) for one in points[::4]] == [
+    assert [(measurement.parameters["rw"], measurement.parameters["bs"]) for measurement in points[::4]] == [
         ("write", 4096), ("read", 65536), ("randread", 1 << 20)
     ]  # fmt: skip
     assert points[8].throughput.value == pytest.approx(412000 * 1024) and points[8].parameters["size"] == 102400 * 1024
@@ -376,12 +380,12 @@ PHORONIX_OF_OTHERS = """<PhoronixTestSuite>
 
 def test_a_test_of_phoronix_is_of_the_resource_that_its_whole_words_name(tmp_path: Path) -> None:
     tables = audited(PHORONIX_OF_OTHERS, tmp_path).experiments
-    assert [one.resource for one in tables] == ["compute", "memory"]
+    assert [experiment.resource for experiment in tables] == ["compute", "memory"]
 
 
 def test_iors_json(tmp_path: Path) -> None:
     points = audited((DATA / "ior" / "ior.json").read_text(), tmp_path).experiments[0].points
-    assert [one.parameters for one in points] == [
+    assert [point.parameters for point in points] == [
         {"ranks": 4, "bs": 1 << 20, "rw": "write"}, {"ranks": 4, "bs": 1 << 20, "rw": "read"}
     ]  # fmt: skip
     assert points[1].throughput.value == pytest.approx(8321.4 * 2**20)

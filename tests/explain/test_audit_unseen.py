@@ -21,11 +21,11 @@ def audited(text: str, folder: Path, *maps: str, name: str = "table.md") -> Run:
 
 
 def points(run: Run) -> list[Measurement]:
-    return [point for one in run.experiments for point in one.points]
+    return [point for experiment in run.experiments for point in experiment.points]
 
 
 def faults(run: Run) -> dict[str, Finding]:
-    return {one.rule: one for one in audit.faults_of(run)}
+    return {fault.rule: fault for fault in audit.faults_of(run)}
 
 
 # --- storage
@@ -105,7 +105,9 @@ BLOCK_LATENCY = """## Memory Throughput
 def test_a_ratio_to_the_first_row_is_no_rate_of_arithmetic(tmp_path: Path) -> None:
     run = audited(RATIO_COLUMN, tmp_path)
     assert not faults(run) and len(points(run)) == 5
-    assert {str(one.parameters["rw"]) for one in points(run)} == {"read", "randread"}, "the first head is the pattern"
+    assert {str(point.parameters["rw"]) for point in points(run)} == {"read", "randread"}, (
+        "the first head is the pattern"
+    )
 
 
 def test_percentiles_with_units_of_time_are_latencies_whatever_stands_before_them(tmp_path: Path) -> None:
@@ -119,7 +121,7 @@ def test_least_and_greatest_belong_to_the_figure_that_they_bound(tmp_path: Path)
     run = audited(BOUNDS_OF_ANOTHER, tmp_path)
     assert not faults(run)
     assert points(run)[0].details["printed"]["iops_max"] == 8864
-    mixed = next(one for one in points(run) if one.parameters["rw"] == "rw")
+    mixed = next(point for point in points(run) if point.parameters["rw"] == "rw")
     assert mixed.throughput.value == pytest.approx(120 * 2**20)
 
 
@@ -151,7 +153,7 @@ def test_the_advice_on_a_slip_reads_the_column_by_the_unit_that_fits(tmp_path: P
 
 def test_percentiles_keep_their_places_where_the_title_has_the_unit(tmp_path: Path) -> None:
     run = audited(UNIT_IN_TITLE, tmp_path)
-    printed = [one.details["printed"] for one in points(run) if one.parameters["rw"] == "read"]
+    printed = [point.details["printed"] for point in points(run) if point.parameters["rw"] == "read"]
     assert printed[0] == {
         "lat_p50": pytest.approx(0.0511),
         "lat_p99": pytest.approx(0.2092),
@@ -164,7 +166,7 @@ def test_percentiles_keep_their_places_where_the_title_has_the_unit(tmp_path: Pa
 def test_ranges_and_bounds_are_no_figures(tmp_path: Path) -> None:
     run = audited(RANGES, tmp_path)
     assert not faults(run) and len(points(run)) == 4
-    assert all(one.latency_ns is None for one in points(run))
+    assert all(point.latency_ns is None for point in points(run))
 
 
 def test_the_latency_of_a_programs_block_is_not_that_of_a_line(tmp_path: Path) -> None:
@@ -280,9 +282,9 @@ def test_bidirectional_test_gives_two_results(
     text: str, rates: tuple[float, ...], streams: int, tmp_path: Path
 ) -> None:
     run = audited(text, tmp_path, name="iperf3.txt")
-    assert [one.throughput.value * 8e-9 for one in points(run)] == pytest.approx(rates)
-    assert [one.parameters["direction"] for one in points(run)] == ["up", "down"]
-    assert all(one.parameters["streams"] == streams for one in points(run)) and not faults(run)
+    assert [point.throughput.value * 8e-9 for point in points(run)] == pytest.approx(rates)
+    assert [point.parameters["direction"] for point in points(run)] == ["up", "down"]
+    assert all(point.parameters["streams"] == streams for point in points(run)) and not faults(run)
 
 
 # --- memory
@@ -372,7 +374,7 @@ def test_lmbenchs_summary_is_read_by_the_places_of_its_cells(tmp_path: Path) -> 
     run = audited(LMBENCH, tmp_path, name="lmbench.txt")
     assert not faults(run)
     latencies, bandwidths, memory = (
-        {(str(one.parameters["system"]).split()[-1], one.parameters["operation"]): one for one in result.points}
+        {(str(point.parameters["system"]).split()[-1], point.parameters["operation"]): point for point in result.points}
         for result in run.experiments
     )
     assert latencies["2.6.0", "tcp"].latency_ns.mean == pytest.approx(132_600)  # type: ignore[union-attr]

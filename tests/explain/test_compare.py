@@ -55,12 +55,15 @@ def scaled(factor: float = 1.0, *, name: str = "storage.iodepth", noise: float =
 
 
 def with_results(run: Run, **changed: Any) -> Run:
-    return replace(run, experiments=tuple(replace(one, **changed) for one in run.experiments))
+    return replace(run, experiments=tuple(replace(experiment, **changed) for experiment in run.experiments))
 
 
 def with_points(run: Run, change: Any) -> Run:
     return replace(
-        run, experiments=tuple(replace(one, points=tuple(map(change, one.points))) for one in run.experiments)
+        run,
+        experiments=tuple(
+            replace(experiment, points=tuple(map(change, experiment.points))) for experiment in run.experiments
+        ),
     )
 
 
@@ -89,7 +92,7 @@ def test_settings_and_machine_that_differ_are_named_and_what_passes_is_not() -> 
     assert "Differs: kernel 6.1 → 6.8; governor performance → powersave; OMP_NUM_THREADS 4 → not set" in text
     assert text.index("Differs") < text.index("ratio") and "one machine" in text
     assert "other" not in text and "load" not in text, "a host's name and the moment's load describe no machine"
-    assert [one.path for one in differences(before, before)] == []
+    assert [difference.path for difference in differences(before, before)] == []
 
 
 @pytest.mark.parametrize(
@@ -326,7 +329,7 @@ def many() -> Sequence[Compared]:
 def test_terminal_shows_one_screen_unless_verbose() -> None:
     results = [scaled(name=f"storage.{at}").experiments[0] for at in range(30)]
     before = replace(scaled(), experiments=tuple(results))
-    after = with_points(before, lambda p: replace(p, repeat_values=tuple(0.8 * one for one in p.repeat_values)))
+    after = with_points(before, lambda p: replace(p, repeat_values=tuple(0.8 * repeat for repeat in p.repeat_values)))
     for sides in ([runs_compared(before, after, "after")], [runs_compared(before, after, str(at)) for at in range(5)]):
         short = text_of("before", sides, 0.95)
         assert len(short.splitlines()) <= 24 + 3 * len(sides) and max(map(len, short.splitlines())) <= 132
@@ -349,7 +352,7 @@ def test_latency_tests_are_compared_in_times() -> None:
     assert "90.0 ns" in text and "100 ns" in text and "90.0 ns" in page
     assert "IOPS" not in text and "operations/s" not in text
     assert "0.900" in text and "above 1 is faster" in text
-    (change,) = [one for one in side.changes if one.points == 1]
+    (change,) = [candidate for candidate in side.changes if candidate.points == 1]
     assert change.before == Value(90.0, "ns", pytest.approx(90 / 1.1), pytest.approx(90 / 0.95))
 
 
@@ -364,12 +367,12 @@ def test_junit_is_read_by_a_parser_of_ci_tools() -> None:
     sides = many()
     text = compared_files.junit("before", sides, 0.95)
     found = junitparser.JUnitXml.fromstring(text.encode())
-    assert len(list(found)) == 2 + len({one.experiment for one in sides[2].changes})
+    assert len(list(found)) == 2 + len({change.experiment for change in sides[2].changes})
     for suite, side in zip(found, sides, strict=False):
         cases = list(suite)
-        assert suite.tests == len(cases) == len([one for one in side.changes if one.experiment in suite.name])
+        assert suite.tests == len(cases) == len([change for change in side.changes if change.experiment in suite.name])
         assert suite.failures == sum(any(isinstance(r, junitparser.Failure) for r in case.result) for case in cases)
-        assert {one.name for one in suite.properties()} >= {"base", "compared with"}
+        assert {suite_property.name for suite_property in suite.properties()} >= {"base", "compared with"}
     assert found.failures == sum(suite.failures for suite in found) > 0 == found.errors
     passing = junitparser.JUnitXml.fromstring(compared_files.junit("before", sides[1:2], None).encode())
     assert passing.failures == 0, "another machine is no regression"

@@ -165,7 +165,7 @@ def test_a_table_of_changes_has_one_unit_for_what_is_moved() -> None:
     def at(bytes_s: float) -> Run:
         run = made_run(1)
         first, *others = run.experiments
-        points = tuple(replace(one, throughput=replace(one.throughput, value=bytes_s)) for one in first.points)
+        points = tuple(replace(point, throughput=replace(point.throughput, value=bytes_s)) for point in first.points)
         return replace(run, experiments=(replace(first, points=points), *others))
 
     text = text_of("before", [runs_compared(at(5e7), at(3e10), "after")], verbose=True)

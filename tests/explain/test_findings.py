@@ -49,7 +49,7 @@ def test_clean_machines_have_nothing_wrong(part: int) -> None:
                 experiment(machine, "iodepth", [_at(rw=rw, bs=1 << 20, iodepth=8) for rw in ("read", "write")]),
             )
         )
-        wrong = [one.says for one in run.findings if one.severity != "info"]
+        wrong = [finding.says for finding in run.findings if finding.severity != "info"]
         assert not wrong, f"machine {seed}: {wrong}"
         assert rules_of(run.findings) <= DESCRIBES | {"interval_not_reached"}, f"machine {seed}"
         assert {point.validity for result in run.experiments for point in result.points} == {"valid"}
@@ -118,7 +118,7 @@ PLANTED: dict[str, tuple[Callable[[random.Random], dict[str, Any]], Parameters, 
 @pytest.mark.parametrize("rule", PLANTED)
 def test_just_what_was_planted_is_found(rule: str) -> None:
     plant, over, also = PLANTED[rule]
-    degrades = next(one.degrades for one in all_rules() if one.name == rule)
+    degrades = next(all_rule.degrades for all_rule in all_rules() if all_rule.name == rule)
     missed, extra = [], []
     for seed in MACHINES:
         machine = SimulatedMachine.random(seed, **plant(random.Random(seed)))
@@ -331,9 +331,9 @@ def test_operations_that_straddle_the_ends_are_no_breach_of_littles_law() -> Non
         latency_ns=replace(point.latency_ns, max=0.3e9),
         concurrency=replace(point.concurrency, effective=8.8),
     )
-    for one, rule in ((8.8, "little"), (7.0, "depth_not_reached")):
-        counted = replace(point, concurrency=replace(point.concurrency, effective=one))
-        straddles = replace(stalled, concurrency=replace(point.concurrency, effective=one))
+    for concurrency, rule in ((8.8, "little"), (7.0, "depth_not_reached")):
+        counted = replace(point, concurrency=replace(point.concurrency, effective=concurrency))
+        straddles = replace(stalled, concurrency=replace(point.concurrency, effective=concurrency))
         result = experiment(machine, "iodepth", [])
         assert rule in rules_of(explain(run_of(machine, replace(result, points=(counted,)))).findings)
         assert rule not in rules_of(explain(run_of(machine, replace(result, points=(straddles,)))).findings)
@@ -366,7 +366,7 @@ def test_scattered_hiccups_are_no_throttling() -> None:
             run_of(machine, experiment(machine, "iodepth", TWO_POINTS, short, repeats=draw.choice([1, 3, 5])))
         )
         known = {"interval_not_reached", "repeats_disagree", "stalls"}
-        wrong += [one.says for one in run.findings if one.severity != "info" and one.rule not in known]
+        wrong += [finding.says for finding in run.findings if finding.severity != "info" and finding.rule not in known]
     assert not wrong
 
 
@@ -463,7 +463,7 @@ OPTIONAL = {
 
 @pytest.mark.parametrize("missing", [*OPTIONAL, "all"])
 def test_a_figure_that_is_missing_silences_its_rules_and_breaks_nothing(missing: str) -> None:
-    assert set(OPTIONAL) <= {one.name for one in fields(Measurement)}
+    assert set(OPTIONAL) <= {field.name for field in fields(Measurement)}
     machine = SimulatedMachine.random(1, cache_share=0.5)
     full = experiment(machine, "iodepth", [_at(iodepth=n) for n in (1, 4, 16, 64)])
     gone: dict[str, Any] = OPTIONAL if missing == "all" else {missing: OPTIONAL[missing]}
@@ -478,7 +478,7 @@ def test_a_figure_that_is_missing_silences_its_rules_and_breaks_nothing(missing:
                     assert limit.says.endswith(".")
                     why = why_not_double(point, run=run, experiment=result)
                     assert why in {"", limit.says} and (not why or limit.kind != "not identified")
-            assert all(one.says.endswith(".") and one.advice for one in run.findings)
+            assert all(finding.says.endswith(".") and finding.advice for finding in run.findings)
             if missing == "all":
                 assert not rules_of(run.findings, "warning", "invalid")
 

@@ -64,7 +64,7 @@ def test_wide_clock_falls_by_three_percent(clocks: Any, share: float, drop: floa
     """A clock below the best narrow one, by loops that had the core to themselves."""
     points = [loop(isa, details={"clock_hz_during": hz, **share_of_best(share)}) for isa, hz in clocks]
     run = explain(replace(run_of(base()), experiments=(of_loops(*points),)))
-    found = {one.rule: one.evidence for one in run.findings}.get("wide_clock_drop")
+    found = {finding.rule: finding.evidence for finding in run.findings}.get("wide_clock_drop")
     assert (found and found["drop"]) == (drop and pytest.approx(drop))
 
 
@@ -98,7 +98,7 @@ def test_greatest_cost_of_data_is_reported(points: tuple[Measurement, ...], isa:
 def test_the_best_fma_on_numbers_is_a_share_of_the_peak(rate: float, given: dict[str, Any], says: str) -> None:
     """A share of 100 GFLOP/s on 4 cores, beside a loop that reaches 70%."""
     bound = Ceiling("flop_s/fma/double/avx2/4", "physical", 1e11, "FLOP/s", "4 cores", "test")
-    points = [loop(rate=one, threads=4, **other) for one, other in ((7e10, {}), (rate, given))]
+    points = [loop(rate=speed, threads=4, **other) for speed, other in ((7e10, {}), (rate, given))]
     found = peak_share(case_of(replace(of_loops(*points), ceilings=(bound,))))
     assert found is not None and says in found.says and (found.advice == "Nothing to do.") == (rate > 9.5e10)
 
@@ -120,5 +120,5 @@ def test_linpack_is_a_share_of_fma(threads: int | None, rate: float, share: floa
 @pytest.mark.parametrize("rates", [(1e9, 2e9), (2e9, 1e9)])
 def test_pinned_library_shows_at_its_best(rates: tuple[float, float]) -> None:
     run = judged(machine_with(), *(linpack(rate, "Haswell") for rate in rates), peak(1e10))
-    (found,) = [one for one in run.findings if one.rule == "pinned_library"]
+    (found,) = [finding for finding in run.findings if finding.rule == "pinned_library"]
     assert found.evidence["peak_share"] == pytest.approx(0.2)

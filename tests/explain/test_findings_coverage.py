@@ -138,7 +138,7 @@ def test_control_groups_of_version_2_are_read_up_to_the_top(tmp_path: Path) -> N
     link.parent.mkdir(parents=True)
     link.symlink_to(tmp_path / "sys/block/sda")
     storage = {"chain": [{"name": "sda1"}], "disks": [{"name": "sda"}]}
-    assert [one["device"] for one in cgroups.limits_of(storage, tmp_path)] == ["sda"]
+    assert [limit["device"] for limit in cgroups.limits_of(storage, tmp_path)] == ["sda"]
 
 
 def test_version_1_control_groups_in_container(tmp_path: Path) -> None:

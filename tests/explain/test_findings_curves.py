@@ -64,7 +64,7 @@ def test_a_bend_at_one_job_is_looked_at_with_more_than_one() -> None:
         machine = SimulatedMachine.random(seed, latency_one_s=1e-4, operations_s=1.3e4, p=8.0)
         points = [_at(numjobs=2**k) for k in range(6)]
         run = explain(run_of(machine, experiment(machine, "numjobs", points, repeats=2)))
-        for found in (one for one in run.findings if one.rule == "knee"):
+        for found in (finding for finding in run.findings if finding.rule == "knee"):
             counted += 1
             assert re.search(r"--numjobs 1,2,3\b", found.advice), found.advice
     assert counted > 20
@@ -190,7 +190,7 @@ def test_on_any_machine_the_best_combination_is_enough_and_nothing_less_is() -> 
         cost = best["numjobs"] * best["bs"]
         less = [(jobs, bs) for (jobs, bs), reached in truth.items() if reached > 0.94 * top and jobs * bs < cost]
         assert not less, f"machine {seed}: {less} are enough"
-        along = replace(result, points=tuple(one for one in result.points if one.parameters["bs"] == 4096))
+        along = replace(result, points=tuple(point for point in result.points if point.parameters["bs"] == 4096))
         assert "best_combination" not in rules_of(explain(run_of(machine, along)).findings)
 
 

@@ -42,7 +42,7 @@ def explained(hosts: list[SimulatedMember], repeats: int = REPEATS) -> tuple[Mea
     )
     run = explain(run_of(hosts[0].machine, result))
     assert explain(run) == run
-    return run.experiments[0].points[0], {one.rule: one for one in run.findings if one.rule in RULES}
+    return run.experiments[0].points[0], {finding.rule: finding for finding in run.findings if finding.rule in RULES}
 
 
 @pytest.mark.parametrize("kind", ["dies_at", "hangs_at", "refuses_at"])

@@ -66,7 +66,7 @@ def _memory(engine: SimulatedEngine) -> ExperimentResult:
 
 
 def _run(engine: SimulatedEngine, seed: int = 1, loads: Sequence[int] = LOADS, *, with_memory: bool = True) -> Run:
-    points = tuple(_point(engine, seed, concurrency=one) for one in loads)
+    points = tuple(_point(engine, seed, concurrency=load) for load in loads)
     result = ExperimentResult(
         name=IN_PROCESS.name, resource="inference", asks=IN_PROCESS.asks, load="concurrency", kernel=KERNEL,
         points=points, declaration=DECLARATION,
@@ -82,7 +82,7 @@ def _run(engine: SimulatedEngine, seed: int = 1, loads: Sequence[int] = LOADS, *
 
 
 def _limit(run: Run) -> Finding | None:
-    return next((one for one in run.findings if one.rule == "serving_limit"), None)
+    return next((finding for finding in run.findings if finding.rule == "serving_limit"), None)
 
 
 @pytest.mark.parametrize("seed", range(sample(40, 200)))
@@ -146,7 +146,7 @@ def test_ceiling_is_bandwidth_by_token_bytes() -> None:
     engine = _random_engine(7)
     served, _ = _run(engine, 7).experiments
     for point, load in zip(served.points, LOADS, strict=True):
-        (ceiling,) = (one for one in served.ceilings if one.metric == f"served/concurrency/{load}")
+        (ceiling,) = (candidate for candidate in served.ceilings if candidate.metric == f"served/concurrency/{load}")
         each = engine.weights_bytes / load + engine.kv_bytes
         assert ceiling.value == pytest.approx(engine.bandwidth / each / 31, rel=1e-6)
         assert point.throughput.value < ceiling.value

@@ -63,7 +63,7 @@ def run_of(*results: ExperimentResult, machine: dict[str, Any] | None = None) ->
 
 
 def found(run: Run, rule: str) -> Finding | None:
-    return next((one for one in run.findings if one.rule == rule), None)
+    return next((finding for finding in run.findings if finding.rule == rule), None)
 
 
 def moved(value: float, operation: str, threads: int = 2, **more: Any) -> Measurement:
@@ -188,7 +188,9 @@ def test_the_peak_of_auto_is_one_whatever_each_repeat_chose() -> None:
     pure = replace(pure, parameters={**pure.parameters, "isa": "auto"})
     for order in ((mixed, pure), (pure, mixed)):
         run = run_of(result("compute_flops", "threads", *order))
-        by_cores = {one.metric: one.value for one in run.experiments[0].ceilings if one.kind == "physical"}
+        by_cores = {
+            ceiling.metric: ceiling.value for ceiling in run.experiments[0].ceilings if ceiling.kind == "physical"
+        }
         assert by_cores["flop_s/fma/double/auto/2"] == pytest.approx(2 * 3.7e9 * 32)
         assert by_cores["flop_s/fma/double/auto/1"] == pytest.approx(3.7e9 * 32)
 
@@ -203,7 +205,7 @@ def test_mixed_precision_has_the_others_units() -> None:
     )
     double = [flops(110e9, "avx512"), flops(100e9, "scalar")]
     run = run_of(result("compute_flops", "threads", mixed, *double))
-    by_cores = {one.metric: one.value for one in run.experiments[0].ceilings if one.kind == "physical"}
+    by_cores = {ceiling.metric: ceiling.value for ceiling in run.experiments[0].ceilings if ceiling.kind == "physical"}
     assert by_cores["flop_s/fma/single/auto/2"] == pytest.approx(2 * 3.7e9 * 64)
 
 
@@ -218,9 +220,9 @@ def test_the_peak_has_its_formula_and_nothing_exceeds_it() -> None:
 
 def test_oversubscribed_threads_keep_cores_ceiling() -> None:
     run = run_of(result("compute_flops", "threads", flops(230e9, "avx512", threads=4), flops(116e9, "avx512")))
-    values = sorted(one.value for one in run.experiments[0].ceilings)
+    values = sorted(ceiling.value for ceiling in run.experiments[0].ceilings)
     assert values == pytest.approx([3.7e9 * 32, 2 * 3.7e9 * 32])
-    assert all(one.validity == "valid" for one in run.experiments[0].points)
+    assert all(measurement.validity == "valid" for measurement in run.experiments[0].points)
 
 
 @pytest.mark.parametrize(("cycle", "noisy"), [(24.0, True), (31.5, False)])
@@ -333,7 +335,7 @@ def test_pauses_are_added_until_eight_points_lie_in_the_upper_decade(threads: in
     delays += more_delays(delays, [rate(delay) for delay in delays])
     rates = [rate(delay) for delay in delays]
     assert len(set(delays)) == len(delays) <= 9 + 5
-    assert sum(one >= 0.1 * max(rates) for one in rates) >= 7, "what the law says, within one point"
+    assert sum(measured_rate >= 0.1 * max(rates) for measured_rate in rates) >= 7, "what the law says, within one point"
 
 
 def test_what_noise_alone_could_part_is_no_difference() -> None:
@@ -385,7 +387,9 @@ def chase(way: str, *rows: tuple[Any, float, float | None]) -> list[Measurement]
 
 
 def invalid(bad: int, points: list[Measurement]) -> list[Measurement]:
-    return [replace(one, validity="invalid") if at == bad else one for at, one in enumerate(points)]
+    return [
+        replace(measurement, validity="invalid") if at == bad else measurement for at, measurement in enumerate(points)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -525,7 +529,10 @@ def test_tlb_needs_six_huge_page_sizes(lines: int, degraded: int, named: bool) -
     """Where most of the 26 points are degraded, it says so."""
     both = (chased(around(SMALL), {SMALL: 4.0}, "4k", 4096), chased(around(SMALL)[-lines:], {}))
     left = iter(["degraded"] * degraded + ["valid"] * 26)
-    both_judged = [replace(one, points=tuple(replace(at, validity=next(left)) for at in one.points)) for one in both]
+    both_judged = [
+        replace(experiment, points=tuple(replace(at, validity=next(left)) for at in experiment.points))
+        for experiment in both
+    ]
     finding = found(run_of(*both_judged), "tlb_reach")
     assert (finding and "most points are degraded" in finding.says) == (degraded == 14 if named else None)
 

@@ -56,7 +56,7 @@ def audited(study: str, *ceilings: Ceiling) -> Run:
 
 
 def of(run: Run, rule: str) -> Finding:
-    (finding,) = [one for one in run.findings if one.rule == rule]
+    (finding,) = [candidate for candidate in run.findings if candidate.rule == rule]
     return finding
 
 
@@ -75,7 +75,7 @@ def test_a_flash_drive_cannot_read_faster_than_its_link() -> None:
     assert finding.evidence["ceiling"] == 500e6
     assert "1,473 MB/s" in finding.says and "500 MB/s" in finding.says and "USB 3.1 Gen 1" in finding.says
     assert "cache" in finding.says and "--size 64G" in finding.advice and "--direct 1" in finding.advice
-    assert all(one.validity == "invalid" for one in run.experiments[0].points)
+    assert all(measurement.validity == "invalid" for measurement in run.experiments[0].points)
 
 
 def test_a_bandwidth_that_is_not_rate_times_size_is_named() -> None:
@@ -106,6 +106,8 @@ def test_a_pcie_link_of_four_lanes_carries_less_than_the_study_says() -> None:
     assert finding.points == (at(run, bs=4 << 30),)
     assert finding.evidence["measured"] == pytest.approx(4.05e9)
     assert "3,938 MB/s" in finding.says and "2.8%" in finding.says
-    assert [one.validity for one in run.experiments[0].points] == ["valid"] * 4 + ["invalid"]
+    assert [measurement.validity for measurement in run.experiments[0].points] == ["valid"] * 4 + ["invalid"]
     wider = Ceiling("read_bytes_s", "physical", 7.877e9, "bytes/s", "16 GT/s x 4 x 128/130 / 8", "PCIe", "PCIe 4.0 x4")
-    assert not [one for one in audited("jetson-agx-orin", wider).findings if one.severity == "invalid"]
+    assert not [
+        candidate for candidate in audited("jetson-agx-orin", wider).findings if candidate.severity == "invalid"
+    ]

@@ -61,7 +61,7 @@ def _run(server: SimulatedServer, load: str, values: Sequence[float], seed: int 
 
 
 def _found(run: Run, rule: str) -> Finding | None:
-    return next((one for one in run.findings if one.rule == rule), None)
+    return next((finding for finding in run.findings if finding.rule == rule), None)
 
 
 def _random_server(seed: int) -> SimulatedServer:
@@ -78,9 +78,9 @@ def _random_server(seed: int) -> SimulatedServer:
 def test_early_stopping_counts_are_mlperfs() -> None:
     """LoadGen's early_stopping.cc at a confidence of 99%, for 0, 1, 2, 5 and 10 queries over the limit."""
     over = (0, 1, 2, 5, 10)
-    assert [early_stopping_count(0.9, one) for one in over] == [44, 64, 81, 127, 197]
-    assert [early_stopping_count(0.99, one) for one in over] == [459, 662, 838, 1307, 2010]
-    assert [early_stopping_count(0.999, one) for one in over] == [4603, 6636, 8403, 13105, 20140]
+    assert [early_stopping_count(0.9, count) for count in over] == [44, 64, 81, 127, 197]
+    assert [early_stopping_count(0.99, count) for count in over] == [459, 662, 838, 1307, 2010]
+    assert [early_stopping_count(0.999, count) for count in over] == [4603, 6636, 8403, 13105, 20140]
 
 
 @pytest.mark.parametrize("seed", range(sample(12, 40)))
@@ -91,7 +91,7 @@ def test_clean_server_is_accused_of_nothing(seed: int) -> None:
     rates = tuple(round(share * server.capacity_s(32), 3) for share in (0.1, 0.2, 0.3, 0.45, 0.6))
     opened = _run(server, "rate", rates, seed)
     for run in (closed, opened):
-        assert not {one.rule for one in run.findings} & ACCUSES
+        assert not {finding.rule for finding in run.findings} & ACCUSES
         assert _found(run, "serving_capacity") is not None
 
 
@@ -122,7 +122,7 @@ def _counted(server: SimulatedServer, values: Sequence[float], **details: float)
     run = _run(server, "concurrency", values)
     (result,) = run.experiments
     *others, most = result.points
-    counted = replace(most, details={**most.details, **{f"server_{name}": one for name, one in details.items()}})
+    counted = replace(most, details={**most.details, **{f"server_{name}": detail for name, detail in details.items()}})
     limit = _found(explain(replace(run, experiments=(replace(result, points=(*others, counted)),))), "serving_limit")
     assert limit is not None
     return limit
@@ -169,7 +169,7 @@ def test_a_full_client_is_named_and_its_points_are_degraded(seed: int) -> None:
     run = _run(replace(_random_server(seed), is_client_full=True), "concurrency", (4, 8), seed)
     found = _found(run, "serving_client_bound")
     assert found is not None and "Client-bound" in found.says
-    assert all(one.validity == "degraded" for one in run.experiments[0].points)
+    assert all(point.validity == "degraded" for point in run.experiments[0].points)
 
 
 @pytest.mark.parametrize("seed", range(sample(8, 20)))
@@ -182,7 +182,7 @@ def test_coordinated_omission_is_always_named(seed: int) -> None:
     assert found is not None and "--connections" in found.advice
     (point,) = run.experiments[0].points
     assert point.validity == "degraded" and "serving_late" in point.why
-    tokens = next(one for one in point.streams if one.name == "token")
+    tokens = next(stream for stream in point.streams if stream.name == "token")
     assert tokens.latency_ns["first_token"].p50 > 5 * tokens.latency_ns["first_token_sent"].p50  # type: ignore[operator]
 
 
@@ -224,7 +224,7 @@ def test_few_requests_have_no_p99() -> None:
 
 def test_percentiles_of_repeats_are_merged() -> None:
     point = _point(SimulatedServer(), 1, concurrency=4)
-    tokens = next(one for one in point.streams if one.name == "token")
+    tokens = next(stream for stream in point.streams if stream.name == "token")
     assert tokens.latency_ns["first_token"].count == point.operations
     assert point.latency_ns is not None and point.latency_ns.count == point.operations
 
@@ -239,9 +239,9 @@ def test_prefix_cache_is_judged_by_times(seed: int) -> None:
         without = _run(server, "concurrency", (1,), seed, reuse_prompts=False)
         cached = _run(replace(server, cached_share=hits), "concurrency", (1,), seed, reuse_prompts=True)
         points = tuple(
-            replace(one, parameters={**one.parameters, "reuse_prompts": reused})
+            replace(point, parameters={**point.parameters, "reuse_prompts": reused})
             for run, reused in ((without, False), (cached, True))
-            for one in run.experiments[0].points
+            for point in run.experiments[0].points
         )
         fixed = {name: value for name, value in cached.experiments[0].fixed.items() if name != "reuse_prompts"}
         result = replace(cached.experiments[0], points=points, fixed=fixed, curves=())

@@ -214,7 +214,7 @@ def test_a_limit_is_what_was_measured(case: Case, says: str) -> None:
 def test_a_busy_client_is_bound(share: float, direct: bool, severity: str | None) -> None:
     case = _at_work(given={"direct": direct}, cpu_user_s=10 * share, cpu_system_s=0.0)
     run = explain(case.run)
-    found = {one.rule: one.severity for one in run.findings}
+    found = {finding.rule: finding.severity for finding in run.findings}
     assert found.get("client_bound") == severity
     assert ("client_bound" in run.experiments[0].points[0].why) == (severity == "warning")
 

@@ -34,8 +34,8 @@ def judged(made_one: object) -> Fleet:
 @pytest.mark.parametrize("seed", range(5))
 def test_five_faults_among_a_thousand_nodes_are_found_and_none_is_invented(seed: int) -> None:
     found = judged(fleet(1000, FAULTS, seed=seed, noise=0.015))
-    assert {one.node.name for one in found.slow} == {f"node{at:04}" for at in FAULTS}
-    by_name = {one.node.name: one for one in found.slow}
+    assert {slow_node.node.name for slow_node in found.slow} == {f"node{at:04}" for at in FAULTS}
+    by_name = {slow_node.node.name: slow_node for slow_node in found.slow}
     for at, fault in FAULTS.items():
         one = by_name[f"node{at:04}"]
         experiments = {loss.experiment for some in one.losses.values() for loss in some}
@@ -46,8 +46,8 @@ def test_five_faults_among_a_thousand_nodes_are_found_and_none_is_invented(seed:
 
 def test_the_cause_stands_beside_the_loss() -> None:
     found = judged(fleet(1000, FAULTS))
-    first = {one.node.name: next(iter(one.differences.values()))[0] for one in found.slow}
-    assert {name: (one.path, one.before, one.after) for name, one in first.items()} == {
+    first = {slow_node.node.name: next(iter(slow_node.differences.values()))[0] for slow_node in found.slow}
+    assert {name: (difference.path, difference.before, difference.after) for name, difference in first.items()} == {
         "node0017": ("cpu.clock_hz.measured", 3.5e9, 2.9e9),
         "node0230": ("memory.modules.count", 8, 7),
         "node0404": ("storage.disks.0.link.lanes", 4, 2),
@@ -68,7 +68,10 @@ def test_a_sound_fleet_stays_silent(count: int, trials: int) -> None:
 
 @pytest.mark.parametrize(("count", "least"), [(8, 16), (12, 19), (40, 19)])
 def test_slow_node_of_few_is_found(count: int, least: int) -> None:
-    found = [[one.node.name for one in judged(fleet(count, {2: FAULTS[404]}, seed=seed)).slow] for seed in range(20)]
+    found = [
+        [slow_node.node.name for slow_node in judged(fleet(count, {2: FAULTS[404]}, seed=seed)).slow]
+        for seed in range(20)
+    ]
     assert found.count(["node0002"]) >= least
 
 
@@ -94,7 +97,7 @@ def test_machines_of_another_kind_are_no_slow_ones() -> None:
         entry, figures = mixed.rows[at]
         mixed.rows[at] = (
             replace(entry, machine=entry.machine.replace(CPU, "Old CPU")),
-            tuple(replace(one, value=one.value * 0.5) for one in figures),
+            tuple(replace(figure, value=figure.value * 0.5) for figure in figures),
         )
     assert judged(mixed).slow == ()
 

@@ -168,8 +168,8 @@ def test_the_point_that_is_furthest_below_its_roof_is_named() -> None:
 def test_a_sweep_on_one_side_of_the_ridge_says_which() -> None:
     gpu = Gpu.random(1, units=60, boost_hz=1.5e9, clock_hz=1.5e9)
     ridge = 60 * 128 * 1.5e9 / MEMORY_BYTES_S
-    low = [one for one in INTENSITIES if one < ridge / 2]
-    high = [one for one in INTENSITIES if one > ridge * 2]
+    low = [intensity for intensity in INTENSITIES if intensity < ridge / 2]
+    high = [intensity for intensity in INTENSITIES if intensity > ridge * 2]
     under = the(roofed(gpu, gpu.roofline(intensities=tuple(low))), "gpu_roofline")
     assert "Memory limits up to" in under.says and "higher intensities" in str(under.advice)
     over = the(roofed(gpu, gpu.roofline(intensities=tuple(high))), "gpu_roofline")
@@ -179,7 +179,7 @@ def test_a_sweep_on_one_side_of_the_ridge_says_which() -> None:
 def test_roof_at_intensity_is_lower_ceiling() -> None:
     ceilings = ceilings_of(Gpu.random(1, units=60, boost_hz=1.5e9).machine(), "gpu")
     given = {"precision": "single", "array": 256 << 20}
-    below, above = (bound_for(ceilings, {**given, "intensity": one}) for one in (0.5, 128.0))
+    below, above = (bound_for(ceilings, {**given, "intensity": intensity}) for intensity in (0.5, 128.0))
     assert below is not None and below.unit == "FLOP/s" and below.value == pytest.approx(MEMORY_BYTES_S / 2)
     assert "× 0.5 FLOP/B = " in below.formula
     assert above is not None and above.value == pytest.approx(60 * 128 * 1.5e9)
@@ -187,25 +187,27 @@ def test_roof_at_intensity_is_lower_ceiling() -> None:
 
 def test_the_roofline_is_drawn_with_both_roofs_of_measurement_and_theory() -> None:
     gpu = Gpu.random(1)
-    (chart,) = [one for one in charts_of(roofed(gpu, gpu.roofline())) if one.name.endswith("roofline")]
+    (chart,) = [
+        candidate for candidate in charts_of(roofed(gpu, gpu.roofline())) if candidate.name.endswith("roofline")
+    ]
     marks = chart.picture.marks
-    assert len([one for one in marks if isinstance(one, Dot)]) == len(INTENSITIES)
-    assert len([one for one in marks if isinstance(one, Polyline)]) == 2
+    assert len([mark for mark in marks if isinstance(mark, Dot)]) == len(INTENSITIES)
+    assert len([mark for mark in marks if isinstance(mark, Polyline)]) == 2
     texts = " ".join(chart.picture.texts)
     assert "measured peak" in texts and "FP32 peak of the vector units" in texts
     assert "Dashed slope" in chart.picture.caption
     run = roofed(gpu, gpu.roofline())
-    bare = replace(run, experiments=tuple(replace(one, ceilings=()) for one in run.experiments))
-    (alone,) = [one for one in charts_of(bare) if one.name.endswith("roofline")]
+    bare = replace(run, experiments=tuple(replace(experiment, ceilings=()) for experiment in run.experiments))
+    (alone,) = [candidate for candidate in charts_of(bare) if candidate.name.endswith("roofline")]
     assert "Dashed slope" not in alone.picture.caption, "a slope that is not drawn is not explained"
-    assert len([one for one in alone.picture.marks if isinstance(one, Polyline)]) == 1
+    assert len([mark for mark in alone.picture.marks if isinstance(mark, Polyline)]) == 1
 
 
 def test_an_instance_of_mig_has_no_ceiling_of_the_whole_memory() -> None:
     whole = Gpu.random(3).machine()
     (stated,) = whole.gpu_drivers.cuda
     part = replace(whole, gpu_drivers=replace(whole.gpu_drivers, cuda=(replace(stated, mig=True),)))
-    of_whole, of_part = ({found.metric for found in ceilings_of(one, "gpu")} for one in (whole, part))
+    of_whole, of_part = ({found.metric for found in ceilings_of(machine, "gpu")} for machine in (whole, part))
     assert of_whole - of_part == {f"gpu_memory/{stated.l2_bytes}"}
     assert why_no_ceiling(whole, "gpu") == ()
     assert "an instance of MIG has a share of it" in why_no_ceiling(part, "gpu")[0]
@@ -333,11 +335,11 @@ def judged(
     **fixed: Any,
 ) -> Finding | None:  # fmt: skip
     """The rule's finding on points of a kernel, on a machine."""
-    (kernel,) = next(one.applies.kernels for one in findings.all_rules() if one.name == rule)
+    (kernel,) = next(all_rule.applies.kernels for all_rule in findings.all_rules() if all_rule.name == rule)
     result = made_experiment("gpu.x", "gpu", "?", "", kernel, tuple(points), fixed=fixed)
     result = replace(result, ceilings=(RATED,) if rule == "gpu_fits_cache" else ())
     run = Run("r", "", None, (machine or Machine(),), "quick", "hwdyno gpu", (result, *others))
-    return next((one for one in explain(run).findings if one.rule == rule), None)
+    return next((finding for finding in explain(run).findings if finding.rule == rule), None)
 
 
 def on_link(*seen: tuple[Any, Any]) -> list[Measurement]:
@@ -388,8 +390,8 @@ LINKS = [
         ("gpu_load_waits", parts_of(1.78e9, 2e9, 8e9), {}, None),
         ("gpu_load_waits", parts_of(1.82e9, 2e9, 8e9), {}, {"read": 2e9}),
         # In turn both take 2 s, and 1 s at best: what took 2 s saved nothing.
-        ("gpu_load_in_turn", [one for size, s in ((1, 1.75), (2, 2.0), (4, 1.6))
-                              for one in parts_of(1e9 / s, 1e9, 1e9, size * MEBI)], {}, {"overlap": 0.0}),
+        ("gpu_load_in_turn", [point for size, s in ((1, 1.75), (2, 2.0), (4, 1.6))
+                              for point in parts_of(1e9 / s, 1e9, 1e9, size * MEBI)], {}, {"overlap": 0.0}),
         ("gpu_load_in_turn", parts_of(5e8, 1e9, 1e9, elapsed_s=10.0, counters=USED[0]), {}, "limit not identified."),
         ("gpu_load_in_turn", parts_of(5e8, 1e9, 1e9, elapsed_s=10.0, counters=USED[1]), {}, "which are 91% busy."),
         # A copy of 500 B reads and writes 1,000 B; the memory is rated at 100 B/s.
@@ -445,8 +447,8 @@ def levels_in(points: Iterable[Measurement], machine: Machine | None = None, on:
 
 
 STEP = chain([25.0] * 3 + [100.0] * 3)
-INVALID = [replace(one, throughput=Value(1e9, "operations/s"), validity="invalid") for one in STEP]
-IDLE = [replace(one, throughput=Value(0.0, "operations/s")) for one in STEP]
+INVALID = [replace(point, throughput=Value(1e9, "operations/s"), validity="invalid") for point in STEP]
+IDLE = [replace(point, throughput=Value(0.0, "operations/s")) for point in STEP]
 
 
 @pytest.mark.parametrize(
@@ -521,7 +523,7 @@ def test_processor_levels_have_cache_names(l3: int) -> None:
 )
 def test_a_rise_is_named_by_its_distance_from_l2(edges: tuple[float, ...], names: dict[str, float]) -> None:
     """Sizes in MiB, of which 32 of L2 are stated."""
-    found = _named([Edge(one * MEBI, 1.0, 2.0) for one in edges], [("L2", 32.0 * MEBI)])
+    found = _named([Edge(size * MEBI, 1.0, 2.0) for size in edges], [("L2", 32.0 * MEBI)])
     assert {name: edge.size_bytes / MEBI for name, edge in found} == names
 
 

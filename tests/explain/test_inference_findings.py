@@ -73,9 +73,9 @@ def explained(*results: ExperimentResult) -> dict[str, list[Finding]]:
         experiments=results,
     )  # fmt: skip
     found: dict[str, list[Finding]] = {}
-    for one in explain(with_derived(run)).findings:
-        found.setdefault(one.rule, []).append(one)
-        assert not faults_of(one.says), (one.says, faults_of(one.says))
+    for finding in explain(with_derived(run)).findings:
+        found.setdefault(finding.rule, []).append(finding)
+        assert not faults_of(finding.says), (finding.says, faults_of(finding.says))
     return found
 
 
@@ -112,7 +112,7 @@ def test_planted_gap_has_its_cause(cause: str) -> None:
         (found,) = findings(machine.raw(), planted(machine, cause))["load_gap"]
         assert PLANTS[cause] in found.says, (seed, found.says)
         others = set(PLANTS.values()) - {PLANTS[cause], PLANTS["computes"]}
-        assert not any(one in found.says for one in others)
+        assert not any(cause_text in found.says for cause_text in others)
 
 
 def test_no_gap_is_invented_where_a_loader_keeps_up() -> None:
@@ -194,9 +194,9 @@ def test_break_even_is_at_the_crossing() -> None:
         rng = random.Random(seed)
         prefill_s, read_s, first_s = rng.uniform(1e-4, 1e-2), rng.uniform(1e-6, 5e-5), rng.uniform(0.02, 2)
         crossing = first_s / (prefill_s - read_s)
-        counts = [max(2, int(crossing * one)) for one in (0.25, 0.5, 0.75, 1.5, 3, 8)]
-        recompute = [(float(one), prefill_s * one) for one in counts]
-        restore = [(float(one), first_s + read_s * one) for one in counts]
+        counts = [max(2, int(crossing * factor)) for factor in (0.25, 0.5, 0.75, 1.5, 3, 8)]
+        recompute = [(float(count), prefill_s * count) for count in counts]
+        restore = [(float(count), first_s + read_s * count) for count in counts]
         if len(set(counts)) == len(counts):
             assert break_even({"recompute": recompute, "restore": restore}) == pytest.approx(crossing, rel=0.01)
 
@@ -263,7 +263,11 @@ def test_the_study_puts_storage_loader_and_first_answer_side_by_side_and_first()
 
 def test_study_names_storages_behind_on_images() -> None:
     def sentence_of(**storages: float) -> str:
-        (says,) = (one for one in kubernetes_ai_inference.observations(classes(**storages)) if " images" in one)
+        (says,) = (
+            observation
+            for observation in kubernetes_ai_inference.observations(classes(**storages))
+            if " images" in observation
+        )
         return says
 
     says = sentence_of(slow=0.25e9, fast=4000e9)
@@ -273,12 +277,20 @@ def test_study_names_storages_behind_on_images() -> None:
 
 def test_study_names_sufficient_storage_speed() -> None:
     sentences = kubernetes_ai_inference.observations(classes(slow=0.25e9, fast=4e9))
-    (says,) = (one for one in sentences if "start at" in one)
+    (says,) = (sentence for sentence in sentences if "start at" in sentence)
     assert "start at 999 MB/s, where the loader itself needs 1.00 s" in says
     assert "it still helps slow (" in says and "fast (" not in says
-    (says,) = (one for one in kubernetes_ai_inference.observations(classes(fast=4e9)) if "start at" in one)
+    (says,) = (
+        observation
+        for observation in kubernetes_ai_inference.observations(classes(fast=4e9))
+        if "start at" in observation
+    )
     assert "on none of these does it still help" in says
-    (says,) = (one for one in kubernetes_ai_inference.observations(classes(slow=0.1e9)) if "start at" in one)
+    (says,) = (
+        observation
+        for observation in kubernetes_ai_inference.observations(classes(slow=0.1e9))
+        if "start at" in observation
+    )
     assert "it still helps slow (10.10 s)" in says
 
 

@@ -45,9 +45,9 @@ def measured(path: SimulatedPath, points: Iterable[Parameters], kernel: str = "n
 
 def of_the_path(run: Run) -> dict[str, Finding]:
     """The findings of the network's own rules, without those that every path has."""
-    found = {one.rule: one for one in run.findings if one.rule.startswith("network_")}
-    return {rule: one for rule, one in found.items() if rule not in ALWAYS and one.severity != "info"} | {
-        rule: one for rule, one in found.items() if rule == "network_mtu"
+    found = {finding.rule: finding for finding in run.findings if finding.rule.startswith("network_")}
+    return {rule: finding for rule, finding in found.items() if rule not in ALWAYS and finding.severity != "info"} | {
+        rule: finding for rule, finding in found.items() if rule == "network_mtu"
     }
 
 
@@ -99,7 +99,7 @@ def test_random_paths_show_what_was_planted() -> None:
         for kind in {"clean", kinds[seed % len(kinds)], kinds[(seed * 5 + 3) % len(kinds)]}:
             path, points, kernel, rules = planted(seed)[kind]
             found = of_the_path(measured(path, points, kernel))
-            assert set(found) == rules, (seed, kind, path, [one.says for one in found.values()])
+            assert set(found) == rules, (seed, kind, path, [finding.says for finding in found.values()])
             if kind in {"busy here", "busy there"}:
                 assert ("The sender's CPU" in found["network_ends_bound"].says) == (kind == "busy here")
             if kind in {"receiver's window", "send buffer"}:
@@ -121,19 +121,19 @@ def test_what_is_advised_is_taken_as_it_is_pasted(kind: str) -> None:
 
 
 def rules_of(path: SimulatedPath, points: list[Parameters] | None = None) -> dict[str, str]:
-    return {one.rule: one.says for one in measured(path, TCP if points is None else points).findings}
+    return {finding.rule: finding.says for finding in measured(path, TCP if points is None else points).findings}
 
 
 def test_a_round_trip_that_is_shorter_under_load_is_explained_by_sleep() -> None:
     path, points, kernel, _ = planted(3)["clean latency"]
     run = measured(path, points, kernel)
     (result,) = run.experiments
-    rows = [replace(one, details=one.details | {"idle_p50_ns": 9 * one.latency_ns.p50}) for one in result.points
-            if one.latency_ns is not None]  # fmt: skip
+    rows = [replace(point, details=point.details | {"idle_p50_ns": 9 * point.latency_ns.p50}) for point in result.points
+            if point.latency_ns is not None]  # fmt: skip
     findings = explain(replace(run, experiments=(replace(result, points=tuple(rows)),))).findings
-    (found,) = (one for one in findings if one.rule == "network_bufferbloat")
+    (found,) = (finding for finding in findings if finding.rule == "network_bufferbloat")
     assert found.severity == "info" and "woken" in found.says
-    assert not any("woken" in one.says for one in run.findings)
+    assert not any("woken" in finding.says for finding in run.findings)
 
 
 def test_a_link_bounds_its_payload_and_what_exceeds_it_is_invalid() -> None:
@@ -143,7 +143,7 @@ def test_a_link_bounds_its_payload_and_what_exceeds_it_is_invalid() -> None:
     assert ceiling.kind == "physical"
     assert ceiling.value == pytest.approx(125e6 * 1448 / 1538)
     assert "1448 B of payload in 1538 B" in ceiling.formula
-    says = {one.rule: one.says for one in run.findings}
+    says = {finding.rule: finding.says for finding in run.findings}
     assert "eth0's link" in says["network_link"]
     faster = replace(
         run.experiments[0].points[0], throughput=replace(run.experiments[0].points[0].throughput, value=2e8)
@@ -162,18 +162,18 @@ def test_hypervisors_speed_is_no_physical_bound() -> None:
     run = measured(SimulatedPath(bits_s=1e9), TCP)
     rows = [replace(p, details={**p.details, "interface_driver": "virtio_net"}) for p in run.experiments[0].points]
     again = explain(replace(run, experiments=(replace(run.experiments[0], points=tuple(rows)),)))
-    assert {one.kind for one in again.experiments[0].ceilings} == {"rated"}
+    assert {ceiling.kind for ceiling in again.experiments[0].ceilings} == {"rated"}
 
 
 def test_virtual_and_loopback_have_no_link() -> None:
     virtual = measured(SimulatedPath(virtual=True), TCP)
     assert not virtual.experiments[0].ceilings
-    assert "virtual" in {one.rule: one.says for one in virtual.findings}["network_virtual_link"]
+    assert "virtual" in {finding.rule: finding.says for finding in virtual.findings}["network_virtual_link"]
     # 10 GB/s of a core's copies, two cores, two copies of each byte.
     loop = measured(SimulatedPath(loopback=True, bits_s=50e9, copy_bytes_s=10e9, cpu_ns_per_kib=5.0), TCP[:1])
     (ceiling,) = loop.experiments[0].ceilings
     assert (ceiling.kind, ceiling.value) == ("reference", pytest.approx(10e9))
-    says = {one.rule: one.says for one in loop.findings}["network_no_link"]
+    says = {finding.rule: finding.says for finding in loop.findings}["network_no_link"]
     assert "One core copies 10" in says
     assert "memory copies" in says
     assert "network_link" not in rules_of(SimulatedPath(loopback=True))
@@ -185,13 +185,13 @@ def test_paced_traffic_is_not_copy_bound() -> None:
     run = measured(path, paced)
     moved = run.experiments[0].points[0].throughput.value
     assert moved == pytest.approx(50e6, rel=0.03)
-    assert "network_no_link" not in {one.rule for one in run.findings}
+    assert "network_no_link" not in {finding.rule for finding in run.findings}
     short = [{**paced[0], "rate": 1_000_000_000_000}]
-    assert "network_no_link" in {one.rule for one in measured(path, short).findings}
+    assert "network_no_link" in {finding.rule for finding in measured(path, short).findings}
 
 
 def test_loss_of_a_control_that_does_not_heed_it_is_no_policer() -> None:
-    points: list[dict[str, Any]] = [{**one, "congestion": "bbr"} for one in TCP]
+    points: list[dict[str, Any]] = [{**point, "congestion": "bbr"} for point in TCP]
     assert "network_policed" not in rules_of(SimulatedPath(loss=0.02), points)
 
 

@@ -131,7 +131,7 @@ def test_data_that_its_filesystem_compresses(tmp_path: Path, capsys: pytest.Capt
     finding = found(run, "compressed_file")
     assert finding.severity == "invalid" and finding.evidence["share"] > 0.9
     # What hwdyno lays out does not compress, so that nothing of it is found there.
-    assert "compressed_file" not in {one.rule for one in result.findings}
+    assert "compressed_file" not in {run_finding.rule for run_finding in result.findings}
 
 
 def test_filling_buffers_is_no_part_of_a_write(data: Path) -> None:

@@ -31,6 +31,6 @@ def test_a_clean_point_raises_no_alarm(name: str, repeats: int) -> None:
 
 def test_who_disturbs_explains_that_repeats_disagree() -> None:
     plant = power.PLANTS["25% less for a repeat, others at 12%"]
-    named = {one.rule: one for one in power.explained(plant, np.random.default_rng(4))}
+    named = {finding.rule: finding for finding in power.explained(plant, np.random.default_rng(4))}
     assert "repeats_disagree" not in named
     assert "repeats that disagree" in named["others_at_work"].says

@@ -35,7 +35,7 @@ def run_at(core: Core, begun_s: float, seed: int, path: Path) -> Run:
     """A quick run that begins at a moment of the machine's life."""
     host = SimulatedHost(SimulatedMachine(seed=seed, threads=core.threads, core=core))
     host.now_s = begun_s
-    chosen = [(one, {}) for name in EXPERIMENTS for one in experiments.find(name)]
+    chosen = [(experiment, {}) for name in EXPERIMENTS for experiment in experiments.find(name)]
     return runner.run(build(chosen, host, path=path, seed=seed), host, Memory(), "run")
 
 
@@ -62,7 +62,7 @@ def test_stateless_experiments_are_one_block(tmp_path: Path) -> None:
     host = Local()
     names = ("storage.iodepth", "storage.blocksize", "memory.grid", "memory.latency", "compute.grid", "compute.threads")
     names += ("compute.linpack", "memory.threads")
-    chosen = [(one, {}) for name in names for one in experiments.find(name)]
+    chosen = [(experiment, {}) for name in names for experiment in experiments.find(name)]
     found = blocks(build(chosen, host, path=tmp_path).experiments)
     assert [[planned.experiment.name for planned in block] for block in found] == [
         ["storage.iodepth"],
@@ -85,7 +85,7 @@ def test_a_points_repeats_lie_as_far_apart_as_the_run_is_long(tmp_path: Path) ->
             return super().run(kernel, parameters)
 
     host = Watched()
-    chosen = [(one, {}) for name in EXPERIMENTS for one in experiments.find(name)]
+    chosen = [(experiment, {}) for name in EXPERIMENTS for experiment in experiments.find(name)]
     run = runner.run(build(chosen, host, path=tmp_path, seed=3), host, Memory(), "run")
     for result in run.experiments:
         assert len(result.points) == result.planned
@@ -104,8 +104,8 @@ def shares(path: Path) -> tuple[float, float]:
         core = Core.random(seed, drift=0.03, drift_s=5.0)
         truth = {name: sum(span) / 2 for name, span in truths(Core.random(seed, noise=0.0), path).items()}
         runs = [intervals(run_at(core, 1000.0 * (seed * RUNS + at), seed + 100 * at, path)) for at in range(RUNS)]
-        met += [mean(overlap(one[name], other[name]) for name in one) for one, other in combinations(runs, 2)]
-        covered += [mean(low <= truth[name] <= high for name, (low, high) in one.items()) for one in runs]
+        met += [mean(overlap(run[name], other[name]) for name in run) for run, other in combinations(runs, 2)]
+        covered += [mean(low <= truth[name] <= high for name, (low, high) in run.items()) for run in runs]
     return mean(met), mean(covered)
 
 
@@ -116,7 +116,7 @@ def test_runs_of_a_drifting_machine_agree_within_their_intervals(tmp_path: Path)
 
 
 def test_repeats_close_in_time_would_promise_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan_run, "blocks", lambda experiments: [(one,) for one in experiments])
+    monkeypatch.setattr(plan_run, "blocks", lambda experiments: [(experiment,) for experiment in experiments])
     met, covered = shares(tmp_path)
     assert met < 0.95 and covered < 0.85
 
@@ -167,22 +167,24 @@ def test_earlier_runs_widen_no_interval(tmp_path: Path) -> None:
     runs = in_sequence(core, 2, tmp_path, 4)
     alone = run_at(core, 10_000.0 * 203, 302, tmp_path)
     untimed = [
-        [[replace(point, repeat_starts_s=()) for point in one.points] for one in run.experiments]
+        [[replace(point, repeat_starts_s=()) for point in experiment.points] for experiment in run.experiments]
         for run in (runs[3], alone)
     ]
     assert untimed[0] == untimed[1], "but for when each was read"
-    assert all(one.run_to_run and one.run_to_run.earlier == 3 for one in runs[3].experiments)
+    assert all(experiment.run_to_run and experiment.run_to_run.earlier == 3 for experiment in runs[3].experiments)
 
 
 def test_a_steady_machine_has_a_narrow_spread_and_another_question_tells_nothing(tmp_path: Path) -> None:
     core = Core.random(3)
     kept = in_sequence(core, 3, tmp_path, 9)
-    spreads = [one.run_to_run for one in kept[-1].experiments]
+    spreads = [experiment.run_to_run for experiment in kept[-1].experiments]
     # The prior of 3% counts for 2 of 9 degrees of freedom, twice: for the other experiments, and beside them for each.
     least = 0.03 * 2 / 9
     assert all(spread and least <= spread.deviation < 0.012 and spread.point_deviation < 0.01 for spread in spreads)
     alone = run_at(core, 10_000.0 * 305, 503, tmp_path)
-    other = replace(kept[0], experiments=tuple(replace(one, name="memory.other") for one in kept[0].experiments))
+    other = replace(
+        kept[0], experiments=tuple(replace(experiment, name="memory.other") for experiment in kept[0].experiments)
+    )
     assert with_earlier(alone, [other, other, other]) == alone
     assert with_earlier(alone, kept[:1]) == alone, "one earlier run tells one difference"
     assert with_earlier(replace(alone, version="2"), kept).experiments == alone.experiments, "another version"
@@ -217,11 +219,11 @@ def test_degraded_points_teach_nothing(tmp_path: Path) -> None:
     rng = random.Random(1)
     results = made_runs([rng.gauss(0, 0.01) for _ in range(5)], 1)
     loaded = [
-        replace(one, points=tuple(replace(point, validity="degraded") for point in one.points))
-        for one in made_runs([-0.7, -0.4, -0.5], 2)
+        replace(experiment, points=tuple(replace(point, validity="degraded") for point in experiment.points))
+        for experiment in made_runs([-0.7, -0.4, -0.5], 2)
     ]
     assert spread_of(results + loaded) is None, "a run with no valid point shares none"
-    runs = [replace(made.run(one), version="1") for one in [*results, *loaded]]
+    runs = [replace(made.run(result), version="1") for result in [*results, *loaded]]
     new = with_earlier(replace(made.run(made_runs([0.0], 3)[0]), version="1"), runs)
     spread = new.experiments[0].run_to_run
     assert spread is not None and spread.earlier == 5 and spread.deviation < 0.025
@@ -233,7 +235,7 @@ def test_spread_is_found_from_many_runs() -> None:
             spread_of(made_runs([random.Random(f"{seed} {at}").gauss(0, true) for at in range(8)], seed))
             for seed in range(200)
         ]
-        middle = sorted(one.deviation for one in found if one)[100]
+        middle = sorted(run_to_run.deviation for run_to_run in found if run_to_run)[100]
         expected = math.sqrt((2 * 0.03**2 + 7 * true**2) / 9)
         assert 0.8 * expected < middle < 1.2 * expected
 
@@ -246,9 +248,9 @@ def test_experiment_leans_on_its_resource() -> None:
 
     def spread(resource: str, others: list[ExperimentResult]) -> float:
         runs = []
-        for at, one in enumerate(others):
+        for at, result in enumerate(others):
             known = [replace(few[at], name="storage.few")] if at < 2 else []
-            other = replace(one, name="x.restless", resource=resource)
+            other = replace(result, name="x.restless", resource=resource)
             runs.append(replace(made.run(other), version="1", experiments=(other, *known)))
         now = replace(runs[0], experiments=(runs[0].experiments[0], replace(few[0], name="storage.few")))
         found = with_earlier(now, runs).experiments[1].run_to_run
@@ -271,13 +273,13 @@ def test_qn_is_scale_of_normal_data(count: int) -> None:
 
 def test_what_differs_between_runs_is_finding(tmp_path: Path) -> None:
     findings = [
-        one
-        for one in explain(in_sequence(Core.random(5, drift=0.05, drift_s=1000.0), 5, tmp_path, 5)[-1]).findings
-        if one.rule == "between_runs"
+        finding
+        for finding in explain(in_sequence(Core.random(5, drift=0.05, drift_s=1000.0), 5, tmp_path, 5)[-1]).findings
+        if finding.rule == "between_runs"
     ]
     assert findings and 0.02 < findings[0].evidence["deviation"] < 0.15 and findings[0].evidence["earlier_runs"] == 4
     clean = in_sequence(Core.random(5), 5, tmp_path, 9)[-1]
-    assert not [one for one in explain(clean).findings if one.rule == "between_runs"]
+    assert not [finding for finding in explain(clean).findings if finding.rule == "between_runs"]
 
 
 @pytest.mark.parametrize(("deviation", "values", "within"), [

@@ -216,7 +216,7 @@ def test_a_rule_that_stands_in_for_another_is_called_alone() -> None:
         "training.unet3d", "training", "?", "accelerators", "training_loader",
         (replace(broken, faults=faulty_storage().experiments[0].points[0].faults),), fixed=training.FIXED,
     )  # fmt: skip
-    found = {one.rule for one in explain(replace(storage_run(), experiments=(result,))).findings}
+    found = {finding.rule for finding in explain(replace(storage_run(), experiments=(result,))).findings}
     assert "training_faults" in found and "faults" not in found
 
 
@@ -263,7 +263,13 @@ def planted(run: Run, result: ExperimentResult, at: int) -> Iterator[tuple[Run, 
     def made(over: ExperimentResult = result, **changes: Any) -> tuple[Run, ExperimentResult]:
         points = (*result.points[:at], replace(point, **changes), *result.points[at + 1 :])
         other = replace(over, points=points)
-        return replace(run, experiments=tuple(other if one is result else one for one in run.experiments)), other
+        return replace(
+            run,
+            experiments=tuple(
+                other if measured_experiment is result else measured_experiment
+                for measured_experiment in run.experiments
+            ),
+        ), other
 
     yield run, result
     calm = {"cpu_busy": 0.9, "cpu_user": 0.8, "steal": 0.0, "clock_hz": 1e9, "clock_hz_before": 3e9}

@@ -32,7 +32,7 @@ PAGED: list[Parameters] = Sweep(working_set=octaves(64 << 10, 256 << 20, 8), pag
 ISAS: list[Parameters] = [
     {"operation": "fma", "precision": "double", "isa": isa, "threads": 1} for isa in ("scalar", "sse", "avx2")
 ]
-ON_ZEROS: list[Parameters] = [{**one, "operands": "zero"} for one in ISAS]
+ON_ZEROS: list[Parameters] = [{**isa, "operands": "zero"} for isa in ISAS]
 
 
 def measured(core: Core, kernel: str, load: str, points: Sequence[Parameters], **fixed: Any) -> ExperimentResult:
@@ -42,8 +42,8 @@ def measured(core: Core, kernel: str, load: str, points: Sequence[Parameters], *
     parameters = {"runtime": 0.3, "interval_s": 0.015, **fixed}
     resource = kernel.partition("_")[0]
     made = [
-        measurement_of(one, [host.run(kernel, {**parameters, **one}) for _ in range(3)], host.kernels()[kernel])
-        for one in points
+        measurement_of(point, [host.run(kernel, {**parameters, **point}) for _ in range(3)], host.kernels()[kernel])
+        for point in points
     ]
     ceilings = ceilings_of(machine.survey(), resource)
     return made_experiment(
@@ -53,7 +53,10 @@ def measured(core: Core, kernel: str, load: str, points: Sequence[Parameters], *
 
 def explained(core: Core, *results: ExperimentResult) -> dict[str, Finding]:
     machine = SimulatedMachine(seed=7, threads=core.threads, core=core)
-    return {one.rule: one for one in explain(Run("r", "", None, (machine.survey(),), "quick", "", results)).findings}
+    return {
+        finding.rule: finding
+        for finding in explain(Run("r", "", None, (machine.survey(),), "quick", "", results)).findings
+    }
 
 
 def bandwidths(core: Core, points: Sequence[Parameters] = OPERATIONS, **fixed: Any) -> ExperimentResult:
@@ -62,10 +65,10 @@ def bandwidths(core: Core, points: Sequence[Parameters] = OPERATIONS, **fixed: A
 
 def test_catalogue_is_queried() -> None:
     host = SimulatedHost()
-    for one in ON_ONE_HOST:
-        if one.kernel in {"memory_bandwidth", "memory_latency", "memory_loaded_latency", "compute_flops"}:
-            (found,) = build([(one, {})], host, profile="quick").experiments
-            reading = host.run(one.kernel, {**found.fixed, **found.points[0]})
+    for experiment in ON_ONE_HOST:
+        if experiment.kernel in {"memory_bandwidth", "memory_latency", "memory_loaded_latency", "compute_flops"}:
+            (found,) = build([(experiment, {})], host, profile="quick").experiments
+            reading = host.run(experiment.kernel, {**found.fixed, **found.points[0]})
             assert reading["streams"][0]["operations"] > 0
 
 
@@ -209,9 +212,9 @@ def test_no_processor_exceeds_its_peak(seed: int) -> None:
     for cores, above in ((core.threads, False), (1, True)):
         claimed = replace(machine, cpu=replace(machine.cpu, cores=cores))
         run = explain(Run("r", "", None, (claimed,), "quick", "", (result,)))
-        findings = {one.rule: one for one in run.findings}
+        findings = {finding.rule: finding for finding in run.findings}
         assert ("physical_ceiling" in findings) == above
-        assert [one.validity for one in run.experiments[0].points] == ["valid", "invalid" if above else "valid"]
+        assert [point.validity for point in run.experiments[0].points] == ["valid", "invalid" if above else "valid"]
         assert 0.9 < findings["peak_share"].evidence["share"] <= 1.05
         shares = re.findall(r"reaches (\d+)% of its FP64 peak", findings["peak_share"].says)
         assert all(int(share) <= 100 for share in shares)
@@ -244,4 +247,4 @@ def test_the_knee_of_loaded_latency_is_where_the_channels_are_full(seed: int) ->
     offered = core.threads * 128 * core.clock_hz / 15
     reached = (offered**-core.p + core.channels_bytes_s**-core.p) ** (-1 / core.p)
     assert curve.ceiling.value == pytest.approx(reached, rel=0.08)
-    assert not {one.rule for one in run.findings} & TROUBLE
+    assert not {finding.rule for finding in run.findings} & TROUBLE

@@ -44,7 +44,9 @@ def drifting(moves: float) -> Measurement:
 
 def at_levels(*levels: float) -> Measurement:
     """Repeats at levels of their own, each steady."""
-    return of_courses([flicker([level] * 20) for level in levels], repeat_values=tuple(SPEED * one for one in levels))
+    return of_courses(
+        [flicker([level] * 20) for level in levels], repeat_values=tuple(SPEED * level for level in levels)
+    )
 
 
 def standing_still(still: int, of: int = 60, slow: int = 0, level: float = 1.0, left: float = 0.0) -> Measurement:
@@ -252,10 +254,10 @@ def test_repeats_in_any_order_are_no_fall_in_one_sweep_of_a_hundred(monkeypatch:
     for _ in range(sweeps):
         count = draw.randint(3, 15)
         levels = [tuple(draw.choice((1e8, 7e7)) * draw.gauss(1, 0.01) for _ in range(count)) for _ in range(20)]
-        result = replace(run_of(base()).experiments[0], points=tuple(base(repeat_values=one) for one in levels))
+        result = replace(run_of(base()).experiments[0], points=tuple(base(repeat_values=repeats) for repeats in levels))
         run = replace(run_of(base()), experiments=(result,))
         found = [repeats_disagree(Case(run, result, at)) for at in range(len(levels))]
-        fallen += any(one is not None and one.says.startswith("Throughput fell") for one in found)
+        fallen += any(verdict is not None and verdict.says.startswith("Throughput fell") for verdict in found)
     assert fallen <= 0.01 * sweeps
 
 

@@ -125,7 +125,7 @@ def test_the_study_of_storage_classes_has_its_table_and_says_who_feeds_whom() ->
     assert len(published.rows) >= 4
     # AU x need = throughput, but for the row that is an H100's
     law = [float(row[6]) / float(row[5]) for row in published.rows]
-    assert [round(one, 1) for one in law] == [1.0, 1.0, 0.5, 1.0]
+    assert [round(share, 1) for share in law] == [1.0, 1.0, 0.5, 1.0]
     first, second = study.observations(run)
     assert first == "A100 on unet3d: local feeds it; the best AU is 95.0% on local."
     assert "no storage measured here feeds it" in second
@@ -285,7 +285,7 @@ def test_dlio_agrees_or_says_why(theirs: float, severity: str, says: str) -> Non
         (point(1, 0.95, client_cpu_s_per_gb=0.12),), fixed=FIXED, peers=(peer,),
     )  # fmt: skip
     run = explain(Run("x", "", "", (), "", "", (result,)))
-    found = next(one for one in run.findings if one.rule == "training_beside_dlio")
+    found = next(finding for finding in run.findings if finding.rule == "training_beside_dlio")
     assert found.severity == severity
     assert says in found.says
 
@@ -301,7 +301,7 @@ def test_columns_that_are_not_read_are_not_needed() -> None:
     dlrm = made_experiment("training.dlrm", "training", "?", "accelerators", "training_loader", (one,), fixed=fixed)
     slow = replace(client(5e9), fixed={**fixed, "compute": 0.0})
     run = explain(Run("x", "", "", (), "", "", (dlrm, slow)))
-    found = next(one for one in run.findings if one.rule == "training_client_bound")
+    found = next(finding for finding in run.findings if finding.rule == "training_client_bound")
     assert found.evidence["need_bytes_s"] == pytest.approx(0.7 * 6.99e9, rel=0.3)
     assert "5,000 MB/s where 6,291 MB/s are needed" in found.says
 

@@ -36,7 +36,7 @@ def heavy(rng: random.Random, count: int) -> list[float]:
 
 def with_slow_runs(rng: random.Random, count: int) -> list[float]:
     """One run in thirty is far slower."""
-    return [one - (rng.uniform(0.2, 0.6) if rng.random() < 1 / 30 else 0) for one in normal(rng, count)]
+    return [deviate - (rng.uniform(0.2, 0.6) if rng.random() < 1 / 30 else 0) for deviate in normal(rng, count)]
 
 
 def flat(seed: int, noise: Callable[[random.Random, int], list[float]], runs: int = RUNS) -> dict[int, list[float]]:
@@ -44,7 +44,7 @@ def flat(seed: int, noise: Callable[[random.Random, int], list[float]], runs: in
     rng = random.Random(seed)
     shared = [rng.gauss(0, 0.01) for _ in range(runs)]
     return {
-        figure: [1e9 * math.exp(one + both) for one, both in zip(noise(rng, runs), shared, strict=True)]
+        figure: [1e9 * math.exp(deviation + both) for deviation, both in zip(noise(rng, runs), shared, strict=True)]
         for figure in range(FIGURES)
     }
 
@@ -53,7 +53,8 @@ def flat(seed: int, noise: Callable[[random.Random, int], list[float]], runs: in
 def test_nothing_is_invented_in_flat_histories(noise: Callable[[random.Random, int], list[float]]) -> None:
     """None of 40 figures changes or drifts in 95% of histories."""
     wrong = sum(
-        any(one.changes or one.drift for one in trends_of(flat(seed, noise)).values()) for seed in range(HISTORIES)
+        any(trend.changes or trend.drift for trend in trends_of(flat(seed, noise)).values())
+        for seed in range(HISTORIES)
     )
     assert at_most(wrong, HISTORIES, 0.05), wrong
 
@@ -78,10 +79,10 @@ def test_planted_changes_are_dated(noise: Callable[[random.Random, int], list[fl
         series = flat(seed, noise)
         changed = {figure for figure in series if figure == 0 or rng.random() < share}
         for figure in changed:
-            series[figure][at:] = [one * ratio for one in series[figure][at:]]
+            series[figure][at:] = [value * ratio for value in series[figure][at:]]
         trends = trends_of(series)
         for figure in changed:
-            near = [one for one in trends[figure].changes if abs(one.at - at) <= 1]
+            near = [change for change in trends[figure].changes if abs(change.at - at) <= 1]
             planted += 1
             found += bool(near)
             covered += bool(near) and (near[0].ratio.low or 0) <= ratio <= (near[0].ratio.high or 0)
@@ -95,8 +96,8 @@ def test_two_changes_give_three_levels() -> None:
     levels = [1.0] * 14 + [0.8] * 13 + [1.0] * 13
     values = [1e9 * level * math.exp(rng.gauss(0, history.NOISE)) for level in levels]
     (trend,) = trends_of({"a": values}).values()
-    assert [one.at for one in trend.changes] == [14, 27]
-    assert [round(one.ratio.value, 1) for one in trend.changes] == [0.8, 1.2]
+    assert [change.at for change in trend.changes] == [14, 27]
+    assert [round(change.ratio.value, 1) for change in trend.changes] == [0.8, 1.2]
 
 
 def test_a_drift_is_no_step() -> None:
@@ -123,7 +124,7 @@ def test_runs_that_resemble_the_one_before_are_no_change() -> None:
                 last = 0.4 * last + rng.gauss(0, history.NOISE)
                 values.append(1e9 * math.exp(last))
             series[figure] = values
-        wrong += any(one.changes for one in trends_of(series).values())
+        wrong += any(trend.changes for trend in trends_of(series).values())
     # Shuffling alone would name a change in most of them.
     assert wrong <= 12, wrong
 
@@ -136,7 +137,7 @@ def test_empty_series_has_no_trend(values: list[float]) -> None:
 
 def test_exact_step_without_noise_is_found() -> None:
     (trend,) = trends_of({"a": [2.0] * 12 + [1.0] * 12}).values()
-    assert [(one.at, one.ratio.value) for one in trend.changes] == [(12, pytest.approx(0.5))]
+    assert [(change.at, change.ratio.value) for change in trend.changes] == [(12, pytest.approx(0.5))]
 
 
 # --- the command
@@ -169,7 +170,10 @@ def test_since_when_and_what_changed_then(store: Store, capsys: pytest.CaptureFi
     assert main(["history", "--trends", "--machine", "atlas", "--json", "--metric", "storage.iodepth"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert [event["run"] for event in document["events"]] == ["r-018"] and len(document["figures"]) == 6
-    assert {one["path"] for one in document["events"][0]["differences"]} == {"os.kernel", "conditions.governor"}
+    assert {difference["path"] for difference in document["events"][0]["differences"]} == {
+        "os.kernel",
+        "conditions.governor",
+    }
     (change,) = document["figures"][0]["changes"]
     assert change["low"] < 0.9 < change["high"]
 
@@ -203,7 +207,7 @@ def test_few_runs_and_none_say_so(store: Store, capsys: pytest.CaptureFixture[st
     assert "Trends need at least 10 runs" in capsys.readouterr().out
     # Many runs, of which few have a figure in common, tell no more of it.
     for at, run in enumerate(history.runs_of(12, lambda at, figure: 1.0, name="other")):
-        renamed = tuple(replace(one, name=f"{one.name}{at // 2}") for one in run.experiments)
+        renamed = tuple(replace(experiment, name=f"{experiment.name}{at // 2}") for experiment in run.experiments)
         store.save(replace(run, experiments=renamed))
     assert main(["history", "--trends"]) == 0
     assert "Trends need at least 10 runs of a figure; the most here is 4." in capsys.readouterr().out

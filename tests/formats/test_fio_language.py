@@ -139,7 +139,7 @@ def test_fio_and_hwdyno_do_same_operations(
     for name, (lines, same) in SECTIONS.items():
         # fio counts the reads of a check too, and ours are separate.
         mine = ours.traces[name]
-        other = [one for one in theirs.traces[name] if one[0] == "write" or "verify" not in lines]
+        other = [operation for operation in theirs.traces[name] if operation[0] == "write" or "verify" not in lines]
         if same is ORDER and mine != other:
             wrong.append(f"{name}: {mine} and not {other}")
         if same is EACH and sorted(mine) != sorted(other):
@@ -170,7 +170,7 @@ def test_mixes_hold_what_theirs_hold(
     for tool in (ours, theirs):
         # Reads and writes in sequence each go on where they were.
         for way in ("read", "write"):
-            offsets = [offset for one, offset, _ in tool.traces["mixed"] if one == way]
+            offsets = [offset for direction, offset, _ in tool.traces["mixed"] if direction == way]
             assert offsets == [number * 4096 for number in range(len(offsets))]
         assert len({offset for _, offset, _ in tool.traces["random"]}) == 1024
 

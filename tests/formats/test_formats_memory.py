@@ -147,7 +147,7 @@ def test_stream() -> None:
 
 def test_mlc_with_its_curve_and_knee() -> None:
     run = explain(declared(mlc.read(MLC, "here")))
-    tables = {one.name: one for one in run.experiments}
+    tables = {experiment.name: experiment for experiment in run.experiments}
     assert [p.latency_ns and p.latency_ns.mean for p in tables["memory.mlc-idle"].points] == [81.2, 139.1, 140.0, 82.4]
     assert [p.parameters["mix"] for p in tables["memory.mlc-peak"].points] == ["1:0", "3:1", "triad"]
     assert len(tables["memory.mlc-nodes"].points) == 4
@@ -157,7 +157,9 @@ def test_mlc_with_its_curve_and_knee() -> None:
 
 
 def test_mlc_reads_sockets_and_single_figures() -> None:
-    tables = {one.name: one for one in explain(declared(mlc.read(MLC_TWO_SOCKETS, "here"))).experiments}
+    tables = {
+        experiment.name: experiment for experiment in explain(declared(mlc.read(MLC_TWO_SOCKETS, "here"))).experiments
+    }
     assert [p.throughput.value for p in tables["memory.mlc-peak"].points] == [226326.3e6, 197546.5e6, 191025.0e6]
     assert [p.latency_ns and p.latency_ns.mean for p in tables["memory.mlc-idle"].points] == [78.5, 134.8, 133.7, 79.2]
     lines = {tuple(p.parameters.values()): p.latency_ns.mean for p in tables["memory.mlc-c2c"].points if p.latency_ns}
@@ -173,7 +175,9 @@ def test_mlc_reads_sockets_and_single_figures() -> None:
     assert alone.parameters == {"working_set": 10 << 20} and alone.latency_ns and alone.latency_ns.mean == 12.5
     # Indented, as it is in someone's page, and with the line ends of another system.
     paged = mlc.read("\r\n".join(f"    {line}" for line in MLC_TWO_SOCKETS.splitlines()), "here")
-    assert sum(len(one.points) for one in paged.experiments) == sum(len(one.points) for one in tables.values())
+    assert sum(len(experiment.points) for experiment in paged.experiments) == sum(
+        len(experiment.points) for experiment in tables.values()
+    )
 
 
 def test_hpl_and_intels_linpack() -> None:

@@ -14,7 +14,7 @@ TOOLS = Path(__file__).parents[1] / "data" / "tools"
 
 def points(name: str) -> list[Measurement]:
     run = explain(run_of(TOOLS / f"{name}.txt"))
-    return [point for one in run.experiments for point in one.points]
+    return [point for experiment in run.experiments for point in experiment.points]
 
 
 @pytest.mark.parametrize(

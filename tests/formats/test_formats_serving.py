@@ -17,13 +17,15 @@ SEEDS = Path(__file__).parents[1] / "data" / "fuzz"
 def _read(name: str, file: str) -> Run:
     text = (SEEDS / name / file).read_text()
     form = formats.known()[name]
-    known = {one: each for one, each in formats.known().items() if one != "published"}
-    assert [one for one, each in known.items() if each.recognizes(text)] == [name]
+    known = {
+        format_name: known_format for format_name, known_format in formats.known().items() if format_name != "published"
+    }
+    assert [format_name for format_name, known_format in known.items() if known_format.recognizes(text)] == [name]
     return formats.read_as(form, text, file)
 
 
 def _times(point: Measurement) -> dict[str, float]:
-    return {kind: one.mean for stream in point.streams for kind, one in stream.latency_ns.items()}
+    return {kind: latency.mean for stream in point.streams for kind, latency in stream.latency_ns.items()}
 
 
 @pytest.mark.parametrize(
@@ -43,7 +45,7 @@ def test_same_load_reads_alike_everywhere(name: str, file: str, kinds: set[str])
     assert _times(point)["first_token_sent"] == pytest.approx(120.5e6)
     assert _times(point)["per_token"] == pytest.approx(21e6)
     assert _times(point)["total"] == pytest.approx(771.5e6)
-    assert point.operations == 40 and not any("first_token" in one.latency_ns for one in point.streams)
+    assert point.operations == 40 and not any("first_token" in stream.latency_ns for stream in point.streams)
 
 
 VLLM_PRINTED = """
@@ -118,13 +120,13 @@ def test_what_a_load_generator_prints_reads_as_its_file_does(text: str, failed: 
     assert point.throughput.value == 5.0 and point.details["output_tokens_s"] == 160.0
     assert point.operations == 40 and point.details["failed_share"] == pytest.approx(failed)
     assert set(_times(point)) == kinds and _times(point)["first_token_sent"] == pytest.approx(120.5e6)
-    assert not [one for one in explain(run).findings if one.severity == "error"]
+    assert not [finding for finding in explain(run).findings if finding.severity == "error"]
 
 
 def test_several_printed_results_are_a_curve() -> None:
     second = VLLM_PRINTED.replace("concurrency:             4", "concurrency:             8")
     ((run,), _) = formats.read_every(VLLM_PRINTED + second, "printed.txt")
-    assert [one.parameters["concurrency"] for one in run.experiments[0].points] == [4, 8]
+    assert [point.parameters["concurrency"] for point in run.experiments[0].points] == [4, 8]
 
 
 def test_rates_are_another_experiment() -> None:
@@ -139,7 +141,7 @@ def test_rates_are_another_experiment() -> None:
 def test_a_rate_that_its_own_counts_contradict_is_named() -> None:
     text = json.dumps({**json.loads((SEEDS / "vllm_bench/concurrency.json").read_text()), "request_throughput": 9.0})
     run = explain(formats.read_as(formats.known()["vllm_bench"], text, "x.json"))
-    assert any("requests/s" in one.says for one in run.findings if one.severity != "info")
+    assert any("requests/s" in finding.says for finding in run.findings if finding.severity != "info")
 
 
 @pytest.mark.parametrize("file", ["two.json", "two.jsonl"])

@@ -52,7 +52,7 @@ def test_iperf3s_text() -> None:
 def test_mislabelled_bits_are_named() -> None:
     text = (SEEDS / "iperf3_text" / "iperf3-tcp.txt").read_text().replace("Gbits/sec", "GBytes/sec")
     run = explain(formats.read_as(formats.known()["iperf3_text"], text, "x"))
-    (finding,) = [one for one in run.findings if one.rule == "contradicts_itself"]
+    (finding,) = [candidate for candidate in run.findings if candidate.rule == "contradicts_itself"]
     assert "8 is what parts bytes from bits" in finding.says
 
 
@@ -61,19 +61,19 @@ def test_iozone_tells_direct_from_cached() -> None:
     first, *_ = points(run)
     assert first.throughput.value == near(812345 * 1024) and first.parameters["bs"] == 4096
     assert len(points(run)) == 26 and first.parameters["direct"] is False
-    (finding,) = [one for one in run.findings if one.rule == "through_page_cache"]
+    (finding,) = [candidate for candidate in run.findings if candidate.rule == "through_page_cache"]
     assert "page cache's speed" in finding.says
     direct = explain(read("iozone", "throughput.txt"))
     point = points(direct)[0]
     assert point.parameters["direct"] is True and point.parameters["numjobs"] == 2
     assert point.throughput.value == near(412345.67 * 1024)
-    assert not [one for one in direct.findings if one.rule == "through_page_cache"]
+    assert not [candidate for candidate in direct.findings if candidate.rule == "through_page_cache"]
 
 
 def test_a_parent_that_waits_shows_that_children_wrote_into_the_cache() -> None:
     text = (SEEDS / "iozone" / "throughput.txt").read_text().replace(" -I", "").replace("405678.90", "5678.90")
     run = explain(formats.read_as(formats.known()["iozone"], text, "x"))
-    (finding,) = [one for one in run.findings if one.rule == "through_page_cache"]
+    (finding,) = [candidate for candidate in run.findings if candidate.rule == "through_page_cache"]
     assert "Its parent, which waits for the file, sees 5.82 MB/s" in finding.says
 
 
@@ -100,7 +100,7 @@ def test_stress_ngs_rate_is_its_operations_over_time() -> None:
     assert points(run)[0].throughput.value == near(3215.31)
     text = (SEEDS / "stress_ng" / "metrics.txt").read_text().replace("3215.31", "9215.31")
     wrong = explain(formats.read_as(formats.known()["stress_ng"], text, "x"))
-    assert [one.rule for one in wrong.findings if one.severity != "info"] == ["contradicts_itself"]
+    assert [finding.rule for finding in wrong.findings if finding.severity != "info"] == ["contradicts_itself"]
 
 
 def test_round_trips_and_streams() -> None:
@@ -184,7 +184,7 @@ def test_gpus() -> None:
 
 def test_suites() -> None:
     run = read("phoronix", "composite.xml")
-    memory = next(one for one in run.experiments if one.resource == "memory")
+    memory = next(experiment for experiment in run.experiments if experiment.resource == "memory")
     assert memory.points[0].throughput.value == near(41234.5e6) and memory.points[0].repeats == 3
     assert points(read("phoronix", "result.json"))[0].throughput.value == near(21034.5e6)
     first = read("geekbench", "result.json").experiments[0].points[0]
@@ -226,7 +226,7 @@ def test_what_geekbench_counts_keeps_the_prefix_of_its_unit() -> None:
     sections = [{"name": "Single-Core", "score": 700, "workloads": workloads}]
     document = {"version": "Geekbench 6.7.1", "score": 700, "multicore_score": 2100, "sections": sections}
     found = points(geekbench.read(json.dumps(document), "one.gb6"))
-    assert [(one.throughput.value, one.throughput.unit) for one in found] == [
+    assert [(point.throughput.value, point.throughput.unit) for point in found] == [
         *((near(value), "operations/s") for _, value in rates.values()),
         (near(93.4e6), "bytes/s"),
     ]

@@ -51,9 +51,10 @@ def test_failed_inputs_belong_to_a_reader() -> None:
 def test_each_reader_of_a_format_and_of_a_peers_output_is_fuzzed() -> None:
     assert set(formats.FORMATS) <= NAMES
     modules = (
-        importlib.import_module(f"hwdyno.measure.peers.{one.name}") for one in pkgutil.iter_modules(peers.__path__)
+        importlib.import_module(f"hwdyno.measure.peers.{module.name}")
+        for module in pkgutil.iter_modules(peers.__path__)
     )
-    readers = {one.__name__.rpartition(".")[2] for one in modules if hasattr(one, "reading_of")}
+    readers = {module.__name__.rpartition(".")[2] for module in modules if hasattr(module, "reading_of")}
     assert {f"peer_{name}" for name in readers} <= NAMES
 
 
@@ -135,7 +136,7 @@ def test_no_document_is_parsed_around_door() -> None:
     found = set()
     for path in package("").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
-            names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             if parsers & {name.partition(".")[0] for name in names}:
                 found.add(str(path.relative_to(package(""))))

@@ -34,7 +34,7 @@ def judged(tmp_path: Path, text: str) -> Run:
 
 
 def named(run: Run, rule: str) -> Finding:
-    found = [one for one in run.findings if one.rule == rule]
+    found = [finding for finding in run.findings if finding.rule == rule]
     assert len(found) == 1, f"{rule} among {rules_of(run.findings)}"
     return found[0]
 
@@ -73,7 +73,7 @@ def fio_job(**more: Any) -> Document:
 
 def fio_document(*jobs: Document) -> Document:
     every = list(jobs) or [fio_job()]
-    seen = sum(int(one["read"]["total_ios"] * 0.998) for one in every)
+    seen = sum(int(job["read"]["total_ios"] * 0.998) for job in every)
     disk = {"name": "nvme0n1", "read_ios": seen, "write_ios": 12, "read_merges": 0, "write_merges": 3, "util": 99.2}
     return {"fio version": "fio-3.33", "jobs": every, "disk_util": [disk]}
 
@@ -226,7 +226,9 @@ def test_streams_arrays_must_exceed_the_caches(tmp_path: Path) -> None:
 def test_a_mean_is_no_percentile(tmp_path: Path) -> None:
     run = judged(tmp_path, MLC)
     timed = [point.latency_ns for result in run.experiments for point in result.points if point.latency_ns]
-    assert timed and {(one.p50, one.p90, one.p99, one.min, one.max) for one in timed} == {(None,) * 5}
+    assert timed and {(latency.p50, latency.p90, latency.p99, latency.min, latency.max) for latency in timed} == {
+        (None,) * 5
+    }
     from hwdyno.report.tables import csv_text
 
     heads, *rows = (line.split(",") for line in csv_text(run).splitlines())
@@ -378,9 +380,11 @@ def clean(imported: str = "fio", cpu: dict[str, Any] | None = None, **changes: A
 def test_claim_contradicts_result(off: float, at_most: bool, says: str) -> None:
     for scale in (1e9, 0.5):
         claim = Claim("bandwidth", scale * (1 + off), scale, "bytes/s", "IOPS x block size", 0.01, at_most)
-        found = [one for one in clean(claims=(claim,)).findings if one.rule == "contradicts_itself"]
-        assert [says in one.says for one in found] == [True] * bool(says)
-        assert [one.severity for one in found] == ["invalid" if at_most or off > 0.05 else "warning"] * bool(says)
+        found = [finding for finding in clean(claims=(claim,)).findings if finding.rule == "contradicts_itself"]
+        assert [says in finding.says for finding in found] == [True] * bool(says)
+        assert [finding.severity for finding in found] == ["invalid" if at_most or off > 0.05 else "warning"] * bool(
+            says
+        )
 
 
 @pytest.mark.parametrize(("stated", "follows"), [(1.0, 0.0), (0.0, 1.0)])
@@ -406,8 +410,11 @@ NONE, ONE = Stream("read", 0, 0), Stream("read", 1, 4096)
 def test_disk_counts_fewer_operations(streams: Any, seen: dict[str, int], changes: Any, expected: str | None) -> None:
     details = {"disk_unseen_s": 0.0, "issued_s": 1.0, **{f"disk_{way}_operations": seen[way] for way in seen}}
     run = clean(parameters={**base().parameters, **changes}, streams=streams, details=details)
-    found = [one for one in run.findings if one.rule == "disk_not_reached"]
-    words = [f"{one.evidence['direction']} {one.evidence['missed_share']:.0%} {one.severity}" for one in found]
+    found = [finding for finding in run.findings if finding.rule == "disk_not_reached"]
+    words = [
+        f"{finding.evidence['direction']} {finding.evidence['missed_share']:.0%} {finding.severity}"
+        for finding in found
+    ]
     assert words == [expected] * bool(expected)
 
 
@@ -423,5 +430,5 @@ def test_array_fits_cache(elements: float, size: float, least: str) -> None:
     run = clean(
         "stream", {"caches": [OF_LEVEL_3, OF_LEVEL_2]}, details={"array_elements": elements, "array_bytes": size}
     )
-    found = [one for one in run.findings if one.rule == "array_in_cache"]
-    assert [f"at least {least}." in one.says for one in found] == [True] * bool(least)
+    found = [finding for finding in run.findings if finding.rule == "array_in_cache"]
+    assert [f"at least {least}." in finding.says for finding in found] == [True] * bool(least)

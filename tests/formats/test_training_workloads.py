@@ -27,7 +27,9 @@ NEEDS = {
 
 
 def test_catalogue_has_workloads_with_needs() -> None:
-    found = {(name, one): kind for name, kinds in workload.catalogue().items() for one, kind in kinds.items()}
+    found = {
+        (name, accelerator): kind for name, kinds in workload.catalogue().items() for accelerator, kind in kinds.items()
+    }
     assert set(found) == set(NEEDS)
     for key, need in NEEDS.items():
         assert found[key].need_bytes_s / 1e6 == pytest.approx(need, rel=0.04), key

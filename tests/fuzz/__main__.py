@@ -26,7 +26,7 @@ def _child(name: str, options: Sequence[str]) -> None:
     atheris = importlib.import_module("atheris")
     with atheris.instrument_imports(include=[f"hwdyno.{room}" for room in ROOMS]):
         targets = importlib.import_module("fuzz.targets")
-    target = next(one for one in targets.TARGETS if one.name == name)
+    target = next(candidate for candidate in targets.TARGETS if candidate.name == name)
     atheris.Setup([sys.argv[0], *options], target)
     atheris.Fuzz()
 
@@ -44,7 +44,7 @@ def _words(words: Sequence[str]) -> str:
 def _fuzz(name: str, seconds: int, keep: bool) -> libfuzzer.Outcome:
     """Fuzz one reader."""
     mutation, targets = importlib.import_module("fuzz.mutation"), importlib.import_module("fuzz.targets")
-    target = next(one for one in targets.TARGETS if one.name == name)
+    target = next(candidate for candidate in targets.TARGETS if candidate.name == name)
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
         corpus, words = Path(folder) / "corpus", Path(folder) / "words"
         corpus.mkdir()
@@ -73,7 +73,7 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="keep inputs that reach new code")
     parser.add_argument("targets", nargs="*")
     args = parser.parse_args()
-    known = [one.name for one in importlib.import_module("fuzz.targets").TARGETS]
+    known = [target.name for target in importlib.import_module("fuzz.targets").TARGETS]
     if unknown := set(args.targets) - set(known):
         parser.error(f"no target is called {', '.join(sorted(unknown))}; known: {', '.join(known)}")
     failed = False

@@ -55,7 +55,7 @@ def run(
 def keep(path: Path, corpus: Path, line_of: Callable[[bytes], str]) -> None:
     """Keep the inputs that reach something new, the smallest first, a line each."""
     known = ("seed-", "failed-")
-    fresh = sorted((one.read_bytes() for one in corpus.iterdir() if not one.name.startswith(known)), key=len)
+    fresh = sorted((file.read_bytes() for file in corpus.iterdir() if not file.name.startswith(known)), key=len)
     lines: list[str] = []
     for data in fresh:
         lines.append(line_of(data))

@@ -28,7 +28,7 @@ _PLACE = tuple[Any, Any]
 def mutants(seeds: Sequence[bytes], words: Sequence[str], count: int, seed: int) -> Iterator[bytes]:
     """Yield ``count`` inputs, each some steps away from one of the seeds."""
     rng = random.Random(seed)
-    trees = [tree for one in seeds if (tree := _tree(one)) is not None]
+    trees = [tree for seed_bytes in seeds if (tree := _tree(seed_bytes)) is not None]
     for _ in range(count):
         if trees and rng.random() < 0.6:
             data = _changed_tree(rng, rng.choice(trees), words)
@@ -54,9 +54,9 @@ def _places(tree: Any) -> list[_PLACE]:
     """Each inner place of a tree, as its container and key."""
     found: list[_PLACE] = []
     waiting = [tree]
-    for one in waiting:
-        inner = list(one.items()) if isinstance(one, dict) else list(enumerate(one))
-        found += [(one, key) for key, _ in inner]
+    for container in waiting:
+        inner = list(container.items()) if isinstance(container, dict) else list(enumerate(container))
+        found += [(container, key) for key, _ in inner]
         waiting += [value for _, value in inner if isinstance(value, dict | list)]
     return found
 

@@ -95,7 +95,7 @@ class Target:
 
     def corpus(self) -> list[bytes]:
         """All seeds."""
-        places = [DATA / one for one in self.seeds or (f"fuzz/{self.name}",)]
+        places = [DATA / seed for seed in self.seeds or (f"fuzz/{self.name}",)]
         files = [file for place in places for file in (sorted(place.iterdir()) if place.is_dir() else [place])]
         return [file.read_bytes() for file in files]
 
@@ -207,7 +207,7 @@ def _host() -> SimulatedHost:
 
 def _plan(data: bytes) -> None:
     made = plan.read_toml(_written(data, ".toml"), _host(), plan.build)
-    json.dumps([[one.points, one.fixed] for one in made.experiments], allow_nan=False).encode()
+    json.dumps([[planned.points, planned.fixed] for planned in made.experiments], allow_nan=False).encode()
 
 
 def _scenario_plan(data: bytes) -> None:
@@ -229,8 +229,8 @@ def _refusal(text: str, axis: Axis | None) -> UserError | None:
 
 
 def _workloads(data: bytes) -> None:
-    for one in workload.workloads_of(_text(data), "x.toml").values():
-        json.dumps([one.layout, one.parameters], allow_nan=False).encode()
+    for kind in workload.workloads_of(_text(data), "x.toml").values():
+        json.dumps([kind.layout, kind.parameters], allow_nan=False).encode()
 
 
 def _checkpoints(data: bytes) -> None:
@@ -245,10 +245,10 @@ def _kv_models(data: bytes) -> None:
 
 def _requests(data: bytes) -> None:
     found = request_trace.requests_of(_text(data), "x.trace")
-    times = [one.due_s for one in found]
+    times = [request.due_s for request in found]
     json.dumps(times, allow_nan=False)
     assert times == sorted(times) and times[0] == 0
-    assert all(0 < one.output_tokens <= request_trace.MAX_TOKENS for one in found)
+    assert all(0 < request.output_tokens <= request_trace.MAX_TOKENS for request in found)
 
 
 def _response(data: bytes) -> None:
@@ -339,7 +339,7 @@ def _index(data: bytes) -> None:
 def _peer(reading_of: Callable[..., PeerReading], *rest: Any) -> Callable[[bytes], object]:
     def read(data: bytes) -> None:
         found = reading_of(_text(data), *rest)
-        plain = {one.name: getattr(found, one.name) for one in fields(found)}
+        plain = {field.name: getattr(found, field.name) for field in fields(found)}
         json.dumps(plain, allow_nan=False).encode()
         assert found.throughput > 0
 
@@ -385,7 +385,7 @@ TARGETS = (
         for name in formats.FORMATS
     ),
     Target(
-        "any_format", _any_format, seeds=("dlio", *(f"fuzz/{one}" for one in ("mlc", "stream", "linpack", "iperf3")))
+        "any_format", _any_format, seeds=("dlio", *(f"fuzz/{name}" for name in ("mlc", "stream", "linpack", "iperf3")))
     ),
     Target("fio_job", _job, words=_JOB_WORDS),
     Target("fio_line", _fio_line, words=tuple(f"--{word}=" for word in (*SUPPORTED, *HARMLESS, "name", "output"))),
@@ -396,8 +396,8 @@ TARGETS = (
     Target("override", _overrides, words=(*dlio_yaml.known_keys(), "++workload.")),
     Target("plan", _plan, words=_PLAN_WORDS),
     Target("scenario_plan", _scenario_plan, seeds=("fuzz/plan",), words=_PLAN_WORDS),
-    Target("workload", _workloads, words=tuple(one.name for one in fields(workload.TrainingWorkload))),
-    Target("checkpoint", _checkpoints, words=tuple(one.name for one in fields(checkpoint_sizes.TransformerLayout))),
+    Target("workload", _workloads, words=tuple(field.name for field in fields(workload.TrainingWorkload))),
+    Target("checkpoint", _checkpoints, words=tuple(field.name for field in fields(checkpoint_sizes.TransformerLayout))),
     Target("kv_model", _kv_models, words=("latent", "rope", "head", "kv_heads")),
     Target("request_trace", _requests, words=("timestamp", "hash_ids", "Request tokens", "ContextTokens", "e308")),
     Target(

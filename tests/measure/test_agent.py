@@ -64,7 +64,9 @@ def measured(site: SeveralHosts, path: Path, name: str, given: dict[str, Any]) -
 def test_agent_is_host_like_this_machine(engine: str) -> None:
     with agents(engine, 1) as (_, (agent,)):
         here = Local()
-        assert agent.kernels() == {name: one for name, one in here.kernels().items() if name in agent.kernels()}
+        assert agent.kernels() == {
+            name: declaration for name, declaration in here.kernels().items() if name in agent.kernels()
+        }
         assert agent.topology() == here.topology()
         assert agent.survey(Path("/")).cpu.model == here.survey(Path("/")).cpu.model
         assert agent.survey(Path("/")).settings == here.survey(Path("/")).settings, "what slows figures down there too"
@@ -127,7 +129,7 @@ def test_a_gone_agent_is_named_and_the_run_stays_valid(engine: str, tmp_path: Pa
 
         site.run = run_then_kill  # type: ignore[method-assign]
         run = measured(site, tmp_path, "memory.latency", {"working_set": "64k,1M", "pages": "4k", "runtime": "0.4"})
-        (why,) = [one for one in run.degraded if "host" in one]
+        (why,) = [reason for reason in run.degraded if "host" in reason]
         name = run.machines[1].hostname
         assert why.startswith(f"host {name} was lost; the others continued: ")
         assert ("was killed by signal 9" if how == signal.SIGKILL else "has not answered for 1 s") in why
@@ -219,8 +221,8 @@ def test_the_end_of_the_input_stops_a_run_and_removes_the_files(engine: str, tmp
         {"id": 2, "do": "run", "kernel": "idle", "parameters": {"runtime": 3600}},
         {"id": 3, "do": "run", "kernel": "idle"},
     ]
-    answers = hostile(engine, b"".join(json.dumps(one).encode() + b"\n" for one in requests), 3)
-    by_id = {one["id"]: one for one in answers}
+    answers = hostile(engine, b"".join(json.dumps(request).encode() + b"\n" for request in requests), 3)
+    by_id = {answer["id"]: answer for answer in answers}
     assert "answer" in by_id[1] and "a run is in progress" in by_id[3]["error"]["says"]
     assert by_id[2]["answer"]["reading"]["interrupted"] is True
     assert list(tmp_path.iterdir()) == []

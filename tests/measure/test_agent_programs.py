@@ -85,7 +85,7 @@ def test_fio_stands_beside_a_storage_run_of_two_agents(engine: str, tmp_path: Pa
         (result,) = run.experiments[0].peers
         hosts = result.details["hosts"]
         assert set(hosts) == {machine.hostname for machine in run.machines} and len(hosts) == 2
-        assert all(one["operations"] > 0 and one["cpu_s"] > 0 for one in hosts.values())
+        assert all(host["operations"] > 0 and host["cpu_s"] > 0 for host in hosts.values())
         assert result.version == FIO.version() and result.ratio is not None and result.pairs >= 1
         assert list(tmp_path.iterdir()) == []
 
@@ -263,7 +263,7 @@ def test_the_command_line_compares_two_agents_with_a_memory_peer(engine: str, tm
     )  # fmt: skip
     assert done.returncode in {0, 3}, done.stderr
     run = json.loads(done.stdout)
-    found = {one["tool"]: one for result in run["experiments"] for one in result["peers"]}
+    found = {peer["tool"]: peer for result in run["experiments"] for peer in result["peers"]}
     assert set(found) == {"sysbench"} and len(found["sysbench"]["details"]["hosts"]) == 2, done.stderr
     assert b"likwid is left out: it runs on one host only, and this site has several" in done.stderr
 

@@ -60,7 +60,7 @@ def test_every_kernel_and_workload_declares_what_its_axes_are_and_what_it_change
             assert not axis.workers or axis.role == "concurrency", place
             assert set(axis.traits) <= set(axis.choices), place
             assert set(axis.per_element) <= set(axis.choices), place
-            assert {one for traits in axis.traits.values() for one in traits} <= TRAITS, place
+            assert {trait for traits in axis.traits.values() for trait in traits} <= TRAITS, place
             assert not axis.split or axis.split in kernel.names, place
 
 

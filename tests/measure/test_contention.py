@@ -119,7 +119,7 @@ def test_a_clean_machine_gets_a_bound(tmp_path: Path) -> None:
     assert found.severity == "info" and "all 12 pairs" in found.says
     for name in ("storage", "memory", "compute", "network"):
         assert f"{name}=" in found.advice.partition("--at ")[2]
-    assert "contention" not in {one.rule for one in run.findings}
+    assert "contention" not in {finding.rule for finding in run.findings}
     assert found.evidence["most"] < 0.1
 
 
@@ -266,21 +266,21 @@ def test_load_is_driven_at_its_knee(tmp_path: Path) -> None:
 
     host = Watched(51_700)
     run = measured(host, tmp_path, 2)
-    knees = {one.resource: one for one in run.experiments if one.load != BACKGROUND.name}
+    knees = {experiment.resource: experiment for experiment in run.experiments if experiment.load != BACKGROUND.name}
     for resource, kernel in (
         ("storage", "storage_blocks"),
         ("memory", "memory_bandwidth"),
         ("compute", "compute_flops"),
     ):
         result = knees[resource]
-        rates = {int(str(one.parameters[result.load])): one.throughput.value for one in result.points}
+        rates = {int(str(point.parameters[result.load])): point.throughput.value for point in result.points}
         chosen = driven[kernel][result.load]
         assert rates[chosen] >= 0.85 * max(rates.values())
         assert all(rate < 0.95 * max(rates.values()) for load, rate in rates.items() if load < chosen)
         assert result.curves, "the sweep keeps its curve"
-    pairs = [one for one in run.experiments if one.load == BACKGROUND.name]
-    assert [one.resource for one in pairs] == ["storage", "memory", "compute", "network"]
-    assert all(one.fixed["seed"] == 1 and not one.curves for one in pairs)
+    pairs = [experiment for experiment in run.experiments if experiment.load == BACKGROUND.name]
+    assert [pair.resource for pair in pairs] == ["storage", "memory", "compute", "network"]
+    assert all(pair.fixed["seed"] == 1 and not pair.curves for pair in pairs)
     assert pairs[0].fixed["iodepth"] == driven["storage_blocks"]["iodepth"]
 
 
@@ -297,8 +297,8 @@ def test_report_has_matrix_and_rows(tmp_path: Path) -> None:
     assert from_json(to_json(run)) == run and explain(run) == run
     rows = [row for row in rows_of(run) if row.experiment.load == BACKGROUND.name]
     assert len(rows) == 16
-    headlines = [run.experiments[one.experiment].points[one.point] for one in scorecard(run).rows]
-    assert headlines and all(one.parameters.get(BACKGROUND.name, ALONE) == ALONE for one in headlines)
+    headlines = [run.experiments[headline.experiment].points[headline.point] for headline in scorecard(run).rows]
+    assert headlines and all(point.parameters.get(BACKGROUND.name, ALONE) == ALONE for point in headlines)
     assert report.text(replace(run, experiments=())) == ""
     on_page = html(run)[html(run).index('<section id="contention">') :]
     for cell in (cell for matrix in report.matrices(run) for row in matrix.rows for cell in row):
@@ -334,7 +334,7 @@ def test_interrupt_leaves_valid_partial_run(last: int, tmp_path: Path) -> None:
 
     run = measured(Stopped(52_100), tmp_path)
     assert run.interrupted and run.degraded[0].startswith("interrupted: ")
-    points = [point for one in run.experiments for point in one.points]
+    points = [point for experiment in run.experiments for point in experiment.points]
     assert points and all(point.repeats for point in points)
     assert status(run, None) == INTERRUPTED
     assert from_json(to_json(run)) == run
@@ -367,7 +367,7 @@ def test_a_budget_that_ends_in_a_round_keeps_what_was_read(tmp_path: Path, monke
     monkeypatch.setattr(Allowance, "left_s", property(lambda _: next(left, 0.0)))
     run = runner.run(made.plan, host, Store(tmp_path / "store"), "x", explain=explain)
     assert run.degraded == ("only 0 of 3 rounds fit into the budget of 15 s; raise it with --budget",)
-    assert 0 < sum(point.repeats for one in run.experiments for point in one.points) < 28
+    assert 0 < sum(point.repeats for experiment in run.experiments for point in experiment.points) < 28
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ UNITS = {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
 @pytest.mark.machine
 # The bytes of a data set and of an index are counted by themselves in test_scenarios.py.
 @pytest.mark.parametrize(
-    "name", [pytest.param(one, marks=pytest.mark.long if one in {"data set", "index"} else ()) for one in COUNTED]
+    "name", [pytest.param(name, marks=pytest.mark.long if name in {"data set", "index"} else ()) for name in COUNTED]
 )
 def test_the_total_of_a_dry_run_is_what_the_run_writes(
     name: str, place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

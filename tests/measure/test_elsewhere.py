@@ -72,7 +72,7 @@ def imported(path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
 def edited(path: Path, change: Callable[[list[dict[str, Any]]], Any]) -> Path:
     documents = [json.loads(line) for line in path.read_text().splitlines()]
     change(documents)
-    path.write_text("".join(json.dumps(one) + "\n" for one in documents))
+    path.write_text("".join(json.dumps(document) + "\n" for document in documents))
     return path
 
 
@@ -106,11 +106,11 @@ def test_each_point_holds_its_readings_and_the_counters_around_them(
 ) -> None:
     documents = [json.loads(line) for line in readings.read_text().splitlines()]
     steps = documents[0]["plan"]["steps"]
-    counted = [one for one in documents[1:-1] if steps[one["step"]]["repeat"] >= 0]
-    deep = [one["reading"] for one in counted if steps[one["step"]]["point"]["iodepth"] == 8]
+    counted = [document for document in documents[1:-1] if steps[document["step"]]["repeat"] >= 0]
+    deep = [document["reading"] for document in counted if steps[document["step"]]["point"]["iodepth"] == 8]
     run = imported(readings, capsys)
     point = run.experiments[0].points[1]
-    assert point.operations == sum(stream["operations"] for one in deep for stream in one["streams"])
+    assert point.operations == sum(stream["operations"] for reading in deep for stream in reading["streams"])
     assert len(counted) == 10 and len(documents) == 1 + 1 + 10 + 1, "the plan, a warm-up, the readings, the end"
     # The process's and the machine's counters are read around each reading, never by it.
     assert "process_read_bytes" in point.counters and "cpu_busy" in point.conditions
@@ -185,8 +185,8 @@ def no_survey(documents: list[dict[str, Any]]) -> None:
 
 
 def spoilt(documents: list[dict[str, Any]]) -> None:
-    for one in documents[1:-1]:
-        one["reading"]["streams"] = 7
+    for document in documents[1:-1]:
+        document["reading"]["streams"] = 7
 
 
 def wrong_name(documents: list[dict[str, Any]]) -> None:

@@ -96,8 +96,8 @@ def test_it_reads_as_many_levels_as_python_allows() -> None:
 def test_a_local_reading_has_packed_histograms_that_add_up() -> None:
     reading = engine.run("idle", {"runtime": 0.01})
     (stream,) = reading["streams"]
-    for one in stream["latency_ns"].values():
-        histogram = Histogram.from_reading(one)
+    for packed in stream["latency_ns"].values():
+        histogram = Histogram.from_reading(packed)
         assert sum(histogram.buckets.values()) == histogram.count == stream["operations"] > 0
         assert histogram.min <= histogram.quantile(0.5) <= histogram.max
 

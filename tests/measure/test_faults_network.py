@@ -160,7 +160,7 @@ def test_run_whose_server_dies_is_kept(
     else:
         run = from_json(printed.out)
         assert status == 3
-        assert all(point.validity != "valid" for one in run.experiments for point in one.points)
+        assert all(point.validity != "valid" for experiment in run.experiments for point in experiment.points)
 
 
 SERVING = """
@@ -225,8 +225,8 @@ class DyingProcess:
                 for end in select.select([self.front, self.datagrams, *streams, *by_socket], [], [], 0.01)[0]:
                     if end is self.front:
                         client, server = self.front.accept()[0], self.connected()
-                        for one in (client, server):
-                            ends.enter_context(one)
+                        for peer_end in (client, server):
+                            ends.enter_context(peer_end)
                         streams |= {client: server, server: client}
                         control = control or server
                         if self.left == 0:
@@ -306,7 +306,7 @@ def test_a_server_of_datagrams_that_freezes_at_each_state_is_named() -> None:
     cases = [(state, direction, signal.SIGSTOP) for state in UDP_STATES for direction in DIRECTIONS]
     with ThreadPoolExecutor(8) as pool:
         ended = [(case, pool.submit(the_death_is_named, *case)) for case in cases]
-    failed = [(case, error) for case, one in ended if (error := one.exception()) is not None]
+    failed = [(case, error) for case, future in ended if (error := future.exception()) is not None]
     assert not failed, failed
 
 
@@ -377,7 +377,7 @@ def test_a_run_of_datagrams_whose_server_dies_is_kept_and_degraded(
     printed = capsys.readouterr()
     assert status == 3, printed.err
     run = from_json(printed.out)
-    points = [point for one in run.experiments for point in one.points]
+    points = [point for experiment in run.experiments for point in experiment.points]
     assert points and all(point.validity != "valid" for point in points)
     says = [finding.says for finding in run.findings if finding.rule == "faults"]
     assert says and says[0].startswith("No operation is known to have succeeded"), says

@@ -104,7 +104,7 @@ def test_without_its_management_library_a_gpu_is_still_found(driver: Path) -> No
 
 def test_without_any_driver_all_that_was_looked_for_is_named() -> None:
     found = surveyed(Path("/nonexistent"))
-    assert [one["name"] for one in found["looked_for"]][1:] == [
+    assert [library["name"] for library in found["looked_for"]][1:] == [
         "libcuda.so.1", "libnvidia-ml.so.1", "libnvrtc.so.13", "libcublasLt.so.13", "libcublas.so.13",
         "libcufile.so.0",
     ]  # fmt: skip
@@ -139,7 +139,7 @@ def test_peaks_are_those_of_data_sheets(one: CudaDevice, peaks: dict[str, str]) 
 
 
 def test_memory_and_link_have_their_formula() -> None:
-    made = {one.metric.partition("/")[0]: one for one in ceilings_of(machine_with(H100), "gpu")}
+    made = {ceiling.metric.partition("/")[0]: ceiling for ceiling in ceilings_of(machine_with(H100), "gpu")}
     assert made["gpu_memory"].value == pytest.approx(3352e9, rel=0.001)
     assert "2.62 GHz × 2 × 5120 bit / 8" in made["gpu_memory"].formula
     assert made["host_copy"].value == pytest.approx(63.0e9, rel=0.001), "by what the link can train to"
@@ -243,7 +243,7 @@ def test_a_file_is_loaded_from_storage(capsys: pytest.CaptureFixture[str], tmp_p
         assert point.throughput.unit == "bytes/s" and point.throughput.value > 0
         rates[given["part"], given["access"], given["block"]] = point.throughput.value
     assert len(rates) == 14, "whole and read by three ways, and the copy, by two blocks"
-    (bound,) = [one for one in result.ceilings if one.metric == "gpu_load/direct/1048576/2/1/cpu"]
+    (bound,) = [ceiling for ceiling in result.ceilings if ceiling.metric == "gpu_load/direct/1048576/2/1/cpu"]
     slower = min(rates["read", "direct", 1 << 20], rates["copy", "direct", 1 << 20])
     assert bound.value == pytest.approx(slower) and "the slower of reading alone" in bound.formula
     assert not list(tmp_path.iterdir()), "the data file goes with the run"
@@ -261,7 +261,7 @@ def test_without_a_gpu_the_command_says_what_it_looked_for(
 
     def without_gpus(host: Local, path: Path | None = None) -> Machine:
         machine = survey(host, path)
-        cpus = tuple(one for one in machine.gpu_drivers.opencl if one.kind == "cpu")
+        cpus = tuple(device for device in machine.gpu_drivers.opencl if device.kind == "cpu")
         return replace(machine, gpu_drivers=replace(machine.gpu_drivers, opencl=cpus))
 
     monkeypatch.setattr(Local, "survey", without_gpus)
@@ -281,7 +281,7 @@ def test_run_includes_what_is_there() -> None:
         def kernels(self) -> dict[str, Declaration]:
             return engine.kernels()
 
-    chosen = {gpus: {one.resource for one, _ in select(None, Site(gpus))} for gpus in (0, 1)}
+    chosen = {gpus: {experiment.resource for experiment, _ in select(None, Site(gpus))} for gpus in (0, 1)}
     assert "gpu" not in chosen[0] and chosen[1] == chosen[0] | {"gpu"}
 
 
@@ -323,7 +323,7 @@ def by_cuda(driver: Path, tmp_path: Path, *words: str, **planted: str) -> tuple[
         (("--working-set", "64k"), {"operations/s"}),
         (("launch",), {"operations/s"}),
     ],
-    ids=lambda one: one[0] if isinstance(one, tuple) else "",
+    ids=lambda words: words[0] if isinstance(words, tuple) else "",
 )  # fmt: skip
 def test_cuda_is_measured_verified_and_released(
     driver: Path, tmp_path: Path, words: tuple[str, ...], units: set[str]
@@ -412,9 +412,9 @@ def test_cublas_multiplies_same_with_one_call(driver: Path, tmp_path: Path) -> N
     done, left = by_cuda(driver, tmp_path, *PRODUCTS, *words, HWDYNO_FAKE_CAPABILITY="90")
     assert done.returncode in {0, 3}, done.stderr
     (result,) = from_json(done.stdout).experiments
-    assert [one.parameters["precision"] for one in result.points] == ["fp16", "bf16", "tf32", "fp64", "int8"]
-    assert {one.details["library"] for one in result.points} == {"cuBLAS 12.8.4"}
-    assert {one.details["verification"] for one in result.points} == {"passed"} and left == ""
+    assert [point.parameters["precision"] for point in result.points] == ["fp16", "bf16", "tf32", "fp64", "int8"]
+    assert {point.details["library"] for point in result.points} == {"cuBLAS 12.8.4"}
+    assert {point.details["verification"] for point in result.points} == {"passed"} and left == ""
     done, _ = by_cuda(driver, tmp_path, "--precision", "fp8", "--n", "64", *words, HWDYNO_FAKE_CAPABILITY="90")
     assert "cuBLAS has no fp8 products; --library cublaslt has" in done.stderr
 
@@ -429,7 +429,7 @@ def test_mig_instance_has_no_memory_ceiling(driver: Path, tmp_path: Path) -> Non
         assert done.returncode in {0, 3} and left == "", done.stderr
         (result,) = from_json(done.stdout).experiments
         bounds[len(planted)] = {ceiling.metric for ceiling in result.ceilings}
-    whole, part = ([one for one in bounds[at] if one.startswith("gpu_memory/")] for at in (0, 1))
+    whole, part = ([name for name in bounds[at] if name.startswith("gpu_memory/")] for at in (0, 1))
     assert whole and not part, bounds
 
 

@@ -51,11 +51,15 @@ def measured(monkeypatch: pytest.MonkeyPatch, path: Path, host: Slow, **how: Any
 
 
 def quoted_of(made: Plan) -> set[Key]:
-    return {(one.experiment.name, str(point)) for one in made.experiments for point in one.quoted}
+    return {(planned.experiment.name, str(point)) for planned in made.experiments for point in planned.quoted}
 
 
 def repeats_of(run: Run) -> dict[Key, int]:
-    return {(one.name, str(point.parameters)): point.repeats for one in run.experiments for point in one.points}
+    return {
+        (experiment.name, str(point.parameters)): point.repeats
+        for experiment in run.experiments
+        for point in experiment.points
+    }
 
 
 def test_what_a_plan_counts_as_quoted_is_what_the_headlines_show(
@@ -64,7 +68,9 @@ def test_what_a_plan_counts_as_quoted_is_what_the_headlines_show(
     made, run, _ = measured(monkeypatch, tmp_path, Slow(0.05), budget_s=BUDGET_S)
     rows = [row for row in headlines(run)[1] if not row.title.startswith("latency at half load")]
     shown = [(run.experiments[row.experiment], row.point) for row in rows]
-    assert {(one.name, str(one.points[point].parameters)) for one, point in shown} == quoted_of(made)
+    assert {(experiment.name, str(experiment.points[point].parameters)) for experiment, point in shown} == quoted_of(
+        made
+    )
     assert len(quoted_of(made)) >= 12
 
 
@@ -75,7 +81,7 @@ def test_headlines_come_first_and_have_seven_readings_spread_over_the_whole_run(
     quoted = quoted_of(made)
     assert not run.degraded and noted.host.clock_s <= 1.1 * BUDGET_S
     assert min(repeats_of(run)[key] for key in quoted) >= QUOTED_REPEATS
-    warm_ups = sum(bool(one.quoted) for one in made.experiments)
+    warm_ups = sum(bool(planned.quoted) for planned in made.experiments)
     assert {key for _, key in noted.readings[warm_ups : warm_ups + len(quoted)]} == quoted
     begun, ended = noted.readings[warm_ups][0], noted.readings[-1][0]
     for key in quoted:

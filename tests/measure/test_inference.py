@@ -41,32 +41,34 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def measured(words: list[str], place: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     assert main(["inference", *words, "--path", str(place), "--quiet", "--json", "--no-page"]) in {0, 3}
     run: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return {one["name"]: one for one in run["experiments"]} | {"findings": run["findings"]}
+    return {experiment["name"]: experiment for experiment in run["experiments"]} | {"findings": run["findings"]}
 
 
 def file_bytes(loader: str) -> int:
     """What a loader reads of the tiny model."""
     model = shapes.find("tiny")
     if loader == "llama.cpp":
-        return sum(memoryview(one).nbytes for one in gguf.parts(model, SEED))
+        return sum(memoryview(part).nbytes for part in gguf.parts(model, SEED))
     if loader == "safetensors":
         return model.bytes
-    weights = sum(memoryview(one).nbytes for one in safetensors.parts(model, SEED))
+    weights = sum(memoryview(part).nbytes for part in safetensors.parts(model, SEED))
     at = len(safetensors.header(model, SEED))
     places = {}
-    for one in model.tensors:
-        places[one.name] = safetensors.TensorExtent(at, one.bytes)
-        at += one.bytes
+    for tensor in model.tensors:
+        places[tensor.name] = safetensors.TensorExtent(at, tensor.bytes)
+        at += tensor.bytes
     return weights + (len(onnx.graph_of(model, WEIGHTS, places)) if loader in {"onnxruntime", "mapped"} else 0)
 
 
 def by(result: dict[str, Any], *names: str) -> dict[tuple[Any, ...], dict[str, Any]]:
     """Points by some of their parameters."""
-    return {tuple({**result["fixed"], **one["parameters"]}[name] for name in names): one for one in result["points"]}
+    return {
+        tuple({**result["fixed"], **point["parameters"]}[name] for name in names): point for point in result["points"]
+    }
 
 
 def test_a_cold_start_is_cold_and_has_its_parts(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    loaders = [one for one in installed.LOADERS if installed.is_here(one)]
+    loaders = [loader for loader in installed.LOADERS if installed.is_here(loader)]
     run = measured([*TINY, "--cold", ",".join(loaders)], place, capsys)
     points = by(run["inference.cold_start"], "loader", "cache")
     assert {loader for loader, _ in points} == set(loaders)
@@ -80,7 +82,7 @@ def test_a_cold_start_is_cold_and_has_its_parts(place: Path, capsys: pytest.Capt
         assert details["memory_bytes"] >= (0.8 * file_bytes(loader) if loader in {"read", "direct"} else 0)
         if loader in {"onnxruntime", "mapped", "llama.cpp"}:
             assert details["deserialize_s"] > 0 and details["first_answer_s"] > 0
-    assert {"cold_start", "storage_stops_mattering"} <= {one["rule"] for one in run["findings"]}
+    assert {"cold_start", "storage_stops_mattering"} <= {finding["rule"] for finding in run["findings"]}
     assert not list(place.iterdir())
 
 
@@ -110,9 +112,9 @@ def test_decoding_is_beside_its_memory_bound(place: Path, capsys: pytest.Capture
         details, count = points[(stack,)]["details"], points[(stack,)]["operations"] / points[(stack,)]["repeats"]
         assert count > 10 and points[(stack,)]["latency_ns"]["p50"] > 0
         assert details["bytes_per_token"] > model.bytes_per_token
-    ceilings = [one for one in run["inference.decode"]["ceilings"] if one["metric"] == "tokens_s/1"]
-    (memory,) = (one for one in run["inference.memory"]["points"] if one["parameters"]["threads"] == 1)
-    each = next(one["details"]["bytes_per_token"] for one in run["inference.decode"]["points"])
+    ceilings = [ceiling for ceiling in run["inference.decode"]["ceilings"] if ceiling["metric"] == "tokens_s/1"]
+    (memory,) = (point for point in run["inference.memory"]["points"] if point["parameters"]["threads"] == 1)
+    each = next(point["details"]["bytes_per_token"] for point in run["inference.decode"]["points"])
     assert ceilings[0]["value"] == pytest.approx(memory["throughput"]["value"] / each)
     assert not list(place.iterdir())
 
@@ -132,7 +134,7 @@ def test_restored_cache_gives_computed_token(stack: str, place: Path, capsys: py
             assert size == pytest.approx(tokens * model.decoder.kv_bytes / 2, rel=0.35)
         assert points["restore", tokens]["details"]["cached_before"] == 0.0
         assert points["recompute", tokens]["details"]["prefill_s"] > 0
-    assert "kv_restore" in {one["rule"] for one in run["findings"]}
+    assert "kv_restore" in {finding["rule"] for finding in run["findings"]}
     assert not list(place.iterdir())
 
 
@@ -177,9 +179,9 @@ def test_a_disk_that_is_full_leaves_no_part_of_a_kv_cache(stack: str, small_disk
     filler = _fill(small_disk, leave=8192)
     with pytest.raises(
         OSError, match=r"KV cache of 64 tokens could not be written to .*: No space left on device"
-    ) as one:
+    ) as caught:
         find("inference_restore").run(job)
-    assert "\n" not in str(one.value) and "Errno" not in str(one.value)
+    assert "\n" not in str(caught.value) and "Errno" not in str(caught.value)
     assert not list(folder.glob("kv-*"))
     filler.unlink()
     assert find("inference_restore").run(job)["streams"][0]["operations"]
@@ -199,8 +201,8 @@ def test_what_a_full_disk_does_not_need_is_measured(
     assert main([*words, "--json", "--no-page", "--quiet"]) == 3
     printed = capsys.readouterr()
     run = json.loads(printed.out)
-    assert {one["parameters"]["way"] for one in run["experiments"][0]["points"]} == {"recompute"}
-    (line,) = (one for one in printed.err.splitlines() if "No space left" in one)
+    assert {point["parameters"]["way"] for point in run["experiments"][0]["points"]} == {"recompute"}
+    (line,) = (candidate for candidate in printed.err.splitlines() if "No space left" in candidate)
     assert "the KV cache of 16 tokens could not be written" in line and "use fewer --tokens" in line
     assert sorted(small_disk.rglob("*")) == before
 
@@ -215,7 +217,8 @@ def test_users_whose_kv_cache_fills_the_disk_are_a_partial_run(
     printed = capsys.readouterr()
     run = json.loads(printed.out)
     assert any(
-        "The storage filled up" in one["says"] or "the storage filled up" in one["says"] for one in run["findings"]
+        "The storage filled up" in finding["says"] or "the storage filled up" in finding["says"]
+        for finding in run["findings"]
     )
     assert "No space left on device" in printed.err and "Traceback" not in printed.err
     assert not list(small_disk.iterdir())
@@ -229,7 +232,7 @@ def test_a_dry_run_names_the_bytes_that_then_lie_there(place: Path, capsys: pyte
     assert not list(place.iterdir())
     assert main(["inference", *words, "--generate", "--quiet"]) == 0
     folder = place / "hwdyno-model-tiny"
-    assert {WEIGHTS, GRAPH, GGUF} <= {one.name for one in folder.iterdir()}
+    assert {WEIGHTS, GRAPH, GGUF} <= {path.name for path in folder.iterdir()}
     # A tiny model's headers and its 512 tokens' names are not worth counting.
     assert bytes_below(place) == pytest.approx(files.bytes, rel=0.05)
     assert main(["inference", *words, "--dry-run", "--quiet"]) == 0
@@ -259,14 +262,14 @@ def test_users_file_is_loaded_and_kept(ending: str, place: Path, capsys: pytest.
     (source / f"model.{ending}").rename(theirs)
     if ending == "onnx":
         (source / WEIGHTS).rename(place / WEIGHTS)
-    before = {one.name: one.stat().st_mtime_ns for one in place.iterdir() if one.is_file()}
+    before = {path.name: path.stat().st_mtime_ns for path in place.iterdir() if path.is_file()}
     run = measured(["--model", str(theirs)], place, capsys)
     loaders = {loader for (loader,) in by(run["inference.cold_start"], "loader")}
     wanted = {"onnx": {"onnxruntime", "mapped"}, "gguf": {"llama.cpp"}, "safetensors": set[str]()}[ending]
     assert loaders == {"raw", "read", "mmap"} | wanted
     if ending == "onnx":
-        assert [one.name for one in model_files.files_of(theirs, "mapped")] == [theirs.name, WEIGHTS]
-    assert {one.name: one.stat().st_mtime_ns for one in place.iterdir() if one.is_file()} == before
+        assert [path.name for path in model_files.files_of(theirs, "mapped")] == [theirs.name, WEIGHTS]
+    assert {path.name: path.stat().st_mtime_ns for path in place.iterdir() if path.is_file()} == before
 
 
 @pytest.mark.parametrize(
@@ -309,7 +312,7 @@ def test_a_missing_engine_is_one_line(
 def test_command_imports_nothing_heavy() -> None:
     code = (
         "import sys; from hwdyno.cli.main import parser_of; parser_of('inference');"
-        "print([one for one in ('onnxruntime', 'xllamacpp', 'google_crc32c', 'numpy') if one in sys.modules])"
+        "print([name for name in ('onnxruntime', 'xllamacpp', 'google_crc32c', 'numpy') if name in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert set(json.loads(found.stdout.replace("'", '"'))) <= {"numpy"}
@@ -349,5 +352,5 @@ def test_kept_models_header_has_checksums(place: Path) -> None:
     assert (
         set(json.loads(opened.about["crc32c"]))
         == set(opened.places)
-        == {one.name for one in shapes.find("tiny").tensors}
+        == {tensor.name for tensor in shapes.find("tiny").tensors}
     )

@@ -61,9 +61,9 @@ def test_images_come_from_storage_and_each_stage_is_timed(place: Path, capsys: p
         assert all(details[f"{name}_s"] > 0 for name in ("read", "decode", "infer"))
         assert count * stages <= point["elapsed_s"] / point["repeats"] * point["parameters"]["threads"] * 1.01
         assert point["throughput"]["unit"] == "operations/s"
-    bounds = {one["metric"] for one in result["ceilings"] if one["metric"].startswith(CACHED_IMAGES)}
+    bounds = {ceiling["metric"] for ceiling in result["ceilings"] if ceiling["metric"].startswith(CACHED_IMAGES)}
     assert bounds == {f"{CACHED_IMAGES}1", f"{CACHED_IMAGES}2"}
-    assert "images_from_files" in {one["rule"] for one in run["findings"]}
+    assert "images_from_files" in {finding["rule"] for finding in run["findings"]}
     assert not list(place.iterdir())
 
 
@@ -148,7 +148,7 @@ def test_files_that_do_not_fit_are_one_line_and_go(least: int, line: list[str], 
 def test_made_images_are_photographs_in_size_and_decode_the_same_each_time() -> None:
     first, second = list(jpeg_images.made(2, 1)), list(jpeg_images.made(2, 1))
     assert first == second and first[0] != first[1]
-    assert all(len(one) == pytest.approx(jpeg_images.MEAN_BYTES, rel=0.01) for one in first)
+    assert all(len(image) == pytest.approx(jpeg_images.MEAN_BYTES, rel=0.01) for image in first)
     pixels = jpeg_images.decoded(first[0])
     assert pixels.shape == (1, 3, 224, 224) and pixels.dtype == "float32"
     assert -3 < pixels.min() < 0 < pixels.max() < 3
@@ -180,9 +180,9 @@ def explained(*points: Measurement) -> dict[str, list[Finding]]:
     machine = Machine(cpu=Cpu(threads=PROCESSORS))
     run = Run(id="x", started="", finished="", machines=(machine,), profile="", command="", experiments=(result,))
     found: dict[str, list[Finding]] = {}
-    for one in explain(with_derived(run)).findings:
-        found.setdefault(one.rule, []).append(one)
-        assert not faults_of(one.says), (one.says, faults_of(one.says))
+    for finding in explain(with_derived(run)).findings:
+        found.setdefault(finding.rule, []).append(finding)
+        assert not faults_of(finding.says), (finding.says, faults_of(finding.says))
     return found
 
 
@@ -214,8 +214,8 @@ def test_what_limits_the_images_is_found(cause: str) -> None:
         (found,) = explained(*planted(cause, seed))["images_from_files"]
         limit, gain = PLANTS[cause]
         assert limit in found.says and gain in found.says, (seed, found.says)
-        others = {one for one, _ in PLANTS.values()} - {limit}
-        assert not any(one in found.says for one in others), (seed, found.says)
+        others = {cause_text for cause_text, _ in PLANTS.values()} - {limit}
+        assert not any(cause_text in found.says for cause_text in others), (seed, found.says)
 
 
 def test_images_from_memory_are_named_and_degrade_the_point() -> None:
@@ -259,5 +259,5 @@ def test_the_images_from_memory_bound_those_from_storage_with_as_many_workers() 
     run = Run(
         id="x", started="", finished="", machines=(Machine(),), profile="", command="", experiments=(result,)
     )  # fmt: skip
-    ceilings: dict[str, Any] = {one.metric: one.value for one in with_derived(run).experiments[0].ceilings}
+    ceilings: dict[str, Any] = {ceiling.metric: ceiling.value for ceiling in with_derived(run).experiments[0].ceilings}
     assert ceilings == {f"{CACHED_IMAGES}2": warm.throughput.value}

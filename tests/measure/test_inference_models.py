@@ -14,7 +14,7 @@ from hwdyno.model.words import UserError
 def made(name: str, folder: Path) -> Path:
     """A model's safetensors file and its ONNX graph."""
     model, file = shapes.find(name), folder / "model.safetensors"
-    file.write_bytes(b"".join(bytes(one) for one in safetensors.parts(model, 1)))
+    file.write_bytes(b"".join(bytes(part) for part in safetensors.parts(model, 1)))
     graph = onnx.graph_of(model, file.name, safetensors.read_header(file).places)
     (folder / "model.onnx").write_bytes(graph)
     return file
@@ -34,7 +34,7 @@ def session(folder: Path) -> Any:
 )
 def test_model_has_weights_of_its_name(name: str, millions: float) -> None:
     model = shapes.find(name)
-    assert sum(one.items for one in model.tensors) == pytest.approx(millions * 1e6, rel=0.03)
+    assert sum(tensor.items for tensor in model.tensors) == pytest.approx(millions * 1e6, rel=0.03)
     if name == "62m":
         assert model.bytes <= 250_000_000, "the quick profile's model"
 
@@ -51,14 +51,14 @@ def test_safetensors_library_reads_same_numbers(tmp_path: Path) -> None:
 
     file, model = made("tiny", tmp_path), shapes.find("tiny")
     loaded = load_file(file)
-    assert set(loaded) == {one.name for one in model.tensors}
-    for one in model.tensors:
-        numbers = np.concatenate(list(weights.pieces(one, 1))).reshape(one.shape)
-        assert np.array_equal(loaded[one.name], numbers)
+    assert set(loaded) == {tensor.name for tensor in model.tensors}
+    for tensor in model.tensors:
+        numbers = np.concatenate(list(weights.pieces(tensor, 1))).reshape(tensor.shape)
+        assert np.array_equal(loaded[tensor.name], numbers)
     assert loaded["layers.0.q"].std() == pytest.approx(weights.SPREAD, rel=0.05)
     assert not np.array_equal(loaded["layers.0.q"], loaded["layers.1.q"])
     opened = safetensors.read_header(file)
-    whole = [opened.places[one.name].offset for one in model.tensors if one.bytes % 4096 == 0]
+    whole = [opened.places[tensor.name].offset for tensor in model.tensors if tensor.bytes % 4096 == 0]
     assert whole and all(offset % 4096 == 0 for offset in whole), "mapped tensors begin at a page"
 
 
@@ -109,8 +109,8 @@ def llama(model: shapes.Model, ids: list[int]) -> Any:
     shape = model.decoder
     assert shape is not None
     w = {
-        one.name: np.concatenate(list(weights.pieces(one, 1))).reshape(one.shape).astype(np.float64)
-        for one in model.tensors
+        tensor.name: np.concatenate(list(weights.pieces(tensor, 1))).reshape(tensor.shape).astype(np.float64)
+        for tensor in model.tensors
     }
     hidden = w["embed"][ids]
 
@@ -132,7 +132,7 @@ def llama(model: shapes.Model, ids: list[int]) -> Any:
         k = turned((normed @ w[at + "k"]).reshape(len(ids), shape.kv_heads, shape.head))
         v = (normed @ w[at + "v"]).reshape(len(ids), shape.kv_heads, shape.head)
         group = shape.heads // shape.kv_heads
-        k, v = (np.repeat(one, group, axis=1) for one in (k, v))
+        k, v = (np.repeat(array, group, axis=1) for array in (k, v))
         scores = np.einsum("qhd,khd->hqk", q, k) / np.sqrt(shape.head)
         scores = np.where(np.tril(np.ones((len(ids), len(ids)), bool)), scores, -np.inf)
         share = np.exp(scores - scores.max(-1, keepdims=True))
@@ -154,16 +154,16 @@ def test_the_decoder_in_onnx_runtime_computes_llamas_formulas_and_its_cache_is_r
     at_once = Onnx(tmp_path, "tiny", threads=1).decode(ids, 0)
     assert at_once == pytest.approx(expected, abs=1e-5)
     stepwise = Onnx(tmp_path, "tiny", prepack=False, threads=1)
-    for past, one in enumerate(ids):
-        last = stepwise.decode([one], past)
+    for past, token in enumerate(ids):
+        last = stepwise.decode([token], past)
     assert last == pytest.approx(expected, abs=1e-5)
     parts = stepwise.slices(len(ids))
-    kept = [one.copy() for one in parts]
-    for one in parts:
-        one[:] = 0
+    kept = [part.copy() for part in parts]
+    for part in parts:
+        part[:] = 0
     assert stepwise.decode([ids[-1]], len(ids) - 1) != pytest.approx(expected, abs=1e-3), "the cache matters"
-    for one, copy in zip(parts, kept, strict=True):
-        one[:] = copy
+    for part, copy in zip(parts, kept, strict=True):
+        part[:] = copy
     assert stepwise.decode([ids[-1]], len(ids) - 1) == pytest.approx(expected, abs=1e-5)
 
 
@@ -181,10 +181,10 @@ def test_gguf_library_reads_same_tensors(tmp_path: Path) -> None:
     from gguf import GGUFReader
 
     model, file = shapes.find("tiny"), tmp_path / "model.gguf"
-    file.write_bytes(b"".join(bytes(one) for one in gguf.parts(model, 1)))
-    found = {one.name: one for one in GGUFReader(file).tensors}
-    for one in model.tensors:
-        if one.name in {shapes.COS, shapes.SIN}:
+    file.write_bytes(b"".join(bytes(part) for part in gguf.parts(model, 1)))
+    found = {tensor.name: tensor for tensor in GGUFReader(file).tensors}
+    for tensor in model.tensors:
+        if tensor.name in {shapes.COS, shapes.SIN}:
             continue
-        numbers = np.concatenate(list(weights.pieces(one, 1)))
-        assert np.array_equal(found[gguf.tensor_name(one.name)].data.reshape(-1), numbers)
+        numbers = np.concatenate(list(weights.pieces(tensor, 1)))
+        assert np.array_equal(found[gguf.tensor_name(tensor.name)].data.reshape(-1), numbers)

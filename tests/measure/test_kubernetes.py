@@ -67,8 +67,8 @@ def test_every_document_fits_the_schema(release: str, capsys: pytest.CaptureFixt
                 kubernetes_validate.validate(document, release, strict=True)
                 continue
             # Kubeflow's own kind is not Kubernetes'; its pods are.
-            for one in document["spec"]["mpiReplicaSpecs"].values():
-                pod = {"apiVersion": "v1", "kind": "Pod", **one["template"]}
+            for replica in document["spec"]["mpiReplicaSpecs"].values():
+                pod = {"apiVersion": "v1", "kind": "Pod", **replica["template"]}
                 kubernetes_validate.validate(pod, release, strict=True)
     job = printed(capsys)[-1]
     job["spec"]["completionmode"] = "Indexed"
@@ -86,8 +86,8 @@ def test_no_pod_has_a_right_that_it_does_not_need(form: str, capsys: pytest.Capt
     assert not container["securityContext"]["allowPrivilegeEscalation"] and not pod["automountServiceAccountToken"]
     assert container["resources"]["requests"] == container["resources"]["limits"], "guaranteed"
     assert pod["restartPolicy"] == "Never"
-    mounts = {one["name"] for one in (*container["volumeMounts"], *container.get("volumeDevices", ()))}
-    assert mounts == {one["name"] for one in pod["volumes"]}, "what is there is mounted"
+    mounts = {mount["name"] for mount in (*container["volumeMounts"], *container.get("volumeDevices", ()))}
+    assert mounts == {volume["name"] for volume in pod["volumes"]}, "what is there is mounted"
 
 
 def test_each_kind_of_storage_is_the_volume_that_kubernetes_has_for_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -125,7 +125,7 @@ def test_data_exceeds_pod_memory(capsys: pytest.CaptureFixture[str], tmp_path: P
 def test_pods_of_an_indexed_job_are_ranks_that_find_the_first(capsys: pytest.CaptureFixture[str]) -> None:
     from hwdyno.measure.hosts.launch import ByAddress, host_name, launch_of
 
-    documents = {one["kind"]: one for one in printed(capsys, *FORMS["many"], "--name", "io")}
+    documents = {document["kind"]: document for document in printed(capsys, *FORMS["many"], "--name", "io")}
     job, service, secret = (documents[kind] for kind in ("Job", "Service", "Secret"))
     assert (job["spec"]["completionMode"], job["spec"]["completions"], job["spec"]["parallelism"]) == ("Indexed", 3, 3)
     assert job["spec"]["backoffLimit"] == 0 and job["spec"]["activeDeadlineSeconds"] == 600
@@ -138,7 +138,7 @@ def test_pods_of_an_indexed_job_are_ranks_that_find_the_first(capsys: pytest.Cap
         spread["whenUnsatisfiable"] == "DoNotSchedule"
         and spread["labelSelector"]["matchLabels"].items() <= labels.items()
     )
-    given = {one["name"]: one.get("value", "") for one in pod["containers"][0]["env"]}
+    given = {variable["name"]: variable.get("value", "") for variable in pod["containers"][0]["env"]}
     given |= {"HWDYNO_SECRET": secret["stringData"]["secret"], "JOB_COMPLETION_INDEX": "2", "HWDYNO_NODE": "node7"}
     launch = launch_of(given)
     assert isinstance(launch, ByAddress) and (launch.rank, launch.size) == (2, 3)
@@ -157,7 +157,7 @@ def test_an_mpi_job_starts_its_ranks_on_its_workers(capsys: pytest.CaptureFixtur
 def test_several_classes_in_one_command_make_the_studys_table(capsys: pytest.CaptureFixture[str]) -> None:
     storages = "ceph=class:rook-ceph-block,weka=class:weka,local=emptyDir"
     documents = printed(capsys, "--storage", storages, "--", "study", "kubernetes-ai-storage", "--profile", "quick")
-    assert [one["kind"] for one in documents] == ["PersistentVolumeClaim", "PersistentVolumeClaim", "Job"]
+    assert [document["kind"] for document in documents] == ["PersistentVolumeClaim", "PersistentVolumeClaim", "Job"]
     typed = pod_of(documents)["containers"][0]["command"][2]
     assert all(f"--path {name}=/storage/{name}" in typed for name in ("ceph", "weka", "local"))
 
@@ -192,7 +192,7 @@ def test_what_no_pod_could_do_is_refused_in_one_line(
 
 
 def test_names_of_storages_are_kept_apart() -> None:
-    assert [one.name for one in volumes_of("a=claim:x,b=emptyDir")] == ["a", "b"]
+    assert [volume.name for volume in volumes_of("a=claim:x,b=emptyDir")] == ["a", "b"]
     assert (volumes_of("claim:x")[0].name, volumes_of("claim:x")[0].kind) == ("data", "claim")
     with pytest.raises(UserError):
         volumes_of("csi:x;novalue")

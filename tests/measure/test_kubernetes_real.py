@@ -71,7 +71,7 @@ def test_the_server_takes_every_form_and_misses_no_field(
         one, at = decoder.raw_decode(done.stdout, at)
         at += len(done.stdout[at:]) - len(done.stdout[at:].lstrip())
         taken += one["items"] if one["kind"] == "List" else [one]
-    assert [one["kind"] for one in taken] == [one["kind"] for one in documents]
+    assert [document["kind"] for document in taken] == [document["kind"] for document in documents]
     for ours, theirs in zip(documents, taken, strict=True):
         # A secret's texts are kept as data, which is the same in base 64.
         assert missing_in(theirs, {**ours, "stringData": {}} if ours["kind"] == "Secret" else ours) == []
@@ -81,13 +81,15 @@ def missing_in(theirs: Any, ours: Any, at: str = "") -> list[str]:
     """Where what the server keeps lacks, or has otherwise, what was sent."""
     if isinstance(ours, dict):
         parts = [
-            part for name, one in ours.items() for part in missing_in((theirs or {}).get(name), one, f"{at}.{name}")
+            part
+            for name, our_part in ours.items()
+            for part in missing_in((theirs or {}).get(name), our_part, f"{at}.{name}")
         ]
         return parts if ours else []
     if isinstance(ours, list):
         same = isinstance(theirs, list) and len(theirs) >= len(ours)
         return (
-            [part for one, other in zip(ours, theirs, strict=False) for part in missing_in(other, one, at)]
+            [part for our_part, other in zip(ours, theirs, strict=False) for part in missing_in(other, our_part, at)]
             if same
             else [at]
         )
@@ -157,7 +159,7 @@ def test_a_signal_removes_all_that_was_made(api: real_cluster.Real, tmp_path: Pa
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
         assert process.stderr is not None and any("running" in line for line in process.stderr)
-        assert [one for one in api.left() if not one.startswith("pods/")] == OURS
+        assert [name for name in api.left() if not name.startswith("pods/")] == OURS
         process.send_signal(how)
         process.communicate(timeout=60)
         assert process.returncode == 128 + how and gone(api)
@@ -173,5 +175,5 @@ def test_what_a_killed_run_left_is_removed_by_one_command(api: real_cluster.Real
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
         assert process.stderr is not None and any("running" in line for line in process.stderr)
         process.kill()
-    assert [one for one in api.left() if not one.startswith("pods/")] == OURS
+    assert [name for name in api.left() if not name.startswith("pods/")] == OURS
     assert main(["kubernetes", "clean"]) == 0 and gone(api)

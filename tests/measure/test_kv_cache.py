@@ -251,7 +251,7 @@ def test_command_serves_reports_and_leaves_nothing(
     assert "tokens/s" in out
     assert main([*options, *shorter, "--quiet", "--json"]) in {0, 3}
     run = json.loads(capsys.readouterr().out)
-    assert [one["parameters"]["users"] for one in run["experiments"][0]["points"]] == [1, 2]
+    assert [measurement["parameters"]["users"] for measurement in run["experiments"][0]["points"]] == [1, 2]
     assert not list(place.iterdir())
 
 

@@ -86,13 +86,15 @@ def test_a_library_called_by_its_fortran_names_solves_as_scipys_does() -> None:
     from threadpoolctl import ThreadpoolController
 
     blas.here()
-    loaded = [ctypes.CDLL(one["filepath"]) for one in ThreadpoolController().info() if one["user_api"] == "blas"]
+    loaded = [
+        ctypes.CDLL(library["filepath"]) for library in ThreadpoolController().info() if library["user_api"] == "blas"
+    ]
     known = [("scipy_{}_", ctypes.c_int32), ("scipy_{}_64_", ctypes.c_int64), ("{}_", ctypes.c_int32)]
     dgemm, dgesv, integer = next(
-        (getattr(one, name.format("dgemm")), getattr(one, name.format("dgesv")), integer)
-        for one in loaded
+        (getattr(library, name.format("dgemm")), getattr(library, name.format("dgesv")), integer)
+        for library in loaded
         for name, integer in known
-        if hasattr(one, name.format("dgesv"))
+        if hasattr(library, name.format("dgesv"))
     )
     random = np.random.default_rng(5)
     a, b = np.asfortranarray(random.random((90, 90))), np.asfortranarray(random.random((90, 90)))

@@ -158,8 +158,8 @@ def test_faults_add_up_by_kind_and_notes_are_told_once() -> None:
     fault = {"operation": "read", "errno": 5, "says": "Input/output error", "count": 2}
     note = {"code": "fallback", "says": "no fixed buffers"}
     made = measurement_of({}, [reading(faults=[fault], notes=[note])] * 2, BLOCKS, notes=[Note("mine", "said")])
-    assert [(one.errno, one.count) for one in made.faults] == [(5, 4)]
-    assert [one.code for one in made.notes] == ["fallback", "mine"]
+    assert [(merged_fault.errno, merged_fault.count) for merged_fault in made.faults] == [(5, 4)]
+    assert [merged_note.code for merged_note in made.notes] == ["fallback", "mine"]
     assert made.why == ("faults",)
 
 

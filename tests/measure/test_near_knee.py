@@ -54,10 +54,10 @@ def test_no_rate_is_added_where_the_capacity_is_known(tmp_path: Path) -> None:
 
 def test_no_point_is_added_without_a_knee_or_along_block_sizes(tmp_path: Path) -> None:
     given: tuple[dict[str, Any], ...] = ({"iodepth": "1,2,4"}, {"iodepth": "16", "bs": "4k,16k,64k,256k,1M"})
-    for one in given:
+    for axes in given:
         host = SimulatedHost(BENT)
-        run = runner.run(planned(tmp_path, host, given=one), host, Memory(), "run-1")
-        assert len(run.experiments[0].points) == max(len(value.split(",")) for value in one.values())
+        run = runner.run(planned(tmp_path, host, given=axes), host, Memory(), "run-1")
+        assert len(run.experiments[0].points) == max(len(value.split(",")) for value in axes.values())
 
 
 def test_point_near_knee_needs_time(tmp_path: Path) -> None:

@@ -455,12 +455,12 @@ def test_command_line_writes_both_documents(tmp_path: Path) -> None:
     done = hwdyno("network", "--streams", "1,2", "--json", *common)
     assert done.returncode in {0, 3}, done.stderr
     run = json.loads(done.stdout)
-    assert [one["parameters"]["streams"] for one in run["experiments"][0]["points"]] == [1, 2]
+    assert [measurement["parameters"]["streams"] for measurement in run["experiments"][0]["points"]] == [1, 2]
     assert "network_no_link" in {finding["rule"] for finding in run["findings"]}
     done = hwdyno("network", "--direction", "down", "--output-format", "iperf3-json", *common)
     assert json.loads(done.stdout)["start"]["test_start"]["reverse"] == 1
     done = hwdyno("network", "--direction", "up,down,both", "--json", *common)
-    titles = [one["title"] for one in json.loads(done.stdout)["quoted"]]
+    titles = [figure["title"] for figure in json.loads(done.stdout)["quoted"]]
     assert titles == [f"TCP loopback, 1 stream{way}" for way in ("", ", received", " each way")]
 
 

@@ -81,8 +81,8 @@ def test_a_point_in_iozones_words(rw: str, tests: str, kib_s: float, parent_kib_
     assert reading.details["parent_bytes_s"] == pytest.approx(parent_kib_s * 1024)
     arguments, _, files = (stand_in / "arguments").read_text().partition(" -F ")
     assert arguments == f"-t 2 -s 512k -r 8k -i 0 {tests}-+n -I"
-    assert [Path(one).name for one in files.split()] == ["job0", "job1"]
-    assert [one.name for one in data.parent.iterdir()] == ["data"] and data.read_bytes() == b"kept"
+    assert [Path(file).name for file in files.split()] == ["job0", "job1"]
+    assert [path.name for path in data.parent.iterdir()] == ["data"] and data.read_bytes() == b"kept"
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_an_iozone_that_prints_nothing_of_the_test_is_named() -> None:
 def test_iozone_agrees_with_cloud_study(tmp_path: Path) -> None:
     request = Request(places=(("", tmp_path),), seed=1, options={"only": "disk"})
     plan = study.plan_of(studies.find("cloud-vm-suite"), request, Local())
-    disk = next(one for one in plan.experiments if one.experiment.name == "storage.block")
+    disk = next(planned for planned in plan.experiments if planned.experiment.name == "storage.block")
     assert disk.experiment.peers == ("fio", "iozone")
-    measured = [one for one in disk.points if not IOZONE.unsupported(KERNEL, {**disk.fixed, **one})]
-    assert {one["rw"] for one in measured} == {"read", "write", "randread", "randwrite"}
+    measured = [point for point in disk.points if not IOZONE.unsupported(KERNEL, {**disk.fixed, **point})]
+    assert {point["rw"] for point in measured} == {"read", "write", "randread", "randwrite"}

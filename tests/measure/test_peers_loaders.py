@@ -41,7 +41,7 @@ def test_every_sample_is_what_its_formats_own_reader_gives(tmp_path: Path, kind:
     each = 1 if kind in {"jpeg", "png"} else 3
     parameters = generate(tmp_path, format=kind, samples_per_file=each)
     read = loading.SampleReader({**parameters, "files": files(parameters)})
-    sizes = [sum(one.size for one in read.batch([number])) for number in range(12 * each)]
+    sizes = [sum(sample.size for sample in read.batch([number])) for number in range(12 * each)]
     assert 15_000 < min(sizes) <= max(sizes) < 60_000
     if kind == "npz":
         with np.load(files(parameters)[4]) as archive:
@@ -74,7 +74,7 @@ def test_numpy_reads_each_sample_once_epoch(tmp_path: Path) -> None:
     assert found.operations == engine.run(KERNEL, parameters)["streams"][0]["operations"] == 24
     assert found.rate is not None
     assert found.throughput / found.rate == pytest.approx(
-        sum(Path(one).stat().st_size for one in files(parameters)) / 12
+        sum(Path(file).stat().st_size for file in files(parameters)) / 12
     )
     assert found.cpu_s is not None
     assert found.details["cpu_s_per_gb"] > 0
@@ -145,7 +145,11 @@ def finding(au: float, their_au: float | None) -> Finding:
         fixed={"workload": "unet3d", "accelerator": "h100", "read_threads": 4},
     )  # fmt: skip
     run = Run(id="x", started="", finished="", machines=(), profile="", command="", experiments=(result,))
-    (found,) = [one for one in explain(run).findings if one.rule == "training_beside_loaders"]
+    (found,) = [
+        printed_finding
+        for printed_finding in explain(run).findings
+        if printed_finding.rule == "training_beside_loaders"
+    ]
     return found
 
 

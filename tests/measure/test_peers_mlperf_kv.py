@@ -32,7 +32,7 @@ ANSWER = {
 def test_its_users_are_ours() -> None:
     users = mlperf_kv.users({**POINT, "scale": 0.1, "think": 0.5})
     assert set(users["user_templates"]) == {"chatbot", "coding", "document"}
-    assert all(one["context_range"] == [51, 410] for one in users["user_templates"].values())
+    assert all(template["context_range"] == [51, 410] for template in users["user_templates"].values())
     assert users["user_templates"]["coding"]["think_time_range"] == [0.05, 0.25]
     mixed = mlperf_kv.users({**POINT, "user_kind": "mixed", "scale": 1.0})["user_templates"]
     assert mixed["document"] == {

@@ -16,7 +16,11 @@ KERNELS = HOST.kernels()
 
 
 def built(name: str = "storage.iodepth", given: dict[str, Any] | None = None, **how: Any) -> plan.Plan:
-    chosen = [(one, given or {}) for one in experiments.find(name) if one.kernel in KERNELS and one.fits(Topology(64))]
+    chosen = [
+        (experiment, given or {})
+        for experiment in experiments.find(name)
+        if experiment.kernel in KERNELS and experiment.fits(Topology(64))
+    ]
     return plan.build(chosen, HOST, **how)
 
 
@@ -35,13 +39,15 @@ def test_matrices_span_the_existing_nodes(tmp_path: Path) -> None:
 
 
 def test_catalogue_is_found_by_its_folder() -> None:
-    names = [one.name for one in experiments.all()]
+    names = [experiment.name for experiment in experiments.all()]
     assert {"storage.grid", "storage.iodepth", "storage.blocksize", "storage.mix", "storage.jobs"} <= set(names)
     assert len(set(names)) == len(names)
-    for one in experiments.all():
-        assert 0 < len(one.asks) <= 60 and one.asks[0].isupper() and one.asks[-1] not in ".?", one.asks
-        assert one.load in one.sweep.axes
-        assert one.quick is None or set(one.quick.axes) == set(one.sweep.axes)
+    for experiment in experiments.all():
+        assert 0 < len(experiment.asks) <= 60 and experiment.asks[0].isupper() and experiment.asks[-1] not in ".?", (
+            experiment.asks
+        )
+        assert experiment.load in experiment.sweep.axes
+        assert experiment.quick is None or set(experiment.quick.axes) == set(experiment.sweep.axes)
 
 
 def test_grid_is_eight_standard_numbers() -> None:
@@ -121,7 +127,9 @@ def test_default_run_fits_three_minutes() -> None:
     budget = plan.budget_of("quick", False)
     assert budget is not None
     made = plan.build(
-        [(one, given) for one, given in plan.select(None, HOST) if one.kernel in KERNELS], HOST, budget_s=budget
+        [(experiment, given) for experiment, given in plan.select(None, HOST) if experiment.kernel in KERNELS],
+        HOST,
+        budget_s=budget,
     )
     assert sum(line.takes_s for line in listing(made)) < budget < 180
 
@@ -166,7 +174,7 @@ def test_plan_file_covers_all_options(tmp_path: Path) -> None:
         600.0,
     )
     assert made.limits == plan.Limits(("rated read 400 MB/s",))
-    assert [len(one.points) for one in made.experiments] == [10, 2]
+    assert [len(planned.points) for planned in made.experiments] == [10, 2]
     assert made.experiments[1].experiment.asks == "By depth"
     assert made.experiments[1].fixed["direct"] is True
 

@@ -36,9 +36,9 @@ MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none
 
 
 def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 def command_of(*words: str, store: Path) -> list[str]:
@@ -61,7 +61,7 @@ class Started:
         """The process of a rank, once its agent runs."""
         until = time.monotonic() + 60
         while time.monotonic() < until:
-            for pid in [one for process in self.processes for one in family(process.pid)]:
+            for pid in [pid for process in self.processes for pid in family(process.pid)]:
                 with contextlib.suppress(OSError):
                     if variable + b"=%d\0" % number in Path(f"/proc/{pid}/environ").read_bytes() and agent_of(pid):
                         return pid
@@ -196,8 +196,10 @@ def test_ranks_by_address_make_one_run_with_a_machine_each(tmp_path: Path) -> No
     with by_address(3, *QUICK, store=tmp_path) as ones:
         status, out, err = ones.ended()
         assert status in {0, 3}, err
-        assert [one.wait(20) for one in ones.processes[1:]] == [0, 0]
-        assert all(not one.stdout.read() for one in ones.processes[1:] if one.stdout), "one rank alone reports"
+        assert [process.wait(20) for process in ones.processes[1:]] == [0, 0]
+        assert all(not process.stdout.read() for process in ones.processes[1:] if process.stdout), (
+            "one rank alone reports"
+        )
     run = run_of(out)
     names = [f"n{rank} rank {rank}" for rank in range(3)]
     assert [machine.hostname for machine in run.machines] == names
@@ -240,8 +242,8 @@ def test_lost_rank_is_named(tmp_path: Path, how: signal.Signals) -> None:
     run = run_of(out)
     assert status == 3 and any("n2 rank 2" in why for why in run.degraded)
     points = run.experiments[0].points
-    assert len(points) == 2 and all(share.operations for one in points for share in one.hosts[:2])
-    assert not all(share.repeats == points[0].repeats for one in points for share in one.hosts[2:])
+    assert len(points) == 2 and all(share.operations for point in points for share in point.hosts[:2])
+    assert not all(share.repeats == points[0].repeats for point in points for share in point.hosts[2:])
 
 
 @pytest.mark.machine
@@ -264,8 +266,8 @@ def test_a_stranger_at_the_door_holds_nobody_up_and_gets_no_agent() -> None:
             door.all(0.5)
         assert not door.refused, "who proves nothing cannot end the start"
         assert strangers[1].makefile().read().count("\n") == 1, "the greeting, and then the end"
-        for one in strangers:
-            one.close()
+        for stranger in strangers:
+            stranger.close()
 
 
 # --- mpirun
@@ -337,16 +339,20 @@ def drawn(seed: int, count: int = 3000) -> Histogram:
 def test_histograms_of_many_hosts_add_up_as_one_by_one() -> None:
     every = [drawn(seed, 50 * (seed + 1)) for seed in range(7)]
     one_by_one = Histogram()
-    for one in every:
-        one_by_one.add(one.times(2))
-    reading = {"streams": [{"latency_ns": {"total": packed(one)}} for one in every]}
+    for histogram in every:
+        one_by_one.add(histogram.times(2))
+    reading = {"streams": [{"latency_ns": {"total": packed(histogram)}} for histogram in every]}
     unpack_reading(reading)
     arrived = [stream["latency_ns"]["total"] for stream in reading["streams"]]
-    plain = [one.to_reading() for one in every]
-    assert sum_of([(one, 2) for one in arrived]) == sum_of([(one, 2) for one in plain]) == one_by_one
-    assert [Histogram.from_reading(one) for one in arrived] == every
-    for one, whole in zip(arrived, every, strict=True):
-        assert summary_of([one]) == whole.summary(packed=False)
+    plain = [histogram.to_reading() for histogram in every]
+    assert (
+        sum_of([(packed_histogram, 2) for packed_histogram in arrived])
+        == sum_of([(packed_histogram, 2) for packed_histogram in plain])
+        == one_by_one
+    )
+    assert [Histogram.from_reading(packed_histogram) for packed_histogram in arrived] == every
+    for packed_histogram, whole in zip(arrived, every, strict=True):
+        assert summary_of([packed_histogram]) == whole.summary(packed=False)
     assert summary_of(arrived[:2]) == every[0].merge(every[1]).summary(packed=False)
     nothing = Histogram().to_reading()
     assert summary_of([nothing]) is None and summary_of([]) is None and sum_of([(nothing, 1)] * 2) == Histogram()

@@ -47,12 +47,12 @@ def serving(count: int = 4) -> tuple[SeveralHosts, list[Sender]]:
 
 def test_pairs_and_shifts_name_their_partners() -> None:
     assert partners_of("0-3", 4) == {0: 3} and partners_of("+1", 3) == {0: 1, 1: 2, 2: 0}
-    every = [partners_of(one, 3) for one in pairs_of(3)]
-    assert len(every) == 6 and all(len(one) == 1 for one in every)
+    every = [partners_of(between, 3) for between in pairs_of(3)]
+    assert len(every) == 6 and all(len(partners) == 1 for partners in every)
     shifts = [partners_of(f"+{shift}", 4) for shift in (1, 2, 3)]
-    sent = [pair for one in shifts for pair in one.items()]
+    sent = [pair for shift in shifts for pair in shift.items()]
     assert len(set(sent)) == 12, "all to all: each to each other one, once"
-    assert all(sorted(one.values()) == [0, 1, 2, 3] for one in shifts), "each receives from one at a time"
+    assert all(sorted(shift.values()) == [0, 1, 2, 3] for shift in shifts), "each receives from one at a time"
 
 
 @pytest.mark.parametrize("text", ["", "0-0", "0-4", "+0", "+4", "-1", "x", "1-", "0-1-2", "+-1"])
@@ -68,10 +68,10 @@ IDLE: Mapping[str, Any] = {"runtime": 0.05}
 def test_each_sender_gets_its_partners_server_and_the_others_stay_idle() -> None:
     site, members = serving()
     site.run("idle", {**IDLE, BETWEEN.name: "1-3"})
-    assert [one.readings for one in members] == [0, 1, 0, 0]
+    assert [member.readings for member in members] == [0, 1, 0, 0]
     assert (members[1].parameters[-1]["server"], members[1].parameters[-1]["port"]) == ("10.0.0.3", 5003)
     reading = site.run("idle", {**IDLE, BETWEEN.name: "+2"})
-    assert [one.parameters[-1]["server"] for one in members] == [f"10.0.0.{at}" for at in (2, 3, 0, 1)]
+    assert [member.parameters[-1]["server"] for member in members] == [f"10.0.0.{at}" for at in (2, 3, 0, 1)]
     assert len(reading["hosts"]) == 4 and BETWEEN.name not in members[0].parameters[-1]
 
 
@@ -87,11 +87,11 @@ def test_whoever_has_lost_its_partner_sits_out_and_the_lost_one_is_named() -> No
 
 def test_hosts_that_serve_each_other_measure_that_instead_of_their_own_loopback() -> None:
     site, _ = serving()
-    names = {one.name for one, _ in select(["network"], site)}
+    names = {experiment.name for experiment, _ in select(["network"], site)}
     assert names == {"network.pairs", "network.pairs_latency", "network.bisection", "network.all_to_all"}
     alone = SeveralHosts([SimulatedMember("a"), SimulatedMember("b")])
-    assert "network.streams" in {one.name for one, _ in select(["network"], alone)}
-    two = {one.name for one, _ in select(["network"], serving(2)[0])}
+    assert "network.streams" in {experiment.name for experiment, _ in select(["network"], alone)}
+    two = {experiment.name for experiment, _ in select(["network"], serving(2)[0])}
     assert "network.all_to_all" not in two, "of two hosts it is their bisection"
 
 
@@ -121,21 +121,21 @@ def network(speeds: Mapping[str, float], **changes: Any) -> Run:
 
 
 def even() -> dict[str, float]:
-    return {one: 1.17e9 * (1 + 0.002 * at) for at, one in enumerate(pairs_of(4))}
+    return {between: 1.17e9 * (1 + 0.002 * at) for at, between in enumerate(pairs_of(4))}
 
 
 def test_a_slow_pair_is_named_and_alike_pairs_are_not() -> None:
     clean = network(even())
-    assert "slow_pair" not in {one.rule for one in clean.findings}
+    assert "slow_pair" not in {finding.rule for finding in clean.findings}
     run = network({**even(), "1-3": 0.4e9})
-    (found,) = [one for one in run.findings if one.rule == "slow_pair"]
+    (found,) = [finding for finding in run.findings if finding.rule == "slow_pair"]
     assert found.says.startswith("Slow pair: 1 of 12. Worst: node-b to node-d, 66% slower than usual")
     assert "--between 1-3" in found.advice and found.evidence["host"] == ""
 
 
 def test_a_host_that_all_slow_pairs_have_in_common_is_named() -> None:
-    run = network({one: value * (0.5 if "3" in one else 1) for one, value in even().items()})
-    (found,) = [one for one in run.findings if one.rule == "slow_pair"]
+    run = network({between: value * (0.5 if "3" in between else 1) for between, value in even().items()})
+    (found,) = [finding for finding in run.findings if finding.rule == "slow_pair"]
     assert found.says.startswith("Slow host on the network: node-d is in all 6 slow pairs of 12.")
 
 
@@ -183,11 +183,11 @@ def test_hosts_share_or_split_files() -> None:
     given = {**BLOCKS, "path": str(data.data)}
     each = site.parameters_of_each({**given, "shared_file": False})
     shared = site.parameters_of_each({**given, "shared_file": True})
-    assert {one["path"] for one in shared.values()} == {"/simulated/a/data"}
-    assert [one["offset"] for one in shared.values()] == [0, SIZE // 4, SIZE // 2, SIZE // 4 * 3]
-    assert [one["path"] for one in each.values()] == [f"/simulated/{name}/data" for name in NAMES]
-    assert {one["size"] for one in (*each.values(), *shared.values())} == {SIZE // 4}
-    assert all("shared_file" not in one for one in shared.values())
+    assert {parameters["path"] for parameters in shared.values()} == {"/simulated/a/data"}
+    assert [parameters["offset"] for parameters in shared.values()] == [0, SIZE // 4, SIZE // 2, SIZE // 4 * 3]
+    assert [parameters["path"] for parameters in each.values()] == [f"/simulated/{name}/data" for name in NAMES]
+    assert {parameters["size"] for parameters in (*each.values(), *shared.values())} == {SIZE // 4}
+    assert all("shared_file" not in parameters for parameters in shared.values())
     with pytest.raises(UserError, match="has no block for each of 4 hosts"):
         site.parameters_of_each({**given, "shared_file": True, "bs": 2 << 20})
 
@@ -224,7 +224,7 @@ def test_shared_file_cost_is_reported(kept: float, says: str) -> None:
     result = replace(result, declaration=replace(kernel, axes=(*kernel.axes, SHARED_FILE)))
     machine = SimulatedMachine(seed=5)
     run = explain(replace(run_of(machine, result), machines=(machine.survey(),) * 4))
-    (found,) = [one for one in run.findings if one.rule == "shared_file"]
+    (found,) = [finding for finding in run.findings if finding.rule == "shared_file"]
     assert found.says.startswith(f"One shared file {says}") and found.evidence["shared_to_own"] == pytest.approx(kept)
     nothing = replace(result, points=(measured(0.0, shared=False), result.points[1]))
     assert "shared_file" not in {finding.rule for finding in explain(replace(run, experiments=(nothing,))).findings}
@@ -239,11 +239,11 @@ def test_ranks_send_to_each_other_and_say_that_it_was_loopback(tmp_path: Path) -
     with by_address(2, *words, store=tmp_path) as ones:
         status, out, err = ones.ended()
         assert status in {0, 3}, err
-        assert [one.wait(20) for one in ones.processes[1:]] == [0]
+        assert [process.wait(20) for process in ones.processes[1:]] == [0]
     points = printed_run(out).experiments[0].points
-    hosts = {str(one.parameters["between"]): [share.host for share in one.hosts] for one in points}
+    hosts = {str(point.parameters["between"]): [share.host for share in point.hosts] for point in points}
     assert hosts == {"1-0": ["n1 rank 1"], "+1": ["n0 rank 0", "n1 rank 1"]}
-    assert all(one.bytes and one.details["loopback"] is True for one in points)
+    assert all(point.bytes and point.details["loopback"] is True for point in points)
 
 
 @pytest.mark.machine
@@ -256,9 +256,9 @@ def test_ranks_share_or_split_files(tmp_path: Path) -> None:
     assert status in {0, 3}, err
     run = printed_run(out)
     points = run.experiments[0].points
-    assert sorted(bool(one.parameters["shared_file"]) for one in points) == [False, True]
-    assert all(share.bytes and not share.faults for one in points for share in one.hosts)
-    assert "shared_file" in {one.rule for one in run.findings} and not list(place.iterdir())
+    assert sorted(bool(point.parameters["shared_file"]) for point in points) == [False, True]
+    assert all(share.bytes and not share.faults for point in points for share in point.hosts)
+    assert "shared_file" in {finding.rule for finding in run.findings} and not list(place.iterdir())
 
 
 @pytest.mark.machine

@@ -278,17 +278,17 @@ MAKERS: dict[str, tuple[str, list[str]]] = {
 
 def test_signatures_are_found_as_their_makers_leave_them(tmp_path: Path) -> None:
     """Those makers that this machine has; the marks themselves are tested in the engine."""
-    for maker, (what, options) in MAKERS.items():
+    for maker, (signature, options) in MAKERS.items():
         if shutil.which(maker):
             backing = tmp_path / maker
             with loop(backing, 320 * MIB) as device:
                 command(maker, *options, device)
-                assert f"it has {what}" in _why(device, str(backing))
+                assert f"it has {signature}" in _why(device, str(backing))
 
 
 def test_partitions_and_encrypted_volumes_are_found(tmp_path: Path) -> None:
     encrypted = "luksFormat -q --pbkdf pbkdf2 --pbkdf-force-iterations 1000"
-    for at, (tool, script, what) in enumerate(
+    for at, (tool, script, signature) in enumerate(
         [
             ("sfdisk", "printf 'label: gpt\\n,16M\\n' | sfdisk --quiet --no-reread --no-tell-kernel {}", "a GPT"),
             ("sfdisk", "printf 'label: dos\\n,16M\\n' | sfdisk --quiet --no-reread --no-tell-kernel {}", "an MBR"),
@@ -300,7 +300,7 @@ def test_partitions_and_encrypted_volumes_are_found(tmp_path: Path) -> None:
             backing = tmp_path / str(at)
             with loop(backing, 64 * MIB) as device:
                 command("sh", "-c", script.format(device), check=False)
-                assert f"it has {what}" in _why(device, str(backing))
+                assert f"it has {signature}" in _why(device, str(backing))
 
 
 def _why(device: Path, serial: str) -> str:

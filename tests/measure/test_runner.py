@@ -156,7 +156,7 @@ def test_points_with_few_beside_them_have_more_repeats(tmp_path: Path, depths: s
     still = SimulatedMachine(seed=3, noise=0.0005)
     run, _ = measured(tmp_path, Seeded(still), given={"iodepth": depths or "1,2,4,8,16,32,64"})
     assert {point.repeats for point in run.experiments[0].points} == {repeats}
-    assert not any(note.code == "interval_not_reached" for one in run.experiments[0].points for note in one.notes)
+    assert not any(note.code == "interval_not_reached" for point in run.experiments[0].points for note in point.notes)
 
 
 def test_a_point_alone_is_not_held_up_where_time_is_short() -> None:
@@ -326,7 +326,7 @@ def test_refused_kernel_costs_no_point(tmp_path: Path, name: str, points: int) -
             raise UserError("not so many jobs")
 
     host, store = Tampered(QUIET, refuse), Memory()
-    chosen = [(one, {}) for one in (experiments.find("storage.grid") + experiments.find("storage.jobs"))]
+    chosen = [(experiment, {}) for experiment in (experiments.find("storage.grid") + experiments.find("storage.jobs"))]
     chosen[1] = (chosen[1][0], {"numjobs": "2,4"})
     made = plan.build(chosen, host, path=tmp_path, seed=1)
     if points == 0:
@@ -375,7 +375,7 @@ def test_what_failed_first_is_the_error_of_a_run_that_measured_nothing(tmp_path:
         runner.run(two_questions(host, tmp_path), host, store, "run-1", progress=recorder)
     assert host.count == 2, "the second question was asked, too"
     assert store.abandoned
-    assert not [one for one in recorder.lines if "nobody answers" in one], "the error says it, once"
+    assert not [line for line in recorder.lines if "nobody answers" in line], "the error says it, once"
 
 
 def test_what_failed_first_is_said_once_something_else_is_measured(tmp_path: Path) -> None:
@@ -442,7 +442,7 @@ def test_the_shared_parameters_are_told_once_with_the_place_and_the_seed(tmp_pat
 
 def test_every_experiment_of_the_catalogue_runs(tmp_path: Path) -> None:
     host, store = SimulatedHost(QUIET), Memory()
-    chosen = [(one, {}) for one in ON_ONE_HOST if one.kernel in host.kernels()]
+    chosen = [(experiment, {}) for experiment in ON_ONE_HOST if experiment.kernel in host.kernels()]
     made = plan.build(chosen, host, path=tmp_path, budget_s=900.0, seed=1)
     run = runner.run(made, host, store, "run-1")
     assert not run.degraded
@@ -508,7 +508,7 @@ def test_budget_is_kept_within_fifth(
     host = Slow(overhead_s)
     for module in (allowance, plan_run):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: host.clock_s))
-    chosen = [(one, {}) for one in ON_ONE_HOST if one.kernel == "storage_blocks"]
+    chosen = [(experiment, {}) for experiment in ON_ONE_HOST if experiment.kernel == "storage_blocks"]
     made = plan.build(chosen, host, path=tmp_path, budget_s=budget_s, seed=1, profile="standard")
     run = runner.run(made, host, Memory(), "run-1")
     assert host.clock_s <= 1.2 * budget_s + overhead_s

@@ -132,7 +132,7 @@ def test_a_slow_peer_takes_no_point_from_what_it_does_not_measure(
 ) -> None:
     run, peer, _ = with_a_peer(tmp_path, monkeypatch, Lengthy, 12.0)
     assert peer.runs >= 2
-    assert not run.degraded and all(len(one.points) == one.planned for one in run.experiments)
+    assert not run.degraded and all(len(experiment.points) == experiment.planned for experiment in run.experiments)
 
 
 @pytest.mark.parametrize(("seconds", "runs"), [(3.9, True), (4.1, False)])
@@ -157,6 +157,6 @@ def test_where_peers_do_not_fit_every_point_is_measured_and_some_are_compared(
 ) -> None:
     """36 readings of 4 s are 144 s of 100: the points come first."""
     run, peer, _ = with_a_peer(tmp_path, monkeypatch, OfStorage, 4.0)
-    assert not run.degraded and all(len(one.points) == one.planned for one in run.experiments)
-    assert 8 <= len({one.point for one in run.experiments[1].peers}) <= 27
+    assert not run.degraded and all(len(experiment.points) == experiment.planned for experiment in run.experiments)
+    assert 8 <= len({peer_result.point for peer_result in run.experiments[1].peers}) <= 27
     assert peer.host.clock_s <= 115

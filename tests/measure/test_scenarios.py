@@ -67,7 +67,7 @@ class Slow(Preparation):
 
 
 def planned(tmp_path: Path, names: Sequence[str] = ("memory.threads",), **how: Any) -> plan.Plan:
-    chosen = [(one, {}) for name in names for one in experiments.find(name)]
+    chosen = [(experiment, {}) for name in names for experiment in experiments.find(name)]
     return plan.build(chosen, HOST, path=tmp_path, seed=1, **how)
 
 
@@ -111,7 +111,7 @@ def test_experiments_whose_preparation_is_not_to_be_had_are_left_out(tmp_path: P
     made = planned(tmp_path, ("memory.threads", "compute.threads"))
     absent = Noted(name="a", notes=[], where=tmp_path, is_here=False, experiments=frozenset({"compute.threads"}))
     with Scenario(plan=made, preparations=(absent,)).ready(HOST, silent) as ready:
-        assert [one.experiment.name for one in ready.experiments] == ["memory.threads"]
+        assert [planned_experiment.experiment.name for planned_experiment in ready.experiments] == ["memory.threads"]
 
 
 def test_preparing_time_is_not_points(tmp_path: Path) -> None:
@@ -193,28 +193,30 @@ def test_every_scenario_declares_itself_once() -> None:
     assert {"training", "checkpoint", "kv_cache", "vector_search", "study", "snia", "fio_job"} <= {
         k.name for k in kinds
     }
-    names = [(kind.command, one.name) for kind in kinds for one in kind.options]
+    names = [(kind.command, option.name) for kind in kinds for option in kind.options]
     assert len(set(names)) == len(names)
     kernels = Local().kernels()
     for kind in kinds:
-        known = {one.name for other in scenarios.of_command(kind.command) for one in other.options}
+        known = {option.name for other in scenarios.of_command(kind.command) for option in other.options}
         assert set(kind.brief) <= known
         if kind.kernel:
             declared = set(kernels[kind.kernel].names)
             assert set(kind.hidden) - {"interval_s"} <= declared
     mine = {name for kind in kinds for name in kind.experiments}
-    assert mine <= {one.name for one in experiments.all()}
-    assert mine >= {one.name for one in experiments.all() if one.resource in {"training", "inference"}}
+    assert mine <= {experiment.name for experiment in experiments.all()}
+    assert mine >= {
+        experiment.name for experiment in experiments.all() if experiment.resource in {"training", "inference"}
+    }
 
 
 def test_a_groups_word_chooses_its_experiments() -> None:
-    named = [one.name for one, _ in plan.select(["inference"], HOST)]
+    named = [experiment.name for experiment, _ in plan.select(["inference"], HOST)]
     assert {"inference.kv_cache", "inference.vector_search"} <= set(named)
-    assert [one.name for one, _ in plan.select(["training"], HOST)] == [
+    assert [experiment.name for experiment, _ in plan.select(["training"], HOST)] == [
         "training.accelerators", "training.client", "training.checkpoint",
     ]  # fmt: skip
-    assert all(one.default for one, _ in plan.select(["network"], HOST))
-    assert not any(one.resource == "training" for one, _ in plan.select(None, HOST))
+    assert all(experiment.default for experiment, _ in plan.select(["network"], HOST))
+    assert not any(experiment.resource == "training" for experiment, _ in plan.select(None, HOST))
 
 
 @pytest.mark.parametrize("option", ["--kv-cache llama3.1-8b", "--vector-search=diskann --vectors 500"])
@@ -366,7 +368,7 @@ def prepared(*words: str) -> dict[str, Preparation]:
     command = command_of(words)
     request = request_of(parser_of(command).read([*words]), command, scenarios.of_command(command))
     scenario = scenarios.scenario_of(request, Local())
-    return {one.what.partition(":")[0]: one for one in scenario.prepares()}
+    return {preparation.what.partition(":")[0]: preparation for preparation in scenario.prepares()}
 
 
 @pytest.fixture
@@ -401,7 +403,7 @@ def test_a_dry_run_names_the_bytes_that_the_run_then_writes(
     assert main([command_of(words), *words, "--dry-run"]) == 0
     (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith(f"{name}:"))
     assert format_bytes(made[name].bytes) in line and not list(place.iterdir())
-    total = sum(one.bytes for one in made.values())
+    total = sum(preparation.bytes for preparation in made.values())
     assert total >= made[name].bytes > 0 and made[name].seconds(1e9) >= 0
     with Watched(place) as watched:
         assert main([command_of(words), *words, "--no-page", "--quiet", "--json"]) in {0, 3}
@@ -487,13 +489,13 @@ def test_plan_file_mixes_scenarios_and_experiments(
     assert [path.name for path in place.iterdir()] == ["mine"]
     assert main(["run", str(file), "--quiet", "--json", "--no-page"]) in {0, 3}
     run = json.loads(capsys.readouterr().out)
-    named = {one["name"]: one for one in run["experiments"]}
+    named = {experiment["name"]: experiment for experiment in run["experiments"]}
     assert list(named) == [
         "training.cosmoflow.a100", "storage.pattern.cosmoflow", "training.checkpoint.llama3-8b",
         "inference.vector_search.diskann", "inference.kv_cache.llama3.1-8b", "compute.threads",
     ]  # fmt: skip
-    assert all(one["points"] for one in named.values())
-    assert [one["parameters"]["accelerators"] for one in named["training.cosmoflow.a100"]["points"]] == [1, 2]
+    assert all(experiment["points"] for experiment in named.values())
+    assert [point["parameters"]["accelerators"] for point in named["training.cosmoflow.a100"]["points"]] == [1, 2]
     assert [path.name for path in place.iterdir()] == ["mine"]
 
 

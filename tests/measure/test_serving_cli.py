@@ -48,7 +48,7 @@ def test_a_sweep_of_users_is_a_run_as_any_other(capsys: pytest.CaptureFixture[st
         run = _document(capsys, "--server", url, "--concurrency", "1,2,4", "--output-tokens", "8")
     (result,) = run["experiments"]
     assert result["name"] == "inference.serving" and result["load"] == "concurrency"
-    assert [one["parameters"]["concurrency"] for one in result["points"]] == [1, 2, 4]
+    assert [point["parameters"]["concurrency"] for point in result["points"]] == [1, 2, 4]
     assert result["fixed"]["server"] == url
     for point in result["points"]:
         assert point["throughput"]["unit"] == "operations/s" and point["operations"] > 0
@@ -57,7 +57,7 @@ def test_a_sweep_of_users_is_a_run_as_any_other(capsys: pytest.CaptureFixture[st
         )
         # Little: the users are in flight.
         assert point["concurrency"]["effective"] == pytest.approx(point["parameters"]["concurrency"], rel=0.25)
-    assert "serving_capacity" in {one["rule"] for one in run["findings"]}
+    assert "serving_capacity" in {finding["rule"] for finding in run["findings"]}
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_prefix_cache_answers_only_where_it_was_asked_for(
         run = _document(
             capsys, "--server", url, "--concurrency", "1,2,4", "--input-tokens", "64", "--output-tokens", "4", *words
         )
-    prompts = [tuple(one["prompt"]) for one in server.bodies]
+    prompts = [tuple(body["prompt"]) for body in server.bodies]
     assert len(prompts) > 40 and (len(set(prompts)) < len(prompts)) == ("--reuse-prompts" in words)
     points = [point for result in run["experiments"] for point in result["points"]]
     assert len(points) == 3
@@ -85,7 +85,7 @@ def test_a_prefix_cache_answers_only_where_it_was_asked_for(
 def test_servers_own_queue_is_in_limit(capsys: pytest.CaptureFixture[str]) -> None:
     with ModelServer(prompt_s=0.1, slots=1, metrics="vllm", kv_tokens=100).running() as url:
         run = _document(capsys, "--server", url, "--concurrency", "1,6", "--output-tokens", "2", "--runtime", "1")
-    (limit,) = (one for one in run["findings"] if one["rule"] == "serving_limit")
+    (limit,) = (finding for finding in run["findings"] if finding["rule"] == "serving_limit")
     assert re.search(r"By its own count, \d requests? waited, [01] ran, KV cache 100% full, ", limit["says"])
 
 
@@ -107,7 +107,7 @@ def test_a_trace_is_one_point_at_its_own_times(capsys: pytest.CaptureFixture[str
         run = _document(capsys, "--server", url, "--trace", str(trace))
     (result,) = run["experiments"]
     assert result["name"] == "inference.serving_trace" and result["points"][0]["operations"] % 4 == 0
-    assert {(len(one["prompt"]), one["max_tokens"]) for one in server.bodies} >= {(9, 2), (11, 3), (7, 4)}
+    assert {(len(body["prompt"]), body["max_tokens"]) for body in server.bodies} >= {(9, 2), (11, 3), (7, 4)}
 
 
 @pytest.mark.parametrize("fault", ["429", "500", "hang", "refuse", "html", "cut", "not_json", "endless_line"])
@@ -164,7 +164,7 @@ def test_real_llama_cpp_serves_a_file_and_agrees_with_its_own_times(
         assert details["short_share"] == 0 and details["cached_share"] == 0
         assert 0 <= details.get("server_running", 0) <= point["parameters"]["concurrency"]
         # The client cannot see a token before the server has it.
-        tokens = next(one for one in point["streams"] if one["name"] == "token")["latency_ns"]
+        tokens = next(stream for stream in point["streams"] if stream["name"] == "token")["latency_ns"]
         # The details are of one reading, the stream of all.
         assert 0 < details["server_prompt_s"] * 1e9 <= tokens["first_token_sent"]["max"]
 
@@ -182,12 +182,12 @@ def test_the_prefix_cache_of_real_llama_cpp_is_measured_with_and_without(
         "--shared-prefix", "160", "--reuse-prompts", "0,1", "--output-tokens", "4", "--concurrency", "1",
     )  # fmt: skip
     (result,) = run["experiments"]
-    shares = {one["parameters"]["reuse_prompts"]: one["details"]["cached_share"] for one in result["points"]}
+    shares = {point["parameters"]["reuse_prompts"]: point["details"]["cached_share"] for point in result["points"]}
     # The first prompt of all is computed as a whole; the token after the prefix may be that of the prompt before.
     assert shares[False] == 0 and 0.5 < shares[True] < 161 / 200
-    (found,) = (one for one in run["findings"] if one["rule"] == "prefix_cache")
+    (found,) = (finding for finding in run["findings"] if finding["rule"] == "prefix_cache")
     assert found["evidence"]["cached_share"] == shares[True]
-    assert "serving_cached" not in {one["rule"] for one in run["findings"]}
+    assert "serving_cached" not in {finding["rule"] for finding in run["findings"]}
 
 
 def test_chat_with_real_llama_cpp(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -32,7 +32,9 @@ def _read(url: str, **parameters: Any) -> dict[str, Any]:
 
 def _times(reading: dict[str, Any], kind: str) -> Histogram:
     return next(
-        Histogram.from_reading(one["latency_ns"][kind]) for one in reading["streams"] if kind in one["latency_ns"]
+        Histogram.from_reading(stream["latency_ns"][kind])
+        for stream in reading["streams"]
+        if kind in stream["latency_ns"]
     )
 
 
@@ -132,7 +134,7 @@ def test_failures_are_in_no_percentile_and_their_share_is_given(monkeypatch: pyt
     monkeypatch.setattr(ModelServer, "_tokens", some)
     with server.running() as url:
         found = _read(url, concurrency=2, output_tokens="5")
-    answered, failed = found["streams"][0]["operations"], sum(one["count"] for one in found["faults"])
+    answered, failed = found["streams"][0]["operations"], sum(fault["count"] for fault in found["faults"])
     assert answered and failed and found["faults"][0]["says"] == "cut within the answer"
     assert found["details"]["failed_share"] == pytest.approx(failed / (answered + failed))
     assert _times(found, "total").count == answered
@@ -162,14 +164,14 @@ def test_server_stopping_midway_degrades_reading() -> None:
     found = _read(url, concurrency=2, output_tokens="5", runtime=1.5)
     timer.join()
     assert found["streams"][0]["operations"] > 0
-    assert "connection refused" in {one["says"] for one in found["faults"]}
+    assert "connection refused" in {fault["says"] for fault in found["faults"]}
 
 
 def test_several_tokens_a_chunk_make_no_itl_and_a_right_tpot() -> None:
     with ModelServer(token_s=0.005, tokens_a_chunk=4).running() as url:
         found = _read(url, output_tokens="13")
     assert found["details"]["tokens_a_chunk"] == pytest.approx(13 / 4)
-    kinds = {kind for one in found["streams"] for kind in one["latency_ns"]}
+    kinds = {kind for stream in found["streams"] for kind in stream["latency_ns"]}
     assert "chunk_gap" in kinds and "token_gap" not in kinds
     # Gaps of 4, 4 and 1 tokens: 45 ms over 12 tokens after the first. A late first chunk shortens its own request's.
     assert _times(found, "per_token").mean >= 3.7e6
@@ -178,7 +180,7 @@ def test_several_tokens_a_chunk_make_no_itl_and_a_right_tpot() -> None:
 def test_without_usage_no_token_is_counted() -> None:
     with ModelServer(with_usage=False).running() as url:
         found = _read(url, output_tokens="5")
-    kinds = {kind for one in found["streams"] for kind in one["latency_ns"]}
+    kinds = {kind for stream in found["streams"] for kind in stream["latency_ns"]}
     assert not {"per_token", "token_gap"} & kinds and "output_tokens_s" not in found["details"]
     assert "no_usage" in {note["code"] for note in found["notes"]}
 
@@ -193,7 +195,7 @@ def test_a_count_of_tokens_that_cannot_be_is_not_used(planted: dict[str, Any], t
     with ModelServer(prompt_s=0.01, token_s=0.002, **planted).running() as url:
         found = _read(url, output_tokens=tokens)
     assert not {"output_tokens_s", "tokens_a_chunk", "short_share"} & set(found["details"])
-    kinds = {kind for one in found["streams"] for kind in one["latency_ns"]}
+    kinds = {kind for stream in found["streams"] for kind in stream["latency_ns"]}
     assert "first_token" in kinds and not {"per_token", "token_gap"} & kinds
     assert found["details"]["miscounted_share"] == 1
     assert "no_usage" not in {note["code"] for note in found["notes"]}
@@ -203,7 +205,7 @@ def test_an_answer_in_one_piece_has_no_times_of_tokens() -> None:
     """TPOT was 0 ns and TTFT the time of the whole answer behind a proxy that buffers."""
     with ModelServer(prompt_s=0.02, token_s=0.005, keeps_back=True).running() as url:
         found = _read(url, output_tokens="16", ttft_target=1.0)
-    kinds = {kind for one in found["streams"] for kind in one["latency_ns"]}
+    kinds = {kind for stream in found["streams"] for kind in stream["latency_ns"]}
     assert "total" in kinds and not {"first_token", "per_token", "token_gap", "chunk_gap"} & kinds
     assert found["details"]["one_piece_share"] == 1 and found["details"]["output_tokens_mean"] == 16
     assert found["details"]["good_share"] == 1  # The whole answer comes before the limit of its first token.
@@ -237,7 +239,7 @@ def test_a_trace_is_replayed(tmp_path: Path) -> None:
     server = ModelServer()
     with server.running() as url:
         _read(url, arrivals="trace", trace=str(trace), runtime=0.3)
-    assert [(len(one["prompt"]), one["max_tokens"]) for one in server.bodies] == [(20, 3), (30, 5)]
+    assert [(len(body["prompt"]), body["max_tokens"]) for body in server.bodies] == [(20, 3), (30, 5)]
 
 
 # --- the moment of a piece
@@ -249,8 +251,8 @@ def _moments(url: str, runtime_s: float = 1.0) -> list[tuple[int, int]]:
     load = Load(prompt=lengths.parse("4", "x"), output=lengths.parse("1", "x"), seed=1, users=4)
     wording = Wording(chat=False, model="made")
     settings = client_result.ClientSettings(runtime_s=runtime_s, timeout_s=20.0, connections=4)
-    result = client.drive(server, load, settings, lambda one: server.request("completions", wording.body(one)))
-    firsts = [next(iter(events_of(one.exchange))) for one in result.sent if not one.failure]
+    result = client.drive(server, load, settings, lambda prompt: server.request("completions", wording.body(prompt)))
+    firsts = [next(iter(events_of(request.exchange))) for request in result.sent if not request.failure]
     return [(json.loads(data)["sent_ns"], moment) for moment, data in firsts]
 
 

@@ -41,8 +41,8 @@ class Engine:
 
     def step(self, slots: Sequence[int]) -> None:
         self.stepped.append(tuple(slots))
-        for one in slots:
-            self.past[one] += 1
+        for slot in slots:
+            self.past[slot] += 1
 
 
 def _load(**more: Any) -> Load:
@@ -53,10 +53,12 @@ def test_every_answer_has_its_tokens_and_its_moments_in_order() -> None:
     engine = Engine()
     found = in_process.drive(engine, _load(users=4), runtime_s=0.0, least_requests=12)
     assert len(found.requests) >= 12 and not found.failures
-    for one in found.requests:
-        assert one.due_s <= one.sent_s <= one.first_s <= one.last_s
-        assert one.output_tokens == one.wanted_tokens == 3 and len(one.gaps_s) == 2 == len(one.tokens_by_gap)
-        assert one.prompt_tokens == 5 and 1 <= one.in_flight <= 4
+    for request in found.requests:
+        assert request.due_s <= request.sent_s <= request.first_s <= request.last_s
+        assert request.output_tokens == request.wanted_tokens == 3 and len(request.gaps_s) == 2 == len(
+            request.tokens_by_gap
+        )
+        assert request.prompt_tokens == 5 and 1 <= request.in_flight <= 4
     assert engine.started == [5] * len(found.requests)
     spent = found.spent
     assert spent.stepped_tokens == 2 * len(found.requests) == sum(map(len, engine.stepped))
@@ -68,8 +70,8 @@ def test_every_answer_has_its_tokens_and_its_moments_in_order() -> None:
 def test_no_more_requests_than_slots_are_answered_at_once() -> None:
     engine = Engine(slots=3)
     in_process.drive(engine, _load(users=8), runtime_s=0.0, least_requests=30)
-    assert max(len(one) for one in engine.stepped) == 3
-    assert {slot for one in engine.stepped for slot in one} == {0, 1, 2}
+    assert max(len(slots) for slots in engine.stepped) == 3
+    assert {slot for slots in engine.stepped for slot in slots} == {0, 1, 2}
 
 
 def test_an_open_loop_sends_on_while_the_engine_is_busy() -> None:
@@ -96,10 +98,10 @@ def test_an_open_loop_sends_on_while_the_engine_is_busy() -> None:
         patched.setattr(in_process._Client, "run", run)
         found = in_process.drive(engine, _load(trace=trace), runtime_s=1.0)
     waiting.join()
-    assert [round(one.due_s, 6) for one in found.requests] == [round(one.due_s, 6) for one in trace]
+    assert [round(request.due_s, 6) for request in found.requests] == [round(request.due_s, 6) for request in trace]
     # All were sent before the first was answered, and the last one's TTFT has its wait.
-    assert max(one.sent_s for one in found.requests) <= min(one.first_s for one in found.requests)
-    assert [one.in_flight for one in found.requests] == list(range(1, 21))
+    assert max(request.sent_s for request in found.requests) <= min(request.first_s for request in found.requests)
+    assert [request.in_flight for request in found.requests] == list(range(1, 21))
 
 
 def test_oversized_request_fails_alone() -> None:
@@ -107,12 +109,12 @@ def test_oversized_request_fails_alone() -> None:
     load = replace(_load(users=2), prompt=lengths.parse("uniform:5:12", "x"))
     found = in_process.drive(engine, load, runtime_s=0.0, least_requests=40)
     assert found.failures and len(found.requests) + found.failures >= 40
-    assert all((one.prompt_tokens or 0) + 3 <= 10 for one in found.requests)
+    assert all((request.prompt_tokens or 0) + 3 <= 10 for request in found.requests)
 
 
 def test_a_user_thinks_between_its_requests() -> None:
     found = in_process.drive(Engine(), _load(users=1, think_s=0.02), runtime_s=0.0, least_requests=4)
-    ends = [one.last_s for one in found.requests]
+    ends = [request.last_s for request in found.requests]
     assert all(after.due_s == pytest.approx(end + 0.02) for end, after in zip(ends, found.requests[1:], strict=False))
 
 
@@ -187,14 +189,16 @@ def test_users_of_a_model_in_this_process_are_a_run_as_any_other(
         assert point["operations"] >= 6 and point["throughput"]["unit"] == "operations/s"
         assert details["output_tokens_mean"] == 8 and details["prompt_tokens_mean"] == 16
         assert details["good_share"] == 1 and 1 <= details["tokens_a_step"] <= min(2, users)
-        times = next(one for one in point["streams"] if one["name"] == "token")["latency_ns"]
+        times = next(stream for stream in point["streams"] if stream["name"] == "token")["latency_ns"]
         assert {"first_token", "per_token", "token_gap", "send_lag"} <= set(times)
         # 64 numbers of 4 bytes for each of 2 heads' keys and values in 2 layers, and the weights once a step.
         model = shapes.find("tiny")
         assert model.decoder is not None
         at_least = model.bytes_per_token / details["tokens_a_step"] + 17 * model.decoder.kv_bytes
         assert at_least <= details["bytes_per_token"] <= at_least + 8 * model.decoder.kv_bytes
-        (ceiling,) = (one for one in served["ceilings"] if one["metric"] == f"served/concurrency/{users}")
+        (ceiling,) = (
+            candidate for candidate in served["ceilings"] if candidate["metric"] == f"served/concurrency/{users}"
+        )
         assert ceiling["value"] == pytest.approx(bandwidth / details["bytes_per_token"] / 7)
         assert "weights and KV cache a token" in ceiling["formula"]
     assert not list(place.iterdir())
@@ -217,9 +221,11 @@ def test_rate_sends_what_its_seed_says(arrivals: str) -> None:
     load = replace(_load(rate=200.0), process=arrivals, burstiness=0.5, output=lengths.parse("uniform:1:9", "x"))
     found = in_process.drive(Engine(slots=4), load, runtime_s=0.1)
     wanted = load.arrivals_until(0.1)
-    sent = sorted(found.requests, key=lambda one: one.due_s)
-    assert [(one.due_s, one.wanted_tokens) for one in sent] == [(one.due_s, one.prompt.output_tokens) for one in wanted]
-    assert all(one.sent_s >= one.due_s for one in sent)
+    sent = sorted(found.requests, key=lambda request: request.due_s)
+    assert [(request.due_s, request.wanted_tokens) for request in sent] == [
+        (arrival.due_s, arrival.prompt.output_tokens) for arrival in wanted
+    ]
+    assert all(request.sent_s >= request.due_s for request in sent)
 
 
 @pytest.mark.machine

@@ -70,7 +70,7 @@ def test_arrival_count_has_poisson_variance() -> None:
     counts = []
     for seed in range(400):
         times = arrivals.due_times("poisson", 40.0, 1.0, random.Random(seed))
-        counts.append(sum(1 for one in islice(times, 400) if one <= 1.0))
+        counts.append(sum(1 for time in islice(times, 400) if time <= 1.0))
     assert statistics.fmean(counts) == pytest.approx(40, rel=0.03)
     assert statistics.pvariance(counts) == pytest.approx(40, rel=0.2)
 
@@ -85,11 +85,11 @@ def test_a_seed_gives_the_same_load_and_another_seed_another() -> None:
 
 
 def test_prompts_have_their_exact_length_and_never_begin_alike() -> None:
-    prompts = [token_ids(one) for one in islice(_load(prompt=lengths.parse("15", "x")).prompts(), 3)]
-    assert {len(one) for one in prompts} == {15}
-    many = [token_ids(one) for seed in range(20) for one in islice(_load(seed=seed).prompts(), 50)]
-    assert all(len(one) == 128 and min(one) >= 300 for one in many)
-    assert len({tuple(one[:8]) for one in many}) == len(many)
+    prompts = [token_ids(prompt) for prompt in islice(_load(prompt=lengths.parse("15", "x")).prompts(), 3)]
+    assert {len(prompt) for prompt in prompts} == {15}
+    many = [token_ids(prompt) for seed in range(20) for prompt in islice(_load(seed=seed).prompts(), 50)]
+    assert all(len(tokens) == 128 and min(tokens) >= 300 for tokens in many)
+    assert len({tuple(tokens[:8]) for tokens in many}) == len(many)
 
 
 def test_the_body_asks_for_streaming_usage_and_the_whole_length() -> None:
@@ -105,12 +105,12 @@ def test_the_body_asks_for_streaming_usage_and_the_whole_length() -> None:
 
 def test_mooncakes_shared_blocks_are_shared_tokens() -> None:
     found = request_trace.read(TRACES / "mooncake.jsonl")
-    assert [(one.due_s, one.prompt_tokens, one.output_tokens) for one in found] == [
+    assert [(request.due_s, request.prompt_tokens, request.output_tokens) for request in found] == [
         (0.0, 6755, 500),
         (0.0, 7319, 490),
         (3.0, 1200, 52),
     ]
-    first, second, third = (token_ids(one.prompt) for one in _load(trace=found).arrivals())
+    first, second, third = (token_ids(arrival.prompt) for arrival in _load(trace=found).arrivals())
     assert (len(first), len(second), len(third)) == (6755, 7319, 1200)
     assert first[:512] == second[:512] and first[512:1024] != second[512:1024]
     assert first[:1024] == third[:1024] and first[1024:1200] != third[1024:]
@@ -118,7 +118,7 @@ def test_mooncakes_shared_blocks_are_shared_tokens() -> None:
 
 def test_burstgpt_leaves_failed_requests_out() -> None:
     found = request_trace.read(TRACES / "burstgpt.csv")
-    assert [(one.due_s, one.prompt_tokens, one.output_tokens) for one in found] == [
+    assert [(request.due_s, request.prompt_tokens, request.output_tokens) for request in found] == [
         (0.0, 472, 18),
         (40.0, 1087, 230),
         (113.0, 417, 276),
@@ -127,12 +127,12 @@ def test_burstgpt_leaves_failed_requests_out() -> None:
 
 def test_columns_of_newer_files_and_lines_out_of_order_are_read() -> None:
     found = request_trace.read(TRACES / "burstgpt_3.csv")
-    assert [(one.due_s, one.prompt_tokens) for one in found] == [(0.0, 40), (2.5, 88)]
+    assert [(request.due_s, request.prompt_tokens) for request in found] == [(0.0, 40), (2.5, 88)]
 
 
 def test_azure_dates_become_seconds() -> None:
     found = request_trace.read(TRACES / "azure.csv")
-    assert [one.due_s for one in found] == pytest.approx([0.0, 4.314579, 59.319410], abs=1e-6)
+    assert [request.due_s for request in found] == pytest.approx([0.0, 4.314579, 59.319410], abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -155,9 +155,9 @@ def test_wrong_trace_is_one_line(text: str, says: str) -> None:
 
 def test_a_trace_is_replayed_at_its_own_times_or_stretched_to_a_rate() -> None:
     found = request_trace.read(TRACES / "burstgpt.csv")
-    recorded = [one.due_s for one in _load(trace=found).arrivals()]
+    recorded = [arrival.due_s for arrival in _load(trace=found).arrivals()]
     assert recorded == [0.0, 40.0, 113.0]
-    faster = [one.due_s for one in _load(trace=found, rate=2.0).arrivals()]
+    faster = [arrival.due_s for arrival in _load(trace=found, rate=2.0).arrivals()]
     assert faster == pytest.approx([0.0, 40 / 113, 1.0])
     assert statistics.fmean(b - a for a, b in pairwise(faster)) == pytest.approx(1 / 2.0)
 

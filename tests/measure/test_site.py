@@ -84,7 +84,7 @@ def test_what_others_have_is_read_when_this_processors_host_has_something(
     calls: list[str] = []
 
     def noted(waiting: Sequence[SimulatedMember]) -> bool:
-        calls.append("".join(one.name for one in waiting))
+        calls.append("".join(member.name for member in waiting))
         return False
 
     monkeypatch.setattr("hwdyno.measure.hosts.several_hosts.await_event", noted)
@@ -100,13 +100,18 @@ def test_counts_add_up_and_histograms_are_merged_whole() -> None:
     reading = site.run("storage_blocks", BLOCKS)
     readings = {part["host"]: part["reading"] for part in reading["hosts"]}
     made = measurement_of({}, [reading], site.kernels()["storage_blocks"])
-    alone = {name: measurement_of({}, [one], site.kernels()["storage_blocks"]) for name, one in readings.items()}
-    assert made.operations == sum(one.operations for one in alone.values())
-    assert made.bytes == sum(one.bytes for one in alone.values())
-    assert [(one.host, one.operations) for one in made.hosts] == [(n, one.operations) for n, one in alone.items()]
+    alone = {
+        name: measurement_of({}, [host_reading], site.kernels()["storage_blocks"])
+        for name, host_reading in readings.items()
+    }
+    assert made.operations == sum(point.operations for point in alone.values())
+    assert made.bytes == sum(point.bytes for point in alone.values())
+    assert [(share.host, share.operations) for share in made.hosts] == [
+        (n, point.operations) for n, point in alone.items()
+    ]
     merged = Histogram()
-    for one in readings.values():
-        for stream in one["streams"]:
+    for host_reading in readings.values():
+        for stream in host_reading["streams"]:
             if "total" in stream["latency_ns"]:
                 merged = merged.merge(Histogram.from_reading(stream["latency_ns"]["total"]))
     assert made.latency_ns == merged.summary()
@@ -122,9 +127,9 @@ def test_each_host_has_a_random_order_and_a_data_file_of_its_own(tmp_path: Path)
     site, (a, b) = site_of_two()
     run = measured(site, tmp_path)
     assert not run.degraded and [machine.hostname for machine in run.machines] == ["a", "b"]
-    assert {one["path"] for one in a.parameters} == {f"{tmp_path}/a/data"}
-    assert {one["path"] for one in b.parameters} == {f"{tmp_path}/b/data"}
-    assert not {one["seed"] for one in a.parameters} & {one["seed"] for one in b.parameters}
+    assert {parameters["path"] for parameters in a.parameters} == {f"{tmp_path}/a/data"}
+    assert {parameters["path"] for parameters in b.parameters} == {f"{tmp_path}/b/data"}
+    assert not {parameters["seed"] for parameters in a.parameters} & {parameters["seed"] for parameters in b.parameters}
     assert a.lengths == {} and b.lengths == {}, "they are removed at the end"
     for point in run.experiments[0].points:
         assert [share.host for share in point.hosts] == ["a", "b"]
@@ -162,7 +167,7 @@ def test_gone_host_is_named_in_time(tmp_path: Path, planted: str) -> None:
     began = time.monotonic()
     run = measured(site, tmp_path)
     assert time.monotonic() - began < 20
-    (why,) = [one for one in run.degraded if "host" in one]
+    (why,) = [reason for reason in run.degraded if "host" in reason]
     assert why.startswith("host b was lost; the others continued: ")
     (result,) = run.experiments
     assert len(result.points) == 3 == result.planned and not run.interrupted
@@ -215,8 +220,8 @@ def test_snapshots_add_up_and_gauges_are_at_their_worst() -> None:
     site = SeveralHosts(members)
     site.run("idle", IDLE)
     found, each = site.snapshot(), [member.snapshot() for member in members]
-    assert found["cpu_total_s"] == pytest.approx(sum(one["cpu_total_s"] for one in each))
-    assert found["load_1m"] == 7.0 and found["clock_hz"] == min(one["clock_hz"] for one in each)
+    assert found["cpu_total_s"] == pytest.approx(sum(snapshot["cpu_total_s"] for snapshot in each))
+    assert found["load_1m"] == 7.0 and found["clock_hz"] == min(snapshot["clock_hz"] for snapshot in each)
 
 
 def test_a_site_has_what_each_of_its_hosts_has() -> None:

@@ -76,10 +76,12 @@ def test_rates_are_summed_and_percentiles_stay_with_their_hosts() -> None:
     assert found.cpu_s == 0.5
     assert found.latency_ns_mean == pytest.approx((30_000 * 100 + 10_000 * 500) / 40_000), "of all operations"
     assert set(found.details) == {"hosts"}, "no percentile is merged"
-    assert {name: one["details"]["latency_ns_p99"] for name, one in found.details["hosts"].items()} == {
+    assert {name: host["details"]["latency_ns_p99"] for name, host in found.details["hosts"].items()} == {
         "a": 900.0, "b": 3000.0,
     }  # fmt: skip
-    assert [one.starts[-1] - one.clock_offset_ns for one in (a, b)] == pytest.approx([a.starts[-1]] * 2, abs=5e6)
+    assert [member.starts[-1] - member.clock_offset_ns for member in (a, b)] == pytest.approx(
+        [a.starts[-1]] * 2, abs=5e6
+    )
 
 
 def test_a_figure_that_one_host_lacks_is_not_summed() -> None:
@@ -96,11 +98,11 @@ def test_a_run_of_two_hosts_stands_beside_its_peer(tmp_path: Path) -> None:
     run = measured(on, tmp_path)
     assert not run.degraded
     results = run.experiments[0].peers
-    assert [one.point for one in results] == [0, 1] and {one.version for one in results} == {"fio-3.33"}
-    for one, point in zip(results, run.experiments[0].points, strict=True):
-        assert one.value.value == pytest.approx(40_000 * 4096) and one.pairs == point.repeats and one.ratio
-        assert one.ratio.value == pytest.approx(point.throughput.value / one.value.value, rel=0.1)
-        assert set(one.details["hosts"]) == {"a", "b"}
+    assert [peer.point for peer in results] == [0, 1] and {peer.version for peer in results} == {"fio-3.33"}
+    for peer, point in zip(results, run.experiments[0].points, strict=True):
+        assert peer.value.value == pytest.approx(40_000 * 4096) and peer.pairs == point.repeats and peer.ratio
+        assert peer.ratio.value == pytest.approx(point.throughput.value / peer.value.value, rel=0.1)
+        assert set(peer.details["hosts"]) == {"a", "b"}
     for member in (a, b):
         paths = {program.arguments[0] for program in member.ran if program.arguments != ("--version",)}
         assert paths == {f"{tmp_path}/{member.name}/data"}, "each on its own file"

@@ -37,7 +37,7 @@ def test_populated_channels_make_the_ceiling(tmp_path: Path) -> None:
         device("DIMM_C1", "P0 CHANNEL C", 0, 0),
     )
     found, why = smbios.modules(root)
-    assert not why and [one["size_bytes"] for one in found] == [32 << 30, 16 << 30, 16 << 30]
+    assert not why and [module["size_bytes"] for module in found] == [32 << 30, 16 << 30, 16 << 30]
     (ceiling,) = of_modules(Machine.of_survey({"memory": {"modules": found}}))
     assert ceiling.value == 4800e6 * 2 * 8
 

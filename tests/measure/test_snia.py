@@ -124,7 +124,7 @@ def test_what_is_never_steady_says_so(tmp_path: Path) -> None:
     finding = next(finding for finding in run.findings if finding.rule == "snia_not_steady")
     assert finding.severity == "warning" and finding.evidence["rounds"] == 25
     cut = replace(run, command="hwdyno storage snia latency --budget 70s --profile standard", profile="standard")
-    (finding,) = [one for one in explain(cut).findings if one.rule == "snia_not_steady"]
+    (finding,) = [candidate for candidate in explain(cut).findings if candidate.rule == "snia_not_steady"]
     assert finding.advice.endswith(": hwdyno storage snia latency --profile full")
     assert "no steady state after 25 rounds" in run.degraded[0]
 

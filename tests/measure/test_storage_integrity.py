@@ -146,7 +146,7 @@ told = {"rw": "randrw", "bs": 4096, "iodepth": 32, "size": 1 << 30}
 host.run("idle", told | {"runtime": 0.05})
 before, done = peak(), 0
 while done < 10_000_000:
-    done += sum(one["operations"] for one in host.run("idle", told | {"runtime": 0.4})["streams"])
+    done += sum(stream["operations"] for stream in host.run("idle", told | {"runtime": 0.4})["streams"])
 print(peak() - before)
 """
         )

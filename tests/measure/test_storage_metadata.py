@@ -39,7 +39,7 @@ def others(data: Path) -> dict[str, str]:
     return {
         str(path.relative_to(data)): path.read_text()
         for path in files
-        if not any(one in path.parents for one in scratch)
+        if not any(folder in path.parents for folder in scratch)
     }
 
 

@@ -53,7 +53,7 @@ def measured(place: Path, capsys: pytest.CaptureFixture[str]) -> Measured:
     def measure(*more: str) -> tuple[int, dict[str, Any]]:
         status = main(once(*command(place), "--json", "--quiet", "--no-page", *more))
         run: dict[str, Any] = json.loads(capsys.readouterr().out)
-        assert [one["id"] for one in map(vars_of, Store(None).history())] == [run["id"]]
+        assert [entry["id"] for entry in map(vars_of, Store(None).history())] == [run["id"]]
         return status, run
 
     return measure

@@ -211,9 +211,11 @@ def test_command_searches_and_leaves_nothing(
     shorter = ["--budget", "1s", "--queries", "20", "--threads", "1,2", "--runtime", "0.05"]
     assert main([*options, *shorter, "--json", "--no-page", "--quiet"]) in {0, 3}
     run = json.loads(capsys.readouterr().out)
-    names = [one["name"].removeprefix("inference.vector_search.") for one in run["experiments"]]
+    names = [experiment["name"].removeprefix("inference.vector_search.") for experiment in run["experiments"]]
     assert names == ["diskann.dim-24", "diskann.dim-32", "hnsw.dim-24", "hnsw.dim-32", "ivf.dim-24", "ivf.dim-32"]
-    assert all(one["details"]["recall"] > 0.8 for result in run["experiments"] for one in result["points"])
+    assert all(
+        measurement["details"]["recall"] > 0.8 for result in run["experiments"] for measurement in result["points"]
+    )
     assert not list(place.iterdir())
     assert main([*options[:3], "--vectors", "500", "--path", str(place), "--generate", "--quiet"]) == 0
     assert len(list(place.iterdir())) == 3

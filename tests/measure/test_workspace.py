@@ -55,9 +55,9 @@ def test_a_living_run_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_two_concurrent_runs_have_own_files(tmp_path: Path) -> None:
-    with Workspace(Place(tmp_path)) as one, Workspace(Place(tmp_path)) as other:
-        assert one.data != other.data
-        assert one.data.exists()
+    with Workspace(Place(tmp_path)) as first, Workspace(Place(tmp_path)) as other:
+        assert first.data != other.data
+        assert first.data.exists()
         assert other.data.exists()
 
 

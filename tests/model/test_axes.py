@@ -37,7 +37,7 @@ def declared_twice() -> list[tuple[str, Axis]]:
     return [(name, axis) for name, kernel in KERNELS.items() for axis in kernel.axes if axis.name in FIELD]
 
 
-@pytest.mark.parametrize(("kernel", "axis"), declared_twice(), ids=lambda one: getattr(one, "name", one))
+@pytest.mark.parametrize(("kernel", "axis"), declared_twice(), ids=lambda argument: getattr(argument, "name", argument))
 def test_fields_axes_match_the_kernels(kernel: str, axis: Axis) -> None:
     """A foreign result must be read as one of ours: only bounds, words of other tools and unset units may differ."""
     known = FIELD[axis.name]
@@ -56,7 +56,7 @@ def test_the_fields_loops_are_counted_as_kernels_declare_them(kernel: str) -> No
     declared = KERNELS[kernel].axis("operation").per_element
     known = {word: FIELD_LOOPS[word] for word in declared if word in FIELD_LOOPS}
     if kernel == "gpu_bandwidth":
-        known = {word: replace(each, allocates=0) for word, each in known.items()}
+        known = {word: replace(known_format, allocates=0) for word, known_format in known.items()}
         assert set(known) == set(declared)
     assert known and known == {word: declared[word] for word in known}
 
@@ -131,7 +131,7 @@ def the_curve(run: Run) -> Curve:
 
 
 def finding_of(run: Run, rule: str) -> Finding:
-    (found,) = [one for one in run.findings if one.rule == rule]
+    (found,) = [finding for finding in run.findings if finding.rule == rule]
     return found
 
 
@@ -195,18 +195,20 @@ def test_a_run_keeps_the_axes_that_matter_and_their_commands_defaults(tmp_path: 
     from hwdyno.measure import experiments
 
     host = Alike(4, between=True)
-    for one in experiments.all():
-        if one.resource == "training":
+    for experiment in experiments.all():
+        if experiment.resource == "training":
             continue
-        (planned,) = build([(one, {})], host, path=tmp_path).experiments
+        (planned,) = build([(experiment, {})], host, path=tmp_path).experiments
         kept = kept_declaration(planned, frozenset(), planned.fixed)
         swept_axes = {name for point in planned.points for name in point}
-        assert swept_axes <= set(kept.names), one.name
+        assert swept_axes <= set(kept.names), experiment.name
         assert "path" not in kept.names and "seed" not in kept.names
         assert not set(kept.names) - set(planned.declaration.names)
         for axis in kept.axes:
             whole = planned.declaration.axis(axis.name)
-            assert replace(axis, default=None, option="") == replace(whole, default=None), f"{one.name}: {axis.name}"
+            assert replace(axis, default=None, option="") == replace(whole, default=None), (
+                f"{experiment.name}: {axis.name}"
+            )
     (planned,) = build([(experiments.find("storage.iodepth")[0], {})], host, path=tmp_path).experiments
     kept = kept_declaration(planned, frozenset(), planned.fixed)
     assert kept.axis("direct").default is True, "the command takes it by itself, though the kernel would not"
@@ -237,29 +239,40 @@ def test_a_run_of_schema_1_opens_explains_and_has_the_same_curves() -> None:
     run = from_json(text)
     assert before["schema"] == "hwdyno.run/1" and run.schema == "hwdyno.run/2"
     again = explain(run)
-    curves = {one.name: one.curves for one in run.experiments}
+    curves = {experiment.name: experiment.curves for experiment in run.experiments}
     loaded = "memory.loaded"
     assert [
-        [(curve.points, curve.state, curve.model) for curve in one.curves]
-        for one in again.experiments
-        if one.name != loaded
+        [(curve.points, curve.state, curve.model) for curve in experiment.curves]
+        for experiment in again.experiments
+        if experiment.name != loaded
     ] == [
-        [(curve.points, curve.state, curve.model) for curve in one.curves]
-        for one in run.experiments
-        if one.name != loaded
+        [(curve.points, curve.state, curve.model) for curve in experiment.curves]
+        for experiment in run.experiments
+        if experiment.name != loaded
     ]
     # Its fit was by the pause then, and is by bandwidth now.
-    assert {one.name: [curve.model for curve in one.curves] for one in again.experiments}[loaded] == ["loaded-latency"]
+    assert {experiment.name: [curve.model for curve in experiment.curves] for experiment in again.experiments}[
+        loaded
+    ] == ["loaded-latency"]
     (depth,), (delay,) = curves["storage.iodepth"], curves["memory.loaded"]
     assert depth.knee is not None and depth.knee.load == pytest.approx(8.593, abs=0.01)
     assert delay.knee is not None and delay.knee.load == pytest.approx(180.9, abs=0.1)
     assert {curve.model for curve in curves["storage.blocksize"]} == {"block-size"}
     advised = {
-        (one["rule"], one["severity"], one["experiment"], tuple(one["points"]), _command(one["advice"]))
-        for one in before["findings"]
-        if _of_points(one)
+        (
+            finding["rule"],
+            finding["severity"],
+            finding["experiment"],
+            tuple(finding["points"]),
+            _command(finding["advice"]),
+        )
+        for finding in before["findings"]
+        if _of_points(finding)
     }
-    found = {(one.rule, one.severity, one.experiment, one.points, _command(one.advice)) for one in again.findings}
+    found = {
+        (finding.rule, finding.severity, finding.experiment, finding.points, _command(finding.advice))
+        for finding in again.findings
+    }
     assert advised <= found
     assert "queue depth (iodepth)" in drawn(again)
 

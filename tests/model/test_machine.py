@@ -36,7 +36,7 @@ def keys_of(plain: Any) -> set[str]:
 
 def left_over(machine: Machine) -> dict[str, Any]:
     """What neither a field nor a resource's facts have a type for."""
-    typed = {name: one.facts for name, one in resources.all_resources().items() if one.facts}
+    typed = {name: resource.facts for name, resource in resources.all_resources().items() if resource.facts}
     parts = {name: json.loads(json.dumps(asdict(machine.part(name, kind)))) for name, kind in typed.items()}
     return {name: value for name, value in machine.other.items() if parts.get(name) != value}
 

@@ -153,7 +153,9 @@ def test_marks_are_drawn_at_their_values() -> None:
     assert f"M{low[0]:g} {low[1]:g}L{high[0]:g} {high[1]:g}" in paths
     middle, two, four = low[0] + (high[0] - low[0]) / 2, *(low[1] + share * (high[1] - low[1]) for share in (0.2, 0.4))
     (whisker,) = (path for path in paths if "h6M" in path)
-    assert [float(one) for one in re.findall(r"[\d.]+", whisker)[:3]] == pytest.approx([middle, two, four], abs=0.1)
+    assert [float(number) for number in re.findall(r"[\d.]+", whisker)[:3]] == pytest.approx(
+        [middle, two, four], abs=0.1
+    )
     (rule,) = (path for path in node.iter(f"{SPACE}path") if path.get("stroke-dasharray"))
     assert float(str(rule.get("d")).split(" ")[1].split("H")[0]) == pytest.approx(
         low[1] + 0.8 * (high[1] - low[1]), abs=0.1
@@ -171,7 +173,7 @@ def test_bars_show_value_and_interval() -> None:
     long, short = [float(bar.attrib["width"]) for bar in node.iter(f"{SPACE}rect")]
     assert long == pytest.approx(2 * short, abs=0.2)
     (whisker,) = [str(path.get("d")) for path in node.iter(f"{SPACE}path") if "v6M" in str(path.get("d"))]
-    left, right = (float(one) for one in re.findall(r"M([\d.]+) [\d.]+H([\d.]+)", whisker)[0])
+    left, right = (float(number) for number in re.findall(r"M([\d.]+) [\d.]+H([\d.]+)", whisker)[0])
     start = float(next(node.iter(f"{SPACE}rect")).attrib["x"])
     assert (left - start, right - start) == pytest.approx((0.9 * long, 1.1 * long), abs=0.2)
     assert of_rows("Title", "Caption.", "MB/s", [], ()) is None
@@ -197,7 +199,7 @@ def test_any_text_stays_text_and_the_whole_is_xml(text: str) -> None:
     picture = Picture(text, text, picture.x, even(text, [1]), picture.series, picture.marks)
     for alone in (False, True):
         node = drawn(picture, alone=alone)
-        assert {one.tag for one in node.iter()} <= {
+        assert {element.tag for element in node.iter()} <= {
             f"{SPACE}{tag}" for tag in ("svg", "g", "path", "text", "rect", "title", "circle")
         }
         assert node.get("aria-label") == f"{text}. {text}".replace("\ufffe\uffff", "")
@@ -244,7 +246,7 @@ def test_storage_story_has_shares_and_p99() -> None:
     assert next(mark.y for mark in below.marks if isinstance(mark, Dot)) == pytest.approx(
         latency_of(iodepth(), 0) / 1e3
     )
-    ends = [max(float(dot.attrib["cx"]) for dot in drawn(one).iter(f"{SPACE}circle")) for one in depth.pictures]
+    ends = [max(float(dot.attrib["cx"]) for dot in drawn(drawing).iter(f"{SPACE}circle")) for drawing in depth.pictures]
     assert ends[0] == ends[1], "one below the other"
     assert "p99" in depth.title and "queue depth" in depth.title
 

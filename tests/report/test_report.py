@@ -201,7 +201,11 @@ def test_the_knee_of_a_block_size_curve_is_marked_in_its_unit() -> None:
     from hwdyno.report.rows import ChartSeries
 
     experiment = made_run.mix()
-    curve = next(one for one in curves_of(experiment) if one.ceiling is not None and one.load_90 is not None)
+    curve = next(
+        candidate
+        for candidate in curves_of(experiment)
+        if candidate.ceiling is not None and candidate.load_90 is not None
+    )
     group = [ChartSeries("alone", {}, curve.points, curve)]
     rows, scale = plotdata.measured(experiment, group, "bytes/s")
     marked = [row["text"] for row in plotdata.marks(group, rows, scale, experiment.load_axis) if row["text"]]
@@ -266,7 +270,7 @@ def test_a_chart_holds_at_most_eight_series_and_no_point_is_lost() -> None:
     made = made_run.huge_run()
     parts = charts.parted(made.experiments[0])
     assert all(len(group) <= charts.MAX_SERIES for _, group in parts)
-    points = [at for _, group in parts for one in group for at in one.points]
+    points = [at for _, group in parts for series in group for at in series.points]
     assert sorted(points) == list(range(1056))
     assert len({words for words, _ in parts}) == len(parts)
 

@@ -286,7 +286,9 @@ def test_a_picture_without_scripts_has_its_texts_and_its_tooltips() -> None:
         r'id="chart-2-storage-iodepth-throughput">.*?(<svg class="plot".*?</svg>|<svg xmlns.*?</svg>)', text, re.S
     )
     titles = re.findall("<title>(.*?)</title>", drawing, re.S)
-    assert any(re.search(r"throughput\t[\d.,]+ MB/s \([\d.,]+ … [\d.,]+\)\nrate\t[\d,]+ IOPS", one) for one in titles)
+    assert any(
+        re.search(r"throughput\t[\d.,]+ MB/s \([\d.,]+ … [\d.,]+\)\nrate\t[\d,]+ IOPS", title) for title in titles
+    )
     assert "queue depth (iodepth)" in drawing
 
 
@@ -308,8 +310,10 @@ def test_remarks_and_parameters_are_told_once_and_only_where_they_say_something(
         run.experiments[0], points=tuple(loose), fixed={"cpus": "[]", "offset": 0, "direct": False, "runtime": 0.579336}
     )
     remarks = figures.remarks(experiment)
-    assert len([one for one in remarks if "interval" in one]) == 1
-    assert any("wider than the profile aims at" in one and f"(2 of {len(loose)} points)" in one for one in remarks)
+    assert len([remark for remark in remarks if "interval" in remark]) == 1
+    assert any(
+        "wider than the profile aims at" in remark and f"(2 of {len(loose)} points)" in remark for remark in remarks
+    )
     assert page._fixed(experiment) == [("direct", "no"), ("runtime", "0.579")]
 
 
@@ -331,7 +335,7 @@ def test_a_page_has_no_heading_and_no_column_without_anything_in_it() -> None:
 
 
 def test_charts_above_each_other_have_one_axis_where_a_point_lacks_its_latency() -> None:
-    figure = next(one for one in story_of(run_of("imported")) if one.name == "depth")
+    figure = next(candidate for candidate in story_of(run_of("imported")) if candidate.name == "depth")
     above, below = figure.pictures
     assert (above.x.low, above.x.high, above.x.ticks) == (below.x.low, below.x.high, below.x.ticks)
     assert len(above.x.ticks) == 3
@@ -345,5 +349,7 @@ def test_a_run_that_was_cut_short_gives_two_reasons_and_counts_the_rest() -> Non
         (9, "reason 2; and 7 more reasons in the raw data."),
     ):
         short = replace(run, degraded=tuple(f"reason {at + 1}" for at in range(many)))
-        rule = next(one for one in judged_rules(short) if one.asks == "Missing points are explained")
+        rule = next(
+            judged_rule for judged_rule in judged_rules(short) if judged_rule.asks == "Missing points are explained"
+        )
         assert rule.why.startswith("4 of 6 planned points are missing: reason 1") and rule.why.endswith(ending)

@@ -51,8 +51,8 @@ def test_only_requested_hosts_take_part() -> None:
     for clients in (1, 3, 4):
         reading = site.run("storage_blocks", {**SHORT, CLIENTS.name: clients})
         assert [part["host"] for part in reading["hosts"]] == list("abcd")[:clients]
-    assert [one.readings for one in members] == [3, 2, 2, 1]
-    assert all(CLIENTS.name not in given for one in members for given in one.parameters)
+    assert [member.readings for member in members] == [3, 2, 2, 1]
+    assert all(CLIENTS.name not in given for member in members for given in member.parameters)
     assert len(site.run("storage_blocks", dict(SHORT))["hosts"]) == 4, "all, where none are asked for"
 
 
@@ -88,10 +88,10 @@ def test_a_plan_of_several_hosts_has_the_curve_over_them() -> None:
 
     site, _ = site_of_two(*four())
     assert Topology.common([Topology(), Topology(), Topology()]).clients == 3
-    names = [one.name for one, _ in plan.select(["storage"], site)]
+    names = [experiment.name for experiment, _ in plan.select(["storage"], site)]
     assert "storage.scaling" in names
     planned = build([(experiments.find("storage.scaling")[0], {})], site).experiments[0]
-    assert [one[CLIENTS.name] for one in planned.points] == [1, 2, 4] and planned.load == CLIENTS.name
+    assert [measurement[CLIENTS.name] for measurement in planned.points] == [1, 2, 4] and planned.load == CLIENTS.name
     with pytest.raises(UserError, match="must be 1 to 4"):
         build([(experiments.find("storage.scaling")[0], {"clients": "1..8"})], site)
 
@@ -112,15 +112,15 @@ def test_the_knee_the_gain_and_each_clients_part_are_read_off_the_curve() -> Non
     (curve,) = result.curves
     assert curve.state == "knee" and curve.parameters["N*"].value == pytest.approx(4, rel=0.15)
     steps = steps_of(run, result, curve)
-    assert [one.clients for one in steps] == list(COUNTS) and [one.nodes for one in steps] == [1, 1, 2, 4, 8]
-    for one in steps:
-        assert one.share_of_linear == pytest.approx(closed_rate(int(one.clients)) / closed_rate(1) / one.clients)
-        assert one.fairness is None if one.clients == 1 else one.fairness == pytest.approx(1.0)
+    assert [step.clients for step in steps] == list(COUNTS) and [step.nodes for step in steps] == [1, 1, 2, 4, 8]
+    for step in steps:
+        assert step.share_of_linear == pytest.approx(closed_rate(int(step.clients)) / closed_rate(1) / step.clients)
+        assert step.fairness is None if step.clients == 1 else step.fairness == pytest.approx(1.0)
     assert steps[-1].slowest_p99_ns == pytest.approx(18 * steps[-1].latency_ns.mean)  # type: ignore[union-attr]
-    found = {one.rule: one for one in run.findings}
+    found = {finding.rule: finding for finding in run.findings}
     assert found["scaling"].says.startswith("Scales to ") and "knee" not in found and "unfair" not in found
     assert found["scaling"].evidence["limit"] == "storage"
-    assert [one["clients"] for one in found["scaling"].evidence["steps"]] == list(COUNTS)
+    assert [step["clients"] for step in found["scaling"].evidence["steps"]] == list(COUNTS)
 
 
 @pytest.mark.parametrize(
@@ -137,13 +137,15 @@ def test_limit_names_the_full_resource(plant: str, limit: str) -> None:
     ceilings = ()
     points = [point(count) for count in COUNTS]
     if plant == "cpu":
-        points = [replace(one, cpu_user_s=2.9 * len(one.hosts), cpu_system_s=0.0) for one in points]
+        points = [
+            replace(measurement, cpu_user_s=2.9 * len(measurement.hosts), cpu_system_s=0.0) for measurement in points
+        ]
     if plant == "others":
-        points = [replace(one, conditions={"cpu_busy": 0.97}) for one in points]
+        points = [replace(measurement, conditions={"cpu_busy": 0.97}) for measurement in points]
     if plant == "link":
         ceilings = (Ceiling("read_bytes_s", "physical", top / 0.95, "bytes/s", "10 Gbit/s / 8", "test", "10GbE"),)
     run = made(*points, ceilings=ceilings)
-    (finding,) = [one for one in run.findings if one.rule == "scaling"]
+    (finding,) = [candidate for candidate in run.findings if candidate.rule == "scaling"]
     assert finding.evidence["limit"] == limit, finding.says
 
 
@@ -153,7 +155,7 @@ def test_partial_nodes_have_partial_links() -> None:
     link = Ceiling("read_bytes_s", "physical", top / 0.95 * 8 / 2, "bytes/s", "8 x 10 Gbit/s / 8", "test", "10GbE")
     run = made(*map(point, COUNTS), ceilings=(link,))
     (curve,) = run.experiments[0].curves
-    limits = [one.limit for one in steps_of(run, run.experiments[0], curve)]
+    limits = [step.limit for step in steps_of(run, run.experiments[0], curve)]
     assert limits[2] == "10GbE" and limits[4] == "storage"
 
 
@@ -162,22 +164,22 @@ def test_ranks_share_their_nodes_ceilings() -> None:
     one = ceilings_of(machine, "storage")
     assert one, "the simulated link"
     ranks = [replace(machine, hostname=f"n0 rank {rank}") for rank in range(4)]
-    assert [each.value for each in ceilings_of_site(ranks, "storage")] == [each.value for each in one]
+    assert [ceiling.value for ceiling in ceilings_of_site(ranks, "storage")] == [ceiling.value for ceiling in one]
     apart = [replace(machine, hostname=f"n{rank // 2} rank {rank}") for rank in range(4)]
-    assert [each.value for each in ceilings_of_site(apart, "storage")] == [2 * each.value for each in one]
+    assert [ceiling.value for ceiling in ceilings_of_site(apart, "storage")] == [2 * ceiling.value for ceiling in one]
 
 
 def test_unequal_shares_are_named_and_equal_ones_are_not() -> None:
     shares = [0.23, 0.23, 0.22, 0.22, 0.03, 0.03, 0.02, 0.02]
     run = made(point(1), point(8, shares), point(16))
-    (finding,) = [one for one in run.findings if one.rule == "unfair"]
+    (finding,) = [candidate for candidate in run.findings if candidate.rule == "unfair"]
     index = jain(shares)
     assert index is not None and finding.evidence["fairness"] == pytest.approx(index)
     assert f"Jain's index is {index:.2f} of 1 over 8 clients" in finding.says
     assert finding.advice.startswith("Measure again with fewer clients: mpirun -n 16 hwdyno storage ")
     assert finding.advice.endswith(" --clients 4")
     even = made(point(1), point(8, [0.14, 0.14, 0.14, 0.13, 0.12, 0.11, 0.11, 0.11]), point(16))
-    assert not [one for one in even.findings if one.rule == "unfair"]
+    assert not [candidate for candidate in even.findings if candidate.rule == "unfair"]
 
 
 @pytest.mark.parametrize(("shares", "index", "half"), [
@@ -211,16 +213,16 @@ def test_flat_curve_needs_least_clients() -> None:
 
 def test_one_slow_client_is_a_straggler_and_not_said_twice() -> None:
     run = made(point(1), point(4, [0.3298, 0.3299, 0.33, 0.0103]), point(8))
-    rules = {one.rule for one in run.findings}
+    rules = {finding.rule for finding in run.findings}
     assert "straggler" in rules and "unfair" not in rules
 
 
 def test_what_is_advised_is_started_as_the_run_was() -> None:
     rising = made(*map(point, (1, 2, 4)))
-    (finding,) = [one for one in rising.findings if one.rule == "scaling"]
+    (finding,) = [candidate for candidate in rising.findings if candidate.rule == "scaling"]
     assert "mpirun -n 32 hwdyno storage" in finding.advice and "--clients 1..32" in finding.advice
     slurm = explain(replace(rising, job={"launcher": "slurm"}, findings=()))
-    (finding,) = [one for one in slurm.findings if one.rule == "scaling"]
+    (finding,) = [candidate for candidate in slurm.findings if candidate.rule == "scaling"]
     assert "hwdyno slurm script --nodes 16 --ranks-per-node 2 -- storage" in finding.advice
 
 
@@ -243,12 +245,12 @@ def test_the_curve_is_on_the_terminal_on_the_page_and_in_json(
     assert main(["scaling", str(kept), "--load", "100,1000", "--json", *store]) == 0
     (found,) = json.loads(capsys.readouterr().out)
     assert found["state"] == "knee" and found["knee_clients"] == pytest.approx(4, rel=0.15)
-    assert [one["fairness"] for one in found["steps"]][1:] == pytest.approx([1.0] * 4)
+    assert [step["fairness"] for step in found["steps"]][1:] == pytest.approx([1.0] * 4)
     assert len(found["steps"]) == len(COUNTS) and found["limit"] == "storage"
     (far,) = found["projections"]
-    for one in far["projections"]:
-        truth = closed_rate(int(one["load"])) * 4096
-        assert one["throughput"]["low"] <= truth <= one["throughput"]["high"]
+    for projection in far["projections"]:
+        truth = closed_rate(int(projection["load"])) * 4096
+        assert projection["throughput"]["low"] <= truth <= projection["throughput"]["high"]
     assert main(["scaling", str(kept), "--load", "1000", *store]) == 0
     assert "assumed: the queue stays as it is" in capsys.readouterr().out
 
@@ -257,8 +259,8 @@ def test_names_leave_but_nodes_stay_apart() -> None:
     shared = without_names(whole_curve())
     (curve,) = shared.experiments[0].curves
     steps = steps_of(shared, shared.experiments[0], curve)
-    assert [one.nodes for one in steps] == [1, 1, 2, 4, 8]
-    assert {node_of(one.hostname or "") for one in shared.machines} == {f"host-{at}" for at in range(1, 9)}
+    assert [step.nodes for step in steps] == [1, 1, 2, 4, 8]
+    assert {node_of(machine.hostname or "") for machine in shared.machines} == {f"host-{at}" for at in range(1, 9)}
 
 
 # --- a folder of Runs
@@ -286,7 +288,7 @@ def test_runs_with_different_numbers_of_ranks_are_one_curve(tmp_path: Path, caps
     (tmp_path / "a-stale.json").write_text(to_json(stale))
     assert main(["scaling", str(tmp_path), "--json", "--store", str(tmp_path / "none")]) == 0
     (found,) = json.loads(capsys.readouterr().out)
-    assert [one["clients"] for one in found["steps"]] == list(COUNTS) and found["state"] == "knee"
+    assert [step["clients"] for step in found["steps"]] == list(COUNTS) and found["state"] == "knee"
     assert found["steps"][2]["throughput"]["value"] > 1, "the newest counts"
 
 
@@ -315,11 +317,14 @@ def test_ranks_make_curve_over_their_number(tmp_path: Path, capsys: pytest.Captu
     assert status in {0, 3}, err
     run = printed_run(out)
     points = run.experiments[0].points
-    assert [(one.parameters[CLIENTS.name], len(one.hosts)) for one in points] == [(1, 1), (2, 2)]
-    assert all(share.latency_ns is not None for one in points for share in one.hosts)
+    assert [(measurement.parameters[CLIENTS.name], len(measurement.hosts)) for measurement in points] == [
+        (1, 1),
+        (2, 2),
+    ]
+    assert all(share.latency_ns is not None for measurement in points for share in measurement.hosts)
     assert Store(store).history() and main(["scaling", "--json", "--store", str(store)]) == 0
     (found,) = json.loads(capsys.readouterr().out)
-    assert [one["clients"] for one in found["steps"]] == [1, 2] and found["steps"][1]["fairness"] is not None
+    assert [step["clients"] for step in found["steps"]] == [1, 2] and found["steps"][1]["fairness"] is not None
 
 
 def test_site_experiments_run_and_repeat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,17 +336,17 @@ def test_site_experiments_run_and_repeat(tmp_path: Path, monkeypatch: pytest.Mon
     from hwdyno.measure.scenarios import scenario_of
 
     site, members = site_of_two(*four(), timeouts=Timeouts())
-    several = [one for one in experiments.all() if one.least_clients > 1]
-    assert {one.resource for one in several} == {"storage", "memory", "network"}
+    several = [experiment for experiment in experiments.all() if experiment.least_clients > 1]
+    assert {experiment.resource for experiment in several} == {"storage", "memory", "network"}
     for number, member in enumerate(members):
         member.server = (f"10.0.0.{number}", 5000)
         member.sees = "/a/data"
     monkeypatch.setattr(session, "this_site", lambda: site)
-    for one in several:
-        if one.kernel not in site.kernels():
-            assert one.resource == "network", "a path is simulated by itself"
+    for experiment in several:
+        if experiment.kernel not in site.kernels():
+            assert experiment.resource == "network", "a path is simulated by itself"
             continue
-        made = build([(one, {})], site, path=tmp_path, seed=1)
+        made = build([(experiment, {})], site, path=tmp_path, seed=1)
         run = runner.run(made, site, Memory(), "run-1")
         (result,) = run.experiments
         assert len(result.points) == result.planned > 0 and not run.degraded

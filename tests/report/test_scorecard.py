@@ -53,8 +53,10 @@ ADVICE = {
 def degraded(run: Run, rule: str = "interval_not_reached") -> Run:
     """The same Run with every point degraded by a rule."""
     results = (
-        replace(one, points=tuple(replace(point, validity="degraded", why=(rule,)) for point in one.points))
-        for one in run.experiments
+        replace(
+            experiment, points=tuple(replace(point, validity="degraded", why=(rule,)) for point in experiment.points)
+        )
+        for experiment in run.experiments
     )
     return replace(run, experiments=tuple(results))
 
@@ -169,7 +171,7 @@ def test_a_scorecard_has_its_limits_and_keeps_the_figures_of_a_resource_together
         assert names == sorted(names, key=names.index)
         for row in card.rows:
             point = run.experiments[row.experiment].points[row.point]
-            doubted = {one.rule for one in run.findings} & {*DISBELIEVED} or row.title.endswith("read / write")
+            doubted = {finding.rule for finding in run.findings} & {*DISBELIEVED} or row.title.endswith("read / write")
             assert row.state == point.validity or (doubted and row.state != "valid")
             assert row.title and re.match(r"[\d.,]+( \S|$)", row.value)
 
@@ -179,10 +181,10 @@ def test_everything_is_printed_on_request() -> None:
     short, whole = printed(run), printed(run, verbose=True)
     assert short.splitlines()[:-1] == whole.splitlines()[: len(short.splitlines()) - 1]
     assert "--verbose" in short and "--verbose" not in whole
-    for one in run.experiments:
-        assert one.asks in whole and one.asks not in short
+    for experiment in run.experiments:
+        assert experiment.asks in whole and experiment.asks not in short
     plain = " ".join(whole.split())
-    assert all(" ".join(one.says.split()) in plain for one in run.findings)
+    assert all(" ".join(finding.says.split()) in plain for finding in run.findings)
 
 
 def test_the_command_shows_the_scorecard_and_names_what_shows_the_rest(
@@ -204,10 +206,14 @@ def test_the_command_shows_the_scorecard_and_names_what_shows_the_rest(
 
 def test_a_round_trip_beside_a_load_is_no_round_trip() -> None:
     run = replace(every_resource(), findings=())
-    network = [one for one in run.experiments if one.resource == "network"]
-    loaded = [replace(one, name="network.loaded_latency") for one in network if one.kernel == "network_latency"]
+    network = [experiment for experiment in run.experiments if experiment.resource == "network"]
+    loaded = [
+        replace(experiment, name="network.loaded_latency")
+        for experiment in network
+        if experiment.kernel == "network_latency"
+    ]
     assert "round trip, loopback" in {row.title for row in scorecard(replace(run, experiments=tuple(network))).rows}
-    streams = [one for one in network if one.kernel != "network_latency"]
+    streams = [experiment for experiment in network if experiment.kernel != "network_latency"]
     rows = scorecard(replace(run, experiments=(*streams, *loaded))).rows
     assert "round trip, loopback" not in {row.title for row in rows} and rows
 
@@ -251,7 +257,7 @@ def test_storage_is_quoted_as_the_field_does_reads_and_writes_in_a_row() -> None
     card = scorecard(RUNS["every resource"])
     (first, *_) = rows = [row for row in card.rows if row.resource == "Storage"]
     tests = ["SEQ1M Q8T1", "RND4K Q32T1", "RND4K Q1T1", "RND4K Q1T1 latency,"]
-    assert [row.title for row in rows] == [f"{one} read / write" for one in tests]
+    assert [row.title for row in rows] == [f"{test} read / write" for test in tests]
     assert (first.value, first.interval) == ("3,288 / 2,566 MB/s", "±1.8%")
     assert rows[-1].p99 and rows[-1].value.endswith(" µs") and rows[-2].value.endswith("IOPS")
     assert first.share is not None and first.share.of == "read" and first.typical is not None
@@ -261,10 +267,10 @@ def test_storage_is_quoted_as_the_field_does_reads_and_writes_in_a_row() -> None
     # A write that is degraded is not quoted as a valid one.
     run = every_resource()
     points = tuple(
-        replace(one, validity="degraded", why=("interval_not_reached",))
-        if "write" in str(one.parameters["rw"])
-        else one
-        for one in run.experiments[0].points
+        replace(point, validity="degraded", why=("interval_not_reached",))
+        if "write" in str(point.parameters["rw"])
+        else point
+        for point in run.experiments[0].points
     )
     mixed = replace(run, experiments=(replace(run.experiments[0], points=points), *run.experiments[1:]))
     (first, *_) = [row for row in scorecard(mixed).rows if row.resource == "Storage"]
@@ -281,7 +287,7 @@ def test_each_resource_has_one_unit() -> None:
     units = {row.resource: row.value.rpartition(" ")[2] for row in card.rows if row.value.endswith("B/s")}
     assert units == {"Storage": "MB/s", "Memory": "GB/s", "Network": "MB/s"}
     for run in (explain(made_run.whole_run()), machine_run()):
-        stored = [one.says for one in run.findings if one.resource == "storage"]
+        stored = [finding.says for finding in run.findings if finding.resource == "storage"]
         assert not any("GB/s" in says for says in stored)
         assert {row.value.rpartition(" ")[2] for row in scorecard(run).rows if row.title.startswith("SEQ")} == {"MB/s"}
 
@@ -294,7 +300,9 @@ def test_a_figure_is_chosen_by_its_configuration_and_a_degraded_one_is_marked() 
         ((9e10, 5e10, 9e10), "valid"),
         ((5e10, 9e10, 9e10), "degraded"),
     ):
-        points = [moved(one, operation="triad", threads=n) for n, one in zip((8, 16, 32), values, strict=True)]
+        points = [
+            moved(bandwidth, operation="triad", threads=n) for n, bandwidth in zip((8, 16, 32), values, strict=True)
+        ]
         points[1] = replace(points[1], validity=state, why=("interval_not_reached",) if state == "degraded" else ())
         base = made_experiment("memory.grid", "memory", "?", "threads", "memory_bandwidth", tuple(points))
         run = replace(whole, experiments=(base,), findings=())
@@ -307,8 +315,11 @@ def test_a_figure_is_chosen_by_its_configuration_and_a_degraded_one_is_marked() 
 def test_a_run_whose_figures_are_all_impossible_is_not_to_be_trusted() -> None:
     run = made_run.whole_run()
     spoilt = [
-        replace(one, points=tuple(replace(point, validity="invalid", why=("page_cache",)) for point in one.points))
-        for one in run.experiments
+        replace(
+            experiment,
+            points=tuple(replace(point, validity="invalid", why=("page_cache",)) for point in experiment.points),
+        )
+        for experiment in run.experiments
     ]
     card = scorecard(replace(run, experiments=tuple(spoilt), findings=()))
     assert card.verdict == "not to be trusted" and card.reason.endswith("and 4 more: bytes that missed the device.")
@@ -376,8 +387,8 @@ def test_no_interval_that_says_nothing_stands_in_a_scorecard() -> None:
     point = replace(moved(6e10, operation="triad", threads=4), throughput=Value(6e10, "bytes/s", 0.0, 1.9e11))
     base = made_experiment("memory.grid", "memory", "?", "threads", "memory_bandwidth", (point,))
     run = explain(replace(made_run.whole_run(), experiments=(base,), findings=()))
-    for one in (run, *RUNS.values()):
-        for half in re.findall(r"±([\d.]+)%", "\n".join(printed(one).splitlines()[2:])):
+    for printed_run in (run, *RUNS.values()):
+        for half in re.findall(r"±([\d.]+)%", "\n".join(printed(printed_run).splitlines()[2:])):
             assert float(half) <= 50
 
 
@@ -388,7 +399,7 @@ def test_a_share_is_of_the_tightest_physical_or_rated_ceiling() -> None:
     assert read.ceiling == "PCIe 3.0 x4, 3,938 MB/s" and read.formula.startswith("8 GT/s x 4 lanes")
     assert "████████░░ 83%" in printed(made_run.whole_run(), 132) and "83% read" in printed(made_run.whole_run())
     whole = made_run.whole_run()
-    bounds = tuple(replace(one, kind="reference") for one in whole.experiments[0].ceilings)
+    bounds = tuple(replace(ceiling, kind="reference") for ceiling in whole.experiments[0].ceilings)
     bare = replace(whole, experiments=(replace(whole.experiments[0], ceilings=bounds, peers=()),))
     assert all(row.share is None for row in scorecard(bare).rows)
 
@@ -435,7 +446,7 @@ def test_warnings_come_first_those_on_the_machine_before_the_noise_of_this_run()
     link = Finding("link_below_its_best", "warning", "storage", "The drive links at half.", {}, "Check: hwdyno machine")
     cache = Finding("claimed_cache", "info", "memory", "L3 is smaller.", {}, ADVICE["machine"])
     run = replace(made_run.whole_run(), findings=(noise, again, cache, link))
-    assert [one.says for one in scorecard(run).todo] == [
+    assert [todo.says for todo in scorecard(run).todo] == [
         "The drive links at half.",
         "24 results vary.",
         "L3 is smaller.",
@@ -510,7 +521,7 @@ def test_example_ceiling_is_not_offered() -> None:
     run = replace(made_run.whole_run(), findings=(guess,))
     assert scorecard(run).todo == ()
     given = replace(run, command="hwdyno memory --ceiling 'physical 51.2 GB/s'")
-    assert [one.command for one in scorecard(given).todo] == ["hwdyno memory --ceiling 'physical 51.2 GB/s'"]
+    assert [todo.command for todo in scorecard(given).todo] == ["hwdyno memory --ceiling 'physical 51.2 GB/s'"]
 
 
 def test_a_foreign_command_is_not_offered() -> None:

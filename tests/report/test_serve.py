@@ -130,7 +130,7 @@ def test_runs_stand_by_when_they_started_and_not_by_their_ids(tmp_path: Path) ->
 
 def test_trends_date_and_explain_changes(server: serving.PageServer) -> None:
     words = [get(server, f"/trends?machine=machine-{at}")[2] for at in range(1, 6)]
-    (body,) = [one for one in words if "6 slower by" in one.replace("\u00a0", " ")]
+    (body,) = [word for word in words if "6 slower by" in word.replace("\u00a0", " ")]
     assert "governor performance" in body and "/compare?before=r-013&amp;after=r-014" in body
 
 
@@ -199,17 +199,17 @@ def test_slow_clients_are_cut_and_do_not_keep_others_out(store: Store, monkeypat
     server = started(store)
     try:
         slow = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(serving.MAX_AT_ONCE)]
-        for one in slow:
-            one.sendall(b"GET / HT")
+        for client in slow:
+            client.sendall(b"GET / HT")
         deadline = time.monotonic() + 30
         while (status := answered(server)) != 200 and time.monotonic() < deadline:
-            for one in slow:  # A byte now and then does not help them.
+            for client in slow:  # A byte now and then does not help them.
                 with suppress(OSError):
-                    one.send(b"x")
+                    client.send(b"x")
             time.sleep(0.1)
         assert status == 200
-        for one in slow:
-            one.close()
+        for client in slow:
+            client.close()
     finally:
         server.shutdown()
         server.server_close()
@@ -221,8 +221,8 @@ def test_silent_clients_keep_no_one_out(server: serving.PageServer) -> None:
         assert get(server, "/")[0] == 200
         assert silent[0].recv(1) == b"", "the one that was silent for longest is cut"
     finally:
-        for one in silent:
-            one.close()
+        for client in silent:
+            client.close()
 
 
 def test_a_page_that_is_being_made_holds_up_no_other(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -336,7 +336,7 @@ def test_pages_in_a_browser(path: str, width: int, scheme: str, browser: Any, se
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
     top = "return document.querySelector(arguments[0]).getBoundingClientRect().top"
     assert browser.execute_script(top, ".places") < browser.execute_script(top, "main section"), "the menu comes first"
-    assert [one for one in browser.get_log("browser") if one["level"] == "SEVERE"] == []
+    assert [message for message in browser.get_log("browser") if message["level"] == "SEVERE"] == []
     links = browser.execute_script("return [...document.querySelectorAll('.places a')].map(one => one.textContent)")
     assert links == ["Runs", "Trends", "Compare", "Fleet"]
     KEPT.mkdir(parents=True, exist_ok=True)

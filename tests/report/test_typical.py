@@ -19,7 +19,7 @@ def test_a_typical_figure_is_of_this_kind_of_hardware_and_has_a_source() -> None
     fourth = typical.of("read_bytes_s", machine(type="pcie", generation=4, lanes=4), megabytes)
     third = typical.of("read_bytes_s", machine(type="pcie", generation=3, lanes=4), megabytes)
     assert fourth is not None and third is not None and "makers' figures" in fourth.source
-    number = [float(one.value.partition(" ")[0].replace(",", "")) for one in (third, fourth)]
+    number = [float(figure.value.partition(" ")[0].replace(",", "")) for figure in (third, fourth)]
     assert 3000 < number[0] < 3938 and 5000 < number[1] < 7877, "below what each link carries"
     assert fourth.what == "PCIe 4.0 x4 NVMe" and fourth.says == f"{fourth.value} for PCIe 4.0 x4 NVMe"
     assert typical.of("read_bytes_s", machine(type="none"), megabytes) is None
@@ -65,4 +65,4 @@ def test_a_machine_stands_beside_its_like(given: dict[str, Any], name: str) -> N
     }
     more = {"cloud VM": {"dram_bytes_s"}, "server": {"dram_idle_ns"}, "board": {"dram_bytes_s"}}
     known = {"linpack"} | more.get(name, set()) if name else set()
-    assert {figure for figure, one in found.items() if one} == known
+    assert {figure for figure, typical_figure in found.items() if typical_figure} == known

@@ -122,7 +122,7 @@ def test_a_peak_far_below_its_ceiling_is_not_one(share: float, is_one: bool) -> 
     """Registers keep up with any unit: either the loop or the ceiling is wrong."""
     run = RUNS["every resource"]
     peak = Ceiling("flop_s", "physical", 4e11 / share, "FLOP/s", "cores x clock x width", "the survey", "FP64 peak")
-    (grid,) = [one for one in run.experiments if one.name == "compute.grid"]
+    (grid,) = [result for result in run.experiments if result.name == "compute.grid"]
     four = tuple(p for p in grid.points if (p.parameters["precision"], p.parameters["threads"]) == ("double", 4))
     card = scorecard(replace(run, experiments=(replace(grid, ceilings=(peak,), points=four),), findings=()))
     (row,) = card.rows

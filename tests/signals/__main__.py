@@ -17,26 +17,26 @@ from signals.moments import HOWS, LIMIT_S, Moment, Verdict, perform, sample
 
 def tally(verdicts: list[Verdict]) -> str:
     """How many moments of each command and signal, with those that ended badly after a slash."""
-    made: Counter[tuple[str, str]] = Counter((one.moment.command.name, one.moment.how) for one in verdicts)
-    bad = Counter((one.moment.command.name, one.moment.how) for one in verdicts if one.problems)
+    made: Counter[tuple[str, str]] = Counter((verdict.moment.command.name, verdict.moment.how) for verdict in verdicts)
+    bad = Counter((verdict.moment.command.name, verdict.moment.how) for verdict in verdicts if verdict.problems)
     names = sorted({name for name, _ in made})
     lines = [f"{'command':18}" + "".join(f"{how:>10}" for how in HOWS)]
     for name in names:
         cells = (f"{made[name, how]}/{bad[name, how]}" if bad[name, how] else f"{made[name, how]}" for how in HOWS)
         lines.append(f"{name:18}" + "".join(f"{cell:>10}" for cell in cells))
-    outcomes = Counter((one.moment.how, one.outcome) for one in verdicts)
+    outcomes = Counter((verdict.moment.how, verdict.outcome) for verdict in verdicts)
     for how in HOWS:
         found = ", ".join(f"{count} {outcome}" for (by, outcome), count in sorted(outcomes.items()) if by == how)
         lines.append(f"{how:9} {found}")
-    kinds = Counter(problem for one in verdicts for problem in one.problems)
+    kinds = Counter(problem for verdict in verdicts for problem in verdict.problems)
     lines += [f"BAD {count:4} x {problem}" for problem, count in kinds.most_common()]
-    leaving = [one for one in verdicts if one.outcome == "left" or len(one.moment.how.split()) > 1]
-    took = sorted(one.took_s for one in leaving)
+    leaving = [verdict for verdict in verdicts if verdict.outcome == "left" or len(verdict.moment.how.split()) > 1]
+    took = sorted(verdict.took_s for verdict in leaving)
     if took:
         lines.append(f"left after: median {took[len(took) // 2]:.2f} s, longest {took[-1]:.2f} s, of {len(took)}")
-    late = [one for one in verdicts if one.late_s > 0.1]
+    late = [verdict for verdict in verdicts if verdict.late_s > 0.1]
     lines.append(f"machine late by over 0.1 s: {len(late)} of {len(verdicts)} moments")
-    excused = sum(one.took_s > LIMIT_S and one.took_s - one.late_s <= LIMIT_S for one in leaving)
+    excused = sum(verdict.took_s > LIMIT_S and verdict.took_s - verdict.late_s <= LIMIT_S for verdict in leaving)
     lines.append(f"over {LIMIT_S:g} s by the clock, and not without what the machine was late: {excused}")
     return "\n".join(lines)
 
@@ -64,7 +64,7 @@ def main() -> int:
     # A background job and nohup hand down that these are ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    commands = [one for one in here() if not args.only or one.name in args.only]
+    commands = [command for command in here() if not args.only or command.name in args.only]
     verdicts: list[Verdict] = []
     until = time.monotonic() + args.seconds
     with tempfile.TemporaryDirectory(prefix="hwdyno-moments-") as parent, ThreadPoolExecutor(args.jobs) as jobs:
@@ -85,7 +85,7 @@ def main() -> int:
                 verdicts.append(verdict)
                 print(f"{len(verdicts):4} {line_of(verdict)}", flush=True)
     print(tally(verdicts))
-    return 1 if any(one.problems for one in verdicts) else 0
+    return 1 if any(judgement.problems for judgement in verdicts) else 0
 
 
 if __name__ == "__main__":

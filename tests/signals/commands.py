@@ -64,7 +64,7 @@ class Command:
 
 
 def _has(*programs: str) -> Callable[[], bool]:
-    return lambda: all(shutil.which(one) for one in programs)
+    return lambda: all(shutil.which(program) for program in programs)
 
 
 def _measuring(name: str, *words: str, **more: object) -> Command:
@@ -119,7 +119,7 @@ COMMANDS = (
 
 def here() -> list[Command]:
     """The commands that this machine can run."""
-    return [one for one in COMMANDS if one.is_here()]
+    return [command for command in COMMANDS if command.is_here()]
 
 
 def environment(place: Place, home: Path, mark: str) -> dict[str, str]:

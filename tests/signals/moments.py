@@ -217,7 +217,7 @@ def _end(process: subprocess.Popen[bytes], verdict: Verdict, startup: float, dir
             verdict.problems.append("interrupted: false")
         if run.interrupted and not run.finished:
             verdict.problems.append("finished: null")
-        if sum(len(one.points) for one in run.experiments) < seen:
+        if sum(len(experiment.points) for experiment in run.experiments) < seen:
             verdict.problems.append("points lost")
     if seen and not runs:
         verdict.problems.append("no Run")

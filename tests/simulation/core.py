@@ -222,10 +222,12 @@ def _over_time(
         slow = core.throttle_at is not None and at >= core.throttle_at
         weights.append((core.throttle_to if slow else 1.0) * noisy(core.noise, draw))
     total = math.fsum(weights)
-    sampled = [[round(one["operations"] * weight / total) for weight in weights] for one in streams]
+    sampled = [
+        [round(measured_stream["operations"] * weight / total) for weight in weights] for measured_stream in streams
+    ]
     moved = [
-        [round(count * one["bytes"] / one["operations"]) for count in counts]
-        for one, counts in zip(streams, sampled, strict=True)
+        [round(count * measured_stream["bytes"] / measured_stream["operations"]) for count in counts]
+        for measured_stream, counts in zip(streams, sampled, strict=True)
     ]
     return reading(
         runtime,

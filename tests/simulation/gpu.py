@@ -105,8 +105,8 @@ class Gpu:
         """Arithmetic by precision."""
         rates = {"single": 64 * 2, "double": 32 * 2}
         points = [
-            self._point(0.98 * self.units * each * self.clock_hz, "FLOP/s", precision=name)
-            for name, each in rates.items()
+            self._point(0.98 * self.units * rate * self.clock_hz, "FLOP/s", precision=name)
+            for name, rate in rates.items()
         ]
         return made_experiment("gpu.peaks", "gpu", "?", "precision", "gpu_flops", tuple(points), fixed={"on": "gpu"})
 
@@ -116,8 +116,10 @@ class Gpu:
         """Arithmetic by intensity under both roofs, and at one intensity a share of them."""
         peak, memory = 0.98 * self.units * 128 * self.clock_hz, 0.92 * MEMORY_BYTES_S
         points = [
-            self._point(min(peak, memory * one) * (share if one == at else 1.0), "FLOP/s", intensity=one)
-            for one in intensities
+            self._point(
+                min(peak, memory * intensity) * (share if intensity == at else 1.0), "FLOP/s", intensity=intensity
+            )
+            for intensity in intensities
         ]
         fixed: Parameters = {"on": "gpu", "precision": "single", "array": 256 << 20}
         return made_experiment("gpu.roofline", "gpu", "?", "intensity", "gpu_roofline", tuple(points), fixed=fixed)

@@ -85,7 +85,9 @@ class SimulatedHost:
         if kernel == "idle":
             return _idle(float(given["runtime"]))
         made = storage.run(self.machine, kernel, given, draw, self.written_bytes)
-        self.written_bytes += sum(one["bytes"] for one in made["streams"] if one["name"] == "write")
+        self.written_bytes += sum(
+            measured_stream["bytes"] for measured_stream in made["streams"] if measured_stream["name"] == "write"
+        )
         return made
 
     def snapshot(self) -> dict[str, float]:

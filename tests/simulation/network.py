@@ -251,7 +251,7 @@ class SimulatedNetwork(SimulatedHost):
 def _declared(name: str, counts: dict[str, str], parameters: dict[str, Any]) -> Declaration:
     kinds: dict[type, AxisKind] = {bool: "flag", int: "integer", float: "number", str: "text"}
     common = {"server": "10.0.0.2", "runtime": 1.0, "ramp_time": 0.0, "interval_s": 0.1}
-    axes = (parameter(one, kinds[type(value)], value) for one, value in (parameters | common).items())
+    axes = (parameter(axis_name, kinds[type(value)], value) for axis_name, value in (parameters | common).items())
     return Declaration(measures=f"{name} (simulated)", counts=counts, axes=tuple(axes))
 
 

@@ -59,10 +59,10 @@ def run(server: SimulatedServer, given: dict[str, Any], draw: random.Random) -> 
     """A Reading of the kernel on this server."""
     load = load_of(given)
     requests, waited = _served(server, given, draw)
-    failures = [one for one in requests if draw.random() < server.failed_share]
-    whole = [one for one in requests if one not in failures]
-    chunks = sum(len(one.gaps_s) + 1 for one in whole)
-    elapsed = max((one.last_s for one in whole), default=0.0)
+    failures = [request for request in requests if draw.random() < server.failed_share]
+    whole = [request for request in requests if request not in failures]
+    chunks = sum(len(request.gaps_s) + 1 for request in whole)
+    elapsed = max((request.last_s for request in whole), default=0.0)
     cpu_s = 0.97 * elapsed if server.is_client_full else min(0.9 * elapsed, chunks * server.client_s_a_chunk)
     faults = [{"operation": "request", "errno": 0, "says": "status 500", "count": len(failures)}] if failures else []
     taken = SendRecord(
@@ -95,23 +95,23 @@ class _Client:
         while self.load.is_open and self.next is not None and self.next.due_s <= min(now, self.end_s):
             self._is_due(self.next.due_s, self.next.prompt, in_use)
             self.next = next(self.arrivals, None)
-        for at in [one for one in self.users if one <= now and one < self.end_s]:
+        for at in [start_s for start_s in self.users if start_s <= now and start_s < self.end_s]:
             self.users.remove(at)
             self._is_due(at, next(self.prompts), in_use)
         while self.due and in_use < self.connections:
             one = self.due.popleft()
             yield replace(one, sent_s=now) if one.has_waited else one
             in_use += 1
-        for one in self.due:
-            self.waited += not one.has_waited
-            one.has_waited = True
+        for request in self.due:
+            self.waited += not request.has_waited
+            request.has_waited = True
 
     def _is_due(self, due_s: float, prompt: Prompt, in_use: int) -> None:
         self.due.append(_Running(prompt, due_s, due_s, in_use + len(self.due) + 1))
 
     def next_s(self) -> float | None:
         """When the next request is due."""
-        times = [one for one in self.users if one < self.end_s]
+        times = [start_s for start_s in self.users if start_s < self.end_s]
         if self.load.is_open and self.next is not None and self.next.due_s <= self.end_s:
             times.append(self.next.due_s)
         return min(times, default=None)
@@ -141,13 +141,13 @@ def _served(server: SimulatedServer, given: dict[str, Any], draw: random.Random)
             one.moments.append(now)
         step = (server.step_s + server.sequence_s * len(running)) * draw.lognormvariate(0, server.noise)
         now += step
-        for one in list(running):
-            if len(one.moments) < _wanted(server, one):
-                one.moments.append(now)
-            if len(one.moments) >= _wanted(server, one):
-                running.remove(one)
-                done.append(_request(server, one))
-                client.ended(one.moments[-1])
+        for request in list(running):
+            if len(request.moments) < _wanted(server, request):
+                request.moments.append(now)
+            if len(request.moments) >= _wanted(server, request):
+                running.remove(request)
+                done.append(_request(server, request))
+                client.ended(request.moments[-1])
 
 
 def _wanted(server: SimulatedServer, one: _Running) -> int:

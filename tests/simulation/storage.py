@@ -84,7 +84,7 @@ def _blocks(
     streams = [
         _timed(name, sum(counted), bs, mean_ns, 0.9 if buffered_aio else 0.02) for name, counted in sampled.items()
     ]
-    done_by = {one["name"]: one["bytes"] for one in streams}
+    done_by = {measured_stream["name"]: measured_stream["bytes"] for measured_stream in streams}
     reads, writes = done_by.get("read", 0), done_by.get("write", 0)
     reached_device = reads * (1 - missed / read_share) if read_share else 0.0
     cpu, size = cpu_per_operation * operations, int(given["size"])

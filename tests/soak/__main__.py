@@ -80,9 +80,9 @@ def shortened(command: Command) -> Command:
 def main() -> int:
     """Soak, print the verdicts, and give the exit status."""
     args = _parsed()
-    commands = [shortened(one) for one in here() if not args.only or one.name in args.only]
+    commands = [shortened(command) for command in here() if not args.only or command.name in args.only]
     # A command with a different program cannot be performed in the process.
-    inside = [one for one in commands if one.program == here()[0].program]
+    inside = [command for command in commands if command.program == here()[0].program]
     watch = Watch(args.minutes * 60, args.pause_while)
     for end in (signal.SIGINT, signal.SIGTERM):
         signal.signal(end, lambda *_: setattr(watch, "is_to_end", True))
@@ -117,8 +117,8 @@ def main() -> int:
     print(HEAD)
     for verdict in verdicts:
         print(verdict.line())
-    for what, count in [*soak.left.items(), *soak.failed.items()]:
-        print(f"BAD {count} x {what}")
+    for leftover, count in [*soak.left.items(), *soak.failed.items()]:
+        print(f"BAD {count} x {leftover}")
     words = {verdict.word for verdict in verdicts}
     if "GROWS" in words or soak.left or soak.failed:
         return GROWS

@@ -75,7 +75,9 @@ class Soak:
         for name, rounds in self.process.items():
             unit, allowed = ALLOWED[name]
             # The mean of a round: each command leaves other memory behind, and each round has all of them.
-            found.append(judged(f"process: {name}", unit, allowed * count, [sum(one) / len(one) for one in rounds]))
+            found.append(
+                judged(f"process: {name}", unit, allowed * count, [sum(values) / len(values) for values in rounds])
+            )
         for name, values in self.peaks.items():
             if len(values) >= MIN_PEAKS:
                 unit, allowed = ALLOWED["peak"]
@@ -172,8 +174,8 @@ class Runner:
             soak.failed[f"{command.name} ({how}): status {status}"] += 1
             print(f"{command.name} ({how}) ended with status {status}: {says[-800:]}", flush=True)
         self._weigh(command, how)
-        for what in self._left():
-            soak.left[f"{command.name} ({how}): {what}"] += 1
+        for leftover in self._left():
+            soak.left[f"{command.name} ({how}): {leftover}"] += 1
         rest_s = cpu_s / args.cpu_share - (time.monotonic() - began)
         time.sleep(max(0.0, rest_s if args.cpu_share < 1 else 0.0))
 

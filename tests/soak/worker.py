@@ -66,9 +66,9 @@ def in_use() -> dict[str, float]:
 
 def settle_bounded_caches() -> None:
     """Empty or fill what has a greatest size: it grows for hundreds of commands and is no leak. What has none stays."""
-    for one in gc.get_objects():
-        if isinstance(one, functools._lru_cache_wrapper) and one.cache_parameters()["maxsize"] is not None:
-            one.cache_clear()
+    for candidate in gc.get_objects():
+        if isinstance(candidate, functools._lru_cache_wrapper) and candidate.cache_parameters()["maxsize"] is not None:
+            candidate.cache_clear()
     re.purge()
     # It keeps the last names of attributes, in 4,096 places.
     sys._clear_type_cache()

@@ -135,7 +135,7 @@ def test_fio_grid_runs_on_each_storage(capsys: pytest.CaptureFixture[str], tmp_p
     grid = replace(made_store.experiment(*points, name="storage.grid@ceph"), resource="storage")
     theirs = PeerResult("fio", "fio-3.33", 1, Value(1.5e8, "bytes/s"), None)
     run = replace(made_store.run(replace(grid, peers=(theirs,))), study=STUDY[1])
-    table = next(one for one in studies.tables(run) if one.title == "fio's grid by storage")
+    table = next(candidate for candidate in studies.tables(run) if candidate.title == "fio's grid by storage")
     assert [(row[0], row[4], row[7]) for row in table.rows] == [("ceph", "100", "-"), ("ceph", "200", "150")]
 
 

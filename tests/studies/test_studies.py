@@ -42,7 +42,9 @@ def point(value: float, **parameters: str | int) -> Measurement:
 
 def answered(study: str, *results: ExperimentResult) -> Run:
     run = replace(made.run(*results), study=study)
-    return replace(run, experiments=tuple(replace(one, curves=curves_of(one)) for one in run.experiments))
+    return replace(
+        run, experiments=tuple(replace(experiment, curves=curves_of(experiment)) for experiment in run.experiments)
+    )
 
 
 def result(name: str, load: str, *points: Measurement) -> ExperimentResult:
@@ -257,8 +259,8 @@ def test_no_best_block_size_is_read_beside_points_that_are_not_valid() -> None:
     """Neither 884 MB/s in the table nor 159 MB/s in the only valid point is the best."""
     good = mixes({})
     bad = replace(good, points=tuple(
-        replace(one, validity="invalid") if one.parameters["rw"] == "randread" and one.parameters["bs"] == 64 * KIB
-        else one for one in good.points
+        replace(mix, validity="invalid") if mix.parameters["rw"] == "randread" and mix.parameters["bs"] == 64 * KIB
+        else mix for mix in good.points
     ))  # fmt: skip
     sentences = sentences_of(answered(sata.NAME, bad))
     assert "The best block size for randread is unknown: not all of its points are valid" in sentences
@@ -267,8 +269,8 @@ def test_no_best_block_size_is_read_beside_points_that_are_not_valid() -> None:
 
 def test_wide_intervals_leave_penalty_open() -> None:
     alike = mixes({4: 0.02})
-    wide = replace(alike, points=tuple(spread(one, 0.9) for one in alike.points))
-    narrow = replace(alike, points=tuple(spread(one, 0.02) for one in alike.points))
+    wide = replace(alike, points=tuple(spread(measurement, 0.9) for measurement in alike.points))
+    narrow = replace(alike, points=tuple(spread(measurement, 0.02) for measurement in alike.points))
     assert "cost of mixed reads and writes is unknown" in sentences_of(answered(sata.NAME, wide))
     assert "Mixed reads and writes cost nothing here" in sentences_of(answered(sata.NAME, narrow))
 
@@ -334,7 +336,7 @@ def test_study_runs_from_plan_to_tables(name: str, tmp_path: Path) -> None:
     store = Store(tmp_path / "home")
     run = runner.run(plan, host, store, "run-1", explain=explain)
     again = from_json(to_json(store.load("run-1")))
-    assert [one.name for one in again.experiments] == [question.name for question in study.questions]
+    assert [experiment.name for experiment in again.experiments] == [question.name for question in study.questions]
     assert studies.tables(again) == studies.tables(run) and len(studies.tables(run)) >= 1
     sentences = studies.observations(again)
     assert "is scaled down (profile quick)" in sentences[0]
@@ -347,14 +349,14 @@ def test_full_is_at_the_studys_own_size_and_time(tmp_path: Path) -> None:
     request = Request(places=(("", tmp_path),), profile="full", seed=1)
     plan = command.plan_of(studies.find("jetson-sequential-read"), request, host)
     assert plan.data_bytes == 16 << 30
-    assert {one.fixed["runtime"] for one in plan.experiments} == {60.0} and "runtime" in plan.given
+    assert {planned.fixed["runtime"] for planned in plan.experiments} == {60.0} and "runtime" in plan.given
     assert plan.experiments[0].fixed["startdelay"] == 60.0
     assert [(p["bs"], p["iodepth"]) for p in plan.experiments[0].points][:4] == [
         (4096, 1), (4096, 12), (4096, 24), (4 << 20, 24),
     ]  # fmt: skip
     plan = command.plan_of(studies.find("sata-ssd-queue"), request, host)
-    assert plan.data_bytes == 1 << 30 and {one.fixed["runtime"] for one in plan.experiments} == {35.0}
-    assert [len(one.points) for one in plan.experiments] == [20, 11, 3, 132]
+    assert plan.data_bytes == 1 << 30 and {planned.fixed["runtime"] for planned in plan.experiments} == {35.0}
+    assert [len(planned.points) for planned in plan.experiments] == [20, 11, 3, 132]
 
 
 def test_this_drive_its_link_and_the_cube_stand_in_the_sata_study(tmp_path: Path) -> None:
@@ -377,13 +379,13 @@ def test_this_drive_its_link_and_the_cube_stand_in_the_sata_study(tmp_path: Path
     assert {"ceiling of 4 KiB random reads", "best depth at 4 KiB", "randread, 4 KiB", "randwrite, 4 KiB"} <= set(mine)
     rated = [row for row in rows if row[0].startswith("this drive, rated (Intel")]
     assert [row[1:3] for row in rated] == [("randread, 4 KiB", "1.00 M IOPS"), ("randwrite, 4 KiB", "130 k IOPS")]
-    (knee,) = (one for one in studies.observations(run) if "random reads tend to" in one)
+    (knee,) = (observation for observation in studies.observations(run) if "random reads tend to" in observation)
     assert knee.startswith("APPLE SSD SM256E, 251 GB behind PCIe") and "of that link" in knee
     assert "SECRET" not in study_text(run)
 
 
 @pytest.mark.parametrize("peers", [False, True])
-@pytest.mark.parametrize("name", [one.name for one in studies.all() if one.questions])
+@pytest.mark.parametrize("name", [study.name for study in studies.all() if study.questions])
 def test_a_quick_study_is_planned_to_end_within_five_minutes(name: str, peers: bool, tmp_path: Path) -> None:
     request = Request(places=(("", tmp_path),), profile="quick", seed=1, peers=peers, options={"only": None})
     plan = command.plan_of(studies.find(name), request, Local(), ("198.18.67.2", 5201))

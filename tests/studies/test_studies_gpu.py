@@ -20,7 +20,7 @@ STUDY = "cloud-vm-suite"
 
 
 def with_ceilings(gpu: Gpu, *results: ExperimentResult) -> Run:
-    parts = tuple(replace(one, ceilings=of_gpus.of_machine(gpu.machine())) for one in results)
+    parts = tuple(replace(experiment, ceilings=of_gpus.of_machine(gpu.machine())) for experiment in results)
     run = Run("r", "2026-01-01T00:00:00Z", None, (gpu.machine(),), "quick", f"hwdyno study {STUDY}", parts)
     return explain(replace(run, study=STUDY))
 
@@ -57,8 +57,8 @@ def test_the_gpus_part_is_measured_where_one_is_or_on_what_is_named(
     def resources(**options: str) -> dict[str, set[object]]:
         plan = command.plan_of(studies.find(STUDY), replace(request, options=options), Local())
         devices: dict[str, set[object]] = {}
-        for one in plan.experiments:
-            devices.setdefault(one.experiment.resource, set()).add(one.fixed.get("on"))
+        for planned in plan.experiments:
+            devices.setdefault(planned.experiment.resource, set()).add(planned.fixed.get("on"))
         return devices
 
     assert isinstance(topology, Topology) and "gpu" not in resources()

@@ -37,11 +37,13 @@ def laptop() -> Run:
 
 def cloud() -> Run:
     arithmetic = [flops(value * 1e9, "avx512", threads=threads) for threads, value in ((1, 116), (2, 226), (4, 225))]
-    arithmetic = [replace(one, parameters={**one.parameters, "isa": "auto"}) for one in arithmetic]
+    arithmetic = [
+        replace(measurement, parameters={**measurement.parameters, "isa": "auto"}) for measurement in arithmetic
+    ]
     blocks = [
         moved(value * 1e9, "mix", threads, mix="1:0", pattern="random", block=block)
-        for block, one in ((8, 0.1), (8192, 14.0))
-        for threads, value in ((1, one), (2, 2 * one), (4, 1.95 * one))
+        for block, rate in ((8, 0.1), (8192, 14.0))
+        for threads, value in ((1, rate), (2, 2 * rate), (4, 1.95 * rate))
     ]
     solved = [point(68e9, "FLOP/s", operation="lu", n=5000, threads=2, details={"flops_s_best": 70e9})]
     loops = [moved(value * 1e9, "triad", threads) for threads, value in ((1, 15.0), (2, 30.0))]
@@ -78,7 +80,7 @@ def test_memory_that_is_not_full_needs_no_compromise() -> None:
     run = of_study(
         "laptop-memory-and-flash", run_of(result("memory_loaded_latency", "delay", *points, name="memory.loaded"))
     )
-    (sentence,) = (one for one in studies.observations(run) if one.startswith("Memory, mix"))
+    (sentence,) = (observation for observation in studies.observations(run) if observation.startswith("Memory, mix"))
     assert "no compromise is needed" in sentence and "4,000 MB/s" in sentence
     assert "delay of 0" not in sentence
 
@@ -209,12 +211,12 @@ def test_no_table_of_a_study_has_two_units_of_one_quantity() -> None:
 
 def test_integers_are_no_part_of_the_double_precisions_efficiency() -> None:
     run = cloud()
-    cpu = next(one for one in run.experiments if one.name == "compute.threads")
+    cpu = next(experiment for experiment in run.experiments if experiment.name == "compute.threads")
     whole_numbers = point(9e12, "IOP/s", operation="add", precision="int32", isa="auto", threads=2)
     more = replace(cpu, points=(*cpu.points, whole_numbers))
-    run = replace(run, experiments=tuple(more if one is cpu else one for one in run.experiments))
-    table = next(one for one in studies.tables(run) if one.title.startswith("Efficiency"))
-    row = next(one for one in table.rows if one[0] == "processor, double precision")
+    run = replace(run, experiments=tuple(more if experiment is cpu else experiment for experiment in run.experiments))
+    table = next(candidate for candidate in studies.tables(run) if candidate.title.startswith("Efficiency"))
+    row = next(candidate for candidate in table.rows if candidate[0] == "processor, double precision")
     assert row[1] == "226 GFLOP/s" and "IOP" not in " ".join(row)
 
 
@@ -231,7 +233,7 @@ def test_disk_is_beside_makers_figures() -> None:
     )
     disk = replace(result("storage_blocks", "numjobs", *points, name="storage.block"), resource="storage")
     run = of_study("cloud-vm-suite", run_of(replace(disk, ceilings=rated)))
-    table = next(one for one in studies.tables(run) if one.title.startswith("Efficiency"))
+    table = next(candidate for candidate in studies.tables(run) if candidate.title.startswith("Efficiency"))
     assert [row[:4] for row in table.rows] == [
         ("disk, reads", "300 MB/s", "400 MB/s (Drive X)", "75.0%"),
         ("disk, writes", "100 MB/s", "200 MB/s (Drive X)", "50.0%"),
@@ -241,17 +243,17 @@ def test_disk_is_beside_makers_figures() -> None:
     assert "For latency: 1 thread x 4 KiB, 100 µs a block." in sentences
     assert "figures are unknown" not in sentences
     bare = of_study("cloud-vm-suite", run_of(disk))
-    assert any("The disk's maker's figures are unknown" in one for one in studies.observations(bare))
+    assert any("The disk's maker's figures are unknown" in observation for observation in studies.observations(bare))
 
 
 def test_the_cloud_study_writes_alone_too_and_has_all_of_linpacks_sizes(tmp_path: Path) -> None:
     request = Request(places=(("", tmp_path),), profile="full", seed=1)
     plan = command.plan_of(studies.find("cloud-vm-suite"), request, Local())
-    found = {one.experiment.name: one.points for one in plan.experiments}
+    found = {planned.experiment.name: planned.points for planned in plan.experiments}
     assert {point["mix"] for point in found["memory.block"]} == {"1:0", "1:1", "0:1"}
     assert {"write", "randwrite"} <= {str(point["rw"]) for point in found["storage.block"]}
     assert len(found["compute.linpack"]) == 15
-    stdio = next(one for one in plan.experiments if one.experiment.name == "storage.stdio")
+    stdio = next(planned for planned in plan.experiments if planned.experiment.name == "storage.stdio")
     assert {point["bs"] for point in stdio.points} == {8, 8 << 10, 8 << 20, 80 << 20}
     assert (stdio.fixed["ioengine"], stdio.fixed["direct"]) == ("stdio", False)
     assert {point["blocks"] for point in found["network.count"]} == {65536}
@@ -274,8 +276,11 @@ def test_streams_loops_stand_beside_the_studys_and_every_resource_has_its_effici
 def test_full_length_reads_each_point_as_long_as_the_study_did(tmp_path: Path) -> None:
     request = Request(places=(("", tmp_path),), profile="full", seed=1)
     plan = command.plan_of(studies.find("laptop-memory-and-flash"), request, Local())
-    found = {one.experiment.name: one for one in plan.experiments}
-    assert {name: one.fixed["runtime"] for name, one in found.items()} == {"memory.loaded": 2.0, "storage.flash": 30.0}
+    found = {planned.experiment.name: planned for planned in plan.experiments}
+    assert {name: planned.fixed["runtime"] for name, planned in found.items()} == {
+        "memory.loaded": 2.0,
+        "storage.flash": 30.0,
+    }
     assert len({point["delay"] for point in found["memory.loaded"].points}) == 19
     brief = command.plan_of(studies.find("laptop-memory-and-flash"), replace(request, profile="quick"), Local())
     assert len({point["delay"] for point in brief.experiments[0].points}) == 8
@@ -284,7 +289,7 @@ def test_full_length_reads_each_point_as_long_as_the_study_did(tmp_path: Path) -
 def test_only_some_resources_of_a_study(tmp_path: Path) -> None:
     request = Request(places=(("", tmp_path),), seed=1, options={"only": "memory,cpu"})
     plan = command.plan_of(studies.find("cloud-vm-suite"), request, Local())
-    assert {one.experiment.resource for one in plan.experiments} == {"memory", "compute"}
+    assert {planned.experiment.resource for planned in plan.experiments} == {"memory", "compute"}
     assert not plan.needs_data_file
     with pytest.raises(UserError, match="does not measure 'training'"):
         command.plan_of(studies.find("cloud-vm-suite"), replace(request, options={"only": "training"}), Local())
@@ -293,7 +298,7 @@ def test_only_some_resources_of_a_study(tmp_path: Path) -> None:
 def test_drive_is_beside_makers_figures() -> None:
     run = laptop()
     reads = [point(rate * 4096, "bytes/s", 60e3, rw=rw, bs=4096, iodepth=16) for rw, rate in (("randread", 61e3),)]
-    reads = [replace(one, rate=Value(61e3, "operations/s")) for one in reads]
+    reads = [replace(measurement, rate=Value(61e3, "operations/s")) for measurement in reads]
     loaded = run.experiments[0]
     few = replace(loaded, points=loaded.points[:2] + loaded.points[6:8])
     flash = result("storage_blocks", "bs", *reads, name="storage.flash")
@@ -310,7 +315,7 @@ def test_linpack_large_systems_need_full_length(tmp_path: Path) -> None:
     sizes = {}
     for profile in ("quick", "full"):
         plan = command.plan_of(studies.find("cloud-vm-suite"), replace(request, profile=profile), Local())
-        (linpack,) = (one for one in plan.experiments if one.experiment.kernel == "linpack")
+        (linpack,) = (planned for planned in plan.experiments if planned.experiment.kernel == "linpack")
         sizes[profile] = [point["n"] for point in linpack.points]
     assert sizes["quick"] == [500, 1000, 2000, 3000, 5000] and sizes["full"][-1] == 45000
     assert "at most 5000 equations instead of 45000" in "\n".join(studies.observations(cloud()))

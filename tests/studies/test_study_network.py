@@ -101,7 +101,7 @@ def test_the_tables_are_the_studys_on_one_node_and_on_two() -> None:
 
 def test_one_node_alone_says_how_to_have_two() -> None:
     run = run_of(*answered(SimulatedPath(loopback=True)))
-    assert any("two nodes were not measured" in one for one in studies.observations(run))
+    assert any("two nodes were not measured" in observation for observation in studies.observations(run))
     assert not any("two nodes" in table.title for table in studies.tables(run))
     assert not study.tables(replace(run, experiments=()))
 
@@ -159,6 +159,9 @@ def test_a_trips_theory_is_serialization_and_what_an_echo_leaves() -> None:
 
     whole = theory(*map(made, far))
     assert whole == "1.31 ms = 2 x 64 KiB / 118 MB/s + 200 µs of link and stack (the shortest ICMP echo's)"
-    without = theory(*(one for one in far if not one.name.startswith(study.PING)))
+    without = theory(*(experiment for experiment in far if not experiment.name.startswith(study.PING)))
     assert without == "1.11 ms or more = 2 x 64 KiB / 118 MB/s + unknown link and stack"
-    assert theory(*(one for one in far if not one.name.startswith(study.TCP))) == "unknown: no link's speed is known"
+    assert (
+        theory(*(experiment for experiment in far if not experiment.name.startswith(study.TCP)))
+        == "unknown: no link's speed is known"
+    )

@@ -74,7 +74,7 @@ def test_a_signal_at_any_moment_leaves_a_valid_run_and_nothing_else(tmp_path: Pa
 
 def test_sample_reaches_every_command_and_signal() -> None:
     made = list(sample(COMMANDS, len(COMMANDS) * 6, seed=1))
-    assert len({(one.command.name, one.how) for one in made}) == len(made)
+    assert len({(moment.command.name, moment.how) for moment in made}) == len(made)
 
 
 @pytest.mark.timeout(60)
@@ -136,7 +136,7 @@ with signals.keeping():
     try:
         print("go", flush=True)
         while not signals.requested():
-            for name in [one for one in sys.modules if one.startswith(("json", "email", "xml"))]:
+            for name in [module for module in sys.modules if module.startswith(("json", "email", "xml"))]:
                 del sys.modules[name]
             for name in ("json", "email.message", "xml.dom.minidom"):
                 importlib.import_module(name)

@@ -151,7 +151,7 @@ def _defines(node: ast.stmt) -> list[str]:
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return [node.name]
     targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-    names = [one for target in targets for one in ([*target.elts] if isinstance(target, ast.Tuple) else [target])]
+    names = [part for target in targets for part in ([*target.elts] if isinstance(target, ast.Tuple) else [target])]
     return [name.id for name in names if isinstance(name, ast.Name)]
 
 

@@ -56,7 +56,7 @@ def _assigned(module: Module) -> Iterator[str]:
     """The names of a module's top level that are spelled as a type is."""
     for node in module.tree.body:
         targets = node.targets if isinstance(node, ast.Assign) else []
-        yield from (one.id for one in targets if isinstance(one, ast.Name) and not one.id.isupper())
+        yield from (target.id for target in targets if isinstance(target, ast.Name) and not target.id.isupper())
 
 
 def _unexcused(found: Mapping[str, list[str]], excused: Mapping[str, str]) -> list[str]:

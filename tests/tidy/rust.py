@@ -102,7 +102,7 @@ def _spread(text: str) -> Iterator[list[str]]:
         depth += (letter == "{") - (letter == "}")
         if letter == "," and not depth:
             if part:
-                yield from ([*start, *one] for one in _spread(part))
+                yield from ([*start, *tail] for tail in _spread(part))
             part = ""
         else:
             part += letter

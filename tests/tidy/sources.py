@@ -79,7 +79,7 @@ class Tree:
 
     def inside(self, room: str) -> Tree:
         """The modules of one room, as a tree of the rooms in it."""
-        kept = {name: one for name, one in self.modules.items() if self.room(name) == room}
+        kept = {name: module for name, module in self.modules.items() if self.room(name) == room}
         return Tree(self.root / room, kept, self.level + 1)
 
     def children(self, package: str) -> set[str]:

@@ -93,7 +93,7 @@ def two_modes(repeats: Sequence[Sequence[float]]) -> Modes | None:
 
     The split is Otsu's (IEEE Trans. SMC 9, 1979): the one that explains most of the variance.
     """
-    values = sorted(value for one in repeats for value in one)
+    values = sorted(value for repeat in repeats for value in repeat)
     count = len(values)
     # Few distinct values are counts of a few operations a sample, whose steps are no modes.
     if count < 2 * MIN_EACH or len(set(values)) < MIN_DISTINCT:
@@ -114,8 +114,8 @@ def two_modes(repeats: Sequence[Sequence[float]]) -> Modes | None:
     # A stall is a mode at its first sight.
     seen = 1 if low < STALL * high else max(2, math.ceil(MIN_MINOR * count))
     cut = (values[at - 1] + values[at]) / 2
-    levels = [[value < cut for value in one] for one in repeats]
-    entered = [one[0] for one in levels] + [b for one in levels for a, b in pairwise(one) if a != b]
+    levels = [[value < cut for value in repeat] for repeat in repeats]
+    entered = [repeat[0] for repeat in levels] + [b for repeat in levels for a, b in pairwise(repeat) if a != b]
     rarer = at <= count - at
     return Modes(low, high, at / count, len(entered), entered.count(rarer), min(at, count - at) >= seen, cut)
 
@@ -135,16 +135,20 @@ def shared_modes(points: Sequence[Sequence[Sequence[float]]]) -> Modes | None:
         return None
     counts = [sum(map(len, repeats)) for repeats in points]
     stays = [
-        [length for one in repeats for length in _stays(one, modes.cut)] if modes is not None else []
+        [length for repeat in repeats for length in _stays(repeat, modes.cut)] if modes is not None else []
         for repeats, modes in zip(points, found, strict=True)
     ]
     times = sum(map(sum, stays))
-    weight = math.fsum(length**2 for one in stays for length in one) / times
+    weight = math.fsum(length**2 for lengths in stays for length in lengths) / times
     expected = [times * count / sum(counts) for count in counts]
-    dispersion = math.fsum((sum(one) - due) ** 2 / due for one, due in zip(stays, expected, strict=True)) / weight
+    dispersion = (
+        math.fsum((sum(lengths) - due) ** 2 / due for lengths, due in zip(stays, expected, strict=True)) / weight
+    )
     if chdtrc(len(points) - 1, dispersion) < UNEVEN:
         return None
-    ratios = [(modes.low / modes.high, sum(one)) for modes, one in zip(found, stays, strict=True) if modes is not None]
+    ratios = [
+        (modes.low / modes.high, sum(lengths)) for modes, lengths in zip(found, stays, strict=True) if modes is not None
+    ]
     low = math.fsum(ratio * length for ratio, length in ratios) / times
     visits = sum(
         modes.visits if modes is not None else len(repeats) for modes, repeats in zip(found, points, strict=True)
@@ -156,7 +160,7 @@ def shared_modes(points: Sequence[Sequence[Sequence[float]]]) -> Modes | None:
 
 def _stays(values: Sequence[float], cut: float) -> list[int]:
     """The lengths of the stays below a cut."""
-    return [len(list(one)) for is_low, one in groupby(values, key=lambda value: value < cut) if is_low]
+    return [len(list(stay)) for is_low, stay in groupby(values, key=lambda value: value < cut) if is_low]
 
 
 def each_over_time(point: Measurement) -> list[list[float]]:
@@ -177,13 +181,13 @@ def persistence(repeats: Sequence[Sequence[float]]) -> float:
     that differs between readings is no persistence.
     """
     both = squares = 0.0
-    for one in repeats:
-        centre = estimates.mean(one)
-        both += math.fsum((a - centre) * (b - centre) for a, b in pairwise(one))
-        squares += math.fsum((value - centre) ** 2 for value in one)
+    for repeat in repeats:
+        centre = estimates.mean(repeat)
+        both += math.fsum((a - centre) * (b - centre) for a, b in pairwise(repeat))
+        squares += math.fsum((value - centre) ** 2 for value in repeat)
     if squares <= 0:
         return 0.0
-    each = estimates.mean([len(one) for one in repeats])
+    each = estimates.mean([len(repeat) for repeat in repeats])
     found = both / squares * each / (each - 1)
     return min(0.99, max(0.0, (found + 1 / each) / (1 - 3 / each)))
 
@@ -196,7 +200,7 @@ def mean_half_width(repeats: Sequence[Sequence[float]]) -> float:
     their autocorrelation about the mean of all readings counts too.
     """
     ratio, count = persistence(repeats), sum(map(len, repeats))
-    values = [value for one in repeats for value in one]
+    values = [value for repeat in repeats for value in repeat]
     ratio = 0.0 if ratio < PERSISTENT else max(ratio, persistence([values]))
     effective = max(MIN_EFFECTIVE, count / _inflation(ratio, count))
     deviation = estimates.standard_deviation(values) * math.sqrt(effective / (effective - 1))
@@ -290,13 +294,15 @@ def disagreement(repeats: Sequence[Sequence[float]]) -> Disagreement | None:
     from scipy.special import fdtrc
 
     each = min(map(len, repeats))
-    means = [estimates.mean(one) for one in repeats]
+    means = [estimates.mean(repeat) for repeat in repeats]
     centre = estimates.mean(means)
     if centre <= 0:
         return None
     ratio = persistence(repeats)
     inflation = _inflation(ratio, each) if ratio >= PERSISTENT else 1.0
-    within = math.fsum(estimates.standard_deviation(one) ** 2 for one in repeats) / len(repeats) * inflation / each
+    within = (
+        math.fsum(estimates.standard_deviation(repeat) ** 2 for repeat in repeats) / len(repeats) * inflation / each
+    )
     between = estimates.standard_deviation(means) ** 2
     ratio = between / within if within > 0 else math.inf if between > 0 else 0.0
     p_value = float(fdtrc(len(means) - 1, len(means) * (each - 1) / inflation, ratio))

@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
 
 def faults_of(document: Run) -> list[Finding]:
     """What is wrong, of each table by itself."""
-    return [one for found in document.findings if _is_fault(found) for one in _by_experiment(document, found)]
+    return [finding for found in document.findings if _is_fault(found) for finding in _by_experiment(document, found)]
 
 
 def _is_fault(found: Finding) -> bool:
@@ -97,8 +97,10 @@ def _by_experiment(document: Run, found: Finding) -> list[Finding]:
     names = found.evidence.get("points")
     if not isinstance(names, dict) or len(names) < 2:
         return [found]
-    alone = [replace(document, experiments=(one,)) for one in document.experiments if one.name in names]
-    each = [one for run in alone for one in explain(run).findings if one.rule == found.rule]
+    alone = [
+        replace(document, experiments=(experiment,)) for experiment in document.experiments if experiment.name in names
+    ]
+    each = [finding for run in alone for finding in explain(run).findings if finding.rule == found.rule]
     return each or [found]
 
 
@@ -110,13 +112,15 @@ def _readings(sources: Sequence[ResultFile], document: Run) -> str:
 
     lines = []
     for source in sources:
-        for one in source.runs:
-            points = sum(len(result.points) for result in one.experiments)
-            kind = one.imported_from or "a Run of hwdyno"
+        for source_run in source.runs:
+            points = sum(len(result.points) for result in source_run.experiments)
+            kind = source_run.imported_from or "a Run of hwdyno"
             lines.append(f"{source.name}: {kind}, {plural(points, 'result')}")
         lines += [f"  {reading}" for reading in source.readings]
     seen = dict.fromkeys(
-        (one.kind, one.label, one.formula, one.source) for result in document.experiments for one in result.ceilings
+        (ceiling.kind, ceiling.label, ceiling.formula, ceiling.source)
+        for result in document.experiments
+        for ceiling in result.ceilings
     )
     lines += [f"ceiling, {kind}: {label or formula} ({formula}; {source})" for kind, label, formula, source in seen]
     return "".join(f"{line}\n" for line in printable(lines))
@@ -135,18 +139,18 @@ def side_by_side(sources: Sequence[ResultFile]) -> str:
     for tool, result, point in tools:
         groups.setdefault(_same(result, point), []).append((tool, result, point))
     shared = [group for group in groups.values() if len({tool for tool, _, _ in group}) > 1]
-    alone = [max(of, key=lambda one: one[2].throughput.value) for of in _alone(groups.values())]
+    alone = [max(of, key=lambda row: row[2].throughput.value) for of in _alone(groups.values())]
     rows = [("tool", "what", "value", "ratio")]
-    groups_shown = [*shared, *([one] for one in alone)]
+    groups_shown = [*shared, *([row] for row in alone)]
     figures = [point.throughput for group in groups_shown for *_, point in group]
     # One unit a quantity in the column.
     scales = {
-        unit: scale_for((one.value for one in figures if one.unit == unit), unit)
-        for unit in {one.unit for one in figures}
+        unit: scale_for((figure.value for figure in figures if figure.unit == unit), unit)
+        for unit in {figure.unit for figure in figures}
     }
     for group in groups_shown:
-        base = next((one for one in group if one[0] == OURS), group[0])
-        for tool, result, point in (base, *(one for one in group if one is not base)):
+        base = next((row for row in group if row[0] == OURS), group[0])
+        for tool, result, point in (base, *(row for row in group if row is not base)):
             what = f"{result.resource} {label_of(point.parameters, result.declaration)}".strip()
             ratio = base[2].throughput.value / point.throughput.value if point.throughput.value else 0.0
             text = f"{base[0]} / {tool} = {format_ratio(ratio, 3)}" if tool != base[0] and ratio else ""
@@ -164,16 +168,18 @@ def _alone(
     found: dict[tuple[str, str], list[tuple[str, ExperimentResult, Measurement]]] = {}
     for group in groups:
         if len({tool for tool, _, _ in group}) == 1:
-            for one in group:
-                found.setdefault((one[0], one[1].name), []).append(one)
+            for row in group:
+                found.setdefault((row[0], row[1].name), []).append(row)
     return found.values()
 
 
 def _results(source: ResultFile) -> Iterable[tuple[str, ExperimentResult, Measurement]]:
-    for one in source.runs:
-        tool = OURS if not one.imported_from else _tool(one, source.name)
-        for result in one.experiments:
-            rated = [one for one in result.points if one.throughput.unit != "1"] if result.kernel != "claim" else []
+    for source_run in source.runs:
+        tool = OURS if not source_run.imported_from else _tool(source_run, source.name)
+        for result in source_run.experiments:
+            rated = (
+                [point for point in result.points if point.throughput.unit != "1"] if result.kernel != "claim" else []
+            )
             for point in rated:
                 yield tool, result, point
 
@@ -195,14 +201,14 @@ def _verdict(document: Run) -> str:
 
     faults = faults_of(document)
     lines, observed = [], [finding for finding in document.findings if not _is_fault(finding)]
-    results = sum(len(one.points) for one in document.experiments)
+    results = sum(len(experiment.points) for experiment in document.experiments)
     if faults:
         lines.append(f"\n{plural(len(faults), 'fault')} in {plural(results, 'result')}:")
     else:
         lines.append(f"\nNo law is broken in {plural(results, 'result')}.")
-    for one in faults:
-        mark = "✗" if one.severity == "invalid" else "!"
-        lines += [f"{mark} {one.says}", f"    {one.advice}  (hwdyno explain {one.rule})"]
+    for fault in faults:
+        mark = "✗" if fault.severity == "invalid" else "!"
+        lines += [f"{mark} {fault.says}", f"    {fault.advice}  (hwdyno explain {fault.rule})"]
     if len(observed) > MAX_OBSERVATIONS:
         lines.append(f"\n{plural(len(observed), 'observation')} more: --all")
     elif observed:

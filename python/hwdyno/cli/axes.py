@@ -57,16 +57,16 @@ def add_scenario(parser: argparse.ArgumentParser, kind: Kind) -> None:
     """The options that a scenario declares."""
     titles = dict.fromkeys(option.group or kind.title for option in kind.options)
     groups = {title: parser.add_argument_group(title) if title else parser for title in titles}
-    for one in kind.options:
-        where = groups[one.group or kind.title]
-        if not one.flag.startswith("-"):
-            parser.add_argument(one.name, nargs="*", metavar=one.metavar, help=one.help)
-        elif one.kind is bool:
-            where.add_argument(one.flag, dest=one.name, action="store_true", help=one.help)
+    for option in kind.options:
+        where = groups[option.group or kind.title]
+        if not option.flag.startswith("-"):
+            parser.add_argument(option.name, nargs="*", metavar=option.metavar, help=option.help)
+        elif option.kind is bool:
+            where.add_argument(option.flag, dest=option.name, action="store_true", help=option.help)
         else:
-            how: dict[str, Any] = {"action": "append", "default": []} if one.is_list else {"default": one.default}
-            how["type"] = one.kind
-            where.add_argument(one.flag, dest=one.name, metavar=one.metavar, help=one.help, **how)
+            how: dict[str, Any] = {"action": "append", "default": []} if option.is_list else {"default": option.default}
+            how["type"] = option.kind
+            where.add_argument(option.flag, dest=option.name, metavar=option.metavar, help=option.help, **how)
 
 
 def add_scenario_axes(parser: argparse.ArgumentParser, kinds: Iterable[Kind]) -> None:

@@ -119,4 +119,4 @@ def _names(typed: Sequence[str]) -> list[str]:
     """What each side is called: a file without its folder, unless two have the same name."""
     short = [Path(name).name or name for name in typed]
     times = Counter(short)
-    return [one if times[one] == 1 else name for one, name in zip(short, typed, strict=True)]
+    return [short_name if times[short_name] == 1 else name for short_name, name in zip(short, typed, strict=True)]

@@ -63,7 +63,7 @@ def completed() -> Iterator[Completed]:
     """Every command with its options and words."""
     for command in COMMANDS:
         parser = parser_of(command.name)
-        options = tuple(_option(parser, one) for _, _, group in groups_of(parser) for one in group)
+        options = tuple(_option(parser, action) for _, _, group in groups_of(parser) for action in group)
         yield Completed(
             command, (*options, CompletionOption("--help", "show this help", "", ())), _words(command.name, parser)
         )
@@ -90,7 +90,7 @@ def _words(name: str, parser: Parser) -> tuple[str, ...]:
 
 
 def _bash(commands: tuple[Completed, ...]) -> list[str]:
-    names = " ".join(one.command.name for one in commands)
+    names = " ".join(completion.command.name for completion in commands)
     lines = [
         "# bash completion of hwdyno",
         "_hwdyno() {",
@@ -104,16 +104,16 @@ def _bash(commands: tuple[Completed, ...]) -> list[str]:
         '    case "$command $before" in',
     ]
     lines += [
-        f'    "{one.command.name} {option.name}") words="{" ".join(option.words)}" ;;'
-        for one in commands
-        for option in one.options
+        f'    "{completion.command.name} {option.name}") words="{" ".join(option.words)}" ;;'
+        for completion in commands
+        for option in completion.options
         if option.value
     ]
     lines += ['    *) case "$command" in']
-    for one in commands:
-        options = " ".join(option.name for option in one.options)
+    for completion in commands:
+        options = " ".join(option.name for option in completion.options)
         lines += [
-            f'        {one.command.name}) words="{" ".join(one.words)}"',
+            f'        {completion.command.name}) words="{" ".join(completion.words)}"',
             f'            [[ $word == -* ]] && words="{options}" ;;',
         ]
     return [
@@ -131,7 +131,10 @@ def _bash(commands: tuple[Completed, ...]) -> list[str]:
 
 def _zsh(commands: tuple[Completed, ...]) -> list[str]:
     lines = ["#compdef hwdyno", "_hwdyno() {", "    local -a commands", "    commands=("]
-    lines += [f"        {_quoted(one.command.name + ':' + one.command.help.replace(':', ''))}" for one in commands]
+    lines += [
+        f"        {_quoted(completion.command.name + ':' + completion.command.help.replace(':', ''))}"
+        for completion in commands
+    ]
     lines += [
         "    )",
         "    if (( CURRENT == 2 )); then",
@@ -143,10 +146,10 @@ def _zsh(commands: tuple[Completed, ...]) -> list[str]:
         "    (( CURRENT-- ))",
         '    case "$command" in',
     ]
-    for one in commands:
-        lines += [f"    {one.command.name})", "        _arguments \\"]
-        lines += [f"            {_quoted(_zsh_option(option))} \\" for option in one.options]
-        words = f"*:name:({' '.join(one.words)})" if one.words else "*:file:_files"
+    for completion in commands:
+        lines += [f"    {completion.command.name})", "        _arguments \\"]
+        lines += [f"            {_quoted(_zsh_option(option))} \\" for option in completion.options]
+        words = f"*:name:({' '.join(completion.words)})" if completion.words else "*:file:_files"
         lines += [f"            {_quoted(words)}", "        ;;"]
     lines += ["    esac", "}", 'if [[ "$funcstack[1]" == _hwdyno ]]; then']
     return [*lines, '    _hwdyno "$@"', "else", "    compdef _hwdyno hwdyno", "fi"]
@@ -162,12 +165,12 @@ def _zsh_option(option: CompletionOption) -> str:
 
 def _fish(commands: tuple[Completed, ...]) -> list[str]:
     lines = ["# fish completion of hwdyno"]
-    for one in commands:
-        name, text = one.command.name, _quoted(one.command.help)
+    for completion in commands:
+        name, text = completion.command.name, _quoted(completion.command.help)
         lines += [f"complete -c hwdyno -f -n __fish_use_subcommand -a {name} -d {text}"]
         here = f"complete -c hwdyno -n '__fish_seen_subcommand_from {name}'"
-        lines += [f"{here} -f -a '{' '.join(one.words)}'"] if one.words else []
-        for option in one.options:
+        lines += [f"{here} -f -a '{' '.join(completion.words)}'"] if completion.words else []
+        for option in completion.options:
             value = f" -x -a '{' '.join(option.words)}'" if option.words else " -r" if option.value else ""
             lines += [f"{here} -l {option.name.removeprefix('--')} -d {_quoted(option.text)}{value}"]
     return lines

@@ -42,8 +42,10 @@ def list_scenario(scenario: Scenario, host: Host) -> int:
 
 def total_of(lines: Sequence[Line], preparations: Sequence[Preparation], write_bytes_s: float) -> str:
     """The last line of a dry run: the points, their time, and the bytes that they and what is prepared write."""
-    total_s = sum(line.takes_s for line in lines) + sum(one.seconds(write_bytes_s) for one in preparations)
-    made = sum(one.bytes for one in preparations if not one.by_points)
+    total_s = sum(line.takes_s for line in lines) + sum(
+        preparation.seconds(write_bytes_s) for preparation in preparations
+    )
+    made = sum(preparation.bytes for preparation in preparations if not preparation.by_points)
     least, most = (made + sum(map(attrgetter(of), lines)) for of in ("least_bytes", "writes_bytes"))
     known = all(line.least_bytes or not line.writes_bytes for line in lines)
     total = _amount(least if known else 0.0, most) or "nothing"
@@ -52,15 +54,15 @@ def total_of(lines: Sequence[Line], preparations: Sequence[Preparation], write_b
 
 def _amount(least: float, most: float) -> str:
     """``12 MB``, ``12 MB to 20 MB``, or ``up to 20 MB`` where nothing less is known; empty for no byte."""
-    texts = [format_bytes(one) for one in dict.fromkeys((least, most)) if one]
+    texts = [format_bytes(amount) for amount in dict.fromkeys((least, most)) if amount]
     return " to ".join(dict.fromkeys(texts)) if least else "".join(f"up to {text}" for text in texts)
 
 
 def list_preparations(preparations: Sequence[Preparation], write_bytes_s: float) -> None:
     """List each preparation with the bytes that it writes and the time that it takes."""
-    for one in preparations:
-        if one.what:
-            sys.stdout.write(": ".join(filter(None, [one.what, _cost(one, write_bytes_s)])) + "\n")
+    for preparation in preparations:
+        if preparation.what:
+            sys.stdout.write(": ".join(filter(None, [preparation.what, _cost(preparation, write_bytes_s)])) + "\n")
 
 
 def _cost(one: Preparation, write_bytes_s: float) -> str:

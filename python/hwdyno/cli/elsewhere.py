@@ -41,8 +41,8 @@ def print_plan(scenario: Scenario, host: Elsewhere, args: argparse.Namespace) ->
     from hwdyno.measure.runner import elsewhere
 
     if scenario.preparations:
-        names = [one.experiment.name for one in scenario.plan.experiments]
-        prepared = {name for one in scenario.preparations for name in one.experiments} or set(names)
+        names = [planned_experiment.experiment.name for planned_experiment in scenario.plan.experiments]
+        prepared = {name for preparation in scenario.preparations for name in preparation.experiments} or set(names)
         name = next(name for name in names if name in prepared)
         raise UserError(f"{name} needs files that a bare engine does not prepare; choose other experiments with --only")
     document = elsewhere.plan_for(scenario.plan, host, [args.command, *_without_survey(args.typed)])

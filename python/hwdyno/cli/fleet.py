@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         if not rows:
             raise UserError(f"no runs are stored in {store.place}; `hwdyno run` makes the first")
     found = fleet_of(nodes_of(rows, args.metric), load)
-    labels = {one.node.name: labels_of(load(one.node.entry.path)) for one in found.slow}
+    labels = {slow_node.node.name: labels_of(load(slow_node.node.entry.path)) for slow_node in found.slow}
     if args.json:
         sys.stdout.write(json.dumps(words.plain_of(found, labels), indent=2, ensure_ascii=False) + "\n")
     else:

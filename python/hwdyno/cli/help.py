@@ -36,7 +36,11 @@ def experiments_of(resource: str) -> Rows:
     """The experiments of a resource that its command takes, with their titles."""
     from hwdyno.measure import experiments
 
-    names = ((one.name.partition(".")[2], one.asks) for one in experiments.all() if one.resource == resource)
+    names = (
+        (experiment.name.partition(".")[2], experiment.asks)
+        for experiment in experiments.all()
+        if experiment.resource == resource
+    )
     return tuple((name, title) for name, title in names if not name.startswith("snia-"))
 
 
@@ -47,12 +51,12 @@ def screen(parser: argparse.ArgumentParser, guide: Help) -> str:
     if guide.rows is not None:
         lines += [f"{guide.title}:", *_columns(guide.rows(), width), ""]
     options = options_of(parser)
-    by_name = {name.removeprefix("--"): one for one in options for name in one.option_strings}
+    by_name = {name.removeprefix("--"): option for option in options for name in option.option_strings}
     shown = [by_name[name] for name in guide.options] if guide.options else options
     if shown:
-        rows = tuple((invocation(one), BOUNDS.sub("", text_of(one))) for one in shown)
+        rows = tuple((invocation(text), BOUNDS.sub("", text_of(text))) for text in shown)
         lines += ["options:", *_columns(rows, width), ""]
-    lines += ["examples:", *(f"  {one}" for one in guide.examples)]
+    lines += ["examples:", *(f"  {example}" for example in guide.examples)]
     if len(shown) < len(options):
         lines += ["", f"all {len(options)} options: {parser.prog} --help-all"]
     return "\n".join(lines) + "\n"
@@ -65,9 +69,9 @@ def whole(parser: argparse.ArgumentParser, guide: Help) -> str:
         lines += [f"{guide.title}:", *_columns(guide.rows(), MAX_COLUMNS), ""]
     for title, note, actions in groups_of(parser):
         lines += [f"{title}:" if not note else f"{title} ({note}):"]
-        lines += _columns(tuple((invocation(one), text_of(one)) for one in actions), MAX_COLUMNS, wrap=True)
+        lines += _columns(tuple((invocation(action), text_of(action)) for action in actions), MAX_COLUMNS, wrap=True)
         lines += [""]
-    return "\n".join([*lines, "examples:", *(f"  {one}" for one in guide.examples)]) + "\n"
+    return "\n".join([*lines, "examples:", *(f"  {example}" for example in guide.examples)]) + "\n"
 
 
 def usage(parser: argparse.ArgumentParser, guide: Help) -> str:
@@ -78,14 +82,14 @@ def usage(parser: argparse.ArgumentParser, guide: Help) -> str:
 def groups_of(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str, list[argparse.Action]]]:
     """The groups of options with their titles and notes, without empty ones."""
     for group in parser._action_groups:
-        actions = [one for one in group._group_actions if one.option_strings and not _is_help(one)]
+        actions = [action for action in group._group_actions if action.option_strings and not _is_help(action)]
         if actions:
             yield group.title or "options", group.description or "", actions
 
 
 def options_of(parser: argparse.ArgumentParser) -> list[argparse.Action]:
     """All options of a command, without those for help."""
-    return [one for one in parser._actions if one.option_strings and not _is_help(one)]
+    return [action for action in parser._actions if action.option_strings and not _is_help(action)]
 
 
 def invocation(option: argparse.Action) -> str:

@@ -147,9 +147,9 @@ def _performed(documents: list[Document], args: argparse.Namespace) -> int:
     from hwdyno.measure.kubernetes.follow import Cluster, performed
 
     found = performed(Cluster(args.namespace), documents, _says, keep=args.keep)
-    for one in found.runs:
-        _store(one, args.store)
-        sys.stdout.write(f"run {one.id}: hwdyno report {' '.join(named_by(one, args.store))}\n")
+    for finished_run in found.runs:
+        _store(finished_run, args.store)
+        sys.stdout.write(f"run {finished_run.id}: hwdyno report {' '.join(named_by(finished_run, args.store))}\n")
     if found.failed or not found.runs:
         why = found.failed or "no pod has printed a Run"
         more = f"; its log ends: {' | '.join(found.last_lines)}" if found.last_lines else ""

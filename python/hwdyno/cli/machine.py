@@ -155,7 +155,7 @@ def _system(machine: Machine) -> MachineRows:
 def _processor(cpu: Cpu) -> MachineRows:
     yield "model", _or_unknown(cpu.model)
     counts = {"socket": cpu.sockets, "core": cpu.cores, "thread": cpu.threads}
-    yield "layout", ", ".join(plural(number, what) for what, number in counts.items() if number) or "?"
+    yield "layout", ", ".join(plural(number, noun) for noun, number in counts.items() if number) or "?"
     clocks = {"measured": cpu.clock_hz.measured, "base": cpu.clock_hz.base, "max": cpu.clock_hz.max}
     yield "clock", ", ".join(f"{format_value(rate, 'Hz')} {which}" for which, rate in clocks.items() if rate) or "?"
     for cache in cpu.caches:
@@ -272,8 +272,8 @@ def _gpus(gpus: Sequence[Gpu]) -> MachineRows:
 
 
 def _gpu_drivers(drivers: GpuDrivers) -> MachineRows:
-    for one in drivers.cuda:
-        yield "CUDA", _cuda(one)
+    for cuda_device in drivers.cuda:
+        yield "CUDA", _cuda(cuda_device)
     for device in drivers.opencl:
         yield "OpenCL", _opencl(device)
     for library in drivers.looked_for:

@@ -88,7 +88,7 @@ def page() -> str:
         for title, note, options in groups_of(parser):
             lines += [".PP", _plain(f"{title} ({note}):" if note else f"{title}:")]
             lines += [line for option in options for line in _item(invocation(option), text_of(option))]
-        lines += [".PP", "Examples:", ".nf", *(_plain(one) for one in parser.guide.examples), ".fi"]
+        lines += [".PP", "Examples:", ".nf", *(_plain(example) for example in parser.guide.examples), ".fi"]
     lines += [".SH EXIT STATUS", *(line for name, text in STATUSES for line in _item(name, text))]
     lines += [".SH ENVIRONMENT", *(line for name, text in VARIABLES for line in _item(name, text))]
     return "\n".join(lines) + "\n"

@@ -178,7 +178,7 @@ def _folder(text: str) -> Path:
     """A folder that can be written or created: the report must not fail after the measurement."""
     path = Path(text)
     try:
-        there = next(one for one in (path, *path.absolute().parents) if one.exists())
+        there = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
         writable = os.access(there, os.W_OK)
     except OSError as error:  # Such as a name that is too long.
         raise argparse.ArgumentTypeError(f"{text[:60]}: {error.strerror}") from None

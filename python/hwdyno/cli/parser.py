@@ -48,7 +48,11 @@ class Parser(argparse.ArgumentParser):
         args.command, args.typed, args.pasted = self.prog.removeprefix("hwdyno "), arguments, arguments[at + 1 :]
         for word in rest[:1]:
             name = word.partition("=")[0]
-            known = [one for one in self._option_string_actions if one.startswith("--") and "_" not in one]
+            known = [
+                spelling
+                for spelling in self._option_string_actions
+                if spelling.startswith("--") and "_" not in spelling
+            ]
             # As other tools spell it: with one dash, or by another name.
             meant = OF_OTHER_TOOLS.get(name, f"-{name}")
             if name.startswith("-") and meant in known:
@@ -64,7 +68,7 @@ class Parser(argparse.ArgumentParser):
             given = self.seen.setdefault(action.dest, [])
             given.append(" ".join(arg_strings))
             if len(given) > 1:
-                name = next(one for one in action.option_strings if "_" not in one)
+                name = next(spelling for spelling in action.option_strings if "_" not in spelling)
                 one_list = f"list its values once: {name} {','.join(given)}"
                 remedy = one_list if action.metavar == "VALUES" else "give it once"
                 self.error(f"{name} is given twice; {remedy}")

@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
             "hwdyno storage --iodepth 1..64"
         )
     if args.json:
-        sys.stdout.write(json.dumps([document_of(one) for one in found], indent=2) + "\n")
+        sys.stdout.write(json.dumps([document_of(projected) for projected in found], indent=2) + "\n")
     else:
         sys.stdout.write("\n".join(map(section, printable(found))))
     return OK

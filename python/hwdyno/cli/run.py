@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def _resources() -> Rows:
-    titles = {one.name: one.help for one in COMMANDS}
-    names = dict.fromkeys(one.words[-1] for one in experiments.all())
+    titles = {command.name: command.help for command in COMMANDS}
+    names = dict.fromkeys(experiment.words[-1] for experiment in experiments.all())
     return tuple((name, titles.get(name, "")) for name in names)
 
 

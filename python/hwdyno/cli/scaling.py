@@ -56,10 +56,10 @@ def _one(args: argparse.Namespace) -> Run:
     from hwdyno.report.scorecard import explained
 
     names = args.runs or [LATEST]
-    runs = [one for _, one in runs_in(names, args.store)] if args.runs else [loaded(LATEST, args.store)]
+    runs = [stored_run for _, stored_run in runs_in(names, args.store)] if args.runs else [loaded(LATEST, args.store)]
     if len(runs) == 1 and has_curve(runs[0]):
         return runs[0]
-    together = over_clients(sorted(runs, key=lambda one: one.started, reverse=True))
+    together = over_clients(sorted(runs, key=lambda stored_run: stored_run.started, reverse=True))
     if together is None:
         raise UserError(
             f"{', '.join(names)}: no point was measured with two numbers of clients; measure a curve: "

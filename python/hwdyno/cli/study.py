@@ -25,7 +25,7 @@ COMMAND = "study"
 
 
 def _studies() -> Rows:
-    return tuple((one.name, one.title) for one in studies.all())
+    return tuple((study.name, study.title) for study in studies.all())
 
 
 HELP = Help(
@@ -68,9 +68,9 @@ def run(args: argparse.Namespace) -> int:
     from hwdyno.measure.scenarios import storage_classes
 
     if args.name is None:
-        width = max(len(one.name) for one in studies.all())
-        for one in studies.all():
-            sys.stdout.write(f"{one.name:{width}}  {one.title}: {one.asks}\n")
+        width = max(len(study.name) for study in studies.all())
+        for study in studies.all():
+            sys.stdout.write(f"{study.name:{width}}  {study.title}: {study.asks}\n")
         return OK
     if args.manifests:
         name = studies.find(args.name).name
@@ -90,7 +90,7 @@ def merged(names: list[str], where: str | None, study: str) -> Run:
     for name, run in zip(names, runs, strict=True):
         if run.study != study:
             raise UserError(f"{name} is a Run of {run.study or 'no study'}, not of {study}; leave it out")
-    return replace(runs[0], experiments=tuple(one for run in runs for one in run.experiments))
+    return replace(runs[0], experiments=tuple(experiment for run in runs for experiment in run.experiments))
 
 
 def _loaded(name: str, where: str | None) -> Run:

@@ -58,7 +58,7 @@ def with_stored(run: Run, store: Store) -> Run:
     """The Run with the spread between earlier runs of its machine stated, if the store has any."""
     from hwdyno.system.store import StoreError, machine_of
 
-    names = {one.name for one in run.experiments}
+    names = {experiment.name for experiment in run.experiments}
     earlier: list[Run] = []
     with suppress(StoreError):
         for entry in store.history():
@@ -76,7 +76,7 @@ def with_earlier(run: Run, earlier: Sequence[Run]) -> Run:
     run only, so the spread between runs is given beside it, and never widens or degrades it. It is read from earlier
     Runs alone: this one must not be judged by itself.
     """
-    found = [_earlier(one, run, earlier) for one in run.experiments]
+    found = [_earlier(experiment, run, earlier) for experiment in run.experiments]
     return replace(
         run,
         experiments=tuple(
@@ -97,13 +97,17 @@ def with_pooled_repeats(run: Run) -> Run:
     Statistical Applications in Genetics and Molecular Biology 3, 2004). What the samples within leave open, and both
     repeats, stay inside.
     """
-    return replace(run, experiments=tuple(_with_shared_modes(_pooled(one, run)) for one in run.experiments))
+    return replace(
+        run, experiments=tuple(_with_shared_modes(_pooled(experiment, run)) for experiment in run.experiments)
+    )
 
 
 def _pooled(result: ExperimentResult, run: Run) -> ExperimentResult:
     if all(point.repeats != 2 for point in result.points):
         return result
-    alike = [point for one in run.experiments if one.resource == result.resource for point in one.points]
+    alike = [
+        point for experiment in run.experiments if experiment.resource == result.resource for point in experiment.points
+    ]
 
     def pooled(point: Measurement) -> Measurement:
         if len(logs := _logs(point)) != 2 or point.throughput.low is None:
@@ -164,10 +168,10 @@ def _with_spread(point: Measurement, prior: float, found: float) -> Measurement:
     value = point.throughput.value
     repeats = each_over_time(point)
     within = mean_half_width(repeats) / value if repeats and value > 0 else 0.0
-    low = min(math.exp(-half), 1 - within, *(one / value for one in point.repeat_values))
-    high = max(math.exp(half), 1 + within, *(one / value for one in point.repeat_values))
+    low = min(math.exp(-half), 1 - within, *(repeat / value for repeat in point.repeat_values))
+    high = max(math.exp(half), 1 + within, *(repeat / value for repeat in point.repeat_values))
     if (modes := two_modes(repeats)) is not None and value > 0:
-        low, high = (one / value for one in within_levels(low * value, high * value, modes, point.repeat_values))
+        low, high = (repeat / value for repeat in within_levels(low * value, high * value, modes, point.repeat_values))
 
     def scaled(one: Value) -> Value:
         return replace(one, low=max(0.0, one.value * low), high=one.value * high)
@@ -192,7 +196,9 @@ def half_width(spread: RunToRun) -> float:
 
 def _earlier(result: ExperimentResult, run: Run, earlier: Sequence[Run]) -> list[ExperimentResult]:
     # Another version may measure otherwise, which is no spread of the machine.
-    return [found for one in earlier if one.version == run.version and (found := _same(result, one))][:MAX_EARLIER]
+    return [
+        found for earlier_run in earlier if earlier_run.version == run.version and (found := _same(result, earlier_run))
+    ][:MAX_EARLIER]
 
 
 def _prior(at: int, run: Run, found: Sequence[Sequence[ExperimentResult]]) -> float:
@@ -241,7 +247,7 @@ def _between(results: Sequence[ExperimentResult]) -> _Between | None:
     few slow runs do not decide for all: Qn from four runs on, and the median absolute deviation over points. The
     variance that repeats explain is taken off.
     """
-    runs = [_means(one) for one in results]
+    runs = [_means(result) for result in results]
     shared = sorted(set.intersection(*map(set, runs))) if len(runs) >= MIN_EARLIER else []
     if not shared:
         return None
@@ -262,8 +268,14 @@ def _between(results: Sequence[ExperimentResult]) -> _Between | None:
 
 def _same(result: ExperimentResult, run: Run) -> ExperimentResult | None:
     """The same experiment in another run, if nothing disturbed the whole of it there."""
-    alike = (one for one in run.experiments if one.name == result.name and one.kernel == result.kernel)
-    found = next((one for one in alike if one.points and _fixed(one) == _fixed(result)), None)
+    alike = (
+        experiment
+        for experiment in run.experiments
+        if experiment.name == result.name and experiment.kernel == result.kernel
+    )
+    found = next(
+        (experiment for experiment in alike if experiment.points and _fixed(experiment) == _fixed(result)), None
+    )
     if found is None or sum(point.validity == "valid" for point in found.points) < MIN_VALID * len(found.points):
         return None
     return found
@@ -298,6 +310,6 @@ def qn_scale(values: Sequence[float]) -> float:
     if n < 2:
         return 0.0
     half = n // 2 + 1
-    distance = sorted(abs(one - other) for one, other in combinations(values, 2))[half * (half - 1) // 2 - 1]
+    distance = sorted(abs(value - other) for value, other in combinations(values, 2))[half * (half - 1) // 2 - 1]
     factor = _QN_FACTORS.get(n) or (n / (n + 1.4) if n % 2 else n / (n + 3.8))
     return 2.2219 * factor * distance

@@ -82,7 +82,7 @@ def _of_phases(document: Table, key: str) -> float:
     """A setting of the phase that was measured, as version 0.13 keeps them."""
     settings = document.table("input_config") if isinstance(document.values.get("input_config"), dict) else None
     phases = settings.values.get("phases") if settings is not None else None
-    for one in phases if isinstance(phases, list) else ():
-        if isinstance(one, dict) and one.get("kind") == "profiling" and key in one:
-            return Table.of(one, document.name).number(key, most=1e9)
+    for phase in phases if isinstance(phases, list) else ():
+        if isinstance(phase, dict) and phase.get("kind") == "profiling" and key in phase:
+            return Table.of(phase, document.name).number(key, most=1e9)
     return 0.0

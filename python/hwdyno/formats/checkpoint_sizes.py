@@ -138,4 +138,4 @@ def layouts_of(catalogue: Table) -> dict[str, TransformerLayout]:
     """The models' layouts. Raises ``UserError``."""
     vocab = catalogue.count("vocab", 1)
     models = catalogue.table("models").tables()
-    return {name: one.made(TransformerLayout, least=1, vocab=vocab) for name, one in models.items()}
+    return {name: model.made(TransformerLayout, least=1, vocab=vocab) for name, model in models.items()}

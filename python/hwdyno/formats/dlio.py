@@ -37,7 +37,7 @@ def read(text: str, name: str) -> Run:
     logged = _logged(text)
     try:
         if logged:
-            runs = [_run(Table.of(foreign.checked(one, "it"), "it")) for one in logged]
+            runs = [_run(Table.of(foreign.checked(summary, "it"), "it")) for summary in logged]
             points = tuple(run.experiments[0].points[0] for run in runs)
             result = replace(runs[0].experiments[0], points=points, planned=len(points), fixed={})
             return replace(runs[0], experiments=(result,))
@@ -52,7 +52,7 @@ def _of_report(report: Table) -> Table:
     overall, runs = report.table("overall"), list(report.table("runs").tables().values())
     accelerators = printed_number(str(overall.values.get("train_num_accelerators"))) or 0.0
     metric = {
-        "train_throughput_samples_per_second": [one.number("train_throughput_samples_per_second") for one in runs],
+        "train_throughput_samples_per_second": [run.number("train_throughput_samples_per_second") for run in runs],
         "train_au_percentage": [],
         "train_io_mean_MB_per_second": overall.number("train_throughput_mean_MB_per_second"),
     }
@@ -68,17 +68,17 @@ def _logged(text: str) -> list[dict[str, Any]]:
             found.append({})
         found[-1][re.sub(r" \[AU\]", "", name)] = value
     summaries = []
-    for one in found:
+    for figures in found:
         names = ("Throughput", "Accelerator Utilization", "I/O Throughput")
-        rate, share, io = (printed_number(one.get(f"Training {name}", "")) for name in names)
+        rate, share, io = (printed_number(figures.get(f"Training {name}", "")) for name in names)
         if rate is not None and share is not None:
             metric = {
                 "train_throughput_samples_per_second": [rate],
                 "train_au_percentage": [share],
                 "train_io_mean_MB_per_second": io or 0.0,
-                "train_au_meet_expectation": one.get("train_au_meet_expectation", ""),
+                "train_au_meet_expectation": figures.get("train_au_meet_expectation", ""),
             }
-            count = printed_number(one.get("Number of Simulated Accelerators", "1")) or 1
+            count = printed_number(figures.get("Number of Simulated Accelerators", "1")) or 1
             summaries.append({"num_accelerators": int(count), "metric": metric})
     return summaries
 
@@ -99,7 +99,7 @@ def _run(summary: Table) -> Run:
     return Run(
         id=f"dlio-{re.sub(r'[^0-9A-Za-z]+', '-', started or '')[:40] or 'summary'}",
         started=started or "", finished=finished, machines=(machine,), profile="", command="dlio_benchmark",
-        experiments=tuple(one for one in tables if one.points), version="", imported_from=NAME,
+        experiments=tuple(experiment for experiment in tables if experiment.points), version="", imported_from=NAME,
     )  # fmt: skip
 
 

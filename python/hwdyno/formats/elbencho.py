@@ -32,7 +32,7 @@ def read(text: str, name: str) -> Run:
     starts = list(_START.finditer(text))
     for at, match in enumerate(starts):
         part = text[match.start() : starts[at + 1].start() if at + 1 < len(starts) else len(text)]
-        lines = {what: last for what, _, last in _LINE.findall(part)}
+        lines = {label: last for label, _, last in _LINE.findall(part)}
         operation = (match["operation"] or "").lower()
         parameters: Parameters = {"operation": operation} if operation not in {"read", "write"} else {"rw": operation}
         latency = _LATENCY.search(part)

@@ -159,7 +159,7 @@ def _claims(direction: str, rows: Iterable[Mapping[str, Any]]) -> Iterable[Claim
         runtime_ms = amount_at(row, "runtime")
         if runtime_ms <= 0:
             continue
-        for what, stated, counted, unit in (
+        for quantity, stated, counted, unit in (
             ("bandwidth", "bw_bytes" if amount_at(row, "bw_bytes") else "bw", "io_bytes", "bytes/s"),
             ("rate", "iops", "total_ios", "operations/s"),
         ):
@@ -168,7 +168,7 @@ def _claims(direction: str, rows: Iterable[Mapping[str, Any]]) -> Iterable[Claim
                 value = given * (1024 if stated == "bw" else 1)
                 error = 1 / runtime_ms + (1 / given if unit == "bytes/s" else printed_error(str(row[stated])))
                 formula = f"{counted} / runtime"
-                yield Claim(f"{direction} {what}", value, total / runtime_ms * 1e3, unit, formula, error)
+                yield Claim(f"{direction} {quantity}", value, total / runtime_ms * 1e3, unit, formula, error)
 
 
 def _bytes(row: Mapping[str, Any]) -> float:
@@ -196,7 +196,7 @@ def _at_disk(document: Mapping[str, Any], points: Sequence[Measurement]) -> dict
     Slaves of a volume are listed beside it and counted too, so that the figures are upper bounds.
     """
     listed = document.get("disk_util")
-    disks = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    disks = [disk for disk in listed if isinstance(disk, dict)] if isinstance(listed, list) else []
     found: dict[str, float] = {}
     for direction in ("read", "write"):
         if not any(f"{direction}_ios" in disk for disk in disks):

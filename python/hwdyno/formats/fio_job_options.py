@@ -49,8 +49,8 @@ def options_of(parameters: Parameters) -> dict[str, str]:
             continue
         found[_OURS.get(name, name)] = _text(name, value)
     for name, pair in _PAIRS.items():
-        if any(parameters.get(one) for one in pair):
-            found[name] = _both(name, *(int(parameters.get(one) or 0) for one in pair))
+        if any(parameters.get(parameter) for parameter in pair):
+            found[name] = _both(name, *(int(parameters.get(parameter) or 0) for parameter in pair))
     if (by := parameters.get("gap")) or (by := parameters.get("random_every")):
         found["rw"] = f"{parameters.get('rw')}:{by}"
     return found

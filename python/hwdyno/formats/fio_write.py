@@ -58,10 +58,10 @@ def _disks(run: Run, points: list[Measurement]) -> list[dict[str, Any]]:
     """The disks by name; a single one with what the system counted there while the points ran."""
     made: list[dict[str, Any]] = [{"name": disk.name} for disk in run.machine.storage.disks if disk.name]
     counters = [point.counters for point in points if point.streams]
-    if len(made) == 1 and all("device_read_operations" in one for one in counters):
+    if len(made) == 1 and all("device_read_operations" in snapshot for snapshot in counters):
         for name, ours in (("ios", "operations"), ("merges", "merges")):
             for direction in ("read", "write"):
-                total = sum(one.get(f"device_{direction}_{ours}", 0.0) for one in counters)
+                total = sum(snapshot.get(f"device_{direction}_{ours}", 0.0) for snapshot in counters)
                 made[0][f"{direction}_{name}"] = round(total)
     return made
 
@@ -72,8 +72,8 @@ def write_directory(run: Run, directory: Path, *, overwrite: bool = False) -> li
     Raises ``UserError`` if the directory is not writable, or if two points would have the same name.
     """
     made: dict[str, str] = {}
-    for one, _, point, shared in run.points_of(KERNEL):
-        alone = replace(run, experiments=(replace(one, points=(point,)),))
+    for experiment, _, point, shared in run.points_of(KERNEL):
+        alone = replace(run, experiments=(replace(experiment, points=(point,)),))
         depth, jobs = int(shared.get("iodepth") or 1), int(shared.get("numjobs") or 1)
         stem = f"{shared.get('rw')}-iodepth-{depth}-numjobs-{jobs}"
         if f"{stem}.json" in made:

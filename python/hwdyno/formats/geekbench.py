@@ -75,8 +75,8 @@ def _workloads(value: Any, section: str, depth: int) -> Iterator[tuple[str, dict
     if depth > MAX_DEEP:
         return
     if isinstance(value, list):
-        for one in value:
-            yield from _workloads(one, section, depth + 1)
+        for inner in value:
+            yield from _workloads(inner, section, depth + 1)
     elif isinstance(value, dict):
         listed = value.get("workloads") or value.get("workload")
         here = str(value.get("name") or section)
@@ -84,10 +84,10 @@ def _workloads(value: Any, section: str, depth: int) -> Iterator[tuple[str, dict
             listed = listed.get("workload", listed)
             listed = listed if isinstance(listed, list) else [listed]
         if isinstance(listed, list):
-            yield from ((here, one) for one in listed if isinstance(one, dict))
-        for key, one in value.items():
-            if key not in {"workloads", "workload"} and isinstance(one, dict | list):
-                yield from _workloads(one, here if key == "sections" else str(key), depth + 1)
+            yield from ((here, workload) for workload in listed if isinstance(workload, dict))
+        for key, inner in value.items():
+            if key not in {"workloads", "workload"} and isinstance(inner, dict | list):
+                yield from _workloads(inner, here if key == "sections" else str(key), depth + 1)
 
 
 def _plain(element: Any, depth: int) -> Any:

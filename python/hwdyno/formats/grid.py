@@ -58,7 +58,7 @@ class Grid:
         for row in self.rows:
             for head, cell in zip(self.heads[at + 1 :], row[at + 1 :], strict=True):
                 cells.setdefault((row[:at], head), {}).setdefault(row[at], cell)
-        rows = ((*start, head, *(found.get(one, "") for one in names)) for (start, head), found in cells.items())
+        rows = ((*start, head, *(found.get(name, "") for name in names)) for (start, head), found in cells.items())
         return Grid(self.title, (*self.heads[:at], self.heads[at], *names), tuple(rows))
 
 

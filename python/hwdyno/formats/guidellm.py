@@ -34,7 +34,7 @@ def loads_of(text: str, name: str) -> list[Reported]:
     """Its loads. Raises ``UserError`` in one line."""
     document = Table.of(foreign.json_of(text, name), name)
     listed = document.values.get("benchmarks")
-    found = [_load(Table.of(one, name)) for one in (listed if isinstance(listed, list) else [])]
+    found = [_load(Table.of(benchmark, name)) for benchmark in (listed if isinstance(listed, list) else [])]
     if not found:
         raise UserError(f"{name} has no benchmark of guidellm")
     return found

@@ -48,7 +48,7 @@ def read(text: str, name: str) -> Run:
     points: list[Measurement] = []
     heads = _HEADS.search(text)
     names = re.findall(r"(\w+)\((?:KiB|s)\)|(\w+)", heads["rest"]) if heads else []
-    columns = [one or other for one, other in names]
+    columns = [label or other for label, other in names]
     for match in _ROW.finditer(text, heads.end()) if heads else ():
         cells = match[3].split()
         rate = cells[columns.index("IOPS")] if "IOPS" in columns and columns.index("IOPS") < len(cells) else None
@@ -106,8 +106,8 @@ def _of_json(text: str, name: str) -> Run:
     document = Table.of(foreign.json_of(text, name), name)
     points: list[Measurement] = []
     tests = document.values.get("tests")
-    for one in tests if isinstance(tests, list) else ():
-        test = Table.of(one, name)
+    for listed_test in tests if isinstance(tests, list) else ():
+        test = Table.of(listed_test, name)
         options, given = (test.table(key) if key in test else Table({}, name) for key in ("Options", "Parameters"))
         parameters: Parameters = {"ranks": options.count("tasks")} if "tasks" in options else {}
         if "transferSize" in given:
@@ -128,4 +128,4 @@ def _of_json(text: str, name: str) -> Run:
 def _rows(results: object) -> list[object]:
     """The results of a test, which some versions nest in a list for each repetition."""
     found = results if isinstance(results, list) else []
-    return [row for one in found for row in (one if isinstance(one, list) else [one])]
+    return [row for block in found for row in (block if isinstance(block, list) else [block])]

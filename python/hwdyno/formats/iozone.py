@@ -71,7 +71,7 @@ def _automatic(text: str) -> Iterator[Measurement]:
         size, block = int(row[1]), int(row[2])
         if block == 0 or size % block:
             continue  # The rest of a row that another program's output cut: a file is whole records.
-        command = next((one for one in reversed(commands) if one.start() < row.start()), None)
+        command = next((candidate for candidate in reversed(commands) if candidate.start() < row.start()), None)
         for test, rate in _cells(row[3].split(), _ends(text, row.start(1)), ends):
             parameters: Parameters = {
                 "rw": _PATTERNS.get(test, "read" if "read" in test else "write"),
@@ -107,7 +107,7 @@ def _reports(text: str) -> Iterator[Measurement]:
 def _ends(text: str, at: int) -> list[int]:
     """Where each word of the line at ``at`` ends, the file's size and the record's left out."""
     begin, end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
-    return [one.end() for one in re.finditer(r"\S+", text[begin : end if end >= 0 else len(text)])][2:]
+    return [match.end() for match in re.finditer(r"\S+", text[begin : end if end >= 0 else len(text)])][2:]
 
 
 def _cells(rates: list[str], at: list[int], heads: list[int]) -> Iterator[tuple[str, str]]:
@@ -116,7 +116,7 @@ def _cells(rates: list[str], at: list[int], heads: list[int]) -> Iterator[tuple[
     Where spaces were lost in printing, a whole row is read in order, and of another only the first two cells.
     """
     near = [min(range(len(heads)), key=lambda head: abs(heads[head] - end)) for end in at] if heads else []
-    in_order = all(one < other for one, other in pairwise(near))
+    in_order = all(head < other for head, other in pairwise(near))
     close = all(abs(heads[head] - end) <= _OFF for head, end in zip(near, at, strict=False))
     if len(heads) == len(TESTS) and len(near) == len(rates) and in_order and close:
         yield from ((TESTS[head], rate) for head, rate in zip(near, rates, strict=True))

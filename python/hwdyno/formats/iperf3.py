@@ -46,7 +46,7 @@ def _table(value: Any) -> dict[str, Any]:
 
 
 def _tables(value: Any) -> list[dict[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [table for table in value if isinstance(table, dict)] if isinstance(value, list) else []
 
 
 def measurement_of(document: Mapping[str, Any]) -> Measurement:
@@ -135,7 +135,7 @@ def _samples(intervals: Iterable[Mapping[str, Any]]) -> Samples | None:
         for row in intervals
         if not (one := _table(row.get("sum"))).get("omitted")
     ]
-    values = tuple(bits / 8 for bits, one in sums if amount_at(one, "seconds") > 0)
+    values = tuple(bits / 8 for bits, total in sums if amount_at(total, "seconds") > 0)
     if not values:
         return None
     return Samples(min(values), sum(values) / len(values), max(values), amount_at(sums[0][1], "seconds"), values=values)
@@ -150,24 +150,24 @@ def _details(
     found: dict[str, Any] = {"cpu_here_s": here, "cpu_there_s": there, "received_bytes": moved}
     if moved:
         found["cpu_ns_per_kib"] = (here + there) * 1e9 / (moved / 1024)
-    sent = sum(amount_at(one, "bytes") for one, _ in sums)
+    sent = sum(amount_at(total, "bytes") for total, _ in sums)
     if sent:
         found["sent_bytes"] = sent
-    if any("retransmits" in one for one, _ in sums):
-        found["retransmits"] = sum(amount_at(one, "retransmits") for one, _ in sums)
+    if any("retransmits" in total for total, _ in sums):
+        found["retransmits"] = sum(amount_at(total, "retransmits") for total, _ in sums)
     if any("lost_packets" in whole for _, whole in sums):
         lost, packets = (sum(amount_at(whole, name) for _, whole in sums) for name in ("lost_packets", "packets"))
         found |= {"datagrams_lost": lost, "loss_share": lost / packets if packets else 0.0}
         found["jitter_us"] = 1e3 * sum(amount_at(whole, "jitter_ms") for _, whole in sums) / len(sums)
         found["datagrams_received_s"] = max(0.0, packets - lost) / elapsed_s if elapsed_s else 0.0
-    senders = [_table(one.get("sender")) for one in _tables(end.get("streams"))]
-    round_trips = [amount_at(one, "mean_rtt") for one in senders if one.get("mean_rtt")]
+    senders = [_table(stream.get("sender")) for stream in _tables(end.get("streams"))]
+    round_trips = [amount_at(sender, "mean_rtt") for sender in senders if sender.get("mean_rtt")]
     if round_trips:
         found["rtt_mean_us"] = sum(round_trips) / len(round_trips)
-        found["cwnd_max_bytes"] = max(amount_at(one, "max_snd_cwnd") for one in senders)
+        found["cwnd_max_bytes"] = max(amount_at(sender, "max_snd_cwnd") for sender in senders)
     if control := end.get("sender_tcp_congestion"):
         found["congestion_control"] = str(control)
-    hosts = [str(one.get("remote_host")) for one in _tables(start.get("connected"))]
+    hosts = [str(connection.get("remote_host")) for connection in _tables(start.get("connected"))]
     if hosts:
         found["loopback"] = loopback.is_one(hosts[0])
     return found
@@ -315,11 +315,11 @@ def _end_of(row: Mapping[str, Any], elapsed_s: float, udp: bool) -> dict[str, An
 def _intervals(details: Mapping[str, Any], rows: list[dict[str, Any]], length_s: float) -> list[dict[str, Any]]:
     made = []
     measured = details.get("intervals_bytes")
-    for at, each in enumerate(measured if isinstance(measured, list) else []):
+    for at, interval in enumerate(measured if isinstance(measured, list) else []):
         span: dict[str, Any] = {"start": at * length_s, "end": (at + 1) * length_s, "seconds": length_s}
         streams = [
             {"socket": row["id"], **span, "bytes": int(moved), "bits_per_second": moved * 8 / length_s}
-            for row, moved in zip(rows, each, strict=False)
+            for row, moved in zip(rows, interval, strict=False)
         ]
         total = sum(stream["bytes"] for stream in streams)
         whole = span | {"bytes": total, "bits_per_second": total * 8 / length_s}

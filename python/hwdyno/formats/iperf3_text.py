@@ -49,7 +49,7 @@ def read(text: str, name: str) -> Run:
     tests: list[list[re.Match[str]]] = []
     for at, line in enumerate(lines):
         between = text[lines[at - 1].end() : line.start()] if at else ""
-        ended = bool(tests) and any(re.search(r"\b(?:sender|receiver)\b", one["rest"]) for one in tests[-1])
+        ended = bool(tests) and any(re.search(r"\b(?:sender|receiver)\b", row["rest"]) for row in tests[-1])
         first = float_of(line["from"]) == 0 and (ended or float_of(line["to"]) <= 1.5)
         fresh = first and _START.search(between)
         if not tests or fresh:
@@ -94,7 +94,7 @@ def _point(lines: list[re.Match[str]], text: str) -> Measurement | None:
     before = text[: line.start()]
     datagrams = _DATAGRAMS.search(line["rest"])
     parameters: Parameters = {"protocol": "udp" if datagrams or re.search(r"\bUDP\b", before[-4000:]) else "tcp"}
-    ids = {one["id"] for one in lines if "SUM" not in one["id"]}
+    ids = {interval["id"] for interval in lines if "SUM" not in interval["id"]}
     parameters["streams"] = max(1, len(ids))
     if line["way"]:
         # The client's role; at the server the same bytes are named the other way round.
@@ -115,9 +115,9 @@ def _point(lines: list[re.Match[str]], text: str) -> Measurement | None:
         found |= figures(loss=number(datagrams[4], 0.01), jitter=number(datagrams[1], 1e-3))
     made = point_of(parameters, found)
     values = [
-        _rate(one)
-        for one in lines
-        if 0 < float_of(one["to"]) - float_of(one["from"]) <= 0.5 * longest and one["id"] == line["id"]
+        _rate(interval)
+        for interval in lines
+        if 0 < float_of(interval["to"]) - float_of(interval["from"]) <= 0.5 * longest and interval["id"] == line["id"]
     ]
     if made is not None and len(values) > 2:
         span = Samples(min(values), sum(values) / len(values), max(values), 1.0, values=tuple(values[:600]))

@@ -38,7 +38,7 @@ def catalogue() -> dict[str, KvModel]:
 def models_of(text: str, name: str) -> dict[str, KvModel]:
     """The models of a TOML file. Raises ``UserError``."""
     models = Table.of(foreign.toml_of(text, name), name).table("models").tables()
-    return {name: KvModel(name, _bytes_per_token(one)) for name, one in models.items()}
+    return {name: KvModel(name, _bytes_per_token(table)) for name, table in models.items()}
 
 
 def find(name: str) -> KvModel:

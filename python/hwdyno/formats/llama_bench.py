@@ -28,7 +28,7 @@ def recognizes(text: str) -> bool:
 
 def read(text: str, name: str) -> Run:
     """Make a Run of it. Raises ``UserError`` in one line."""
-    rows = [Table.of(one, name) for one in _objects(text, name)]
+    rows = [Table.of(document, name) for document in _objects(text, name)]
     points = [_point(row) for row in rows]
     build = rows[0].text("build_commit") if rows and "build_commit" in rows[0] else ""
     table = printed.experiment("inference.llama_bench", "llama-bench results", "llama_bench", "threads", points)
@@ -62,7 +62,7 @@ def _point(row: Table) -> Measurement:
             parameters[name] = row.text(key)
     if "n_depth" in row and (depth := row.count("n_depth")):
         parameters["test"] = f"{words}@d{depth}"
-    samples = [one for one in row.numbers("samples_ts") if one > 0] if "samples_ts" in row else []
+    samples = [sample for sample in row.numbers("samples_ts") if sample > 0] if "samples_ts" in row else []
     made = printed.point(parameters, value, "operations/s", None, tokens=tokens)
     low = estimates.interval(samples, "operations/s") if len(samples) > 1 else None
     time_ns = row.number("avg_ns", most=1e18)

@@ -70,11 +70,11 @@ def read(text: str, name: str) -> Run:
                     {"operation": mark[1], "working_set": round(megabytes * 1e6)}, figures(bw=number(value, 1e6))
                 )
                 bandwidths += [made] if made else []
-    for what, value in _LINE.findall(text):
-        made = point_of({"operation": what[:60].lower()}, figures(lat=number(value, 1e-6)))
+    for operation, value in _LINE.findall(text):
+        made = point_of({"operation": operation[:60].lower()}, figures(lat=number(value, 1e-6)))
         small += [made] if made else []
-    for what, value in _BANDWIDTH.findall(text):
-        made = point_of({"operation": what[:60].lower()}, figures(bw=number(value, 1e6)))
+    for operation, value in _BANDWIDTH.findall(text):
+        made = point_of({"operation": operation[:60].lower()}, figures(bw=number(value, 1e6)))
         small += [made] if made else []
     summaries = _summaries(text)
     tables = [

@@ -44,8 +44,8 @@ def latency_of(values: Table, scale: float, names: Mapping[str, str], count: int
 def run_of(form: str, tool: str, text: str, name: str, loads: list[Reported], version: str = "") -> Run:
     """The Run of a tool's loads: closed and open ones are two experiments."""
     groups: dict[str, list[Measurement]] = {"concurrency": [], "rate": []}
-    for one in loads:
-        groups["rate" if one.rate else "concurrency"].append(_point(one))
+    for load in loads:
+        groups["rate" if load.rate else "concurrency"].append(_point(load))
     tables = [
         printed.counting(
             printed.experiment(f"inference.{axis}", f"{tool} results by {axis}", KERNEL, axis, points), "request"

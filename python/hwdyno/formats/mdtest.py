@@ -31,8 +31,8 @@ def read(text: str, name: str) -> Run:
         # From 4.0 on a second table has the same rows as times.
         part = part.partition("SUMMARY time")[0]
         tasks = list(_TASKS.finditer(text[: head.start()]))
-        for what, most, least, mean, _ in _ROW.findall(part):
-            parameters: Parameters = {"test": what.lower(), "ranks": int(tasks[-1][1]) if tasks else 1}
+        for test, most, least, mean, _ in _ROW.findall(part):
+            parameters: Parameters = {"test": test.lower(), "ranks": int(tasks[-1][1]) if tasks else 1}
             made = point_of(parameters, figures(iops=number(mean), iops_max=number(most), iops_min=number(least)))
             points += [made] if made else []
     version = _VERSION.search(text)

@@ -26,17 +26,17 @@ def parted_by_name(grid: Grid, maps: Mapping[str, str]) -> Grid:
     for at, head in enumerate(grid.heads):
         cells = [row[at] for row in grid.rows]
         found = None if any(is_head(key, head) for key in maps) else _figures(cells)
-        names = list(dict.fromkeys(name for one in found for name in one)) if found else [""]
+        names = list(dict.fromkeys(name for parts in found for name in parts)) if found else [""]
         heads += [_joined(head, name) for name in names]
-        for row, cell, one in zip(rows, cells, found or [{}] * len(cells), strict=True):
-            row += [one.get(name, "") for name in names] if found else [cell]
+        for row, cell, parts in zip(rows, cells, found or [{}] * len(cells), strict=True):
+            row += [parts.get(name, "") for name in names] if found else [cell]
     return Grid(grid.title, tuple(heads), tuple(map(tuple, rows)))
 
 
 def _figures(cells: Sequence[str]) -> list[dict[str, str]] | None:
     """The figures of each cell by their names; none unless every cell that is not empty names its figures."""
     found = [_named(cell) if any(map(str.isdigit, cell)) else {} for cell in cells]
-    return [one or {} for one in found] if None not in found and any(found) else None
+    return [parts or {} for parts in found] if None not in found and any(found) else None
 
 
 def _named(cell: str) -> dict[str, str] | None:

@@ -53,24 +53,24 @@ def text_of(runs: Sequence[tuple[str, Run]]) -> str:
             found = Sample((("machine", printable(machine)), *labels), at_s, value)
             families.setdefault(family, []).append(found)
     lines = []
-    for family, samples in sorted(families.items(), key=lambda one: one[0].name):
+    for family, samples in sorted(families.items(), key=lambda pair: pair[0].name):
         lines += [
             f"# TYPE {family.name} gauge",
             f"# UNIT {family.name} {family.unit}",
             f"# HELP {family.name} {family.help}",
         ]
         last: tuple[MetricLabels, float] | None = None
-        for one in sorted(samples):
-            if (one.labels, one.at_s) != last:  # A series has one value at a time.
-                shown = ",".join(f'{name}="{_escaped(text)}"' for name, text in one.labels)
-                lines.append(f"{family.name}{{{shown}}} {one.value!r} {one.at_s!r}")
-            last = (one.labels, one.at_s)
+        for sample in sorted(samples):
+            if (sample.labels, sample.at_s) != last:  # A series has one value at a time.
+                shown = ",".join(f'{name}="{_escaped(text)}"' for name, text in sample.labels)
+                lines.append(f"{family.name}{{{shown}}} {sample.value!r} {sample.at_s!r}")
+            last = (sample.labels, sample.at_s)
     return "\n".join([*lines, "# EOF", ""])
 
 
 def _figures(run: Run) -> Iterator[tuple[MetricFamily, MetricLabels, float]]:
     for result in run.experiments:
-        for point in (one for one in result.points if one.validity != "invalid"):
+        for point in (point for point in result.points if point.validity != "invalid"):
             parameters = {**result.fixed, **point.parameters}
             labels = {
                 "experiment": result.name,
@@ -87,9 +87,9 @@ def _figures(run: Run) -> Iterator[tuple[MetricFamily, MetricLabels, float]]:
 
 
 def _of_point(point: Measurement, labels: MetricLabels) -> Iterator[tuple[MetricFamily, MetricLabels, float]]:
-    for what, value in (("throughput", point.throughput), ("rate", point.rate)):
+    for quantity, value in (("throughput", point.throughput), ("rate", point.rate)):
         if value is not None:
-            yield from _of_value(what, value, labels)
+            yield from _of_value(quantity, value, labels)
     if point.latency_ns is not None:
         family = MetricFamily(
             "hwdyno_latency_seconds", "seconds", "Latency of one operation: its mean and its quantiles."

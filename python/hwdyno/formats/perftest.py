@@ -37,7 +37,7 @@ def read(text: str, name: str) -> Run:
     """
     rates: list[Measurement] = []
     trips: list[Measurement] = []
-    heads = sorted([*_BANDWIDTH.finditer(text), *_LATENCY.finditer(text)], key=lambda one: one.start())
+    heads = sorted([*_BANDWIDTH.finditer(text), *_LATENCY.finditer(text)], key=lambda match: match.start())
     for at, head in enumerate(heads):
         before = text[heads[at - 1].end() if at else 0 : head.start()]
         rows = text[head.end() : heads[at + 1].start() if at + 1 < len(heads) else len(text)]

@@ -49,7 +49,9 @@ def read(text: str, name: str) -> Run:
         if made is None:
             continue
         if len(repeats) > 1 and unit is not None:
-            interval, _ = estimates.interval_of_repeats([one * unit.factor for one in repeats], made.throughput.unit)
+            interval, _ = estimates.interval_of_repeats(
+                [repeat * unit.factor for repeat in repeats], made.throughput.unit
+            )
             made = replace(made, throughput=replace(interval, value=made.throughput.value), repeats=len(repeats))
         groups.setdefault(_resource(f"{identifier} {title}"), []).append(made)
     tables = [_table(resource, points) for resource, points in groups.items()]
@@ -75,10 +77,10 @@ _Test = tuple[str, str, str, str, str, list[float]]
 def _of_xml(text: str, name: str) -> Iterator[_Test]:
     root = foreign.xml_of(text, name)
     for result in list(root.iter("Result"))[:MAX_TESTS]:
-        title = " ".join(filter(None, (result.findtext(one) for one in ("Title", "Description"))))
+        title = " ".join(filter(None, (result.findtext(tag) for tag in ("Title", "Description"))))
         for entry in result.iter("Entry"):
-            raw = [printed_number(one) for one in (entry.findtext("RawString") or "").split(":")]
-            repeats = [one for one in raw if one]
+            raw = [printed_number(figure) for figure in (entry.findtext("RawString") or "").split(":")]
+            repeats = [figure for figure in raw if figure]
             texts = (
                 result.findtext("Identifier") or "",
                 title,
@@ -102,14 +104,14 @@ def _of_json(text: str, name: str) -> Iterator[_Test]:
             continue
         identifier = str(row.get("identifier") or row.get("test") or (key if "units" in row else ""))
         words = [row.get("title") or _short(identifier), row.get("description") or row.get("arguments")]
-        title = " ".join(str(one) for one in words if one)
+        title = " ".join(str(word) for word in words if word)
         systems = row.get("results")
         for system, entry in systems.items() if isinstance(systems, dict) else ():
             value = entry.get("value") if isinstance(entry, dict) else entry
             raw = entry.get("raw_values") or entry.get("all_results") if isinstance(entry, dict) else None
             # Until 10.8 the readings were one text, as in the XML.
             raw = raw.split(":") if isinstance(raw, str) else raw if isinstance(raw, list) else ()
-            repeats = [one for one in map(_figure, raw) if one]
+            repeats = [figure for figure in map(_figure, raw) if figure]
             found = _figure(value)
             if found is not None:
                 scale = str(row.get("scale") or row.get("units") or "")

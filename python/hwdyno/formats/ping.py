@@ -48,7 +48,7 @@ def echoes(text: str) -> Iterator[Echoes]:
     for match in _SUMMARY.finditer(text):
         above, begin = text[begin : match.start()], match.end()
         counts = _last(_COUNTS, above)
-        least, mean, most, deviation = (number(one, 1e-3) for one in match.groups())
+        least, mean, most, deviation = (number(group, 1e-3) for group in match.groups())
         sent, received = (int(counts[at]) if counts else None for at in (1, 2))
         loss = number(counts[3], 0.01) if counts else None
         took_s = int(counts[4]) / 1e3 if counts and counts[4] else None
@@ -63,14 +63,14 @@ def recognizes(text: str) -> bool:
 def read(text: str, name: str) -> Run:
     """Make a Run of it. Raises ``UserError`` in one line."""
     points: list[Measurement] = []
-    for one in echoes(text):
-        size, host = _last(_SIZE, one.above), _last(_HOST, one.above)
+    for summary in echoes(text):
+        size, host = _last(_SIZE, summary.above), _last(_HOST, summary.above)
         parameters: Parameters = {"protocol": "icmp"}
         if size is not None:
             parameters["message"] = max(0, int(size[1]) - HEADER)
         if host is not None:
             parameters["path"] = "loopback" if loopback.is_one(host[1]) else host[1]
-        found = figures(lat_min=one.least, lat_mean=one.mean, lat_max=one.most, loss=one.loss)
+        found = figures(lat_min=summary.least, lat_mean=summary.mean, lat_max=summary.most, loss=summary.loss)
         if (made := point_of(parameters, found)) is not None:
             points.append(made)
     table = printed.experiment("network.ping", "Round trips by ping", "network_round_trip", "message", points)

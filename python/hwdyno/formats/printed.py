@@ -63,10 +63,10 @@ def counting(result: ExperimentResult, noun: str) -> ExperimentResult:
 
 def run(form: str, tool: str, text: str, name: str, experiments: Sequence[ExperimentResult], version: str = "") -> Run:
     """A Run of all tables; the same text always gives the same Run. Raises ``UserError`` if there is none."""
-    found = tuple(one for one in experiments if one.points)
+    found = tuple(result for result in experiments if result.points)
     if not found:
         raise UserError(f"{name} looks like {tool}'s output, but has no table of results")
-    if sum(len(one.points) for one in found) > MAX_POINTS:
+    if sum(len(result.points) for result in found) > MAX_POINTS:
         raise UserError(f"{name} has more than {MAX_POINTS} results; split the file")
     digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:8]
     return Run(

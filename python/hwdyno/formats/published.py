@@ -103,7 +103,7 @@ def read_mapped(text: str, name: str, maps: Mapping[str, str], *, marked: bool =
         if table is None:
             continue
         found = table.experiments(number)
-        if any(one.points for one in found):
+        if any(experiment.points for experiment in found):
             experiments += found
             readings.append(table.says())
     return Published(printed.run(NAME, "a table", text, name, _numbered(experiments)), tuple(readings))
@@ -115,7 +115,7 @@ def _grids(text: str, maps: Mapping[str, str], *, marked: bool) -> list[Grid]:
 
 def heads_of(text: str) -> list[str]:
     """The heads of every table in a text, as a map may name them."""
-    grids = [one for grid in grids_of(text) for one in (grid, parted_by_name(grid, {}))]
+    grids = [shape for grid in grids_of(text) for shape in (grid, parted_by_name(grid, {}))]
     return [head for grid in grids for head in (*grid.heads, *(row[0] for row in grid.rows)) if head]
 
 
@@ -123,11 +123,11 @@ def _numbered(experiments: Sequence[ExperimentResult]) -> list[ExperimentResult]
     """Each with a name of its in_cells."""
     counts: Counter[str] = Counter()
     made = []
-    for one in experiments:
-        counts[one.name] += 1
-        head, mark, tail = one.name.partition("@")
-        name = one.name if counts[one.name] == 1 else f"{head}-{counts[one.name]}{mark}{tail}"
-        made.append(replace(one, name=name))
+    for experiment in experiments:
+        counts[experiment.name] += 1
+        head, mark, tail = experiment.name.partition("@")
+        name = experiment.name if counts[experiment.name] == 1 else f"{head}-{counts[experiment.name]}{mark}{tail}"
+        made.append(replace(experiment, name=name))
     return made
 
 
@@ -168,8 +168,10 @@ class _Table:
         if self.resource not in {"network", "gpu"} or "size" not in names or "bs" in names:
             return self
         columns = [
-            replace(one, meaning=replace(one.meaning, quantity="bs")) if one.meaning.quantity == "size" else one
-            for one in self.columns
+            replace(column, meaning=replace(column.meaning, quantity="bs"))
+            if column.meaning.quantity == "size"
+            else column
+            for column in self.columns
         ]
         rows = [replace(row, parameters=_renamed(row.parameters)) for row in self.rows]
         return replace(self, columns=tuple(columns), rows=tuple(rows))
@@ -372,7 +374,7 @@ class _Table:
             made = [self._point(row, dict(given), {**ceiling, **numbers}) for given, numbers in groups.items()]
             rest = {name: number for name, number in shared.items() if name != "ceiling"}
             made.append(self._point(row, {}, rest))
-        return [one for one in made if one]
+        return [point for point in made if point]
 
     def _need(self, parameters: Parameters) -> dict[str, Any]:
         """The needs of the accelerators that the row's workload is defined for, bytes/s, and the AU that passes."""
@@ -387,8 +389,8 @@ class _Table:
         needs = workload.catalogue()[named[0]]
         return {
             "workload": named[0],
-            "needs_bytes_s": {name: one.need_bytes_s for name, one in needs.items()},
-            "au_pass": min(one.au for one in needs.values()),
+            "needs_bytes_s": {name: kind.need_bytes_s for name, kind in needs.items()},
+            "au_pass": min(kind.au for kind in needs.values()),
         }
 
     def _has_models(self) -> bool:

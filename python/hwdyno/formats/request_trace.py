@@ -54,11 +54,11 @@ def requests_of(text: str, name: str) -> tuple[TracedRequest, ...]:
     Raises ``UserError`` in one line.
     """
     found = list(_mooncake(text, name) if text.lstrip()[:1] == "{" else _of_table(text, name))
-    answered = sorted((one for one in found if one.output_tokens), key=lambda one: one.due_s)
+    answered = sorted((request for request in found if request.output_tokens), key=lambda request: request.due_s)
     if not answered:
         raise UserError(f"{name} has no request with an answer; name a trace of Mooncake, BurstGPT or Azure")
     first = answered[0].due_s
-    return tuple(replace(one, due_s=one.due_s - first) for one in answered)
+    return tuple(replace(request, due_s=request.due_s - first) for request in answered)
 
 
 def _mooncake(text: str, name: str) -> Iterator[TracedRequest]:
@@ -68,7 +68,7 @@ def _mooncake(text: str, name: str) -> Iterator[TracedRequest]:
             continue
         row = Table.of(foreign.json_of(line, f"{name} line {at}"), f"{name} line {at}")
         hashes = row.numbers("hash_ids") if "hash_ids" in row else []
-        if len(hashes) > MAX_BLOCKS or any(one > MAX_HASH for one in hashes):
+        if len(hashes) > MAX_BLOCKS or any(block_hash > MAX_HASH for block_hash in hashes):
             raise UserError(f"{name} line {at} has hash_ids beyond {MAX_BLOCKS} blocks or 63 bits")
         prompt, answer = (_tokens(row.count(key), key, row.name) for key in ("input_length", "output_length"))
         yield TracedRequest(row.number("timestamp") / 1e3, prompt, answer, tuple(map(int, hashes)))
@@ -78,9 +78,9 @@ def _of_table(text: str, name: str) -> Iterator[TracedRequest]:
     """A CSV with a head of BurstGPT's or Azure's columns."""
     rows = csv.DictReader(io.StringIO(text))
     head = _head(rows, name)
-    columns = next((one for one in _COLUMNS if set(one) <= set(head)), None)
+    columns = next((names for names in _COLUMNS if set(names) <= set(head)), None)
     if columns is None:
-        known = " or ".join(",".join(one) for one in _COLUMNS)
+        known = " or ".join(",".join(names) for names in _COLUMNS)
         raise UserError(f"{name} is no trace of requests: it needs JSON lines of Mooncake or the columns {known}")
     for at, row in enumerate(_rows(rows, name), 2):
         where = f"{name} line {at}"

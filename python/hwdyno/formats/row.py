@@ -32,7 +32,7 @@ def number(text: str | None, factor: float = 1.0, unit: str = "") -> PrintedNumb
 
 def figures(**found: PrintedNumber | None) -> dict[str, PrintedNumber]:
     """The figures that were found, by name: ``bw``, ``lat_mean``, ``lat_p99`` …"""
-    return {name: one for name, one in found.items() if one is not None}
+    return {name: figure for name, figure in found.items() if figure is not None}
 
 
 def main_of(numbers: Mapping[str, PrintedNumber]) -> tuple[str, str] | None:
@@ -70,9 +70,9 @@ def point_of(parameters: Parameters, numbers: Mapping[str, PrintedNumber], **det
         "operations/s" if unit == RATE_OF_TIME else unit,
         None,
         **_stated(numbers, parameters),
-        printed={name: one.value for name, one in numbers.items()},
-        rounding={name: one.rounding for name, one in numbers.items()},
-        printed_in={name: one.unit.name for name, one in numbers.items() if one.unit},
+        printed={name: figure.value for name, figure in numbers.items()},
+        rounding={name: figure.rounding for name, figure in numbers.items()},
+        printed_in={name: figure.unit.name for name, figure in numbers.items() if figure.unit},
         **details,
     )
     rate = numbers.get("iops") or numbers.get("iops_mean")

@@ -48,7 +48,7 @@ def rates(text: str) -> dict[str, float]:
 def read(text: str, name: str) -> Run:
     """Make a Run of it, of every output that it holds. Raises ``UserError`` in one line."""
     outputs = list(_outputs(text))
-    points = [point for one in outputs for point in _points(one)]
+    points = [point for output in outputs for point in _points(output)]
     shared: Parameters = {"pattern": "sequential"}
     for key in ("threads", "working_set"):
         values = {point.parameters.get(key) for point in points}

@@ -81,8 +81,8 @@ def _experiment(text: str) -> ExperimentResult | None:
     if mode is not None:
         parameters["rw"] = _PATTERNS[mode[1]]
         jobs = parameters.pop("threads")
-        rates = [number(one) for _, one in _EACH.findall(text)]
-        bytes_ = [number(one, _MIB) for _, one in _RATES.findall(text)]
+        rates = [number(figure) for _, figure in _EACH.findall(text)]
+        bytes_ = [number(figure, _MIB) for _, figure in _RATES.findall(text)]
         total = figures(iops=_sum(rates), bw=_sum(bytes_))
         # fileio's latency is also of its syncs, so that it does not go with the rate of reads and writes.
         made = point_of({**parameters, "numjobs": jobs}, total, latency_ms=float(latency[2]) if latency else None)
@@ -101,5 +101,9 @@ def _experiment(text: str) -> ExperimentResult | None:
 
 
 def _sum(numbers: list[PrintedNumber | None]) -> PrintedNumber | None:
-    known = [one for one in numbers if one is not None]
-    return PrintedNumber(sum(one.value for one in known), max(one.rounding for one in known)) if known else None
+    known = [figure for figure in numbers if figure is not None]
+    return (
+        PrintedNumber(sum(figure.value for figure in known), max(figure.rounding for figure in known))
+        if known
+        else None
+    )

@@ -99,7 +99,7 @@ def _moved_over_time(numbers: Mapping[str, PrintedNumber]) -> Iterator[Claim]:
     prefix = (moved.unit.name[:1].lower() if moved.unit else "").strip()
     power = {"k": 1, "m": 2, "g": 3, "t": 4}.get(prefix, 0) if moved.unit and "i" not in moved.unit.name else 0
     readings = [moved.value / time.value * (1.024**power if binary else 1.0) for binary in (False, True)]
-    follows = min(readings, key=lambda one: abs(one / rate.value - 1))
+    follows = min(readings, key=lambda reading: abs(reading / rate.value - 1))
     error = moved.rounding + time.rounding + rate.rounding + MOVED_ERROR
     yield Claim("bandwidth", rate.value, follows, "bytes/s", "bytes / time", error)
 
@@ -115,7 +115,7 @@ def _of_collective(numbers: Mapping[str, PrintedNumber], parameters: Parameters)
     if bus is not None and rate is not None and time is not None and size and min(rate.value, time.value) > 0:
         # A table's MB may be 10^6 bytes or 2^20.
         readings = [size / 1.024**power / time.value for power in range(4)]
-        follows = min(readings, key=lambda one: abs(one / rate.value - 1))
+        follows = min(readings, key=lambda reading: abs(reading / rate.value - 1))
         error = rate.rounding + time.rounding + MOVED_ERROR
         yield Claim("bandwidth", rate.value, follows, "bytes/s", "bytes / time", error)
     if bus is None or rate is None or min(bus.value, rate.value) <= 0:

@@ -63,7 +63,7 @@ def resource_of(columns: Sequence[Column], rows: Sequence[TableRow], context: st
         return "inference"
     if counted and counted <= {"query", "request"} and not names & {"bs", "bw", "iodepth", "rw"}:
         return "network"
-    if any(one.startswith(("host-to", "device-to")) for one in operations):
+    if any(operation.startswith(("host-to", "device-to")) for operation in operations):
         return "gpu"
     if "delay" in names or "working_set" in names or operations & {"triad", "scale"}:
         return "memory"

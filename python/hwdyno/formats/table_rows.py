@@ -86,9 +86,13 @@ TITLES = {
 def has_figures(heads: Iterable[str]) -> bool:
     """Whether any head is of a result."""
     meanings = [meaning_of(head) for head in heads]
-    named = [one for one in meanings if one.quantity in FIGURES and (one.quantity != "value" or not one.units)]
-    return any(one.quantity not in {"value", "cpu", "speedup"} for one in named) or (
-        any(one.quantity == "value" for one in named)
+    named = [
+        meaning
+        for meaning in meanings
+        if meaning.quantity in FIGURES and (meaning.quantity != "value" or not meaning.units)
+    ]
+    return any(meaning.quantity not in {"value", "cpu", "speedup"} for meaning in named) or (
+        any(meaning.quantity == "value" for meaning in named)
         and any(re.fullmatch("units?", head.strip().lower()) for head in heads)
     )
 
@@ -210,15 +214,15 @@ def _with_statistics(grid: Grid, columns: Sequence[Column]) -> list[Column]:
     for column in columns:
         alone = _STATISTIC_ALONE.fullmatch(column.head.strip().lower())
         if alone and column.meaning.quantity == "label":
-            before = [one for one in found if one.meaning.quantity in {"lat", "bw", "iops"}]
-            latencies = [one for one in before if one.meaning.quantity == "lat"]
+            before = [candidate for candidate in found if candidate.meaning.quantity in {"lat", "bw", "iops"}]
+            latencies = [candidate for candidate in before if candidate.meaning.quantity == "lat"]
             timed = any(number.unit and number.unit.kind == "s" for number in _numbers(grid, column))
             statistic = meaning_of(f"lat {column.head}").statistic
             base: Column | None = None
             if latencies and (timed or not before or not statistic.startswith("m")):
                 base = latencies[-1]
             elif before and not timed and not statistic.startswith("p"):
-                base = max(before, key=lambda one: (_bounded(grid, column, statistic, one), one.at))
+                base = max(before, key=lambda candidate: (_bounded(grid, column, statistic, candidate), candidate.at))
             if base is not None or timed or (before and statistic.startswith("p")):
                 quantity = base.meaning.quantity if base is not None else "lat"
                 units = base.meaning.units if base is not None else ()
@@ -235,17 +239,21 @@ def _numbers(grid: Grid, column: Column) -> list[PrintedNumber]:
 def _bounded(grid: Grid, column: Column, statistic: str, base: Column) -> float:
     """The share of rows in which a least or greatest value may be that of a column of figures."""
     pairs = [(number_in(row[column.at]), number_in(row[base.at])) for row in grid.rows]
-    known = [(one.value, other.value) for one, other in pairs if one is not None and other is not None]
+    known = [(number.value, other.value) for number, other in pairs if number is not None and other is not None]
     if statistic not in {"min", "max"} or not known:
         return 0.5 if statistic == base.meaning.statistic else 0.4
-    fits = [one <= other if statistic == "min" else one >= other for one, other in known]
-    near = [0.05 < one / other < 20 for one, other in known if other]
+    fits = [bound <= other if statistic == "min" else bound >= other for bound, other in known]
+    near = [0.05 < bound / other < 20 for bound, other in known if other]
     return sum(a and b for a, b in zip(fits, near or [False] * len(fits), strict=False)) / len(known)
 
 
 def _without_ratios(grid: Grid, columns: Sequence[Column]) -> list[Column]:
     """The columns without a bare "performance" beside figures with units: it is a ratio to a base row."""
-    others = [one for one in columns if one.is_figure and one.meaning.quantity not in {"flops", "speedup", "time"}]
+    others = [
+        candidate
+        for candidate in columns
+        if candidate.is_figure and candidate.meaning.quantity not in {"flops", "speedup", "time"}
+    ]
     found = []
     for column in columns:
         plain = column.meaning.quantity == "flops" and not column.meaning.units and "flop" not in column.head.lower()
@@ -260,7 +268,9 @@ def _without_training_loss(grid: Grid, columns: Sequence[Column]) -> list[Column
     """The columns without the loss of a model beside what it trains on; a network's is a share."""
     if not any(_OF_TRAINING.search(head) for head in grid.heads):
         return list(columns)
-    of_model = [one.meaning.quantity == "loss" and one.unit is None and "%" not in one.head for one in columns]
+    of_model = [
+        column.meaning.quantity == "loss" and column.unit is None and "%" not in column.head for column in columns
+    ]
     return [
         replace(column, meaning=Meaning("label"), key="") if no_share else column
         for column, no_share in zip(columns, of_model, strict=True)
@@ -382,7 +392,7 @@ def with_row_units(
         numbers = dict(row.numbers)
         if stated and not readings:
             # A value of an unknown unit may be anything; a result of another row's unit it is not.
-            numbers = {at: one for at, one in numbers.items() if one.unit or at not in values}
+            numbers = {at: number for at, number in numbers.items() if number.unit or at not in values}
         for column in columns:
             fits = column.meaning.quantity == "value" or (column.is_figure and stem and column.meaning.quantity in stem)
             if column.at in numbers and readings and column.unit is None and fits:

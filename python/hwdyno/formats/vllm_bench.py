@@ -51,7 +51,7 @@ def read(text: str, name: str) -> Run:
 def loads_of(text: str, name: str) -> list[Reported]:
     """Its loads. Raises ``UserError`` in one line."""
     document = _printed(text) if _PRINTED.search(text) else foreign.json_of(text, name)
-    found = [_load(Table.of(one, name)) for one in (document if isinstance(document, list) else [document])]
+    found = [_load(Table.of(result, name)) for result in (document if isinstance(document, list) else [document])]
     if not found:
         raise UserError(f"{name} has no result of vllm bench serve")
     return found

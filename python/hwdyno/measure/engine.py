@@ -60,7 +60,7 @@ def _apart_from_the_users_cache() -> Iterator[None]:
 @cache
 def _show_packages() -> None:
     """Let the engine look for NVIDIA's compiler in Python's packages, unless the user names folders."""
-    folders = [str(one) for root in sys.path if root for one in Path(root).glob("nvidia/*/lib")]
+    folders = [str(path) for root in sys.path if root for path in Path(root).glob("nvidia/*/lib")]
     if folders:
         os.environ.setdefault("HWDYNO_LIBRARIES", ":".join(folders))
 

@@ -46,7 +46,7 @@ def unit_of(declaration: Declaration | None, readings: Sequence[Reading] = ()) -
 
 def _on_whole_numbers(readings: Sequence[Reading]) -> bool:
     """Whether the arithmetic was on integers, whose operations are not FLOPs."""
-    precisions = [str(one.get("parameters", {}).get("precision", "")) for one in readings]
+    precisions = [str(reading.get("parameters", {}).get("precision", "")) for reading in readings]
     return any(precision.startswith("int") for precision in precisions)
 
 
@@ -67,13 +67,17 @@ def throughput_of(reading: Reading, counted: str) -> float:
 
 def _rate_of(reading: Reading, counted: str) -> float:
     """Operations per second of the streams that throughput counts, without a latency probe."""
-    streams = [one for one in reading.get("streams", ()) if int(one.get(counted, 0))] or reading.get("streams", ())
+    streams = [stream for stream in reading.get("streams", ()) if int(stream.get(counted, 0))] or reading.get(
+        "streams", ()
+    )
     return throughput_of({**reading, "streams": streams}, "operations")
 
 
 def _mixed(reading: Reading) -> bool:
     """Whether only some streams have latencies."""
-    timed = [bool(one.get("latency_ns")) for one in reading.get("streams", ()) if int(one.get("operations", 0))]
+    timed = [
+        bool(stream.get("latency_ns")) for stream in reading.get("streams", ()) if int(stream.get("operations", 0))
+    ]
     return any(timed) and not all(timed)
 
 
@@ -93,10 +97,10 @@ def measurement_of(
     and its throughput 0.
     """
     counted, unit = unit_of(declaration, readings)
-    whole = [one for one in readings if _total(one, "operations") or one.get("elapsed_s", 0) > 0] or list(readings)
-    rates = [throughput_of(one, counted) for one in whole]
-    elapsed = sum(float(one.get("elapsed_s", 0.0)) for one in whole)
-    operations = sum(_total(one, "operations") for one in whole)
+    whole = _done(readings)
+    rates = [throughput_of(reading, counted) for reading in whole]
+    elapsed = sum(float(reading.get("elapsed_s", 0.0)) for reading in whole)
+    operations = sum(_total(reading, "operations") for reading in whole)
     histograms = _merged_histograms(whole)
     latency = _latency(histograms)
     faults = _faults(whole)
@@ -111,7 +115,7 @@ def measurement_of(
         remarks += _outside_of_interval(throughput, rates, unit)
     # The same kind of mean for both, so that bandwidth equals rate x size.
     kind: Literal["rate", "median"] = "median" if median_because else "rate"
-    rate = estimates.interval([_rate_of(one, counted) for one in whole], "operations/s", kind)
+    rate = estimates.interval([_rate_of(reading, counted) for reading in whole], "operations/s", kind)
     return Measurement(
         parameters=dict(parameters),
         throughput=throughput,
@@ -120,17 +124,19 @@ def measurement_of(
         streams=_streams(whole, histograms),
         samples=_samples(whole, counted),
         concurrency=_concurrency(whole, operations, elapsed, latency),
-        cpu_user_s=sum(float(one.get("cpu", {}).get("user_s", 0.0)) for one in whole),
-        cpu_system_s=sum(float(one.get("cpu", {}).get("system_s", 0.0)) for one in whole),
+        cpu_user_s=sum(float(reading.get("cpu", {}).get("user_s", 0.0)) for reading in whole),
+        cpu_system_s=sum(float(reading.get("cpu", {}).get("system_s", 0.0)) for reading in whole),
         elapsed_s=elapsed,
         operations=operations,
-        bytes=sum(_total(one, "bytes") for one in whole),
+        bytes=sum(_total(reading, "bytes") for reading in whole),
         repeats=len(whole),
         repeat_values=tuple(rates),
-        repeat_starts_s=tuple(float(one[BEGAN]) for one in whole) if all(BEGAN in one for one in whole) else (),
+        repeat_starts_s=tuple(float(reading[BEGAN]) for reading in whole)
+        if all(BEGAN in reading for reading in whole)
+        else (),
         validity="degraded" if why else "valid",
         why=why,
-        counters=_sums([*(one.get("counters", {}) for one in whole), *map(_waits, whole)]),
+        counters=_sums([*(reading.get("counters", {}) for reading in whole), *map(_waits, whole)]),
         conditions=conditions_of(snapshots),
         details=_details(whole),
         faults=faults,
@@ -139,15 +145,21 @@ def measurement_of(
     )
 
 
+def _done(readings: Sequence[Reading]) -> list[Reading]:
+    """The Readings with an operation or a time; all where there is none."""
+    done = [reading for reading in readings if _total(reading, "operations") or reading.get("elapsed_s", 0) > 0]
+    return done or list(readings)
+
+
 def _why_degraded(readings: Sequence[Reading], faults: Sequence[Fault], shares: Sequence[HostShare]) -> tuple[str, ...]:
     """The rules by which a point's repeats degrade it."""
-    elapsed_s = sum(float(one.get("elapsed_s", 0.0)) for one in readings)
-    latest_s = max((one.start_offset_s for one in shares), default=0.0)
+    elapsed_s = sum(float(reading.get("elapsed_s", 0.0)) for reading in readings)
+    latest_s = max((share.start_offset_s for share in shares), default=0.0)
     rules = {
         "faults": bool(faults),
-        "interrupted": any(one.get("interrupted") for one in readings),
-        "nothing_done": sum(_total(one, "operations") for one in readings) == 0,
-        "host_missing": any(one.failure for one in shares),
+        "interrupted": any(reading.get("interrupted") for reading in readings),
+        "nothing_done": sum(_total(reading, "operations") for reading in readings) == 0,
+        "host_missing": any(share.failure for share in shares),
         "hosts_apart": latest_s > APART_SHARE * elapsed_s / max(1, len(readings)),
     }
     return tuple(rule for rule, holds in rules.items() if holds)
@@ -155,7 +167,7 @@ def _why_degraded(readings: Sequence[Reading], faults: Sequence[Fault], shares: 
 
 def _another_run(snapshots: Sequence[tuple[Snapshot, Snapshot]]) -> list[Note]:
     """A note on the repeats beside which another run measured; none where none did."""
-    touched = sum(any(one.get("other_runs") for one in pair) for pair in snapshots)
+    touched = sum(any(snapshot.get("other_runs") for snapshot in pair) for pair in snapshots)
     says = f"another hwdyno run measured on this machine during {touched} of {plural(len(snapshots), 'repeat')}"
     return [Note("another_run", says)] if touched else []
 
@@ -181,17 +193,17 @@ def _shares(readings: Sequence[Reading], counted: str, unit: str) -> tuple[HostS
 
 def _share(host: str, parts: Sequence[Mapping[str, Any]], counted: str, unit: str) -> HostShare:
     readings = [part["reading"] for part in parts if part["reading"] is not None]
-    rates = [throughput_of(one, counted) for one in readings] or [0.0]
+    rates = [throughput_of(reading, counted) for reading in readings] or [0.0]
     return HostShare(
         host=host,
         throughput=estimates.interval_of_repeats(rates, unit)[0],
         operations=sum(map(operations_of, readings)),
-        bytes=sum(_total(one, "bytes") for one in readings),
-        elapsed_s=sum(float(one.get("elapsed_s", 0.0)) for one in readings),
+        bytes=sum(_total(reading, "bytes") for reading in readings),
+        elapsed_s=sum(float(reading.get("elapsed_s", 0.0)) for reading in readings),
         start_offset_s=max(float(part["start_offset_s"]) for part in parts),
         repeats=len(readings),
         faults=_faults(readings),
-        interrupted=any(bool(one.get("interrupted")) for one in readings),
+        interrupted=any(bool(reading.get("interrupted")) for reading in readings),
         failure=next((str(part["failure"]) for part in parts if part["failure"]), ""),
         latency_ns=_latency_of(readings),
     )
@@ -201,10 +213,10 @@ def _latency_of(readings: Sequence[Reading]) -> Latency | None:
     """Whole latency of some Readings, without its histogram."""
     every = _histograms(readings)
     for wanted in ("total", "complete"):
-        weighted = [one for (_, kind), many in every.items() if kind == wanted for one in many]
+        weighted = [pair for (_, kind), many in every.items() if kind == wanted for pair in many]
         if any(weight != 1 for _, weight in weighted):
             return sum_of(weighted).summary(packed=False)
-        if found := summary_of([one for one, _ in weighted]):
+        if found := summary_of([histogram for histogram, _ in weighted]):
             return found
     return None
 
@@ -224,8 +236,8 @@ def _histograms(readings: Sequence[Reading]) -> dict[tuple[str, str], list[tuple
                 found.setdefault((stream["name"], kind), []).append((histogram, each))
     weighted = {}
     for key, many in found.items():
-        least = min((each for _, each in many if each), default=1.0)
-        weighted[key] = [(histogram, round(each / least) if each else 1) for histogram, each in many]
+        least = min((weight for _, weight in many if weight), default=1.0)
+        weighted[key] = [(histogram, round(weight / least) if weight else 1) for histogram, weight in many]
     return weighted
 
 
@@ -250,10 +262,10 @@ def _latency(histograms: _Merged) -> Histogram | None:
 
 
 def _streams(readings: Sequence[Reading], merged: _Merged) -> tuple[Stream, ...]:
-    names = dict.fromkeys(stream["name"] for one in readings for stream in one.get("streams", ()))
+    names = dict.fromkeys(stream["name"] for reading in readings for stream in reading.get("streams", ()))
     made = []
     for name in names:
-        same = [stream for one in readings for stream in one["streams"] if stream["name"] == name]
+        same = [stream for reading in readings for stream in reading["streams"] if stream["name"] == name]
         latencies: dict[str, Latency] = {
             kind: histogram.summary()
             for (owner, kind), histogram in merged.items()
@@ -273,9 +285,9 @@ def _streams(readings: Sequence[Reading], merged: _Merged) -> tuple[Stream, ...]
 
 def interval_of(readings: Sequence[Reading], counted: str, unit: str) -> tuple[Value, str, samples.Modes | None]:
     """The throughput of some repeats with its interval, the reason if it is their median, and two modes if any."""
-    rates = [throughput_of(one, counted) for one in readings]
+    rates = [throughput_of(reading, counted) for reading in readings]
     value, median_because = estimates.interval_of_repeats(rates, unit)
-    wide, modes = samples.with_samples(value, [course_of(one, counted)[0] for one in readings], rates)
+    wide, modes = samples.with_samples(value, [course_of(reading, counted)[0] for reading in readings], rates)
     return wide, median_because, modes
 
 
@@ -304,7 +316,7 @@ def course_of(reading: Reading, counted: str) -> tuple[list[float], float]:
 
 def _samples(readings: Sequence[Reading], counted: str) -> Samples | None:
     """Throughput per sampling interval, over all repeats in sequence."""
-    courses = [course_of(one, counted) for one in readings]
+    courses = [course_of(reading, counted) for reading in readings]
     values = [value for course, _ in courses for value in course]
     interval_s = courses[-1][1] if courses else 0.0
     if not values:
@@ -322,14 +334,14 @@ def _concurrency(
     readings: Sequence[Reading], operations: int, elapsed: float, latency: Histogram | None
 ) -> Concurrency | None:
     """Operations in flight: requested, and effective by Little's law (L = throughput x latency)."""
-    requested = max((float(one.get("concurrency_asked", 0.0)) for one in readings), default=0.0)
+    requested = max((float(reading.get("concurrency_asked", 0.0)) for reading in readings), default=0.0)
     if not requested:
         return None
-    if latency is not None and latency.count and any(_mixed(one) for one in readings):
+    if latency is not None and latency.count and any(_mixed(reading) for reading in readings):
         # Little's law does not hold for the latency of some operations and the throughput of others.
         return Concurrency(requested=requested, effective=None)
     # Summed per repeat: mean rate times mean latency would be wrong for unequal repeats.
-    waited_ns = sum(_waited_ns(one) for one in readings)
+    waited_ns = sum(_waited_ns(reading) for reading in readings)
     if latency is None or elapsed <= 0:
         return Concurrency(requested=requested, effective=None)
     return Concurrency(requested=requested, effective=(waited_ns or operations * latency.mean) / elapsed / 1e9)
@@ -371,8 +383,8 @@ def _waits(reading: Reading) -> dict[str, float]:
 def _details(readings: Sequence[Reading]) -> dict[str, Any]:
     """The kernel's extra figures: the mean of numbers, the last Reading's value of anything else."""
     found: dict[str, list[Any]] = {}
-    for one in readings:
-        for name, value in one.get("details", {}).items():
+    for reading in readings:
+        for name, value in reading.get("details", {}).items():
             found.setdefault(name, []).append(value)
     return {
         name: estimates.mean(values) if all(map(is_number, values)) else values[-1] for name, values in found.items()
@@ -381,15 +393,17 @@ def _details(readings: Sequence[Reading]) -> dict[str, Any]:
 
 def _faults(readings: Sequence[Reading]) -> tuple[Fault, ...]:
     counts: Counter[tuple[str, int, str]] = Counter()
-    for one in readings:
-        for fault in one.get("faults", ()):
+    for reading in readings:
+        for fault in reading.get("faults", ()):
             counts[fault["operation"], int(fault["errno"]), fault["says"]] += int(fault["count"])
     return tuple(Fault(operation, errno, says, count) for (operation, errno, says), count in counts.items())
 
 
 def _notes(readings: Sequence[Reading]) -> list[Note]:
     """One note per code, because their figures differ slightly between repeats."""
-    found = {note["code"]: Note(note["code"], note["says"]) for one in readings for note in one.get("notes", ())}
+    found = {
+        note["code"]: Note(note["code"], note["says"]) for reading in readings for note in reading.get("notes", ())
+    }
     return list(found.values())
 
 

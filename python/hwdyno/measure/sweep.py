@@ -145,7 +145,7 @@ def _choice(text: str, axis: Axis) -> str:
     word, share = split_word(text)
     if text in axis.choices:  # a word may contain a colon, such as the mix 2:1
         return text
-    takes_share = [one for one in axis.choices if axis.split and is_mixed(axis, {axis.name: one})]
+    takes_share = [choice for choice in axis.choices if axis.split and is_mixed(axis, {axis.name: choice})]
     if word not in axis.choices:
         raise UserError(f"'{text}' is unknown; {hint(word, axis.choices, 'use one of: ')}")
     if ":" in text and word not in takes_share:

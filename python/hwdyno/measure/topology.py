@@ -41,10 +41,10 @@ class Topology:
         first, *rest = hosts
         return cls(
             clients=len(hosts),
-            processors=min(one.processors for one in hosts),
-            cpu_nodes=tuple(node for node in first.cpu_nodes if all(node in one.cpu_nodes for one in rest)) or (0,),
-            memory_nodes=tuple(n for n in first.memory_nodes if all(n in one.memory_nodes for one in rest)) or (0,),
-            gpus=lambda: min(one.gpus() for one in hosts),
+            processors=min(host.processors for host in hosts),
+            cpu_nodes=tuple(node for node in first.cpu_nodes if all(node in host.cpu_nodes for host in rest)) or (0,),
+            memory_nodes=tuple(n for n in first.memory_nodes if all(n in host.memory_nodes for host in rest)) or (0,),
+            gpus=lambda: min(host.gpus() for host in hosts),
         )
 
 
@@ -56,18 +56,18 @@ def gpus_of(machine: Machine) -> int:
 def gpus_in(drivers: GpuDrivers) -> int:
     """The GPUs that CUDA has, where its compiler is here, or else those that OpenCL lists; a driver of the processor
     is none."""
-    compiles = any(one.found and (one.name or "").startswith("libnvrtc") for one in drivers.looked_for)
+    compiles = any(library.found and (library.name or "").startswith("libnvrtc") for library in drivers.looked_for)
     by_cuda = len(drivers.cuda) if compiles else 0
-    return by_cuda or sum(one.kind != "cpu" for one in drivers.opencl)
+    return by_cuda or sum(device.kind != "cpu" for device in drivers.opencl)
 
 
 def why_no_gpu(drivers: GpuDrivers, on_processor: str) -> str:
     """Why no GPU can be measured and what mends it, with the command that measures the processor instead."""
-    found = "; ".join(f"{one.name}: {one.says}" for one in drivers.looked_for)
+    found = "; ".join(f"{library.name}: {library.says}" for library in drivers.looked_for)
     remedy = "install the GPU's OpenCL driver"
     if drivers.cuda:
         remedy = "install CUDA's compiler: pip install nvidia-cuda-nvrtc"
-    elif any(one.kind == "cpu" for one in drivers.opencl):
+    elif any(device.kind == "cpu" for device in drivers.opencl):
         remedy += f", or measure the processor through OpenCL: {on_processor}"
     return f"no GPU can be measured here ({found or 'nothing was looked for'}); {remedy}"
 

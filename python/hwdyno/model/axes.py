@@ -154,8 +154,8 @@ def axes_of_a_site(names: Collection[str], hosts: int, *, between: bool) -> tupl
 def with_clients(kernels: Mapping[str, Declaration], count: int, *, between: bool = False) -> dict[str, Declaration]:
     """The kernels as a site of this many hosts has them: with the number of those that take part as an axis."""
     return {
-        name: replace(one, axes=(*one.axes, *axes_of_a_site(one.names, count, between=between)))
-        for name, one in kernels.items()
+        name: replace(declaration, axes=(*declaration.axes, *axes_of_a_site(declaration.names, count, between=between)))
+        for name, declaration in kernels.items()
     }
 
 
@@ -203,7 +203,7 @@ def _axis_of(plain: Mapping[str, Any]) -> Axis:
         most=_bound(plain.get("max")),
         choices=tuple(plain.get("choices", ())),
         traits={str(word): tuple(traits) for word, traits in plain.get("traits", {}).items()},
-        per_element={str(word): PerElement(**each) for word, each in plain.get("per_element", {}).items()},
+        per_element={str(word): PerElement(**counts) for word, counts in plain.get("per_element", {}).items()},
         split=plain.get("split", ""),
     )
 

@@ -162,7 +162,9 @@ class Histogram:
     def moment(self, order: int) -> float:
         """The central moment of an order, ns to its power, by the middle of each bucket; 0 if empty."""
         middles = ((sum(self.bounds(at)) + self.bounds(at)[0] - 1) / 2 for at in self.buckets)
-        powers = (times * (one - self.mean) ** order for one, times in zip(middles, self.buckets.values(), strict=True))
+        powers = (
+            times * (middle - self.mean) ** order for middle, times in zip(middles, self.buckets.values(), strict=True)
+        )
         return math.fsum(powers) / self.count if self.count else 0.0
 
     def quantile(self, quantile: float) -> int:

@@ -21,9 +21,9 @@ def sum_of(readings: Sequence[tuple[Mapping[str, Any], int]]) -> Histogram:
         return made if weight == 1 else made.times(weight)
     import numpy as np
 
-    if wrong := next((one for one, _ in readings if one["sub_bits"] != Histogram.SUB_BITS), None):
+    if wrong := next((reading for reading, _ in readings if reading["sub_bits"] != Histogram.SUB_BITS), None):
         raise ValueError(f"histogram with sub_bits {wrong['sub_bits']}; this version reads {Histogram.SUB_BITS}")
-    arrays = [_arrays_of(one) for one, _ in readings]
+    arrays = [_arrays_of(reading) for reading, _ in readings]
     weights = [counts * weight for (_, counts), (_, weight) in zip(arrays, readings, strict=True)]
     at = np.concatenate([indices for indices, _ in arrays]) if arrays else np.empty(0, np.int64)
     made = Histogram()
@@ -32,11 +32,11 @@ def sum_of(readings: Sequence[tuple[Mapping[str, Any], int]]) -> Histogram:
         totals = np.bincount(at, np.concatenate(weights))
         there = np.nonzero(totals)[0]
         made.buckets = dict(zip(there.tolist(), totals[there].astype(np.int64).tolist(), strict=True))
-    known = [(one, weight) for one, weight in readings if one["count"]]
-    made.count = sum(int(one["count"]) * weight for one, weight in known)
-    made.sum = sum(int(one["sum"]) * weight for one, weight in known)
-    made.min = min((int(one["min"]) for one, _ in known), default=0)
-    made.max = max((int(one["max"]) for one, _ in known), default=0)
+    known = [(reading, weight) for reading, weight in readings if reading["count"]]
+    made.count = sum(int(reading["count"]) * weight for reading, weight in known)
+    made.sum = sum(int(reading["sum"]) * weight for reading, weight in known)
+    made.min = min((int(reading["min"]) for reading, _ in known), default=0)
+    made.max = max((int(reading["max"]) for reading, _ in known), default=0)
     return made
 
 
@@ -58,7 +58,7 @@ def summary_of(readings: Sequence[Mapping[str, Any]]) -> Latency | None:
     import numpy as np
 
     if len(readings) > 1:
-        whole = sum_of([(one, 1) for one in readings])
+        whole = sum_of([(reading, 1) for reading in readings])
         return whole.summary(packed=False) if whole.count else None
     if not readings or not readings[0]["count"]:
         return None

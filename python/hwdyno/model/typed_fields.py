@@ -33,8 +33,8 @@ def fields_of(kind: type, plain: Mapping[str, Any], at: str, other: dict[str, An
 def _typed(hint: Any, value: Any, path: str, other: dict[str, Any]) -> Any:
     """``value`` as the type of a field; ``_NO_FIT`` where it is of another."""
     if isinstance(hint, types.UnionType):
-        made = (_typed(one, value, path, other) for one in hint.__args__)
-        return next((one for one in made if one is not _NO_FIT), _NO_FIT)
+        made = (_typed(choice, value, path, other) for choice in hint.__args__)
+        return next((typed for typed in made if typed is not _NO_FIT), _NO_FIT)
     if is_dataclass(hint) and isinstance(hint, type):
         return hint(**fields_of(hint, value, path, other)) if isinstance(value, Mapping) else _NO_FIT
     if typing.get_origin(hint) is tuple:
@@ -51,7 +51,7 @@ def _tuple(hint: Any, values: Sequence[Any], path: str, other: dict[str, Any]) -
     unfit: dict[str, Any] = {}
     for at, value in enumerate(values):
         found.append(_typed(hint, value, f"{path}.{at}", unfit))
-    if any(one is _NO_FIT for one in found):
+    if any(typed is _NO_FIT for typed in found):
         return _NO_FIT
     other.update(unfit)
     return tuple(found)

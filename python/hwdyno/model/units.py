@@ -144,8 +144,8 @@ def slip(ratio: float, error: float = 0.0) -> str:
         return ""
     far = max(ratio, 1 / ratio)
     near = (
-        f"{digits} is what parts {one} from {other}"
-        for factor, (digits, one, other) in SLIPS.items()
+        f"{digits} is what parts {unit} from {other}"
+        for factor, (digits, unit, other) in SLIPS.items()
         if abs(far / factor - 1) <= min(max(error, _SLIP_ERROR), 0.01)
     )
     return next(near, "")

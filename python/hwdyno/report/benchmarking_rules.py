@@ -34,7 +34,7 @@ _Judged = tuple[str, Holds, str]
 
 def _speedup(run: Run) -> _Judged:
     asks = "A speed-up names its base case, in absolute figures"
-    if any(one.curves and one.load_axis.role == "concurrency" for one in run.experiments):
+    if any(experiment.curves and experiment.load_axis.role == "concurrency" for experiment in run.experiments):
         return (
             asks,
             "yes",
@@ -58,7 +58,7 @@ def _subset(run: Run, points: list[Measurement]) -> _Judged:
 
 def _reasons(degraded: tuple[str, ...]) -> str:
     """The first reasons; a run that was cut short has one for each experiment."""
-    reasons = [one.removesuffix(".") for one in degraded]
+    reasons = [reason.removesuffix(".") for reason in degraded]
     if len(reasons) > MAX_REASONS + 1:
         reasons[MAX_REASONS:] = [f"and {len(reasons) - MAX_REASONS} more reasons in the raw data"]
     return "; ".join(reasons) + "." * bool(reasons)

@@ -69,16 +69,16 @@ def _of_experiment(run: Run, at: int) -> Iterator[Chart]:
     grid = experiment.name.endswith(".grid")
     alike = by_unit(experiment)
     if grid:
-        for number, one in enumerate(alike):
-            suffix, unit = (f"-{number + 1}", one.points[0].throughput.unit) if len(alike) > 1 else ("", "")
-            yield from made(f"tests{suffix}", bars.tests(one), unit)
+        for number, result in enumerate(alike):
+            suffix, unit = (f"-{number + 1}", result.points[0].throughput.unit) if len(alike) > 1 else ("", "")
+            yield from made(f"tests{suffix}", bars.tests(result), unit)
     else:
-        groups = [(one, part, group) for one in alike for part, group in parted(one)]
-        for number, (one, part, group) in enumerate(groups):
-            unit = one.points[0].throughput.unit if len(alike) > 1 else ""
+        groups = [(result, part, group) for result in alike for part, group in parted(result)]
+        for number, (result, part, group) in enumerate(groups):
+            unit = result.points[0].throughput.unit if len(alike) > 1 else ""
             suffix = f"-{number + 1}" if part or unit else ""
-            for kind, draw in kinds_of(one, group):
-                yield from made(kind + suffix, draw(one, group), part or unit)
+            for kind, draw in kinds_of(result, group):
+                yield from made(kind + suffix, draw(result, group), part or unit)
     yield from made("percentiles", distributions.percentiles(experiment, chosen))
     yield from made("samples", distributions.samples(experiment, chosen))
 
@@ -106,20 +106,20 @@ def parted(experiment: ExperimentResult) -> list[tuple[str, list[ChartSeries]]]:
     series = series_of(experiment)
     if len(series) <= MAX_SERIES:
         return [("", series)]
-    names = varying([one.parameters for one in series])
+    names = varying([member.parameters for member in series])
     # The axis with most values below the limit stays inside a chart; the others part the charts.
-    counts = {name: len({repr(one.parameters.get(name)) for one in series}) for name in names}
+    counts = {name: len({repr(member.parameters.get(name)) for member in series}) for name in names}
     inside = max((name for name in names if counts[name] <= MAX_SERIES), key=lambda name: counts[name], default="")
     outside = [name for name in names if name != inside]
     groups: dict[str, list[ChartSeries]] = {}
-    for one in series:
-        groups.setdefault(label_of(one.parameters, outside, experiment.declaration), []).append(one)
+    for member in series:
+        groups.setdefault(label_of(member.parameters, outside, experiment.declaration), []).append(member)
     result = []
     for words, members in groups.items():
         for start in range(0, len(members), MAX_SERIES):
             some = [
-                replace(one, label=label_of(one.parameters, [inside], experiment.declaration))
-                for one in members[start : start + MAX_SERIES]
+                replace(member, label=label_of(member.parameters, [inside], experiment.declaration))
+                for member in members[start : start + MAX_SERIES]
             ]
             more = f"from series {start + 1}" if len(members) > MAX_SERIES else ""
             result.append((" · ".join(filter(None, [words, more])) or "all", some))

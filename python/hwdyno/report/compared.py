@@ -73,15 +73,17 @@ def _scalar(one: Unlike, value: Scalar) -> str:
 def refusal(sides: Sequence[Compared], base: str) -> str:
     """Why nothing can be compared, in one line that names what differs."""
     side = sides[0]
-    base, name = (_short(printable(one), _MAX_VALUE) for one in (base, side.name))
+    base, name = (_short(printable(side_name), _MAX_VALUE) for side_name in (base, side.name))
     if side.before is None:
         return f"{base} has no result that {name} has a figure for; compare it with a run of that device"
     reasons = dict.fromkeys(
-        printable(f"{unlike_words(one)} in {_short(one.experiment, _MAX_VALUE)}")
-        for one in _each_experiment(side.matching.unlike)
+        printable(f"{unlike_words(mismatch)} in {_short(mismatch.experiment, _MAX_VALUE)}")
+        for mismatch in _each_experiment(side.matching.unlike)
     )
     if not reasons:
-        resources = {one.resource for one in side.before.experiments} ^ {one.resource for one in side.after.experiments}
+        resources = {experiment.resource for experiment in side.before.experiments} ^ {
+            experiment.resource for experiment in side.after.experiments
+        }
         others = _short(printable(", ".join(sorted(resources))), _MAX_VALUE)
         reasons = {f"they measured other things ({others or 'no result is valid'})": None}
     more = f" and {len(reasons) - 3} more" if len(reasons) > 3 else ""
@@ -95,8 +97,8 @@ def _each_experiment(unlike: Iterable[Unlike]) -> list[Unlike]:
     """The first reason of each experiment, the page cache and the path before any parameter."""
     order = {"direct": 0, WAY: 0, LOAD: 1, UNIT: 1}
     first: dict[str, Unlike] = {}
-    for one in sorted(unlike, key=lambda one: order.get(one.what, 2)):
-        first.setdefault(one.experiment, one)
+    for mismatch in sorted(unlike, key=lambda mismatch: order.get(mismatch.what, 2)):
+        first.setdefault(mismatch.experiment, mismatch)
     return list(first.values())
 
 
@@ -118,11 +120,11 @@ def _head(base: str, side: Compared, *, verbose: bool) -> Iterator[str]:
     if side.before is None:
         yield f"{first} beside {name}: each figure of the maker and the point that comes nearest to it"
         return
-    found = [printable(difference_words(one)) for one in side.differences]
+    found = [printable(difference_words(difference)) for difference in side.differences]
     what = "one machine" if side.is_one_machine else "different machines" if is_described(side) else "machine unknown"
     yield f"{first} → {name} ({what})"
     if verbose:
-        yield from (f"  {one}" for one in found)
+        yield from (f"  {text}" for text in found)
     elif found:
         more = len(found) - FIRST_DIFFERENCES
         yield from _wrapped("Differs: ", found[:FIRST_DIFFERENCES] + ([f"{more} more (--verbose)"] if more > 0 else []))
@@ -132,11 +134,11 @@ def _head(base: str, side: Compared, *, verbose: bool) -> Iterator[str]:
             if is_described(side)
             else ("A side describes no machine, so what differs is unknown.")
         )
-    left = [f"{one.experiment}: {unlike_words(one)}" for one in _each_experiment(side.matching.unlike)]
+    left = [f"{mismatch.experiment}: {unlike_words(mismatch)}" for mismatch in _each_experiment(side.matching.unlike)]
     if left:
         shown = left if verbose else left[:3]
         more_words = [f"{len(left) - len(shown)} more (--verbose)"] if len(left) > len(shown) else []
-        yield from _wrapped("Not compared: ", [printable(one) for one in shown] + more_words)
+        yield from _wrapped("Not compared: ", [printable(text) for text in shown] + more_words)
     if verbose:
         for experiment, before, after in side.matching.alone:
             yield f"  without partner in {printable(experiment)}: {before} before, {after} after"
@@ -163,8 +165,8 @@ def _wrapped(start: str, parts: Sequence[str]) -> Iterator[str]:
 
 def rows_of(side: Compared) -> list[Change]:
     """One change an experiment, all its points together or the only one: what is proven first, the largest first."""
-    whole = {one.experiment: one for one in side.changes if one.points > 1}
-    lone = [one for one in side.changes if one.points == 1 and one.experiment not in whole]
+    whole = {change.experiment: change for change in side.changes if change.points > 1}
+    lone = [change for change in side.changes if change.points == 1 and change.experiment not in whole]
     return sorted((*whole.values(), *lone), key=_urgency)
 
 
@@ -176,7 +178,7 @@ def _urgency(one: Change) -> tuple[int, float]:
 
 def moved(side: Compared) -> list[Change]:
     """The points that are slower or faster, the largest change first."""
-    found = [one for one in side.changes if one.points == 1 and one.verdict in {"slower", "faster"}]
+    found = [change for change in side.changes if change.points == 1 and change.verdict in {"slower", "faster"}]
     return sorted(found, key=_urgency)
 
 
@@ -203,7 +205,7 @@ class _Of:
 
 
 def _key(run: Run, experiment: str) -> _Of:
-    return _Of(next((one for one in run.experiments if one.name == experiment), None))
+    return _Of(next((result for result in run.experiments if result.name == experiment), None))
 
 
 @lru_cache(maxsize=256)
@@ -249,16 +251,16 @@ def _screen(base: str, sides: Sequence[Compared], limit: float | None) -> Iterat
         ("experiment", "point", "before", "after") if side.before is not None else ("figure", "point", "maker", base)
     )
     rows: list[tuple[str, ...]] = [(*first, "ratio", "95% interval", "verdict")]
-    rows += [_row(side, one, limit) for one in found[:FIRST_EXPERIMENTS]]
+    rows += [_row(side, change, limit) for change in found[:FIRST_EXPERIMENTS]]
     yield from columns([tuple(map(_cell, row)) for row in printable(rows)]).splitlines()
     if len(found) > FIRST_EXPERIMENTS:
         yield f"… and {len(found) - FIRST_EXPERIMENTS} more experiments (--verbose)"
-    wholes = {one.experiment for one in side.changes if one.points > 1}
-    points = [one for one in moved(side) if one.experiment in wholes]
+    wholes = {change.experiment for change in side.changes if change.points > 1}
+    points = [change for change in moved(side) if change.experiment in wholes]
     if points:
         yield ""
         yield "Points that changed most:"
-        rows = [_row(side, one, limit) for one in points[:FIRST_POINTS]]
+        rows = [_row(side, change, limit) for change in points[:FIRST_POINTS]]
         yield from columns([tuple(map(_cell, row)) for row in printable(rows)]).splitlines()
         if len(points) > FIRST_POINTS:
             yield f"… and {plural(len(points) - FIRST_POINTS, 'more point')} (--verbose)"
@@ -295,14 +297,17 @@ def _many(base: str, sides: Sequence[Compared]) -> Iterator[str]:
     marks = {"slower": "-", "faster": "+", "same": "=", "unknown": "?"}
     names: dict[tuple[str, str], dict[int, str]] = {}
     for at, side in enumerate(sides):
-        for one in rows_of(side):
-            what = (one.stated.partition(",")[0] or one.experiment, "" if one.points > 1 else label(side, one))
-            names.setdefault(what, {})[at] = f"{ratio_text(one)} {marks[one.verdict]}"
+        for change in rows_of(side):
+            what = (
+                change.stated.partition(",")[0] or change.experiment,
+                "" if change.points > 1 else label(side, change),
+            )
+            names.setdefault(what, {})[at] = f"{ratio_text(change)} {marks[change.verdict]}"
     rows = [("experiment", *(_short(side.name, 24) for side in sides))]
     shown = list(names.items())[:FIRST_EXPERIMENTS]
     rows += [
-        (_short(" ".join(filter(None, what)), _MAX_NAME), *(of.get(at, "") for at in range(len(sides))))
-        for what, of in shown
+        (_short(" ".join(filter(None, name)), _MAX_NAME), *(of.get(at, "") for at in range(len(sides))))
+        for name, of in shown
     ]
     yield f"Ratio to {base}: - slower, + faster, = same, ? cannot tell"
     yield from columns(printable(rows)).splitlines()
@@ -315,7 +320,7 @@ def _whole(base: str, sides: Sequence[Compared]) -> Iterator[str]:
         if len(sides) > 1:
             yield f"{base} → {side.name}"
         rows: list[tuple[str, ...]] = [("experiment", "point", "before", "after", "ratio", "95% interval", "verdict")]
-        rows += [_row(side, one, None) for one in sorted(side.changes, key=lambda one: one.ratio.value)]
+        rows += [_row(side, change, None) for change in sorted(side.changes, key=lambda change: change.ratio.value)]
         yield from columns(printable(rows)).splitlines()
 
 
@@ -325,8 +330,8 @@ def summary(base: str, side: Compared, limit: float | None, *, named: bool = Fal
 
 
 def _summary(base: str, side: Compared, limit: float | None, *, named: bool) -> Iterator[str]:
-    points = [one for one in side.changes if one.points == 1]
-    counts = Counter(one.verdict for one in points)
+    points = [change for change in side.changes if change.points == 1]
+    counts = Counter(change.verdict for change in points)
     is_blind = counts["unknown"] == len(points)
     tally = ", ".join(
         f"{counts[verdict]} {_word(side, verdict)}"
@@ -337,26 +342,26 @@ def _summary(base: str, side: Compared, limit: float | None, *, named: bool) -> 
     start = f"{side.name}: " if named else ""
     common = plural(len(points), "common point") if side.before is not None else plural(len(points), "figure")
     yield f"{start}{common}: {tally}; geometric mean {mean:.3f}" if mean is not None else f"{start}{common}: {tally}"
-    if any(one.before is not None and one.before.unit == "ns" for one in points):
+    if any(change.before is not None and change.before.unit == "ns" for change in points):
         yield "A ratio is of speeds: above 1 is faster, also where times are shown."
-    if doubted := sum(one.unverified for one in points):
+    if doubted := sum(change.unverified for change in points):
         yield f"{doubted} of them are unverified on a side: one reading there, without repeats, counters or a ceiling."
     spread = assumed(side.before, side.after) if side.before is not None else None
-    if spread is not None and any(one.p_value is not None for one in side.changes):
+    if spread is not None and any(change.p_value is not None for change in side.changes):
         yield (
             f"Runs are assumed to differ by {format_percent(spread)} (standard deviation) by themselves: fewer than "
             "two earlier runs tell."
         )
     if limit is not None:
         state, whose = status([side], limit), base if side.before is not None else "the maker's figure"
-        worst = [one for one in side.changes if fails(one, limit)]
+        worst = [change for change in side.changes if fails(change, limit)]
         says = {
             "passed": f"No loss below {format_percent(limit)} is proven.",
             "failed": f"Failed: {plural(len(worst), 'result')} below {format_percent(limit)} of {whose}.",
             "open": f"Open: of results below {format_percent(limit)} of {whose}, nothing proves that they are.",
         }
         yield start + says[state]
-    elif any(fails(one, None) for one in side.changes) and not side.is_one_machine and side.before is not None:
+    elif any(fails(change, None) for change in side.changes) and not side.is_one_machine and side.before is not None:
         yield "Another machine's loss is no regression: exit 0. Use --fail-under to fail on it."
 
 

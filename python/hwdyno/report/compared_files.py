@@ -48,21 +48,23 @@ def _side(side: Compared, limit: float | None) -> dict[str, Any]:
         "started": side.after.started if side.before is not None else None,
         "one_machine": side.is_one_machine,
         "differences": [
-            {**asdict(one), "name": fact_name(one.path), "says": difference_words(one)} for one in side.differences
+            {**asdict(difference), "name": fact_name(difference.path), "says": difference_words(difference)}
+            for difference in side.differences
         ],
         "not_compared": [
             {
-                "experiment": one.experiment,
-                "what": one.what,
-                "before": one.before,
-                "after": one.after,
-                "says": unlike_words(one),
+                "experiment": mismatch.experiment,
+                "what": mismatch.what,
+                "before": mismatch.before,
+                "after": mismatch.after,
+                "says": unlike_words(mismatch),
             }
-            for one in side.matching.unlike
+            for mismatch in side.matching.unlike
         ],
         "geometric_mean": overall(list(side.changes)),
         "changes": [
-            {**asdict(one), "label": label(side, one), "fails": _fails(side, one, limit)} for one in side.changes
+            {**asdict(change), "label": label(side, change), "fails": _fails(side, change, limit)}
+            for change in side.changes
         ],
     }
 
@@ -81,20 +83,20 @@ def junit(base: str, sides: Sequence[Compared], limit: float | None) -> str:
     """
     root = ElementTree.Element("testsuites", name=_xml(f"hwdyno compare {base}"))
     for side in sides:
-        for name in dict.fromkeys(one.experiment for one in side.changes):
+        for name in dict.fromkeys(change.experiment for change in side.changes):
             _suite(root, base, side, name, limit)
     suites = list(root)
-    for what in ("tests", "failures", "skipped"):
-        root.set(what, str(sum(int(suite.get(what, "0")) for suite in suites)))
+    for attribute in ("tests", "failures", "skipped"):
+        root.set(attribute, str(sum(int(suite.get(attribute, "0")) for suite in suites)))
     root.set("errors", "0")
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
 
 
 def _suite(root: ElementTree.Element, base: str, side: Compared, name: str, limit: float | None) -> None:
-    changes = [one for one in side.changes if one.experiment == name]
-    failed = sum(_fails(side, one, limit) for one in changes)
-    skipped = sum(one.p_value is None for one in changes)
+    changes = [change for change in side.changes if change.experiment == name]
+    failed = sum(_fails(side, change, limit) for change in changes)
+    skipped = sum(change.p_value is None for change in changes)
     counts = {"tests": len(changes), "failures": failed, "errors": 0, "skipped": skipped}
     suite = ElementTree.SubElement(
         root,
@@ -102,23 +104,23 @@ def _suite(root: ElementTree.Element, base: str, side: Compared, name: str, limi
         name=_xml(f"{side.name}: {name}"),
         time="0",
     )
-    for what, count in counts.items():
-        suite.set(what, str(count))
+    for attribute, count in counts.items():
+        suite.set(attribute, str(count))
     facts = [("base", base), ("compared with", side.name)]
-    facts += [(fact_name(one.path), difference_words(one)) for one in side.differences]
+    facts += [(fact_name(difference.path), difference_words(difference)) for difference in side.differences]
     properties = ElementTree.SubElement(suite, "properties")
-    for what, value in facts:
-        ElementTree.SubElement(properties, "property", name=_xml(what), value=_xml(value))
-    for at, one in enumerate(changes):
-        words = label(side, one) + (f" ({one.stated})" if one.stated else "")
+    for fact, value in facts:
+        ElementTree.SubElement(properties, "property", name=_xml(fact), value=_xml(value))
+    for at, change in enumerate(changes):
+        words = label(side, change) + (f" ({change.stated})" if change.stated else "")
         case = ElementTree.SubElement(suite, "testcase", classname=_xml(name), name=_xml(words or str(at)), time="0")
-        says = f"ratio {ratio_text(one)} ({interval_text(one.ratio)}) to {base}: {verdict_words(side, one)}"
-        before, after = sides_of(side, one)
+        says = f"ratio {ratio_text(change)} ({interval_text(change.ratio)}) to {base}: {verdict_words(side, change)}"
+        before, after = sides_of(side, change)
         both = f"\n{base}: {before}\n{side.name}: {after}" if before or after else ""
-        if _fails(side, one, limit):
+        if _fails(side, change, limit):
             ElementTree.SubElement(case, "failure", message=_xml(says), type="slower").text = _text(says + both)
-        elif one.p_value is None:
-            why = "below the limit, but " if is_open(one, limit) else ""
+        elif change.p_value is None:
+            why = "below the limit, but " if is_open(change, limit) else ""
             ElementTree.SubElement(case, "skipped", message=_xml(f"{says}; {why}without repeats nothing is proven"))
         ElementTree.SubElement(case, "system-out").text = _text(says + both)
 

@@ -82,12 +82,12 @@ def _drawn(chart: Chart) -> dict[str, Any]:
 def _run(name: str, run: Run) -> list[str]:
     machine = run.machine
     facts = [name, run.id, run.started[:16].replace("T", " "), machine.cpu.model or "", machine.os.kernel or ""]
-    return [one for one in dict.fromkeys(facts) if one]
+    return [fact for fact in dict.fromkeys(facts) if fact]
 
 
 def _side(base: str, side: Compared, limit: float | None, at: int) -> dict[str, Any]:
-    differs = [difference_words(one) for one in side.differences]
-    state = "failed" if limit is not None and any(fails(one, limit) for one in side.changes) else ""
+    differs = [difference_words(difference) for difference in side.differences]
+    state = "failed" if limit is not None and any(fails(change, limit) for change in side.changes) else ""
     mean = overall(list(side.changes))
     return {
         "id": f"side-{at}",
@@ -97,14 +97,16 @@ def _side(base: str, side: Compared, limit: float | None, at: int) -> dict[str, 
         "state": state,
         "mean": f"{mean:.3f}" if mean is not None else "",
         "differs": differs,
-        "not_compared": list(dict.fromkeys(f"{one.experiment}: {unlike_words(one)}" for one in side.matching.unlike)),
+        "not_compared": list(
+            dict.fromkeys(f"{mismatch.experiment}: {unlike_words(mismatch)}" for mismatch in side.matching.unlike)
+        ),
         "summary": summary(base, side, limit),
         "heads": ["Experiment", "Ratio", "Verdict", "95% interval", "Point", *_heads(base, side)],
-        "rows": [_row(side, one) for one in rows_of(side)],
+        "rows": [_row(side, change) for change in rows_of(side)],
         "points": [
-            _row(side, one)
-            for one in sorted(side.changes, key=lambda one: (one.experiment, one.ratio.value))
-            if one.points == 1
+            _row(side, change)
+            for change in sorted(side.changes, key=lambda change: (change.experiment, change.ratio.value))
+            if change.points == 1
         ],
     }
 

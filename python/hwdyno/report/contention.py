@@ -29,7 +29,7 @@ def matrices(run: Run) -> list[Matrix]:
     cells = {(cell.resource, cell.load): cell for cell in cells_of(run)}
     if not cells:
         return []
-    results = [one for one in run.experiments if one.load == BACKGROUND.name]
+    results = [experiment for experiment in run.experiments if experiment.load == BACKGROUND.name]
     return [
         _matrix("Cost beside a load, with its 95% interval", results, cells, _cost),
         _matrix("What the load still delivered, of its throughput alone", results, cells, _delivered),
@@ -65,7 +65,7 @@ def _matrix(
     cells: dict[tuple[str, str], Cell],
     words: Callable[[Cell], str],
 ) -> Matrix:
-    names = [one.resource for one in results]
+    names = [result.resource for result in results]
     rows = []
     for result in results:
         row = [result.resource, _alone(result)]
@@ -77,7 +77,9 @@ def _matrix(
 
 
 def _alone(result: ExperimentResult) -> str:
-    point = next((one for one in result.points if one.parameters.get(BACKGROUND.name) == ALONE), None)
+    point = next(
+        (measurement for measurement in result.points if measurement.parameters.get(BACKGROUND.name) == ALONE), None
+    )
     if point is None:
         return NOT_MEASURED
     value = point.rate if rate_word_of(result) == "IOPS" and point.rate else point.throughput

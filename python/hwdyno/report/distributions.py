@@ -22,10 +22,12 @@ def chosen_points(experiment: ExperimentResult) -> list[int]:
         return list(range(len(experiment.points)))[:MAX_LINES]
     series = series_of(experiment)
     wanted: list[int] = []
-    for one in series:
-        ends = [one.points[0], one.points[-1]] if len(series) <= MAX_LINES // 2 else []
-        best = one.curve.best if one.curve else None
-        middle = next((at for at in one.points if is_at(experiment, at, best)), one.points[len(one.points) // 2])
+    for member in series:
+        ends = [member.points[0], member.points[-1]] if len(series) <= MAX_LINES // 2 else []
+        best = member.curve.best if member.curve else None
+        middle = next(
+            (at for at in member.points if is_at(experiment, at, best)), member.points[len(member.points) // 2]
+        )
         wanted += dict.fromkeys([*ends[:1], middle, *ends[1:]])
     return wanted[:MAX_LINES]
 

@@ -83,7 +83,8 @@ def shortened(run: Run) -> Run:
     return replace(
         run,
         experiments=tuple(
-            replace(one, points=tuple(_shortened(point) for point in one.points)) for one in run.experiments
+            replace(experiment, points=tuple(_shortened(point) for point in experiment.points))
+            for experiment in run.experiments
         ),
     )
 
@@ -93,13 +94,13 @@ def _shortened(point: Measurement) -> Measurement:
     kept = {"total"} if len(point.streams) > 1 else set()
     streams = tuple(
         replace(
-            one,
+            stream,
             latency_ns={
                 kind: _coarse(latency) if kind in kept else replace(latency, histogram="")
-                for kind, latency in one.latency_ns.items()
+                for kind, latency in stream.latency_ns.items()
             },
         )
-        for one in point.streams
+        for stream in point.streams
     )
     return replace(
         point,
@@ -136,5 +137,5 @@ def _whole(plain: Any) -> Any:
     if isinstance(plain, float):
         return int(plain) if plain.is_integer() and abs(plain) < 1e15 else plain
     if isinstance(plain, list):
-        return [_whole(one) for one in plain]
-    return {name: _whole(one) for name, one in plain.items()} if isinstance(plain, dict) else plain
+        return [_whole(inner) for inner in plain]
+    return {name: _whole(inner) for name, inner in plain.items()} if isinstance(plain, dict) else plain

@@ -105,14 +105,14 @@ def _shown(name: str, value: Any, unit: str) -> str:
     if isinstance(value, int | float):
         return _number(name, float(value), unit)
     if isinstance(value, Mapping):
-        if all(isinstance(one, Sequence) and not isinstance(one, str) for one in value.values()):
-            return ", ".join(f"{len(one)} of {key}" for key, one in value.items())
-        parts = ((_name(str(key)), _shown(str(key), one, unit)) for key, one in value.items())
+        if all(isinstance(inner, Sequence) and not isinstance(inner, str) for inner in value.values()):
+            return ", ".join(f"{len(inner)} of {key}" for key, inner in value.items())
+        parts = ((_name(str(key)), _shown(str(key), inner, unit)) for key, inner in value.items())
         return ", ".join(f"{key} {text}" for key, text in parts if text)
     if isinstance(value, list | tuple):
         name = "usual" if name == "repeats" else name  # Each one's throughput.
-        apart = "; " if any(isinstance(one, Mapping) for one in value) else ", "
-        return apart.join(filter(None, (_shown(name, one, unit) for one in value)))
+        apart = "; " if any(isinstance(inner, Mapping) for inner in value) else ", "
+        return apart.join(filter(None, (_shown(name, inner, unit) for inner in value)))
     return str(value)
 
 

@@ -137,13 +137,13 @@ def remarks(experiment: ExperimentResult) -> list[str]:
     for point in experiment.points:
         texts = [note.says for note in point.notes if note.code != "interval_not_reached"]
         texts += [f"{fault.operation}: {fault.says}" for fault in point.faults]
-        for one in dict.fromkeys(texts):
-            counts[one] = counts.get(one, 0) + 1
+        for text in dict.fromkeys(texts):
+            counts[text] = counts.get(text, 0) + 1
     many = len(experiment.points)
     loose = [point for point in experiment.points if any(n.code == "interval_not_reached" for n in point.notes)]
     widths = [width for point in loose if (width := half_width(point.throughput)) is not None]
     if loose:
         worst = f", up to {percent(max(widths))}" if widths else ""
         counts[f"the 95% interval stayed wider than the profile aims at{worst}"] = len(loose)
-    found = [one if count == many else f"{one} ({count} of {many} points)" for one, count in counts.items()]
+    found = [text if count == many else f"{text} ({count} of {many} points)" for text, count in counts.items()]
     return [*found, *([run_to_run(experiment.run_to_run)] if experiment.run_to_run else [])]

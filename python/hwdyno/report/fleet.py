@@ -45,15 +45,15 @@ def heading(fleet: Fleet) -> str:
 def text_of(fleet: Fleet, labels: PointNames) -> str:
     """The whole fleet for a terminal: each slow node with its losses, what is different, and how to look closer."""
     lines = [heading(fleet)]
-    for one in fleet.slow:
-        lines += ["", headline(one)]
-        for resource, losses in one.losses.items():
-            lines += [f"  {loss_words(loss, labels.get(one.node.name, {}))}" for loss in losses[:MAX_LOSSES]]
+    for slow_node in fleet.slow:
+        lines += ["", headline(slow_node)]
+        for resource, losses in slow_node.losses.items():
+            lines += [f"  {loss_words(loss, labels.get(slow_node.node.name, {}))}" for loss in losses[:MAX_LOSSES]]
             if len(losses) > MAX_LOSSES:
                 lines.append(f"  and {plural(len(losses) - MAX_LOSSES, 'figure')} more of {find(resource).title}")
-        lines.append(f"  different   {different_words(one)}")
-        if one.sound_run:
-            lines.append(f"  hwdyno compare {one.sound_run} {one.node.entry.id}")
+        lines.append(f"  different   {different_words(slow_node)}")
+        if slow_node.sound_run:
+            lines.append(f"  hwdyno compare {slow_node.sound_run} {slow_node.node.entry.id}")
     if fleet.alone and fleet.figures:
         names = ", ".join(node.name for node in fleet.alone[:MAX_ALONE])
         more = ", …" if len(fleet.alone) > MAX_ALONE else ""
@@ -100,7 +100,7 @@ def plain_of(fleet: Fleet, labels: PointNames) -> dict[str, Any]:
         "false_discovery_rate": FALSE_RATE,
         "least_loss_seen": fleet.seen_from,
         "not_judged": [node.name for node in fleet.alone],
-        "slow": [_plain(one, labels.get(one.node.name, {})) for one in fleet.slow],
+        "slow": [_plain(slow_node, labels.get(slow_node.node.name, {})) for slow_node in fleet.slow],
     }
 
 

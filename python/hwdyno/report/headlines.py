@@ -112,36 +112,36 @@ class _Found:
 def headlines(run: Run) -> tuple[tuple[Headline, ...], tuple[Headline, ...]]:
     """The rows of a Run's figures, in which reads and writes of one test share one, and each figure by itself."""
     found = _found(run)
-    every = _rows(run, [part for one in found for part in (one, one.opposite) if part is not None])
+    every = _rows(run, [part for figure in found for part in (figure, figure.opposite) if part is not None])
     return _joined(found, every), every
 
 
 def _found(run: Run) -> list[_Found]:
     """The headline figures of every resource; where they are too many, the most quoted of each resource."""
     groups: dict[tuple[str, str], list[int]] = {}
-    for at, one in enumerate(run.experiments):
-        if one.points:
-            groups.setdefault((one.resource, one.name.partition("@")[2]), []).append(at)
+    for at, experiment in enumerate(run.experiments):
+        if experiment.points:
+            groups.setdefault((experiment.resource, experiment.name.partition("@")[2]), []).append(at)
     every = [_in_pairs(list(_of_resource(run, name, place, which))) for (name, place), which in groups.items()]
     left, rank = MAX_ROWS, 0
     counts = [0] * len(every)
-    while left and any(rank < len(one) for one in every):
+    while left and any(rank < len(group) for group in every):
         for group, figures_of in enumerate(every):
             if rank < len(figures_of) and left:
                 counts[group], left = rank + 1, left - 1
         rank += 1
-    return [found for one, count in zip(every, counts, strict=True) for found in one[:count]]
+    return [found for group, count in zip(every, counts, strict=True) for found in group[:count]]
 
 
 def _in_pairs(found: list[_Found]) -> list[_Found]:
     """The figures in order, those of reads and of writes of one test together."""
     pairs: list[_Found] = []
-    for one in found:
-        at = next((at for at, other in enumerate(pairs) if not other.opposite and _opposite(other, one)), None)
+    for figure in found:
+        at = next((at for at, other in enumerate(pairs) if not other.opposite and _opposite(other, figure)), None)
         if at is None:
-            pairs.append(one)
+            pairs.append(figure)
         else:
-            pairs[at] = replace(pairs[at], opposite=one)
+            pairs[at] = replace(pairs[at], opposite=figure)
     return pairs
 
 
@@ -266,13 +266,13 @@ def _by_default(run: Run, resource: Resource, title: str, which: Sequence[int]) 
 def _joined(found: Sequence[_Found], every: Sequence[Headline]) -> tuple[Headline, ...]:
     """The figures as rows: reads and writes of one test share one."""
     rows = iter(every)
-    return tuple(next(rows) if one.opposite is None else _pair(next(rows), next(rows)) for one in found)
+    return tuple(next(rows) if figure.opposite is None else _pair(next(rows), next(rows)) for figure in found)
 
 
 def _pair(read: Headline, write: Headline) -> Headline:
     """Two figures of one test in one row."""
-    ways = [one.title.rpartition(" ")[2] for one in (read, write)]
-    share, worse = read.share, max(read, write, key=lambda one: STATES.index(one.state))
+    ways = [headline.title.rpartition(" ")[2] for headline in (read, write)]
+    share, worse = read.share, max(read, write, key=lambda headline: STATES.index(headline.state))
     is_alike = read.typical and write.typical and read.typical.what == write.typical.what
     return replace(
         read,
@@ -307,38 +307,40 @@ def _both(one: str, other: str) -> str:
 def _rows(run: Run, found: Sequence[_Found]) -> tuple[Headline, ...]:
     """The figures as text: those of a resource in one unit, which is that of its findings and tables."""
     rows = []
-    for one in found:
-        experiment = run.experiments[one.experiment]
-        point, word = experiment.points[one.point], rate_word_of(experiment)
+    for figure in found:
+        experiment = run.experiments[figure.experiment]
+        point, word = experiment.points[figure.point], rate_word_of(experiment)
         alike = [
-            other.value.value for other in found if (other.value.unit, other.resource) == (one.value.unit, one.resource)
+            other.value.value
+            for other in found
+            if (other.value.unit, other.resource) == (figure.value.unit, figure.resource)
         ]
-        by_time = one.value.unit == "ns"
-        scale = figures.latency_scale(alike) if by_time else figures.scale_for(alike, one.value.unit, word)
-        if one.value.unit == "operations/s":
+        by_time = figure.value.unit == "ns"
+        scale = figures.latency_scale(alike) if by_time else figures.scale_for(alike, figure.value.unit, word)
+        if figure.value.unit == "operations/s":
             scale = figures.count_scale(alike, word)
         latency = point.latency_ns if by_time else None
-        share = _share(experiment, one, scale)
-        state, why = _state(run, one, share)
+        share = _share(experiment, figure, scale)
+        state, why = _state(run, figure, share)
         rows.append(
             Headline(
-                resource=one.resource,
-                title=one.title,
-                amount=one.value,
-                value=scale.quantity(one.value.value)
-                if one.measured
-                else figures.of_finding(one.value.value, one.value.unit),
-                interval=_interval(run, experiment, one, scale),
+                resource=figure.resource,
+                title=figure.title,
+                amount=figure.value,
+                value=scale.quantity(figure.value.value)
+                if figure.measured
+                else figures.of_finding(figure.value.value, figure.value.unit),
+                interval=_interval(run, experiment, figure, scale),
                 share=share,
-                no_ceiling=_why_no_ceiling(run, experiment, one),
+                no_ceiling=_why_no_ceiling(run, experiment, figure),
                 p99=scale.quantity(latency.p99)
                 if latency and latency.p99 is not None and latency.count >= MIN_FOR_P99
                 else None,
-                typical=typical.of(one.typical, run.machine, scale),
+                typical=typical.of(figure.typical, run.machine, scale),
                 state=state,
                 why=why,
-                experiment=one.experiment,
-                point=one.point,
+                experiment=figure.experiment,
+                point=figure.point,
             )
         )
     return tuple(rows)

@@ -92,13 +92,17 @@ def curve_svg(curve: Curve) -> str:
 
 
 def _places(curve: Curve) -> list[OperatingPoint]:
-    return [one for one in (curve.floor, curve.knee, curve.best) if one is not None and _fits(one.load, one.throughput)]
+    return [
+        place
+        for place in (curve.floor, curve.knee, curve.best)
+        if place is not None and _fits(place.load, place.throughput)
+    ]
 
 
 def _measured(curve: Curve) -> list[tuple[float, float]]:
     """Load and throughput of the curve's points, where both are above 0; without any those that were read off."""
     found = [place for place in curve.measured if _fits(*place)]
-    return found or [(one.load, one.throughput) for one in _places(curve)]
+    return found or [(place.load, place.throughput) for place in _places(curve)]
 
 
 def _fits(load: float, value: float) -> bool:
@@ -107,7 +111,7 @@ def _fits(load: float, value: float) -> bool:
 
 def _drawn(curve: Curve, points: Sequence[tuple[float, float]], result: ExperimentResult | None) -> str:
     """Points and model over the logarithm of the load, with the ceiling as a line."""
-    loads = [load for load, _ in points] + [one.load for one in _places(curve)]
+    loads = [load for load, _ in points] + [place.load for place in _places(curve)]
     first, last = min(loads), max(loads)
     last = last if last > first else 2 * first
     steps = [first * (last / first) ** (step / STEPS) for step in range(STEPS + 1)]
@@ -130,9 +134,9 @@ def _drawn(curve: Curve, points: Sequence[tuple[float, float]], result: Experime
     if model:
         marks.append(Polyline(0, scaled(model)))
     marks += [Dot(0, *place) for place in scaled(points)]
-    for name, one in (("knee", curve.knee), ("best", curve.best)):
-        if one is not None and _fits(one.load, one.throughput):
-            ((load, value),) = scaled([(one.load, one.throughput)])
+    for name, place in (("knee", curve.knee), ("best", curve.best)):
+        if place is not None and _fits(place.load, place.throughput):
+            ((load, value),) = scaled([(place.load, place.throughput)])
             marks += [Dot(1, load, value, "ring"), Words(1, load, value, name)]
     title = result.asks if result else f"Throughput by {curve.load}"
     names = label_of(curve.series, curve.series, result.declaration) if result else ""

@@ -24,18 +24,18 @@ def ratios(base: str, sides: Sequence[Compared]) -> Picture | None:
     """Every experiment's ratio to the base with its interval, and a line where nothing changed."""
     rows = []
     for side in sides[:MAX_SIDES]:
-        for one in rows_of(side):
-            name = one.stated.partition(",")[0] or one.experiment
-            words = "" if one.points > 1 else label(side, one)
+        for change in rows_of(side):
+            name = change.stated.partition(",")[0] or change.experiment
+            words = "" if change.points > 1 else label(side, change)
             rows.append(
                 {
                     "name": f"{name} · {words}" if words and words != "-" else name,
                     "series": side.name,
-                    "y": 100 * one.ratio.value,
-                    "low": None if one.ratio.low is None else 100 * one.ratio.low,
-                    "high": None if one.ratio.high is None else 100 * one.ratio.high,
-                    "text": f"{100 * one.ratio.value:.3g}%",
-                    "tip": _tip(base, side, one),
+                    "y": 100 * change.ratio.value,
+                    "low": None if change.ratio.low is None else 100 * change.ratio.low,
+                    "high": None if change.ratio.high is None else 100 * change.ratio.high,
+                    "text": f"{100 * change.ratio.value:.3g}%",
+                    "tip": _tip(base, side, change),
                 }
             )
     shown = list(dict.fromkeys(str(row["name"]) for row in rows))[:MAX_RATIOS]
@@ -66,8 +66,8 @@ def overlays(base: str, sides: Sequence[Compared]) -> list[Chart]:
         return []
     first = with_runs[0].before
     found = []
-    urgent = {one.experiment: at for at, one in reversed(list(enumerate(rows_of(with_runs[0]))))}
-    ordered = sorted(enumerate(first.experiments), key=lambda one: urgent.get(one[1].name, len(urgent)))
+    urgent = {change.experiment: at for at, change in reversed(list(enumerate(rows_of(with_runs[0]))))}
+    ordered = sorted(enumerate(first.experiments), key=lambda pair: urgent.get(pair[1].name, len(urgent)))
     for at, result in ordered:
         parts = [(base, result)]
         parts += [(side.name, one) for side in with_runs if (one := _partner(side, result)) is not None]
@@ -86,7 +86,7 @@ def _partner(side: Compared, result: ExperimentResult) -> ExperimentResult | Non
 
 def _charts(at: int, parts: Sequence[tuple[str, ExperimentResult]]) -> Iterator[Chart]:
     first = parts[0][1]
-    units = {one.points[0].throughput.unit for part in by_unit(first) for one in (part,) if part.points}
+    units = {experiment.points[0].throughput.unit for part in by_unit(first) for experiment in (part,) if part.points}
     for unit in sorted(units):
         alike = [
             (name, part)
@@ -144,7 +144,7 @@ def _merged(parts: Sequence[tuple[str, ExperimentResult]]) -> tuple[ExperimentRe
         offsets.append(len(points))
         # What all points of a side share may differ between the sides.
         points += [replace(point, parameters={**result.fixed, **point.parameters}) for point in result.points]
-    ceilings = tuple(one for one in first.ceilings if all(one in result.ceilings for _, result in parts))
+    ceilings = tuple(ceiling for ceiling in first.ceilings if all(ceiling in result.ceilings for _, result in parts))
     return replace(first, points=tuple(points), curves=(), peers=(), ceilings=ceilings), offsets
 
 

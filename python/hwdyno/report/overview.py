@@ -74,8 +74,12 @@ def _reached(run: Run) -> str:
 
 def _by_findings(run: Run, resource: Resource) -> str:
     """How much of whose load each storage carries, where no figure alone is a headline."""
-    carried = [one for one in run.findings if one.rule in resource.headline_rules and one.resource == resource.name]
-    sentences = [f"{one.says.partition('. ')[0].removesuffix('.')}." for one in carried[:MAX_CARRIED]]
+    carried = [
+        finding
+        for finding in run.findings
+        if finding.rule in resource.headline_rules and finding.resource == resource.name
+    ]
+    sentences = [f"{finding.says.partition('. ')[0].removesuffix('.')}." for finding in carried[:MAX_CARRIED]]
     if more := len(carried) - len(sentences):
         sentences.append(f"{plural(more, 'more load')} {'is' if more == 1 else 'are'} listed below.")
     return " ".join(sentences)

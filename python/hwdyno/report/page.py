@@ -91,7 +91,9 @@ def _context(whole: Run, data: Embedded) -> dict[str, Any]:
     story = [_figure(figure) for figure in story_of(run)]
     # One of each rule: what holds for every resource is read once. Noise comes last: the verdict has named it.
     first: dict[str, Finding] = {}
-    for finding in sorted(findings, key=lambda one: (one.severity != "invalid" and about_this_run(one), urgency(one))):
+    for finding in sorted(
+        findings, key=lambda finding: (finding.severity != "invalid" and about_this_run(finding), urgency(finding))
+    ):
         first.setdefault(finding.rule, finding)
     shown = list(first.values())[:FIRST_FINDINGS]
     resources = _resources(run, card, findings)
@@ -169,12 +171,12 @@ def _score(card: Scorecard) -> list[dict[str, Any]]:
     """The scorecard's rows under their resources; the verdict or the first row that has a reason shows it."""
     reasons: set[str] = set()
     made: list[dict[str, Any]] = []
-    for resource, some in groupby(card.rows, key=lambda one: one.resource):
+    for resource, some in groupby(card.rows, key=lambda row: row.resource):
         rows = []
-        for one in some:
-            is_new = one.why not in reasons and one.why not in card.reason.lower()
-            reasons.add(one.why)
-            rows.append(_headline(one, one.why if is_new else ""))
+        for headline in some:
+            is_new = headline.why not in reasons and headline.why not in card.reason.lower()
+            reasons.add(headline.why)
+            rows.append(_headline(headline, headline.why if is_new else ""))
         made.append({"resource": resource, "rows": rows})
     return made
 
@@ -244,7 +246,7 @@ def _coded(text: str) -> Markup:
     if len(parts) % 2 == 0:
         return escape(_tight(text))
     return Markup("").join(
-        Markup("<code>{}</code>").format(one) if at % 2 else escape(one) for at, one in enumerate(parts)
+        Markup("<code>{}</code>").format(part) if at % 2 else escape(part) for at, part in enumerate(parts)
     )
 
 
@@ -269,7 +271,7 @@ def _heading(run: Run) -> list[str]:
         f"study {run.study}" if run.study else "",
         f"imported from {run.imported_from}" if run.imported_from else "",
     ]
-    return [one for one in texts if one]
+    return [text for text in texts if text]
 
 
 def _took(run: Run) -> str:
@@ -437,7 +439,7 @@ def _commands(run: Run) -> list[dict[str, Any]]:
 
     groups = [("This run", new([run.command]), False)]
     for name in dict.fromkeys(experiment.resource for experiment in run.experiments):
-        lines = (line for one in run.experiments if one.resource == name for line in one.commands)
+        lines = (line for experiment in run.experiments if experiment.resource == name for line in experiment.commands)
         groups.append((find(name).title, new(lines), False))
     peers = [peer for experiment in run.experiments for peer in experiment.peers]
     tools = dict.fromkeys(peer.tool for peer in peers)

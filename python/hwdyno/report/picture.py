@@ -37,7 +37,7 @@ class ChartAxis:
 
     def share(self, value: float) -> float:
         """The place of a value along the axis: 0 at its low end, 1 at its high end; never beyond."""
-        low, high, at = (self._plain(one) for one in (self.low, self.high, value))
+        low, high, at = (self._plain(amount) for amount in (self.low, self.high, value))
         return min(1.0, max(0.0, (at - low) / (high - low))) if high > low else 0.5
 
     def spans(self, value: float) -> bool:
@@ -176,7 +176,7 @@ def with_ends(values: Iterable[float], ends: Iterable[float | None]) -> list[flo
 def nice_step(least: float) -> float:
     """The smallest of 1, 2 or 5 times a power of ten that is at least ``least``."""
     power = 10.0 ** math.floor(math.log10(least))
-    return next((one * power for one in (1, 2, 5) if one * power >= least * (1 - 1e-9)), 10 * power)
+    return next((factor * power for factor in (1, 2, 5) if factor * power >= least * (1 - 1e-9)), 10 * power)
 
 
 def plain(value: float, step: float) -> str:

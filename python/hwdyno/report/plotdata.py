@@ -130,8 +130,8 @@ def tradeoffs(experiment: ExperimentResult, group: list[ChartSeries], unit: str)
     for row in sorted(kept, key=lambda row: -row["x"]):
         # Overlapping labels are unreadable: the point with more throughput keeps its label.
         near = any(
-            abs(row["x"] - one["x"]) < LABEL_SHARE * wide and abs(row["y"] - one["y"]) < LABEL_SHARE * high
-            for one in named
+            abs(row["x"] - named_row["x"]) < LABEL_SHARE * wide and abs(row["y"] - named_row["y"]) < LABEL_SHARE * high
+            for named_row in named
         )
         row["name"] = "" if near or len(group) > MAX_NAMED else row["tip_load"]
         if row["name"]:
@@ -294,13 +294,13 @@ def ceilings(
     """
     parameters = [parameters_of(experiment, experiment.points[at]) for series in group for at in series.points]
     axes = experiment.declaration.axes
-    blocks = {block_bytes(one, axes) for one in parameters}
+    blocks = {block_bytes(point, axes) for point in parameters}
     block = blocks.pop() if len(blocks) == 1 else None
-    directions = {direction(one, axes) for one in parameters}
+    directions = {direction(point, axes) for point in parameters}
     near: dict[tuple[float, str], dict[str, Any]] = {}
     far: list[str] = []
     for ceiling in experiment.ceilings:
-        if not any(bounds(ceiling, one, axes) for one in parameters):
+        if not any(bounds(ceiling, point, axes) for point in parameters):
             continue
         value = ceiling.value
         if ceiling.unit != unit:

@@ -40,7 +40,7 @@ class Projected:
 
 def projections_of(run: Run, targets: list[float]) -> list[Projected]:
     """Every curve along a number of requests, clients or threads, projected to the loads ``targets``."""
-    return [one for result in run.experiments for one in _of_experiment(run, result, targets)]
+    return [projected for result in run.experiments for projected in _of_experiment(run, result, targets)]
 
 
 def _of_experiment(run: Run, result: ExperimentResult, targets: list[float]) -> list[Projected]:

@@ -57,11 +57,11 @@ def _hiding(runs: Sequence[Run]) -> Callable[[str], str]:
     """What a text becomes without the names of the Runs."""
     given, serials = (
         _stand_ins(runs),
-        _distinct(disk.serial for run in runs for one in run.machines for disk in one.storage.disks),
+        _distinct(disk.serial for run in runs for machine in run.machines for disk in machine.storage.disks),
     )
     words = [re.escape(name) for name in sorted(given, key=len, reverse=True) if _is_word(name)]
     # A serial number is also a part of longer names: /dev/disk/by-id/nvme-MODEL_SERIAL.
-    parts = [re.escape(one) for one in serials if len(one) >= _SHORTEST_SERIAL]
+    parts = [re.escape(serial) for serial in serials if len(serial) >= _SHORTEST_SERIAL]
     patterns = [*parts, *([rf"(?<![\w.-])(?:{'|'.join(words)})(?![\w-])"] if words else [])]
     names = re.compile("|".join(patterns)) if patterns else None
 
@@ -76,7 +76,7 @@ def _hiding(runs: Sequence[Run]) -> Callable[[str], str]:
 
 def machines_of(runs: Sequence[Run], *, with_names: bool) -> list[str]:
     """A word for each Run's machine: its hosts' names, or ``machine-1``, ``machine-2`` … in the order of the Runs."""
-    known = ["+".join(one.hostname or "unnamed" for one in run.machines) or "unknown" for run in runs]
+    known = ["+".join(machine.hostname or "unnamed" for machine in run.machines) or "unknown" for run in runs]
     if with_names:
         return known
     numbers = {name: f"machine-{at}" for at, name in enumerate(dict.fromkeys(known), 1)}
@@ -85,7 +85,7 @@ def machines_of(runs: Sequence[Run], *, with_names: bool) -> list[str]:
 
 def _stand_ins(runs: Sequence[Run]) -> dict[str, str]:
     """The substitute of each name."""
-    hosts = [one.hostname for run in runs for one in run.machines]
+    hosts = [machine.hostname for run in runs for machine in run.machines]
     hosts += [
         share.host for run in runs for result in run.experiments for point in result.points for share in point.hosts
     ]
@@ -98,7 +98,11 @@ def _stand_ins(runs: Sequence[Run]) -> dict[str, str]:
     for name in known:
         node = node_of(name)
         given[name] = given[node] + name.removeprefix(node)
-    places = [(one.storage.path, one.storage.mount_point, one.storage.source) for run in runs for one in run.machines]
+    places = [
+        (machine.storage.path, machine.storage.mount_point, machine.storage.source)
+        for run in runs
+        for machine in run.machines
+    ]
     texts = [text for some in (*places, [run.command for run in runs]) for text in some if text]
     users = _distinct(user for text in texts for user in _HOME.findall(text))
     return {**{name: f"user-{at}" for at, name in enumerate(users, 1)}, **given}
@@ -138,7 +142,7 @@ def _mapped(value: T, hidden: Callable[[str], str]) -> T:
     if isinstance(value, str):
         made = hidden(value)
     elif is_dataclass(value) and not isinstance(value, type):
-        before = {one.name: getattr(value, one.name) for one in fields(value) if one.name not in _PACKED}
+        before = {field.name: getattr(value, field.name) for field in fields(value) if field.name not in _PACKED}
         changed = {name: after for name, old in before.items() if (after := _mapped(old, hidden)) != old}
         made = replace(value, **changed) if changed else value
     elif isinstance(value, Mapping):
@@ -167,4 +171,4 @@ def _without_addresses(value: Any) -> Any:
             key: LEFT_OUT if inner and _ADDRESSES.fullmatch(str(key)) else _without_addresses(inner)
             for key, inner in value.items()
         }
-    return [_without_addresses(one) for one in value] if isinstance(value, list) else value
+    return [_without_addresses(inner) for inner in value] if isinstance(value, list) else value

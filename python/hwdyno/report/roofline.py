@@ -101,7 +101,7 @@ def peaks(run: Run) -> list[Roof]:
     """The rate of each instruction set and precision: the quoted one, where a grid has it."""
     best: dict[str, float] = {}
     quoted = {id(point) for result, _, point, _ in run.points_of(COMPUTE_FLOPS) if result.name.endswith(".grid")}
-    points = sorted(_points(run, COMPUTE_FLOPS), key=lambda one: id(one[1]) not in quoted)
+    points = sorted(_points(run, COMPUTE_FLOPS), key=lambda point: id(point[1]) not in quoted)
     of_grid: set[str] = set()
     for parameters, point in points:
         if point.throughput.unit == "FLOP/s" and parameters.get("operands") != "zero":
@@ -112,7 +112,7 @@ def peaks(run: Run) -> list[Roof]:
             elif label in of_grid:
                 continue
             best[label] = max(best.get(label, 0.0), point.throughput.value)
-    return [Roof(label, value) for label, value in sorted(best.items(), key=lambda one: one[1])]
+    return [Roof(label, value) for label, value in sorted(best.items(), key=lambda pair: pair[1])]
 
 
 def spots(run: Run) -> list[Spot]:
@@ -144,8 +144,12 @@ def spots(run: Run) -> list[Spot]:
 
 def drawn_of_gpu(run: Run) -> tuple[int, Picture] | None:
     """The experiment of a GPU's roofline and its picture: measured roofs, those of theory, and what was reached."""
-    sweeps = ((at, one, roofs_of(one)) for at, one in enumerate(run.experiments) if one.kernel == GPU_ROOFLINE)
-    found = next(((at, one, roofs) for at, one, roofs in sweeps if roofs), None)
+    sweeps = (
+        (at, experiment, roofs_of(experiment))
+        for at, experiment in enumerate(run.experiments)
+        if experiment.kernel == GPU_ROOFLINE
+    )
+    found = next(((at, experiment, roofs) for at, experiment, roofs in sweeps if roofs), None)
     if found is None:
         return None
     at, result, roofs = found
@@ -163,7 +167,7 @@ def drawn_of_gpu(run: Run) -> tuple[int, Picture] | None:
     tops = [("measured peak", roofs.flop_s)]
     names = [slope]
     bounds = bounds_for(result.ceilings, given)
-    peaks_known = [one.value for one in bounds if one.ceiling.metric.startswith(gpu.PEAK)]
+    peaks_known = [bound.value for bound in bounds if bound.ceiling.metric.startswith(gpu.PEAK)]
     for bound in bounds:
         if bound.unit != "FLOP/s":
             continue

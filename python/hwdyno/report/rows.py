@@ -234,7 +234,9 @@ def tightest(experiment: ExperimentResult, point: int) -> tuple[Ceiling | None, 
     measurement = experiment.points[point]
     parameters, axes = parameters_of(experiment, measurement), experiment.declaration.axes
     every = utilizations(experiment.ceilings, measurement, parameters, axes=axes)
-    best = max(every, key=lambda one: (one.bound.ceiling.kind != "reference", one.share), default=None)
+    best = max(
+        every, key=lambda utilization: (utilization.bound.ceiling.kind != "reference", utilization.share), default=None
+    )
     if best is None:
         return None, None
     ceiling, shown = best.bound.ceiling, in_unit(measurement, best.bound.ceiling.unit)
@@ -273,7 +275,7 @@ def headline_points(experiment: ExperimentResult) -> list[int]:
 def rows_of(run: Run) -> list[HeadlineRow]:
     """The grid: headline rows of every experiment, grids first."""
     rows = []
-    shown = [one for one in run.experiments if not is_rounds(one)]
+    shown = [experiment for experiment in run.experiments if not is_rounds(experiment)]
     for experiment in sorted(shown, key=lambda e: not e.name.endswith(".grid")):
         for point in headline_points(experiment):
             ceiling, share = tightest(experiment, point)

@@ -33,11 +33,11 @@ class Scaled:
 def scaled(run: Run) -> list[Scaled]:
     """Every curve over clients of a Run."""
     return [
-        Scaled(result, one.label, one.curve, steps_of(run, result, one.curve))
+        Scaled(result, series.label, series.curve, steps_of(run, result, series.curve))
         for result in run.experiments
         if result.load == CLIENTS.name
-        for one in series_of(result)
-        if one.curve is not None
+        for series in series_of(result)
+        if series.curve is not None
     ]
 
 
@@ -48,8 +48,12 @@ def matrices(run: Run) -> list[Matrix]:
 
 def _curves(run: Run) -> list[Matrix]:
     return [
-        Matrix(f"{one.result.asks}: {one.label}", _HEADS, tuple(_row(one, step) for step in one.steps))
-        for one in scaled(run)
+        Matrix(
+            f"{scaled_curve.result.asks}: {scaled_curve.label}",
+            _HEADS,
+            tuple(_row(scaled_curve, step) for step in scaled_curve.steps),
+        )
+        for scaled_curve in scaled(run)
     ]
 
 
@@ -58,10 +62,10 @@ def _networks(run: Run) -> list[Matrix]:
     names = tuple(machine.hostname or str(at) for at, machine in enumerate(run.machines))
     found = []
     for result in run.experiments:
-        pairs = {(one.sender, one.receiver): _pair_words(result, one) for one in pairs_of(result, names)}
+        pairs = {(pair.sender, pair.receiver): _pair_words(result, pair) for pair in pairs_of(result, names)}
         if pairs:
             rows = tuple((name, *(pairs.get((name, other), NOTHING) for other in names)) for name in names)
-            way = " over loopback" if any(one.details.get("loopback") is True for one in result.points) else ""
+            way = " over loopback" if any(point.details.get("loopback") is True for point in result.points) else ""
             found.append(Matrix(f"{result.asks}{way}", ("from", *(f"to {name}" for name in names)), rows))
     return found
 
@@ -96,7 +100,10 @@ def _row(one: Scaled, step: ScalingStep) -> tuple[str, ...]:
 
 def notes(run: Run) -> list[str]:
     """Knee and limit of each curve, a sentence or two each."""
-    return [f"{one.label}: {_knee_words(one)} {_limit_words(one)}" for one in scaled(run)]
+    return [
+        f"{scaled_curve.label}: {_knee_words(scaled_curve)} {_limit_words(scaled_curve)}"
+        for scaled_curve in scaled(run)
+    ]
 
 
 def _knee_words(one: Scaled) -> str:
@@ -117,9 +124,9 @@ def text(run: Run, targets: Sequence[float] = ()) -> str:
     """Every curve with its knee and its limit, and projected to these numbers of clients; empty without any."""
     parts = []
     far = _by_curve(run, targets)
-    for table, note, one in zip(_curves(run), notes(run), scaled(run), strict=True):
+    for table, note, scaled_curve in zip(_curves(run), notes(run), scaled(run), strict=True):
         parts.append(_plain(table) + f"{note}\n")
-        parts += [section(found) for found in far.get(_key(one.result, one.curve), ())]
+        parts += [section(found) for found in far.get(_key(scaled_curve.result, scaled_curve.curve), ())]
     return "\n".join([*parts, *map(_plain, _networks(run))])
 
 
@@ -130,8 +137,8 @@ def _plain(table: Matrix) -> str:
 
 def _by_curve(run: Run, targets: Sequence[float]) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
-    for one in projections_of(run, list(targets)) if targets else ():
-        found.setdefault(_key(one.experiment, one.curve), []).append(one)
+    for projected in projections_of(run, list(targets)) if targets else ():
+        found.setdefault(_key(projected.experiment, projected.curve), []).append(projected)
     return found
 
 
@@ -144,15 +151,15 @@ def documents(run: Run, targets: Sequence[float] = ()) -> list[dict[str, Any]]:
     far = _by_curve(run, targets)
     return [
         {
-            "experiment": one.result.name,
-            "series": one.curve.series,
-            "unit": one.curve.unit,
-            "state": one.curve.state,
-            "knee_clients": one.curve.knee.load if one.curve.knee else None,
-            "best_clients": one.curve.best.load if one.curve.best else None,
-            "limit": max(one.steps, key=lambda step: step.throughput.value).limit,
-            "steps": [plain_of(step) for step in one.steps],
-            "projections": [document_of(found) for found in far.get(_key(one.result, one.curve), ())],
+            "experiment": scaled_curve.result.name,
+            "series": scaled_curve.curve.series,
+            "unit": scaled_curve.curve.unit,
+            "state": scaled_curve.curve.state,
+            "knee_clients": scaled_curve.curve.knee.load if scaled_curve.curve.knee else None,
+            "best_clients": scaled_curve.curve.best.load if scaled_curve.curve.best else None,
+            "limit": max(scaled_curve.steps, key=lambda step: step.throughput.value).limit,
+            "steps": [plain_of(step) for step in scaled_curve.steps],
+            "projections": [document_of(found) for found in far.get(_key(scaled_curve.result, scaled_curve.curve), ())],
         }
-        for one in scaled(run)
+        for scaled_curve in scaled(run)
     ]

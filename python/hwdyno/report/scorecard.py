@@ -83,7 +83,7 @@ def machine_line(run: Run) -> str:
     threads = plural(machine.cpu.threads, "thread") if machine.cpu.threads else ""
     parts = [", ".join(filter(None, [machine.cpu.model, threads]))]
     parts.append(format_memory(machine.memory.total_bytes) if machine.memory.total_bytes else "")
-    if any(one.resource in {"storage", "training", "inference"} for one in run.experiments):
+    if any(experiment.resource in {"storage", "training", "inference"} for experiment in run.experiments):
         disk = machine.storage.disk
         parts.append(" on ".join(filter(None, [machine.storage.filesystem, disk.model or disk.kind])))
     parts.append(f"{machine.hypervisor} guest" if machine.hypervisor else "")
@@ -123,8 +123,8 @@ def urgency(finding: Finding) -> tuple[int, bool, bool]:
 
 def command_in(advice: str) -> str:
     """The first command in an advice that works as printed; empty where there is none."""
-    found = (one[0].strip() for one in _COMMAND.finditer(advice))
-    return next((one for one in found if not _PLACEHOLDER.search(one) and _is_plain(one)), "")
+    found = (match[0].strip() for match in _COMMAND.finditer(advice))
+    return next((command for command in found if not _PLACEHOLDER.search(command) and _is_plain(command)), "")
 
 
 def _is_plain(command: str) -> bool:
@@ -155,5 +155,5 @@ def _without_wide(text: str) -> str:
 
 
 def _rest(run: Run) -> str:
-    counts = [(sum(len(one.points) for one in run.experiments), "point"), (len(run.findings), "finding")]
+    counts = [(sum(len(experiment.points) for experiment in run.experiments), "point"), (len(run.findings), "finding")]
     return ", ".join(plural(count, noun) for count, noun in counts if count) or "No points"

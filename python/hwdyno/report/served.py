@@ -121,7 +121,7 @@ def trends_page(
     word = machines.get(chosen, "")
     names = {metric.key: printable(trends.name_of(metric, labels)) for metric, _ in history.trends}
     changed = trends.changed_first(history)
-    drawn = [_drawn(trends.picture_of(one, trend, names[one.key])) for one, trend in changed[:MAX_CHARTS]]
+    drawn = [_drawn(trends.picture_of(metric, trend, names[metric.key])) for metric, trend in changed[:MAX_CHARTS]]
     events = [
         {
             "head": trends.event_head(event, history),
@@ -134,8 +134,13 @@ def trends_page(
         for event, account in zip(history.events, accounts, strict=True)
     ]
     table = [
-        [names[one.key], len(one.runs), trends.amount(one.values[-1], one.unit), trends.trend_words(one, trend)]
-        for one, trend in changed
+        [
+            names[metric.key],
+            len(metric.runs),
+            trends.amount(metric.values[-1], metric.unit),
+            trends.trend_words(metric, trend),
+        ]
+        for metric, trend in changed
     ]
     return _rendered(
         "served_trends.html.j2",
@@ -176,10 +181,10 @@ def fleet(
         {
             "machine": printable(word),
             "address": "/run?" + urlencode({"id": entry.id}),
-            "says": printable(slow_words(one)),
-            "different": printable(different_words(one)),
+            "says": printable(slow_words(slow_node)),
+            "different": printable(different_words(slow_node)),
         }
-        for entry, word, one in slow
+        for entry, word, slow_node in slow
     ]
     cards = []
     for name, word in machines.items():
@@ -192,11 +197,11 @@ def fleet(
             | {
                 "machine": printable(word),
                 "trends": "/trends?" + urlencode({"machine": word}),
-                "facts": [one for one in facts if one],
+                "facts": [fact for fact in facts if fact],
                 "runs": plural(counts[name], "run"),
             }
         )
-    charts = [_drawn(one) for one in _side_by_side(machines, newest)]
+    charts = [_drawn(picture) for picture in _side_by_side(machines, newest)]
     return _rendered("served_fleet.html.j2", "Fleet", "fleet", cards=cards, charts=charts, heading=heading, slow=rows)
 
 
@@ -206,7 +211,7 @@ def _side_by_side(machines: Mapping[str, str], newest: Mapping[str, HistoryEntry
     for name, word in machines.items():
         for experiment, value, unit in newest[name].headline:
             found.setdefault((experiment, unit), []).append((printable(word), value))
-    shared = sorted((one for one in found.items() if len(one[1]) > 1), key=lambda one: -len(one[1]))
+    shared = sorted((pair for pair in found.items() if len(pair[1]) > 1), key=lambda pair: -len(pair[1]))
     pictures = []
     for (experiment, unit), values in shared[:MAX_FLEET_CHARTS]:
         scale = figures.scale_for([value for _, value in values], unit)

@@ -35,16 +35,16 @@ def convergence(experiment: ExperimentResult) -> Picture | None:
     scale = figures.latency_scale(values) if by_latency else figures.scale_for(values, unit, rate_word_of(experiment))
     rows: list[dict[str, Any]] = []
     tracked: list[float] = []
-    for point, one in zip(experiment.points, values, strict=True):
+    for point, figure in zip(experiment.points, values, strict=True):
         decides = any(note.code == TRACKED for note in point.notes)
         if decides:
-            tracked.append(one)
+            tracked.append(figure)
         rows.append(
             {
                 "round": number_at(point.parameters, "round"),
-                "y": one / scale.divisor,
+                "y": figure / scale.divisor,
                 "series": _workload(point) + (DECIDES if decides else ""),
-                "tip": scale.quantity(one),
+                "tip": scale.quantity(figure),
             }
         )
     title = f"mean latency, {scale.unit}" if by_latency else scale.unit
@@ -65,7 +65,7 @@ def convergence(experiment: ExperimentResult) -> Picture | None:
         marks += _window_marks(window, scale.divisor)
         caption += f". {_window_words(window)}"
     rounds = sorted({row["round"] for row in rows})
-    ticks = tuple((one, f"{one:g}") for one in rounds)
+    ticks = tuple((number, f"{number:g}") for number in rounds)
     x = ChartAxis("round", rounds[0] - 0.3, rounds[-1] + 0.3, ticks=ticks)
     levels = [mark.y for mark in marks if isinstance(mark, ReferenceLine | Dot)]
     return Picture("Convergence to steady state", f"{caption}.", x, even(title, levels), tuple(names), tuple(marks))
@@ -79,7 +79,7 @@ def _window_marks(window: SniaWindow, divisor: float) -> list[Mark]:
         ReferenceLine(CEILING, share * window.mean / divisor, window.first, window.last, text) for share, text in bounds
     ]
     slope = window.moves * window.mean / (2 * half)
-    best = ((one, (window.mean + slope * (one - middle)) / divisor) for one in (window.first, window.last))
+    best = ((edge, (window.mean + slope * (edge - middle)) / divisor) for edge in (window.first, window.last))
     return [*lines, Polyline(NEUTRAL, tuple(best), dash="2 3", width=1.4)]
 
 

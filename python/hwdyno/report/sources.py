@@ -116,9 +116,9 @@ def _limited(run: Run, given: Ceilings | None) -> Run:
     if given is None:
         return run
     results = []
-    for one in run.experiments:
-        ceilings = tuple(dict.fromkeys((*one.ceilings, *given(one.resource))))
-        results.append(one if ceilings == one.ceilings else replace(one, ceilings=ceilings))
+    for experiment in run.experiments:
+        ceilings = tuple(dict.fromkeys((*experiment.ceilings, *given(experiment.resource))))
+        results.append(experiment if ceilings == experiment.ceilings else replace(experiment, ceilings=ceilings))
     changed = any(new is not old for new, old in zip(results, run.experiments, strict=True))
     return replace(run, experiments=tuple(results)) if changed else run
 
@@ -137,7 +137,7 @@ class ResultFile:
     @property
     def is_ours(self) -> bool:
         """Whether hwdyno measured it."""
-        return any(not one.imported_from for one in self.runs)
+        return any(not run.imported_from for run in self.runs)
 
 
 def sources_of(names: Sequence[str], maps: Mapping[str, str]) -> list[ResultFile]:
@@ -229,7 +229,7 @@ def _labelled(result: ExperimentResult) -> tuple[Ceiling, ...]:
     found += device_ceilings(str(result.fixed.get("device") or ""), result.resource)
     link = str(result.fixed.get("link") or "")
     rate = link_rate(link, most=True) if link else only_link(result.asks)
-    if rate is not None and not any(one.kind == "physical" for one in found):
+    if rate is not None and not any(ceiling.kind == "physical" for ceiling in found):
         found += link_ceilings(rate, result.resource)
     return tuple(found)
 
@@ -238,11 +238,11 @@ def merged(sources: Sequence[ResultFile], given: Ceilings | None = None) -> Run:
     """All files as one Run, each experiment with its ceilings."""
     from hwdyno.model.words import Run
 
-    runs = [one for source in sources for one in source.runs]
+    runs = [run for source in sources for run in source.runs]
     names: set[str] = set()
     experiments = []
-    for one in runs:
-        for result in one.experiments:
+    for run in runs:
+        for result in run.experiments:
             ceilings = (
                 () if result.kernel == "claim" else (*_labelled(result), *(given(result.resource) if given else ()))
             )
@@ -255,8 +255,8 @@ def merged(sources: Sequence[ResultFile], given: Ceilings | None = None) -> Run:
             experiments.append(replace(result, name=name, ceilings=tuple(dict.fromkeys((*result.ceilings, *ceilings)))))
     if len(runs) == 1:
         return replace(runs[0], experiments=tuple(experiments))
-    digest = hashlib.sha256(" ".join(one.id for one in runs).encode()).hexdigest()[:8]
-    kinds = dict.fromkeys(one.imported_from or "hwdyno" for one in runs)
+    digest = hashlib.sha256(" ".join(run.id for run in runs).encode()).hexdigest()[:8]
+    kinds = dict.fromkeys(run.imported_from or "hwdyno" for run in runs)
     return Run(
         id=f"audit-{digest}",
         started="",

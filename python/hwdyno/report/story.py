@@ -101,7 +101,7 @@ def _share(run: Run, row: Headline, several: bool) -> dict[str, Any]:
 
 def _by_depth(run: Run) -> Iterator[ChartGroup]:
     """Throughput above p99 by load, of the first experiment along a concurrency that knows both; storage first."""
-    for experiment in sorted(run.experiments, key=lambda one: one.resource != "storage"):
+    for experiment in sorted(run.experiments, key=lambda experiment: experiment.resource != "storage"):
         if experiment.load_axis.role != "concurrency" or not _followed(experiment):
             continue
         group = [series for series in parted(experiment)[0][1] if len(series.points) >= MIN_LOADS]

@@ -19,7 +19,9 @@ def text(run: Run) -> str:
     if not studies.is_known(run.study):
         return ""
     parts = [f"Study {run.study}: {studies.find(run.study).asks}\n"]
-    parts += ["\n".join([one.title, *(f"  {line}" for line in _lines(one))]) + "\n" for one in studies.tables(run)]
+    parts += [
+        "\n".join([table.title, *(f"  {line}" for line in _lines(table))]) + "\n" for table in studies.tables(run)
+    ]
     bullets = (textwrap.fill(f"- {sentence}", WIDTH, subsequent_indent="  ") for sentence in studies.observations(run))
     return "\n".join([*parts, "\n".join(bullets), ""])
 
@@ -54,11 +56,11 @@ def _placed(cell: str, width: int, left: bool) -> str:
 def _column(table: StudyTable, at: int) -> tuple[list[str], int, bool]:
     """The head of a column in lines, the column's width, and whether it holds words."""
     cells, head = [row[at] for row in table.rows], table.columns[at]
-    width = max((len(one) for one in (*cells, *head.split())), default=0)
+    width = max((len(cell) for cell in (*cells, *head.split())), default=0)
     while len(textwrap.wrap(head, max(1, width))) > HEAD_LINES:
         width += 1
-    words = [one for one in cells if one not in {"", "-"}]
-    left = bool(words) and sum(not one[0].isdigit() for one in words) > len(words) / 2
+    words = [cell for cell in cells if cell not in {"", "-"}]
+    left = bool(words) and sum(not word[0].isdigit() for word in words) > len(words) / 2
     return textwrap.wrap(head, max(1, width)), width, left
 
 

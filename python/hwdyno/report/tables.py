@@ -45,7 +45,7 @@ def points_table(experiment: ExperimentResult) -> ReportTable:
     scale = figures.scale_for([point.throughput.value for point in points], unit, rate_word_of(experiment))
     rates = [point.rate for point in points if point.rate]
     rate = figures.scale_for(
-        [one.value for one in rates], rates[0].unit if rates else "operations/s", rate_word_of(experiment)
+        [figure.value for figure in rates], rates[0].unit if rates else "operations/s", rate_word_of(experiment)
     )
     latency = figures.latency_scale(point.latency_ns.mean if point.latency_ns else None for point in points)
     # A test of latency is given in times: its rates are the same figures upside down. FLOP/s need no count beside them.
@@ -124,21 +124,21 @@ def distribution_table(experiment: ExperimentResult, points: Sequence[int]) -> R
 
 def curves_table(experiment: ExperimentResult) -> ReportTable | None:
     """The operating points read off each curve; none without curves."""
-    series = [one for one in series_of(experiment) if one.curve is not None]
+    series = [member for member in series_of(experiment) if member.curve is not None]
     if not series:
         return None
     unit = unit_of(experiment)
-    tops = [one.curve.ceiling.value for one in series if one.curve and one.curve.ceiling]
-    tops += [one.curve.best.throughput for one in series if one.curve and one.curve.best]
+    tops = [member.curve.ceiling.value for member in series if member.curve and member.curve.ceiling]
+    tops += [member.curve.best.throughput for member in series if member.curve and member.curve.best]
     scale = figures.scale_for(tops, unit, rate_word_of(experiment))
     load = scale.unit if is_loaded(experiment) else experiment.load
     heads = ["series", "shape", f"floor, {load}: latency", f"knee, {load}", f"90%, {load}", f"95%, {load}"]
     heads += [f"limit, {scale.unit}", "95% interval", f"best, {load}", f"there, {scale.unit}", "latency there"]
     rows = []
-    for one in series:
-        curve = one.curve
+    for member in series:
+        curve = member.curve
         assert curve is not None
-        rows.append([one.label, curve.state, *_operating(experiment, curve, scale)])
+        rows.append([member.label, curve.state, *_operating(experiment, curve, scale)])
     return _whole(heads, rows, "Operating points")
 
 
@@ -180,7 +180,11 @@ def grid_cells(row: HeadlineRow, rows: Sequence[HeadlineRow]) -> list[str]:
     """
     point, rate_word = row.measurement, rate_word_of(row.experiment)
     timed = unit_of(row.experiment) == "ns"
-    moved = [one.measurement.throughput.value for one in rows if one.measurement.throughput.unit == "bytes/s"]
+    moved = [
+        table_row.measurement.throughput.value
+        for table_row in rows
+        if table_row.measurement.throughput.unit == "bytes/s"
+    ]
     unit = point.throughput.unit
     scale = figures.scale_for(moved if unit == "bytes/s" else [point.throughput.value], unit, rate_word)
     peer, ceiling = row.peer, row.ceiling
@@ -219,7 +223,8 @@ def markdown(run: Run) -> str:
     parts = [f"# {markdown_text(card.machine)}", f"**{card.verdict}**: {markdown_text(card.reason)}"]
     parts += [_markdown_table(card_table(card))] if card.rows else []
     parts += [
-        f"{number}. {markdown_text(one.says)} {markdown_code(one.command)}" for number, one in enumerate(card.todo, 1)
+        f"{number}. {markdown_text(todo.says)} {markdown_code(todo.command)}"
+        for number, todo in enumerate(card.todo, 1)
     ]
     parts.append(f"{overview.status}: {overview.tally}.")
     rows = rows_of(run)

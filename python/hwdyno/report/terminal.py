@@ -343,10 +343,10 @@ def _points(experiment: ExperimentResult, series: list[ChartSeries], console: Co
     for head in ("mean", "p99") if means else ("p99",) if timed else ():
         table.add_column(f"{head} {latency.unit}", justify="right")
     table.add_column("")
-    for one in series:
-        for at in one.points[:MAX_POINTS]:
+    for member in series:
+        for at in member.points[:MAX_POINTS]:
             point, value = experiment.points[at], values[at]
-            row = [one.label] if len(series) > 1 else []
+            row = [member.label] if len(series) > 1 else []
             row.append(figures.parameter(experiment.load_axis, load_of(experiment, at)))
             row.append(_flagged(scale.number(value.value if value else None), point))
             if wide:
@@ -355,11 +355,13 @@ def _points(experiment: ExperimentResult, series: list[ChartSeries], console: Co
                 known = point.latency_ns
                 row += [latency.number(known.mean if known else None)] if means else []
                 row.append(latency.number(known.p99 if known else None))
-            best = one.curve.best if one.curve else None
+            best = member.curve.best if member.curve else None
             row.append("best" if is_at(experiment, at, best) else "")
             table.add_row(*row)
-    if any(one.curve and one.curve.knee for one in series) or any(len(one.points) > MAX_POINTS for one in series):
-        table.caption = "; ".join(filter(None, (_read_off(experiment, one, scale) for one in series)))
+    if any(member.curve and member.curve.knee for member in series) or any(
+        len(member.points) > MAX_POINTS for member in series
+    ):
+        table.caption = "; ".join(filter(None, (_read_off(experiment, member, scale) for member in series)))
         table.caption_justify = "left"
     return table
 
@@ -371,7 +373,7 @@ def _curves(experiment: ExperimentResult, series: list[ChartSeries], console: Co
     scale = _scale_of(experiment, unit)
     wide = console.width >= NARROW
     table = _table(console)
-    longest = max(len(one.label) for one in series)
+    longest = max(len(member.label) for member in series)
     table.add_column("series", overflow="fold", min_width=min(longest, console.width // 3))
     loads = [load_of(experiment, at) for at in series[0].points]
     span = " … ".join(figures.parameter(experiment.load_axis, load) for load in (loads[0], loads[-1]))
@@ -380,15 +382,15 @@ def _curves(experiment: ExperimentResult, series: list[ChartSeries], console: Co
     if wide:
         table.add_column(f"at {experiment.load}", justify="right")
         table.add_column("", overflow="fold")
-    for one in series[:MAX_SERIES]:
-        known = [(at, value.value) for at in one.points if (value := values[at]) is not None]
+    for member in series[:MAX_SERIES]:
+        known = [(at, value.value) for at in member.points if (value := values[at]) is not None]
         if not known:
             continue
         at, most = max(known, key=lambda pair: pair[1])
-        row = [one.label, sparkline([value for _, value in known], ascii_only=not _unicode(console))]
+        row = [member.label, sparkline([value for _, value in known], ascii_only=not _unicode(console))]
         row.append(_flagged(scale.number(most), experiment.points[at]))
         where = figures.parameter(experiment.load_axis, load_of(experiment, at))
-        table.add_row(*row, *([where, _read_off(experiment, one, scale)] if wide else []))
+        table.add_row(*row, *([where, _read_off(experiment, member, scale)] if wide else []))
     if len(series) > MAX_SERIES:
         table.caption = f"and {len(series) - MAX_SERIES} more series in the report"
         table.caption_justify = "left"

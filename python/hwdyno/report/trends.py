@@ -39,9 +39,11 @@ def when(started: str) -> str:
 def labels_of(run: Run) -> dict[FigureKey, str]:
     """The names of a Run's points as its report has them, by the key of their series."""
     return {
-        key_of(one.name, one.kernel, {**one.fixed, **point.parameters}, one.judged(point).unit): point_label(one, at)
-        for one in run.experiments
-        for at, point in enumerate(one.points)
+        key_of(
+            experiment.name, experiment.kernel, {**experiment.fixed, **point.parameters}, experiment.judged(point).unit
+        ): point_label(experiment, at)
+        for experiment in run.experiments
+        for at, point in enumerate(experiment.points)
     }
 
 
@@ -82,12 +84,12 @@ def trend_words(metric: Metric, trend: Trend) -> str:
     if trend.drift is not None:
         # A run's share is too small to be read: what ten of them make.
         ten = Value(
-            *(trend.drift.value**10, "ratio"), *(one and one**10 for one in (trend.drift.low, trend.drift.high))
+            *(trend.drift.value**10, "ratio"), *(bound and bound**10 for bound in (trend.drift.low, trend.drift.high))
         )
         return f"drifts: {percent_of(ten, less_is_better=metric.less_is_better)} in 10 runs"
     parts = [
-        f"{percent_of(one.ratio, less_is_better=metric.less_is_better)} since {when(metric.runs[one.at].started)}"
-        for one in reversed(trend.changes)
+        f"{percent_of(change.ratio, less_is_better=metric.less_is_better)} since {when(metric.runs[change.at].started)}"
+        for change in reversed(trend.changes)
     ]
     return "; ".join(parts) or (
         "flat" if len(metric.runs) >= MIN_RUNS else f"{MIN_RUNS - len(metric.runs)} more runs needed"
@@ -105,7 +107,7 @@ def event_head(event: Event, history: History) -> str:
             if ((change.ratio.value > 1) == metric.less_is_better) == is_slower
         ]
         if sizes:
-            low, high = (format_percent(one) for one in (min(sizes), max(sizes)))
+            low, high = (format_percent(size) for size in (min(sizes), max(sizes)))
             says.append(f"{count} {word} by {low if low == high else f'{low} to {high}'}")
     return f"Since {when(event.first.started)}, of {plural(len(history.trends), 'figure')}: {' and '.join(says)}"
 
@@ -118,7 +120,8 @@ def event_parts(event: Event) -> list[tuple[str, str]]:
     found = []
     for name, some in by_experiment.items():
         better = [
-            -math.log(one.ratio.value) if metric.less_is_better else math.log(one.ratio.value) for metric, one in some
+            -math.log(change.ratio.value) if metric.less_is_better else math.log(change.ratio.value)
+            for metric, change in some
         ]
         mean = math.exp(sum(better) / len(better))
         ratio = some[0][1].ratio if len(some) == 1 and not some[0][0].less_is_better else Value(mean, "ratio")
@@ -128,7 +131,9 @@ def event_parts(event: Event) -> list[tuple[str, str]]:
 
 def account_words(account: Account) -> str:
     """What differed on both sides, in one line."""
-    parts = [difference_words(one) for one in account.differences] + [shift_words(one) for one in account.shifts]
+    parts = [difference_words(difference) for difference in account.differences] + [
+        shift_words(shift) for shift in account.shifts
+    ]
     return "; ".join(parts) or NOTHING_KNOWN
 
 
@@ -179,7 +184,7 @@ def text_of(history: History, accounts: Sequence[Account], labels: Mapping[Figur
 
 def changed_first(history: History) -> list[tuple[Metric, Trend]]:
     """Every figure with its trend, those first that did not keep their level."""
-    return sorted(history.trends, key=lambda one: not (one[1].changes or one[1].drift))
+    return sorted(history.trends, key=lambda pair: not (pair[1].changes or pair[1].drift))
 
 
 def plain_of(history: History, accounts: Sequence[Account], labels: Mapping[FigureKey, str]) -> dict[str, Any]:
@@ -190,7 +195,7 @@ def plain_of(history: History, accounts: Sequence[Account], labels: Mapping[Figu
 
     return {
         "machine": history.machine,
-        "runs": [one.id for one in history.runs],
+        "runs": [run.id for run in history.runs],
         "events": [
             {
                 "run": event.first.id,
@@ -199,10 +204,12 @@ def plain_of(history: History, accounts: Sequence[Account], labels: Mapping[Figu
                 "figures": [list(metric.key) for metric, _ in event.changes],
                 "slower": event.slower,
                 "differences": [
-                    {"path": one.path, "before": one.before, "after": one.after} for one in account.differences
+                    {"path": difference.path, "before": difference.before, "after": difference.after}
+                    for difference in account.differences
                 ],
                 "conditions": [
-                    {"condition": one.condition, "before": one.before, "after": one.after} for one in account.shifts
+                    {"condition": shift.condition, "before": shift.before, "after": shift.after}
+                    for shift in account.shifts
                 ],
             }
             for event, account in zip(history.events, accounts, strict=True)
@@ -213,12 +220,13 @@ def plain_of(history: History, accounts: Sequence[Account], labels: Mapping[Figu
                 "point": labels.get(metric.key, ""),
                 "parameters": metric.parameters,
                 "unit": metric.unit,
-                "runs": [one.id for one in metric.runs],
+                "runs": [run.id for run in metric.runs],
                 "values": list(metric.values),
                 "drift_a_run": value(trend.drift),
                 "changes": [
-                    {"run": metric.runs[one.at].id, "before": one.before, "after": one.after} | (value(one.ratio) or {})
-                    for one in trend.changes
+                    {"run": metric.runs[change.at].id, "before": change.before, "after": change.after}
+                    | (value(change.ratio) or {})
+                    for change in trend.changes
                 ],
             }
             for metric, trend in history.trends
@@ -230,15 +238,15 @@ def picture_of(metric: Metric, trend: Trend, name: str) -> Picture:
     """A figure over its runs, with its levels as steps and each change marked."""
     is_time = metric.unit == "ns"
     scale = figures.latency_scale(metric.values) if is_time else figures.scale_for(metric.values, metric.unit)
-    values = [one / scale.divisor for one in metric.values]
+    values = [value / scale.divisor for value in metric.values]
     x = _runs_side(metric)
     y = _level_side(scale.unit, values)
-    ends = [0, *(one.at for one in trend.changes), len(values)]
+    ends = [0, *(change.at for change in trend.changes), len(values)]
     marks: list[Mark] = []
     for low, high in itertools.pairwise(ends):
         part = sorted(values[low:high])
         middle = part[len(part) // 2]
-        spread = [abs(one - middle) for one in part]
+        spread = [abs(value - middle) for value in part]
         half = sorted(spread)[len(spread) // 2] * 1.4826
         if trend.drift is None:
             marks.append(
@@ -246,7 +254,8 @@ def picture_of(metric: Metric, trend: Trend, name: str) -> Picture:
             )
             marks.append(Polyline(0, ((low - 0.4, middle), (high - 0.6, middle))))
     marks += [
-        Polyline(-1, ((one.at - 0.5, y.low), (one.at - 0.5, y.high)), dash="3 3", width=1.2) for one in trend.changes
+        Polyline(-1, ((change.at - 0.5, y.low), (change.at - 0.5, y.high)), dash="3 3", width=1.2)
+        for change in trend.changes
     ]
     marks += [
         Dot(

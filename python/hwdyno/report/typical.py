@@ -45,12 +45,14 @@ class Typical:
 def of(figure: str, machine: Machine, scale: Scale) -> Typical | None:
     """The catalogue's figure of this name for hardware of the machine's kind, in the unit of ``scale``."""
     interface = interface_of(machine.storage.disk)
-    drives = [one.figures[figure] for one in catalogue() if one.interface == interface and figure in one.figures]
+    drives = [
+        drive.figures[figure] for drive in catalogue() if drive.interface == interface and figure in drive.figures
+    ]
     if len(drives) >= MIN_DRIVES:
         source = f"median of {len(drives)} drives with this interface, by their makers' figures"
         return Typical(scale.quantity(estimates.median(drives)), _kind(interface), source)
-    named = (one for one in rows() if one["figure"] == figure)
-    row = next((one for one in named if _fits(one["interface"], figure, interface, machine)), None)
+    named = (candidate for candidate in rows() if candidate["figure"] == figure)
+    row = next((candidate for candidate in named if _fits(candidate["interface"], figure, interface, machine)), None)
     if row is None:
         return None
     value = row["value"] if "%" in row["value"] else scale.quantity(float(row["value"]))

@@ -36,9 +36,9 @@ def verdict_on(run: Run, rows: Sequence[Headline]) -> tuple[RunVerdict, str]:
         return "not to be trusted", shortened(
             "Nothing was measured: " + (" ".join(run.degraded) or "the run ended first.")
         )
-    planned = sum(max(one.planned, len(one.points)) for one in run.experiments)
+    planned = sum(max(experiment.planned, len(experiment.points)) for experiment in run.experiments)
     if wrong := [row for row in rows if row.state == "invalid"]:
-        finding = next((one for one in run.findings if one.severity == "invalid"), None)
+        finding = next((candidate for candidate in run.findings if candidate.severity == "invalid"), None)
         why = first_sentence(finding.says) if finding else f"{_names(wrong, rows)}: {wrong[0].why}."
         return "not to be trusted", shortened(why)
     if not rows or len(points) < MEASURED * planned:
@@ -72,9 +72,13 @@ def _doubted(run: Run, bad: Sequence[Headline], quoted: Sequence[Headline]) -> s
         return NOISE.issuperset(run.experiments[row.experiment].points[row.point].why) and row.why not in DOUBTS
 
     noisy, others = [row for row in bad if is_noisy(row)], [row for row in bad if not is_noisy(row)]
-    causes = {one.rule: one for one in reversed(run.findings) if one.rule in CAUSES and one.severity == "warning"}
+    causes = {
+        finding.rule: finding
+        for finding in reversed(run.findings)
+        if finding.rule in CAUSES and finding.severity == "warning"
+    }
     known = Counter(why for row in noisy for why in run.experiments[row.experiment].points[row.point].why)
-    cause = max(causes.values(), key=lambda one: (known[one.rule], -CAUSES.index(one.rule)), default=None)
+    cause = max(causes.values(), key=lambda finding: (known[finding.rule], -CAUSES.index(finding.rule)), default=None)
     why = first_sentence(without_brackets(cause.says)).rstrip(".") if cause else _reasons(noisy)
     parts = [(noisy, "noisy", why)] if noisy else []
     parts += [(others, "doubtful", _reasons(others))] if others else []
@@ -83,15 +87,15 @@ def _doubted(run: Run, bad: Sequence[Headline], quoted: Sequence[Headline]) -> s
         left = most
         sentences: list[str] = []
         # Of what is doubtful, the names first: noise is the commoner.
-        for at, (rows, what, why) in enumerate(reversed(parts)):
+        for at, (rows, state, why) in enumerate(reversed(parts)):
             named = max(1, min(len(rows), left - (len(parts) - 1 - at)))
             left -= named
             is_or_are = "is" if len(rows) == 1 else "are"
             names = _names(rows, quoted, named)
-            figures = f"{len(rows)} of {plural(len(quoted), 'figure')} {is_or_are} {what}: {names}."
+            figures = f"{len(rows)} of {plural(len(quoted), 'figure')} {is_or_are} {state}: {names}."
             sentences.insert(0, f"{figures} {why[:1].upper()}{why[1:]}.")
         text = " ".join(sentences)
-        if len(text) <= MAX_REASON and all(len(one.split()) <= MAX_WORDS for one in text.split(". ")):
+        if len(text) <= MAX_REASON and all(len(sentence.split()) <= MAX_WORDS for sentence in text.split(". ")):
             break
     return text
 

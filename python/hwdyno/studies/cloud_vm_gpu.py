@@ -64,7 +64,7 @@ def tables(run: Run) -> list[StudyTable]:
 def _row(result: ExperimentResult, point: Measurement, what: str) -> tuple[str, ...]:
     value, unit = point.throughput.value, point.throughput.unit
     title = _NAMES.get(what, f"memory, {what}")
-    bound = min(_bounds(result, point, what), key=lambda one: one.value, default=None)
+    bound = min(_bounds(result, point, what), key=lambda ceiling: ceiling.value, default=None)
     if bound is None:
         return (title, _giga(value, unit), "unknown", NONE, NONE)
     share = format_percent(value / bound.value, precise=True)
@@ -73,10 +73,10 @@ def _row(result: ExperimentResult, point: Measurement, what: str) -> tuple[str, 
 
 def _bounds(result: ExperimentResult, point: Measurement, precision: str) -> Iterator[Ceiling]:
     """The ceilings of vector arithmetic in this precision, or those of the memory."""
-    for one in result.ceilings:
-        is_memory = one.unit == "bytes/s" and one.metric.startswith("gpu_memory/")
-        if one.unit == point.throughput.unit and (is_memory or one.metric == f"gpu_peak/vector/{precision}"):
-            yield one
+    for ceiling in result.ceilings:
+        is_memory = ceiling.unit == "bytes/s" and ceiling.metric.startswith("gpu_memory/")
+        if ceiling.unit == point.throughput.unit and (is_memory or ceiling.metric == f"gpu_peak/vector/{precision}"):
+            yield ceiling
 
 
 def _giga(value: float, unit: str) -> str:

@@ -220,7 +220,7 @@ def _trips(result: ExperimentResult, where: str, theory: str) -> StudyTable:
         points = _points(result, "in_flight", protocol)
         for word in ("mean", "p50", "p99"):
             found = [points[count][1].latency_ns if count in points else None for count in THREADS]
-            row = [NONE if one is None else format_ns(getattr(one, word)) for one in found]
+            row = [NONE if latency is None else format_ns(getattr(latency, word)) for latency in found]
             rows.append((f"{protocol.upper()} {word}", *row))
     rows.append(("theory of one", theory, *(NONE for _ in THREADS[1:])))
     heads = ("", *(f"{count} in flight" for count in THREADS))
@@ -237,7 +237,7 @@ def _echoes(result: ExperimentResult, where: str) -> StudyTable:
         deviation = _deviation_ns(latency)
         lost = _detail(point.details, "loss_share")
         rows.append(("hwdyno", *map(_time, ours), _time(deviation), _share(lost)))
-        for peer in (one for one in result.peers if one.point == at and one.latency_ns_mean):
+        for peer in (peer for peer in result.peers if peer.point == at and peer.latency_ns_mean):
             least, longest, deviation = (_of_peer(peer, f"rtt_{word}_ns") for word in ("min", "max", "mdev"))
             sent, missing = _of_peer(peer, "echoes_sent"), _of_peer(peer, "echoes_lost")
             lost = None if missing is None or not sent else missing / sent
@@ -302,10 +302,14 @@ def observations(run: Run) -> list[str]:
 def _protocols(run: Run, suffix: str, where: str) -> list[str]:
     """A sentence on TCP against UDP, and the number of messages in flight with the shortest round trip."""
     tcp, udp, trips = (experiment(run, name + suffix) for name in (TCP, UDP, TRIPS))
-    best = [max(sound(one.points), key=lambda p: p.throughput.value) for one in (tcp, udp) if one and sound(one.points)]
+    best = [
+        max(sound(result.points), key=lambda p: p.throughput.value)
+        for result in (tcp, udp)
+        if result and sound(result.points)
+    ]
     sentences = []
     shortest = {
-        protocol: min(found, key=lambda one: one[1])
+        protocol: min(found, key=lambda candidate: candidate[1])
         for protocol in ("tcp", "udp")
         if trips
         and (
@@ -338,10 +342,10 @@ def _protocols(run: Run, suffix: str, where: str) -> list[str]:
 
 def _theory(result: ExperimentResult, point: Measurement) -> str:
     # A path's ceilings depend on the number of streams; the lowest one above the point applies.
-    bounds = [one for one in result.ceilings if one.unit == "bytes/s" and _is_for(one, result, point)]
+    bounds = [ceiling for ceiling in result.ceilings if ceiling.unit == "bytes/s" and _is_for(ceiling, result, point)]
     if not bounds:
         return ", and the link's speed is unknown"
-    bound = min(bounds, key=lambda one: one.value)
+    bound = min(bounds, key=lambda ceiling: ceiling.value)
     return f", {format_percent(point.throughput.value / bound.value, precise=True)} of theory ({bound.formula})"
 
 

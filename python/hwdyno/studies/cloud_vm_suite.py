@@ -118,7 +118,7 @@ def _efficiency(run: Run) -> StudyTable | None:
         result = experiment(run, name)
         points = sound(result.points) if result else []
         # Of arithmetic, integers are another peak: theory here is of double precision.
-        points = [one for one in points if one.throughput.unit != "IOP/s" and _is_double(result, one)]
+        points = [point for point in points if point.throughput.unit != "IOP/s" and _is_double(result, point)]
         if result is None or not points:
             continue
         if name == DISK:
@@ -127,7 +127,9 @@ def _efficiency(run: Run) -> StudyTable | None:
         most = max(points, key=lambda point: point.throughput.value).throughput
         figures = evidence.get(rule, {})
         value, reached = float(figures.get(best) or most.value), figures.get(share)
-        bounds = [one.value for one in result.ceilings if one.kind != "reference" and one.unit == most.unit]
+        bounds = [
+            ceiling.value for ceiling in result.ceilings if ceiling.kind != "reference" and ceiling.unit == most.unit
+        ]
         if not rule and bounds:
             reached = value / min(bounds)
         rows.append(
@@ -212,13 +214,13 @@ def _by_block(
     )
     for words, grid in groups.items():
         counts = sorted({count for _, count in grid})
-        for what, figure in figures:
+        for quantity, figure in figures:
             rows = tuple(
                 (format_size(size), *(figure(grid[size, count]) if (size, count) in grid else NONE for count in counts))
                 for size in sorted({size for size, _ in grid})
             )
             heads = ("block", *(plural(count, "thread") for count in counts))
-            made.append(StudyTable(f"{title}, {words}: {what}", heads, rows))
+            made.append(StudyTable(f"{title}, {words}: {quantity}", heads, rows))
     return made
 
 
@@ -255,14 +257,14 @@ def observations(run: Run) -> list[str]:
             "Blocks by stdio, 8 B among them, come from the C library's buffer and the page cache: they are no "
             "figures of the disk."
         )
-    rated = any(one.kind == "rated" for result in run.experiments for one in result.ceilings)
+    rated = any(ceiling.kind == "rated" for result in run.experiments for ceiling in result.ceilings)
     if experiment(run, DISK) and not rated:
         sentences.append("The disk's maker's figures are unknown: name it by --device, or give --ceiling 'rated …'.")
     sentences += cloud_vm_gpu.observations(run)
     if any(run.points_of(NETWORK_THROUGHPUT)):
         sentences += cloud_vm_network.observations(run)
     sentences += [finding.says for finding in run.findings if finding.rule in _RULES]
-    ratios = {(peer.tool, peer.ratio.value) for one in run.experiments for peer in one.peers if peer.ratio}
+    ratios = {(peer.tool, peer.ratio.value) for result in run.experiments for peer in result.peers if peer.ratio}
     for tool in sorted({tool for tool, _ in ratios}):
         values = sorted(ratio for name, ratio in ratios if name == tool)
         median = format_percent(values[len(values) // 2], precise=True)
@@ -295,7 +297,7 @@ def _optimum(result: ExperimentResult, title: str, threads: str, block: str, poi
         for at, point in enumerate(points)
         if point.throughput.value >= 0.9 * most
     ]
-    _, _, best = min(near, key=lambda one: one[:2])
+    _, _, best = min(near, key=lambda candidate: candidate[:2])
     parameters = whole(result, best)
     size = f" x {format_size(number(parameters, block))}" if block else ""
     return (
@@ -311,7 +313,7 @@ def _for_latency(result: ExperimentResult, threads: str, block: str, points: lis
     timed = [(found, point) for point in points if (found := _latency_ns(point)) is not None]
     if not timed:
         return ""
-    ns, best = min(timed, key=lambda one: one[0])
+    ns, best = min(timed, key=lambda candidate: candidate[0])
     parameters = whole(result, best)
     return (
         f" For latency: {plural(number(parameters, threads), 'thread')} x {format_size(number(parameters, block))}, "

@@ -28,7 +28,7 @@ def observations(run: Run) -> list[str]:
 def _scaling(study: Study, run: Run) -> list[str]:
     """Sentences on how far this Run's sizes and times are below the study's."""
     sentences = []
-    measured = {one.resource for one in run.experiments}
+    measured = {measured_experiment.resource for measured_experiment in run.experiments}
     for question in study.questions:
         result = experiment(run, question.name)
         if question.name.partition(".")[0] not in measured:

@@ -48,7 +48,7 @@ def tables(run: Run) -> list[StudyTable]:
     figures = _published()
     has_fio = any(peer.tool == "fio" for peer in result.peers)
     rows = []
-    for at, point in sorted(enumerate(result.points), key=lambda one: _order(one[1])):
+    for at, point in sorted(enumerate(result.points), key=lambda pair: _order(pair[1])):
         parameters = whole(result, point)
         block, depth = number(parameters, "bs"), number(parameters, "iodepth")
         row = figures.get((block, depth)) or figures.get((4 << 30, depth) if depth == 4 else (0, 0))
@@ -97,10 +97,10 @@ def _link(result: ExperimentResult) -> str:
         f"{format_size(number(best.parameters, 'bs'))} "
         f"at depth {best.parameters.get('iodepth')}"
     )
-    links = [one for one in result.ceilings if one.kind == "physical" and one.metric == "read_bytes_s"]
+    links = [ceiling for ceiling in result.ceilings if ceiling.kind == "physical" and ceiling.metric == "read_bytes_s"]
     if not links:
         return f"{says}; the link's speed is unknown here."
-    link = min(links, key=lambda one: one.value)
+    link = min(links, key=lambda ceiling: ceiling.value)
     share = best.throughput.value / link.value
     word = "is above" if share > 1 else "fills" if share >= 0.9 else "does not fill"
     return f"{says}: that is {share:.0%} of the link ({link.formula}); a large transfer {word} it."

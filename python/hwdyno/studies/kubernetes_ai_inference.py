@@ -33,7 +33,9 @@ def observations(run: Run) -> list[str]:
     """Which storage holds the most users in time, and which answers the most queries."""
     sentences = _where_it_stops(run)
     holds = {
-        _storage(result): max((one[0] for one in takewhile(lambda one: one[1] < IN_TIME_NS, _waits(result))), default=0)
+        _storage(result): max(
+            (wait[0] for wait in takewhile(lambda wait: wait[1] < IN_TIME_NS, _waits(result))), default=0
+        )
         for result, *_ in run.points_of(INFERENCE_KV_CACHE)
     }
     if holds:
@@ -42,7 +44,7 @@ def observations(run: Run) -> list[str]:
     queries = [(float(point.details.get("queries_s") or 0), result, point)
                for result, _, point, _ in run.points_of(INFERENCE_VECTOR_SEARCH)]  # fmt: skip
     if queries:
-        rate, result, point = max(queries, key=lambda one: one[0])
+        rate, result, point = max(queries, key=lambda query: query[0])
         sentences.append(
             f"Vector search: the maximum is {format_count(rate)} queries/s on {_storage(result)} with "
             f"{point.parameters.get('threads')} threads, at {100 * (point.details.get('recall') or 0):.0f}% recall."
@@ -64,7 +66,7 @@ def side_by_side(run: Run) -> list[StudyTable]:
     rows = []
     for result in _cold_starts(run):
         name = result.name.partition("@")[2]
-        raw, cold, warm = (_load(result, *one) for one in (("raw", "cold"), (LOADER, "cold"), (LOADER, "warm")))
+        raw, cold, warm = (_load(result, *start) for start in (("raw", "cold"), (LOADER, "cold"), (LOADER, "warm")))
         restore, recompute = (_context_s(run, name, way) for way in ("restore", "recompute"))
         share = 100 * cold.throughput.value / raw.throughput.value if raw and cold else None
         rows.append(
@@ -79,7 +81,7 @@ def side_by_side(run: Run) -> list[StudyTable]:
                 *(_seconds(took) for took in (restore, recompute)),
             )
         )
-    models = ", ".join(dict.fromkeys(str(one.fixed.get("model")) for one in _cold_starts(run)))
+    models = ", ".join(dict.fromkeys(str(cold_start.fixed.get("model")) for cold_start in _cold_starts(run)))
     table = StudyTable(f"Storage, loader and first answer of {models}", SIDE_BY_SIDE, tuple(rows))
     return [table.without_empty(*SIDE_BY_SIDE)] if rows else []
 
@@ -110,9 +112,9 @@ def _where_it_stops(run: Run) -> list[str]:
     """A sentence on where a faster storage stops mattering, by the same load from the page cache."""
     sentences = []
     found = [
-        (one.name.partition("@")[2], _ready_s(_load(one, LOADER, "cold")), _ready_s(warm), warm)
-        for one in _cold_starts(run)
-        if (warm := _load(one, LOADER, "warm")) is not None
+        (cold_start.name.partition("@")[2], _ready_s(_load(cold_start, LOADER, "cold")), _ready_s(warm), warm)
+        for cold_start in _cold_starts(run)
+        if (warm := _load(cold_start, LOADER, "warm")) is not None
     ]
     known = [(name, cold, least, warm) for name, cold, least, warm in found if cold and least]
     if known:
@@ -137,7 +139,7 @@ def _where_images_stop(run: Run) -> list[str]:
         return []
     gains = [f"{name} ({cold:.1f})" for name, (cold, warm) in known.items() if warm > (1 + STILL_HELPS) * cold]
     if not gains:
-        cold, warm = (f"{max(one[at] for one in known.values()):.1f}" for at in (0, 1))
+        cold, warm = (f"{max(pair[at] for pair in known.values()):.1f}" for at in (0, 1))
         return [f"Storage does not limit images: {cold} images/s from storage, {warm} from memory."]
     still = f"it still helps {', '.join(gains)}"
     most = max(warm for _, warm in known.values())
@@ -145,14 +147,16 @@ def _where_images_stop(run: Run) -> list[str]:
 
 
 def _cold_starts(run: Run) -> list[ExperimentResult]:
-    return [one for one in run.experiments if one.kernel == "inference_load" and "@" in one.name]
+    return [
+        experiment for experiment in run.experiments if experiment.kernel == "inference_load" and "@" in experiment.name
+    ]
 
 
 def _load(result: ExperimentResult, loader: str, cache: str) -> Measurement | None:
     """The point of a loader, from storage or from the page cache."""
     points = (point for point in result.points if point.validity != "invalid" and point.throughput.value > 0)
     wanted = {"loader": loader, "cache": cache}
-    return next((one for one in points if wanted.items() <= whole(result, one).items()), None)
+    return next((point for point in points if wanted.items() <= whole(result, point).items()), None)
 
 
 def _ready_s(point: Measurement | None) -> float | None:
@@ -190,15 +194,22 @@ def _models(run: Run) -> str:
     fixed = {str(result.fixed.get("model")): result.fixed for result, *_ in run.points_of(INFERENCE_KV_CACHE)}
     shortened = (
         f"{model} (contexts shortened to {scale:g} of their tokens)"
-        if isinstance(scale := one.get("scale"), int | float) and scale < 1
+        if isinstance(scale := parameters.get("scale"), int | float) and scale < 1
         else model
-        for model, one in fixed.items()
+        for model, parameters in fixed.items()
     )
     return ", ".join(shortened)
 
 
 def _latency(point: Measurement, stream: str) -> Latency | None:
-    return next((one.latency_ns.get("total") for one in point.streams if one.name == stream), None)
+    return next(
+        (
+            measured_stream.latency_ns.get("total")
+            for measured_stream in point.streams
+            if measured_stream.name == stream
+        ),
+        None,
+    )
 
 
 def _waits(result: ExperimentResult) -> list[tuple[int, float]]:

@@ -187,7 +187,7 @@ def observations(run: Run) -> list[str]:
     for name in dict.fromkeys(str(result.fixed.get("accelerator")) for result, _, _ in points):
         mine = [(au, result) for result, _, au in points if result.fixed.get("accelerator") == name]
         passed = _fed(points, name)
-        au, best = max(mine, key=lambda one: one[0])
+        au, best = max(mine, key=lambda pair: pair[0])
         feeds = (
             f"{', '.join(passed)} feed{'s' if len(passed) == 1 else ''} it"
             if passed
@@ -210,7 +210,7 @@ def _fed(points: list[tuple[ExperimentResult, Measurement, float]], name: str) -
         cached = FROM_CACHE if (_cached(point) or 0) > CACHED else ""
         if other == name:
             found[storage + cached] = None
-        elif not any(one.startswith(storage) for one in found):
+        elif not any(fed_storage.startswith(storage) for fed_storage in found):
             found[f"{storage}{cached} (it feeds {other.upper()}, which needs more)"] = None
     # What fed it without the cache needs no second mention with it.
     twice = {name for name in found if name.endswith(FROM_CACHE) and name.removesuffix(FROM_CACHE) in found}

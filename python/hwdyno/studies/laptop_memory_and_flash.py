@@ -244,7 +244,7 @@ def _compromise(loaded: ExperimentResult, points: list[Measurement]) -> str:
     full, best = points[0], max(points[1:-1], key=throughput_per_ns)
     parameters = whole(loaded, best)
     name = f"Memory, mix {parameters.get('mix')}, block {format_size(number(parameters, 'block'))}"
-    ns = {one: points[at].latency_ns for one, at in (("full", 0), ("idle", -1))}
+    ns = {state: points[at].latency_ns for state, at in (("full", 0), ("idle", -1))}
     if best.latency_ns is None or ns["full"] is None or ns["idle"] is None:
         return ""
     if ns["full"].mean < (1 - BACKWARDS) * ns["idle"].mean:

@@ -20,7 +20,7 @@ SAMPLE_S, SAMPLE_OPERATIONS = 0.5, 10
 
 def experiment(run: Run, name: str) -> ExperimentResult | None:
     """The experiment of a question, if any point was measured."""
-    return next((one for one in run.experiments if one.name == name and one.points), None)
+    return next((result for result in run.experiments if result.name == name and result.points), None)
 
 
 def whole(result: ExperimentResult, point: Measurement) -> Parameters:
@@ -81,7 +81,7 @@ def samples(point: Measurement) -> tuple[str, str, str]:
     repeats = _parted(point.samples.values, max(1, point.repeats))
     if min(map(len, repeats)) + 1 < each:
         return NONE, average, NONE
-    means = [mean(one) for repeat in repeats for one in _parted(repeat, max(1, len(repeat) // each))]
+    means = [mean(part) for repeat in repeats for part in _parted(repeat, max(1, len(repeat) // each))]
     return (mb_s(min(means)), average, mb_s(max(means))) if len(means) > 1 else (NONE, average, NONE)
 
 
@@ -98,7 +98,7 @@ def milliseconds(seconds: float | None) -> str:
 
 def fio_samples(result: ExperimentResult, at: int) -> str:
     """fio's minimum, average and maximum bandwidth beside a point, MB/s; its samples are of half a second."""
-    peer = next((one for one in result.peers if one.point == at and one.tool == "fio"), None)
+    peer = next((candidate for candidate in result.peers if candidate.point == at and candidate.tool == "fio"), None)
     if peer is None:
         return NONE
     least, most = (as_number(peer.details.get(name)) for name in ("bytes_s_min", "bytes_s_max"))
@@ -116,8 +116,8 @@ def drive_of(run: Run) -> str:
 
 def tightest(result: ExperimentResult, metric: str, kind: CeilingClass) -> Ceiling | None:
     """The lowest ceiling of a metric and class; none where none is known."""
-    found = [one for one in result.ceilings if one.metric == metric and one.kind == kind]
-    return min(found, key=lambda one: one.value, default=None)
+    found = [ceiling for ceiling in result.ceilings if ceiling.metric == metric and ceiling.kind == kind]
+    return min(found, key=lambda ceiling: ceiling.value, default=None)
 
 
 def sound(points: Iterable[Measurement]) -> list[Measurement]:

@@ -122,7 +122,7 @@ def _measured(run: Run) -> list[tuple[str, str, str, str]]:
     """What this drive reaches of each published figure, and its own maker's where they are known."""
     depth, mix = experiment(run, DEPTH), experiment(run, MIX)
     rows, name = [], f"this drive, measured ({drive_of(run)})"
-    curve = next((one for one in depth.curves if one.load == "iodepth"), None) if depth else None
+    curve = next((candidate for candidate in depth.curves if candidate.load == "iodepth"), None) if depth else None
     if curve is not None and curve.ceiling is not None:
         rows.append((name, "ceiling of 4 KiB random reads", _ceiling(curve), mb_s(curve.ceiling.value)))
         if curve.best is not None:
@@ -193,7 +193,7 @@ def observations(run: Run) -> list[str]:
 
 
 def _depth(run: Run, result: ExperimentResult) -> list[str]:
-    curve = next((one for one in result.curves if one.load == "iodepth"), None)
+    curve = next((candidate for candidate in result.curves if candidate.load == "iodepth"), None)
     if curve is None or curve.ceiling is None:
         return []
     found = f"{_on(run, result)}4 KiB random reads tend to {_ceiling(curve)}{_of_link(result, curve)}"
@@ -262,11 +262,11 @@ def _best_blocks(result: ExperimentResult) -> dict[str, tuple[int, float, bool] 
 def _block(result: ExperimentResult) -> str:
     best = _best_blocks(result)
     found = [
-        f"{format_size(one[0])} for {kind} ({mb_s(one[1])} MB/s{' and still rising' if one[2] else ''})"
-        for kind, one in best.items()
-        if one is not None
+        f"{format_size(optimum[0])} for {kind} ({mb_s(optimum[1])} MB/s{' and still rising' if optimum[2] else ''})"
+        for kind, optimum in best.items()
+        if optimum is not None
     ]
-    unknown = [kind for kind, one in best.items() if one is None]
+    unknown = [kind for kind, optimum in best.items() if optimum is None]
     sentences = []
     if found:
         sentences.append(

@@ -73,7 +73,7 @@ def xml_of(text: str, name: str) -> Any:
         raise UserError(f"{name} is not readable XML ({error}); it may be cut off, or another kind of file") from None
     level = [root]
     for _ in range(DEEPEST):
-        level = [child for one in level for child in one]
+        level = [child for parent in level for child in parent]
         if not level:
             return root
     raise UserError(f"{name} is nested deeper than {DEEPEST} levels")
@@ -168,7 +168,7 @@ def checked(document: Made, name: str, most: float = LARGEST, *, any_text: bool 
                 if not -most <= value <= most:
                     raise UserError(f"{name} has a number out of range: {_short(value)}")
             elif is_dataclass(value) and not isinstance(value, type):
-                inner += [getattr(value, one.name) for one in fields(value)]
+                inner += [getattr(value, field.name) for field in fields(value)]
         level = inner
         if not level:
             return document
@@ -242,9 +242,9 @@ class Table:
         """A list of numbers of 0 or more; one alone is a list too."""
         value = self._value(key)
         found = value if isinstance(value, list) else [value]
-        if not all(is_number(one) and one >= 0 for one in found):
+        if not all(is_number(number) and number >= 0 for number in found):
             raise self._wrong(key, "numbers of 0 or more")
-        return [as_number(one) or 0.0 for one in found]
+        return [as_number(number) or 0.0 for number in found]
 
     def text(self, key: str) -> str:
         """A text."""
@@ -271,11 +271,11 @@ class Table:
             "int": lambda key: self.count(key, least),
             "float": self.number,
         }
-        known = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]
+        known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
         for key in self.values:
             if key not in known or key in given:
                 raise UserError(f"{self.name}: unknown key '{key}'; {hint(key, known)}")
-        wanted = [one for one in known.values() if one.name not in given]
-        wanted = [one for one in wanted if one.name in self or one.default is MISSING]
-        values = {one.name: takers[str(one.type)](one.name) for one in wanted}
+        wanted = [field for field in known.values() if field.name not in given]
+        wanted = [field for field in wanted if field.name in self or field.default is MISSING]
+        values = {field.name: takers[str(field.type)](field.name) for field in wanted}
         return kind(**values, **given)

@@ -57,8 +57,8 @@ def family(pid: int) -> list[int]:
         if fields := stat_of(entry):
             children.setdefault(int(fields[1]), []).append(entry)
     found = [pid]
-    for one in found:
-        found += children.get(one, [])
+    for parent in found:
+        found += children.get(parent, [])
     return found
 
 

@@ -139,7 +139,7 @@ class _Owner:
 
     def end_children(self) -> None:
         """Kill every descendant with its process group, but for those that end by themselves."""
-        spared = {one for pid in self.spared for one in family(pid)}
+        spared = {process for pid in self.spared for process in family(pid)}
         ours = os.getpgid(0)
         for pid in family(os.getpid())[1:]:
             if pid not in spared and (fields := stat_of(pid)):
@@ -261,7 +261,7 @@ def register(stage: Stage, action: Action) -> None:
 
 def unregister(action: Action) -> None:
     """Forget an action that was registered, if it was."""
-    _owner.clean_ups = [one for one in _owner.clean_ups if one[1] != action]
+    _owner.clean_ups = [clean_up for clean_up in _owner.clean_ups if clean_up[1] != action]
 
 
 @contextlib.contextmanager

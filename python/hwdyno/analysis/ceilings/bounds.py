@@ -125,7 +125,7 @@ def utilizations(
     ``parameters`` are all of the point's, what its experiment fixes included; ``axes`` are its kernel's.
     """
     found = []
-    for bound in bounds_for((one for one in ceilings if kind in {None, one.kind}), parameters, axes):
+    for bound in bounds_for((ceiling for ceiling in ceilings if kind in {None, ceiling.kind}), parameters, axes):
         measured = next((v for v in (point.throughput, point.rate) if v is not None and v.unit == bound.unit), None)
         if measured is not None and bound.value > 0:
             found.append(Utilization(measured.value / bound.value, bound, measured))

@@ -44,12 +44,12 @@ def field_name(word: str) -> str:
 
 def of_loops(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
     """The peak of each measured loop and number of cores."""
-    return (one for one in _peaks(run) if not one.metric.startswith(ANY_LOOP))
+    return (peak for peak in _peaks(run) if not peak.metric.startswith(ANY_LOOP))
 
 
 def of_algebra(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
     """The peak of FMA in FP64 by cores, which bounds linear algebra."""
-    return (one for one in _peaks(run) if one.metric.startswith(ANY_LOOP))
+    return (peak for peak in _peaks(run) if peak.metric.startswith(ANY_LOOP))
 
 
 def applies(metric: str, parameters: Mapping[str, Any]) -> bool:
@@ -75,11 +75,11 @@ def _peaks(run: Run) -> Iterable[Ceiling]:
         operation, precision = _loop(given)
         wanted = str(given.get("isa", "auto"))
         # The engine chooses again at each reading of "auto", so that the best of its choices bounds them all.
-        one_of = [one for one in shapes if one[:2] == (operation, precision) and wanted in {"auto", one[2]}]
-        best = max(one_of, key=lambda one: shapes[one][0] * shapes[one][1], default=None)
+        one_of = [shape for shape in shapes if shape[:2] == (operation, precision) and wanted in {"auto", shape[2]}]
+        best = max(one_of, key=lambda shape: shapes[shape][0] * shapes[shape][1], default=None)
         if best is None:
             continue
-        busy = sum(min(one, threads) for one in cores)
+        busy = sum(min(count, threads) for count in cores)
         made = _peak(point.throughput.unit, busy, clock_hz, *shapes[best], best[2], precision)
         metric = f"flop_s/{operation}/{precision}/{wanted}/{threads}"
         found[metric] = replace(made, metric=metric)

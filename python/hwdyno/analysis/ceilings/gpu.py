@@ -76,7 +76,7 @@ def of_machine(machine: Machine) -> tuple[Ceiling, ...]:
 
 def the_gpu(machine: Machine) -> CudaDevice | None:
     """The GPU that a measurement is on, as the driver states it; none where there are several kinds."""
-    kinds = {(one.name, one.compute_capability, one.multiprocessors) for one in machine.gpu_drivers.cuda}
+    kinds = {(device.name, device.compute_capability, device.multiprocessors) for device in machine.gpu_drivers.cuda}
     return machine.gpu_drivers.cuda[0] if len(kinds) == 1 else None
 
 
@@ -94,7 +94,7 @@ def why_none(machine: Machine) -> tuple[str, ...]:
         )
     if drivers.cuda:
         return ("peaks: this machine has GPUs of several kinds; give them with --ceiling",)
-    if any(one.kind == "gpu" for one in drivers.opencl):
+    if any(device.kind == "gpu" for device in drivers.opencl):
         return ("peaks: OpenCL does not state them; give them with --ceiling or --device",)
     return ()
 
@@ -169,7 +169,7 @@ def _link(gpu: CudaDevice) -> Iterator[Ceiling]:
     generation, lanes = gpu.link_generation_max or gpu.link_generation, gpu.link_lanes or gpu.link_lanes_max
     if generation in PCIE_GT_S and lanes:
         rate = pcie(generation, lanes)
-        (made,) = (replace(one, metric=HOST_COPY) for one in rate.ceilings()[:1])
+        (made,) = (replace(ceiling, metric=HOST_COPY) for ceiling in rate.ceilings()[:1])
         yield replace(made, label=f"{made.label} of {gpu.name}")
 
 
@@ -216,7 +216,7 @@ def loads_of(result: ExperimentResult) -> Iterator[GpuFileLoad]:
 def of_parts(run: Run, result: ExperimentResult) -> Iterator[Ceiling]:
     """The slower part of each load, as the same run measured it alone."""
     for load in loads_of(result):
-        read, copy = (format_bytes_s(one.throughput.value) for one in (load.read, load.copy))
+        read, copy = (format_bytes_s(point.throughput.value) for point in (load.read, load.copy))
         formula = f"the slower of reading alone ({read}) and copying alone ({copy})"
         metric = LOADED + "/".join(str(load.given.get(name)) for name in _OF_LOAD)
         source = "each part measured in turn with the loads"

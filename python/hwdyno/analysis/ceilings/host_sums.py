@@ -18,9 +18,14 @@ def summed(machines: Sequence[Machine], of_one: Callable[[Machine], tuple[Ceilin
         return each[0]
     found = []
     for first in each[0] if each else ():
-        alike = [one for ceilings in each for one in ceilings if (one.metric, one.kind) == (first.metric, first.kind)]
+        alike = [
+            ceiling
+            for ceilings in each
+            for ceiling in ceilings
+            if (ceiling.metric, ceiling.kind) == (first.metric, first.kind)
+        ]
         if len(alike) == len(each):
-            value, hosts = sum(one.value for one in alike), f"{len(each)} hosts"
-            formula = f"{' + '.join(one.formula for one in alike)} = {format_value(value, first.unit)}"
+            value, hosts = sum(ceiling.value for ceiling in alike), f"{len(each)} hosts"
+            formula = f"{' + '.join(ceiling.formula for ceiling in alike)} = {format_value(value, first.unit)}"
             found.append(replace(first, value=value, formula=formula, label=f"{hosts}, each like {first.label}"))
     return tuple(found)

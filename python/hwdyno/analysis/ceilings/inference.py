@@ -110,7 +110,7 @@ def raw_of(result: ExperimentResult) -> Measurement | None:
         and point.validity != "invalid"
         and point.throughput.value > 0
     ]
-    return max(found, key=lambda one: one.throughput.value, default=None)
+    return max(found, key=lambda point: point.throughput.value, default=None)
 
 
 def bandwidths(run: Run) -> dict[int, float]:

@@ -21,7 +21,7 @@ def known_ceilings(
     """The ceilings of a resource's results, of ``rated read 400 MB/s``, ``PCIe 3 x4`` and a drive or GPU of the
     catalogue. Raises ``UserError`` for what cannot be read."""
     stated = [parse(text) for text in ceilings]
-    found = [one for one in stated if (one.unit in _ARITHMETIC) == (resource == "compute")]
-    found += [one for text in links for one in link_ceilings(parse_link(text), resource)]
-    found += [one for text in devices for one in parse_device(text)(resource)]
+    found = [ceiling for ceiling in stated if (ceiling.unit in _ARITHMETIC) == (resource == "compute")]
+    found += [ceiling for text in links for ceiling in link_ceilings(parse_link(text), resource)]
+    found += [ceiling for text in devices for ceiling in parse_device(text)(resource)]
     return tuple(dict.fromkeys(found))

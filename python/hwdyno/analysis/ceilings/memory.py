@@ -28,9 +28,9 @@ FROM_MEMORY_BYTES = 128 << 20
 
 def of_modules(machine: Machine) -> tuple[Ceiling, ...]:
     """The bound of all traffic together; none where the modules or their channels are unknown."""
-    modules = [one for one in machine.memory.modules if one.size_bytes]
-    rates = {float(one.configured_mt_s or 0) for one in modules}
-    channels = {_channel(one) for one in modules}
+    modules = [module for module in machine.memory.modules if module.size_bytes]
+    rates = {float(module.configured_mt_s or 0) for module in modules}
+    channels = {_channel(module) for module in modules}
     if not modules or None in channels or 0.0 in rates:
         return ()
     # Modules of unlike speed run at the slowest one's.
@@ -53,14 +53,14 @@ def why_none(machine: Machine) -> tuple[str, ...]:
 
 def practical(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
     """The highest bandwidth of this Run, where no table of the modules gives the theoretical one."""
-    if any(one.kind == "physical" for one in result.ceilings):
+    if any(ceiling.kind == "physical" for ceiling in result.ceilings):
         return
     found = [
         (point.throughput.value, given)
         for _, _, point, given in run.points_of(*BANDWIDTH)
         if point.throughput.unit == "bytes/s" and from_memory(given) and point.validity != "invalid"
     ]
-    value, given = max(found, key=lambda one: one[0], default=(0.0, {}))
+    value, given = max(found, key=lambda candidate: candidate[0], default=(0.0, {}))
     if value > 0:
         formula = f"the best of this run: {given.get('operation')}, {given.get('threads')} threads"
         source = "theoretical bandwidth unknown, no DIMM table here"

@@ -126,7 +126,7 @@ def _pcie_of(words: str, text: str, most: bool) -> Rate | None:
     match = _PCIE.search(words)
     if match is None:
         return None
-    apart = [found[1] if (found := one.search(words)) else 0 for one in (_GENERATION, _LANES)]
+    apart = [found[1] if (found := pattern.search(words)) else 0 for pattern in (_GENERATION, _LANES)]
     generation = int(match[1] or match[5] or apart[0])
     lanes = int(match[2] or match[3] or match[4] or match[6] or match[7] or apart[1])
     if generation not in PCIE_GT_S or not 1 <= lanes <= 32:
@@ -286,7 +286,9 @@ class GpuModel:
             )
         rate = link_rate(self.link, most=True) if self.link else None
         if rate is not None:
-            found += [replace(one, label=f"{one.label} of {self.name}") for one in link_ceilings(rate, "gpu")]
+            found += [
+                replace(ceiling, label=f"{ceiling.label} of {self.name}") for ceiling in link_ceilings(rate, "gpu")
+            ]
         return tuple(found)
 
 
@@ -306,7 +308,7 @@ def gpus() -> tuple[GpuModel, ...]:
 
 def gpu_named(text: str) -> GpuModel | None:
     """The accelerator that a text names; none where it names none, or several."""
-    found = [one for one in gpus() if one.pattern.search(text)]
+    found = [gpu for gpu in gpus() if gpu.pattern.search(text)]
     return found[0] if len(found) == 1 else None
 
 
@@ -322,28 +324,30 @@ def rated_named(text: str, *, asks: bool = False) -> Rated | None:
     Without a capacity, the largest figures of its capacities bound it; with ``asks`` this raises ``UserError`` where
     the text fits several models.
     """
-    exact = [one for one in catalogue() if one.pattern.fullmatch(" ".join(text.split()))]
+    exact = [drive for drive in catalogue() if drive.pattern.fullmatch(" ".join(text.split()))]
     if len(exact) == 1:
         return exact[0]
     have = set(_joined(text).split())
     scored: list[tuple[int, bool, str, Rated]] = []
-    for one in catalogue():
+    for drive in catalogue():
         words = _joined(
-            one.name.partition(" ")[2] if not one.name.startswith(("Western", "SK")) else one.name.split(" ", 2)[2]
+            drive.name.partition(" ")[2]
+            if not drive.name.startswith(("Western", "SK"))
+            else drive.name.split(" ", 2)[2]
         ).split()
         model = [word for word in words if not re.fullmatch(r"[\d.]+(?:gb|tb)", word) and word not in {"ssd", "hdd"}]
         strong = [word for word in model if any(char.isdigit() for char in word)]
         loose = [word for word in model if word in have]
-        known = one.pattern.search(" ".join(text.split())) is not None
+        known = drive.pattern.search(" ".join(text.split())) is not None
         if known or (strong and model and len(loose) == len(model)):
             sized = any(word in have for word in words if re.fullmatch(r"[\d.]+(?:gb|tb)", word))
-            scored.append((len(model) + 9 * known, sized, " ".join(model), one))
+            scored.append((len(model) + 9 * known, sized, " ".join(model), drive))
     if not scored:
         return None
     most = max(score for score, *_ in scored)
-    best = [one for one in scored if one[0] == most]
+    best = [candidate for candidate in scored if candidate[0] == most]
     if any(sized for _, sized, _, _ in best):
-        best = [one for one in best if one[1]]
+        best = [candidate for candidate in best if candidate[1]]
     names = sorted({model for _, _, model, _ in best})
     if len(names) > 1:
         if asks:
@@ -354,8 +358,8 @@ def rated_named(text: str, *, asks: bool = False) -> Rated | None:
     first = best[0][3]
     if len(best) == 1:
         return first
-    metrics = dict.fromkeys(metric for *_, one in best for metric in one.figures)  # In the order of the catalogue.
-    figures = {metric: max(one.figures.get(metric, 0.0) for *_, one in best) for metric in metrics}
+    metrics = dict.fromkeys(metric for *_, drive in best for metric in drive.figures)  # In the order of the catalogue.
+    figures = {metric: max(drive.figures.get(metric, 0.0) for *_, drive in best) for metric in metrics}
     stem = re.sub(r"\s[\d.]+ [GT]B$", "", first.name)
     return replace(first, name=f"{stem}, its fastest capacity", capacity_bytes=None, figures=figures)
 
@@ -373,7 +377,7 @@ def device_ceilings(text: str, resource: str) -> tuple[Ceiling, ...]:
 def parse_device(text: str) -> Callable[[str], tuple[Ceiling, ...]]:
     """The ceilings by resource of the device that an option names. Raises ``UserError`` for an unknown one."""
     if rated_named(text, asks=True) is None and gpu_named(text) is None:
-        names = [one.name for one in catalogue()] + [one.name for one in gpus()]
+        names = [drive.name for drive in catalogue()] + [gpu.name for gpu in gpus()]
         words = set(_joined(text).split())
         near = max(names, key=lambda name: len(words & set(_joined(name).split())))
         similar = f" (similar: {near})" if words & set(_joined(near).split()) else ""

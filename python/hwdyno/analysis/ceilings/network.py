@@ -33,8 +33,8 @@ def of_path(run: Run, result: ExperimentResult) -> tuple[Ceiling, ...]:
     if nodes > 1:
         # Each host sends through a separate interface.
         return tuple(
-            replace(one, value=one.value * nodes, label=f"{nodes} hosts, each like {one.label}")
-            for one in found.values()
+            replace(ceiling, value=ceiling.value * nodes, label=f"{nodes} hosts, each like {ceiling.label}")
+            for ceiling in found.values()
         )
     return tuple(found.values())
 

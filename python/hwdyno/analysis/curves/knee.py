@@ -245,7 +245,7 @@ def _odd_of(plain: _Fit, falls: list[_Fit]) -> Odd | None:
     best = falling if falling is not None and falling.squares < plain.squares / 2 else plain
     if count < ODD_MIN_POINTS or np.abs(best.residuals[1:-1]).max() < LOOK_FOR_ODD:
         return None
-    places = {1 + int(np.abs(one.residuals[1:-1]).argmax()) for one in (plain, falling) if one is not None}
+    places = {1 + int(np.abs(fit.residuals[1:-1]).argmax()) for fit in (plain, falling) if fit is not None}
     found: list[tuple[float, Odd]] = []
     for at in places:
         used = np.ones(count)
@@ -258,7 +258,7 @@ def _odd_of(plain: _Fit, falls: list[_Fit]) -> Odd | None:
         explained = falling is None or without.scatter <= falling.scatter
         if abs(off) > max(ODD_SIGMAS * spread, -math.log1p(-ODD_SHARE)) and explained:
             found.append((without.squares, Odd(at, math.exp(off))))
-    return min(found, key=lambda one: one[0])[1] if found else None
+    return min(found, key=lambda candidate: candidate[0])[1] if found else None
 
 
 def _knee_of(plain: _Fit, falls: list[_Fit], odd: Odd | None) -> Knee:
@@ -271,20 +271,20 @@ def _knee_of(plain: _Fit, falls: list[_Fit], odd: Odd | None) -> Knee:
     theta = chosen.theta
     top, top_slopes = _top_of(chosen, n)
     models = [(1 - weight, plain), *(zip(_shares(falls, weight), falls, strict=True) if weight > 0 else ())]
-    tops = [(share, one, *_top_of(one, n)) for share, one in models if share > MIN_SHARE]
+    tops = [(share, model, *_top_of(model, n)) for share, model in models if share > MIN_SHARE]
     known = math.fsum(share for share, *_ in tops)
     ceiling = math.fsum(share * value for share, _, value, _ in tops) / known
     if chosen.noise == 0:
         half: list[float | None] = [None] * 4
     else:
         squares = [
-            share * (one.variance(slopes) * (one.t / 1.96) ** 2 + (value - ceiling) ** 2)
-            for share, one, value, slopes in tops
+            share * (model.variance(slopes) * (model.t / 1.96) ** 2 + (value - ceiling) ** 2)
+            for share, model, value, slopes in tops
         ]
         covariance = chosen.covariance()
         first = top_slopes - chosen.at(n[:1])[1][0]
         wide = top_slopes + np.eye(6)[1] - np.eye(6)[0]
-        spread = [math.sqrt(max(0.0, float(one @ covariance @ one))) for one in (first, wide)]
+        spread = [math.sqrt(max(0.0, float(slopes @ covariance @ slopes))) for slopes in (first, wide)]
         apart = math.fsum(share * (value - ceiling) ** 2 for share, _, value, _ in tops) / known
         # Where R1 is read, a misfit of the model is no noise: the request alone was measured.
         wider = math.sqrt(spread[1] ** 2 + float(chosen.residuals[0]) ** 2 + apart)
@@ -325,8 +325,8 @@ def _top_of(fit: _Fit, n: Array) -> tuple[float, Array]:
 def _shares(falls: list[_Fit], weight: float) -> list[float]:
     """The weight of each model with a fall: together ``weight``, each by how well it fits."""
     noise = max(falls[0].noise, 1e-4)
-    alike = [math.exp(min(0.0, (falls[0].squares - one.squares) / noise**2 / 2)) for one in falls]
-    return [weight * one / math.fsum(alike) for one in alike]
+    alike = [math.exp(min(0.0, (falls[0].squares - fit.squares) / noise**2 / 2)) for fit in falls]
+    return [weight * likelihood / math.fsum(alike) for likelihood in alike]
 
 
 def _weight(plain: _Fit, falling: _Fit | None) -> float:

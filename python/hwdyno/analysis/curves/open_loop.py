@@ -171,11 +171,11 @@ def fit_open_loop(
     import numpy as np
 
     given = list(spreads) or [None] * len(rates)
-    points = [one for one in zip(rates, latencies_ns, given, strict=True) if one[0] > 0 and one[1] > 0]
+    points = [point for point in zip(rates, latencies_ns, given, strict=True) if point[0] > 0 and point[1] > 0]
     if len({rate for rate, *_ in points}) < MIN_POINTS:
         return None
     x, r = np.array([rate for rate, *_ in points]), np.array([latency for _, latency, _ in points])
-    first = min(points, key=lambda one: one[0])[2]
+    first = min(points, key=lambda point: point[0])[2]
     known = 0.0 if arrivals is None or first is None else max((arrivals + first.squared) / 2, MIN_VARIABILITY)
     pull = MIN_ERROR**2 / (KNOWN_WITHIN * known) ** 2 if known else 0.0
     counts, grid, table = _waits(MAX_SERVERS)
@@ -198,7 +198,7 @@ def fit_open_loop(
         off = np.log(np.maximum(a + v[:, None] * b, 1e-12))
         error = (off * off).sum(axis=1) + pull * (v - known) ** 2
         if known and first is not None:
-            error += MIN_ERROR**2 * _spread_off(m, shares, wait, v[:, None], first, [one for *_, one in points])
+            error += MIN_ERROR**2 * _spread_off(m, shares, wait, v[:, None], first, [spread for *_, spread in points])
         errors.append(error)
         at = int(error.argmin())
         if best is None or error[at] < best[0]:
@@ -222,7 +222,7 @@ def _spread_off(
     """How far latencies spread otherwise than the model has it: the sum of squares in standard errors, by capacity."""
     import numpy as np
 
-    known = [at for at, one in enumerate(spreads) if one is not None and one is not least]
+    known = [at for at, spread in enumerate(spreads) if spread is not None and spread is not least]
     # All waits over those that wait: v / (m (1 - r)), in service times.
     mean = v * wait
     each = v / (m * (1 - shares))
@@ -230,8 +230,10 @@ def _spread_off(
     first = spreads.index(least)
     served = least.squared * (1 + mean[:, first : first + 1]) ** 2 - of_waits[:, first : first + 1]
     expected = (np.maximum(served, 0.0) + of_waits) / (1 + mean) ** 2
-    found = np.array([one.squared for one in spreads if one is not None and one is not least])
-    sure = np.array([one.error**2 + least.error**2 for one in spreads if one is not None and one is not least])
+    found = np.array([spread.squared for spread in spreads if spread is not None and spread is not least])
+    sure = np.array(
+        [spread.error**2 + least.error**2 for spread in spreads if spread is not None and spread is not least]
+    )
     scale = sure[None] + (SPREAD_WITHIN * of_waits[:, known] / (1 + mean[:, known]) ** 2) ** 2 + 1e-12
     off = np.minimum((found[None] - expected[:, known]) ** 2 / scale, MAX_OFF**2)
     return np.asarray(off.sum(axis=1))

@@ -143,14 +143,16 @@ def find_best(series: Series, knee: Knee, state: State, top: float) -> tuple[Ope
     words += _trade(series, at, odd)
     best = OperatingPoint(place.load, place.throughput, place.latency_ns, place.measured, "; ".join(words))
     reached_90, reached_95 = (
-        next((series.loads[one] for one in reaching(share, top)), math.inf) for share in (0.90, 0.95)
+        next((series.loads[index] for index in reaching(share, top)), math.inf) for share in (0.90, 0.95)
     )
     return best, reached_90, reached_95
 
 
 def _trade(series: Series, at: int, odd: int | None) -> list[str]:
     """What the measured load below the best one gives away in throughput, and gains in p99."""
-    below = next((one for one in reversed(range(at)) if one != odd and series.loads[one] < series.loads[at]), None)
+    below = next(
+        (index for index in reversed(range(at)) if index != odd and series.loads[index] < series.loads[at]), None
+    )
     if below is None:
         return []
     tail, less = series.tails[at], series.tails[below]

@@ -89,7 +89,7 @@ def outlook(
         beyond = min(max(knee.crossing.value, most), most * 64)
         return Outlook(brackets=brackets, refused=why, measure=_next_load(beyond), crossing=knee.crossing)
     predicted_share = _prediction_of_last(loads, throughputs, errors)
-    rates = [one / (per_request or 1.0) for one in throughputs]
+    rates = [throughput / (per_request or 1.0) for throughput in throughputs]
     thinks_ns = _thinking_ns(loads, rates, latencies_ns)
     return Outlook(
         projections=tuple(_projection(knee, n, predicted_share, thinks_ns, per_request) for n in targets),
@@ -144,6 +144,6 @@ def _projection(
     )
     latency = None
     if per_request is not None:
-        waits = [max(0.0, load / one * per_request * 1e9 - thinks_ns) for one in (rate, high, low)]
+        waits = [max(0.0, load / throughput * per_request * 1e9 - thinks_ns) for throughput in (rate, high, low)]
         latency = Interval(*waits)
     return Projection(load, Interval(rate, low, high), latency)

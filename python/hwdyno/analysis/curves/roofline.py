@@ -52,7 +52,7 @@ def roofs_of(result: ExperimentResult) -> Roofs | None:
         found[intensity] = max(found.get(intensity, (0.0, at)), (value, at))
     axes = ("precision", "on", "array")
     is_one = all(
-        len({str({**result.fixed, **one.parameters}.get(axis)) for one in result.points}) == 1 for axis in axes
+        len({str({**result.fixed, **point.parameters}.get(axis)) for point in result.points}) == 1 for axis in axes
     )
     if len(found) < 3 or not is_one:
         return None

@@ -14,9 +14,11 @@ from hwdyno.analysis.resources.description import Resource
 def all_resources() -> Mapping[str, Resource]:
     """Every resource by its name."""
     folder = importlib.import_module(__package__)
-    modules = (importlib.import_module(f"{__package__}.{one.name}") for one in pkgutil.iter_modules(folder.__path__))
+    modules = (
+        importlib.import_module(f"{__package__}.{module.name}") for module in pkgutil.iter_modules(folder.__path__)
+    )
     found = (vars(module).get("RESOURCE") for module in modules)
-    return {one.name: one for one in found if isinstance(one, Resource)}
+    return {resource.name: resource for resource in found if isinstance(resource, Resource)}
 
 
 def find(name: str) -> Resource:

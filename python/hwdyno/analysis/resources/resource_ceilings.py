@@ -20,7 +20,7 @@ def ceilings_of(machine: Machine, name: str, given: Iterable[Ceiling | str] = ()
 
     Raises ``UserError`` for a given text that cannot be parsed.
     """
-    extra = (parse_given(one) if isinstance(one, str) else one for one in given)
+    extra = (parse_given(ceiling) if isinstance(ceiling, str) else ceiling for ceiling in given)
     return (*find(name).ceilings(machine), *extra)
 
 
@@ -36,11 +36,13 @@ def why_no_ceiling(machine: Machine, name: str) -> tuple[str, ...]:
 
 def with_derived(run: Run) -> Run:
     """The Run with the ceilings that follow from its readings, computed again."""
-    sources = {kernel: source for one in all_resources().values() for kernel, source in one.derived.items()}
+    sources = {kernel: source for resource in all_resources().values() for kernel, source in resource.derived.items()}
     results = []
     for result in run.experiments:
-        kept = tuple(one for one in result.ceilings if not one.source.startswith(DERIVED))
+        kept = tuple(ceiling for ceiling in result.ceilings if not ceiling.source.startswith(DERIVED))
         bare = replace(result, ceilings=kept)
         made = sources[result.kernel](run, bare) if result.kernel in sources else ()
-        results.append(replace(bare, ceilings=(*kept, *(replace(one, source=DERIVED + one.source) for one in made))))
+        results.append(
+            replace(bare, ceilings=(*kept, *(replace(ceiling, source=DERIVED + ceiling.source) for ceiling in made)))
+        )
     return replace(run, experiments=tuple(results))

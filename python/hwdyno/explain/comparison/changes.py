@@ -70,8 +70,8 @@ def changes_in(matching: Matching) -> list[Change]:
     for name, pairs in matching.pairs.items():
         spread = _spread(pairs)
         known = [(pair, one) for pair in pairs if (one := _difference(pair.old, pair.new)) is not None]
-        found += [_change_of_point(pair, one, spread) for pair, one in known]
-        measured = [one for pair, one in known if one.repeats and not pair.doubt]
+        found += [_change_of_point(pair, difference, spread) for pair, difference in known]
+        measured = [difference for pair, difference in known if difference.repeats and not pair.doubt]
         if len(measured) > 1:
             between = spread.deviation**2 + spread.point_deviation**2 / len(measured)
             ratio, p_value = _tested(_together(measured), between, spread)
@@ -119,8 +119,10 @@ def is_open(change: Change, limit: float | None) -> bool:
 
 def _spread(pairs: Sequence[PointPair]) -> RunToRun:
     """The spread between runs that holds for these pairs: what most earlier runs tell, or what is assumed."""
-    stated = [one.run_to_run for pair in pairs for one in (pair.result, pair.earlier) if one.run_to_run is not None]
-    return max(stated, key=lambda one: one.earlier, default=unknown())
+    stated = [
+        result.run_to_run for pair in pairs for result in (pair.result, pair.earlier) if result.run_to_run is not None
+    ]
+    return max(stated, key=lambda run_to_run: run_to_run.earlier, default=unknown())
 
 
 def _difference(old: Measurement, new: Measurement) -> _Difference | None:
@@ -129,7 +131,7 @@ def _difference(old: Measurement, new: Measurement) -> _Difference | None:
     after = [math.log(value) for value in new.repeat_values or (new.throughput.value,) if value > 0]
     if not before or not after:
         return None
-    sides = tuple((_variance(one), len(one) - 1) for one in (before, after))
+    sides = tuple((_variance(repeats), len(repeats) - 1) for repeats in (before, after))
     known = all(freedom > 0 for _, freedom in sides)
     return _Difference(estimates.mean(after) - estimates.mean(before), sides if known else ())
 
@@ -142,8 +144,10 @@ def _variance(logs: Sequence[float]) -> float:
 def _together(differences: Sequence[_Difference]) -> _Difference:
     """The mean of the differences of one experiment's points, whose repeats are independent."""
     count = len(differences)
-    sides = tuple((variance / count**2, freedom) for one in differences for variance, freedom in one.repeats)
-    return _Difference(estimates.mean([one.log for one in differences]), sides)
+    sides = tuple(
+        (variance / count**2, freedom) for difference in differences for variance, freedom in difference.repeats
+    )
+    return _Difference(estimates.mean([difference.log for difference in differences]), sides)
 
 
 def _change_of_point(pair: PointPair, difference: _Difference, spread: RunToRun) -> Change:
@@ -190,13 +194,15 @@ def _judged(changes: Sequence[Change]) -> list[Change]:
     Experiments as a whole and single points are two families: many points must not hide what all of them share.
     Each family reports a false loss in half of ``DISCOVERY_RATE`` at most, as the other half are gains.
     """
-    limits = {whole: _limit([one.p_value for one in changes if (one.points > 1) == whole]) for whole in (True, False)}
+    limits = {
+        whole: _limit([change.p_value for change in changes if (change.points > 1) == whole]) for whole in (True, False)
+    }
     return [replace(change, verdict=_verdict(change, limits[change.points > 1])) for change in changes]
 
 
 def _limit(p_values: Sequence[float | None]) -> float:
     """The largest p-value that passes; below 0 where none does."""
-    ordered = sorted(one for one in p_values if one is not None)
+    ordered = sorted(p_value for p_value in p_values if p_value is not None)
     return max((p for rank, p in enumerate(ordered, 1) if p <= DISCOVERY_RATE * rank / len(ordered)), default=-1.0)
 
 
@@ -216,5 +222,5 @@ def overall(changes: list[Change]) -> float | None:
 
 def assumed(before: Run, after: Run) -> float | None:
     """The spread between runs that was assumed because no experiment states its own; none where one does."""
-    stated = any(one.run_to_run is not None for run in (before, after) for one in run.experiments)
+    stated = any(experiment.run_to_run is not None for run in (before, after) for experiment in run.experiments)
     return None if stated else unknown().deviation

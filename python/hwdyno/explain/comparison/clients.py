@@ -45,10 +45,10 @@ def over_clients(runs: Sequence[Run]) -> Run | None:
             alike.points.setdefault(clients, point)
             if clients > alike.most:
                 alike.most, alike.result, alike.run = clients, result, run
-    curves = [one for one in found.values() if len(one.points) >= MIN_LOADS and one.result is not None]
+    curves = [curve for curve in found.values() if len(curve.points) >= MIN_LOADS and curve.result is not None]
     if not curves:
         return None
-    widest = max(curves, key=lambda one: one.most)
+    widest = max(curves, key=lambda curve: curve.most)
     assert widest.run is not None
     return replace(widest.run, experiments=_experiments(curves), findings=(), degraded=())
 
@@ -58,25 +58,25 @@ def _clients(run: Run, point: Measurement, facts: Parameters) -> int:
         value = facts.get(name)
         if isinstance(value, int) and value > 0:
             return value
-    return max(1, sum(1 for one in point.hosts if one.repeats))
+    return max(1, sum(1 for share in point.hosts if share.repeats))
 
 
 def _experiments(curves: Sequence[_Alike]) -> tuple[ExperimentResult, ...]:
     """The curves, those of one experiment together."""
     made: dict[str, ExperimentResult] = {}
-    for one in curves:
-        assert one.result is not None
-        points = tuple(_with_clients(point, count) for count, point in sorted(one.points.items()))
-        base = made.get(one.result.name)
+    for curve in curves:
+        assert curve.result is not None
+        points = tuple(_with_clients(point, count) for count, point in sorted(curve.points.items()))
+        base = made.get(curve.result.name)
         if base is None:
-            made[one.result.name] = replace(
-                one.result, load=CLIENTS.name, points=points, curves=(), peers=(), planned=len(points),
-                declaration=_declared(one.result.declaration),
-                fixed={name: value for name, value in one.result.fixed.items() if name != CLIENTS.name},
+            made[curve.result.name] = replace(
+                curve.result, load=CLIENTS.name, points=points, curves=(), peers=(), planned=len(points),
+                declaration=_declared(curve.result.declaration),
+                fixed={name: value for name, value in curve.result.fixed.items() if name != CLIENTS.name},
             )  # fmt: skip
         else:
             both = (*base.points, *points)
-            made[one.result.name] = replace(base, points=both, planned=len(both))
+            made[curve.result.name] = replace(base, points=both, planned=len(both))
     return tuple(made.values())
 
 

@@ -50,21 +50,21 @@ def differences(before: Run, after: Run) -> list[Difference]:
     if len(before.machines) != len(after.machines):
         found.append(Difference("hosts", len(before.machines), len(after.machines), True))
     found += [
-        Difference(name, one, other)
-        for name, one, other in (
+        Difference(name, earlier, other)
+        for name, earlier, other in (
             ("version", _tool(before), _tool(after)),
             ("profile", before.profile, after.profile),
             ("study", before.study, after.study),
         )
-        if one != other and one and other
+        if earlier != other and earlier and other
     ]
-    return sorted(found, key=lambda one: not one.is_identity)
+    return sorted(found, key=lambda difference: not difference.is_identity)
 
 
 def is_one_machine(before: Run, after: Run) -> bool:
     """Whether nothing tells the machines apart, and both Runs describe theirs, or neither."""
     described = {_describes(run) for run in (before, after)}
-    return len(described) == 1 and not any(one.is_identity for one in differences(before, after))
+    return len(described) == 1 and not any(difference.is_identity for difference in differences(before, after))
 
 
 def _describes(run: Run) -> bool:
@@ -91,7 +91,7 @@ def _of_machines(before: Machine, after: Machine) -> Iterator[Difference]:
 def _is_unknown(path: str, *machines: Machine) -> bool:
     """Whether a machine could not read this part, or lacks it."""
     part = path.partition(".")[0]
-    return any(path in one.unknown or part in one.unknown or one.os.kernel is None for one in machines)
+    return any(path in machine.unknown or part in machine.unknown or machine.os.kernel is None for machine in machines)
 
 
 def _flat(value: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -102,7 +102,7 @@ def _flat(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, list) and value and isinstance(value[0], Mapping):
         if path in _COUNTED:
             yield f"{path}.count", len(value)
-        kept = [one for one in value if path != "nics" or (one.get("up") and not one.get("virtual"))]
+        kept = [nic for nic in value if path != "nics" or (nic.get("up") and not nic.get("virtual"))]
         for at, inner in enumerate(kept):
             yield from _flat(inner, f"{path}.{at}")
     elif value is not None and value != []:

@@ -104,13 +104,17 @@ class _Point:
 
 def points_with_facts(run: Run) -> Iterator[tuple[ExperimentResult, Measurement, Parameters]]:
     """Each valid point of a Run with all that tells it from others."""
-    for one in _points(run, _defaults(run)):
-        yield one.result, one.point, one.facts
+    for point in _points(run, _defaults(run)):
+        yield point.result, point.point, point.facts
 
 
 def _defaults(run: Run) -> dict[tuple[str, str], Scalar]:
     """What a kernel takes for an axis that is not given, so that a later version's new axis parts nothing."""
-    return {(one.kernel, axis.name): axis.default for one in run.experiments for axis in one.declaration.axes}
+    return {
+        (experiment.kernel, axis.name): axis.default
+        for experiment in run.experiments
+        for axis in experiment.declaration.axes
+    }
 
 
 def _points(run: Run, defaults: Mapping[tuple[str, str], Scalar]) -> Iterator[_Point]:
@@ -148,13 +152,13 @@ def _facts(result: ExperimentResult, point: Measurement, whole: Parameters) -> P
 def _exact(old: Sequence[_Point], new: Sequence[_Point]) -> dict[int, int]:
     """Indices of like points by the later one's: in the same experiment, or by their key where that is unique."""
     named: dict[tuple[str, str], int] = {}
-    for at, one in enumerate(old):
-        named.setdefault((one.result.name, one.key), at)
-    keys, wanted = (Counter(one.key for one in points) for points in (old, new))
-    alone = {one.key: at for at, one in enumerate(old) if keys[one.key] == 1}
+    for at, point in enumerate(old):
+        named.setdefault((point.result.name, point.key), at)
+    keys, wanted = (Counter(point.key for point in points) for points in (old, new))
+    alone = {point.key: at for at, point in enumerate(old) if keys[point.key] == 1}
     found = {}
-    for at, one in enumerate(new):
-        partner = named.get((one.result.name, one.key), alone.get(one.key) if wanted[one.key] == 1 else None)
+    for at, point in enumerate(new):
+        partner = named.get((point.result.name, point.key), alone.get(point.key) if wanted[point.key] == 1 else None)
         if partner is not None:
             found[at] = partner
     return found
@@ -164,8 +168,8 @@ def _across(old: Sequence[_Point], new: Sequence[_Point], taken: Mapping[int, in
     """The pairs of different tools: each point with the only one that it can be."""
     free_old = [at for at in range(len(old)) if at not in taken.values()]
     free_new = [at for at in range(len(new)) if at not in taken]
-    can_be = {at: [one for one in free_old if not _parted(old[one], new[at])] for at in free_new}
-    times = Counter(one for candidates in can_be.values() for one in candidates)
+    can_be = {at: [index for index in free_old if not _parted(old[index], new[at])] for at in free_new}
+    times = Counter(candidate for candidates in can_be.values() for candidate in candidates)
     return {at: some[0] for at, some in can_be.items() if len(some) == 1 and times[some[0]] == 1}
 
 
@@ -204,7 +208,7 @@ def as_rate(point: Measurement) -> Measurement | None:
     if point.rate is None or point.throughput.value <= 0:
         return None
     factor = point.rate.value / point.throughput.value
-    return replace(point, throughput=point.rate, repeat_values=tuple(one * factor for one in point.repeat_values))
+    return replace(point, throughput=point.rate, repeat_values=tuple(repeat * factor for repeat in point.repeat_values))
 
 
 # --- what is left
@@ -220,10 +224,10 @@ def _unlike(old: Sequence[_Point], new: Sequence[_Point], found: Mapping[str, Se
         if name in found:
             continue
         first = points[0].result
-        near = [one for one in old if one.result.name == name]
+        near = [point for point in old if point.result.name == name]
         if not near and not found:
-            near = [one for one in old if one.result.kernel == first.kernel]
-            near = near or [one for one in old if one.result.resource == first.resource]
+            near = [point for point in old if point.result.kernel == first.kernel]
+            near = near or [point for point in old if point.result.resource == first.resource]
         if near:
             tried = ((a, b) for a in islice(near, _MAX_TRIED) for b in islice(points, _MAX_TRIED))
             yield from min((list(_what_parts(a, b)) for a, b in tried), key=len)
@@ -237,11 +241,11 @@ def _what_parts(one: _Point, other: _Point) -> Iterator[Unlike]:
         yield Unlike(name, UNIT, one.point.throughput.unit, other.point.throughput.unit)
     same_kernel = one.result.kernel == other.result.kernel
     left, right = (one.facts, other.facts) if same_kernel else (_shared_facts(one), _shared_facts(other))
-    for what in dict.fromkeys((*left, *right)):
-        before, after = left.get(what), right.get(what)
+    for fact in dict.fromkeys((*left, *right)):
+        before, after = left.get(fact), right.get(fact)
         stated = before is not None and after is not None
-        if before != after and (stated or same_kernel or what in _STATED):
-            yield Unlike(name, what, before, after, other.result.axis(what) if what in right else one.result.axis(what))
+        if before != after and (stated or same_kernel or fact in _STATED):
+            yield Unlike(name, fact, before, after, other.result.axis(fact) if fact in right else one.result.axis(fact))
 
 
 def _alone(
@@ -258,6 +262,6 @@ def _alone(
 
 def _by_experiment(points: Iterable[_Point]) -> dict[str, list[_Point]]:
     found: dict[str, list[_Point]] = {}
-    for one in points:
-        found.setdefault(one.result.name, []).append(one)
+    for point in points:
+        found.setdefault(point.result.name, []).append(point)
     return found

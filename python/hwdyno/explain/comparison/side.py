@@ -47,21 +47,21 @@ def runs_compared(before: Run, after: Run, name: str) -> Compared:
 def device_compared(run: Run, name: str, ceilings_of: Callable[[str], Sequence[Ceiling]]) -> Compared:
     """A Run beside a device of the catalogue: for each of its figures, the point that comes nearest to it."""
     found = []
-    for resource in dict.fromkeys(one.resource for one in run.experiments):
+    for resource in dict.fromkeys(experiment.resource for experiment in run.experiments):
         for ceiling in ceilings_of(resource):
             best = max(
                 (
-                    (one.share, at, result, point, one.bound)
+                    (utilization.share, at, result, point, utilization.bound)
                     for at, result in enumerate(run.experiments)
                     if result.resource == resource
                     for point in result.points
                     if point.validity != "invalid"
-                    for one in utilizations(
+                    for utilization in utilizations(
                         (ceiling,), point, {**result.fixed, **point.parameters}, axes=result.declaration.axes
                     )
-                    if one.bound.unit == point.throughput.unit
+                    if utilization.bound.unit == point.throughput.unit
                 ),
-                key=lambda one: (one[0], -one[1]),
+                key=lambda candidate: (candidate[0], -candidate[1]),
                 default=None,
             )
             if best is not None:
@@ -80,8 +80,8 @@ def status(sides: Sequence[Compared], limit: float | None) -> str:
 
     Without a limit, losses count on one machine only: another one is not a regression.
     """
-    judged = [one for side in sides for one in side.changes if limit is not None or side.is_one_machine]
-    if any(fails(one, limit) for one in judged):
+    judged = [change for side in sides for change in side.changes if limit is not None or side.is_one_machine]
+    if any(fails(change, limit) for change in judged):
         return FAILED
-    is_blind = all(one.verdict == "unknown" for side in sides for one in side.changes)
-    return OPEN if is_blind or any(is_open(one, limit) for one in judged) else PASSED
+    is_blind = all(change.verdict == "unknown" for side in sides for change in side.changes)
+    return OPEN if is_blind or any(is_open(change, limit) for change in judged) else PASSED

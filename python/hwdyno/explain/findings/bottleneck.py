@@ -118,12 +118,12 @@ def limit_of(case: Case) -> Limit:
         ("device queue full", _device(case, curve, seen)),
         ("paced by a limit", _too_little(case, curve)),
     ]
-    kind, says = next((one for one in found if one[1]), ("not identified", _nothing(case, seen)))
+    kind, says = next((candidate for candidate in found if candidate[1]), ("not identified", _nothing(case, seen)))
     return Limit(kind, says)
 
 
 def _ceiling(case: Case, seen: list[tuple[str, float]]) -> str:
-    fullest = max(against_ceilings(case, "physical"), key=lambda one: one.share, default=None)
+    fullest = max(against_ceilings(case, "physical"), key=lambda utilization: utilization.share, default=None)
     if fullest is None:
         return ""
     share, bound = fullest.share, fullest.bound
@@ -295,8 +295,12 @@ def _too_little(case: Case, found: tuple[ExperimentResult, Curve] | None) -> str
     result, curve = found if found else (case.result, None)
     if curve is not None:
         points = [result.points[at] for at in curve.points]
-        at_best = [one for one in points if curve.best and one.parameters.get(curve.load) == curve.best.load]
-        most = at_best[0] if at_best else max(points, key=lambda one: one.throughput.value)
+        at_best = [
+            measurement
+            for measurement in points
+            if curve.best and measurement.parameters.get(curve.load) == curve.best.load
+        ]
+        most = at_best[0] if at_best else max(points, key=lambda measurement: measurement.throughput.value)
         gain = most.throughput.value / point.throughput.value if point.throughput.value > 0 else 1.0
         load = as_number(most.parameters.get(curve.load))
         if gain > 1 / BUSY and load is not None and result.axis(curve.load).role == "size":

@@ -32,7 +32,7 @@ _ONE = re.compile(_FACTOR, re.I)
 def _factors(text: str) -> list[tuple[float, str]]:
     """The factors of a product in a text, with the words behind them; none where one is beyond all numbers."""
     match = _PRODUCT.search(text)
-    found = [(float(one[1]), (one[2] or "").lower()) for one in _ONE.finditer(match[0])] if match else []
+    found = [(float(factor[1]), (factor[2] or "").lower()) for factor in _ONE.finditer(match[0])] if match else []
     return found if all(math.isfinite(factor) for factor, _ in found) else []
 
 
@@ -70,7 +70,7 @@ def memory_by_clock(case: Case) -> Verdict | None:
         return None
     rate, words = rates[0]
     known = rate / 1000 if rate > 100 else rate
-    if min(abs(known / one - 1) for one in TRANSFERS_GT_S) <= NEAR / 4 and "ghz" not in words:
+    if min(abs(known / transfers - 1) for transfers in TRANSFERS_GT_S) <= NEAR / 4 and "ghz" not in words:
         return None
     clocks = set(_clocks(case.run, str(case.point.parameters.get("study") or "")))
     same = any(abs(rate / clock - 1) <= NEAR / 4 for clock in clocks)

@@ -108,11 +108,11 @@ class Typed:
 
     def only(self, names: set[str]) -> Typed:
         """The command with these of its options."""
-        return replace(self, options=tuple(one for one in self.options if one[0] in names))
+        return replace(self, options=tuple(option for option in self.options if option[0] in names))
 
     def without(self, names: set[str]) -> Typed:
         """The command without these options."""
-        return replace(self, options=tuple(one for one in self.options if one[0] not in names))
+        return replace(self, options=tuple(option for option in self.options if option[0] not in names))
 
     def given(self, options: Mapping[str, str | None]) -> Typed:
         """The command with these options, in place of those of the same name."""
@@ -129,7 +129,11 @@ class Typed:
 
 def _quoted(text: str) -> str:
     # A comma, a colon and the like need no quotes.
-    return text if text and all(one.isalnum() or one in "@%+=:,./-_" for one in text) else shlex.quote(text)
+    return (
+        text
+        if text and all(character.isalnum() or character in "@%+=:,./-_" for character in text)
+        else shlex.quote(text)
+    )
 
 
 def typed_command(command: str) -> Typed:
@@ -199,7 +203,7 @@ def command_of(run: Run, result: ExperimentResult, parameters: Mapping[str, Scal
 def _samples(run: Run, result: ExperimentResult) -> str:
     """How many samples a generated data set had; empty for a user's own data."""
     counts = [result.fixed.get(name) for name in ("files", "samples_per_file")]
-    files, each = (one if isinstance(one, int) else 0 for one in counts)
+    files, each = (count if isinstance(count, int) else 0 for count in counts)
     is_ours = place_of(run, result) != str(result.fixed.get("path") or "")
     return str(files * each) if is_ours and files * each else ""
 

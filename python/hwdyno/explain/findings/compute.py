@@ -102,7 +102,7 @@ def operands_cost(case: Case) -> Verdict | None:
     ]
     if not costs:
         return None
-    cost, (isa, operation, precision, threads), data, zeros = max(costs, key=lambda one: one[0])
+    cost, (isa, operation, precision, threads), data, zeros = max(costs, key=lambda candidate: candidate[0])
     clocks = [number_at(point.details, "clock_hz_during") for point in (data, zeros)]
     hz = contrast(format_value(clocks[1], "Hz"), format_value(clocks[0], "Hz")) if all(clocks) else ""
     work = f"{field_name(str(isa))} {operation} in {field_name(str(precision))}"
@@ -161,7 +161,7 @@ def linpack_share(case: Case) -> Verdict | None:
     solved = [(p, w) for w, p in _points(case, LINPACK) if w.get("operation", "lu") == "lu"]
     if not solved:
         return None
-    point, parameters = max(solved, key=lambda one: one[0].throughput.value)
+    point, parameters = max(solved, key=lambda candidate: candidate[0].throughput.value)
     value = point.throughput.value
     count = number_at(parameters, "threads") or 1
     measured = [
@@ -173,7 +173,7 @@ def linpack_share(case: Case) -> Verdict | None:
     peaks = [peak for at, peak in measured if at <= count] if count in dict(measured) else []
     products = [p.throughput for w, p in _points(case, LINPACK) if w.get("operation") == "gemm"]
     average = sum(p.throughput.value for p, _ in solved) / len(solved)
-    ceilings = [one for result, *_ in case.run.points_of(LINPACK) for one in result.ceilings]
+    ceilings = [ceiling for result, *_ in case.run.points_of(LINPACK) for ceiling in result.ceilings]
     bound = bound_for(ceilings, parameters, "physical")
     theory = bound.value if bound is not None else None
     disturbed = bool(peaks) and value > max(peaks) * (1 + MEASURED_PEAK)

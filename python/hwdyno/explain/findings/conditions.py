@@ -179,7 +179,7 @@ def io_limit(case: Case) -> Verdict | None:
                     found.append((done / case.point.elapsed_s / limit, limit, unit, stream.name, limits))
     if not found:
         return None
-    share, limit, unit, direction, limits = max(found, key=lambda one: one[0])
+    share, limit, unit, direction, limits = max(found, key=lambda candidate: candidate[0])
     if not LIMIT_REACHED <= share <= LIMIT_PASSED:
         return None
     allowed = case.quantity(limit, unit.replace("_s", "/s"))

@@ -89,8 +89,8 @@ def cells_of(run: Run) -> list[Cell]:
 def _numbers(details: Mapping[str, Any], name: str) -> list[float]:
     """The numbers of a list; empty where there is none."""
     values = details.get(name)
-    numbers = [as_number(one) for one in values] if isinstance(values, list | tuple) else []
-    return [one for one in numbers if one is not None]
+    numbers = [as_number(value) for value in values] if isinstance(values, list | tuple) else []
+    return [number for number in numbers if number is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +224,7 @@ def command(cells: Sequence[Cell]) -> str:
     """The command that measures the resources of some cells again, at the same loads."""
     names = dict.fromkeys(name for cell in cells for name in (cell.resource, cell.load))
     details = [cell.point.details for cell in cells]
-    loads = dict.fromkeys(str(one[key]) for one in details for key in ("at", "load_at") if one.get(key))
+    loads = dict.fromkeys(str(detail[key]) for detail in details for key in ("at", "load_at") if detail.get(key))
     words = ["hwdyno", "together", "--resources", ",".join(names), *(["--at", ",".join(loads)] if loads else [])]
     path = next(filter(None, (cell.result.fixed.get("path") for cell in cells)), None)
     return " ".join([*map(shlex.quote, words), *(["--path", shlex.quote(str(path))] if path else [])])

@@ -65,8 +65,12 @@ def gpu_clock_fell(case: Case) -> Verdict | None:
 def gpu_link_narrow(case: Case) -> Verdict | None:
     """The link ran slower, while bytes went over it, than both its ends can."""
     gpu = the_gpu(case.run.machine)
-    seen = [(one.details.get("link_generation"), one.details.get("link_lanes")) for one in case.result.points]
-    known = [(int(one), int(many)) for one, many in seen if one in PCIE_GT_S and isinstance(many, int) and many]
+    seen = [(point.details.get("link_generation"), point.details.get("link_lanes")) for point in case.result.points]
+    known = [
+        (int(link_generation), int(many))
+        for link_generation, many in seen
+        if link_generation in PCIE_GT_S and isinstance(many, int) and many
+    ]
     generation, lanes = (gpu.link_generation_max, gpu.link_lanes_max) if gpu else (None, None)
     if not known or generation not in PCIE_GT_S or not generation or not lanes:
         return None
@@ -89,14 +93,14 @@ def gpu_pageable(case: Case) -> Verdict | None:
     """Copies of pageable memory are slower, since the driver copies them to pinned memory first."""
     found = []
     for way, block, memory, point in _copies(case):
-        other = [one for a, b, kind, one in _copies(case) if (a, b, kind) == (way, block, "pinned")]
+        other = [copy for a, b, kind, copy in _copies(case) if (a, b, kind) == (way, block, "pinned")]
         one_way = memory == "pageable" and way != "both-ways"
         if one_way and other and point.throughput.value < SLOWER * other[0].throughput.value:
             found.append((point.throughput.value / other[0].throughput.value, way, block, point, other[0]))
-    found = [one for one in found if apart(one[3].throughput, one[4].throughput)]
+    found = [candidate for candidate in found if apart(candidate[3].throughput, candidate[4].throughput)]
     if not found:
         return None
-    share, way, block, slow, fast = min(found, key=lambda one: one[0])
+    share, way, block, slow, fast = min(found, key=lambda candidate: candidate[0])
     return Verdict(
         "info",
         f"Pageable memory carries {percent(share)} of what pinned memory does ({way}, {format_size(block)}): "
@@ -110,15 +114,15 @@ def gpu_pageable(case: Case) -> Verdict | None:
 
 def gpu_one_way(case: Case) -> Verdict | None:
     """Copies both ways at once carry hardly more than one way does."""
-    copies = [one for one in _copies(case) if one[2] == "pinned"]
+    copies = [copy for copy in _copies(case) if copy[2] == "pinned"]
     both = [(block, point) for way, block, _, point in copies if way == "both-ways"]
     if not both:
         return None
-    block, point = max(both, key=lambda one: one[0])
-    ways = [one for way, size, _, one in copies if size == block and way in {"host-to-device", "device-to-host"}]
+    block, point = max(both, key=lambda candidate: candidate[0])
+    ways = [copy for way, size, _, copy in copies if size == block and way in {"host-to-device", "device-to-host"}]
     if len(ways) < 2:
         return None
-    fastest = max(ways, key=lambda one: one.throughput.value).throughput
+    fastest = max(ways, key=lambda copy: copy.throughput.value).throughput
     gain = point.throughput.value / fastest.value
     if gain >= BOTH:
         return None
@@ -137,11 +141,15 @@ def gpu_one_way(case: Case) -> Verdict | None:
 
 def gpu_load_waits(case: Case) -> Verdict | None:
     """A load is as fast as its slower part, and the other part waits for it."""
-    found = [one for one in loads_of(case.result) if one.whole.throughput.value >= AT_PART * one.slower]
-    found = [one for one in found if _ratio(one) >= FASTER or _ratio(one) <= 1 / FASTER]
+    found = [
+        candidate
+        for candidate in loads_of(case.result)
+        if candidate.whole.throughput.value >= AT_PART * candidate.slower
+    ]
+    found = [candidate for candidate in found if _ratio(candidate) >= FASTER or _ratio(candidate) <= 1 / FASTER]
     if not found:
         return None
-    load = max(found, key=lambda one: one.whole.throughput.value)
+    load = max(found, key=lambda candidate: candidate.whole.throughput.value)
     is_storage = load.read.throughput.value < load.copy.throughput.value
     slow, fast = ("reading", "copying") if is_storage else ("copying", "reading")
     one, other = (load.read, load.copy) if is_storage else (load.copy, load.read)
@@ -164,12 +172,12 @@ def gpu_load_in_turn(case: Case) -> Verdict | None:
     for load in loads_of(case.result):
         in_turn_s, slower_s, took_s = 1 / load.in_turn, 1 / load.slower, 1 / load.whole.throughput.value
         overlap = (in_turn_s - took_s) / (in_turn_s - slower_s)
-        part = min((load.read, load.copy), key=lambda one: one.throughput.value)
+        part = min((load.read, load.copy), key=lambda point: point.throughput.value)
         if in_turn_s >= WORTH * slower_s and overlap < OVERLAP and apart(load.whole.throughput, part.throughput):
             found.append((overlap, load))
     if not found:
         return None
-    overlap, load = min(found, key=lambda one: one[0])
+    overlap, load = min(found, key=lambda candidate: candidate[0])
     busy = _processors(case, load)
     if load.given.get("buffers") == 1:
         cause, tried = "there is one buffer", {"buffers": "1,2,4"}
@@ -205,7 +213,7 @@ def _processors(case: Case, load: GpuFileLoad) -> float | None:
     """Share of the processors' time that hwdyno and the driver took while a load was timed; none where unknown."""
     counters = load.whole.counters
     used = [counters.get(f"process_cpu_{kind}_s") for kind in ("user", "system")]
-    known = [one for one in used if one is not None]
+    known = [seconds for seconds in used if seconds is not None]
     if len(known) < 2 or not case.threads or load.whole.elapsed_s <= 0:
         return None
     return sum(known) / (load.whole.elapsed_s * case.threads)
@@ -250,8 +258,8 @@ def gpu_roofline(case: Case) -> Verdict | None:
 
 def _at_intensities(case: Case, around: float, *times: float) -> str:
     """The command that measures at multiples of an intensity, within what the kernel takes."""
-    wanted = sorted({min(max(around * one, MIN_INTENSITY), MAX_INTENSITY) for one in times})
-    return case.command(intensity=",".join(f"{one:g}" for one in wanted))
+    wanted = sorted({min(max(around * factor, MIN_INTENSITY), MAX_INTENSITY) for factor in times})
+    return case.command(intensity=",".join(f"{intensity:g}" for intensity in wanted))
 
 
 def _copies(case: Case) -> Iterator[tuple[str, float, str, Measurement]]:

@@ -84,13 +84,15 @@ def _named(edges: Sequence[Edge], known: Sequence[tuple[str, float]]) -> list[tu
         found["L1"] = below[-1]
     if above:
         found["TLB"] = above[0]
-    return sorted(found.items(), key=lambda one: one[1].size_bytes)
+    return sorted(found.items(), key=lambda candidate: candidate[1].size_bytes)
 
 
 def _stated(machine: Machine, on: str) -> list[tuple[str, float]]:
     """The caches that the driver, or the system of a processor, states: the smallest first."""
     if on == "cpu":
-        caches = sorted((float(one.size_bytes or 0), f"L{one.level}") for one in machine.cpu.caches if one.level)
+        caches = sorted(
+            (float(cache.size_bytes or 0), f"L{cache.level}") for cache in machine.cpu.caches if cache.level
+        )
         return [(name, size) for size, name in caches if size]
     gpu = the_gpu(machine)
     return [("L2", float(gpu.l2_bytes))] if gpu is not None and gpu.l2_bytes else []

@@ -22,11 +22,13 @@ SAME_TIME = 1.25
 
 def gpu_fits_cache(case: Case) -> Verdict | None:
     """A bandwidth above the memory's rated one, of an array that the last cache holds: it is the cache's."""
-    bound = min((one for one in case.result.ceilings if one.metric.startswith(MEMORY)), key=_value, default=None)
-    passes = [one for each in _passes(case).values() for one in each]
+    bound = min(
+        (ceiling for ceiling in case.result.ceilings if ceiling.metric.startswith(MEMORY)), key=_value, default=None
+    )
+    passes = [sized_point for group in _passes(case).values() for sized_point in group]
     if bound is None or not passes:
         return None
-    size, point, _ = max(passes, key=lambda one: one[1].throughput.value)
+    size, point, _ = max(passes, key=lambda candidate: candidate[1].throughput.value)
     ratio = point.throughput.value / bound.value
     gpu = the_gpu(case.run.machine)
     cache = float(gpu.l2_bytes or 0) if gpu is not None else 0.0
@@ -48,7 +50,7 @@ def gpu_launch_bound(case: Case) -> Verdict | None:
     found = []
     for operation, passes in _passes(case).items():
         flat = []
-        for (size, _, ns), (next_size, _, next_ns) in pairwise(sorted(passes, key=lambda one: one[0])):
+        for (size, _, ns), (next_size, _, next_ns) in pairwise(sorted(passes, key=lambda candidate: candidate[0])):
             if next_size < 2 * size or next_ns > SAME_TIME * ns:
                 break
             flat += [(size, ns), (next_size, next_ns)]
@@ -56,7 +58,7 @@ def gpu_launch_bound(case: Case) -> Verdict | None:
             found.append((flat[-1][0], operation, flat[0], flat[-1]))
     if not found:
         return None
-    size, operation, (small, small_ns), (_, large_ns) = max(found, key=lambda one: one[0])
+    size, operation, (small, small_ns), (_, large_ns) = max(found, key=lambda candidate: candidate[0])
     launches = [
         1e9 / point.throughput.value
         for _, _, point, _ in case.run.points_of(GPU_LAUNCH)

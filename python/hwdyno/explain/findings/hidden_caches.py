@@ -100,7 +100,7 @@ def _by_latency(case: Case, stream: Stream) -> Verdict | None:
 
 
 def _stream(case: Case, name: str) -> Stream | None:
-    return next((one for one in case.point.streams if one.name == name and one.bytes > 0), None)
+    return next((stream for stream in case.point.streams if stream.name == name and stream.bytes > 0), None)
 
 
 def _durable(case: Case) -> bool:
@@ -158,7 +158,7 @@ def host_cache(case: Case) -> Verdict | None:
         says,
         evidence,
         advice,
-        points=tuple(one["writes"].at for _, one in faster if one["writes"].result is writes.result),
+        points=tuple(cases["writes"].at for _, cases in faster if cases["writes"].result is writes.result),
         experiment=writes.result.name,
     )
 

@@ -37,7 +37,7 @@ def pairs_of(result: ExperimentResult, names: tuple[str, ...]) -> list[HostPair]
     for at, point in enumerate(result.points):
         first, dash, second = str(point.parameters.get(BETWEEN.name) or "").partition("-")
         if dash and first.isdecimal() and second.isdecimal() and point.validity != "invalid":
-            sender, receiver = (names[int(one)] if int(one) < len(names) else one for one in (first, second))
+            sender, receiver = (names[int(rank)] if int(rank) < len(names) else rank for rank in (first, second))
             found.append(HostPair(at, sender, receiver, point))
     return found
 
@@ -65,25 +65,25 @@ def slow_pair(case: Case) -> list[Verdict]:
 def _alike(pairs: list[HostPair]) -> Mapping[tuple[tuple[str, Scalar], ...], list[HostPair]]:
     """Pairs that differ in nothing else."""
     found: dict[tuple[tuple[str, Scalar], ...], list[HostPair]] = {}
-    for one in pairs:
-        rest = tuple(sorted((k, v) for k, v in one.point.parameters.items() if k != BETWEEN.name))
-        found.setdefault(rest, []).append(one)
+    for pair in pairs:
+        rest = tuple(sorted((k, v) for k, v in pair.point.parameters.items() if k != BETWEEN.name))
+        found.setdefault(rest, []).append(pair)
     return found
 
 
 def _slow_of(case: Case, pairs: list[HostPair]) -> Verdict | None:
-    typical = median([_figure(one.point).value for one in pairs])
-    middle = min(pairs, key=lambda one: abs(_figure(one.point).value - typical))
+    typical = median([_figure(pair.point).value for pair in pairs])
+    middle = min(pairs, key=lambda pair: abs(_figure(pair.point).value - typical))
     slow = [
-        one
-        for one in pairs
-        if _figure(one.point).value < (1 - SLOW) * typical and apart(_figure(one.point), _figure(middle.point))
+        pair
+        for pair in pairs
+        if _figure(pair.point).value < (1 - SLOW) * typical and apart(_figure(pair.point), _figure(middle.point))
     ]
     if not slow:
         return None
-    worst = min(slow, key=lambda one: _figure(one.point).value)
+    worst = min(slow, key=lambda pair: _figure(pair.point).value)
     value, unit = _figure(worst.point).value, _figure(worst.point).unit
-    involved = Counter(name for one in slow for name in (one.sender, one.receiver))
+    involved = Counter(name for pair in slow for name in (pair.sender, pair.receiver))
     host, count = involved.most_common(1)[0]
     shared = len(slow) > 1 and count == len(slow)
     what = (
@@ -98,13 +98,13 @@ def _slow_of(case: Case, pairs: list[HostPair]) -> Verdict | None:
         f"({compared}).",
         {
             "host": host if shared else "",
-            "pairs": {f"{one.sender} > {one.receiver}": _figure(one.point).value for one in slow},
+            "pairs": {f"{pair.sender} > {pair.receiver}": _figure(pair.point).value for pair in slow},
             "usual": typical,
             "unit": unit,
         },
         f"Measure that pair again: {case.command(**worst.point.parameters)}",
         weight=1 - value / typical,
-        points=tuple(one.at for one in slow),
+        points=tuple(pair.at for pair in slow),
     )
 
 

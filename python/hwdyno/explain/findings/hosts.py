@@ -24,11 +24,11 @@ WAITING = ("depth_not_reached",)
 def host_missing(case: Case) -> Verdict | None:
     """A host gave no reading, or not all; the cause is among the reasons why the Run is degraded."""
     point = case.point
-    failed = [one for one in point.hosts if one.failure]
+    failed = [share for share in point.hosts if share.failure]
     if not failed:
         return None
-    worst = min(failed, key=lambda one: one.repeats)
-    lacking = [one for one in failed if one.repeats < point.repeats]
+    worst = min(failed, key=lambda share: share.repeats)
+    lacking = [share for share in failed if share.repeats < point.repeats]
     if lacking:
         had = f"Readings missing: {worst.host} gave {worst.repeats or 'none'} of {plural(point.repeats, 'reading')}"
         effect = f" The result does not cover all {len(point.hosts)} hosts."
@@ -38,8 +38,8 @@ def host_missing(case: Case) -> Verdict | None:
     return Verdict(
         "warning",
         f"{had}{more} ({case.label}).{effect}",
-        {"hosts": {one.host: {"readings": one.repeats, "failure": one.failure} for one in failed}},
-        f"Check {', '.join(one.host for one in failed)}, then repeat: {case.command()}",
+        {"hosts": {share.host: {"readings": share.repeats, "failure": share.failure} for share in failed}},
+        f"Check {', '.join(share.host for share in failed)}, then repeat: {case.command()}",
         weight=float(len(failed)) + 1 - worst.repeats / max(1, point.repeats),
     )
 
@@ -49,7 +49,7 @@ def hosts_apart(case: Case) -> Verdict | None:
     point = case.point
     if "hosts_apart" not in point.why:
         return None
-    latest = max(point.hosts, key=lambda one: one.start_offset_s)
+    latest = max(point.hosts, key=lambda share: share.start_offset_s)
     offset_s, reading_s = latest.start_offset_s, point.elapsed_s / max(1, point.repeats)
     runtime_s = max(MIN_RUNTIME_S, math.ceil(offset_s / SMALL_OFFSET))
     return Verdict(
@@ -65,16 +65,16 @@ def hosts_apart(case: Case) -> Verdict | None:
 
 def straggler(case: Case) -> Verdict | None:
     """One host is much slower than the others, beyond the scatter of its repeats."""
-    shares = [one for one in case.point.hosts if one.repeats and one.operations]
+    shares = [share for share in case.point.hosts if share.repeats and share.operations]
     if len(shares) < 2:
         return None
-    slowest = min(shares, key=lambda one: one.throughput.value)
-    others = [one for one in shares if one is not slowest]
-    typical = median([one.throughput.value for one in others])
+    slowest = min(shares, key=lambda share: share.throughput.value)
+    others = [share for share in shares if share is not slowest]
+    typical = median([share.throughput.value for share in others])
     slower = 1 - slowest.throughput.value / typical
-    if slower < SLOW or not all(apart(slowest.throughput, one.throughput) for one in others):
+    if slower < SLOW or not all(apart(slowest.throughput, share.throughput) for share in others):
         return None
-    waits = _reading_s(slowest) > LONGER * median([_reading_s(one) for one in others])
+    waits = _reading_s(slowest) > LONGER * median([_reading_s(share) for share in others])
     unit, rest = slowest.throughput.unit, "host" if len(others) == 1 else f"{len(others)} hosts"
     return Verdict(
         "warning",

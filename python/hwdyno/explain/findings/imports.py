@@ -34,7 +34,7 @@ def contradicts_itself(case: Case) -> Verdict | None:
     found = [(off, claim) for claim in case.point.claims if (off := _off(claim)) > claim.error]
     if not found:
         return None
-    off, claim = max(found, key=lambda one: one[0])
+    off, claim = max(found, key=lambda candidate: candidate[0])
     stated, follows = (case.quantity(value, claim.unit) for value in (claim.stated, claim.follows))
     words = slip(claim.stated / claim.follows, claim.error)
     cause = f" The factor {words}." if words else ""
@@ -70,7 +70,7 @@ def disk_not_reached(case: Case) -> Verdict | None:
     found = [one for stream in case.point.streams if (one := _missed(case, stream)) is not None]
     if not found:
         return None
-    missed, stream, seen = max(found, key=lambda one: one[0])
+    missed, stream, seen = max(found, key=lambda candidate: candidate[0])
     many = f"{format_count(stream.operations)} {'direct' if case.direct else 'buffered'} {stream.name}s"
     saw = f"its counters saw {seen} at most" if case.direct else f"it moved {seen} at most"
     if case.direct:
@@ -138,7 +138,7 @@ def array_in_cache(case: Case) -> Verdict | None:
 def _last_caches(case: Case) -> Iterator[float]:
     caches = case.run.machine.cpu.caches
     last = max((cache.level or 0 for cache in caches), default=0)
-    yield from (float((one.size_bytes or 0) * (one.instances or 1)) for one in caches if one.level == last)
+    yield from (float((cache.size_bytes or 0) * (cache.instances or 1)) for cache in caches if cache.level == last)
 
 
 def unverified(case: Case) -> Verdict | None:
@@ -146,7 +146,9 @@ def unverified(case: Case) -> Verdict | None:
     point = case.point
     repeated = point.repeats > 1 or point.throughput.low is not None
     counted = point.counters or "disk_unseen_s" in point.details or any(claim.at_most for claim in point.claims)
-    bounds = (one.bound.ceiling for kind in get_args(CeilingClass) for one in against_ceilings(case, kind))
+    bounds = (
+        utilization.bound.ceiling for kind in get_args(CeilingClass) for utilization in against_ceilings(case, kind)
+    )
     if repeated or counted or any(not bound.source.startswith(DERIVED) for bound in bounds):
         return None
     return Verdict(

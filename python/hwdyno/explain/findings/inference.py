@@ -95,11 +95,11 @@ def load_not_cold(case: Case) -> Verdict | None:
 
 def cold_start(case: Case) -> Verdict | None:
     """The fastest way to a first answer from storage, in its parts, beside the plain read of the same file."""
-    engines = [one for one in loads_of(case.result) if one.cold and one.loader not in PLAIN_LOADERS]
+    engines = [load for load in loads_of(case.result) if load.cold and load.loader not in PLAIN_LOADERS]
     raw = raw_of(case.result)
     if not engines:
         return None
-    best = max(engines, key=lambda one: one.bytes_s)
+    best = max(engines, key=lambda load: load.bytes_s)
     share = None if raw is None else best.bytes_s / raw.throughput.value
     compared = "" if raw is None or share is None else (
         f", {percent(share)} of the plain read of the same file ({format_bytes_s(raw.throughput.value)})"
@@ -123,26 +123,26 @@ def cold_start(case: Case) -> Verdict | None:
 def load_gap(case: Case) -> list[Verdict]:
     """Loaders that take less than the storage gives, each with the cause that was measured."""
     raw, found = raw_of(case.result), []
-    for one in loads_of(case.result):
-        if raw is None or not one.cold or one.loader == RAW or one.bytes_s >= ENOUGH * raw.throughput.value:
+    for load in loads_of(case.result):
+        if raw is None or not load.cold or load.loader == RAW or load.bytes_s >= ENOUGH * raw.throughput.value:
             continue
-        if not apart(one.point.throughput, raw.throughput):
+        if not apart(load.point.throughput, raw.throughput):
             continue
-        share = one.bytes_s / raw.throughput.value
-        here = Case(case.run, case.result, one.at)
-        cause = cause_of(one)
+        share = load.bytes_s / raw.throughput.value
+        here = Case(case.run, case.result, load.at)
+        cause = cause_of(load)
         found.append(
             Verdict(
                 "info",
                 f"{case.storage.capitalize() if case.storage == 'this storage' else case.storage} gives "
-                f"{format_bytes_s(raw.throughput.value)}, and {one.loader} takes {format_bytes_s(one.bytes_s)} of it "
+                f"{format_bytes_s(raw.throughput.value)}, and {load.loader} takes {format_bytes_s(load.bytes_s)} of it "
                 f"({percent(share)}). {cause}",
-                {"share": share, "limit": ENOUGH, **_evidence(one)},
+                {"share": share, "limit": ENOUGH, **_evidence(load)},
                 f"Load with read-ahead, without prepacking: {here.command(loader='raw,mapped', cache='cold')}"
-                if one.loader not in {"mapped", "mmap", "read", "direct"}
-                else f"Read with more threads: {here.command(loader=f'raw,{one.loader}', threads='1,4,16')}",
+                if load.loader not in {"mapped", "mmap", "read", "direct"}
+                else f"Read with more threads: {here.command(loader=f'raw,{load.loader}', threads='1,4,16')}",
                 weight=1 - share,
-                points=(one.at,),
+                points=(load.at,),
             )
         )
     return found
@@ -189,11 +189,11 @@ def _evidence(one: ColdStartPoint) -> Mapping[str, float]:
 
 def storage_stops_mattering(case: Case) -> Verdict | None:
     """What a loader still needs where the file is in memory: beyond that rate, a faster storage gains nothing."""
-    warm = [one for one in loads_of(case.result) if not one.cold and one.loader not in PLAIN_LOADERS]
+    warm = [load for load in loads_of(case.result) if not load.cold and load.loader not in PLAIN_LOADERS]
     raw = raw_of(case.result)
     if not warm:
         return None
-    best = max(warm, key=lambda one: one.bytes_s)
+    best = max(warm, key=lambda load: load.bytes_s)
     compared = ""
     if raw is not None:
         compared = f" This storage reads {format_bytes_s(raw.throughput.value)}: " + (
@@ -214,7 +214,7 @@ def storage_stops_mattering(case: Case) -> Verdict | None:
 
 def decode_bound(case: Case) -> Verdict | None:
     """Tokens/s of the best point beside what the memory's bandwidth allows for the bytes of a token."""
-    bounds = {one.metric: one for one in case.result.ceilings if one.metric.startswith("tokens_s/")}
+    bounds = {ceiling.metric: ceiling for ceiling in case.result.ceilings if ceiling.metric.startswith("tokens_s/")}
     shares = []
     for at, point in enumerate(case.result.points):
         threads = int(as_number(point.parameters.get("threads", case.result.fixed.get("threads"))) or 1)
@@ -223,7 +223,7 @@ def decode_bound(case: Case) -> Verdict | None:
             shares.append((point.throughput.value, at, threads, bound))
     if not shares:
         return None
-    value, at, threads, bound = max(shares, key=lambda one: one[:2])
+    value, at, threads, bound = max(shares, key=lambda candidate: candidate[:2])
     point = case.result.points[at]
     share = value / bound.value
     stack = point.parameters.get("stack", case.result.fixed.get("stack"))

@@ -60,10 +60,10 @@ def points_of(result: ExperimentResult) -> list[ImagePoint]:
 def images_from_files(case: Case) -> Verdict | None:
     """The most images/s from storage, its stages, and the limit by what was measured of them."""
     found = points_of(case.result)
-    best = max((one for one in found if one.cold), key=lambda one: one.rate, default=None)
+    best = max((images for images in found if images.cold), key=lambda images: images.rate, default=None)
     if best is None:
         return None
-    warm = next((one for one in found if not one.cold and one.workers == best.workers), None)
+    warm = next((images for images in found if not images.cold and images.workers == best.workers), None)
     stages = ", ".join(
         f"{word} {format_duration(best.stages[name])} ({percent(best.share(name))})" for name, word in STAGES.items()
     )

@@ -41,7 +41,7 @@ def served(result: ExperimentResult, point: Measurement) -> ServedUsers | None:
     users = as_number({**result.fixed, **point.parameters}.get("users"))
     if not users:
         return None
-    latencies = {one.name: one.latency_ns.get("total") for one in point.streams}
+    latencies = {stream.name: stream.latency_ns.get("total") for stream in point.streams}
     return ServedUsers(
         users=int(users),
         read=latencies.get("read"),
@@ -202,13 +202,13 @@ def kv_users(case: Case) -> Verdict | None:
     holds: dict[str, int] = {}
     for name, target in TARGETS_NS.items():
         within = 0
-        for one, _ in found:
-            if (one.read_p95_ns or 0.0) >= target:
+        for load, _ in found:
+            if (load.read_p95_ns or 0.0) >= target:
                 break
-            within = one.users
+            within = load.users
         holds[name] = within
     most = found[-1][0]
-    best = max((one for one, _ in found), key=lambda one: one.read_bytes_s)
+    best = max((load for load, _ in found), key=lambda load: load.read_bytes_s)
     words = ", ".join(f"{count} below {format_ns(TARGETS_NS[name])} ({name})" for name, count in holds.items())
     open_end = all(count == most.users for count in holds.values())
     text = (
@@ -216,7 +216,7 @@ def kv_users(case: Case) -> Verdict | None:
         f"Peak: {format_bytes_s(best.read_bytes_s)} of reads and {format_count(best.tokens_s)} tokens/s with "
         f"{plural(best.users, 'user')}.{shortened(case.result)}"
     )
-    axis = ",".join(typed(case.result.axis("users"), float(one.users)) for one, _ in found)
+    axis = ",".join(typed(case.result.axis("users"), float(load.users)) for load, _ in found)
     more = ",".join(typed(case.result.axis("users"), float(most.users * factor)) for factor in (2, 4, 8))
     return Verdict(
         "info",
@@ -227,9 +227,9 @@ def kv_users(case: Case) -> Verdict | None:
                 "value": min(holds.values()),
             },
             "holds": holds,
-            "read_p95_ns": {one.users: one.read_p95_ns for one, _ in found},
-            "read_bytes_s": {one.users: one.read_bytes_s for one, _ in found},
-            "tokens_s": {one.users: one.tokens_s for one, _ in found},
+            "read_p95_ns": {load.users: load.read_p95_ns for load, _ in found},
+            "read_bytes_s": {load.users: load.read_bytes_s for load, _ in found},
+            "tokens_s": {load.users: load.tokens_s for load, _ in found},
         },
         f"Try more users, since every target was met: {case.command(users=more)}"
         if open_end
@@ -241,7 +241,7 @@ def kv_users(case: Case) -> Verdict | None:
 def _several_series(result: ExperimentResult) -> bool:
     """Whether other axes than the number of users vary, so that one sentence cannot describe them all."""
     others = [{k: v for k, v in point.parameters.items() if k != "users"} for point in result.points]
-    return any(one != others[0] for one in others)
+    return any(parameters != others[0] for parameters in others)
 
 
 _KV = Applies(kernels=(INFERENCE_KV_CACHE,))

@@ -94,7 +94,7 @@ def against_ceilings(case: Case, kind: CeilingClass) -> list[Utilization]:
         return []
     ceilings = case.result.ceilings
     if (part := case.part_of_site) < 1:
-        ceilings = tuple(replace(one, value=one.value * part) for one in ceilings)
+        ceilings = tuple(replace(ceiling, value=ceiling.value * part) for ceiling in ceilings)
     return utilizations(ceilings, case.point, case.parameters, kind, case.result.declaration.axes)
 
 
@@ -124,13 +124,16 @@ def _above_one_way(case: Case) -> Verdict | None:
     if read_share(case.result.declaration.axes, case.parameters) is not None:
         return None
     ways = {
-        one.metric: one
-        for one in case.result.ceilings
-        if one.kind == "physical" and one.metric in {"read_bytes_s", "write_bytes_s"}
+        ceiling.metric: ceiling
+        for ceiling in case.result.ceilings
+        if ceiling.kind == "physical" and ceiling.metric in {"read_bytes_s", "write_bytes_s"}
     }
     if len(ways) < 2:
         return None
-    widest, both = max(ways.values(), key=lambda one: one.value), sum(one.value for one in ways.values())
+    widest, both = (
+        max(ways.values(), key=lambda ceiling: ceiling.value),
+        sum(ceiling.value for ceiling in ways.values()),
+    )
     ratio = measured.value / widest.value
     if ratio <= 1 + CEILING_ROUNDING:
         return None
@@ -186,8 +189,12 @@ def _above(case: Case, kind: CeilingClass) -> Utilization | None:
 
     What was counted over a time was carried in it, so noise excuses a little, but not a multiple of a ceiling.
     """
-    over = [one for one in against_ceilings(case, kind) if _share_at_least(one) > 1 + CEILING_ROUNDING]
-    return max(over, key=lambda one: one.share, default=None)
+    over = [
+        utilization
+        for utilization in against_ceilings(case, kind)
+        if _share_at_least(utilization) > 1 + CEILING_ROUNDING
+    ]
+    return max(over, key=lambda utilization: utilization.share, default=None)
 
 
 def _share_at_least(one: Utilization) -> float:

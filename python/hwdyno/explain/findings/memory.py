@@ -35,9 +35,9 @@ def _whole(result: ExperimentResult, point: Measurement) -> Parameters:
 
 def _of(case: Case, *kernels: str) -> Iterator[tuple[ExperimentResult, int, Measurement, Parameters]]:
     """Every valid or degraded point that one of the kernels measured in the Run."""
-    for one in case.run.points_of(*kernels):
-        if one[2].validity != "invalid" and one[2].throughput.value > 0:
-            yield one
+    for row in case.run.points_of(*kernels):
+        if row[2].validity != "invalid" and row[2].throughput.value > 0:
+            yield row
 
 
 def wrong_result(case: Case) -> Verdict | None:
@@ -58,7 +58,7 @@ def practical_bandwidth(case: Case) -> Verdict | None:
     found = [(value, parameters) for value, parameters in found if from_memory(parameters)]
     if not found:
         return None
-    best, parameters = max(found, key=lambda one: one[0].value)
+    best, parameters = max(found, key=lambda candidate: candidate[0].value)
     how = f"{parameters.get('operation')}, {plural(as_number(parameters.get('threads')) or 1, 'thread')}"
     ceilings = of_modules(case.run.machine)
     if not ceilings:
@@ -98,7 +98,7 @@ def write_allocate(case: Case) -> Verdict | None:
             found.append((ratio, operation, (at, past[0]), plain, past[1], each.bus_factor))
     if not found:
         return None
-    ratio, operation, places, plain, fast, factor = max(found, key=lambda one: one[0])
+    ratio, operation, places, plain, fast, factor = max(found, key=lambda candidate: candidate[0])
     if ratio < 1 + MIN_GAIN:
         return None
     whole = f", which explains a factor of {factor:.2f}" if ratio > BEYOND * factor else ""
@@ -121,12 +121,12 @@ def huge_pages(case: Case) -> Verdict | None:
         others = {name: value for name, value in point.parameters.items() if name != "pages"}
         if point.validity != "invalid" and pages in {"4k", "2m"}:
             pairs[repr(sorted(others.items()))][pages] = (at, point)
-    both = [one for one in pairs.values() if len(one) == 2 and _size(case, one) >= 1 << 20]
-    both = [one for one in both if apart(one["4k"][1].throughput, one["2m"][1].throughput)]
+    both = [pair for pair in pairs.values() if len(pair) == 2 and _size(case, pair) >= 1 << 20]
+    both = [pair for pair in both if apart(pair["4k"][1].throughput, pair["2m"][1].throughput)]
     if not both:
         return None
     latency = both[0]["2m"][1].throughput.unit == "operations/s"
-    gains = [(_gain(one, latency), one) for one in both]
+    gains = [(_gain(pair, latency), pair) for pair in both]
     gain, one = max(gains, key=lambda pair: pair[0])
     if gain < MIN_GAIN:
         return None
@@ -188,7 +188,7 @@ def lines_in_flight(case: Case) -> Verdict | None:
 
 def claimed_cache(case: Case) -> Verdict | None:
     """The last cache by a pointer chase, beside the size that the system reports."""
-    last = max(case.run.machine.cpu.caches, key=lambda one: float(one.size_bytes or 0), default=Cache())
+    last = max(case.run.machine.cpu.caches, key=lambda cache: float(cache.size_bytes or 0), default=Cache())
     claimed = float(last.size_bytes or 0)
     # The curve with the most sizes first: its steps decide how sharp an edge is.
     curves = sorted(_chases(case.run), key=len, reverse=True)
@@ -252,8 +252,12 @@ def wrong_node(case: Case) -> Verdict | None:
             groups[repr(sorted(others.items()))].append((node, at, point))
     slow = [_apart(group) for group in groups.values()]
     # A matrix over nodes has the distance on purpose, and its thread is where it should be if its own node is nearest.
-    slow = [one for one in slow if one[2] is None or one[2][2].parameters.get("cpu_node") != one[2][0]]
-    loss, far, near = max(slow, key=lambda one: one[0], default=(0.0, None, None))
+    slow = [
+        candidate
+        for candidate in slow
+        if candidate[2] is None or candidate[2][2].parameters.get("cpu_node") != candidate[2][0]
+    ]
+    loss, far, near = max(slow, key=lambda candidate: candidate[0], default=(0.0, None, None))
     if loss < FAR_NODE or far is None or near is None:
         return None
     return Verdict(
@@ -270,7 +274,7 @@ _Placed = tuple[float, int, Measurement]
 
 
 def _apart(group: Iterable[_Placed]) -> tuple[float, _Placed | None, _Placed | None]:
-    ordered = sorted(group, key=lambda one: one[2].throughput.value)
+    ordered = sorted(group, key=lambda candidate: candidate[2].throughput.value)
     far, near = ordered[0], ordered[-1]
     if near[2].throughput.value <= 0:
         return 0.0, None, None

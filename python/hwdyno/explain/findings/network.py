@@ -38,7 +38,7 @@ def ends_bound(case: Case) -> Verdict | None:
     each = point.elapsed_s / max(1, point.repeats)
     cores = min(streams, case.threads or streams)
     shares = {where: figure(point, f"cpu_{where}_s") / (each * cores) for where in ("here", "there")}
-    where, share = max(shares.items(), key=lambda one: one[1])
+    where, share = max(shares.items(), key=lambda candidate: candidate[1])
     if share <= BUSY:
         return None
     whose = ENDS.get(str(case.parameter("direction")), ENDS["up"])[where == "there"]

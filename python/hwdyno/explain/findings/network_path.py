@@ -35,17 +35,17 @@ def figure(point: Measurement, name: str) -> float:
 
 
 def _best(case: Case, *, loopback: bool) -> Measurement | None:
-    points = [one for one in case.result.points if one.details.get("loopback") is loopback and one.bytes]
-    return max(points, key=lambda one: one.throughput.value, default=None)
+    points = [point for point in case.result.points if point.details.get("loopback") is loopback and point.bytes]
+    return max(points, key=lambda point: point.throughput.value, default=None)
 
 
 def _copy(case: Case, point: Measurement) -> float:
     """Bytes per second that one core copies: by a short copy in the same point, or by this Run's memory experiment."""
     found = [
-        one.throughput.value / 2 / (as_number(given.get("threads")) or 1)
-        for _, _, one, given in case.run.points_of(MEMORY_BANDWIDTH)
+        copy.throughput.value / 2 / (as_number(given.get("threads")) or 1)
+        for _, _, copy, given in case.run.points_of(MEMORY_BANDWIDTH)
         if given.get("operation") in {"copy", "nt_copy"}
-        and one.throughput.unit == "bytes/s"
+        and copy.throughput.unit == "bytes/s"
         and (as_number(given.get("working_set")) or 0) >= BEYOND_CACHES_BYTES
     ]
     return figure(point, "copy_bytes_s") or max(found, default=0.0)

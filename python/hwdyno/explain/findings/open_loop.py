@@ -118,7 +118,7 @@ def users_wait(case: Case) -> Verdict | None:
             "service_ns": model.service_ns,
             "servers": model.servers,
             "variability": model.variability,
-            "latency_ns_at_share": {str(one): model.latency_ns(one * model.capacity_s) for one in SHARES},
+            "latency_ns_at_share": {str(part): model.latency_ns(part * model.capacity_s) for part in SHARES},
         },
         f"Plan for less than {percent(SHARES[1])} of the capacity. Compare with the closed loop: {_closed_loop(case)}",
     )

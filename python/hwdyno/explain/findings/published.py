@@ -79,7 +79,7 @@ def unit_slip(case: Case) -> Verdict | None:
             ratios.append((at, rate, size, rate * size / point.throughput.value, rounding))
     for factor, (digits, unit, other) in SLIPS.items():
         for wanted in (factor, 1 / factor):
-            hits = [one for one in ratios if abs(one[3] / wanted - 1) <= SLIP + one[4]]
+            hits = [candidate for candidate in ratios if abs(candidate[3] / wanted - 1) <= SLIP + candidate[4]]
             # One row may be off by chance, where rate and bandwidth are means of other samples.
             if len(hits) < max(1, 0.8 * len(ratios)) or (factor < 1.1 and len(hits) < 2):
                 continue
@@ -140,9 +140,9 @@ def runs_backwards(case: Case) -> Verdict | None:
             if one.latency_ns and two.latency_ns and one.latency_ns.mean > 0:
                 slows = two.latency_ns.mean / one.latency_ns.mean - 1 - rounded["lat"]
             against += rises > RISES or slows > SLOWS
-            for off, limit, what in ((rises, RISES, "bandwidth"), (slows, SLOWS, "latency")):
+            for off, limit, quantity in ((rises, RISES, "bandwidth"), (slows, SLOWS, "latency")):
                 if off > limit and (worst is None or off > worst[0]):
-                    worst = (off, first, second, what)
+                    worst = (off, first, second, quantity)
     if worst is None:
         return None
     off, first, second, what = worst
@@ -231,11 +231,11 @@ def _floor(case: Case) -> tuple[str, float, str] | None:
     words = _words(case)
     if _MANY.search(words):
         return None
-    for what, pattern, floor, takes in _FLOORS:
+    for kind, pattern, floor, takes in _FLOORS:
         if re.search(pattern, words):
-            if what == "hard disk" and not (case.random and case.read_share == 1):
+            if kind == "hard disk" and not (case.random and case.read_share == 1):
                 continue
-            return what, floor, takes
+            return kind, floor, takes
     return None
 
 
@@ -277,8 +277,8 @@ def too_fast_for_class(case: Case) -> Verdict | None:
     point, words = case.point, _words(case)
     if case.result.resource != "storage" or point.throughput.unit != "bytes/s" or _MANY.search(words):
         return None
-    found = next((one for one in _FASTEST if re.search(one[1], words)), None)
-    if found is None or any(one.kind == "physical" for one in case.result.ceilings):
+    found = next((row for row in _FASTEST if re.search(row[1], words)), None)
+    if found is None or any(ceiling.kind == "physical" for ceiling in case.result.ceilings):
         return None
     what, _, most, why = found
     if point.throughput.value <= most * (1 + rounding_of(point, "bw")):
@@ -319,7 +319,7 @@ def too_many_lines(case: Case) -> Verdict | None:
 def more_than_memory(case: Case) -> Verdict | None:
     """A copy cannot be faster than every memory: nothing was copied, or the unit is wrong."""
     point, operation = case.point, str(case.parameter("operation") or "").lower()
-    if point.throughput.unit != "bytes/s" or any(one.kind == "physical" for one in case.result.ceilings):
+    if point.throughput.unit != "bytes/s" or any(ceiling.kind == "physical" for ceiling in case.result.ceilings):
         return None
     moves = operation.startswith(("host", "device-to-host", "buffer map"))
     memory = _device_memory(case) if moves else 0.0
@@ -353,9 +353,9 @@ def _device_memory(case: Case) -> float:
     """The bandwidth of the device's own memory in the same table; 0 where it has none."""
     return max(
         (
-            one.throughput.value
-            for one in case.result.points
-            if one.throughput.unit == "bytes/s" and str(one.parameters.get("operation")) == "device-to-device"
+            point.throughput.value
+            for point in case.result.points
+            if point.throughput.unit == "bytes/s" and str(point.parameters.get("operation")) == "device-to-device"
         ),
         default=0.0,
     )

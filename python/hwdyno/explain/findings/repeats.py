@@ -152,10 +152,20 @@ RULES = (
         degrades=True,
         explains=True,
     ),
-    Rule("repeats_disagree", "point", repeats_disagree, Applies(where=lambda one: not one.bursty, needs=("samples",))),
-    Rule("two_modes", "point", two_modes, Applies(where=lambda one: not one.bursty, needs=(f"notes.{MODES_NOTE}",))),
+    Rule(
+        "repeats_disagree",
+        "point",
+        repeats_disagree,
+        Applies(where=lambda resource: not resource.bursty, needs=("samples",)),
+    ),
+    Rule(
+        "two_modes",
+        "point",
+        two_modes,
+        Applies(where=lambda resource: not resource.bursty, needs=(f"notes.{MODES_NOTE}",)),
+    ),
     Rule(
         *("modes_nearby", "experiment", modes_nearby),
-        Applies(where=lambda one: not one.bursty, needs=(f"notes.{SHARED_NOTE}",)),
+        Applies(where=lambda resource: not resource.bursty, needs=(f"notes.{SHARED_NOTE}",)),
     ),
 )

@@ -215,7 +215,7 @@ class Case:
     def part_of_site(self) -> float:
         """The share of the site's nodes that took part in the point."""
         nodes = {node_of(machine.hostname or "") for machine in self.run.machines}
-        there = {node_of(one.host) for one in self.point.hosts} & nodes if self.at >= 0 else set()
+        there = {node_of(share.host) for share in self.point.hosts} & nodes if self.at >= 0 else set()
         return len(there) / len(nodes) if there else 1.0
 
     @property

@@ -158,7 +158,7 @@ def _go_on(case: Case, axis: Axis, load: float) -> str:
         return "Nothing to do."
     if load < most:
         return f"Try more: {case.command(**{axis.name: f'{typed(axis, load)}..{typed(axis, min(most, load * 8))}'})}"
-    workers = next((one for one in case.result.declaration.axes if one.workers), axis)
+    workers = next((candidate for candidate in case.result.declaration.axes if candidate.workers), axis)
     if not axis.workers and workers.workers and 4 * case.jobs <= (workers.most or 0):
         return f"Add jobs: {case.command(**{workers.name: 4 * case.jobs})}"
     return "Run a second process at the same time: this is the highest load of one process."
@@ -240,7 +240,7 @@ def best_combination(case: Case) -> list[Verdict]:
     known = [axis for axis in case.result.declaration.axes if axis.role in {"concurrency", "size"}]
     axes = [
         axis
-        for axis in sorted(known, key=lambda one: (one.role == "size", not one.workers))
+        for axis in sorted(known, key=lambda axis: (axis.role == "size", not axis.workers))
         if len({as_number(point.parameters.get(axis.name)) for point in points} - {None}) > 1
     ]
     if len(axes) < 2:

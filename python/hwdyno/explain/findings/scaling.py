@@ -63,18 +63,20 @@ def _clients(point: Measurement) -> float:
 def _step(case: Case, each: float) -> ScalingStep:
     point, value, clients = case.point, value_of(case.point, case.result), _clients(case.point)
     shares = _there(point)
-    tails = [one.latency_ns.p99 for one in shares if one.latency_ns is not None and one.latency_ns.p99 is not None]
+    tails = [
+        share.latency_ns.p99 for share in shares if share.latency_ns is not None and share.latency_ns.p99 is not None
+    ]
     limit = limit_of(case)
     return ScalingStep(
         at=case.at,
         clients=clients,
-        nodes=len({node_of(one.host) for one in point.hosts}) or 1,
+        nodes=len({node_of(share.host) for share in point.hosts}) or 1,
         throughput=value,
         share_of_linear=value.value / (each * clients) if each and clients else 0.0,
         fairness=fairness_of(point),
         latency_ns=point.latency_ns,
         slowest_p99_ns=max(tails, default=None),
-        slowest=min(shares, key=lambda one: one.throughput.value).host if len(shares) > 1 else "",
+        slowest=min(shares, key=lambda share: share.throughput.value).host if len(shares) > 1 else "",
         limit=_name_of(limit.kind, case),
         says=limit.says,
         validity=point.validity,
@@ -82,12 +84,12 @@ def _step(case: Case, each: float) -> ScalingStep:
 
 
 def _there(point: Measurement) -> list[HostShare]:
-    return [one for one in point.hosts if one.repeats]
+    return [share for share in point.hosts if share.repeats]
 
 
 def fairness_of(point: Measurement) -> float | None:
     """Jain's index of the hosts' throughputs; none for fewer than two."""
-    shares = [one.throughput.value for one in _there(point)]
+    shares = [share.throughput.value for share in _there(point)]
     return jain(shares) if len(shares) > 1 else None
 
 
@@ -106,7 +108,7 @@ def _name_of(kind: LimitKind, case: Case) -> str:
         return case.resource.title.lower()
     if kind != "ceiling reached":
         return _NAMES[kind]
-    fullest = max(against_ceilings(case, "physical"), key=lambda one: one.share)
+    fullest = max(against_ceilings(case, "physical"), key=lambda utilization: utilization.share)
     return fullest.bound.ceiling.label or "link"
 
 
@@ -116,10 +118,10 @@ def scaling(case: Case) -> Verdict | None:
     if curve is None:
         return None
     steps = steps_of(case.run, result, curve)
-    most = max(steps, key=lambda one: one.throughput.value)
+    most = max(steps, key=lambda step: step.throughput.value)
     best = _best(steps, curve)
     verdict, to = _in_words(case, curve, steps)
-    fairness = min((one.fairness for one in steps if one.fairness is not None), default=None)
+    fairness = min((step.fairness for step in steps if step.fairness is not None), default=None)
     fair = "" if fairness is None else f" Fairness (Jain): {fairness:.2f} or more."
     limit = f" Limit: {most.limit}." if most.limit != NOT_KNOWN else " Limit not identified."
     return Verdict(
@@ -132,7 +134,7 @@ def scaling(case: Case) -> Verdict | None:
             "limit": most.limit,
             "limit_says": most.says,
             "unit": curve.unit,
-            "steps": [plain_of(one) for one in steps],
+            "steps": [plain_of(step) for step in steps],
         },
         to,
     )
@@ -141,7 +143,7 @@ def scaling(case: Case) -> Verdict | None:
 def _best(steps: Sequence[ScalingStep], curve: Curve) -> ScalingStep:
     """The load that the curve calls best, or else the last one."""
     wanted = curve.best.load if curve.best else steps[-1].clients
-    return min(steps, key=lambda one: abs(one.clients - wanted))
+    return min(steps, key=lambda step: abs(step.clients - wanted))
 
 
 def _in_words(case: Case, curve: Curve, steps: Sequence[ScalingStep]) -> tuple[str, str]:
@@ -189,7 +191,7 @@ def unfair(case: Case) -> Verdict | None:
     index, shares = fairness_of(case.point), _there(case.point)
     if index is None or index >= FAIR:
         return None
-    least, most = (choose(shares, key=lambda one: one.throughput.value) for choose in (min, max))
+    least, most = (choose(shares, key=lambda share: share.throughput.value) for choose in (min, max))
     if not apart(least.throughput, most.throughput):
         return None
     unit = most.throughput.unit
@@ -202,7 +204,7 @@ def unfair(case: Case) -> Verdict | None:
         {
             "fairness": index,
             "unit": unit,
-            "clients": {one.host: one.throughput.value for one in shares},
+            "clients": {share.host: share.throughput.value for share in shares},
         },
         f"Measure again with fewer clients: {case.command(**{CLIENTS.name: max(1, len(shares) // 2)})}",
         weight=1 - index,

@@ -28,7 +28,7 @@ GOOD = 0.9
 
 def time_of(point: Measurement, kind: str) -> Latency | None:
     """One kind of a point's times: ``first_token``, ``per_token`` …; none where it was not measured."""
-    return next((one.latency_ns[kind] for one in point.streams if kind in one.latency_ns), None)
+    return next((stream.latency_ns[kind] for stream in point.streams if kind in stream.latency_ns), None)
 
 
 def percentile(latency: Latency | None, name: str) -> str:
@@ -155,12 +155,12 @@ def serving_rate(case: Case) -> Verdict | None:
 def prefix_cache(case: Case) -> list[Verdict]:
     """What the server's prefix cache gains for prompts that begin alike: TTFT with it and without."""
     found = []
-    points = {at: {**case.result.fixed, **one.parameters} for at, one in enumerate(case.result.points)}
+    points = {at: {**case.result.fixed, **point.parameters} for at, point in enumerate(case.result.points)}
     for at, given in points.items():
         without = next((other for other, its in points.items() if its == {**given, "reuse_prompts": False}), None)
         if given.get("reuse_prompts") and without is not None:
             found.append(_prefix_gain(Case(case.run, case.result, at), case.result.points[without]))
-    return [one for one in found if one is not None]
+    return [verdict for verdict in found if verdict is not None]
 
 
 def _prefix_gain(case: Case, without: Measurement) -> Verdict | None:
@@ -198,9 +198,11 @@ def in_order_of_load(result: ExperimentResult, points: Iterable[int]) -> list[Lo
     """The valid points with an answer, the least load first."""
     found = ((at, as_number(result.points[at].parameters.get(result.load)), result.points[at]) for at in points)
     valid = [
-        LoadPoint(at, load, one) for at, load, one in found if load and one.validity != "invalid" and one.operations
+        LoadPoint(at, load, point)
+        for at, load, point in found
+        if load and point.validity != "invalid" and point.operations
     ]
-    return sorted(valid, key=lambda one: one.load)
+    return sorted(valid, key=lambda step: step.load)
 
 
 def serving_capacity(case: Case) -> Verdict | None:
@@ -210,13 +212,13 @@ def serving_capacity(case: Case) -> Verdict | None:
     if curve is None or not served or not served[0].tokens_s:
         return None
     is_open = case.result.load_axis.role == "rate"
-    kept_up = [one for one in served if not is_open or _kept_up(one)]
+    kept_up = [step for step in served if not is_open or _kept_up(step)]
     if not kept_up:
         return None
-    most = max(kept_up, key=lambda one: one.tokens_s)
+    most = max(kept_up, key=lambda step: step.tokens_s)
     ceiling = curve.ceiling.value * (most.tokens_s / most.point.throughput.value) if curve.ceiling else most.tokens_s
     enough = GOOD * (most.tokens_s if is_open else min(ceiling, most.tokens_s))
-    best = next(one for one in kept_up if one.tokens_s >= enough)
+    best = next(step for step in kept_up if step.tokens_s >= enough)
     first, each = time_of(best.point, "first_token"), time_of(best.point, "per_token")
     noun = "requests/s" if is_open else "concurrent requests" if best.load != 1 else "concurrent request"
     load = f"{format_count(best.load)} {noun}"
@@ -235,15 +237,15 @@ def serving_capacity(case: Case) -> Verdict | None:
         {
             "headline": {"title": f"tokens/s at {load}", "value": round(best.tokens_s, 1)},
             "best": best.load,
-            "tokens_s": {one.load: one.tokens_s for one in served},
-            "first_token_ns_p50": {one.load: median_ns(one.point, "first_token") for one in served},
-            "per_token_ns_p50": {one.load: median_ns(one.point, "per_token") for one in served},
-            "goodput_requests_s": {one.load: detail_of(one.point, "goodput_requests_s") for one in served},
+            "tokens_s": {step.load: step.tokens_s for step in served},
+            "first_token_ns_p50": {step.load: median_ns(step.point, "first_token") for step in served},
+            "per_token_ns_p50": {step.load: median_ns(step.point, "per_token") for step in served},
+            "goodput_requests_s": {step.load: detail_of(step.point, "goodput_requests_s") for step in served},
         },
         f"Try more load, since throughput still rises: {case.command(**{case.result.load: more})}"
         if best is served[-1]
         else f"Repeat that load alone, longer: {case.command(**{case.result.load: best.load, 'runtime': 60})}",
-        points=tuple(one.at for one in served),
+        points=tuple(step.at for step in served),
     )
 
 

@@ -78,7 +78,7 @@ class _EngineSteps:
     def of(cls, case: Case) -> _EngineSteps:
         threads = int(case.number("threads") or 1)
         detail = partial(detail_of, case.point)
-        sizes = [one.size_bytes or 0 for one in case.run.machine.cpu.caches] if case.run.machine.cpu else []
+        sizes = [cache.size_bytes or 0 for cache in case.run.machine.cpu.caches] if case.run.machine.cpu else []
         is_in_memory = detail("weights_bytes") > max(sizes, default=0)
         return cls(
             threads,
@@ -155,7 +155,7 @@ class _Queue:
             f"KV cache {percent(share)} full" if share else "",
             f"{plural(round(again), 'preemption')}" if again else "",
         ]
-        return ", ".join(one for one in parts if one)
+        return ", ".join(part for part in parts if part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +172,8 @@ class _Spent:
     @classmethod
     def of(cls, least: Measurement, most: Measurement) -> _Spent:
         both = (least, most)
-        first, token = (tuple(median_ns(one, kind) or 0.0 for one in both) for kind in ("first_token", "per_token"))
-        prompt = tuple(detail_of(one, "server_prompt_s") for one in both)
+        first, token = (tuple(median_ns(point, kind) or 0.0 for point in both) for kind in ("first_token", "per_token"))
+        prompt = tuple(detail_of(point, "server_prompt_s") for point in both)
         return cls(
             (first[0], first[1]),
             (token[0], token[1]),
@@ -199,7 +199,7 @@ def _reason(
     if known is not None and known[1] == "storage":
         return known
     first, after = spent.grown
-    ttft, tpot = (f"{format_ns(one[0])} to {format_ns(one[1])}" for one in (spent.first_ns, spent.token_ns))
+    ttft, tpot = (f"{format_ns(pair[0])} to {format_ns(pair[1])}" for pair in (spent.first_ns, spent.token_ns))
     if first > max(GROWTH, after) or queue.waits:
         before, now = spent.server_prompt_s
         alone = f" The server computes a prompt in {format_ns(now * 1e9)}." if before and now else ""

@@ -47,7 +47,7 @@ IN_KERNEL = 0.50
 def pinned_library(case: Case) -> Verdict | None:
     """A numeric library runs kernels of an older instruction set than the processor has, and its rate shows it."""
     settings, isa = case.run.machine.settings, set(case.run.machine.cpu.isa)
-    has = next((name for name in reversed(SETS) if any(one.startswith(name) for one in isa)), "")
+    has = next((name for name in reversed(SETS) if any(extension.startswith(name) for extension in isa)), "")
     peaks = {
         given.get("threads"): point.throughput.value
         for _, _, point, given in case.run.points_of(LOOPS)
@@ -65,7 +65,7 @@ def pinned_library(case: Case) -> Verdict | None:
             found.append((share, Case(case.run, result, at), word, uses))
     if not found:
         return None
-    share, one, word, uses = max(found, key=lambda each: each[0])
+    share, one, word, uses = max(found, key=lambda candidate: candidate[0])
     library = str(one.point.details.get("library") or "the library")
     pins = [name for name in PINS if settings.environment.get(name)]
     named = ", ".join(f"{name}={settings.environment[name]}" for name in pins)
@@ -263,34 +263,36 @@ _HEAVY = {"environment", "cpuset", "governor", "debug_kernel"}
 _SETTINGS = (
     _Setting(
         *("environment", _environment, _starved),
-        lambda one: (
+        lambda case: (
             "Unset them and measure again: env "
-            + "".join(f"-u {name} " for name in THREADS if name in one.run.machine.settings.environment)
-            + one.command()
+            + "".join(f"-u {name} " for name in THREADS if name in case.run.machine.settings.environment)
+            + case.command()
         ),
     ),
     _Setting(
         *("cpuset", _cpuset, _crowded),
-        lambda one: f"Use as many threads as there are: {one.command(threads=len(one.run.machine.container.cpuset))}",
+        lambda case: (
+            f"Use as many threads as there are: {case.command(threads=len(case.run.machine.container.cpuset))}"
+        ),
     ),
     _Setting(
         *("governor", _governor, _slow_clock),
-        lambda one: f"Set it with `cpupower frequency-set -g performance`, then: {one.command()}",
+        lambda case: f"Set it with `cpupower frequency-set -g performance`, then: {case.command()}",
     ),
-    _Setting("nice", _nice, _gave_way, lambda one: f"Run it at nice 0: {_again(one)}"),
-    _Setting("smt", _smt, _all_busy, lambda one: "Turn it on: echo on > /sys/devices/system/cpu/smt/control"),
+    _Setting("nice", _nice, _gave_way, lambda case: f"Run it at nice 0: {_again(case)}"),
+    _Setting("smt", _smt, _all_busy, lambda case: "Turn it on: echo on > /sys/devices/system/cpu/smt/control"),
     _Setting(
         *("huge_pages", _huge_pages, _small_pages),
-        lambda one: "Allow them: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
+        lambda case: "Allow them: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
     ),
     _Setting(
-        "debug_kernel", _debug, _client_bound, lambda one: f"Boot a kernel without these checks, then: {_again(one)}"
+        "debug_kernel", _debug, _client_bound, lambda case: f"Boot a kernel without these checks, then: {_again(case)}"
     ),
     _Setting(
         *("mitigations", _mitigations, _client_bound),
-        lambda one: "Compare with another machine of the same mitigations: hwdyno machine",
+        lambda case: "Compare with another machine of the same mitigations: hwdyno machine",
     ),
-    _Setting("memlock", _memlock, _not_registered, lambda one: f"Raise it: ulimit -l unlimited; {one.command()}"),
+    _Setting("memlock", _memlock, _not_registered, lambda case: f"Raise it: ulimit -l unlimited; {case.command()}"),
 )
 RULES = (
     Rule("pinned_library", "run", pinned_library, Applies(kernels=(LINPACK,)), about="compute", explains=True),

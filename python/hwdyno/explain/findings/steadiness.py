@@ -84,9 +84,9 @@ def lasting_step(point: Measurement) -> tuple[int, float] | None:
     repeats = each_over_time(point)
     if len(repeats) == 1 and min(at, len(repeats[0]) - at) < MIN_EACH_SIDE_ALONE:
         return None
-    for one in repeats:
-        before = median(one[:at])
-        if before <= 0 or 1 - median(one[at:]) / before <= drop / 2:
+    for repeat in repeats:
+        before = median(repeat[:at])
+        if before <= 0 or 1 - median(repeat[at:]) / before <= drop / 2:
             return None
     return step
 
@@ -103,14 +103,14 @@ def step_in_each(point: Measurement) -> tuple[list[int], float] | None:
     if len(repeats) < 2 or min(map(mean, repeats)) <= 0:
         return None
     count = len(repeats[0])
-    steps = [_best_step(one) for one in repeats]
-    parts = [part for one, at in zip(repeats, steps, strict=True) for part in (one[:at], one[at:])]
+    steps = [_best_step(repeat) for repeat in repeats]
+    parts = [part for repeat, at in zip(repeats, steps, strict=True) for part in (repeat[:at], repeat[at:])]
     ratio = persistence(parts)
     scatter, freedom = math.fsum(map(_squares, parts)), len(repeats) * (count - 2)
     spread = math.sqrt(scatter / freedom)
     drops, chances = [], []
-    for one, at in zip(repeats, steps, strict=True):
-        before, after = mean(one[:at]), mean(one[at:])
+    for repeat, at in zip(repeats, steps, strict=True):
+        before, after = mean(repeat[:at]), mean(repeat[at:])
         drops.append(1 - after / before if before > 0 else 0.0)
         error = spread * math.sqrt((1 / at + 1 / (count - at)) * (1 + ratio) / (1 - ratio))
         far = (before - after) / error if error > 0 else math.inf
@@ -166,12 +166,12 @@ def unsteady(values: Sequence[float]) -> str | None:
 def alike(repeats: Sequence[Sequence[float]]) -> list[float]:
     """Each repeat's correlation (Pearson) with the mean course of the others; 1 for a single repeat."""
     found = []
-    for at, one in enumerate(repeats):
-        others = [*repeats[:at], *repeats[at + 1 :]] or [one]
+    for at, repeat in enumerate(repeats):
+        others = [*repeats[:at], *repeats[at + 1 :]] or [repeat]
         rest = [mean(places) for places in zip(*others, strict=True)]
-        a, b = mean(one), mean(rest)
-        both = math.fsum((x - a) * (y - b) for x, y in zip(one, rest, strict=True))
-        size = math.sqrt(math.fsum((x - a) ** 2 for x in one) * math.fsum((y - b) ** 2 for y in rest))
+        a, b = mean(repeat), mean(rest)
+        both = math.fsum((x - a) * (y - b) for x, y in zip(repeat, rest, strict=True))
+        size = math.sqrt(math.fsum((x - a) ** 2 for x in repeat) * math.fsum((y - b) ** 2 for y in rest))
         found.append(both / size if size > 0 else 1.0)
     return found
 
@@ -207,8 +207,8 @@ def _throttled_somewhere(case: Case, interval_s: float) -> Verdict | None:
     when = [at * interval_s for at in places]
     moments = contrast(format_duration(min(when)), format_duration(max(when)), "to")
     repeats = each_over_time(case.point)
-    before = mean([mean(one[:at]) for one, at in zip(repeats, places, strict=True)])
-    after = mean([mean(one[at:]) for one, at in zip(repeats, places, strict=True)])
+    before = mean([mean(repeat[:at]) for repeat, at in zip(repeats, places, strict=True)])
+    after = mean([mean(repeat[at:]) for repeat, at in zip(repeats, places, strict=True)])
     unit, (causes, watch) = case.point.throughput.unit, case.resource.steps_down
     return Verdict(
         "warning",
@@ -223,16 +223,16 @@ def _throttled_somewhere(case: Case, interval_s: float) -> Verdict | None:
 def stalls(case: Case) -> Verdict | None:
     """Nothing moves in some samples: the mean hides that a user waits."""
     repeats = each_over_time(case.point)
-    shares = [value / typical for one in repeats if (typical := median(one)) > 0 for value in one]
+    shares = [value / typical for repeat in repeats if (typical := median(repeat)) > 0 for value in repeat]
     samples = case.point.samples
     if samples is None or not shares or case.point.operations < MIN_OPERATIONS * len(shares):
         return None
-    still = sum(one < STILL for one in shares)
-    if still < max(MIN_STILL, STALLED * len(shares)) or still <= sum(STILL <= one < SLOW for one in shares):
+    still = sum(part < STILL for part in shares)
+    if still < max(MIN_STILL, STALLED * len(shares)) or still <= sum(STILL <= part < SLOW for part in shares):
         return None
     if still * samples.interval_s < MIN_STILL_S:
         return None
-    share, typical = still / len(shares), median([value for one in repeats for value in one])
+    share, typical = still / len(shares), median([value for repeat in repeats for value in repeat])
     unit = case.point.throughput.unit
     return Verdict(
         "warning",

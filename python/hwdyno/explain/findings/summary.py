@@ -134,5 +134,5 @@ def finding_of(rule: str, verdict: Verdict, result: ExperimentResult | None) -> 
 def _as_stored(value: Any) -> Any:
     """Evidence as a document gives it back: its keys are text, and its rows lists."""
     if isinstance(value, Mapping):
-        return {one if isinstance(one, str) else f"{one:g}": _as_stored(each) for one, each in value.items()}
-    return [_as_stored(each) for each in value] if isinstance(value, list | tuple) else value
+        return {key if isinstance(key, str) else f"{key:g}": _as_stored(inner) for key, inner in value.items()}
+    return [_as_stored(inner) for inner in value] if isinstance(value, list | tuple) else value

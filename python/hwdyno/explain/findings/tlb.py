@@ -29,7 +29,7 @@ def tlb_reach(case: Case) -> Verdict | None:
     found = [(stride, sizes) for stride, sizes in paged.items() if len(sizes) >= MIN_POINTS]
     if len(dense) < MIN_POINTS or not found:
         return None
-    stride, chase = max(found, key=lambda one: len(one[1]))
+    stride, chase = max(found, key=lambda candidate: len(candidate[1]))
     # Both chases show the caches' steps, at the same number of lines; their ratio shows only the TLB's.
     pairs = [(size, ns, _at(dense, _footprint(size, stride))) for size, ns in sorted(chase)]
     known = [(size, ns, alone) for size, ns, alone in pairs if alone is not None]
@@ -41,7 +41,7 @@ def tlb_reach(case: Case) -> Verdict | None:
         return None
     reach = pages[-1] * PAGE_BYTES
     tables = [count for count in every if count > MAX_ENTRIES]
-    size, ns, alone = next(one for one in known if one[0] >= min(4 * pages[-1] * each, known[-1][0]))
+    size, ns, alone = next(row for row in known if row[0] >= min(4 * pages[-1] * each, known[-1][0]))
     steps = " and ".join(format_ratio(count) for count in pages)
     first = format_ratio(tables[0]) if tables else ""
     walks = f" From {first} pages on, the page tables themselves leave a cache." if tables else ""

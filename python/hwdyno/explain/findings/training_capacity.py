@@ -27,8 +27,8 @@ class Plain:
     def point(self, accelerators: int) -> Measurement | None:
         """The point with as many threads as that many accelerators have readers."""
         jobs = accelerators * self.threads_each
-        found = (one for one in self.result.points if as_number(one.parameters.get("numjobs")) == jobs)
-        return next((one for one in found if one.throughput.value > 0 and one.validity != "invalid"), None)
+        found = (point for point in self.result.points if as_number(point.parameters.get("numjobs")) == jobs)
+        return next((point for point in found if point.throughput.value > 0 and point.validity != "invalid"), None)
 
     def bytes_s(self, accelerators: int) -> float | None:
         """The throughput of that point, bytes/s."""
@@ -55,23 +55,27 @@ def plain_of(run: Run, result: ExperimentResult) -> Plain | None:
     """The plain reads that were measured beside an experiment on the same storage, if any."""
     _, at, storage = result.name.partition("@")
     wanted = f"{PLAIN}{result.fixed.get('workload')}{at}{storage}"
-    found = next((one for one in run.experiments if one.name == wanted and one.points), None)
+    found = next(
+        (experiment for experiment in run.experiments if experiment.name == wanted and experiment.points), None
+    )
     threads = as_number(result.fixed.get("read_threads"))
     return None if found is None else Plain(found, max(1, int(threads or 0)))
 
 
 def _in_order(result: ExperimentResult) -> list[tuple[Fed, int]]:
     found = ((fed(result, point), at) for at, point in enumerate(result.points))
-    return sorted(((what, at) for what, at in found if what is not None), key=lambda one: one[0].number)
+    return sorted(
+        ((accelerators, at) for accelerators, at in found if accelerators is not None), key=lambda pair: pair[0].number
+    )
 
 
 def _fed_by(found: list[tuple[Fed, int]]) -> int:
     """The most accelerators that reach their AU, with all smaller numbers."""
     most = 0
-    for what, _ in found:
-        if not what.passes:
+    for accelerators, _ in found:
+        if not accelerators.passes:
             break
-        most = what.number
+        most = accelerators.number
     return most
 
 
@@ -102,21 +106,14 @@ def training_capacity(case: Case) -> Verdict | None:
         return None
     most = _fed_by(found)
     needier = _needier(case, found, most)
-    first, best = found[0][0], max(what.nominal_bytes_s for what, _ in found)
+    first, best = found[0][0], max(accelerators.nominal_bytes_s for accelerators, _ in found)
     name = f"{first.name or 'accelerators'} for {first.workload}" if first.workload else first.name or "accelerators"
     by_rate = best / (first.need_bytes_s * first.au_pass)
-    fails = next((what for what, _ in found if what.number > most), None)
+    fails = next((accelerators for accelerators, _ in found if accelerators.number > most), None)
     if fails is None:
         limit = f"No limit was reached up to {most} (AU {percent(found[-1][0].au)})."
     else:
-        client = client_bytes_s(case.run, case.result, fails.number)
-        need = fails.need_bytes_s * fails.number * fails.au_pass * fails.read_share
-        bound = client is not None and client < need
-        limit = (
-            f"With {fails.number}, AU is {percent(fails.au)} and the next limit is "
-            f"{'this client' if bound else 'the storage'}: {format_bytes_s(fails.nominal_bytes_s)} of the needed "
-            f"{format_bytes_s(fails.need_bytes_s * fails.number)} arrive."
-        )
+        limit = _next_limit(case, fails)
     if needier is not None:
         most, by = needier
         limit = (
@@ -139,9 +136,12 @@ def training_capacity(case: Case) -> Verdict | None:
                 "value": most,
             },
             "most": most,
-            "au": {what.number: what.au for what, _ in found},
-            "law": {what.number: what.au * what.need_bytes_s * what.number for what, _ in found},
-            "bytes_s": {what.number: what.whole_bytes_s for what, _ in found},
+            "au": {accelerators.number: accelerators.au for accelerators, _ in found},
+            "law": {
+                accelerators.number: accelerators.au * accelerators.need_bytes_s * accelerators.number
+                for accelerators, _ in found
+            },
+            "bytes_s": {accelerators.number: accelerators.whole_bytes_s for accelerators, _ in found},
             "by_throughput": by_rate,
             "best_bytes_s": best,
             **evidence,
@@ -153,6 +153,18 @@ def training_capacity(case: Case) -> Verdict | None:
         if fails
         else f"Try more: {here.command(accelerators=f'{last * 2},{last * 4}')}",
         points=tuple(at for _, at in found),
+    )
+
+
+def _next_limit(case: Case, fails: Fed) -> str:
+    """What keeps this number of accelerators from being fed: the client's own speed, or else the storage."""
+    client = client_bytes_s(case.run, case.result, fails.number)
+    need = fails.need_bytes_s * fails.number * fails.au_pass * fails.read_share
+    bound = client is not None and client < need
+    return (
+        f"With {fails.number}, AU is {percent(fails.au)} and the next limit is "
+        f"{'this client' if bound else 'the storage'}: {format_bytes_s(fails.nominal_bytes_s)} of the needed "
+        f"{format_bytes_s(fails.need_bytes_s * fails.number)} arrive."
     )
 
 
@@ -181,16 +193,16 @@ def training_plain(case: Case) -> Verdict | None:
     if plain is None:
         return None
     worst: tuple[float, Fed, float, float, int] | None = None
-    for what, at in _in_order(case.result):
-        reached, loaded = plain.bytes_s(what.number), case.result.points[at].throughput.value
-        point = plain.point(what.number)
+    for accelerators, at in _in_order(case.result):
+        reached, loaded = plain.bytes_s(accelerators.number), case.result.points[at].throughput.value
+        point = plain.point(accelerators.number)
         if point is None or reached is None or loaded <= 0 or _disturbed(point) or _disturbed(case.result.points[at]):
             continue
         off = loaded / reached - 1
         # Accelerators that get enough read no more: only a loader that falls short shows a loss.
-        counts = off > APART or (off < -APART and not what.passes)
+        counts = off > APART or (off < -APART and not accelerators.passes)
         if counts and (worst is None or abs(off) > worst[0]):
-            worst = (abs(off), what, reached, loaded, at)
+            worst = (abs(off), accelerators, reached, loaded, at)
     if worst is None:
         return None
     off, what, reached, loaded, at = worst

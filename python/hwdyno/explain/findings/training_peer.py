@@ -37,7 +37,7 @@ def dlio_compared(case: Case) -> Verdict | None:
             found.append((abs(what.au - theirs), what, theirs, peer))
     if not found:
         return None
-    apart, what, theirs, peer = max(found, key=lambda one: one[0])
+    apart, what, theirs, peer = max(found, key=lambda candidate: candidate[0])
     here = Case(case.run, case.result, peer.point)
     cost, evidence = _cost(case.result.points[peer.point], peer)
     evidence = {"au": what.au, "their_au": theirs, "points_apart": 100 * apart, "compared": len(found), **evidence}

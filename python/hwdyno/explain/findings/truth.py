@@ -283,6 +283,12 @@ RULES = (
     Rule("direct_refused", "point", direct_refused, Applies(needs=("notes.direct_refused",)), degrades=True),
     Rule("synchronous_engine", "point", synchronous_engine, Applies(needs=("parameters.iodepth",)), degrades=True),
     # Users and ranks pause between operations: their number is no queue depth.
-    Rule("depth_not_reached", "point", depth_not_reached, Applies(where=lambda one: not one.bursty), degrades=True),
+    Rule(
+        "depth_not_reached",
+        "point",
+        depth_not_reached,
+        Applies(where=lambda resource: not resource.bursty),
+        degrades=True,
+    ),
     Rule("faults", "point", faults, Applies(needs=("faults",)), degrades=True),
 )

@@ -136,8 +136,11 @@ def nodes_of(rows: Iterable[tuple[HistoryEntry, Sequence[PointFigure]]], metric:
     found = []
     for name, (entry, figures) in newest.items():
         kind = entry.machine.partition(", ")[2] or entry.machine
-        keyed = {key_of(one.experiment, one.kernel, one.parameters, one.unit): one for one in reversed(figures)}
-        kept = {key: one for key, one in keyed.items() if metric.lower() in " ".join(key).lower()}
+        keyed = {
+            key_of(figure.experiment, figure.kernel, figure.parameters, figure.unit): figure
+            for figure in reversed(figures)
+        }
+        kept = {key: figure for key, figure in keyed.items() if metric.lower() in " ".join(key).lower()}
         found.append(Node(name, kind, entry, kept))
     return found
 
@@ -157,7 +160,7 @@ def fleet_of(nodes: Sequence[Node], load: Callable[[str], Run]) -> Fleet:
     slow = [_slow(node, by_node[node.name], judged[node.name], sound, load) for node in nodes if node.name in by_node]
     alone = tuple(node for node in nodes if node.name not in judged)
     seen = statistics.median(scales) if scales else None
-    return Fleet(len(nodes), figures, tuple(sorted(slow, key=lambda one: -one.most)), alone, seen)
+    return Fleet(len(nodes), figures, tuple(sorted(slow, key=lambda slow_node: -slow_node.most)), alone, seen)
 
 
 def _losses(nodes: Sequence[Node]) -> tuple[list[tuple[str, Loss]], dict[str, Counter[str]], int, list[float]]:
@@ -184,8 +187,8 @@ def _losses(nodes: Sequence[Node]) -> tuple[list[tuple[str, Loss]], dict[str, Co
     for column in experiments:
         for member, distance in zip(column.members, column.distances, strict=True):
             if adjusted[place] <= FALSE_RATE and distance >= _MIN_DISTANCE:
-                for one, _, _ in figures[member.node.name, member.figure.experiment]:
-                    named.setdefault((one.node.name, one.key), families[1][0][place - len(families[0][0])])
+                for fellow, _, _ in figures[member.node.name, member.figure.experiment]:
+                    named.setdefault((fellow.node.name, fellow.key), families[1][0][place - len(families[0][0])])
             place += 1
     found = [
         (member.node.name, _loss(member, distance, deviations, named[member.node.name, member.key]))
@@ -272,7 +275,7 @@ def _by_experiment(columns: Iterable[NodeDeviations]) -> Iterator[NodeDeviations
         if len(several) >= MIN_NODES:
             medians = [statistics.median_low([distance for _, distance in some]) for some in several]
             centre = statistics.median(medians)
-            yield _column([some[0][0] for some in several], [one - centre for one in medians])
+            yield _column([some[0][0] for some in several], [median - centre for median in medians])
 
 
 def _chances(columns: Sequence[NodeDeviations]) -> tuple[list[float], float]:
@@ -312,7 +315,7 @@ def _degrees(distances: Floats) -> float:
     from scipy.optimize import brentq
 
     beyond = min(max(_FAR_DEVIATIONS / len(distances), _MIN_TAIL), _MAX_TAIL)
-    tail, middle = (float(one) for one in np.quantile(distances, [1 - beyond, 0.5]))
+    tail, middle = (float(quantile) for quantile in np.quantile(distances, [1 - beyond, 0.5]))
 
     def excess(degrees: float) -> float:
         return _deviations_of(beyond / 2, degrees) / _deviations_of(0.25, degrees) - tail / middle
@@ -330,11 +333,11 @@ def _slow(
     node: Node, losses: Sequence[Loss], shared: Mapping[str, int], sound: Sequence[Node], load: Callable[[str], Run]
 ) -> Slow:
     by_resource: dict[str, list[Loss]] = {}
-    for loss in sorted(losses, key=lambda one: -one.share):
+    for loss in sorted(losses, key=lambda loss: -loss.share):
         by_resource.setdefault(loss.resource, []).append(loss)
     found: list[Difference] = []
     shifted: tuple[Shift, ...] = ()
-    like = [one for one in sound if one.kind == node.kind][:SOUND]
+    like = [sound_node for sound_node in sound if sound_node.kind == node.kind][:SOUND]
     with suppress(StoreError):  # Without its document, the figures still tell.
         run = load(node.entry.path)
         others = list(_runs(like, load))
@@ -361,13 +364,13 @@ def _set_apart(run: Run, others: Sequence[Run]) -> list[Difference]:
     """The facts in which a Run's machine differs from nearly all others, as it differs from most of them."""
     seen: dict[str, list[Difference]] = {}
     for other in others:
-        for one in differences(other, run):
-            seen.setdefault(one.path, []).append(one)
+        for difference in differences(other, run):
+            seen.setdefault(difference.path, []).append(difference)
     found = []
     for some in seen.values():
         if len(some) >= _MAX_AGREE * len(others):
-            common, _ = Counter(repr(one.before) for one in some).most_common(1)[0]
-            found.append(next(one for one in some if repr(one.before) == common))
+            common, _ = Counter(repr(difference.before) for difference in some).most_common(1)[0]
+            found.append(next(difference for difference in some if repr(difference.before) == common))
     clocks = [float(clock) for other in others if (clock := other.machine.cpu.clock_hz.measured)]
     mine = run.machine.cpu.clock_hz.measured
     if clocks and mine and float(mine) < (1 - _CLOCK_LOSS) * min(clocks):
@@ -376,4 +379,4 @@ def _set_apart(run: Run, others: Sequence[Run]) -> list[Difference]:
 
 
 def _related_first(found: Iterable[Difference], parts: Sequence[str]) -> list[Difference]:
-    return sorted(found, key=lambda one: one.path.partition(".")[0] not in parts)
+    return sorted(found, key=lambda difference: difference.path.partition(".")[0] not in parts)

@@ -41,14 +41,16 @@ class Account:
 
 def account_of(event: Event, runs: Sequence[HistoryEntry], load: Callable[[str], Run]) -> Account:
     """Compare the last runs before a change with the first ones after it; ``load`` reads a Run by its entry's path."""
-    ids = [one.id for one in runs]
+    ids = [entry.id for entry in runs]
     at = ids.index(event.first.id)
     before = _loaded(runs[max(0, at - SIDE) : at], load)
     after = _loaded(runs[at : at + SIDE], load)
     if not before or not after:
         return Account()
-    unsteady = {one.path for side in (before, after) for run in side[1:] for one in differences(side[0], run)}
-    lasting = tuple(one for one in differences(before[-1], after[0]) if one.path not in unsteady)
+    unsteady = {
+        difference.path for side in (before, after) for run in side[1:] for difference in differences(side[0], run)
+    }
+    lasting = tuple(difference for difference in differences(before[-1], after[0]) if difference.path not in unsteady)
     return Account(lasting, tuple(shifts(before, after)))
 
 
@@ -65,7 +67,7 @@ def shifts(before: Sequence[Run], after: Sequence[Run]) -> list[Shift]:
     found = []
     for name, (_, least) in CONDITIONS.items():
         sides = [[getattr(run.machine.conditions, name) for run in side] for side in (before, after)]
-        known = [[float(one) for one in side if one is not None] for side in sides]
+        known = [[float(value) for value in side if value is not None] for side in sides]
         if all(known):
             old, new = (statistics.median(side) for side in known)
             if abs(new - old) >= least:

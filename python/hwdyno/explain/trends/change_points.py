@@ -97,7 +97,7 @@ def trends_of(series: Mapping[SeriesKey, Sequence[float]]) -> dict[SeriesKey, Tr
 
 
 def _is_fit(values: Sequence[float]) -> bool:
-    return len(values) >= MIN_RUNS and all(one > 0 for one in values)
+    return len(values) >= MIN_RUNS and all(value > 0 for value in values)
 
 
 def _discovery_limit(p_values: Sequence[float], rate: float) -> float:
@@ -228,7 +228,7 @@ def _best_places(values: Floats, count: int) -> list[int]:
         raise missing("history", "the search for changes") from None
     search = ruptures.Dynp(model="l2", min_size=MIN_SIDE, jump=1).fit(values)
     try:
-        return [int(one) for one in search.predict(n_bkps=count)[:-1]]
+        return [int(place) for place in search.predict(n_bkps=count)[:-1]]
     except ruptures.exceptions.BadSegmentationParameters:  # Too few runs for this many levels.
         return []
 
@@ -280,7 +280,7 @@ def _changes(raw: Sequence[float], logs: Floats, places: Sequence[int], p_values
 
 def _ratio(before: Floats, after: Floats) -> Value:
     """The ratio of two levels with its interval: Welch's (1947) on logarithms."""
-    parts = [(float(one.var(ddof=1)) / len(one), len(one) - 1) for one in (before, after)]
+    parts = [(float(side.var(ddof=1)) / len(side), len(side) - 1) for side in (before, after)]
     difference = float(after.mean() - before.mean())
     total = sum(variance for variance, _ in parts)
     weighted = sum(variance**2 / freedom for variance, freedom in parts)
@@ -290,7 +290,7 @@ def _ratio(before: Floats, after: Floats) -> Value:
 
 def _beyond_noise(trend: Trend) -> Trend:
     """The trend without steps below the noise floor, and without a drift whose direction its interval leaves open."""
-    changes = tuple(one for one in trend.changes if abs(math.log(one.ratio.value)) >= NOISE_FLOOR)
+    changes = tuple(change for change in trend.changes if abs(math.log(change.ratio.value)) >= NOISE_FLOOR)
     drift = trend.drift
     if drift is not None and (drift.low is None or drift.high is None or drift.low <= 1 <= drift.high):
         drift = None

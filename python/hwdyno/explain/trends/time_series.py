@@ -72,19 +72,19 @@ def key_of(experiment: str, kernel: str, parameters: Mapping[str, object], unit:
 def history_of(rows: Iterable[tuple[HistoryEntry, Sequence[PointFigure]]], machine: str, metric: str = "") -> History:
     """The history of the machine of that name; ``metric`` is a part of the names of the figures to look at."""
     mine = [(entry, figures) for entry, figures in rows if entry.machine == machine]
-    mine.sort(key=lambda one: (one[0].started, one[0].id))
+    mine.sort(key=lambda pair: (pair[0].started, pair[0].id))
     found: dict[FigureKey, list[tuple[HistoryEntry, PointFigure]]] = {}
     for entry, figures in mine:
         taken: set[FigureKey] = set()
-        for one in figures:
-            key = key_of(one.experiment, one.kernel, one.parameters, one.unit)
-            if key not in taken and metric.lower() in " ".join([one.experiment, key[1]]).lower():
+        for figure in figures:
+            key = key_of(figure.experiment, figure.kernel, figure.parameters, figure.unit)
+            if key not in taken and metric.lower() in " ".join([figure.experiment, key[1]]).lower():
                 taken.add(key)
-                found.setdefault(key, []).append((entry, one))
+                found.setdefault(key, []).append((entry, figure))
     metrics = {key: _metric(key, some) for key, some in found.items() if len(some) > 1}
-    trends = trends_of({key: one.values for key, one in metrics.items()})
+    trends = trends_of({key: found_metric.values for key, found_metric in metrics.items()})
     runs = tuple(entry for entry, _ in mine)
-    pairs = tuple((one, trends[key]) for key, one in metrics.items())
+    pairs = tuple((found_metric, trends[key]) for key, found_metric in metrics.items())
     return History(machine, runs, pairs, tuple(_events(runs, pairs)))
 
 
@@ -97,20 +97,24 @@ def _metric(key: FigureKey, some: Sequence[tuple[HistoryEntry, PointFigure]]) ->
         newest.parameters,
         newest.unit,
         tuple(entry for entry, _ in some),
-        tuple(one.value for _, one in some),
+        tuple(figure.value for _, figure in some),
     )
 
 
 def _events(runs: Sequence[HistoryEntry], pairs: Sequence[tuple[Metric, Trend]]) -> list[Event]:
     """The changes by the run at which most of them came; those one run beside belong to it."""
     place = {entry.id: at for at, entry in enumerate(runs)}
-    changes = [(place[one.runs[change.at].id], one, change) for one, trend in pairs for change in trend.changes]
+    changes = [
+        (place[metric.runs[change.at].id], metric, change) for metric, trend in pairs for change in trend.changes
+    ]
     times = Counter(at for at, _, _ in changes)
     found = []
     while times:
-        at = max(times, key=lambda one: (times[one], one))
-        members = tuple((one, change) for where, one, change in changes if where in times and abs(where - at) <= 1)
+        at = max(times, key=lambda position: (times[position], position))
+        members = tuple(
+            (metric, change) for where, metric, change in changes if where in times and abs(where - at) <= 1
+        )
         found.append(Event(runs[at - 1], runs[at], members))
         for near in (at - 1, at, at + 1):
             times.pop(near, None)
-    return sorted(found, key=lambda one: (one.first.started, one.first.id), reverse=True)
+    return sorted(found, key=lambda event: (event.first.started, event.first.id), reverse=True)

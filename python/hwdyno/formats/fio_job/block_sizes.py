@@ -35,7 +35,9 @@ def read(reader: Reader, given: Parameters) -> None:
         given["bs_is_seq_rand"] = True
     if unaligned:
         given["bs_unaligned"] = True
-    texts = [":".join(f"{length}/{percent}" if percent else str(length) for length, percent in one) for one in tables]
+    texts = [
+        ":".join(f"{length}/{percent}" if percent else str(length) for length, percent in split) for split in tables
+    ]
     given["bssplit"] = texts[0]
     if texts[-1] != texts[0]:
         given["bssplit_write"] = texts[-1]

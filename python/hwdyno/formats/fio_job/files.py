@@ -36,7 +36,7 @@ class Files:
 
     def paths(self, job: str, threads: int) -> tuple[str, ...]:
         """Every file of the job, by thread; empty for temporary files."""
-        folder = [one + "/" if one else "" for one in (self.directories or ("",))]
+        folder = [directory + "/" if directory else "" for directory in (self.directories or ("",))]
         if self.names:
             return tuple(folder[0] + name for name in self.names)
         if not self.format:

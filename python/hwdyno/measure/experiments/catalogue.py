@@ -30,18 +30,20 @@ OTHER_NAMES = {"cpu": "compute", "disk": "storage", "net": "network", "ram": "me
 def find(name: str) -> tuple[Experiment, ...]:
     """The experiment that has or had this name, or all experiments of the resource; raises ``UserError``."""
     name = OTHER_NAMES.get(name, name)
-    found = tuple(one for one in all() if name in one.words)
-    found = found or tuple(replace(one, renamed_from=name) for one in all() if one.formerly == name)
+    found = tuple(experiment for experiment in all() if name in experiment.words)
+    found = found or tuple(
+        replace(experiment, renamed_from=name) for experiment in all() if experiment.formerly == name
+    )
     if not found:
         resource, _, rest = name.partition(".")
-        of_resource = [one.name for one in all() if one.resource == resource] if rest else []
-        groups = dict.fromkeys(one.words[-1] for one in all())
-        known = of_resource or [*groups, *(one.name for one in all())]
+        of_resource = [experiment.name for experiment in all() if experiment.resource == resource] if rest else []
+        groups = dict.fromkeys(experiment.words[-1] for experiment in all())
+        known = of_resource or [*groups, *(experiment.name for experiment in all())]
         raise UserError(f"no experiment or resource is called '{name}'; {hint(name, known)}")
     return found
 
 
 def base_of(resource: str, kernel: str) -> Experiment | None:
     """The experiment that a resource's command lays axes of a kernel over; none where the resource has none of it."""
-    same = [one for one in all() if one.resource == resource and one.kernel == kernel]
-    return next((one for one in same if one.base is not None), same[0] if same else None)
+    same = [experiment for experiment in all() if experiment.resource == resource and experiment.kernel == kernel]
+    return next((experiment for experiment in same if experiment.base is not None), same[0] if same else None)

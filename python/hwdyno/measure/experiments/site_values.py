@@ -37,7 +37,7 @@ MEMORY_NODES = FromSite("the NUMA nodes with memory", lambda site: site.memory_n
 
 def pairs_of(hosts: int) -> tuple[str, ...]:
     """Every ordered pair of this many hosts, as the axis ``between`` has it."""
-    return tuple(f"{one}-{other}" for one in range(hosts) for other in range(hosts) if one != other)
+    return tuple(f"{host}-{other}" for host in range(hosts) for other in range(hosts) if host != other)
 
 
 def doublings(least: int) -> FromSite:

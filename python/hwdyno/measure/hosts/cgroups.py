@@ -91,7 +91,7 @@ def io_limits(root: Path = Path("/")) -> DeviceLimits:
 
 def limits_of(storage: dict[str, Any], root: Path = Path("/")) -> list[dict[str, Any]]:
     """The limits on the devices that a surveyed storage passes through, by their names."""
-    passed = {str(one.get("name")) for part in ("chain", "disks") for one in storage.get(part) or ()}
+    passed = {str(device.get("name")) for part in ("chain", "disks") for device in storage.get(part) or ()}
     found = []
     for device, limits in sorted(io_limits(root).items()):
         link = root / "sys/dev/block" / device

@@ -63,7 +63,7 @@ class Elsewhere:
 
     def kernels(self) -> dict[str, Declaration]:
         """The kernels of an engine of this version; what that machine lacks is known there."""
-        return {name: replace(one, possible=()) for name, one in engine.kernels().items()}
+        return {name: replace(declaration, possible=()) for name, declaration in engine.kernels().items()}
 
     def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
         """Refuses."""

@@ -48,9 +48,9 @@ def read_readings(path: Path) -> tuple[list[str], Elsewhere]:
     steps = [Table.of(step, path.name) for step in _list(plan, "steps", path.name)]
     for step in steps:
         Table.of(step.values.get("point"), path.name)
-    end = next((one for one in rest if "ended_s" in one), None)
-    taken = [one for one in rest if "step" in one]
-    if any(one.count("step") >= len(steps) for one in taken):
+    end = next((document for document in rest if "ended_s" in document), None)
+    taken = [document for document in rest if "step" in document]
+    if any(document.count("step") >= len(steps) for document in taken):
         raise UserError(f"{path.name} has readings of steps that its plan has not")
     readings = Readings(
         machine=_machine(head.values.get("survey"), path.name),
@@ -58,9 +58,9 @@ def read_readings(path: Path) -> tuple[list[str], Elsewhere]:
         ended_s=end.number("ended_s", most=1e11) if end else None,
         interrupted=bool(end and end.values.get("interrupted")),
         seed=plan.count("seed"),
-        steps=tuple({"repeat": 0, **one.values} for one in steps),
-        taken=tuple(_taken(one, path.name) for one in taken if "reading" in one),
-        errors={one.count("step"): str(one.values.get("error")) for one in taken if "error" in one},
+        steps=tuple({"repeat": 0, **step.values} for step in steps),
+        taken=tuple(_taken(document, path.name) for document in taken if "reading" in document),
+        errors={document.count("step"): str(document.values.get("error")) for document in taken if "error" in document},
     )
     words = [str(word) for word in _list(plan, "words", path.name)]
     return words, Elsewhere(_machine(plan.values.get("machine"), path.name), readings)

@@ -36,9 +36,9 @@ class HostParameters:
         if between := str(parameters.get(BETWEEN.name) or ""):
             partners = partners_of(between, len(self._all))
             return {
-                self._all[one]: {**adapted, **self._served_by(self._all[other])}
-                for one, other in partners.items()
-                if {self._all[one], self._all[other]} <= self._members.keys()
+                self._all[host]: {**adapted, **self._served_by(self._all[other])}
+                for host, other in partners.items()
+                if {self._all[host], self._all[other]} <= self._members.keys()
             }
         names = list(self._members)[: parameters.get(CLIENTS.name)]
         each = {name: self._parameters_of(adapted, name, number, scratch) for number, name in enumerate(names)}

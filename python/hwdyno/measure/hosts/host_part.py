@@ -79,11 +79,11 @@ def ends_last(parts: Mapping[str, HostPart]) -> list[HostPart]:
 def await_event(members: Sequence[Member]) -> bool:
     """Wait until a member may have an event, for a poll's time at most; false where that cannot be waited for."""
     descriptors = [member.descriptor for member in members]
-    if any(one is None for one in descriptors):
+    if any(descriptor is None for descriptor in descriptors):
         return False
     waiting = select.poll()
-    for one in descriptors:
-        waiting.register(cast(int, one), select.POLLIN)
+    for descriptor in descriptors:
+        waiting.register(cast(int, descriptor), select.POLLIN)
     waiting.poll(POLL_S * 1000)
     return True
 

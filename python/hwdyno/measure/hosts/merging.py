@@ -29,15 +29,15 @@ def merged(
     return {
         "kernel": every[0].get("kernel", ""),
         "parameters": every[0].get("parameters", {}),
-        "elapsed_s": max(offsets[name] + float(one.get("elapsed_s", 0.0)) for name, one in readings.items()),
-        "streams": [stream for one in every for stream in one.get("streams", ())],
+        "elapsed_s": max(offsets[name] + float(reading.get("elapsed_s", 0.0)) for name, reading in readings.items()),
+        "streams": [stream for reading in every for stream in reading.get("streams", ())],
         "samples": _samples(readings, offsets),
-        "cpu": _sums(one.get("cpu", {}) for one in every),
-        "concurrency_asked": sum(float(one.get("concurrency_asked", 0.0)) for one in every),
-        "counters": _sums(one.get("counters", {}) for one in every),
-        "faults": [fault for one in every for fault in one.get("faults", ())],
-        "notes": [note for one in every for note in one.get("notes", ())],
-        "details": _details([one.get("details", {}) for one in every]),
+        "cpu": _sums(reading.get("cpu", {}) for reading in every),
+        "concurrency_asked": sum(float(reading.get("concurrency_asked", 0.0)) for reading in every),
+        "counters": _sums(reading.get("counters", {}) for reading in every),
+        "faults": [fault for reading in every for fault in reading.get("faults", ())],
+        "notes": [note for reading in every for note in reading.get("notes", ())],
+        "details": _details([reading.get("details", {}) for reading in every]),
         "interrupted": False,
         "hosts": [
             {
@@ -53,15 +53,15 @@ def merged(
 
 def _samples(readings: Mapping[str, Reading], offsets: Mapping[str, float]) -> dict[str, Any]:
     """Every host's rows of counts, each moved to its place after the first start."""
-    intervals = [float(one.get("samples", {}).get("interval_s") or 0.0) for one in readings.values()]
+    intervals = [float(reading.get("samples", {}).get("interval_s") or 0.0) for reading in readings.values()]
     interval_s = min(intervals, default=0.0)
     if interval_s <= 0 or max(intervals) > interval_s:
         return {"interval_s": 0.0, "operations": [], "bytes": []}
     rows: dict[str, list[list[int]]] = {"operations": [], "bytes": []}
-    for name, one in readings.items():
+    for name, reading in readings.items():
         before = [0] * round(offsets[name] / interval_s)
         for counted, found in rows.items():
-            found += [[*before, *row] for row in one["samples"].get(counted) or ()]
+            found += [[*before, *row] for row in reading["samples"].get(counted) or ()]
     return {"interval_s": interval_s, **rows}
 
 
@@ -81,11 +81,11 @@ def _details(many: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for name, value in many[0].items():
-        values = [one[name] for one in many if name in one]
-        if all(isinstance(one, bool) for one in values):
+        values = [details[name] for details in many if name in details]
+        if all(isinstance(part, bool) for part in values):
             found[name] = all(values)
         else:
             found[name] = estimates.mean(values) if all(map(is_number, values)) else value
-    if any(one.get("verification") == "failed" for one in many):
+    if any(details.get("verification") == "failed" for details in many):
         found["verification"] = "failed"
     return found

@@ -14,4 +14,4 @@ def partners_of(between: str, hosts: int) -> dict[int, int]:
     if not 0 < shift < hosts:
         most = hosts - 1
         raise UserError(f"--between '{between}' must be two of hosts 0 to {most}, such as 0-1, or +1 to +{most}")
-    return {one: (one + shift) % hosts for one in range(hosts)}
+    return {host: (host + shift) % hosts for host in range(hosts)}

@@ -13,7 +13,7 @@ from hwdyno import _engine
 def main(processors: str, life: str) -> None:
     """Serve the standard input with these processors, until it ends or the pipe ``life`` does: its rank's."""
     with contextlib.suppress(OSError, AttributeError):  # A processor that went offline, or a system without masks.
-        os.sched_setaffinity(0, {int(one) for one in processors.split(",")})
+        os.sched_setaffinity(0, {int(processor) for processor in processors.split(",")})
     threading.Thread(target=end_with, args=(int(life),), daemon=True).start()
     _engine.serve()
 

@@ -208,9 +208,9 @@ def joined(launch: Launch, timeout_s: float = JOIN_S, *, serves: bool = False) -
     served.begin()
     try:
         arrivals = door.all(timeout_s)
-        ranks = [_rank_of(one, shared, meeting.secret) for one, shared in _shares(arrivals)]
-        for one in ranks:
-            one._greet()
+        ranks = [_rank_of(arrival, shared, meeting.secret) for arrival, shared in _shares(arrivals)]
+        for rank in ranks:
+            rank._greet()
         site = SeveralHosts(ranks, TIMEOUTS, lambda why: sys.stderr.write(f"hwdyno: {why}\n"))
         site.job = job_of()
         return site
@@ -314,7 +314,7 @@ class _RankAgent:
         if not hmac.compare_digest(str(welcome["proof"]), _proof(meeting.secret, f"site {nonce}")):
             raise UserError(f"{meeting.address}:{meeting.port} is not this start's rank 0; use another port")
         connection.settimeout(None)
-        return connection, [int(one) for one in welcome["processors"]]
+        return connection, [int(processor) for processor in welcome["processors"]]
 
 
 def _dial(meeting: Meeting, timeout_s: float) -> socket.socket:
@@ -344,13 +344,13 @@ def _shares(arrivals: list[_Arrival]) -> list[tuple[_Arrival, tuple[int, ...]]]:
     Without that each of them would pin its first thread to the same one.
     """
     alike: Mapping[Any, list[_Arrival]] = defaultdict(list)
-    for one in arrivals:
-        alike[(one.boot or one.number, one.processors)].append(one)
+    for arrival in arrivals:
+        alike[(arrival.boot or arrival.number, arrival.processors)].append(arrival)
     found: dict[int, tuple[int, ...]] = {}
     for (_, processors), many in alike.items():
-        for place, one in enumerate(many):
-            found[one.number] = _block(processors, place, len(many))
-    return [(one, found[one.number]) for one in arrivals]
+        for place, arrival in enumerate(many):
+            found[arrival.number] = _block(processors, place, len(many))
+    return [(arrival, found[arrival.number]) for arrival in arrivals]
 
 
 def _block(processors: tuple[int, ...], place: int, many: int) -> tuple[int, ...]:

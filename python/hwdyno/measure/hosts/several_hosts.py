@@ -114,9 +114,10 @@ class SeveralHosts(Site):
             first, *rest = self._each(lambda member: member.kernels()).values()
             common = {
                 name: replace(
-                    one, possible=tuple(it for it in one.possible if all(it in other[name].possible for other in rest))
+                    kernel,
+                    possible=tuple(it for it in kernel.possible if all(it in other[name].possible for other in rest)),
                 )
-                for name, one in first.items()
+                for name, kernel in first.items()
                 if all(name in other for other in rest)
             }
             self._kernels = with_clients(common, len(self._all), between=self._serving)
@@ -128,8 +129,8 @@ class SeveralHosts(Site):
             found = list(self._each(lambda member: member.snapshot(), self._one_a_kernel()).values())
         except HostLostError:
             return {}
-        names = [name for name in found[0] if all(name in one for one in found)]
-        return {name: _WORST.get(name, sum)([one[name] for one in found]) for name in names}
+        names = [name for name in found[0] if all(name in snapshot for snapshot in found)]
+        return {name: _WORST.get(name, sum)([snapshot[name] for snapshot in found]) for name in names}
 
     def _one_a_kernel(self) -> list[str]:
         """The first host of each running kernel: several ranks of one machine have one set of counters."""
@@ -172,7 +173,7 @@ class SeveralHosts(Site):
 
         A host that is lost has a ``HostLostError``.
         """
-        longest_s = self._timeouts.setup_s + max(one.timeout_s for one in programs.values())
+        longest_s = self._timeouts.setup_s + max(program.timeout_s for program in programs.values())
         parts, interrupted = self._ended(
             programs, lambda name, member: member.prepare_program(programs[name]), longest_s
         )
@@ -339,7 +340,7 @@ class SeveralHosts(Site):
             self._scratch = self._each(lambda member: member.claim(place.path))
         except OSError as error:
             raise UserError(f"--path {place.path}: {error.strerror or error}; give a directory of every host") from None
-        room = min(room_of(one.size_bytes, one.free_bytes) for one in self._scratch.values())
+        room = min(room_of(scratch.size_bytes, scratch.free_bytes) for scratch in self._scratch.values())
         if any(member.boot for member in self._members.values()):
             room //= len(self._members)  # Ranks share a machine, or the filesystem that they were started to measure.
         return _DataFiles(self, replace(place, room_bytes=room), Path(next(iter(self._scratch.values())).data))
@@ -357,10 +358,10 @@ class SeveralHosts(Site):
     def release(self) -> None:
         """Remove every data file; a host that is gone removes its own."""
         scratch, self._scratch = self._scratch, {}
-        for name, one in scratch.items():
+        for name, file in scratch.items():
             if name in self._members:
                 with self._losing(name), contextlib.suppress(ValueError):
-                    self._members[name].release(one)
+                    self._members[name].release(file)
 
     def close(self) -> None:
         """Release all hosts."""
@@ -391,7 +392,7 @@ def _longest_s(parameters: Mapping[str, Any], setup_s: float) -> float | None:
     timed = [parameters.get(name) or 0.0 for name in ("runtime", "ramp_time", "startdelay")]
     if parameters.get("time_based") is False or not timed[0] or "io_size" in parameters:
         return None
-    return setup_s + 3.0 * sum(float(one) for one in timed)
+    return setup_s + 3.0 * sum(float(seconds) for seconds in timed)
 
 
 def _names(members: Sequence[Member]) -> list[str]:

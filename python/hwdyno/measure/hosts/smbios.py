@@ -18,10 +18,10 @@ def modules(root: Path) -> tuple[list[dict[str, Any]], str]:
         return [], "the firmware gives no SMBIOS table here"
     except OSError as error:
         return [], f"{TABLE}: {(error.strerror or str(error)).lower()}; root may read it"
-    found = [one for one in map(_module, _structures(raw)) if one]
+    found = [module for module in map(_module, _structures(raw)) if module]
     if not found:
         return [], "the SMBIOS table names no memory modules"
-    if not any(one["configured_mt_s"] for one in found):
+    if not any(module["configured_mt_s"] for module in found):
         return found, "the SMBIOS table has no speed of the memory modules, which is usual in a guest"
     return found, ""
 

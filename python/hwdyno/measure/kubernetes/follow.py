@@ -69,7 +69,7 @@ class Cluster:
         """The objects of a kind that belong to the measurement of this name."""
         found = json.loads(self._call("get", kind, "--selector", f"{INSTANCE}={name}", "--output", "json"))
         items = found.get("items") if isinstance(found, dict) else None
-        return [one for one in items or () if isinstance(one, dict)]
+        return [document for document in items or () if isinstance(document, dict)]
 
     def log(self, pod: str) -> str:
         """What a pod has printed."""
@@ -119,11 +119,15 @@ class JobState:
 def state_of(job: Document, pods: Iterable[Document]) -> JobState:
     """Where a Job or an MPIJob and its pods are, by their own statuses."""
     status, listed = job.get("status") or {}, list(pods)
-    for one in status.get("conditions") or ():
-        if one.get("status") == "True" and one.get("type") in {"Complete", "SuccessCriteriaMet", "Succeeded"}:
+    for condition in status.get("conditions") or ():
+        if condition.get("status") == "True" and condition.get("type") in {
+            "Complete",
+            "SuccessCriteriaMet",
+            "Succeeded",
+        }:
             return JobState("done", ended=True)
-        if one.get("status") == "True" and one.get("type") == "Failed":
-            why = _failure(listed) or str(one.get("message") or one.get("reason") or "no reason is given")
+        if condition.get("status") == "True" and condition.get("type") == "Failed":
+            why = _failure(listed) or str(condition.get("message") or condition.get("reason") or "no reason is given")
             return JobState("failed", ended=True, failed=why)
     phases: dict[str, int] = {}
     for pod in listed:
@@ -143,21 +147,23 @@ def _name(document: Document) -> str:
 def _waiting(pod: Document) -> str:
     """Why a pod does not start, where its status tells."""
     status = pod.get("status") or {}
-    for one in status.get("containerStatuses") or ():
-        waits = (one.get("state") or {}).get("waiting") or {}
+    for container in status.get("containerStatuses") or ():
+        waits = (container.get("state") or {}).get("waiting") or {}
         if waits.get("reason") in _STUCK:
             return " ".join(f"{waits['reason']}: {waits.get('message') or ''}".split())[:300]
-    for one in status.get("conditions") or ():
-        if one.get("type") == "PodScheduled" and one.get("status") == "False":
-            return " ".join(str(one.get("message") or one.get("reason") or "it is not scheduled").split())[:300]
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return " ".join(str(condition.get("message") or condition.get("reason") or "it is not scheduled").split())[
+                :300
+            ]
     return ""
 
 
 def _failure(pods: Sequence[Document]) -> str:
     """Which pod ended badly, and how."""
     for pod in pods:
-        for one in (pod.get("status") or {}).get("containerStatuses") or ():
-            ended = (one.get("state") or {}).get("terminated") or {}
+        for container in (pod.get("status") or {}).get("containerStatuses") or ():
+            ended = (container.get("state") or {}).get("terminated") or {}
             if ended.get("exitCode"):
                 reason = f" ({ended['reason']})" if ended.get("reason") not in {None, "Error"} else ""
                 return f"{_name(pod)} ended with status {ended['exitCode']}{reason}"
@@ -276,6 +282,6 @@ def documents_named(name: str) -> list[Document]:
 def claims_of(cluster: Cluster, name: str) -> list[Document]:
     """The claims that a measurement of this name has made."""
     return [
-        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": _name(one)}}
-        for one in cluster.of_measurement("persistentvolumeclaims", name)
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": _name(claim)}}
+        for claim in cluster.of_measurement("persistentvolumeclaims", name)
     ]

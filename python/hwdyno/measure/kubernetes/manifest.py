@@ -84,9 +84,9 @@ def documents_of(wanted: Wanted) -> list[Document]:
     labels = {NAME: "hwdyno", INSTANCE: wanted.name}
     size = quantity(wanted.size_bytes or volume_bytes(wanted.data_bytes))
     claims = [
-        claim(_claim_name(wanted, one), labels, claim_spec(one.of, size, wanted.access, block=wanted.block))
-        for one in wanted.volumes
-        if one.kind == "class"
+        claim(_claim_name(wanted, volume), labels, claim_spec(volume.of, size, wanted.access, block=wanted.block))
+        for volume in wanted.volumes
+        if volume.kind == "class"
     ]
     if wanted.form == "mpi":
         return [*claims, _mpi_job(wanted, labels, size)]
@@ -119,13 +119,13 @@ def _check(wanted: Wanted) -> None:
         raise UserError("--form job has one pod; use --form indexed or mpi for several clients")
     if wanted.form == "mpi" and wanted.clients < 2:
         raise UserError("--form mpi is for several clients; add --clients 4")
-    shared = [one for one in wanted.volumes if one.kind == "class"]
+    shared = [volume for volume in wanted.volumes if volume.kind == "class"]
     if wanted.clients > 1 and shared and wanted.access != ACCESS["RWX"]:
         raise UserError(
             f"{wanted.clients} clients cannot share a claim of {shared[0].of} as {wanted.access}; use --access RWX, or "
             f"--storage ephemeral:{shared[0].of} for a volume each"
         )
-    if wanted.block and any(one.kind in {"emptyDir", "csi"} for one in wanted.volumes):
+    if wanted.block and any(volume.kind in {"emptyDir", "csi"} for volume in wanted.volumes):
         raise UserError("--mode block needs a claim, a class or an ephemeral volume; emptyDir and csi are filesystems")
     if len(wanted.volumes) > 1 and wanted.words[0] != STUDY:
         raise UserError(f"{len(wanted.volumes)} storages are for a study; give {wanted.words[0]} one --storage")
@@ -155,7 +155,9 @@ def command_of(wanted: Wanted) -> list[str]:
     """The command that a pod runs: on its storage, with data beyond its memory, and the Run on its output."""
     words = list(wanted.words)
     if words[0] == STUDY:
-        paths = [word for one in wanted.volumes for word in ("--path", f"{one.name}={one.path(block=wanted.block)}")]
+        paths = [
+            word for volume in wanted.volumes for word in ("--path", f"{volume.name}={volume.path(block=wanted.block)}")
+        ]
     else:
         paths = ["--path", wanted.volumes[0].path(block=wanted.block)]
     if _option(words, "--path") is not None:
@@ -218,11 +220,16 @@ def _pod(
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
     }
     if wanted.block:
-        container["volumeDevices"] = [{"name": one.name, "devicePath": one.path(block=True)} for one in wanted.volumes]
+        container["volumeDevices"] = [
+            {"name": volume.name, "devicePath": volume.path(block=True)} for volume in wanted.volumes
+        ]
     else:
-        container["volumeMounts"] += [{"name": one.name, "mountPath": one.path(block=False)} for one in wanted.volumes]
+        container["volumeMounts"] += [
+            {"name": volume.name, "mountPath": volume.path(block=False)} for volume in wanted.volumes
+        ]
     volumes = [
-        source_of(one, _claim_name(wanted, one), size, wanted.access, block=wanted.block) for one in wanted.volumes
+        source_of(volume, _claim_name(wanted, volume), size, wanted.access, block=wanted.block)
+        for volume in wanted.volumes
     ]
     return {
         "metadata": {"labels": dict(labels)},

@@ -126,4 +126,4 @@ def as_yaml(documents: Sequence[Document], *notes: str) -> str:
     import yaml
 
     written = str(yaml.safe_dump_all(documents, sort_keys=False, explicit_start=True))
-    return "".join(f"# {one}\n" for one in notes) + written
+    return "".join(f"# {note}\n" for note in notes) + written

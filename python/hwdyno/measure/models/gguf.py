@@ -26,17 +26,17 @@ _NAMES = {
 def parts(model: Model, seed: int) -> Iterator[Any]:
     """The whole file in pieces. Random weights have no orientation: rows and columns are only named the other way."""
     assert model.decoder is not None
-    kept = [one for one in model.tensors if one.name not in {COS, SIN}]
+    kept = [tensor for tensor in model.tensors if tensor.name not in {COS, SIN}]
     fields = list(_fields(model, model.decoder))
     head = MAGIC + struct.pack("<IQQ", VERSION, len(kept), len(fields)) + b"".join(fields)
     at = 0
-    for one in kept:
-        head += _info(one, at)
-        at += one.bytes + -one.bytes % ALIGNMENT
+    for tensor in kept:
+        head += _info(tensor, at)
+        at += tensor.bytes + -tensor.bytes % ALIGNMENT
     yield head + bytes(-len(head) % ALIGNMENT)
-    for one in kept:
-        yield from weights.pieces(one, seed)
-        if padding := -one.bytes % ALIGNMENT:
+    for tensor in kept:
+        yield from weights.pieces(tensor, seed)
+        if padding := -tensor.bytes % ALIGNMENT:
             yield bytes(padding)
 
 
@@ -72,11 +72,11 @@ def _fields(model: Model, shape: Decoder) -> Iterator[bytes]:
     names += [f"word{at}" for at in range(len(names), shape.vocab)]
     kinds = [_UNKNOWN, _CONTROL, _CONTROL, *([_BYTE] * 256)]
     kinds += [_NORMAL] * (shape.vocab - len(kinds))
-    yield _field("tokenizer.ggml.tokens", _ARRAY, _array(_TEXT, [_text(one) for one in names]))
+    yield _field("tokenizer.ggml.tokens", _ARRAY, _array(_TEXT, [_text(name) for name in names]))
     yield _field(
         "tokenizer.ggml.scores", _ARRAY, _array(_F32, [struct.pack("<f", -float(at)) for at in range(len(names))])
     )
-    yield _field("tokenizer.ggml.token_type", _ARRAY, _array(_I32, [struct.pack("<i", one) for one in kinds]))
+    yield _field("tokenizer.ggml.token_type", _ARRAY, _array(_I32, [struct.pack("<i", kind) for kind in kinds]))
     for name, value in {"bos": 1, "eos": 2, "unknown": 0}.items():
         yield _field(f"tokenizer.ggml.{name}_token_id", _U32, struct.pack("<I", value))
     yield _field("tokenizer.ggml.add_bos_token", _BOOL, b"\0")

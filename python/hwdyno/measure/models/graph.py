@@ -56,11 +56,11 @@ class Graph:
     ) -> str:
         """One operation; gives the name of its first output."""
         named = outputs or (f"{kind}_{len(self._nodes)}",)
-        fields = [*(blob(1, one) for one in inputs), *(blob(2, one) for one in named)]
+        fields = [*(blob(1, name) for name in inputs), *(blob(2, output) for output in named)]
         fields += [
             blob(3, f"node_{len(self._nodes)}"),
             blob(4, kind),
-            *(_attribute(*one) for one in attributes.items()),
+            *(_attribute(*attribute) for attribute in attributes.items()),
         ]
         self._nodes.append(blob(1, b"".join([*fields, blob(7, domain)])))
         return named[0]
@@ -85,7 +85,9 @@ def _attribute(name: str, value: Attribute) -> bytes:
 
 
 def _value_info(name: str, kind: int, dims: Dims) -> bytes:
-    shape = b"".join(blob(1, integer(1, one) if isinstance(one, int) else blob(2, one)) for one in dims)
+    shape = b"".join(
+        blob(1, integer(1, dimension) if isinstance(dimension, int) else blob(2, dimension)) for dimension in dims
+    )
     return blob(1, name) + blob(2, blob(1, integer(1, kind) + blob(2, shape)))
 
 

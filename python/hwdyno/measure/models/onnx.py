@@ -15,8 +15,8 @@ def graph_of(model: Model, weights_file: str, places: Places, *, batched: bool =
     A ``batched`` decoder takes any number of sequences at once, each with its own context and room for any context.
     """
     graph = Graph(weights_file)
-    for one in model.tensors:
-        graph.weight(one, places[one.name])
+    for tensor in model.tensors:
+        graph.weight(tensor, places[tensor.name])
     if model.decoder:
         _decoder(graph, model.decoder, batched=batched)
     elif model.encoder:
@@ -47,7 +47,7 @@ def _decoder(graph: Graph, shape: Decoder, *, batched: bool) -> None:
         graph.output(present_k, FLOAT, cache)
         graph.output(present_v, FLOAT, cache)
         normed = _rms(graph, hidden, f"{at}.attention_norm")
-        query, key, value = (graph.node("MatMul", (normed, f"{at}.{one}")) for one in "qkv")
+        query, key, value = (graph.node("MatMul", (normed, f"{at}.{letter}")) for letter in "qkv")
         attended = graph.node(
             "GroupQueryAttention", (query, key, value, past_k, past_v, seen, total, COS, SIN),
             (f"attended.{layer}", present_k, present_v), MICROSOFT,
@@ -105,7 +105,7 @@ def _encoder(graph: Graph, shape: Encoder) -> None:
     flat = graph.constant("flat", (0, 0, shape.dim), (3,))
     for layer in range(shape.layers):
         at = f"layers.{layer}"
-        split = [graph.node("Reshape", (_linear(graph, hidden, f"{at}.{one}"), heads)) for one in "qkv"]
+        split = [graph.node("Reshape", (_linear(graph, hidden, f"{at}.{letter}"), heads)) for letter in "qkv"]
         query = graph.node("Transpose", (split[0],), perm=(0, 2, 1, 3))
         key = graph.node("Transpose", (split[1],), perm=(0, 2, 3, 1))
         value = graph.node("Transpose", (split[2],), perm=(0, 2, 1, 3))

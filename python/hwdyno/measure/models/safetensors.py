@@ -33,10 +33,10 @@ def header(model: Model, seed: int) -> bytes:
     """The header, padded so that the first tensor begins at a page; it holds every tensor's CRC32C."""
     table: dict[str, Any] = {}
     at = 0
-    for one in model.tensors:
-        table[one.name] = {"dtype": "F32", "shape": list(one.shape), "data_offsets": [at, at + one.bytes]}
-        at += one.bytes
-    sums = {one.name: weights.checksum(one, seed) for one in model.tensors}
+    for tensor in model.tensors:
+        table[tensor.name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [at, at + tensor.bytes]}
+        at += tensor.bytes
+    sums = {tensor.name: weights.checksum(tensor, seed) for tensor in model.tensors}
     about = {"model": model.name, "family": model.family, "seed": str(seed), "crc32c": json.dumps(sums)}
     text = json.dumps({"__metadata__": about, **table}, separators=(",", ":")).encode()
     text += b" " * (-(len(text) + 8) % PAGE)
@@ -46,8 +46,8 @@ def header(model: Model, seed: int) -> bytes:
 def parts(model: Model, seed: int) -> Iterator[Any]:
     """The whole file in pieces."""
     yield header(model, seed)
-    for one in model.tensors:
-        yield from weights.pieces(one, seed)
+    for tensor in model.tensors:
+        yield from weights.pieces(tensor, seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +77,10 @@ def read_header(path: Path) -> Opened:
     about: dict[str, str] = {}
     for name, value in table.items():
         if name == "__metadata__":
-            about = {key: str(one) for key, one in value.items()} if isinstance(value, dict) else {}
+            about = {key: str(inner) for key, inner in value.items()} if isinstance(value, dict) else {}
             continue
         ends = value.get("data_offsets") if isinstance(value, dict) else None
-        if not (isinstance(ends, list) and len(ends) == 2 and all(isinstance(one, int) for one in ends)):
+        if not (isinstance(ends, list) and len(ends) == 2 and all(isinstance(bound, int) for bound in ends)):
             raise UserError(f"{what} gives no place for the tensor {name}")
         begin, end = 8 + length + int(ends[0]), 8 + length + int(ends[1])
         if not 8 + length <= begin <= end <= size:

@@ -85,17 +85,17 @@ class Model:
     @property
     def bytes(self) -> int:
         """Bytes of all its weights."""
-        return sum(one.bytes for one in self.tensors)
+        return sum(tensor.bytes for tensor in self.tensors)
 
     @property
     def gguf_bytes(self) -> int:
         """Bytes of its weights in a GGUF file, without the tables of rotary positions, which llama.cpp computes."""
-        return sum(one.bytes for one in self.tensors if one.name not in {COS, SIN})
+        return sum(tensor.bytes for tensor in self.tensors if tensor.name not in {COS, SIN})
 
     @property
     def bytes_per_token(self) -> int:
         """Weights that decoding one token reads: all but the embedding table, of which it reads one row."""
-        return self.bytes - sum(one.bytes for one in self.tensors if one.name in {EMBEDDING, COS, SIN})
+        return self.bytes - sum(tensor.bytes for tensor in self.tensors if tensor.name in {EMBEDDING, COS, SIN})
 
 
 EMBEDDING, COS, SIN = "embed", "cos", "sin"
@@ -127,7 +127,7 @@ def find(name: str) -> Model:
 
 def _large_first(tensors: Iterator[Tensor]) -> list[Tensor]:
     """Those of whole pages first, so that each of them begins at a page of the file."""
-    return sorted(tensors, key=lambda one: one.bytes % 4096 != 0)
+    return sorted(tensors, key=lambda tensor: tensor.bytes % 4096 != 0)
 
 
 def _of_decoder(shape: Decoder) -> Iterator[Tensor]:

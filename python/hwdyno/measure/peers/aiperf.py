@@ -40,4 +40,4 @@ PEER = AiPerf()
 
 def reading_of(text: str) -> PeerReading:
     """Read its export. Raises ``OSError`` in one line if it cannot be read."""
-    return load_generator.reading(lambda one: aiperf.load_of(one, "it"), text)
+    return load_generator.reading(lambda document: aiperf.load_of(document, "it"), text)

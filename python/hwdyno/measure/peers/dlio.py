@@ -296,5 +296,5 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _cpu_s(pid: int) -> float:
     """CPU time of a process and its descendants, ended children included, s (proc(5): utime to cstime)."""
-    ticks = sum(int(value) for one in family(pid) for value in stat_of(one)[11:15])
+    ticks = sum(int(value) for process in family(pid) for value in stat_of(process)[11:15])
     return ticks / os.sysconf("SC_CLK_TCK")

@@ -55,4 +55,4 @@ PEER = GuideLlm()
 
 def reading_of(text: str) -> PeerReading:
     """Read its report. Raises ``OSError`` in one line if it cannot be read."""
-    return load_generator.reading(lambda one: guidellm.loads_of(one, "it")[0], text)
+    return load_generator.reading(lambda document: guidellm.loads_of(document, "it")[0], text)

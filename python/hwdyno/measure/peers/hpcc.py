@@ -128,7 +128,7 @@ PEER = Hpcc()
 def input_of(kernel: str, parameters: Mapping[str, Any]) -> str:
     """The ``hpccinf.txt`` of a point: one problem on the squarest grid of its ranks."""
     ranks = _ranks(parameters)
-    p = max(one for one in range(1, math.isqrt(ranks) + 1) if ranks % one == 0)
+    p = max(divisor for divisor in range(1, math.isqrt(ranks) + 1) if ranks % divisor == 0)
     return _INPUT.format(n=_n(kernel, parameters), block=BLOCK, p=p, q=ranks // p)
 
 

@@ -84,11 +84,11 @@ def reading_of(text: str, parameters: Mapping[str, Any], file_bytes: float) -> P
     """Combine the ranks' answers, a JSON list. Raises ``OSError`` if it cannot be read or no step was done."""
     try:
         ranks = foreign.json_of(text, "it")
-        answers = [Table.of(one, "it") for one in (ranks if isinstance(ranks, list) else [ranks])]
-        steps = sum(one.count("steps") for one in answers)
-        elapsed = max((one.number("elapsed_s") for one in answers), default=0.0)
-        cpu_s = sum(one.number("cpu_s") for one in answers)
-        shares = [share for one in answers for share in one.numbers("au")]
+        answers = [Table.of(rank, "it") for rank in (ranks if isinstance(ranks, list) else [ranks])]
+        steps = sum(answer.count("steps") for answer in answers)
+        elapsed = max((answer.number("elapsed_s") for answer in answers), default=0.0)
+        cpu_s = sum(answer.number("cpu_s") for answer in answers)
+        shares = [share for answer in answers for share in answer.numbers("au")]
     except UserError as error:
         raise OSError(f"its answer cannot be read: {error}") from None
     batch, each = int(parameters.get("batch_size", 1)), int(parameters.get("samples_per_file", 1))
@@ -116,7 +116,7 @@ def _files(parameters: Mapping[str, Any]) -> list[Path]:
     folder, ending = Path(str(parameters.get("path", ""))) / "train", f"*.{parameters.get('format')}"
     found = sorted([*folder.glob(ending), *folder.glob(f"*/{ending}")])
     wanted = [int(parameters.get(name) or 0) for name in ("files", "subset")]
-    most = min([one for one in wanted if one] or [len(found)])
+    most = min([count for count in wanted if count] or [len(found)])
     if not found or len(found) < most:
         raise UserError(f"{folder} has {len(found)} of {most} files; generate the data set first")
     return found[:most]

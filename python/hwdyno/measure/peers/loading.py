@@ -66,7 +66,7 @@ class SampleReader:
                 if here:
                     if self.source[0] != f"{path} {group}":
                         read = table.read_row_group(group, columns=names).combine_chunks()
-                        self.source = (f"{path} {group}", [_bytes_of(one) for one in read.columns])
+                        self.source = (f"{path} {group}", [_bytes_of(column) for column in read.columns])
                     whole = here[-1] - here[0] + 1 == len(here)
                     for values in self.source[1]:
                         yield values[here[0] : here[-1] + 1] if whole else values[here]
@@ -154,7 +154,7 @@ class Batches:
         """A whole batch at once, PyTorch's batched fetch."""
         import torch
 
-        return [torch.from_numpy(one.reshape(-1)[:CROP].copy()) for one in self.samples.batch(numbers)]
+        return [torch.from_numpy(sample.reshape(-1)[:CROP].copy()) for sample in self.samples.batch(numbers)]
 
 
 def by_numpy(job: dict[str, Any], batches: list[list[int]]) -> Iterator[Any]:
@@ -223,7 +223,7 @@ def rank(job: dict[str, Any], number: int, meeting: Any, over: Any, answers: Any
     steps = min(steps, int(job["steps"])) if job["steps"] else steps
     first = number * part
     batches = [list(range(first + step * batch, first + (step + 1) * batch)) for step in range(steps)]
-    epoch = by_pytorch(job) if job["loader"] == "pytorch" else lambda one: by_numpy(job, one)
+    epoch = by_pytorch(job) if job["loader"] == "pytorch" else lambda batch_numbers: by_numpy(job, batch_numbers)
     meeting.wait()
     cpu, begun = cpu_s(), time.monotonic()
     done, shares = 0, []
@@ -256,7 +256,7 @@ def rank(job: dict[str, Any], number: int, meeting: Any, over: Any, answers: Any
 def cpu_s() -> float:
     """CPU time of this process and its ended readers, s."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
 
 def main() -> None:
@@ -280,20 +280,20 @@ def main() -> None:
         context.Process(target=rank, args=(job, number, meeting, over, answers))
         for number in range(int(job["accelerators"]))
     ]
-    for one in ranks:
-        one.start()
+    for process in ranks:
+        process.start()
     found: list[dict[str, Any]] = []
     while len(found) < len(ranks):
         with contextlib.suppress(queue.Empty):
             found.append(answers.get(timeout=0.2))
             continue
-        if any(one.exitcode for one in ranks):
+        if any(process.exitcode for process in ranks):
             meeting.abort()
-            for one in ranks:
-                one.kill()
+            for process in ranks:
+                process.kill()
             sys.exit("a rank failed; see its message above")
-    for one in ranks:
-        one.join()
+    for process in ranks:
+        process.join()
     sys.stdout.write(json.dumps(found) + "\n")
 
 

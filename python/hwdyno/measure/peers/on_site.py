@@ -29,7 +29,7 @@ def version(peer: Peer, site: Site) -> str:
     if not site.several or not isinstance(peer, ProgramPeer) or not peer.asks_version:
         return peer.version() or ""
     found = site.execute_each(dict.fromkeys(site.which(peer.asking_version), peer.asking_version)).values()
-    printed = [one.stdout for one in found if isinstance(one, Outcome) and not one.status]
+    printed = [outcome.stdout for outcome in found if isinstance(outcome, Outcome) and not outcome.status]
     return ", ".join(dict.fromkeys(map(peer.version_of, printed)))
 
 
@@ -44,7 +44,7 @@ def measured(peer: Peer, kernel: str, parameters: dict[str, Any], site: Site) ->
     if why := peer.unsupported(kernel, parameters):
         raise UserError(why)
     each = site.parameters_of_each(parameters)
-    outcomes = site.execute_each({name: peer.program(kernel, one) for name, one in each.items()})
+    outcomes = site.execute_each({name: peer.program(kernel, job) for name, job in each.items()})
     readings = {name: _reading(peer, each[name], outcome, name) for name, outcome in outcomes.items()}
     return merged(readings) if site.several else next(iter(readings.values()))
 
@@ -76,26 +76,26 @@ def merged(readings: Mapping[str, PeerReading]) -> PeerReading:
     name in ``details["hosts"]``. Raises ``OSError`` where the hosts' units differ.
     """
     every = list(readings.values())
-    units = sorted({one.unit for one in every})
+    units = sorted({reading.unit for reading in every})
     if len(units) > 1:
         raise OSError(f"its hosts answered in {' and '.join(units)}")
-    weights = [one.operations for one in every]
-    means = [one.latency_ns_mean for one in every if one.latency_ns_mean is not None]
+    weights = [reading.operations for reading in every]
+    means = [reading.latency_ns_mean for reading in every if reading.latency_ns_mean is not None]
     mean = None
     if len(means) == len(every) and all(weights):
         mean = sum(ns * weight for ns, weight in zip(means, weights, strict=True)) / sum(weights)
     return PeerReading(
-        throughput=sum(one.throughput for one in every),
+        throughput=sum(reading.throughput for reading in every),
         unit=units[0],
-        rate=_sum([one.rate for one in every]),
+        rate=_sum([reading.rate for reading in every]),
         latency_ns_mean=mean,
-        cpu_s=_sum([one.cpu_s for one in every]),
-        operations=sum(one.operations for one in every),
-        details={"hosts": {name: asdict(one) for name, one in readings.items()}},
+        cpu_s=_sum([reading.cpu_s for reading in every]),
+        operations=sum(reading.operations for reading in every),
+        details={"hosts": {name: asdict(reading) for name, reading in readings.items()}},
     )
 
 
 def _sum(figures: list[float | None]) -> float | None:
     """The sum; none where one is not known."""
-    known = [one for one in figures if one is not None]
+    known = [figure for figure in figures if figure is not None]
     return sum(known) if len(known) == len(figures) else None

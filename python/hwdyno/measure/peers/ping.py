@@ -61,7 +61,7 @@ def reading_of(out: str, complaint: str = "") -> PeerReading:
     if found is None or found.sent is None or found.received is None or found.took_s is None:
         raise network.failed("ping", complaint or out, "no reply arrived")
     times = (found.least, found.mean, found.most, found.deviation)
-    least, mean, most, deviation = (one.value * 1e9 if one is not None else 0.0 for one in times)
+    least, mean, most, deviation = (time.value * 1e9 if time is not None else 0.0 for time in times)
     rate = found.received / max(1e-3, found.took_s)
     return PeerReading(
         throughput=rate,

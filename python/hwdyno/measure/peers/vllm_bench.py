@@ -45,4 +45,4 @@ PEER = VllmBench()
 
 def reading_of(text: str) -> PeerReading:
     """Read its result file. Raises ``OSError`` in one line if it cannot be read."""
-    return load_generator.reading(lambda one: vllm_bench.loads_of(one, "it")[0], text)
+    return load_generator.reading(lambda document: vllm_bench.loads_of(document, "it")[0], text)

@@ -96,17 +96,17 @@ class Plan:
     @property
     def writes(self) -> bool:
         """Whether any point writes storage."""
-        return any(one.writes for one in self.experiments)
+        return any(planned.writes for planned in self.experiments)
 
     @property
     def points(self) -> int:
         """How many points it has."""
-        return sum(len(one.points) for one in self.experiments)
+        return sum(len(planned.points) for planned in self.experiments)
 
     @property
     def needs_data_file(self) -> bool:
         """Whether a data file has to be laid out."""
-        return any("data_file" in one.experiment.needs for one in self.experiments)
+        return any("data_file" in planned.experiment.needs for planned in self.experiments)
 
     @property
     def data_bytes(self) -> int:
@@ -122,17 +122,19 @@ class Plan:
     @property
     def least_bytes(self) -> int:
         """The least data file that the points' blocks and jobs fit into."""
-        return max((least_region(parameters) for one in self.experiments for parameters in every(one)), default=0)
+        return max(
+            (least_region(parameters) for planned in self.experiments for parameters in every(planned)), default=0
+        )
 
     def with_size(self, size_bytes: int) -> Plan:
         """This plan on a data file of another size."""
         return replace(
             self,
             experiments=tuple(
-                replace(one, fixed={**one.fixed, "size": size_bytes})
-                if "data_file" in one.experiment.needs and "size" in one.fixed
-                else one
-                for one in self.experiments
+                replace(planned, fixed={**planned.fixed, "size": size_bytes})
+                if "data_file" in planned.experiment.needs and "size" in planned.fixed
+                else planned
+                for planned in self.experiments
             ),
         )
 

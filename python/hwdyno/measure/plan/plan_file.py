@@ -54,7 +54,7 @@ def read_toml(
     if entries and "only" in document:
         raise UserError(f"{path}: use either 'only' or [[experiment]] entries, not both")
     chosen = (
-        [one for entry in entries for one in _entry(entry, path)] if entries else select(options.get("only"), target)
+        [pair for entry in entries for pair in _entry(entry, path)] if entries else select(options.get("only"), target)
     )
     try:
         return make(
@@ -80,7 +80,7 @@ def _check_keys(table: Any, known: Mapping[str, Any], where: str) -> None:
             raise UserError(f"{where}: unknown key '{key}'; {hint(key, known)}")
         if not isinstance(value, known[key]) or (known[key] is int and isinstance(value, bool)):
             raise UserError(f"{where}: {key} = {value!r} is of the wrong type")
-        if key in _LISTS_OF_NAMES and not all(isinstance(one, str) for one in value):
+        if key in _LISTS_OF_NAMES and not all(isinstance(name, str) for name in value):
             raise UserError(f"{where}: {key} = {value!r} must be a list of strings")
 
 
@@ -89,18 +89,18 @@ def _entry(entry: Any, path: Path) -> list[tuple[Experiment, Given]]:
     _check_keys(entry, _ENTRY, where)
     axes = entry.get("axes", {})
     for name, value in axes.items():
-        if not all(isinstance(one, Scalar) for one in (value if isinstance(value, list) else [value])):
+        if not all(isinstance(scalar, Scalar) for scalar in (value if isinstance(value, list) else [value])):
             raise UserError(f"{where}: axes.{name} = {value!r}: must be a value, or a list of values")
     if "kernel" not in entry:
         if "name" not in entry:
             raise UserError(f"{where} needs a name, such as storage.iodepth")
         found, options = catalogue.find(entry["name"]), entry.get("options", {})
-        return [(replace(one, load=entry.get("load", one.load), options=options), axes) for one in found]
+        return [(replace(base, load=entry.get("load", base.load), options=options), axes) for base in found]
     missing = [key for key in ("name", "load") if key not in entry]
     if missing:
         raise UserError(f"{where} with its own kernel also needs {' and '.join(missing)}")
     kernel = kernel_of_today(entry["kernel"])
-    like = next((one for one in catalogue.all() if one.kernel == kernel), None)
+    like = next((experiment for experiment in catalogue.all() if experiment.kernel == kernel), None)
     custom = Experiment(
         name=entry["name"],
         asks=entry.get("asks", f"{kernel} by {entry['load']}"),

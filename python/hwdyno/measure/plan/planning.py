@@ -66,7 +66,9 @@ def build(
     if len(set(names)) < len(names):
         raise UserError(f"an experiment is named twice: {', '.join(sorted({n for n in names if names.count(n) > 1}))}")
     kernels, topology = target.kernels(), target.topology()
-    if topology.clients > 1 and (name := next((one.name for one, _ in chosen if one.kernel not in kernels), "")):
+    if topology.clients > 1 and (
+        name := next((experiment.name for experiment, _ in chosen if experiment.kernel not in kernels), "")
+    ):
         raise UserError(f"{name} is measured on one host only, and this site has several hosts; start it on one")
     sited = [(_at(experiment, topology), given) for experiment, given in chosen]
     planned = _quoted([_plan_one(experiment, given, kernels, how, load) for experiment, given in sited], topology)
@@ -147,7 +149,7 @@ def _quoted(experiments: Sequence[Planned], site: Topology) -> tuple[Planned, ..
             for apart, at, point in near:
                 if apart == closest and point not in chosen[at]:
                     chosen[at].append(point)
-    return tuple(replace(one, quoted=tuple(points)) for one, points in zip(experiments, chosen, strict=True))
+    return tuple(replace(planned, quoted=tuple(points)) for planned, points in zip(experiments, chosen, strict=True))
 
 
 def _known(name: str, declared: Mapping[str, Axis], kernel: str) -> Axis:
@@ -188,17 +190,17 @@ def _typed(sweep: Sweep, declared: Mapping[str, Axis], kernel: str) -> Sweep:
 def select(names: Sequence[str] | None, target: PlannedSite) -> list[tuple[Experiment, Given]]:
     """The experiments with the given names or resources; without names, the defaults of ``hwdyno run``."""
     site = target.topology()
-    defaults = [one for one in catalogue.all() if one.by_default and one.fits(site)]
+    defaults = [experiment for experiment in catalogue.all() if experiment.by_default and experiment.fits(site)]
     if not names:
         kernels = target.kernels()
-        here = [one for one in defaults if one.kernel in kernels]
-        has_gpu = any("gpu" in one.needs for one in here) and site.gpus() > 0
-        return [(one, {}) for one in here if has_gpu or "gpu" not in one.needs]
-    found = dict.fromkeys(one for name in names for one in _by_name(name, defaults))
-    return [(one, {}) for one in found]
+        here = [name for name in defaults if name.kernel in kernels]
+        has_gpu = any("gpu" in experiment.needs for experiment in here) and site.gpus() > 0
+        return [(experiment, {}) for experiment in here if has_gpu or "gpu" not in experiment.needs]
+    found = dict.fromkeys(experiment for name in names for experiment in _by_name(name, defaults))
+    return [(experiment, {}) for experiment in found]
 
 
 def _by_name(name: str, defaults: Sequence[Experiment]) -> tuple[Experiment, ...]:
     found = catalogue.find(name)
     # A resource's name means its default experiments; an experiment's name means that experiment.
-    return tuple(one for one in found if one in defaults or one.name == name) or found
+    return tuple(experiment for experiment in found if experiment in defaults or experiment.name == name) or found

@@ -83,11 +83,11 @@ def timing(plan: Plan, left_s: float | None, more: int = 0) -> Timing:
 
 def _shortened(plan: Plan, runtime_s: float, repeats: int, quoted: int) -> str:
     """How long readings are in this run, and how many a point has."""
-    shares = {one.experiment.runtime_share for one in plan.experiments if one.points}
+    shares = {planned.experiment.runtime_share for planned in plan.experiments if planned.points}
     times = " to ".join(f"{runtime_s * share:.2g}" for share in sorted({min(shares), max(shares)}))
     each = f"{repeats} of each point"
-    if quoted != repeats and any(one.quoted for one in plan.experiments):
-        others = any(len(one.quoted) < len(one.points) for one in plan.experiments)
+    if quoted != repeats and any(planned.quoted for planned in plan.experiments):
+        others = any(len(planned.quoted) < len(planned.points) for planned in plan.experiments)
         each = f"{quoted} of each headline figure" + (f", {repeats} of each other point" if others else "")
     return f"Readings are shortened to {times} s, {each}, to end in time"
 
@@ -96,7 +96,7 @@ def setup_s(planned: Planned, point: Parameters) -> float:
     """The overhead of a reading of this point beyond ``OVERHEAD_S``, s."""
     parameters = {**planned.fixed, **point}
     in_flight = [parameters.get(name) or 1 for name in ("bs", "iodepth", "numjobs")]
-    known = [one for one in in_flight if isinstance(one, int)]
+    known = [depth for depth in in_flight if isinstance(depth, int)]
     if len(known) < len(in_flight):
         return planned.experiment.setup_s
     return planned.experiment.setup_s + math.prod(known) / BUFFER_BYTES_S

@@ -21,7 +21,7 @@ def reachable(plan: Plan, machines: Sequence[Machine]) -> tuple[Plan, tuple[Note
     experiments = tuple(map(_reachable, plan.experiments))
     if experiments == plan.experiments:
         return plan, ()
-    used = ", ".join(sorted({str(one.fixed[_AXIS]) for one in experiments if one not in plan.experiments}))
+    used = ", ".join(sorted({str(planned.fixed[_AXIS]) for planned in experiments if planned not in plan.experiments}))
     says = f"io_uring is forbidden or missing here, so storage was accessed by {used}"
     return replace(plan, experiments=experiments), (Note("io_uring_refused", says),)
 
@@ -29,6 +29,10 @@ def reachable(plan: Plan, machines: Sequence[Machine]) -> tuple[Plan, tuple[Note
 def _reachable(planned: Planned) -> Planned:
     axis = planned.declaration.axis(_AXIS)
     there = [engine for engine in _INSTEAD if engine in axis.choices]
-    if planned.fixed.get(_AXIS, axis.default) != "io_uring" or not there or any(_AXIS in one for one in planned.points):
+    if (
+        planned.fixed.get(_AXIS, axis.default) != "io_uring"
+        or not there
+        or any(_AXIS in point for point in planned.points)
+    ):
         return planned
     return replace(planned, fixed={**planned.fixed, _AXIS: there[0]})

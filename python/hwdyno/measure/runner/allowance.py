@@ -25,7 +25,7 @@ class Allowance:
         # Where a machine is slow the end takes long, too; some time for readings stays.
         self.budget_s = None if plan.budget_s is None else max(plan.budget_s / 2, plan.budget_s - plan.ending_s)
         self.given = plan.given
-        self.may_add = {one.experiment.name: may_add(one) for one in plan.experiments}
+        self.may_add = {planned.experiment.name: may_add(planned) for planned in plan.experiments}
         """The number of points near an experiment's bends for which time is reserved."""
         self.started = time.monotonic() - plan.prepared_s
         self.deadline: float | None = None
@@ -57,7 +57,7 @@ class Allowance:
         if left is None or self.of_quoted is None:
             return left
         every = ((planned, point) for planned in self.plan.experiments for point in self.of(planned) if point.quoted)
-        return max(left / 2, left - sum(self._due_s(*one) for one in every if not self.slow(*one)))
+        return max(left / 2, left - sum(self._due_s(*pair) for pair in every if not self.slow(*pair)))
 
     @property
     def slow_s(self) -> float:
@@ -121,7 +121,7 @@ class Allowance:
         """A kernel's excess before its first reading is the least of any: a machine that is slow in all is in this."""
         kernel = planned.experiment.kernel
         # A point far slower than the others of its kernel is no measure of them.
-        known = {name: middle(each) for name, each in self.excess_s.items()}
+        known = {name: middle(excesses) for name, excesses in self.excess_s.items()}
         excess_s = known[kernel] if kernel in known else max(0.0, min(known.values(), default=0.0))
         peers = self.peers_s.get(kernel)
         overhead_s = sum(peers) / len(peers) if peers else planned.peer_overhead_s
@@ -130,7 +130,7 @@ class Allowance:
     def share_out(self, plan: Plan) -> None:
         """How long and how often a point of the experiments is read, so that all fit into the time left."""
         plan = self._learned(plan)
-        bends = sum(self.may_add[one.experiment.name] for one in plan.experiments)
+        bends = sum(self.may_add[planned.experiment.name] for planned in plan.experiments)
         for fewer in (QUOTED_REPEATS, *FEWER_QUOTED):
             if self.of_quoted is not None:
                 self.of_quoted = replace(self.of_quoted, quoted_min=min(fewer, self.of_quoted.quoted_min))
@@ -149,7 +149,7 @@ class Allowance:
         if left is None or "runtime" in self.given:
             return
         rest = self._learned(rest)
-        needs = [budget.needs_s(one, rest, self.timing) for one in rest.experiments]
+        needs = [budget.needs_s(planned, rest, self.timing) for planned in rest.experiments]
         part = sum(needs[:first]) / sum(needs) if sum(needs) else 1.0
         others = sum(needs[first:])
         grace = budget.GRACE * (self.budget_s or 0.0)

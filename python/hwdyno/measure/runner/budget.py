@@ -36,15 +36,15 @@ def fitted(plan: Plan, left_s: float | None) -> Plan:
     """
     if left_s is None or "runtime" in plan.given or not plan.points:
         return plan
-    needed = sum(least_s(one, plan) for one in plan.experiments)
+    needed = sum(least_s(planned, plan) for planned in plan.experiments)
     if needed <= left_s:
         return plan
     share = max(0.0, left_s / needed)
     return replace(
         plan,
         experiments=tuple(
-            replace(one, points=thinned(one.points, one.load, max(1, int(len(one.points) * share))))
-            for one in plan.experiments
+            replace(planned, points=thinned(planned.points, planned.load, max(1, int(len(planned.points) * share))))
+            for planned in plan.experiments
         ),
     )
 

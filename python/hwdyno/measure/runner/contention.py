@@ -81,22 +81,24 @@ def experiments_of(knees: Sequence[Planned], given: dict[str, Scalar]) -> tuple[
 
     ``given`` has loads by resource, which need no sweep.
     """
-    names = [one.experiment.resource for one in knees]
+    names = [knee.experiment.resource for knee in knees]
     made: list[Planned] = []
     for planned in knees:
         resource, base = planned.experiment.resource, planned.experiment
         # One curve: the first value of every other axis.
         first = {name: value for name, value in planned.points[0].items() if name != planned.load}
-        loads = [one for one in planned.points if {k: v for k, v in one.items() if k != planned.load} == first]
+        loads = [point for point in planned.points if {k: v for k, v in point.items() if k != planned.load} == first]
         sweep = replace(base, name=f"{resource}.{SWEEP}", asks=f"Load that saturates: {base.asks.lower()}")
         axes = (*planned.declaration.axes, BACKGROUND)
-        points: tuple[Parameters, ...] = tuple({BACKGROUND.name: one} for one in (ALONE, *names) if one != resource)
+        points: tuple[Parameters, ...] = tuple(
+            {BACKGROUND.name: background} for background in (ALONE, *names) if background != resource
+        )
         pairs = Experiment(
             name=f"{resource}.{PAIRS}",
             asks=f"{resource.capitalize()} beside other resources",
             kernel=base.kernel,
             load=BACKGROUND.name,
-            sweep=Sweep(background=tuple(one[BACKGROUND.name] for one in points)),
+            sweep=Sweep(background=tuple(point[BACKGROUND.name] for point in points)),
             fixed=base.fixed,
             settled=base.settled,
             needs=base.needs,
@@ -148,11 +150,13 @@ class _ContentionRounds(PlanRun):
     # --- the whole
 
     def _measure_all(self, journal: Journal) -> None:
-        by_name = {one.experiment.name: one for one in self.plan.experiments}
+        by_name = {planned.experiment.name: planned for planned in self.plan.experiments}
         sides = [
-            ContendedResource(one.experiment.resource, by_name.get(f"{one.experiment.resource}.{SWEEP}"), one)
-            for one in self.plan.experiments
-            if one.load == BACKGROUND.name
+            ContendedResource(
+                planned.experiment.resource, by_name.get(f"{planned.experiment.resource}.{SWEEP}"), planned
+            )
+            for planned in self.plan.experiments
+            if planned.load == BACKGROUND.name
         ]
         sweeps = SWEEP_TIMES * sum(len(side.sweep.points) for side in sides if side.sweep)
         self.total = sweeps + self.rounds * turns_of(len(sides))
@@ -212,7 +216,11 @@ class _ContentionRounds(PlanRun):
         found = knee_of(self._result(planned, points))
         side.knee = {planned.load: found}
         side.pairs = replace(side.pairs, fixed={**side.pairs.fixed, planned.load: found})
-        at = next(at for at, one in enumerate(self.plan.experiments) if one.experiment is side.pairs.experiment)
+        at = next(
+            at
+            for at, planned_experiment in enumerate(self.plan.experiments)
+            if planned_experiment.experiment is side.pairs.experiment
+        )
         every = self.plan.experiments
         self.plan = replace(self.plan, experiments=(*every[:at], side.pairs, *every[at + 1 :]))
         self.progress.says(f"{side.resource} saturates at {planned.load} {found}")
@@ -354,10 +362,14 @@ class _ContentionRounds(PlanRun):
     def _made(self, planned: Planned, point: PointInWork, ended_by: str) -> Measurement:
         made = super()._made(planned, point, ended_by)
         resource, load = planned.experiment.resource, point.parameters.get(BACKGROUND.name)
-        turns = [one for one in self.turns if (one.resource, one.load) == (resource, load)]
+        turns = [turn for turn in self.turns if (turn.resource, turn.load) == (resource, load)]
         if planned.load != BACKGROUND.name or not turns:
             return made
-        driven = next(one for one in self.plan.experiments if one.experiment.name == f"{load}.{PAIRS}")
+        driven = next(
+            planned_experiment
+            for planned_experiment in self.plan.experiments
+            if planned_experiment.experiment.name == f"{load}.{PAIRS}"
+        )
         alone = self.points[driven.experiment.name][0].readings
         mine = self.points[planned.experiment.name][0]
         details = {**made.details, **details_of(turns, planned, driven, alone)}

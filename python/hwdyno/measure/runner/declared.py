@@ -47,7 +47,7 @@ def _resource(experiment: Experiment) -> str:
     """The resource whose command runs the experiment's kernel."""
     if experiment.measured_by:
         return experiment.measured_by
-    owners = [one.resource for one in experiments.all() if one.kernel == experiment.kernel]
+    owners = [catalogued.resource for catalogued in experiments.all() if catalogued.kernel == experiment.kernel]
     return experiment.resource if experiment.resource in owners else next(iter(owners), experiment.resource)
 
 
@@ -62,7 +62,7 @@ def _default_of(planned: Planned, axis: Axis) -> Scalar:
     """The command's default for an axis; none where the axis must be given."""
     experiment = planned.experiment
     resource = _resource(experiment)
-    first = next((one.kernel for one in experiments.all() if one.resource == resource), "")
+    first = next((catalogued.kernel for catalogued in experiments.all() if catalogued.resource == resource), "")
     like = experiments.base_of(resource, experiment.kernel)
     if axis.name in {*experiment.named_as, *BY_PROFILE, *_SIZED} or like is None:
         return None

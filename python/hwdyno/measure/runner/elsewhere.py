@@ -74,16 +74,16 @@ class _PlanSteps(PlanRun):
         wanted = timing.most if self.plan.budget_s is None else timing.least
         made = []
         for block in blocks(self.plan.experiments):
-            made += [self._step_of(one, self.points[one.experiment.name][0], WARM_UP) for one in block]
-            every, repeat = [(one, point) for one in block for point in self.points[one.experiment.name]], 0
+            made += [self._step_of(planned, self.points[planned.experiment.name][0], WARM_UP) for planned in block]
+            every, repeat = [(planned, point) for planned in block for point in self.points[planned.experiment.name]], 0
             while every:
                 self.random.shuffle(every)
-                made += [self._step_of(one, point, repeat) for one, point in every]
+                made += [self._step_of(planned, point, repeat) for planned, point in every]
                 repeat += 1
                 every = [
-                    (one, point)
-                    for one, point in every
-                    if repeat < wanted(quoted=self.plan.budget_s is not None and point.parameters in one.quoted)
+                    (planned, point)
+                    for planned, point in every
+                    if repeat < wanted(quoted=self.plan.budget_s is not None and point.parameters in planned.quoted)
                 ]
         return made
 
@@ -126,7 +126,9 @@ class _Replay(PlanRun):
         return at.astimezone().isoformat(timespec="seconds")
 
     def _measure(self, place: Place | None, journal: Journal) -> None:
-        planned = {one.experiment.name: one for one in self.plan.experiments}
+        planned = {
+            planned_experiment.experiment.name: planned_experiment for planned_experiment in self.plan.experiments
+        }
         for taken in self.recorded.taken:
             step = self.recorded.steps[taken.step]
             point = self._point_of(step)
@@ -149,7 +151,7 @@ class _Replay(PlanRun):
         """The point of the plan that a step reads."""
         name = str(step.get("experiment"))
         points = self.points.get(name, [])
-        found = next((one for one in points if one.parameters == step.get("point")), None)
+        found = next((work for work in points if work.parameters == step.get("point")), None)
         if found is None:
             raise UserError(f"the plan has a step of {name} that this hwdyno does not plan; make the plan again")
         return found

@@ -51,7 +51,7 @@ def hurt(workspace: DataFile, laid_out_bytes: int) -> str:
 
 def refused(experiments: Sequence[ExperimentResult]) -> list[str]:
     """A sentence if direct I/O was refused: what was measured is then memory as much as storage."""
-    points = [point for one in experiments for point in one.points]
+    points = [point for experiment in experiments for point in experiment.points]
     count = sum(any(note.code == "direct_refused" for note in point.notes) for point in points)
     text = f"direct I/O was refused, so {count} of {len(points)} points went through the page cache"
     return [text] if count else []
@@ -61,7 +61,7 @@ def marked(run: Run, is_interrupted: bool, planned: int, what: str = "points") -
     """The Run, marked as interrupted if it is, also by a signal after its last reading."""
     if run.interrupted or not (is_interrupted or signals.requested()):
         return run
-    done = sum(len(one.points) for one in run.experiments)
+    done = sum(len(experiment.points) for experiment in run.experiments)
     why = f"interrupted: {done} of {planned} {what} were measured"
     return replace(run, interrupted=True, degraded=(why, *run.degraded))
 

@@ -26,5 +26,5 @@ def blocks(experiments: Sequence[Planned]) -> list[tuple[Planned, ...]]:
     made: list[tuple[Planned, ...]] = []
     for resource, row in groupby(experiments, key=together):
         every = tuple(row)
-        made += [every] if resource else [(one,) for one in every]
+        made += [every] if resource else [(planned,) for planned in every]
     return made

@@ -230,7 +230,7 @@ def _group(
         readings = [host.run(KERNEL, given[0])]
     else:
         dependencies = [{"after": work.after, "ends": work.ends} for work in group]
-        jobs = [{**one, **lists} for one, lists in zip(given, dependencies, strict=True)]
+        jobs = [{**job_parameters, **lists} for job_parameters, lists in zip(given, dependencies, strict=True)]
         together = host.run("storage_group", {"jobs": json.dumps(jobs)})
         readings = together["details"]["jobs"]
     pair = (before, watch.snapshot())

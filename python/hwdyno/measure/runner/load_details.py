@@ -46,17 +46,17 @@ def details_of(turns: Sequence[Turn], planned: Planned, driven: Planned, alone: 
     ``cores`` are processors' worth of CPU time of the measuring threads; ``*_share`` are shares of the machine's CPU
     time; ``load_share`` is the load's throughput beside this resource over that alone.
     """
-    counted, _ = unit_of(planned.declaration, [one.before for one in turns])
+    counted, _ = unit_of(planned.declaration, [turn.before for turn in turns])
     load_counted, _ = unit_of(driven.declaration, alone)
-    without = [reading for one in turns for reading in (one.before, one.after) if reading is not None]
-    loaded = [one.taken.reading for one in turns]
-    loads = [one.taken.load for one in turns]
-    load_alone = estimates.mean([throughput_of(one, load_counted) for one in alone]) if alone else 0.0
+    without = [reading for turn in turns for reading in (turn.before, turn.after) if reading is not None]
+    loaded = [turn.taken.reading for turn in turns]
+    loads = [turn.taken.load for turn in turns]
+    load_alone = estimates.mean([throughput_of(reading, load_counted) for reading in alone]) if alone else 0.0
     found: dict[str, Any] = {
-        "loaded_by_round": [throughput_of(one, counted) for one in loaded],
+        "loaded_by_round": [throughput_of(reading, counted) for reading in loaded],
         "alone_by_round": [
-            math.sqrt(throughput_of(one.before, counted) * throughput_of(one.after or one.before, counted))
-            for one in turns
+            math.sqrt(throughput_of(turn.before, counted) * throughput_of(turn.after or turn.before, counted))
+            for turn in turns
         ],
         "cores": estimates.mean(list(map(cores_of, loaded))),
         "cores_alone": estimates.mean(list(map(cores_of, without))),
@@ -64,14 +64,14 @@ def details_of(turns: Sequence[Turn], planned: Planned, driven: Planned, alone: 
         "load_cores_alone": estimates.mean(list(map(cores_of, alone))) if alone else 0.0,
     }
     if load_alone:
-        delivered = [load_rate(one.taken, load_counted) for one in turns]
+        delivered = [load_rate(turn.taken, load_counted) for turn in turns]
         found["load_share_by_round"] = [rate / load_alone for rate in delivered]
         if load_counted == "bytes":
             found |= {"load_bytes_s": estimates.mean(delivered), "load_bytes_s_alone": load_alone}
     if counted == "bytes":
         found["bytes_s"] = estimates.mean(found["loaded_by_round"])
         found["bytes_s_alone"] = estimates.mean(found["alone_by_round"])
-    return found | dict(shares([(one.taken.before, one.taken.after) for one in turns]))
+    return found | dict(shares([(turn.taken.before, turn.taken.after) for turn in turns]))
 
 
 def load_rate(taken: UnderLoad, counted: str) -> float:

@@ -19,7 +19,7 @@ def may_add(planned: Planned) -> int:
     """How many points near bends an experiment may bring at most: one a curve along the load of a queue."""
     axis = planned.declaration.axis(planned.load)
     if planned.experiment.kernel == LOADED and axis.role == "delay":
-        curves = len({tuple(sorted((n, v) for n, v in one.items() if n != planned.load)) for one in planned.points})
+        curves = len({tuple(sorted((n, v) for n, v in point.items() if n != planned.load)) for point in planned.points})
         return curves * (MIN_INSIDE - MIN_POINTS) if len(planned.points) >= MIN_POINTS * curves else 0
     least = {"concurrency": MIN_POINTS, "rate": MIN_RATES}.get(axis.role or "")
     if least is None or (axis.role == "rate" and axis.unit not in OF_OPERATIONS):
@@ -28,7 +28,7 @@ def may_add(planned: Planned) -> int:
     for point in planned.points:
         others = tuple(sorted((name, value) for name, value in point.items() if name != planned.load))
         loads[others].add(point.get(planned.load))
-    return sum(len(one) >= least for one in loads.values())
+    return sum(len(swept) >= least for swept in loads.values())
 
 
 def near_the_knee(result: ExperimentResult, planned: Planned) -> list[Parameters]:

@@ -53,10 +53,10 @@ class PeerReadings:
     def left_out(self, experiments: Sequence[Planned]) -> Iterator[str]:
         """A sentence on each peer that takes too much of the budget at some point."""
         longest: dict[str, float] = {}
-        for one in experiments:
-            for parameters in ({**one.fixed, **point} for point in one.points):
-                for peer in self._able(one, parameters):
-                    takes_s = _takes_s(peer, one.experiment.kernel, parameters)
+        for planned in experiments:
+            for parameters in ({**planned.fixed, **point} for point in planned.points):
+                for peer in self._able(planned, parameters):
+                    takes_s = _takes_s(peer, planned.experiment.kernel, parameters)
                     longest[peer.name] = max(takes_s, longest.get(peer.name, 0.0))
         for name, takes_s in longest.items():
             if takes_s > self.longest_s:

@@ -128,8 +128,11 @@ class PlanRun(RunRecord):
 
     def _finish(self, header: Run, journal: Journal, explain: Callable[[Run], Run]) -> Run:
         experiments = tuple(
-            self._result(one, [point for point in self.points[one.experiment.name] if point.readings])
-            for one in self.plan.experiments
+            self._result(
+                planned_experiment,
+                [point for point in self.points[planned_experiment.experiment.name] if point.readings],
+            )
+            for planned_experiment in self.plan.experiments
         )
         degraded = (*self.degraded, *faults.refused(experiments))
         run = replace(header, finished=self._now(), experiments=experiments, degraded=degraded)
@@ -272,7 +275,7 @@ class PlanRun(RunRecord):
         bent = [planned for planned in block if self.allowance.may_add[planned.experiment.name]]
         self.allowance.may_add |= dict.fromkeys((planned.experiment.name for planned in bent), 0)
         if not self.interrupted and not self.allowance.late:
-            self._until_sure([one for planned in bent for one in self._near_the_knee(planned)], journal)
+            self._until_sure([pair for planned in bent for pair in self._near_the_knee(planned)], journal)
 
     def _warm_up_all(self, experiments: Iterable[Planned]) -> None:
         """Warm each experiment up by its first point, unless it was."""
@@ -308,7 +311,7 @@ class PlanRun(RunRecord):
                     self._leave_out(planned)
                     if not point.done:
                         self._settle(planned, point, journal, "time")
-                if self.allowance.late and any(one.readings for owner, one in points if owner is planned):
+                if self.allowance.late and any(work.readings for owner, work in points if owner is planned):
                     self._leave_out(planned)
                     if point.readings and not point.done:
                         self._settle(planned, point, journal, "time")
@@ -393,9 +396,9 @@ class PlanRun(RunRecord):
             raise StopError(f"{name} ended early at {faults.at(point.parameters)}: {gone}")
 
     def _step(self, planned: Planned, point: PointInWork) -> NextReading:
-        every = [one for points in self.points.values() for one in points if not one.done]
-        least = ((one, self.allowance.timing_of(one).least(one.quoted)) for one in every)
-        left = sum(max(0, repeats - len(one.readings)) for one, repeats in least)
+        every = [work for points in self.points.values() for work in points if not work.done]
+        least = ((work, self.allowance.timing_of(work).least(work.quoted)) for work in every)
+        left = sum(max(0, repeats - len(work.readings)) for work, repeats in least)
         total = self.readings + max(1, left)
         name, repeat = planned.experiment.name, len(point.readings) + 1
         needed_s = self.allowance.needed_s(self.plan.experiments)

@@ -66,7 +66,7 @@ class PointInWork:
     def plain_noise(self) -> bool:
         """Whether the samples of its readings show nothing but noise around one level."""
         counted, _ = unit_of(self.declaration, self.readings)
-        return plain_noise([course_of(one, counted)[0] for one in self.readings])
+        return plain_noise([course_of(reading, counted)[0] for reading in self.readings])
 
     def least(self, timing: Timing) -> int:
         """How many repeats it has at least where there is time; one is one."""
@@ -132,7 +132,7 @@ def _details(readings: Sequence[PeerReading]) -> dict[str, Any]:
     found = dict(readings[-1].details)
     for ends, choose in (("_min", min), ("_max", max)):
         for name in (name for name in found if name.endswith(ends)):
-            found[name] = choose(one.details[name] for one in readings if name in one.details)
+            found[name] = choose(reading.details[name] for reading in readings if name in reading.details)
     return found
 
 

@@ -47,13 +47,16 @@ class RunRecord:
         self.workspace: DataFile | None = None
         self.laid_out_bytes = 0
         self.points = {
-            one.experiment.name: [
+            planned.experiment.name: [
                 PointInWork(
-                    index, parameters, one.declaration, showing=showing(one, parameters, timing(plan, None), plan.given)
+                    index,
+                    parameters,
+                    planned.declaration,
+                    showing=showing(planned, parameters, timing(plan, None), plan.given),
                 )
-                for index, parameters in enumerate(one.points)
+                for index, parameters in enumerate(planned.points)
             ]
-            for one in plan.experiments
+            for planned in plan.experiments
         }
         self.kept: dict[str, list[int]] = {}
         """Points of each experiment that the journal holds, in its order."""
@@ -65,13 +68,13 @@ class RunRecord:
     def _find_ceilings(self, machines: Sequence[Machine], limits: Limits) -> None:
         """Each experiment's ceilings, on these machines and by the bounds that the user knows."""
         self.ceilings = {
-            one.experiment.name: tuple(
+            planned.experiment.name: tuple(
                 ceiling
-                for ceiling in ceilings_of_site(machines, one.experiment.resource)
-                if not one.experiment.ceilings or ceiling.kind in one.experiment.ceilings
+                for ceiling in ceilings_of_site(machines, planned.experiment.resource)
+                if not planned.experiment.ceilings or ceiling.kind in planned.experiment.ceilings
             )
-            + known_ceilings(one.experiment.resource, limits.ceilings, limits.links, limits.devices)
-            for one in self.plan.experiments
+            + known_ceilings(planned.experiment.resource, limits.ceilings, limits.links, limits.devices)
+            for planned in self.plan.experiments
         }
 
     def _header(self, run_id: str, begun: str, machines: tuple[Machine, ...]) -> Run:
@@ -83,7 +86,7 @@ class RunRecord:
             machines=machines,
             profile=self.plan.profile.name,
             command=self.plan.command,
-            experiments=tuple(self._result(one, ()) for one in self.plan.experiments),
+            experiments=tuple(self._result(planned, ()) for planned in self.plan.experiments),
             version=__version__,
             study=self.plan.study,
             job=dict(self.site.job),
@@ -117,7 +120,7 @@ class RunRecord:
         swept = {name for point in planned.points for name in point}
         same: Parameters = dict(planned.fixed)
         for name, value in used[0].items() if used else ():
-            if name not in swept and all(one.get(name) == value for one in used):
+            if name not in swept and all(parameters.get(name) == value for parameters in used):
                 same[name] = value if isinstance(value, str | int | float) or value is None else str(value)
         same["seed"] = self.plan.seed
         for name in (*planned.declaration.consent, "overwrite"):

@@ -17,7 +17,7 @@ FREE_SHARE = 0.5
 
 def sized(plan: Plan, machines: Sequence[Machine]) -> Plan:
     """The plan with a ``working_set`` a thread for every question of main memory that was not given one."""
-    return replace(plan, experiments=tuple(_sized(one, plan, machines) for one in plan.experiments))
+    return replace(plan, experiments=tuple(_sized(planned, plan, machines) for planned in plan.experiments))
 
 
 def _sized(planned: Planned, plan: Plan, machines: Sequence[Machine]) -> Planned:

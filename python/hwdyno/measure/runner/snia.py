@@ -92,8 +92,8 @@ class _SniaRounds(PlanRun):
         if planned.experiment.name != self.test.experiment.name:
             return  # Its rounds came with the others.
         points = self.points[planned.experiment.name]
-        every = [one for one in points if matches(one.parameters, self.test.each_round or {})]
-        once = [one for one in points if one not in every]
+        every = [point for point in points if matches(point.parameters, self.test.each_round or {})]
+        once = [point for point in points if point not in every]
         self._precondition(planned)
         self.runtime_s = self._share_out(len(every), len(once))
         window = None

@@ -55,10 +55,10 @@ class Turns:
     def others(self) -> Plan:
         """The plan without the points that are read in turn."""
         bare = (
-            replace(one, quoted=(), points=tuple(p.parameters for p in self.allowance.of(one) if not p.quoted))
-            for one in self.plan.experiments
+            replace(planned, quoted=(), points=tuple(p.parameters for p in self.allowance.of(planned) if not p.quoted))
+            for planned in self.plan.experiments
         )
-        return replace(self.plan, experiments=tuple(one for one in bare if one.points))
+        return replace(self.plan, experiments=tuple(planned for planned in bare if planned.points))
 
     @property
     def too_long(self) -> bool:
@@ -81,7 +81,7 @@ class Turns:
         """The points that are read in this turn."""
         self.left -= 1
         self.next_s += self.every_s
-        return [one for one in self.points if not one[1].done and not self.allowance.slow(*one)]
+        return [pair for pair in self.points if not pair[1].done and not self.allowance.slow(*pair)]
 
     def over(self, planned: Planned, point: PointInWork) -> bool:
         """Whether the budget has no time for one more reading of a point."""

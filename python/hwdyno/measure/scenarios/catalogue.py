@@ -51,12 +51,14 @@ def of_experiments(
         part = kind.make(_brief(kind, members, request, scratch.folder), host)
         # The scratch directory's name is random.
         shown = [
-            replace(one, what=one.what.replace(str(scratch.folder), f"{place}/hwdyno-scratch-…"))
-            for one in part.preparations
+            replace(preparation, what=preparation.what.replace(str(scratch.folder), f"{place}/hwdyno-scratch-…"))
+            for preparation in part.preparations
         ]
         parts.append(replace(part, plan=replace(part.plan, path=place), preparations=(scratch_folder, *shown)))
     whole = together(parts)
-    return replace(whole, remarks=(*whole.remarks, *(_renamed(one) for one, _ in chosen if one.renamed_from)))
+    return replace(
+        whole, remarks=(*whole.remarks, *(_renamed(experiment) for experiment, _ in chosen if experiment.renamed_from))
+    )
 
 
 def _renamed(experiment: Experiment) -> str:
@@ -90,15 +92,15 @@ def _brief(kind: Kind, members: Sequence[Chosen], request: Request, folder: Path
         places=((place.name, folder),),
         axes=axes,
         options=_options(kind, first.options),
-        only=frozenset(one.name for one, _ in members),
+        only=frozenset(experiment.name for experiment, _ in members),
         is_brief=True,
     )
 
 
 def _options(kind: Kind, given: Mapping[str, Any]) -> dict[str, Any]:
     """All options of the kind's command, those that are given as the command line has them."""
-    known = {one.name: one for other in of_command(kind.command) for one in other.options}
+    known = {option.name: option for other in of_command(kind.command) for option in other.options}
     if unknown := sorted(set(given) - set(known)):
         raise UserError(f"{kind.name} has no option '{unknown[0]}'; {hint(unknown[0], known)}")
     typed = {name: known[name].typed(value) for name, value in given.items()}
-    return {name: one.default for name, one in known.items()} | dict(kind.brief) | typed
+    return {name: option.default for name, option in known.items()} | dict(kind.brief) | typed

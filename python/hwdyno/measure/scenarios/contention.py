@@ -76,7 +76,7 @@ def make(request: Request, host: Host) -> ContentionScenario:
     chosen = [_knee_experiment(name) for name in names_of(request.options.get("resources") or DEFAULT_RESOURCES)]
     budget_s = budget_of(request.profile, False) if request.budget_s is None else request.budget_s
     wanted = replace(request, axes={}, load=None, budget_s=budget_s)
-    plan = wanted.plan([(one, {}) for one in chosen], host)
+    plan = wanted.plan([(experiment, {}) for experiment in chosen], host)
     given = loads_of(request.options.get("at") or "", plan.experiments)
     plan = _with_small_sets(plan, host)
     return ContentionScenario(plan=replace(plan, experiments=runner.experiments_of(plan.experiments, given)))
@@ -88,16 +88,18 @@ def _with_small_sets(plan: Plan, host: Host) -> Plan:
 
     size = max(MIN_SET, TIMES_IN_QUICK * claimed_cache(host.survey()))
     every = tuple(
-        replace(one, fixed={**one.fixed, "working_set": size}) if "main_memory" in one.experiment.needs else one
-        for one in plan.experiments
+        replace(planned, fixed={**planned.fixed, "working_set": size})
+        if "main_memory" in planned.experiment.needs
+        else planned
+        for planned in plan.experiments
     )
     return replace(plan, experiments=every, given=plan.given | {"working_set"})
 
 
 def names_of(text: str) -> list[str]:
     """The resources of a list such as ``storage,memory``; raises ``UserError``."""
-    known = [one.name for one in resources.all_resources().values() if one.knee]
-    names = [one.strip() for one in text.split(",") if one.strip()]
+    known = [resource.name for resource in resources.all_resources().values() if resource.knee]
+    names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
         if name not in known:
             raise UserError(f"--resources: '{name}' cannot be driven beside others; {hint(name, known)}")
@@ -112,9 +114,9 @@ def loads_of(text: str, knees: Sequence[Planned]) -> dict[str, Scalar]:
     """Loads by resource of a list such as ``storage=32,memory=2``; raises ``UserError``."""
     from hwdyno.measure.plan import read_axis
 
-    by_name = {one.experiment.resource: one for one in knees}
+    by_name = {knee.experiment.resource: knee for knee in knees}
     found: dict[str, Scalar] = {}
-    for part in (one.strip() for one in text.split(",") if one.strip()):
+    for part in (part.strip() for part in text.split(",") if part.strip()):
         name, equals, value = part.partition("=")
         if not equals or not value:
             raise UserError(f"--at {part}: write RESOURCE=LOAD, such as storage=32")

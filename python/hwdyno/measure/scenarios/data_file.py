@@ -30,7 +30,7 @@ def of(plan: Plan) -> tuple[Preparation, ...]:
 def _journals(plan: Plan) -> tuple[Preparation, ...]:
     """The journal of acknowledged writes, read after a crash; of points that share one, the largest."""
     sizes: dict[Path, int] = {}
-    for parameters in (one for planned in plan.experiments for one in every(planned)):
+    for parameters in (parameters for planned in plan.experiments for parameters in every(planned)):
         if name := parameters.get("journal"):
             path = Path(str(name)).absolute()
             jobs = int(parameters.get("numjobs") or 1)

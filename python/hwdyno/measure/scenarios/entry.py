@@ -158,7 +158,9 @@ def _plan_of(request: Request, host: Host, shared: Mapping[str, str] | None = No
     resource, given = request.name, request.axes
     chosen: list[tuple[Experiment, Any]]
     if request.experiments:
-        chosen = [(one, given) for word in request.experiments for one in experiments.find(f"{resource}.{word}")]
+        chosen = [
+            (experiment, given) for word in request.experiments for experiment in experiments.find(f"{resource}.{word}")
+        ]
     elif given or request.load:
         chosen = [(_base_sweep(resource, _kernel_with(SWEPT[resource].kernels, given, host)), given)]
     else:

@@ -125,7 +125,7 @@ def _write(there: safe_files.Folder, name: str, data: bytes) -> None:
 
 def images_in(folder: Path, count: int, request: Request) -> ImageFiles:
     """What has to be made of the images in a folder; raises ``UserError`` where they do not fit."""
-    there = {one.name for one in folder.iterdir()} if folder.is_dir() else set()
+    there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     missing = count - len(there.intersection(map(jpeg_images.name_of, range(count)))) if there else count
     size, free = missing * jpeg_images.MEAN_BYTES, free_bytes(folder)
     if size > MAX_OF_ROOM * free:

@@ -34,7 +34,7 @@ def make(request: Request, host: Host) -> Scenario:
         name = next(iter(request.axes)).replace("_", "-")
         raise UserError(f"--{name} is an axis of one test; name it: --cold, --decode, --restore, --kv-cache …")
     source = source_of(request)
-    parts = [one for one in PARTS if request.wants(one) and (not source.file or one == PARTS[0])]
+    parts = [part for part in PARTS if request.wants(part) and (not source.file or part == PARTS[0])]
     return scenario_of(request, host, source, parts)
 
 
@@ -60,11 +60,14 @@ def scenario_of(
     many = names or len(request.places) > 1
     for name, place in request.places:
         mine = [
-            _placed(one, source, name, place, many=many and one.name in {PARTS[0], PARTS[3]})
-            for one in _experiments(request, source, parts)
-            if name == request.places[0][0] or one.name in {PARTS[0], PARTS[3]}
+            _placed(experiment, source, name, place, many=many and experiment.name in {PARTS[0], PARTS[3]})
+            for experiment in _experiments(request, source, parts)
+            if name == request.places[0][0] or experiment.name in {PARTS[0], PARTS[3]}
         ]
-        chosen += [(request.as_part(one, one.time_share), _axes(one, request, axes)) for one in mine]
+        chosen += [
+            (request.as_part(experiment, experiment.time_share), _axes(experiment, request, axes))
+            for experiment in mine
+        ]
     is_whole = not request.axes and not request.is_brief and request.budget_s is None
     whole_s = plans.budget_of(request.profile, request.peers)
     if request.profile == "quick" and not request.peers:

@@ -116,7 +116,14 @@ def _summary(run: Run) -> Iterator[str]:
 
 def latency_of(point: Measurement, stream: str) -> Latency | None:
     """The storage's time of whole entries in one direction."""
-    return next((one.latency_ns.get("total") for one in point.streams if one.name == stream), None)
+    return next(
+        (
+            measured_stream.latency_ns.get("total")
+            for measured_stream in point.streams
+            if measured_stream.name == stream
+        ),
+        None,
+    )
 
 
 KIND = Kind(

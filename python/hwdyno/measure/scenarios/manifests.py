@@ -71,11 +71,11 @@ def manifests(storages: dict[str, str], image: str, profile: str, samples: str) 
         for name, kind in storages.items()
     }
     claims = [
-        claim(f"hwdyno-{one.name}", labels, claim_spec(one.of, size, ACCESS["RWO"]))
-        for one in volumes.values()
-        if one.kind == "class"
+        claim(f"hwdyno-{volume.name}", labels, claim_spec(volume.of, size, ACCESS["RWO"]))
+        for volume in volumes.values()
+        if volume.kind == "class"
     ]
-    sources = [source_of(one, f"hwdyno-{name}", size, ACCESS["RWO"]) for name, one in volumes.items()]
+    sources = [source_of(volume, f"hwdyno-{name}", size, ACCESS["RWO"]) for name, volume in volumes.items()]
     paths = [word for name in storages for word in ("--path", f"{name}=/storage/{name}")]
     command = ["hwdyno", "study", STUDY, "--profile", profile, "--samples", samples, *paths, "--no-page", "--json"]
     # What outlives the pod, if anything does.

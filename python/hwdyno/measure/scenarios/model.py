@@ -94,15 +94,15 @@ def usable(
 
     names = list(known)
     if given:
-        chosen = tuple(one.strip() for one in given.split(","))
-        for one in chosen:
-            if one not in names:
-                raise UserError(f"--{option} {one} is unknown; {hint(one, names)}")
-            if not source.loads(one):
-                raise UserError(f"{one} does not read the model {source.name}; use another --{option} or --model")
-            need(one)
+        chosen = tuple(name.strip() for name in given.split(","))
+        for name in chosen:
+            if name not in names:
+                raise UserError(f"--{option} {name} is unknown; {hint(name, names)}")
+            if not source.loads(name):
+                raise UserError(f"{name} does not read the model {source.name}; use another --{option} or --model")
+            need(name)
         return chosen
-    chosen = tuple(one for one in defaults if source.loads(one) and is_here(one))
+    chosen = tuple(name for name in defaults if source.loads(name) and is_here(name))
     if not chosen:
         need("onnxruntime")
         raise UserError(f"nothing here runs the model {source.name}; use a decoder, such as --model 62m")

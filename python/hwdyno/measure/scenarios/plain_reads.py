@@ -45,7 +45,7 @@ def experiment_of(
     from hwdyno.measure.sweep import Sweep
 
     storage, path = where
-    jobs = sorted({number * max(1, each) for number in accelerators for each in readers})
+    jobs = sorted({number * max(1, count) for number in accelerators for count in readers})
     first = {name: _first(values) for name, values in given.items()}
     block = parse_size(first["transfer_size"]) if "transfer_size" in first else workload.transfer_size
     least, room = block * jobs[-1], int(free_bytes(path) * ROOM_SHARE)
@@ -72,8 +72,8 @@ def _first(values: Any) -> Any:
 
 def files_of(plan: Plan) -> tuple[PlainFile, ...]:
     """The files that a plan's plain reads are of."""
-    mine = [one for one in plan.experiments if one.experiment.name.startswith(NAME)]
-    sizes = {Path(str(one.fixed["path"])): int(one.fixed["size"] or 0) for one in mine}
+    mine = [planned for planned in plan.experiments if planned.experiment.name.startswith(NAME)]
+    sizes = {Path(str(planned.fixed["path"])): int(planned.fixed["size"] or 0) for planned in mine}
     return tuple(
         PlainFile(
             what=f"plain reads: {path} (written and removed)",

@@ -47,7 +47,7 @@ class Option:
 
     def typed(self, value: Any) -> Any:
         """A plan file's value as the command line would have it; raises ``UserError``."""
-        values = [str(one) for one in value] if isinstance(value, list) else None
+        values = [str(part) for part in value] if isinstance(value, list) else None
         if self.is_list or not self.flag.startswith("-"):
             return values or [str(value)]
         if self.kind is str:
@@ -147,7 +147,7 @@ def place_of(text: str) -> tuple[str, Path]:
 
 def free_bytes(path: Path) -> int:
     """Free room where ``path`` is, or will be."""
-    there = next(one for one in (path, *path.absolute().parents) if one.exists())
+    there = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
     return shutil.disk_usage(there).free
 
 

@@ -73,7 +73,7 @@ class Scenario:
         return self._made_s(write_bytes_s) + sum(line.takes_s for line in self.points(write_bytes_s))
 
     def _made_s(self, write_bytes_s: float) -> float:
-        return sum(one.seconds(write_bytes_s) for one in self.prepares())
+        return sum(preparation.seconds(write_bytes_s) for preparation in self.prepares())
 
     @contextlib.contextmanager
     def ready(self, host: Host, says: Says) -> Iterator[Plan]:
@@ -91,9 +91,13 @@ class Scenario:
             outer.push(_undivided(made))
             outer.enter_context(signals.at_leave(signals.Stage.REMOVE, made.close))
             plan = self.plan
-            for one in self.preparations:
-                if not made.enter_context(one.made(host, says)):
-                    kept = (each for each in plan.experiments if each.experiment.name not in one.experiments)
+            for preparation in self.preparations:
+                if not made.enter_context(preparation.made(host, says)):
+                    kept = (
+                        planned
+                        for planned in plan.experiments
+                        if planned.experiment.name not in preparation.experiments
+                    )
                     plan = replace(plan, experiments=tuple(kept))
             yield replace(plan, prepared_s=time.monotonic() - began)
 
@@ -117,7 +121,7 @@ class Scenario:
 def together(scenarios: Sequence[Scenario]) -> Scenario:
     """Several as one, measured as the first one's plan says; raises ``UserError`` where two have a name in common."""
     first = scenarios[0]
-    experiments = tuple(planned for one in scenarios for planned in one.plan.experiments)
+    experiments = tuple(planned for scenario in scenarios for planned in scenario.plan.experiments)
     names = [planned.experiment.name for planned in experiments]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise UserError(f"an experiment is named twice:  {', '.join(twice)}")
@@ -126,12 +130,12 @@ def together(scenarios: Sequence[Scenario]) -> Scenario:
         plan=replace(
             first.plan,
             experiments=experiments,
-            given=frozenset().union(*(one.plan.given for one in scenarios)),
+            given=frozenset().union(*(scenario.plan.given for scenario in scenarios)),
         ),
-        preparations=tuple(dict.fromkeys(made for one in scenarios for made in one.preparations)),
-        needs=tuple(text for one in scenarios for text in one.needs),
-        remarks=tuple(text for one in scenarios for text in one.remarks),
-        summary=lambda run: [line for one in scenarios for line in one.summary(run)],
+        preparations=tuple(dict.fromkeys(made for scenario in scenarios for made in scenario.preparations)),
+        needs=tuple(text for scenario in scenarios for text in scenario.needs),
+        remarks=tuple(text for scenario in scenarios for text in scenario.remarks),
+        summary=lambda run: [line for scenario in scenarios for line in scenario.summary(run)],
     )
 
 

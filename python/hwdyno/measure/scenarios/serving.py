@@ -74,7 +74,7 @@ def kind_of_load(request: Request, kinds: Sequence[Experiment]) -> list[Experime
         for text in str(request.axes.get(name, "1")).split(","):
             lengths.parse(text, name.replace("_", "-"))
     closed, rate, trace = kinds
-    if named := [one for one in kinds if one.name in request.only]:
+    if named := [kind for kind in kinds if kind.name in request.only]:
         return named
     return [trace if "trace" in request.axes else rate if "rate" in request.axes else closed]
 
@@ -107,7 +107,7 @@ def summary(run: Run) -> Iterator[str]:
             has_target = bool(targets.get("ttft_target") or targets.get("tpot_target"))
             yield f"{result.name} {result.load} {load}: {_rates(point, has_target=has_target)}"
             for kind, name in NAMES.items():
-                found = next((one.latency_ns[kind] for one in point.streams if kind in one.latency_ns), None)
+                found = next((stream.latency_ns[kind] for stream in point.streams if kind in stream.latency_ns), None)
                 if found is not None:
                     names[kind] = name
                     yield f"  {name} {_percentiles(found)}"

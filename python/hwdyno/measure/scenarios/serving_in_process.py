@@ -35,16 +35,20 @@ def make(request: Request, host: Host) -> Scenario:
     request.check_places()
     _check_room(request, host)
     named = serving.kind_of_load(request, (IN_PROCESS, IN_PROCESS_RATE, IN_PROCESS_TRACE))
-    wanted = [one for one in named if one is not IN_PROCESS_TRACE or "trace" in request.axes] or [IN_PROCESS]
+    wanted = [experiment for experiment in named if experiment is not IN_PROCESS_TRACE or "trace" in request.axes] or [
+        IN_PROCESS
+    ]
     place = request.places[0][1]
     placed = source.fixed(place)
     loads = [
-        replace(one, fixed={**one.fixed, "model": placed["model"]}, settled={"path": placed["path"]})
-        for one in (with_stacks(each, stacks) for each in wanted)
+        replace(experiment, fixed={**experiment.fixed, "model": placed["model"]}, settled={"path": placed["path"]})
+        for experiment in (with_stacks(experiment, stacks) for experiment in wanted)
     ]
-    threads = tuple(sorted({int(one) for one in str(request.axes.get("threads", 1)).split(",") if one.isdecimal()}))
+    threads = tuple(
+        sorted({int(count) for count in str(request.axes.get("threads", 1)).split(",") if count.isdecimal()})
+    )
     memory = replace(MEMORY, sweep=Sweep(operation="read", threads=threads or (1,)), quick=None)
-    chosen = [(request.as_part(one, one.time_share), request.axes) for one in loads]
+    chosen = [(request.as_part(experiment, experiment.time_share), request.axes) for experiment in loads]
     if not request.is_brief:
         # A run of the whole resource measures the memory once for all.
         chosen.append((memory, {}))

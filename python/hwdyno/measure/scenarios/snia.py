@@ -44,7 +44,7 @@ class SniaScenario(Scenario):
         from hwdyno.measure.runner.snia import LONGEST_S, SHORTEST_S
 
         (planned,) = self.plan.experiments
-        every = [one for one in planned.points if matches(one, self.test.each_round or {})]
+        every = [point for point in planned.points if matches(point, self.test.each_round or {})]
         longest_s, lines = LONGEST_S.get(self.plan.profile.name, CELL_S), []
         for point in planned.points:
             least_s, most_s = (times * longest_s if point in every else longest_s for times in (SNIA_ROUNDS, ROUNDS))

@@ -58,7 +58,7 @@ def make(request: Request, host: Host) -> Scenario:
 
 def _parts(request: Request, host: Host, *, timed: bool) -> Scenario:
     """All parts that are wanted; ``timed`` if each states the length of its readings."""
-    defaults = {one.name: one.default for one in training.KIND.options}
+    defaults = {option.name: option.default for option in training.KIND.options}
     counts = request.options["study_samples"] or SAMPLES.get(request.profile)
     options = {**defaults, "workload": "unet3d", "accelerator": "a100,h100", "samples": counts}
     loaded = training.make(replace(request, axes={"accelerators": "1", "epochs": "5"}, options=options), host)

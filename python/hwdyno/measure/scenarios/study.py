@@ -67,7 +67,7 @@ def plan_of(study: Study, request: Request, host: Host, second: tuple[str, int] 
     budget_s = storage_classes.LONGEST_QUICK_S if budget_s is not None else None
     budget_s = budget_s if request.budget_s is None else request.budget_s
     made = replace(request, load=None, budget_s=budget_s, study=study.name)
-    plan = made.plan([(_experiment(one, request.profile, largest), {}) for one in questions], host)
+    plan = made.plan([(_experiment(question, request.profile, largest), {}) for question in questions], host)
     return _at_full_length(plan, questions) if is_full else plan
 
 
@@ -78,8 +78,8 @@ def _experiment(question: Question, profile: str, largest: int) -> Experiment:
     from hwdyno.measure.experiments import Experiment
     from hwdyno.measure.sweep import Sweep
 
-    alike = [one for one in catalogue.all() if one.kernel == question.kernel]
-    like = next((one for one in alike if one.name == question.name), alike[0] if alike else None)
+    alike = [experiment for experiment in catalogue.all() if experiment.kernel == question.kernel]
+    like = next((experiment for experiment in alike if experiment.name == question.name), alike[0] if alike else None)
     is_full, on_disk = profile == "full", like is not None and "data_file" in like.needs
     scaled_bytes = plans.PROFILES[profile].size_bytes if profile in plans.PROFILES else 0
     size = question.size_bytes if is_full else min(question.size_bytes, scaled_bytes)
@@ -137,7 +137,10 @@ def _on_device(questions: list[Question], request: Request, host: Host) -> list[
     if not asks_gpu:
         return questions
     if device := request.options.get("on"):
-        return [replace(one, fixed={**one.fixed, "on": device}) if one in asks_gpu else one for one in questions]
+        return [
+            replace(question, fixed={**question.fixed, "on": device}) if question in asks_gpu else question
+            for question in questions
+        ]
     if host.topology().gpus():
         return questions
     if request.options.get("only"):
@@ -178,8 +181,10 @@ def _at_full_length(plan: Plan, questions: Sequence[Question]) -> Plan:
     """Every reading as long as the study's own was, three of each point at least; a budget bounds the further ones."""
     runtimes = {question.name: question.runtime_s for question in questions}
     experiments = tuple(
-        replace(one, fixed={**one.fixed, "runtime": runtimes[one.experiment.name]}) if "runtime" in one.fixed else one
-        for one in plan.experiments
+        replace(planned, fixed={**planned.fixed, "runtime": runtimes[planned.experiment.name]})
+        if "runtime" in planned.fixed
+        else planned
+        for planned in plan.experiments
     )
     profile = replace(plan.profile, repeats_min=3)
     return replace(plan, experiments=experiments, profile=profile, given=plan.given | {"startdelay", "runtime"})
@@ -198,7 +203,7 @@ def _fitting(block: object, size: int, largest: int) -> dict[str, object]:
     sizes = axes.get("bs", 4096)
     room = min(size // 4, largest // max(1, deepest))
     room = 1 << max(12, room.bit_length() - 1)
-    axes["bs"] = tuple(min(one, room) for one in sizes) if isinstance(sizes, tuple) else min(sizes, room)
+    axes["bs"] = tuple(min(wanted, room) for wanted in sizes) if isinstance(sizes, tuple) else min(sizes, room)
     return axes
 
 

@@ -108,7 +108,7 @@ def make(request: Request, host: Host) -> Scenario:
         if request.wants("training.client") and not options["no_client"] and "compute" not in given:
             chosen.append(_client(target, request, given, len(targets) > 1, is_divided=is_divided))
     timed = {} if is_divided else {"runtime": runtime_s or UNLIMITED_S}
-    chosen = [(one, {**timed, **axes}) for one, axes in chosen]
+    chosen = [(experiment, {**timed, **axes}) for experiment, axes in chosen]
     if request.wants("training.accelerators") and not options["no_plain"] and not options["generate"]:
         chosen += [] if "compute" in given else _plain_reads(targets, request, given)
     plan = request.plan(chosen, host)
@@ -144,7 +144,7 @@ def _within_budget(request: Request) -> Request:
     ):
         return request
     batch_bytes = max(kind.batch_size * kind.record_bytes for kinds in workloads_of(request.options) for kind in kinds)
-    counts = [one for one in _accelerator_counts({}) if 2 * batch_bytes * one <= _max_bytes(request)]
+    counts = [count for count in _accelerator_counts({}) if 2 * batch_bytes * count <= _max_bytes(request)]
     return replace(request, axes={**request.axes, "accelerators": ",".join(map(str, counts or [1]))})
 
 
@@ -162,11 +162,13 @@ def targets_of(request: Request) -> list[StoredDataSet]:
             sizes = []
             for samples in sorted(_numbers(wanted, "samples")) if wanted else [None]:
                 sized = [_sized(kind, samples, path, request, most) for kind in kinds]
-                largest = max(sized, key=lambda one: one.samples)
-                sizes.append(tuple(one.with_samples(largest.samples) for one in kinds))
+                largest = max(sized, key=lambda workload: workload.samples)
+                sizes.append(tuple(workload.with_samples(largest.samples) for workload in kinds))
             for same in sizes:
-                alike = [one[0] for one in sizes if one[0].samples_per_file == same[0].samples_per_file]
-                targets.append(StoredDataSet(name, path, same[0], same, max(alike, key=lambda one: one.files)))
+                alike = [group[0] for group in sizes if group[0].samples_per_file == same[0].samples_per_file]
+                targets.append(
+                    StoredDataSet(name, path, same[0], same, max(alike, key=lambda workload: workload.files))
+                )
                 _check_data(targets[-1])
     return targets
 
@@ -287,7 +289,7 @@ def _plain_reads(targets: list[StoredDataSet], request: Request, given: Mapping[
     numbers, readers = _accelerator_counts(given), given.get("read_threads")
     most_bytes = BRIEF_PLAIN_BYTES if request.is_brief else plain_reads.FILE_BYTES
     found: list[Chosen] = []
-    for target in {(one.storage, one.workload.name): one for one in targets}.values():
+    for target in {(target.storage, target.workload.name): target for target in targets}.values():
         threads = _numbers(readers, "read-threads", 0) if readers else [target.workload.read_threads]
         place = (target.storage if len(targets) > 1 else "", target.path)
         found.append((plain_reads.experiment_of(target.workload, place, numbers, threads, given, most_bytes), {}))
@@ -304,10 +306,12 @@ def _subset(kind: TrainingWorkload, most: int) -> int:
 def _needs(targets: list[StoredDataSet]) -> tuple[str, ...]:
     """What each accelerator takes at full speed."""
     found = []
-    for one in {kind.accelerator: kind for target in targets for kind in target.accelerators}.values():
-        if one.compute_s:
-            read = f", {format_bytes_s(one.need_read_bytes_s)} of the columns read" if one.read_columns else ""
-            found.append(f"need: {format_bytes_s(one.need_bytes_s)} for each {one.accelerator}{read}")
+    for workload in {kind.accelerator: kind for target in targets for kind in target.accelerators}.values():
+        if workload.compute_s:
+            read = (
+                f", {format_bytes_s(workload.need_read_bytes_s)} of the columns read" if workload.read_columns else ""
+            )
+            found.append(f"need: {format_bytes_s(workload.need_bytes_s)} for each {workload.accelerator}{read}")
     return tuple(found)
 
 

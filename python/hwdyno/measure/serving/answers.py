@@ -127,7 +127,7 @@ class _Reader:
             return Answer(f"{failure} {'within the answer' if chunks else 'before the first token'}")
         details = self._usage.get("prompt_tokens_details")
         cached = _count(details, "cached_tokens") if isinstance(details, dict) else None
-        counts = [one for one in self._counts if one is not None]
+        counts = [count for count in self._counts if count is not None]
         output_tokens = _count(self._usage, "completion_tokens")
         if not self._content and not output_tokens:
             return Answer("an answer without a token")
@@ -188,5 +188,5 @@ def _message(document: Any) -> str:
 def _short(text: str) -> str:
     """One printable line."""
     line = " ".join(text.split())
-    shown = "".join(one if one.isprintable() else "?" for one in line)
+    shown = "".join(character if character.isprintable() else "?" for character in line)
     return shown[:LONGEST_COMPLAINT]

@@ -406,7 +406,7 @@ class _ClientLoop:
             self.wakes.append(now + round(self._pause_s(sent, is_bad) * 1e9))
 
     def _ended(self) -> int:
-        return sum(one.end_ns > 0 for one in self.sent)
+        return sum(request.end_ns > 0 for request in self.sent)
 
     def _pause_s(self, sent: Sent, is_bad: bool) -> float:
         """How long a user waits: to think, or longer after a failure, as the server asks."""
@@ -422,7 +422,7 @@ class _ClientLoop:
 
     def _expire(self, now: int) -> None:
         """End what takes too long; what no connection was free for until then was never sent."""
-        for link in [one for one in self.links.values() if one.deadline_ns <= now]:
+        for link in [link for link in self.links.values() if link.deadline_ns <= now]:
             self._finish(link, "timeout")
         if now >= self.end + round(self.settings.timeout_s * 1e9):
             for sent, _ in self.queue:

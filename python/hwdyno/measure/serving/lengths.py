@@ -48,11 +48,11 @@ def parse(text: str, option: str) -> Lengths:
     form, *rest = text.strip().split(":")
     if form not in _CHOICES:
         form, rest = "fixed", [form, *rest]
-    figures = [printed_number(one) for one in rest]
-    known = [one for one in figures if one is not None and 0 <= one <= MAX_TOKENS]
+    figures = [printed_number(word) for word in rest]
+    known = [figure for figure in figures if figure is not None and 0 <= figure <= MAX_TOKENS]
     right = len(known) == len(figures) == _CHOICES.get(form, 1) and known[0] >= 1
     if form in {"fixed", "uniform"}:
-        right = right and all(one == int(one) for one in known) and known == sorted(known)
+        right = right and all(length == int(length) for length in known) and known == sorted(known)
     # A median times e^(10 sigma) is beyond every length that can be drawn.
     if form == "lognormal":
         right = right and known[1] <= 10

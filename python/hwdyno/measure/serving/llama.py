@@ -55,7 +55,7 @@ class Started:
     def running(self) -> Iterator[None]:
         """It answers inside of the context. Raises ``UserError`` where it does not."""
         threads = self.threads or max(1, (os.cpu_count() or 1) // 2)
-        numbers = [str(one) for one in (self.port, self.slots, threads, self.context)]
+        numbers = [str(number) for number in (self.port, self.slots, threads, self.context)]
         # By the name of this module, so that nothing but this file is what runs there.
         command = [sys.executable, "-m", __name__, str(self.model), *numbers]
         with subprocess.Popen(

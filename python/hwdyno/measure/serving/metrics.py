@@ -84,12 +84,12 @@ class Watched:
 
     def details(self, began_ns: int, end_ns: int) -> dict[str, float]:
         """Medians of the samples while requests were begun, the fullest KV cache, and the preemptions in all."""
-        within = [one for moment, one in self.during if began_ns < moment < end_ns]
+        within = [metrics for moment, metrics in self.during if began_ns < moment < end_ns]
         found = {}
         for kind in ("waiting", "running"):
-            if values := [one[kind] for one in within if kind in one]:
+            if values := [metrics[kind] for metrics in within if kind in metrics]:
                 found[f"server_{kind}"] = estimates.median(values)
-        if shares := [one["kv_cache_share"] for one in within if "kv_cache_share" in one]:
+        if shares := [metrics["kv_cache_share"] for metrics in within if "kv_cache_share" in metrics]:
             found["server_kv_cache_share"] = max(shares)
         preempted = self.after.get("preemptions", -1.0) - self.before.get("preemptions", math.inf)
         # A counter that fell is that of a server that began again.

@@ -81,7 +81,7 @@ def token_ids(prompt: Prompt) -> list[int]:
 
 def words_of(prompt: Prompt) -> str:
     """The prompt's words, about as many as it has tokens."""
-    return " ".join(_WORDS[one % len(_WORDS)] for one in token_ids(prompt))
+    return " ".join(_WORDS[token % len(_WORDS)] for token in token_ids(prompt))
 
 
 def _drawn(numbers: random.Random, count: int) -> list[int]:

@@ -37,7 +37,7 @@ def reading_of(
 ) -> dict[str, Any]:
     """The Reading as the engine's kernels give it."""
     elapsed_s = request_figures.elapsed_of(requests, is_open=load.is_open)
-    times = {name: one.to_reading() for name, one in request_figures.histograms_of(requests).items()}
+    times = {name: histogram.to_reading() for name, histogram in request_figures.histograms_of(requests).items()}
     total = times.pop("total", None)
     return {
         "kernel": kernel,
@@ -78,7 +78,7 @@ def _details(
     if requests and elapsed_s > 0:
         targets = float(settings["ttft_target"]), float(settings["tpot_target"])
         details |= request_figures.details_of(requests, elapsed_s, *targets)
-        chunks = sum(len(one.gaps_s) + 1 for one in requests)
+        chunks = sum(len(request.gaps_s) + 1 for request in requests)
         details["client_cpu_s_a_chunk"] = (taken.cpu_user_s + taken.cpu_system_s) / chunks
     return details
 
@@ -95,7 +95,7 @@ def _notes(
         notes.append({"code": "connections_used_up", "says": says})
     if taken.kept_too_much:
         notes.append({"code": "answers_too_long", "says": "the reading ended early: its answers filled the memory"})
-    if any(one.output_tokens is None and one.miscounted is None for one in requests):
+    if any(request.output_tokens is None and request.miscounted is None for request in requests):
         says = "the server gives no usage, so tokens are not counted; chunks are"
         notes.append({"code": "no_usage", "says": says})
     return notes

@@ -122,25 +122,25 @@ def histograms_of(requests: Sequence[AnsweredRequest]) -> dict[str, Histogram]:
     """The whole distribution of each kind of time, by the names of ``FORMULAS``."""
     are_kept_back = one_piece_share(requests) >= KEPT_BACK
     found = {name: Histogram() for name in FORMULAS}
-    for one in requests:
-        found["total"].record(_ns(one.last_s - one.due_s))
-        found["send_lag"].record(_ns(one.sent_s - one.due_s))
-        if one.in_one_piece and are_kept_back:
+    for request in requests:
+        found["total"].record(_ns(request.last_s - request.due_s))
+        found["send_lag"].record(_ns(request.sent_s - request.due_s))
+        if request.in_one_piece and are_kept_back:
             continue  # Neither its first token nor any other has a time.
-        found["first_token"].record(_ns(one.first_s - one.due_s))
-        found["first_token_sent"].record(_ns(one.first_s - one.sent_s))
-        if (each := one.per_token_s) is not None:
+        found["first_token"].record(_ns(request.first_s - request.due_s))
+        found["first_token_sent"].record(_ns(request.first_s - request.sent_s))
+        if (each := request.per_token_s) is not None:
             found["per_token"].record(_ns(each))
-        for gap in one.gaps_s:
+        for gap in request.gaps_s:
             found["chunk_gap"].record(_ns(gap))
-        for gap, tokens in zip(one.gaps_s, one.tokens_by_gap, strict=False):
+        for gap, tokens in zip(request.gaps_s, request.tokens_by_gap, strict=False):
             found["token_gap"].record(_ns(gap / tokens) if tokens else 0, tokens)
-    return {name: one for name, one in found.items() if one.count}
+    return {name: histogram for name, histogram in found.items() if histogram.count}
 
 
 def one_piece_share(requests: Sequence[AnsweredRequest]) -> float:
     """Share of the answers whose tokens came together."""
-    return sum(one.in_one_piece for one in requests) / max(1, len(requests))
+    return sum(request.in_one_piece for request in requests) / max(1, len(requests))
 
 
 def _ns(seconds: float) -> int:
@@ -154,7 +154,7 @@ def elapsed_of(requests: Sequence[AnsweredRequest], *, is_open: bool) -> float:
     rate is that of the ends: n of them in ``(last end - first end) n / (n - 1)``, which is the rate of arrivals while
     the server keeps up, and the server's own when it does not.
     """
-    ends = sorted(one.last_s for one in requests)
+    ends = sorted(request.last_s for request in requests)
     if is_open and len(ends) > 2 and ends[-1] > ends[0]:
         return (ends[-1] - ends[0]) * len(ends) / (len(ends) - 1)
     return ends[-1] if ends else 0.0
@@ -184,32 +184,38 @@ def details_of(
     requests: Sequence[AnsweredRequest], elapsed_s: float, first_token_s: float, per_token_s: float
 ) -> dict[str, float]:
     """Figures besides the times: sums over all requests, by the reading's time."""
-    tokens = [one.output_tokens for one in requests if one.output_tokens is not None]
-    prompts = [one.prompt_tokens for one in requests if one.prompt_tokens is not None]
-    cached = [one.cached_tokens for one in requests if one.cached_tokens is not None]
-    good = sum(one.is_good(first_token_s, per_token_s) for one in requests)
+    tokens = [request.output_tokens for request in requests if request.output_tokens is not None]
+    prompts = [request.prompt_tokens for request in requests if request.prompt_tokens is not None]
+    cached = [request.cached_tokens for request in requests if request.cached_tokens is not None]
+    good = sum(request.is_good(first_token_s, per_token_s) for request in requests)
     found = {
         "goodput_requests_s": good / elapsed_s,
         "good_share": good / len(requests),
-        "chunks_s": sum(len(one.gaps_s) + 1 for one in requests) / elapsed_s,
-        "first_token_growth": growth([one.due_s for one in requests], [one.first_s - one.due_s for one in requests]),
-        "in_flight_growth": growth([one.due_s for one in requests], [float(one.in_flight) for one in requests]),
+        "chunks_s": sum(len(request.gaps_s) + 1 for request in requests) / elapsed_s,
+        "first_token_growth": growth(
+            [request.due_s for request in requests], [request.first_s - request.due_s for request in requests]
+        ),
+        "in_flight_growth": growth(
+            [request.due_s for request in requests], [float(request.in_flight) for request in requests]
+        ),
     }
     pieces = one_piece_share(requests)
     shares = {
         "one_piece_share": pieces if pieces >= KEPT_BACK else 0.0,
-        "miscounted_share": sum(one.miscounted is not None for one in requests) / len(requests),
-        "miscounted_tokens": max((one.miscounted or 0 for one in requests), default=0),
+        "miscounted_share": sum(request.miscounted is not None for request in requests) / len(requests),
+        "miscounted_tokens": max((request.miscounted or 0 for request in requests), default=0),
     }
     found |= {name: share for name, share in shares.items() if share}
     if len(tokens) == len(requests):
         counted = sum(tokens)
-        short = sum(one.output_tokens < one.wanted_tokens for one in requests if one.output_tokens is not None)
+        short = sum(
+            request.output_tokens < request.wanted_tokens for request in requests if request.output_tokens is not None
+        )
         found |= {
             "output_tokens_s": counted / elapsed_s,
             "output_tokens_mean": counted / len(tokens),
             "short_share": short / len(requests),
-            "tokens_a_chunk": counted / sum(len(one.gaps_s) + 1 for one in requests),
+            "tokens_a_chunk": counted / sum(len(request.gaps_s) + 1 for request in requests),
         }
     if prompts:
         found |= {"prompt_tokens_s": sum(prompts) / elapsed_s, "prompt_tokens_mean": estimates.mean(prompts)}
@@ -219,8 +225,8 @@ def details_of(
 
 def _by_server(requests: Sequence[AnsweredRequest]) -> dict[str, float]:
     """The server's own times beside the client's, s: of the prompt, and a token after the first."""
-    prompts = [one.server_prompt_s for one in requests if one.server_prompt_s is not None]
-    tokens = [one.server_token_s for one in requests if one.server_token_s is not None]
+    prompts = [request.server_prompt_s for request in requests if request.server_prompt_s is not None]
+    tokens = [request.server_token_s for request in requests if request.server_token_s is not None]
     found = {"server_prompt_s": estimates.mean(prompts)} if prompts else {}
     return found | ({"server_token_s": estimates.mean(tokens)} if tokens else {})
 
@@ -229,10 +235,10 @@ def faults_of(answers: Iterable[Answer]) -> list[dict[str, object]]:
     """The failures by kind, each with the server's first message."""
     counts: Counter[str] = Counter()
     says: dict[str, str] = {}
-    for one in answers:
-        if one.failure:
-            counts[one.failure] += 1
-            says[one.failure] = says.get(one.failure) or one.complaint
+    for answer in answers:
+        if answer.failure:
+            counts[answer.failure] += 1
+            says[answer.failure] = says.get(answer.failure) or answer.complaint
     return [
         {"operation": "request", "errno": 0, "count": count, "says": f"{kind}: {says[kind]}" if says[kind] else kind}
         for kind, count in counts.most_common()

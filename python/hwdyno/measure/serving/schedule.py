@@ -59,7 +59,7 @@ class Load:
 
     def arrivals_until(self, runtime_s: float) -> list[Due]:
         """The requests of an open loop that are due within a time, in its order."""
-        return list(takewhile(lambda one: one.due_s <= runtime_s, self.arrivals()))
+        return list(takewhile(lambda arrival: arrival.due_s <= runtime_s, self.arrivals()))
 
     def arrivals(self) -> Iterator[Due]:
         """The requests of an open loop in order of time."""
@@ -75,8 +75,12 @@ class Load:
         """The trace's requests; with a rate its times are stretched to that mean rate."""
         span_s = self.trace[-1].due_s
         stretch = (len(self.trace) - 1) / self.rate / span_s if self.rate > 0 and span_s > 0 else 1.0
-        for at, one in enumerate(self.trace):
+        for at, request in enumerate(self.trace):
             prompt = Prompt(
-                max(1, one.prompt_tokens), one.output_tokens, (self.seed << 20) + at, one.blocks, self.shared_prefix
+                max(1, request.prompt_tokens),
+                request.output_tokens,
+                (self.seed << 20) + at,
+                request.blocks,
+                self.shared_prefix,
             )
-            yield Due(one.due_s * stretch, prompt)
+            yield Due(request.due_s * stretch, prompt)

@@ -72,7 +72,7 @@ def server_of(url: str, *, allow_remote: bool) -> ServerAddress:
         raise UserError(
             f"--server {url}: no host is called '{host}'; name one, such as http://127.0.0.1:8000"
         ) from None
-    if not allow_remote and not all(_is_loopback(str(one[4][0])) for one in found):
+    if not allow_remote and not all(_is_loopback(str(answer[4][0])) for answer in found):
         raise UserError(f"--server {url} is another host; add --allow-remote to load it, with its owner's consent")
     family, _, _, _, address = found[0]
     path = parts.path.rstrip("/").removesuffix("/v1")

@@ -70,7 +70,9 @@ def of(operation: str, wanted: str = "auto") -> Routine:
     """
     known = here()
     if wanted == "auto":
-        return next(one for one in (_routine(operation, known[name]) for name in known) if one is not None)
+        return next(
+            candidate for candidate in (_routine(operation, known[name]) for name in known) if candidate is not None
+        )
     if wanted not in known:
         raise ValueError(
             f"library {wanted} is not installed; known: {', '.join(known)}. If it is elsewhere, name its folder by "
@@ -84,8 +86,8 @@ def of(operation: str, wanted: str = "auto") -> Routine:
 
 def library(controller: Any, module: str, wanted: str) -> dict[str, Any]:
     """The library that answers, as details of a Reading. Raises ``ValueError`` where it is not the one wanted."""
-    found = [one for one in controller.info() if one.get("user_api") == "blas"]
-    alike = [one for one in found if _same(str(one.get("filepath", "")), module)] or found[:1]
+    found = [pool for pool in controller.info() if pool.get("user_api") == "blas"]
+    alike = [pool for pool in found if _same(str(pool.get("filepath", "")), module)] or found[:1]
     name = (
         "accelerate" if module == _ACCELERATE else str(alike[0].get("internal_api", "unknown")) if alike else "unknown"
     )
@@ -150,10 +152,10 @@ def _newest(loaded: list[dict[str, Any]], name: str) -> str:
     """The file of NumPy's library where it is a later version of SciPy's, else ``scipy``."""
 
     def version(package: str) -> tuple[tuple[int, ...], str]:
-        for one in loaded:
-            path = str(one.get("filepath", ""))
-            if f"{package}.libs" in path and one.get("internal_api") == name:
-                return tuple(int(part) for part in re.findall(r"\d+", str(one.get("version") or ""))), path
+        for pool in loaded:
+            path = str(pool.get("filepath", ""))
+            if f"{package}.libs" in path and pool.get("internal_api") == name:
+                return tuple(int(part) for part in re.findall(r"\d+", str(pool.get("version") or ""))), path
         return (), ""
 
     numpys, path = version("numpy")

@@ -48,7 +48,7 @@ class Decode:
         stream = {
             "name": "token",
             "operations": len(times),
-            "latency_ns": {"total": Histogram.from_values(1e9 * one for one in times).to_reading()},
+            "latency_ns": {"total": Histogram.from_values(1e9 * seconds for seconds in times).to_reading()},
         }
         if answer:
             answer["details"] |= _bytes(str(settings["model"]), int(settings["prompt"]), len(times))

@@ -49,7 +49,7 @@ class ImageClassification:
         stream: dict[str, Any] = {"name": "image"}
         if answer:
             times = answer["times_s"]
-            whole = [sum(one) for one in zip(*(times[stage] for stage in STAGES), strict=True)]
+            whole = [sum(stage_times) for stage_times in zip(*(times[stage] for stage in STAGES), strict=True)]
             stream["operations"] = len(whole)
             stream["latency_ns"] = {
                 "total": _histogram(whole),
@@ -64,4 +64,4 @@ WORKLOAD = ImageClassification()
 
 
 def _histogram(times_s: list[float]) -> dict[str, Any]:
-    return Histogram.from_values(1e9 * one for one in times_s).to_reading()
+    return Histogram.from_values(1e9 * seconds for seconds in times_s).to_reading()

@@ -64,7 +64,7 @@ class InProcess:
         job = {**settings, "connections": inference_serving.MAX_CONNECTIONS}
         load = inference_serving.load_of(job)
         found = answer_of({"do": "serve", **job}) or {"requests": [], "failures": 0, "details": {}, "cpu": [0, 0]}
-        requests = [AnsweredRequest(**one) for one in found["requests"]]
+        requests = [AnsweredRequest(**fields) for fields in found["requests"]]
         if found["failures"] and not requests:
             raise OSError(f"none of {found['failures']} requests was answered: {in_process.TOO_LONG}; use fewer tokens")
         faults = [{"operation": "request", "errno": 0, "says": in_process.TOO_LONG, "count": found["failures"]}]
@@ -73,7 +73,7 @@ class InProcess:
             faults=faults if found["failures"] else (),
             cpu_user_s=found["cpu"][0],
             cpu_system_s=found["cpu"][1],
-            connections=max((one.in_flight for one in requests), default=0),
+            connections=max((request.in_flight for request in requests), default=0),
             interrupted=not requests,
         )
         reading = reading_of(KERNEL, settings, load, requests, taken)

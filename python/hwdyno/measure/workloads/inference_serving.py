@@ -114,10 +114,10 @@ class Serving:
         )
         with metrics.watched(server, how.runtime_s) as watched:
             result = client.drive(
-                server, load, how, lambda one: server.request(str(settings["endpoint"]), wording.body(one))
+                server, load, how, lambda prompt: server.request(str(settings["endpoint"]), wording.body(prompt))
             )
-        ended = [one for one in result.sent if one.end_ns or one.failure]
-        answers = [answer_of(one.exchange, one.failure) for one in ended]
+        ended = [request for request in result.sent if request.end_ns or request.failure]
+        answers = [answer_of(request.exchange, request.failure) for request in ended]
         requests = [
             request_figures.request_of(sent, answer, result.started_ns)
             for sent, answer in zip(ended, answers, strict=True)
@@ -175,7 +175,7 @@ def _send_record(result: ClientResult, answers: Sequence[Answer]) -> SendRecord:
     from hwdyno.measure.serving.reading import SendRecord
 
     return SendRecord(
-        failures=sum(bool(one.failure) for one in answers),
+        failures=sum(bool(answer.failure) for answer in answers),
         faults=request_figures.faults_of(answers),
         cpu_user_s=result.cpu_user_s,
         cpu_system_s=result.cpu_system_s,

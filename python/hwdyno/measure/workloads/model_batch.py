@@ -43,7 +43,7 @@ class Batch:
 
     def start(self, slot: int, ids: Sequence[int]) -> None:
         """Compute a prompt into a slot, up to its first token."""
-        known = [one % self.shape.vocab for one in ids]
+        known = [token % self.shape.vocab for token in ids]
         self.past[slot] = 0
         (self.last[slot],) = self._run(slot, 1, [known], [len(known) - 1])
         self.past[slot] = len(known)
@@ -52,11 +52,11 @@ class Batch:
         """One token more in each slot. Empty slots below the last one compute a token for no one."""
         count = max(slots) + 1
         running = set(slots)
-        past = [self.past[one] if one in running else 0 for one in range(count)]
-        tokens = self._run(0, count, [[self.last[one]] for one in range(count)], past)
-        for one in slots:
-            self.last[one] = tokens[one]
-            self.past[one] += 1
+        past = [self.past[slot] if slot in running else 0 for slot in range(count)]
+        tokens = self._run(0, count, [[self.last[slot]] for slot in range(count)], past)
+        for slot in slots:
+            self.last[slot] = tokens[slot]
+            self.past[slot] += 1
 
     @property
     def weights_bytes(self) -> int:
@@ -85,4 +85,4 @@ class Batch:
                 binding.bind_input(past, "cpu", 0, np.float32, dims, place)
                 binding.bind_output(present, "cpu", 0, np.float32, dims, place)
         self.session.run_with_iobinding(binding)
-        return [int(one) for one in binding.get_outputs()[0].numpy()[:, 0].argmax(axis=1)]
+        return [int(token) for token in binding.get_outputs()[0].numpy()[:, 0].argmax(axis=1)]

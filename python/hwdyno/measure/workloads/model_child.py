@@ -51,7 +51,7 @@ def answer_of(job: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _search_path() -> str:
-    return os.pathsep.join(one for one in sys.path if one)
+    return os.pathsep.join(folder for folder in sys.path if folder)
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -27,20 +27,24 @@ def files_of(path: Path, loader: str) -> tuple[Path, ...]:
         return (path,)
     # The graph names the files of its external data as plain text.
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
-        candidates = [one for one in sorted(path.parent.iterdir()) if one.suffix in _COMPANIONS or "data" in one.suffix]
-        named = [one for one in candidates if one != path and text.find(one.name.encode()) >= 0]
+        candidates = [
+            sibling
+            for sibling in sorted(path.parent.iterdir())
+            if sibling.suffix in _COMPANIONS or "data" in sibling.suffix
+        ]
+        named = [candidate for candidate in candidates if candidate != path and text.find(candidate.name.encode()) >= 0]
     return (path, *named)
 
 
 def size_of(files: Sequence[Path]) -> int:
     """Bytes of all files."""
-    return sum(one.stat().st_size for one in files)
+    return sum(path.stat().st_size for path in files)
 
 
 def drop(files: Sequence[Path]) -> None:
     """Take the files out of the page cache, as far as the system lets (posix_fadvise(2), POSIX_FADV_DONTNEED)."""
-    for one in files:
-        descriptor = os.open(one, os.O_RDONLY | os.O_CLOEXEC)
+    for path in files:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -51,8 +55,8 @@ def drop(files: Sequence[Path]) -> None:
 def warm(files: Sequence[Path]) -> None:
     """Read the files into the page cache."""
     buffer = bytearray(4 << 20)
-    for one in files:
-        with one.open("rb", buffering=0) as file:
+    for path in files:
+        with path.open("rb", buffering=0) as file:
             while file.readinto(buffer):
                 pass
 
@@ -61,12 +65,12 @@ def cached_share(files: Sequence[Path]) -> float | None:
     """The share of the files' pages in the page cache, by mincore(2); none where the system does not tell."""
     libc = ctypes.CDLL(None, use_errno=True)
     pages = found = 0
-    for one in files:
-        size = one.stat().st_size
+    for path in files:
+        size = path.stat().st_size
         if not size:
             continue
         with (
-            one.open("rb") as file,
+            path.open("rb") as file,
             mmap.mmap(file.fileno(), size, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE) as view,
         ):
             count = -(-size // PAGE)
@@ -75,7 +79,7 @@ def cached_share(files: Sequence[Path]) -> float | None:
             if libc.mincore(ctypes.c_void_p(address), ctypes.c_size_t(size), here):
                 return None
             pages += count
-            found += sum(one & 1 for one in bytes(here))
+            found += sum(page & 1 for page in bytes(here))
     return found / pages if pages else None
 
 
@@ -91,7 +95,7 @@ def reused(chunk: int, threads: int) -> PieceTarget:
 
 def fresh(files: Sequence[Path], chunk: int) -> PieceTarget:
     """Memory for all files one after the other, which no one has touched yet."""
-    size = sum(one.stat().st_size + -one.stat().st_size % PAGE for one in files)
+    size = sum(path.stat().st_size + -path.stat().st_size % PAGE for path in files)
     whole = memoryview(mmap.mmap(-1, size + -size % PAGE + chunk, _PRIVATE))
     return lambda thread, offset, length: whole[offset : offset + length]
 
@@ -102,9 +106,9 @@ def read(files: Sequence[Path], chunk: int, threads: int, place: PieceTarget, *,
     Raises ``OSError`` where direct I/O is refused.
     """
     total = at = 0
-    for one in files:
-        size = one.stat().st_size
-        total += _read_one(one, (at, size), chunk, threads, place, os.O_DIRECT if direct else 0)
+    for path in files:
+        size = path.stat().st_size
+        total += _read_one(path, (at, size), chunk, threads, place, os.O_DIRECT if direct else 0)
         at += size + -size % PAGE
     return total
 
@@ -139,11 +143,11 @@ def _read_one(path: Path, span: tuple[int, int], chunk: int, threads: int, place
 def run_threads(work: Callable[[int], None], threads: int) -> None:
     """Run ``work`` in this many threads, this one included, and wait for all."""
     others = [threading.Thread(target=work, args=(which,)) for which in range(1, threads)]
-    for one in others:
-        one.start()
+    for thread in others:
+        thread.start()
     work(0)
-    for one in others:
-        one.join()
+    for thread in others:
+        thread.join()
 
 
 def touched(size: int) -> mmap.mmap:
@@ -156,8 +160,8 @@ def touched(size: int) -> mmap.mmap:
 
 def read_ahead(files: Sequence[Path]) -> None:
     """Ask the system to read the files into the page cache meanwhile (POSIX_FADV_WILLNEED)."""
-    for one in files:
-        descriptor = os.open(one, os.O_RDONLY | os.O_CLOEXEC)
+    for path in files:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_WILLNEED)
         finally:
@@ -167,9 +171,9 @@ def read_ahead(files: Sequence[Path]) -> None:
 def touch_mapped(files: Sequence[Path]) -> int:
     """Map the files and read a byte of every page in order, as a loader that maps does; gives the bytes."""
     total = 0
-    for one in files:
-        size = one.stat().st_size
-        with one.open("rb") as file, mmap.mmap(file.fileno(), size, mmap.MAP_PRIVATE, mmap.PROT_READ) as view:
+    for path in files:
+        size = path.stat().st_size
+        with path.open("rb") as file, mmap.mmap(file.fileno(), size, mmap.MAP_PRIVATE, mmap.PROT_READ) as view:
             for at in range(0, size, _TOUCH):
                 # A slice with a step copies one byte of each page.
                 view[at : min(size, at + _TOUCH) : PAGE]

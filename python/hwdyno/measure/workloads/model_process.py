@@ -128,7 +128,7 @@ def _safetensors(job: dict[str, Any], path: Path, its: Any, phases: Phases) -> i
 
     with phases.phase("deserialize"):
         loaded = load_file(str(its[-1]))
-    return sum(one.nbytes for one in loaded.values())
+    return sum(array.nbytes for array in loaded.values())
 
 
 def _onnxruntime(job: dict[str, Any], path: Path, its: Any, phases: Phases) -> int:
@@ -236,7 +236,7 @@ def serve(job: dict[str, Any]) -> dict[str, Any]:
     cpu_s = after["user"] + after["system"] - before["user"] - before["system"]
     stepped_bytes = spent.steps * engine.weights_bytes + spent.context_tokens * engine.kv_bytes
     return {
-        "requests": [asdict(one) for one in found.requests],
+        "requests": [asdict(request) for request in found.requests],
         "failures": found.failures,
         "cpu": [found.client_user_s, found.client_system_s],
         "details": {
@@ -305,8 +305,8 @@ def _restore_onnx(job: dict[str, Any]) -> dict[str, Any]:
             if not (path / missing).exists():
                 _save(path, missing, pieces)
     size = file.stat().st_size
-    for one in parts:
-        one[:] = 0
+    for part in parts:
+        part[:] = 0
     (files.drop if job["cache"] == "cold" else files.warm)((file,))
     cached = files.cached_share((file,))
     used, begun = counters(), time.perf_counter()
@@ -334,9 +334,9 @@ def _saving(folder: Path, tokens: int, *saved: Path) -> Iterator[None]:
             or room.f_bavail * room.f_frsize < _MIN_ROOM
         )
         with safe_files.Folder.for_files(folder) as there:
-            for one in saved:
-                if (status := there.status(one.name)) is not None:
-                    there.remove(one.name, safe_files.identity_of(status))
+            for path in saved:
+                if (status := there.status(path.name)) is not None:
+                    there.remove(path.name, safe_files.identity_of(status))
         why = os.strerror(errno.ENOSPC) if is_full else error.strerror or str(error)
         hint = "; free space or use fewer --tokens" if is_full else ""
         raise OSError(f"the KV cache of {tokens} tokens could not be written to {folder}: {why}{hint}") from None
@@ -346,8 +346,8 @@ def _save(folder: Path, name: str, parts: Any) -> None:
     with safe_files.Folder.for_files(folder) as there:
         descriptor = there.create(name)
         try:
-            for one in parts:
-                safe_files.write_all(descriptor, one.tobytes())
+            for part in parts:
+                safe_files.write_all(descriptor, part.tobytes())
             os.fsync(descriptor)
         finally:
             os.close(descriptor)

@@ -63,10 +63,12 @@ class Onnx:
         kinds = {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(int32)": np.int32,
                  "tensor(float16)": np.float16, "tensor(bool)": np.bool_, "tensor(uint8)": np.uint8}  # fmt: skip
         made: dict[str, Any] = {}
-        for one in self.session.get_inputs():
-            dims = [size if isinstance(size, int) else 1 for size in one.shape]
-            counts = "mask" in one.name or "total" in one.name
-            made[one.name] = np.full(IMAGE if one.name == "image" else dims, int(counts), kinds[one.type])
+        for model_input in self.session.get_inputs():
+            dims = [size if isinstance(size, int) else 1 for size in model_input.shape]
+            counts = "mask" in model_input.name or "total" in model_input.name
+            made[model_input.name] = np.full(
+                IMAGE if model_input.name == "image" else dims, int(counts), kinds[model_input.type]
+            )
         return made
 
     def decode(self, ids: list[int], past: int) -> Any:
@@ -98,8 +100,8 @@ class Onnx:
         make = onnxruntime.OrtValue.ortvalue_from_shape_and_type
         while len(self.cache) < shape.layers:
             pair = make(dims, np.float32), make(dims, np.float32)
-            for one in pair:
-                _view(one, dims)[:] = 0
+            for buffer in pair:
+                _view(buffer, dims)[:] = 0
             self.cache.append(pair)
         return self.cache
 
@@ -108,7 +110,7 @@ class Onnx:
         assert self.model is not None and self.model.decoder is not None
         shape = self.model.decoder
         dims = (1, shape.kv_heads, shape.context, shape.head)
-        return [head[:tokens] for pair in self._cache() for one in pair for head in _view(one, dims)[0]]
+        return [head[:tokens] for pair in self._cache() for buffer in pair for head in _view(buffer, dims)[0]]
 
 
 def _view(value: Any, dims: tuple[int, ...]) -> Any:

@@ -279,7 +279,7 @@ def _lease(path: Path, patterns: tuple[str, ...]) -> _Lease | None:
             lock = folder.create(_LEASE)
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # As above: without what it says no run takes the folder for an abandoned one.
-            write_all(lock, _LEASE_SIGNATURE + "".join(f"{one}\n" for one in patterns).encode())
+            write_all(lock, _LEASE_SIGNATURE + "".join(f"{pattern}\n" for pattern in patterns).encode())
         except OSError:
             with folder:
                 if lock >= 0:

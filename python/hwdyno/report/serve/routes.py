@@ -79,7 +79,7 @@ class Pages:
     def _entry(self, query: dict[str, str], field: str, entries: list[HistoryEntry]) -> HistoryEntry:
         """The Run that a query names by its whole id: no name is a path here."""
         wanted = query.get(field, "")
-        found = next((one for one in entries if one.id == wanted), None)
+        found = next((entry for entry in entries if entry.id == wanted), None)
         if found is None:
             raise StoreError("there is no such run; the list of runs has those that are stored")
         return found
@@ -88,7 +88,7 @@ class Pages:
         entries = self._entries()
         machines = self._machines(entries)
         chosen = next((name for name, word in machines.items() if word == query.get("machine")), None)
-        some = [one for one in entries if chosen is None or one.machine == chosen]
+        some = [entry for entry in entries if chosen is None or entry.machine == chosen]
         number = query.get("page", "1")
         at = int(number) if number.isascii() and number.isdecimal() and 0 < len(number) < 7 else 1
         last = max(1, -(-len(some) // RUNS_A_PAGE))
@@ -160,7 +160,9 @@ class Pages:
         machines = {name: words[newest[name].machine] for name in shown}
         runs = {name: self._load(newest[name].path) for name in machines}
         found = fleet_of(nodes_of(self._store.figures()), self._load)
-        slow = [(newest[one.node.name], words[one.node.entry.machine], one) for one in found.slow]
+        slow = [
+            (newest[slow_node.node.name], words[slow_node.node.entry.machine], slow_node) for slow_node in found.slow
+        ]
         more = f" The {len(machines)} with the newest runs are shown." if len(newest) > len(machines) else ""
         return served.fleet(machines, newest, counts, runs, (fleet_heading(found) + more, slow))
 

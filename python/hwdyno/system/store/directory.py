@@ -129,7 +129,7 @@ class Store:
     def figures(self) -> list[tuple[HistoryEntry, tuple[PointFigure, ...]]]:
         """The figures of every Run that has ended and can be read, oldest first."""
         found = [(entry, figures_from(text)) for entry, text in self._documents(figures=True) if not entry.error]
-        return sorted(found, key=lambda one: one[0].id)
+        return sorted(found, key=lambda pair: pair[0].id)
 
     def rebuild(self) -> int:
         """Rebuild the index from the documents, remove leftover journals of finished Runs, and count the documents."""
@@ -310,7 +310,7 @@ def named_of(name: str, known: Collection[str], place: str) -> str:
         return max(known)
     if name in known:
         return name
-    found = sorted(one for one in known if one.startswith(name)) if name else []
+    found = sorted(run_id for run_id in known if run_id.startswith(name)) if name else []
     if len(found) == 1:
         return found[0]
     if found:

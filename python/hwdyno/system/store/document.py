@@ -138,7 +138,7 @@ def _without_made_percentiles(run: Run) -> Run:
             return point
         return replace(point, latency_ns=Latency(latency.mean, None, None, None, None, None, None, 0))
 
-    results = (replace(one, points=tuple(map(honest, one.points))) for one in run.experiments)
+    results = (replace(experiment, points=tuple(map(honest, experiment.points))) for experiment in run.experiments)
     return replace(run, experiments=tuple(results))
 
 

@@ -81,7 +81,7 @@ def entry_of(run: Run, path: Path, verdict: str = "") -> HistoryEntry:
         study=run.study,
         verdict=verdict or run.verdict or status_of(run),
         points=points,
-        headline=tuple((one.title, one.value, one.unit) for one in run.quoted),
+        headline=tuple((figure.title, figure.value, figure.unit) for figure in run.quoted),
         path=str(path),
     )
 
@@ -89,14 +89,14 @@ def entry_of(run: Run, path: Path, verdict: str = "") -> HistoryEntry:
 def figures_text(run: Run) -> str:
     """The figures of a Run's points that are not invalid, as a line of the index."""
     experiments = []
-    for one in run.experiments:
+    for experiment in run.experiments:
         points: list[list[Any]] = []
-        for point in one.points:
+        for point in experiment.points:
             if point.validity == "invalid":
                 continue
-            figure = one.judged(point)
+            figure = experiment.judged(point)
             points.append([point.parameters, figure.value, figure.unit])
-        experiments.append([one.name, one.resource, one.kernel, one.fixed, points])
+        experiments.append([experiment.name, experiment.resource, experiment.kernel, experiment.fixed, points])
     return json.dumps(experiments, default=str)
 
 
@@ -112,7 +112,7 @@ def figures_from(text: str) -> tuple[PointFigure, ...]:
         found = []
         for name, resource, kernel, fixed, points in plain:
             for parameters, value, unit in points:
-                if not all(isinstance(one, str) for one in (name, resource, kernel, unit)):
+                if not all(isinstance(word, str) for word in (name, resource, kernel, unit)):
                     return ()
                 given = {**fixed, **parameters}
                 found.append(PointFigure(name, resource, kernel_of_today(kernel), given, float(value), unit))
@@ -132,7 +132,7 @@ def entry_from(text: str, path: Path) -> HistoryEntry | None:
         row = Table.of(foreign.json_of(text, "it", is_ours=True), "it")
         plain = {key: value for key, value in row.values.items() if key not in {"headline", "path"}}
         headline = row.values.get("headline")
-        best = tuple(_best(one) for one in headline) if isinstance(headline, list) else ()
+        best = tuple(_best(figure) for figure in headline) if isinstance(headline, list) else ()
         return Table(plain, row.name).made(HistoryEntry, headline=best, path=str(path))
     except UserError:
         return None
