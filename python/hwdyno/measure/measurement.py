@@ -131,9 +131,7 @@ def measurement_of(
         bytes=sum(_total(reading, "bytes") for reading in whole),
         repeats=len(whole),
         repeat_values=tuple(rates),
-        repeat_starts_s=tuple(float(reading[BEGAN]) for reading in whole)
-        if all(BEGAN in reading for reading in whole)
-        else (),
+        repeat_starts_s=_starts_s(whole),
         validity="degraded" if why else "valid",
         why=why,
         counters=_sums([*(reading.get("counters", {}) for reading in whole), *map(_waits, whole)]),
@@ -149,6 +147,12 @@ def _done(readings: Sequence[Reading]) -> list[Reading]:
     """The Readings with an operation or a time; all where there is none."""
     done = [reading for reading in readings if _total(reading, "operations") or reading.get("elapsed_s", 0) > 0]
     return done or list(readings)
+
+
+def _starts_s(readings: Sequence[Reading]) -> tuple[float, ...]:
+    """When each Reading was begun, s after the run was; empty where one does not say."""
+    known = all(BEGAN in reading for reading in readings)
+    return tuple(float(reading[BEGAN]) for reading in readings) if known else ()
 
 
 def _why_degraded(readings: Sequence[Reading], faults: Sequence[Fault], shares: Sequence[HostShare]) -> tuple[str, ...]:
