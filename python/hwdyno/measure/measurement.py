@@ -145,8 +145,7 @@ def measurement_of(
 
 def _done(readings: Sequence[Reading]) -> list[Reading]:
     """The Readings with an operation or a time; all where there is none."""
-    done = [reading for reading in readings if _total(reading, "operations") or reading.get("elapsed_s", 0) > 0]
-    return done or list(readings)
+    return [done for done in readings if _total(done, "operations") or done.get("elapsed_s", 0) > 0] or list(readings)
 
 
 def _starts_s(readings: Sequence[Reading]) -> tuple[float, ...]:
