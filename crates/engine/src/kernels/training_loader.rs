@@ -19,7 +19,11 @@ use crate::training::dataset::{self, DatasetParameters, Format, Layout};
 use crate::training::ledger::Ledger;
 use crate::training::source::{Reader, Source};
 use crate::training::steps::{self, Epoch, Pace, Rank};
-use crate::{parameters, sys, words};
+use crate::{parameters, sys};
+
+mod choices;
+
+pub use choices::{Cache, Order, Parse};
 
 /// Threads need little: readers keep their buffers on the heap.
 const STACK: usize = 256 << 10;
@@ -28,38 +32,6 @@ const SAMPLED: usize = 4096;
 
 /// The kernel `training_loader`.
 pub struct Loader;
-
-words! {
-    /// The order in which an epoch goes through the files.
-    pub enum Order {
-        /// Sorted, as DLIO does.
-        Dlio = "dlio",
-        /// Random, another order each epoch.
-        Shuffled = "shuffled",
-    }
-}
-
-words! {
-    /// What is made of what was read.
-    pub enum Parse {
-        /// Each format is checked by its checksums.
-        Full = "full",
-        /// Nothing.
-        Raw = "raw",
-    }
-}
-
-words! {
-    /// What becomes of the page cache first.
-    pub enum Cache {
-        /// It stays as it is.
-        Keep = "keep",
-        /// It is emptied of the files.
-        Drop = "drop",
-        /// It is filled with them.
-        Warm = "warm",
-    }
-}
 
 parameters! {
     /// What `training_loader` takes.
