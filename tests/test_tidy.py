@@ -169,14 +169,14 @@ UNSAFE = {
 }
 """Modules that may say ``unsafe``, each with its reason."""
 
-DOORS = ("hwdyno.system.safe_files", "crate::safe_files", "crate::sys::beneath")
+SAFE_FILES = ("hwdyno.system.safe_files", "crate::safe_files", "crate::sys::beneath")
 """Modules that call the system to make, replace and remove files; everybody else calls them."""
 
-AROUND_THE_DOOR = {
+OUTSIDE_SAFE_FILES = {
     (
         "hwdyno.system.store.directory",
         "sqlite3.connect",
-    ): "SQLite opens by name what the door made and verified",
+    ): "SQLite opens by name what safe_files made and verified",
     ("hwdyno.cli.main", "os.open"): "the null device, where output goes that nobody reads",
     ("hwdyno.system.signals", "os.open"): "likewise, from a terminal that is gone",
     ("crate::sys::apart", "open"): "the null device, in a child whose driver may print",
@@ -357,11 +357,11 @@ def test_unsafe_stands_in_sys_and_in_the_loops_alone() -> None:
     assert_none(rust.unsafe_outside(BRIDGE, {}))
 
 
-def test_files_are_made_and_removed_by_the_door_alone() -> None:
+def test_safe_files_alone_change_files() -> None:
     found = [(name, *call) for name, module in HOUSE.modules.items() for call in files.python_calls(module)]
     for sources in (ENGINE, BRIDGE):
         found += [(name, *call) for name, source in sources.items() for call in files.rust_calls(source)]
-    assert_none(files.outside_of_the_door(found, DOORS, AROUND_THE_DOOR))
+    assert_none(files.outside_of_safe_files(found, SAFE_FILES, OUTSIDE_SAFE_FILES))
 
 
 def test_names_are_the_fields() -> None:

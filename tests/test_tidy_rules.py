@@ -337,16 +337,16 @@ def test_vague_name_is_found(tmp_path: Path) -> None:
         ("p.parent.mkdir(parents=True)", "mkdir"),
     ],
 )
-def test_file_around_the_door_is_found(line: str, name: str, tmp_path: Path) -> None:
+def test_file_around_safe_files_is_found(line: str, name: str, tmp_path: Path) -> None:
     imports = "import gzip, os, tempfile, shutil as rm\nfrom os import remove\n"
     module = house(tmp_path, a=imports + line).modules["hwdyno.a"]
     assert list(files.python_calls(module)) == [(3, name)]
     found = [("hwdyno.a", 3, name)]
     says = f"hwdyno.a: line 3: {name} goes around safe_files (safe_files.py, safe_files.rs)"
-    assert files.outside_of_the_door(found, ("hwdyno.door",), {}) == [says]
-    assert files.outside_of_the_door(found, ("hwdyno.a",), {}) == []
-    assert files.outside_of_the_door(found, (), {("hwdyno.a", name): "a reason"}) == []
-    unused = files.outside_of_the_door([], (), {("hwdyno.a", name): "a reason"})
+    assert files.outside_of_safe_files(found, ("hwdyno.door",), {}) == [says]
+    assert files.outside_of_safe_files(found, ("hwdyno.a",), {}) == []
+    assert files.outside_of_safe_files(found, (), {("hwdyno.a", name): "a reason"}) == []
+    unused = files.outside_of_safe_files([], (), {("hwdyno.a", name): "a reason"})
     assert unused == [f"hwdyno.a: {name} is excused, and is not there"]
 
 
@@ -362,7 +362,7 @@ def test_what_only_reads_or_changes_a_text_is_no_file_that_is_made(tmp_path: Pat
     assert list(files.python_calls(module)) == []
 
 
-def test_a_rust_file_that_goes_around_the_door_is_found_outside_of_tests(tmp_path: Path) -> None:
+def test_a_rust_file_around_safe_files_is_found(tmp_path: Path) -> None:
     lines = {
         "std::fs::write(path, text)?;": "write",
         "let _ = fs::remove_dir_all(path);": "remove_dir_all",
@@ -382,7 +382,7 @@ def test_a_rust_file_that_goes_around_the_door_is_found_outside_of_tests(tmp_pat
     reads = "fn f() { File::open(p)?; OpenOptions::new().read(true).open(p)?; g(); file.write(x); fs::read(p)?; }"
     assert list(files.rust_calls(crate(tmp_path, a=reads)["crate::a"])) == []
     found = [("crate::safe_files::part", 1, "write"), ("crate::safe_filesx", 1, "write")]
-    assert len(files.outside_of_the_door(found, ("crate::safe_files",), {})) == 1
+    assert len(files.outside_of_safe_files(found, ("crate::safe_files",), {})) == 1
 
 
 def test_a_class_that_two_modules_name_is_found(tmp_path: Path) -> None:

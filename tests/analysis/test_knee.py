@@ -51,9 +51,9 @@ def test_a_soft_knee_is_balanced_servers(load: float, crossing: float, requests:
 
 
 @pytest.mark.parametrize(("changes", "peak_load", "loss", "half_load"), [
-    ({"most": 5.0}, math.inf, 0.0, 5.0), ({"bend": 5.0}, math.inf, 0.0, 5.0),
+    ({"most": 5.0}, math.inf, 0.0, 5.0), ({"fall_load": 5.0}, math.inf, 0.0, 5.0),
     # By the square root of the load past 1600: half of nearly 10 at four times that.
-    ({"fall": 0.5, "bend": 1600.0, "most": 6400.0}, 1600.0, 0.5, 4.45),
+    ({"fall": 0.5, "fall_load": 1600.0, "most": 6400.0}, 1600.0, 0.5, 4.45),
 ])  # fmt: skip
 def test_only_fall_has_peak_and_loses(changes: Any, peak_load: float, loss: float, half_load: float) -> None:
     """10 N / (N + 5)."""
@@ -63,21 +63,21 @@ def test_only_fall_has_peak_and_loses(changes: Any, peak_load: float, loss: floa
 
 
 @pytest.mark.parametrize(
-    ("fall", "bend", "width"), [(0.8, 12.0, 0.7), (0.8, 24.0, 0.7), (0.3, 24.0, 1e3), (1.0, 64.0, ENDLESS)]
+    ("fall", "fall_load", "width"), [(0.8, 12.0, 0.7), (0.8, 24.0, 0.7), (0.3, 24.0, 1e3), (1.0, 64.0, ENDLESS)]
 )
-def test_a_planted_fall_is_found(fall: float, bend: float, width: float) -> None:
+def test_a_planted_fall_is_found(fall: float, fall_load: float, width: float) -> None:
     """A fall to a level within an octave (0.7 of the load's logarithm), or for ever."""
-    rates = [knee_at(load, 100.0, 4.0, 8.0, fall=fall, bend=bend, width=width) for load in LOADS[:10]]
+    rates = [knee_at(load, 100.0, 4.0, 8.0, fall=fall, fall_load=fall_load, width=width) for load in LOADS[:10]]
     knee = fit_knee(LOADS[:10], rates)
     assert knee.falls > 0.99 and knee.requests is False and knee.width == min(width, 50.0)
-    assert (knee.fall, knee.bend) == pytest.approx((fall, bend), rel=0.03)
+    assert (knee.fall, knee.fall_load) == pytest.approx((fall, fall_load), rel=0.03)
     assert [knee.at(load) for load in LOADS[:10]] == pytest.approx(rates, rel=0.002)
 
 
 @pytest.mark.parametrize(("loss", "falls"), [(0.0191, 0.0), (0.0209, 1.0)])
 def test_loss_below_2_percent_is_nothing(loss: float, falls: float) -> None:
     """Level from a load of 8 on, then a power law from 64 to 2048 that loses this much of the logarithm, exactly."""
-    rates = [knee_at(load, 100.0, 4.0, 8.0, fall=loss / math.log(32), bend=64.0, width=ENDLESS) for load in LOADS]
+    rates = [knee_at(load, 100.0, 4.0, 8.0, fall=loss / math.log(32), fall_load=64.0, width=ENDLESS) for load in LOADS]
     assert fit_knee(LOADS, rates, [1e-4] * len(LOADS)).falls == pytest.approx(falls, abs=1e-3)
 
 
@@ -135,7 +135,7 @@ def test_the_likelier_model_is_the_knee(weight: float, fall: float, ceiling: flo
     """The rise reaches 10, the fall 8.007: the ceiling is their mean in the logarithm, without a weight below 1%."""
     plain, falling = weighted(weight)
     knee = _knee_of(plain, [falling], None)
-    assert (knee.fall, knee.bend) == (fall, pytest.approx(8.0 if fall else math.inf))
+    assert (knee.fall, knee.fall_load) == (fall, pytest.approx(8.0 if fall else math.inf))
     assert knee.ceiling.value == pytest.approx(ceiling, abs=5e-3)
 
 

@@ -54,7 +54,7 @@ def test_throughput_falls_past_a_load(values: Any, parameters: dict[str, float],
 ])  # fmt: skip
 def test_a_planted_shape_is_found(fall: float, ratio: float, rule: str, message: str) -> None:
     """A fall by the load's root from 32 on, or a multiple at 64, in a run from its points to its findings."""
-    rates = {2.0**k: knee_at(2.0**k, 1e5, 8.0, 4.0, fall=fall, bend=32.0) for k in range(11)}
+    rates = {2.0**k: knee_at(2.0**k, 1e5, 8.0, 4.0, fall=fall, fall_load=32.0) for k in range(11)}
     rates[64.0] *= ratio
     run = explain(along({load: 4096 * rate for load, rate in rates.items()}, rates).run)
     (found,) = [finding for finding in run.findings if finding.rule in {"rolls_over", "off_the_curve"}]

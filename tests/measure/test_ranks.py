@@ -257,14 +257,14 @@ def test_missing_rank_is_named() -> None:
 def test_a_stranger_at_the_door_holds_nobody_up_and_gets_no_agent() -> None:
     meeting = Meeting("127.0.0.1", free_port(), SECRET.encode())
     with socket.create_server(("127.0.0.1", meeting.port)) as listener:
-        door = ranks._Door(listener, 1, meeting.secret)
+        admission = ranks._Admission(listener, 1, meeting.secret)
         strangers = [socket.create_connection(("127.0.0.1", meeting.port)) for _ in range(3)]
         strangers[0].sendall(b"GET / HTTP/1.1\r\n\r\n")
         claim = {"rank": 0, "name": "x", "boot": "", "processors": [0], "version": [], "nonce": "", "proof": "0" * 64}
         strangers[1].sendall(json.dumps(claim).encode() + b"\n")
         with pytest.raises(UserError, match="rank 0 of 1 did not connect"):
-            door.all(0.5)
-        assert not door.refused, "who proves nothing cannot end the start"
+            admission.all(0.5)
+        assert not admission.refused, "who proves nothing cannot end the start"
         assert strangers[1].makefile().read().count("\n") == 1, "the greeting, and then the end"
         for stranger in strangers:
             stranger.close()

@@ -1,4 +1,4 @@
-"""The survey through the engine's door: recorded machines of unlike kinds, and the ceilings that follow from each."""
+"""The survey by the engine: recorded machines of unlike kinds, and the ceilings that follow from each."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from test_report_page import run_of
         ({"worst": 2e8, "unit": "bytes/s"}, [("worst", "200 MB/s")]),
         (
             {"Xm": 3e8, "p": 1.12, "unit": "bytes/s"},
-            [("fitted maximum (Xm)", "300 MB/s"), ("sharpness of the bend (p)", "1.12")],
+            [("fitted maximum (Xm)", "300 MB/s"), ("sharpness of the knee (p)", "1.12")],
         ),
         (
             {"N*": 4.65, "R1": 7.14e-5},

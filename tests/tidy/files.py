@@ -1,4 +1,4 @@
-"""A rule on files: what makes, replaces or removes one goes through the door, which alone calls the system for it."""
+"""A rule on files: what makes, replaces or removes one goes through safe_files, which alone calls the system for it."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def rust_calls(source: Source) -> Iterator[tuple[int, str]]:
             yield source.code.count("\n", 0, found.start()) + 1, name
 
 
-def outside_of_the_door(
+def outside_of_safe_files(
     found: Iterable[tuple[str, int, str]], homes: Iterable[str], excused: Mapping[tuple[str, str], str]
 ) -> list[str]:
     """Uses outside of ``homes`` that ``excused`` lacks (by module and name), and excuses without a use."""

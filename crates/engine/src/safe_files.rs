@@ -1,4 +1,4 @@
-//! The one door to files: makes, replaces and removes them by directory handle, through no link, and only what is ours.
+//! Safe file access: makes, replaces and removes them by directory handle, through no link, and only what is ours.
 //!
 //! A path that a user gives may lead through links up to its last component, which is the user's choice. Beneath it nothing
 //! is followed. A new file is made with `O_EXCL`; what exists is replaced or removed only where it is verified as

@@ -1,4 +1,4 @@
-"""The one door to the engine: its three verbs with Python's types on our side."""
+"""The only module that calls the engine: its three verbs with Python's types on our side."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ SYMBOLS = {
     "Xm": "fitted maximum",
     "B": "fitted maximum",
     "N*": "load at which the fit bends",
-    "p": "sharpness of the bend",
+    "p": "sharpness of the knee",
     "R0": "latency at rest",
     "R1": "time of one operation alone",
     "A": "waiting at half of the maximum",

@@ -1,4 +1,4 @@
-"""The one door to files: makes, replaces and removes them by directory handle, through no link, and only hwdyno's.
+"""Safe file access: makes, replaces and removes them by directory handle, through no link, and only hwdyno's.
 
 A path that a user gives may lead through links up to its last component, which is the user's choice. Beneath it no
 link is followed. A new file is made with ``O_EXCL``. What exists is replaced or removed only where it is verified as

@@ -266,13 +266,13 @@ pub mod iperf3_server {
         let _ = sender.send(stream);
         let memory = AtomicUsize::new(0);
         let host = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let (stop, door, leaving) = (Stop::new(), Mutex::new(()), AtomicBool::new(false));
+        let (stop, admission, leaving) = (Stop::new(), Mutex::new(()), AtomicBool::new(false));
         let place = Place {
             bound: SocketAddr::new(host, 0),
             client: host,
             local: host,
             streams: &streams,
-            door: &door,
+            admission: &admission,
             stop: &stop,
             memory: &memory,
             leaving: &leaving,

@@ -42,7 +42,7 @@ pub struct Place<'a> {
     /// Its streams, as they are accepted.
     pub streams: &'a Receiver<TcpStream>,
     /// Locked while datagram streams are opened: they all knock at one port.
-    pub door: &'a Mutex<()>,
+    pub admission: &'a Mutex<()>,
     /// Ends every wait.
     pub stop: &'a Stop,
     /// What the tests of this server hold in memory, bytes.
@@ -149,7 +149,7 @@ fn refuse(control: &mut Control, errno: i32) -> io::Result<()> {
 fn enter<'a>(place: &Place<'a>) -> io::Result<MutexGuard<'a, ()>> {
     let until = Instant::now() + 2 * TIMEOUT;
     loop {
-        match place.door.try_lock() {
+        match place.admission.try_lock() {
             Ok(guard) => return Ok(guard),
             Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) if Instant::now() > until || place.stop.is_set() => {

@@ -107,7 +107,7 @@ impl Server {
             pending: Vec::new(),
             tests: Arc::default(),
             running: Arc::default(),
-            door: Arc::default(),
+            admission: Arc::default(),
             memory: Arc::default(),
             log: Arc::new(Mutex::new(log)),
         };
@@ -171,7 +171,7 @@ struct Acceptor {
     pending: Vec<Pending>,
     tests: Arc<Tests>,
     running: Arc<AtomicUsize>,
-    door: Arc<Mutex<()>>,
+    admission: Arc<Mutex<()>>,
     memory: Arc<AtomicUsize>,
     log: Arc<Mutex<Option<std::fs::File>>>,
 }
@@ -262,15 +262,15 @@ impl Acceptor {
         drop(tests);
         self.running.fetch_add(1, Ordering::Relaxed);
         let (tests, running, served) = (Arc::clone(&self.tests), Arc::clone(&self.running), Arc::clone(&self.served));
-        let (stop, door, bound) = (self.stop.clone(), Arc::clone(&self.door), self.bound);
+        let (stop, admission, bound) = (self.stop.clone(), Arc::clone(&self.admission), self.bound);
         let silence = self.serving.silence;
         let (memory, log) = (Arc::clone(&self.memory), Arc::clone(&self.log));
         let cookie = one.cookie;
         let forget = Forget { tests, running, cookie };
         let body = move || {
             let local = one.stream.local_addr().map_or(bound.ip(), |address| address.ip().to_canonical());
-            let (streams, door, stop, memory, leaving) = (&streams, &*door, &stop, &*memory, &*leaving);
-            let place = Place { bound, client, local, streams, door, stop, memory, leaving, silence };
+            let (streams, admission, stop, memory, leaving) = (&streams, &*admission, &stop, &*memory, &*leaving);
+            let place = Place { bound, client, local, streams, admission, stop, memory, leaving, silence };
             let mut course = Course::default();
             let ended = serve(one.stream, &place, &mut course);
             if let Some(log) = log.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {

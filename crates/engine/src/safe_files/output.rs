@@ -12,7 +12,7 @@ use crate::contract::kernel::Error;
 use crate::sys::beneath::{self, Identity};
 
 /// Names inode, length and time of the last change: a copy of the file is not ours, nor one that was edited.
-/// `door.py` has the same.
+/// `safe_files.py` has the same.
 const ATTRIBUTE: &str = "user.hwdyno";
 
 /// What this process wrote, with its mark, for filesystems without extended attributes.

@@ -280,7 +280,7 @@ def _parameters(plain: Curve, series: Series, knee: Knee, usl: Scalability | Non
     wide, lost = knee.crossing, lost_share(series, knee)
     found = {"Xm": replace(_as_value(knee.ceiling, plain.unit), value=knee.top), "p": _as_value(knee.p, "1")}
     if knee.fall > 0:
-        found |= {"d": Value(knee.fall, "1"), "Nd": Value(knee.bend, "1"), "w": Value(knee.width, "1")}
+        found |= {"d": Value(knee.fall, "1"), "Nd": Value(knee.fall_load, "1"), "w": Value(knee.width, "1")}
     if knee.fall > 0 or lost > 0:
         found[LOSS] = Value(lost, "share")
     if knee.odd is not None:

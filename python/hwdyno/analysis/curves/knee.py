@@ -56,7 +56,7 @@ class _Points:
 def _model(theta: Array, n: Array, requests: bool) -> tuple[Array, Array]:
     import numpy as np
 
-    top, crossing, log_p, fall, bend, width = (theta[:, at, None] for at in range(6))
+    top, crossing, log_p, fall, fall_load, width = (theta[:, at, None] for at in range(6))
     p = np.exp(log_p)
     stretch: Array | float = 1.0
     log_a = p * crossing
@@ -66,7 +66,7 @@ def _model(theta: Array, n: Array, requests: bool) -> tuple[Array, Array]:
         log_a = log_a + np.log(rest)
     z = log_a - p * n
     soft, slope = np.logaddexp(0.0, z) / p, _logistic(z)
-    y = SHARPNESS * (n - bend)
+    y = SHARPNESS * (n - fall_load)
     beyond = y - SHARPNESS * width
     past = (np.logaddexp(0.0, y) - np.logaddexp(0.0, beyond)) / SHARPNESS
     slopes = np.stack(
@@ -303,7 +303,7 @@ def _knee_of(plain: _Fit, falls: list[_Fit], odd: Odd | None) -> Knee:
         one=math.exp(theta[1] - theta[0]),
         requests=plain.points.requests,
         fall=float(theta[3]) if chosen.free == 5 else 0.0,
-        bend=math.exp(theta[4]) if chosen.free == 5 else math.inf,
+        fall_load=math.exp(theta[4]) if chosen.free == 5 else math.inf,
         width=float(theta[5]),
         falls=weight,
         most=math.exp(n[-1]),

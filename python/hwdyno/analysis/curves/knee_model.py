@@ -46,8 +46,8 @@ class Knee:
     """The ceiling over the throughput at the least load."""
     requests: bool = False
     fall: float = 0.0
-    """d: past ``bend`` the throughput falls by this power of the load."""
-    bend: float = math.inf
+    """d: past ``fall_load`` the throughput falls by this power of the load."""
+    fall_load: float = math.inf
     width: float = ENDLESS
     """Width of the fall in the load's logarithm."""
     falls: float = 0.0
@@ -59,7 +59,7 @@ class Knee:
     @property
     def peak_load(self) -> float:
         """Where the throughput is greatest; infinite where it never falls."""
-        return self.bend if self.fall > 0 else math.inf
+        return self.fall_load if self.fall > 0 else math.inf
 
     @property
     def loss(self) -> float:
@@ -69,7 +69,7 @@ class Knee:
     def at(self, load: float) -> float:
         """Throughput at a load."""
         p, wide = self.p.value, self.one * self.top
-        return knee_at(load, self.top, wide, p, self.requests, self.fall, self.bend, self.width)
+        return knee_at(load, self.top, wide, p, self.requests, self.fall, self.fall_load, self.width)
 
     def with_best(self, best: float) -> Knee:
         """The knee where a point was measured at ``best``: what was measured can be had, so the ceiling is no lower.
@@ -93,7 +93,7 @@ class Knee:
 
     def load_for(self, share: float) -> float:
         """The least load that reaches a share (below 1) of the most that the model reaches."""
-        target = share * (self.at(self.bend) if self.fall > 0 else self.top)
+        target = share * (self.at(self.fall_load) if self.fall > 0 else self.top)
         low, high = 1e-9, self.crossing.value
         while self.at(high) < target and high < 1e18:
             high *= 2
@@ -113,7 +113,7 @@ def knee_at(
     p: float,
     requests: bool = False,
     fall: float = 0.0,
-    bend: float = math.inf,
+    fall_load: float = math.inf,
     width: float = ENDLESS,
 ) -> float:
     """The model of ``Knee`` at a load, in the unit of ``top``."""
@@ -123,7 +123,7 @@ def knee_at(
         log_a = p * math.log(crossing) + (math.log(-math.expm1(-p * math.log(crossing))) if requests else 0.0)
         below = _softplus(log_a - p * math.log(load)) / p
     if fall > 0:
-        past = SHARPNESS * math.log(load / bend)
+        past = SHARPNESS * math.log(load / fall_load)
         below += fall * (_softplus(past) - _softplus(past - SHARPNESS * width)) / SHARPNESS
     return top * math.exp(-below)
 

@@ -82,7 +82,7 @@ def outlook(
         return Outlook(brackets=brackets, refused=needed)
     knee = fit_knee(loads, throughputs, errors, requests=loads[0] >= 1)
     if knee.falls >= FALLS:
-        why = f"the throughput falls past a load of {knee.bend:.0f}, and where that ends no point shows"
+        why = f"the throughput falls past a load of {knee.fall_load:.0f}, and where that ends no point shows"
         return Outlook(brackets=brackets, refused=why, measure=_next_load(most), crossing=knee.crossing)
     if not _is_inside(knee, most):
         why = "the knee was not reached"

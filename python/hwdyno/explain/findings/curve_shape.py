@@ -35,14 +35,14 @@ def rolls_over(case: Case) -> Verdict | None:
     if loss < MIN_LOSS or most == last or values[last].value > (1 - MIN_LOSS / 2) * values[most].value:
         return None
     # Past the greatest load that still has nearly the most.
-    bend = max(load for load, value in values.items() if value.value >= (1 - loss / 4) * values[most].value)
+    fall_load = max(load for load, value in values.items() if value.value >= (1 - loss / 4) * values[most].value)
     return Verdict(
         "warning",
-        f"Throughput loses {percent(loss)} past {load_words(axis, bend)} ({case.label}). "
-        f"It is {case.quantity(values[bend])} at {format_load(bend)} and {case.quantity(values[last])} at "
+        f"Throughput loses {percent(loss)} past {load_words(axis, fall_load)} ({case.label}). "
+        f"It is {case.quantity(values[fall_load])} at {format_load(fall_load)} and {case.quantity(values[last])} at "
         f"{format_load(last)}.",
-        {"loss": loss, "bend": bend, "most": values[most].value, "last": values[last].value, "unit": curve.unit},
-        f"Stay at {load_words(axis, bend)} or below: {case.command(**{curve.load: format_load(bend)})}",
+        {"loss": loss, "bend": fall_load, "most": values[most].value, "last": values[last].value, "unit": curve.unit},
+        f"Stay at {load_words(axis, fall_load)} or below: {case.command(**{curve.load: format_load(fall_load)})}",
         weight=loss,
     )
 

@@ -105,20 +105,20 @@ def _knee_words(curve: Curve, axis: Axis) -> str:
     return words + (f" ({low} to {high})" if low != high else "")
 
 
-def _look_closer(case: Case, curve: Curve, bend: float) -> str:
+def _look_closer(case: Case, curve: Curve, knee: float) -> str:
     """The command for more loads around 90% of the ceiling; empty where every whole load there was measured."""
     measured = [as_number(case.result.points[at].parameters.get(curve.load)) or 0 for at in curve.points]
-    loads = around(bend, max(measured))
+    loads = around(knee, max(measured))
     if set(loads) <= set(measured):
         return ""
     return f" Measure more loads around 90% of the ceiling: {case.command(**{curve.load: ','.join(map(str, loads))})}"
 
 
-def around(bend: float, most: float) -> list[int]:
-    """Whole loads on both sides of a bend, none above ``most``: at least three, where that many exist."""
-    bend = min(bend, most)
-    middle = max(1, round(bend))
-    near = {min(most, round(bend * share)) for share in (0.7, 0.85, 1, 1.2, 1.4)}
+def around(knee: float, most: float) -> list[int]:
+    """Whole loads on both sides of a knee, none above ``most``: at least three, where that many exist."""
+    knee = min(knee, most)
+    middle = max(1, round(knee))
+    near = {min(most, round(knee * share)) for share in (0.7, 0.85, 1, 1.2, 1.4)}
     if middle < NEIGHBOURS:
         near |= {middle - 1, middle, middle + 1}
         near |= {middle + 2} if middle == 1 else {middle - 2} if middle + 1 > most else set()

@@ -120,7 +120,7 @@ class _Arrival:
     server: tuple[str, int] | None = None
 
 
-class _Door:
+class _Admission:
     """Where ranks arrive; whoever does not prove to be one is sent away without holding up the others."""
 
     def __init__(self, listener: socket.socket, size: int, secret: bytes) -> None:
@@ -203,11 +203,11 @@ def joined(launch: Launch, timeout_s: float = JOIN_S, *, serves: bool = False) -
     listener = socket.create_server(launch.listens_at, family=loopback.family(here), backlog=min(launch.size, 4096))
     meeting = Meeting(here, listener.getsockname()[1], secrets.token_bytes(16))
     meeting = launch.share(meeting)
-    door = _Door(listener, launch.size, meeting.secret)
+    admission = _Admission(listener, launch.size, meeting.secret)
     served = _RankAgent(launch, meeting, serves=serves)
     served.begin()
     try:
-        arrivals = door.all(timeout_s)
+        arrivals = admission.all(timeout_s)
         ranks = [_rank_of(arrival, shared, meeting.secret) for arrival, shared in _shares(arrivals)]
         for rank in ranks:
             rank._greet()

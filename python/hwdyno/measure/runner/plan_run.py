@@ -267,7 +267,7 @@ class PlanRun(RunRecord):
             self._degrade(f"{name}: {plural(len(unread), 'point')} skipped (out of time)")
 
     def _block(self, block: Sequence[Planned], journal: Journal) -> None:
-        """Read the points of some experiments in turn, and then one more near the bend of each of their curves."""
+        """Read the points of some experiments in turn, and then one more near the knee of each of their curves."""
         if not self.allowance.late:
             self._warm_up_all(block)
         every = [(planned, point) for planned in block for point in self.allowance.of(planned) if not point.quoted]
