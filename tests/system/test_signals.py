@@ -420,7 +420,7 @@ def test_second_signal_ends_long_solve(home: Path, tmp_path: Path) -> None:
         control, began = Control(), time.monotonic()
         control.go()
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 130
+        assert process.wait(60) == 130, process.communicate()
         took_s = time.monotonic() - began
         assert took_s - control.late_s() < LIMIT_S
     (entry,) = Store(home).history()
