@@ -69,7 +69,7 @@ class BenchmarkRow:
         return self.target.verdict(value, self.low, self.high)
 
 
-def row_of(what: str, unit: str, pairs: Sequence[tuple[float, float]], target: Target | None = None) -> BenchmarkRow:
+def make_row(what: str, unit: str, pairs: Sequence[tuple[float, float]], target: Target | None = None) -> BenchmarkRow:
     """The row of a comparison: the median of the pairs' ratios with its interval."""
     ratios = [ours / theirs for ours, theirs in pairs]
     low, high = median_interval(ratios)

@@ -29,7 +29,7 @@ def main() -> int:
     signals.take_over("bench", Guard)
     began = time.monotonic()
     rows: list[BenchmarkRow] = []
-    with signals.undivided():
+    with signals.delay_exit():
         folder = Path(tempfile.mkdtemp(prefix=".hwdyno-bench-", dir=args.path)).resolve()
         signals.register(signals.Stage.REMOVE, partial(shutil.rmtree, folder, ignore_errors=True))
     with signals.keeping(), signals.halting(signals.end_children):
@@ -57,7 +57,7 @@ def _measure(args: argparse.Namespace, folder: Path, rows: list[BenchmarkRow]) -
     except KeyboardInterrupt:
         print("bench: interrupted", file=sys.stderr)
     except Exception as error:
-        if signals.requested():  # What it ended has failed in one way or another.
+        if signals.is_end_requested():  # What it ended has failed in one way or another.
             print("bench: interrupted", file=sys.stderr)
         elif isinstance(error, BenchError):
             print(f"bench: {error}", file=sys.stderr)

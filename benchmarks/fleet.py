@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from hwdyno.explain.fleet.slow import fleet_of, nodes_of
+from hwdyno.explain.fleet.slow import judge_fleet, list_nodes
 from hwdyno.measure import engine
 from hwdyno.measure.hosts.local import Local
-from hwdyno.measure.measurement import measurement_of
+from hwdyno.measure.measurement import make_measurement
 from hwdyno.model.words import ExperimentResult, Measurement, Run
 from hwdyno.system.store import Store, to_json
 
@@ -35,7 +35,7 @@ def measure(bench: Bench) -> Iterator[BenchmarkRow]:
     yield _row(f"index of {RUNS} Runs made anew", _seconds(store.history), None)
     yield _row(f"{RUNS} Runs summarised", _seconds(store.history), 5.0)
     rows = store.figures()[-NODES:]
-    yield _row(f"fleet of {NODES} nodes judged", _seconds(lambda: fleet_of(nodes_of(rows), store.load)), 2.0)
+    yield _row(f"fleet of {NODES} nodes judged", _seconds(lambda: judge_fleet(list_nodes(rows), store.load)), 2.0)
 
 
 def _variants() -> Iterator[str]:
@@ -46,7 +46,7 @@ def _variants() -> Iterator[str]:
     for operation in OPERATIONS:
         given: Parameters = {"operation": operation, "threads": 1, "working_set": 1 << 26}
         readings = [engine.run("memory_bandwidth", {**given, "runtime": 0.05}) for _ in range(3)]
-        points.append(measurement_of(given, readings, kernel))
+        points.append(make_measurement(given, readings, kernel))
     machine = replace(host.survey(), hostname=HOST)
     for _ in range(VARIANTS):
         noisy = tuple(_noisy(point, rng.gauss(1.0, NOISE)) for point in points)

@@ -10,13 +10,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hwdyno.measure.measurement import throughput_of
+from hwdyno.measure.measurement import compute_throughput
 from hwdyno.measure.models import GRAPH, WEIGHTS, onnx, safetensors, shapes
 from hwdyno.measure.scenarios.model import MODEL as MODEL_OPTION
 from hwdyno.measure.scenarios.model import SEED
 from hwdyno.measure.workloads import find
 
-from benchmarks import Bench, BenchError, BenchmarkRow, Target, row_of
+from benchmarks import Bench, BenchError, BenchmarkRow, Target, make_row
 
 MODEL, DEFAULT_MODEL = "246m", str(MODEL_OPTION.default)
 ENDED = (0, 3)
@@ -38,7 +38,7 @@ def _make(folder: Path) -> None:
     with file.open("wb") as out:
         for piece in safetensors.parts(model, SEED):
             out.write(piece)
-    (folder / GRAPH).write_bytes(onnx.graph_of(model, WEIGHTS, safetensors.read_header(file).places))
+    (folder / GRAPH).write_bytes(onnx.make_graph(model, WEIGHTS, safetensors.read_header(file).places))
 
 
 def _cold(bench: Bench, folder: Path) -> Iterator[BenchmarkRow]:
@@ -48,15 +48,15 @@ def _cold(bench: Bench, folder: Path) -> Iterator[BenchmarkRow]:
     for _ in range(bench.pairs):
         bench.says("cold start")
         found = {loader: _load(folder, loader) for loader in ("raw", "onnxruntime", "mapped")}
-        rates = {loader: throughput_of(reading, "bytes") for loader, reading in found.items()}
+        rates = {loader: compute_throughput(reading, "bytes") for loader, reading in found.items()}
         for loader, rows in pairs.items():
             rows.append((rates["mapped"], rates[loader]))
         spent = {loader: reading["cpu"]["user_s"] + reading["cpu"]["system_s"] for loader, reading in found.items()}
         cpu.append((spent["mapped"], spent["onnxruntime"]))
     default = "time to ready from a cold file, of ONNX Runtime's default"
-    yield row_of(default, "bytes/s", pairs["onnxruntime"], Target(at_least=1.7))
-    yield row_of("the same, of the plain read of the file", "bytes/s", pairs["raw"], Target(at_least=0.8))
-    yield row_of("its CPU time, of ONNX Runtime's default", "s", cpu)
+    yield make_row(default, "bytes/s", pairs["onnxruntime"], Target(at_least=1.7))
+    yield make_row("the same, of the plain read of the file", "bytes/s", pairs["raw"], Target(at_least=0.8))
+    yield make_row("its CPU time, of ONNX Runtime's default", "s", cpu)
 
 
 def _load(folder: Path, loader: str) -> dict[str, Any]:
@@ -69,11 +69,13 @@ def _decoded(bench: Bench, folder: Path) -> BenchmarkRow:
     for _ in range(bench.pairs):
         bench.says("decoding")
         given = {"operation": "read", "threads": 1, "working_set": FROM_MEMORY_BYTES, "runtime": bench.runtime_s}
-        bound = throughput_of(bench.run("memory_bandwidth", given), "bytes")
+        bound = compute_throughput(bench.run("memory_bandwidth", given), "bytes")
         job = {"stack": "onnxruntime", "threads": 1, "model": MODEL, "path": str(folder), "runtime": bench.runtime_s}
         decoded = find("inference_decode").run(job)
-        pairs.append((throughput_of(decoded, "operations") * decoded["details"]["bytes_per_token"], bound))
-    return row_of("reads of decoding, 1 thread, of the memory's read bandwidth", "bytes/s", pairs, Target(at_least=0.8))
+        pairs.append((compute_throughput(decoded, "operations") * decoded["details"]["bytes_per_token"], bound))
+    return make_row(
+        "reads of decoding, 1 thread, of the memory's read bandwidth", "bytes/s", pairs, Target(at_least=0.8)
+    )
 
 
 def _quick(bench: Bench) -> BenchmarkRow:

@@ -20,7 +20,7 @@ from hwdyno.measure import peers
 from hwdyno.measure.peers import Peer
 from hwdyno.measure.workloads import linpack
 
-from benchmarks import Bench, BenchError, BenchmarkRow, Reading, Target, row_of
+from benchmarks import Bench, BenchError, BenchmarkRow, Reading, Target, make_row
 
 BANDWIDTH, FLOPS, LATENCY = "memory_bandwidth", "compute_flops", "memory_latency"
 LOADED = "memory_loaded_latency"
@@ -91,9 +91,9 @@ def measure(bench: Bench) -> Iterator[BenchmarkRow]:
             for _ in range(bench.pairs)
         ]
         rates = [(_rate(ours, "flops"), theirs.throughput) for ours, theirs in pairs]
-        yield row_of(f"fma {precision}, {THREADS} threads, likwid", "FLOP/s", rates, AT_LEAST)
+        yield make_row(f"fma {precision}, {THREADS} threads, likwid", "FLOP/s", rates, AT_LEAST)
         shares = [_of_the_peak(ours) for ours, _ in pairs]
-        yield row_of(f"fma {precision} of units x width", "FLOP a cycle", shares, PEAK_SHARE)
+        yield make_row(f"fma {precision} of units x width", "FLOP a cycle", shares, PEAK_SHARE)
     yield from _paced(bench)
     yield from _tiles(bench)
     yield _equations(bench)
@@ -108,12 +108,12 @@ def _chases(bench: Bench) -> Iterator[BenchmarkRow]:
         return
     for words, point in CHASES:
         parameters = {"locality": "random", "stride": 64, "runtime": bench.runtime_s, **point}
-        if why := multichase.unsupported(LATENCY, parameters):
+        if why := multichase.unsupported_reason(LATENCY, parameters):
             bench.says(f"latency of {words} is left out: {why}")
             continue
         bench.says(f"latency of {words} beside multichase")
         made = [bench.pair(multichase, LATENCY, parameters) for _ in range(bench.pairs)]
-        yield row_of(
+        yield make_row(
             f"latency, {words}, multichase",
             "ns",
             [(float(ours["details"]["latency_ns"]), theirs.latency_ns_mean or 0.0) for ours, theirs in made],
@@ -150,7 +150,7 @@ def _paced(bench: Bench) -> Iterator[BenchmarkRow]:
             before, moved, after = hertz(), bytes_s(delay), hertz()
             pairs.append((moved, 128 * (before + after) / 2 / (delay + BASE_CYCLES)))
         if max(law for _, law in pairs) <= UNSATURATED * most:
-            yield row_of(f"traffic at a delay of {delay}, MLC's law", "bytes/s", pairs, WITHIN_5)
+            yield make_row(f"traffic at a delay of {delay}, MLC's law", "bytes/s", pairs, WITHIN_5)
         else:
             bench.says(f"at a delay of {delay} the law gives more than the memory")
 
@@ -171,7 +171,7 @@ def _tiles(bench: Bench) -> Iterator[BenchmarkRow]:
             bench.says(f"no tiles here: {error}")
             return
         pairs = [(_rate(ours, "flops"), theirs.throughput) for ours, theirs in made]
-        yield row_of(
+        yield make_row(
             f"amx dot {precision} on zeros, 1 thread, cpufp",
             "IOP/s" if precision == "int8" else "FLOP/s",
             pairs,
@@ -209,7 +209,7 @@ def _bare(bench: Bench) -> Iterator[BenchmarkRow]:
                 raise BenchError(f"{engine}: {done.stderr.strip()[:200]}")
             pairs.append((_figure(ours, figure), _figure(json.loads(done.stdout), figure)))
         unit = {"bytes": "bytes/s", "flops": "FLOP/s"}.get(figure, "ns")
-        yield row_of(f"{words}, in process beside the bare engine", unit, pairs, BARE)
+        yield make_row(f"{words}, in process beside the bare engine", unit, pairs, BARE)
 
 
 def _figure(reading: Reading, name: str) -> float:
@@ -278,7 +278,7 @@ def _bandwidth(bench: Bench, peer: Peer, operation: str, target: Target) -> Benc
             pairs.append((_rate(reading, "bytes"), peer.run(BANDWIDTH, point).throughput))
         except (OSError, ValueError) as error:
             raise BenchError(f"{peer.name}: {error}") from None
-    return row_of(f"{operation}, {THREADS} threads, {peer.name}", "bytes/s", pairs, target)
+    return make_row(f"{operation}, {THREADS} threads, {peer.name}", "bytes/s", pairs, target)
 
 
 def _rate(reading: Reading, counted: str) -> float:
@@ -300,7 +300,7 @@ def _equations(bench: Bench) -> BenchmarkRow:
     bench.says(f"LU of {EQUATIONS} equations beside NumPy")
     random = np.random.default_rng(1)
     a, b = random.random((EQUATIONS, EQUATIONS)) - 0.5, random.random(EQUATIONS)
-    flops = linpack.flops_of("lu", EQUATIONS)
+    flops = linpack.count_flops("lu", EQUATIONS)
     pairs = []
     for _ in range(bench.pairs):
         reading = linpack.WORKLOAD.run({"n": EQUATIONS, "threads": THREADS, "runtime": bench.runtime_s})
@@ -311,4 +311,4 @@ def _equations(bench: Bench) -> BenchmarkRow:
                 rounds += 1
             spent = time.perf_counter() - begun
         pairs.append((_rate(reading, "flops"), flops * rounds / spent))
-    return row_of(f"LU n={EQUATIONS}, {THREADS} threads, NumPy", "FLOP/s", pairs, AT_LEAST)
+    return make_row(f"LU n={EQUATIONS}, {THREADS} threads, NumPy", "FLOP/s", pairs, AT_LEAST)

@@ -10,7 +10,7 @@ from statistics import median
 from hwdyno.measure import peers
 from hwdyno.measure.peers import Peer, PeerReading
 
-from benchmarks import Bench, BenchError, BenchmarkRow, Parameters, Reading, Target, row_of
+from benchmarks import Bench, BenchError, BenchmarkRow, Parameters, Reading, Target, make_row
 
 STREAMS, TRIPS = "network_throughput", "network_latency"
 # bbr, the default of some systems, paces and halves loopback throughput: both tools get the same control.
@@ -37,18 +37,18 @@ def measure(bench: Bench) -> Iterator[BenchmarkRow]:
         ),
     ):
         pairs = _in_turn(bench, label, {**TCP, **ours}, {**TCP, **theirs})
-        yield row_of(label, "bytes/s", [(_goodput(a), b.throughput) for a, b in pairs], target)
+        yield make_row(label, "bytes/s", [(_goodput(a), b.throughput) for a, b in pairs], target)
         at_most = Target(at_most=1.0) if target is equal else None
         costs = [(float(a["details"]["cpu_ns_per_kib"]), float(b.details["cpu_ns_per_kib"])) for a, b in pairs]
-        yield row_of(f"CPU time a KiB, both ends: {label}", "ns", costs, at_most)
+        yield make_row(f"CPU time a KiB, both ends: {label}", "ns", costs, at_most)
     for handing, at_least in (("plain", 1.0), ("batched", 2.0), ("segmented", 8.0)):
         what = f"UDP 1460 B delivered, {handing}"
         pairs = _in_turn(bench, what, {**UDP, "handing": handing}, UDP)
         rates = [(_datagrams(a) / a["elapsed_s"], float(b.details["datagrams_received_s"])) for a, b in pairs]
-        yield row_of(what, "datagrams/s", rates, Target(at_least=at_least))
+        yield make_row(what, "datagrams/s", rates, Target(at_least=at_least))
         costs = [(_cpu_s(a["details"]) / _datagrams(a) * 1e9, _theirs_ns(b)) for a, b in pairs]
         cost = {"plain": Target(at_most=1.0), "segmented": Target(at_most=0.2)}.get(handing)
-        yield row_of(f"CPU time a delivered datagram, both ends: {handing}", "ns", costs, cost)
+        yield make_row(f"CPU time a delivered datagram, both ends: {handing}", "ns", costs, cost)
     yield from _round_trips(bench)
 
 
@@ -89,17 +89,17 @@ def _round_trips(bench: Bench) -> Iterator[BenchmarkRow]:
             what = f"{protocol.upper()} round trips of 64 B, {how}"
             bench.says(what)
             given = {"protocol": protocol, "message": 64, "waiting": waiting, "runtime": bench.runtime_s}
-            able = [peer for peer in here if peer.unsupported(TRIPS, given) is None]
+            able = [peer for peer in here if peer.unsupported_reason(TRIPS, given) is None]
             with _cores(1 if waiting == "sleep" else None):
                 turns = [(bench.run(TRIPS, given), _theirs(able, given)) for _ in range(bench.pairs)]
             for peer in able:
                 pairs = [(ours, theirs[peer.name]) for ours, theirs in turns]
                 rates = [(_rate(ours), theirs.throughput) for ours, theirs in pairs]
-                yield row_of(f"{what}, a second ({peer.name})", "1/s", rates, Target(at_least=1.0))
+                yield make_row(f"{what}, a second ({peer.name})", "1/s", rates, Target(at_least=1.0))
                 tails = [(_p99(ours), float(theirs.details["p99_ns"])) for ours, theirs in pairs]
                 # netperf's buckets are too wide to compare a tail.
                 bound = Target(at_most=1.0) if peer.name == "sockperf" else None
-                yield row_of(f"p99 of {what} ({peer.name})", "ns", tails, bound)
+                yield make_row(f"p99 of {what} ({peer.name})", "ns", tails, bound)
             if not able:
                 yield BenchmarkRow(f"{what}, a second", "1/s", median([_rate(ours) for ours, _ in turns]))
                 yield BenchmarkRow(f"p99 of {what}", "ns", median([_p99(ours) for ours, _ in turns]))

@@ -17,12 +17,12 @@ from collections.abc import Iterator, Mapping
 from hwdyno.measure import engine
 from hwdyno.measure.hosts import ranks
 from hwdyno.measure.hosts.launch import ByAddress, Meeting
-from hwdyno.measure.hosts.merging import merged
+from hwdyno.measure.hosts.merging import merge_readings
 from hwdyno.measure.hosts.several_hosts import SeveralHosts
-from hwdyno.measure.measurement import measurement_of, throughput_of
+from hwdyno.measure.measurement import compute_throughput, make_measurement
 from hwdyno.system.processes import family
 
-from benchmarks import Bench, BenchmarkRow, Parameters, Target, row_of
+from benchmarks import Bench, BenchmarkRow, Parameters, Target, make_row
 
 SIZE = 256 << 20
 BLOCKS: Parameters = {"rw": "randread", "bs": 4096, "iodepth": 1, "size": SIZE, "direct": True}
@@ -48,9 +48,9 @@ def measure(bench: Bench) -> Iterator[BenchmarkRow]:
                 for which in ("ranks", "threads")[:: 1 if number % 2 else -1]:
                     one = site if which == "ranks" else engine
                     parameters = {**blocks, "numjobs": 1} if which == "ranks" else threads
-                    found[which] = throughput_of(one.run("storage_blocks", parameters), "bytes")
+                    found[which] = compute_throughput(one.run("storage_blocks", parameters), "bytes")
                 pairs.append((found["ranks"], found["threads"]))
-        yield row_of(f"randread 4 KiB, {count} ranks | {count} threads", "bytes/s", pairs, EQUAL)
+        yield make_row(f"randread 4 KiB, {count} ranks | {count} threads", "bytes/s", pairs, EQUAL)
     bench.says(f"starts of {few} ranks")
     with started(few) as (site, _):
         yield from _starts(site, few)
@@ -85,7 +85,7 @@ def _merge(part: Mapping[str, object]) -> BenchmarkRow:
     readings = dict.fromkeys(names, part["reading"])
     began = time.process_time()
     for _ in range(POINTS):
-        measurement_of({}, [merged(readings, dict.fromkeys(names, 0), {}, names)])  # type: ignore[arg-type]
+        make_measurement({}, [merge_readings(readings, dict.fromkeys(names, 0), {}, names)])  # type: ignore[arg-type]
     return _row(f"merge of {MANY} ranks x {POINTS} points, CPU", "s", time.process_time() - began, 1.0)
 
 
@@ -121,7 +121,7 @@ def started(count: int) -> Iterator[tuple[SeveralHosts, list[subprocess.Popen[by
         for rank in range(1, count)
     ]
     try:
-        site = ranks.joined(ByAddress(0, count, Meeting("127.0.0.1", port, secret.encode())))
+        site = ranks.join_ranks(ByAddress(0, count, Meeting("127.0.0.1", port, secret.encode())))
         try:
             yield site, others
         finally:

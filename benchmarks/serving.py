@@ -20,11 +20,11 @@ import time
 from collections.abc import Iterator
 
 from hwdyno.measure.serving import client, client_result, lengths
-from hwdyno.measure.serving.answers import answer_of
+from hwdyno.measure.serving.answers import read_answer
 from hwdyno.measure.serving.prompts import Wording
 from hwdyno.measure.serving.schedule import Load
-from hwdyno.measure.serving.server_address import ServerAddress, server_of
-from hwdyno.measure.serving.wire import events_of
+from hwdyno.measure.serving.server_address import ServerAddress, resolve_server
+from hwdyno.measure.serving.wire import parse_events
 
 from benchmarks import Bench, BenchError, BenchmarkRow, Target
 
@@ -101,7 +101,7 @@ def _server(step_s: float, *, is_apart: bool = False) -> Iterator[ServerAddress]
             if not port:
                 raise BenchError("the server of known delays did not start")
             with _apart(process.pid) if is_apart else contextlib.nullcontext():
-                yield server_of(f"http://127.0.0.1:{port}", allow_remote=False)
+                yield resolve_server(f"http://127.0.0.1:{port}", allow_remote=False)
         finally:
             process.kill()
 
@@ -142,7 +142,7 @@ def _costs(bench: Bench, server: ServerAddress, users: int) -> Iterator[Benchmar
     for seed in range(bench.pairs):
         result = _drive(server, _load(seed, users), max(ANSWERS * TOKENS * STEP_S, bench.runtime_s))
         begun = time.thread_time()
-        tokens = sum(len(answer_of(request.exchange, request.failure).chunks_ns) for request in result.sent)
+        tokens = sum(len(read_answer(request.exchange, request.failure).chunks_ns) for request in result.sent)
         after.append((time.thread_time() - begun) / tokens * 1e6)
         during.append((result.cpu_user_s + result.cpu_system_s) / tokens * 1e6)
         least.append(_received(server, users))
@@ -199,7 +199,7 @@ def _errors(bench: Bench, server: ServerAddress) -> BenchmarkRow:
             noted - json.loads(data)["sent_ns"]
             for request in result.sent
             if not request.failure
-            for noted, data in events_of(request.exchange)
+            for noted, data in parse_events(request.exchange)
             if data != b"[DONE]"
         ]
         found.append(statistics.quantiles(errors, n=100)[98] / 1e3)

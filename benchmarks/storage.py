@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 from hwdyno.measure import peers
 from hwdyno.measure.peers import PeerReading
-from hwdyno.measure.peers.fio import reading_of
+from hwdyno.measure.peers.fio import parse_output
 
-from benchmarks import Bench, BenchError, BenchmarkRow, Parameters, Reading, Target, row_of
+from benchmarks import Bench, BenchError, BenchmarkRow, Parameters, Reading, Target, make_row
 
 FILE_BYTES = 1 << 30
 CACHED_BYTES = 256 << 20
@@ -65,10 +65,10 @@ def measure(bench: Bench) -> Iterator[BenchmarkRow]:
         bench.says(label)
         pairs = bench.in_turn(fio, KERNEL, {**base, **point})
         rates = [(_operations(ours) / ours["elapsed_s"], theirs.rate or 0.0) for ours, theirs in pairs]
-        yield row_of(label, "IOPS", rates, DEVICE_TARGET)
+        yield make_row(label, "IOPS", rates, DEVICE_TARGET)
         if (point["rw"], point["iodepth"]) == ("randread", 32):
             costs = [(_cpu_ns(ours), _their_cpu_ns(theirs)) for ours, theirs in pairs]
-            yield row_of(f"CPU time of a {label}", "ns", costs, CPU_TARGET)
+            yield make_row(f"CPU time of a {label}", "ns", costs, CPU_TARGET)
             yield _user_time(f"user time of a {label}", [ours for ours, _ in pairs])
             yield from _batched(bench, {**base, **point}, label)
     yield from _writes(bench, base)
@@ -80,8 +80,8 @@ def _writes(bench: Bench, base: Parameters) -> Iterator[BenchmarkRow]:
     what = "1 MiB sequential write, direct, depth 8"
     bench.says(what)
     pairs = bench.in_turn(peers.find("fio"), KERNEL, {**base, "rw": "write", "bs": 1 << 20, "iodepth": 8})
-    yield row_of(what, "IOPS", [(_operations(a) / a["elapsed_s"], b.rate or 0.0) for a, b in pairs], DEVICE_TARGET)
-    yield row_of(f"CPU time of a {what}", "ns", [(_cpu_ns(a), _their_cpu_ns(b)) for a, b in pairs])
+    yield make_row(what, "IOPS", [(_operations(a) / a["elapsed_s"], b.rate or 0.0) for a, b in pairs], DEVICE_TARGET)
+    yield make_row(f"CPU time of a {what}", "ns", [(_cpu_ns(a), _their_cpu_ns(b)) for a, b in pairs])
 
 
 def _user_time(what: str, readings: list[Reading]) -> BenchmarkRow:
@@ -100,15 +100,15 @@ def _batched(bench: Bench, point: Parameters, what: str) -> Iterator[BenchmarkRo
     bench.says(f"{what}, whole batches")
     pairs = bench.in_turn(peers.find("fio"), KERNEL, whole)
     costs = [(_cpu_ns(ours), _their_cpu_ns(theirs)) for ours, theirs in pairs]
-    yield row_of(f"CPU time of a {what}, whole batches", "ns", costs, CPU_TARGET)
+    yield make_row(f"CPU time of a {what}, whole batches", "ns", costs, CPU_TARGET)
     rates = [(_operations(ours) / ours["elapsed_s"], theirs.rate or 0.0) for ours, theirs in pairs]
-    yield row_of(f"{what}, whole batches", "IOPS", rates)
+    yield make_row(f"{what}, whole batches", "IOPS", rates)
     bare = shutil.which(os.environ.get("HWDYNO_T_IO_URING") or "t_io_uring")
     if bare is None:
         bench.says("t/io_uring is not here (HWDYNO_T_IO_URING names it): the kernel's own floor is not shown")
         return
     floors = [(_cpu_ns(bench.run(KERNEL, {**whole, "runtime": bench.runtime_s})), _bare_ns(bare, whole)) for _ in pairs]
-    yield row_of(f"CPU time of a {what}, whole batches, t/io_uring", "ns", floors)
+    yield make_row(f"CPU time of a {what}, whole batches, t/io_uring", "ns", floors)
 
 
 def _bare_ns(program: str, point: Parameters) -> float:
@@ -139,7 +139,7 @@ def _cached(bench: Bench, base: Parameters) -> Iterator[BenchmarkRow]:
         what = f"4 KiB cached random reads a core, {engine}"
         bench.says(what)
         pairs = bench.in_turn(fio, KERNEL, {**base, **point})
-        yield row_of(
+        yield make_row(
             what, "IOPS", [(1e9 / _cpu_ns(ours), 1e9 / _their_cpu_ns(theirs)) for ours, theirs in pairs], target
         )
     what = "4 KiB cached random reads a core, io_uring, fio's best flags"
@@ -151,11 +151,11 @@ def _cached(bench: Bench, base: Parameters) -> Iterator[BenchmarkRow]:
         command = [*fio.command(KERNEL, parameters), *BEST_FLAGS]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         try:
-            theirs = reading_of(done.stdout, done.stderr, done.returncode)
+            theirs = parse_output(done.stdout, done.stderr, done.returncode)
         except OSError as error:
             raise BenchError(f"fio: {error}") from None
         rates.append((1e9 / _cpu_ns(ours), 1e9 / _their_cpu_ns(theirs)))
-    yield row_of(what, "IOPS", rates, BEST_FLAGS_TARGET)
+    yield make_row(what, "IOPS", rates, BEST_FLAGS_TARGET)
 
 
 def _idle(bench: Bench) -> Iterator[BenchmarkRow]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from hwdyno.measure import peers
 from hwdyno.measure.peers import Peer
 
-from benchmarks import Bench, BenchError, BenchmarkRow, Parameters, Reading, Target, row_of
+from benchmarks import Bench, BenchError, BenchmarkRow, Parameters, Reading, Target, make_row
 
 KERNEL = "training_loader"
 MAX_PAIRS = 3
@@ -113,8 +113,10 @@ def _cost(bench: Bench, peer: Peer | None, case: Case, parameters: Parameters) -
         raw.append((_ours(bench.run(KERNEL, {**parameters, "parse": "raw"})), theirs))
         checked.append((_ours(bench.run(KERNEL, {**parameters, "parse": "full"})), theirs))
     source = "" if peer else " (DLIO by the table)"
-    yield row_of(f"CPU time a GB, {case.what}, raw{source}", "s", raw, Target(at_most=case.raw))
-    yield row_of(f"CPU time a GB, {case.what}, checksums verified{source}", "s", checked, Target(at_most=case.checked))
+    yield make_row(f"CPU time a GB, {case.what}, raw{source}", "s", raw, Target(at_most=case.raw))
+    yield make_row(
+        f"CPU time a GB, {case.what}, checksums verified{source}", "s", checked, Target(at_most=case.checked)
+    )
 
 
 def _fed(bench: Bench, peer: Peer | None, parameters: Parameters) -> Iterator[BenchmarkRow]:

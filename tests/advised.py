@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
-from hwdyno.cli.main import commands, main, parser_of
+from hwdyno.cli.main import commands, main, make_parser
 
 MEASURING = {"run", "storage", "memory", "compute", "gpu", "network", "training", "inference", "study"}
 """Commands that can list what they would do."""
@@ -31,14 +31,14 @@ def commands_in(text: str) -> list[str]:
     return found
 
 
-def words_of(line: str) -> list[str]:
+def split_words(line: str) -> list[str]:
     """The words that a shell passes on: without comments, redirections and pipes."""
     words = shlex.split(line, comments=True)
     ends = (at for at, word in enumerate(words) if word in {">", "|", "&&", "||", ";", "<"})
     return words[1 : next(ends, len(words))]
 
 
-def outcome_of(what: Callable[[], int]) -> tuple[int, str]:
+def capture_outcome(what: Callable[[], int]) -> tuple[int, str]:
     """The exit status of what a command does, and what it wrote to stderr."""
     error = io.StringIO()
     with contextlib.redirect_stderr(error), contextlib.redirect_stdout(io.StringIO()):
@@ -53,28 +53,28 @@ def outcome_of(what: Callable[[], int]) -> tuple[int, str]:
 def refused(line: str) -> str:
     """Why the parser refuses a command; empty where it takes it."""
     try:
-        name, *words = words_of(line)
+        name, *words = split_words(line)
     except ValueError as error:
         return str(error)
 
     def parse() -> int:
-        parser_of(name).read(words)
+        make_parser(name).read(words)
         return 0
 
-    status, error = outcome_of(parse)
+    status, error = capture_outcome(parse)
     return error if status else ""
 
 
 def not_taken(line: str, place: Path) -> str:
     """Why a dry run of a command fails, with ``place`` for the storage that it names; empty where it is taken."""
-    name, *words = words_of(line)
+    name, *words = split_words(line)
     at = next((at for at, word in enumerate(words) if word == "--path"), None)
     if at is not None:
         storage, equals, path = words[at + 1].rpartition("=")
         words[at + 1] = f"{storage}{equals}{place}" if not path.startswith("/dev/") else path
     elif name in {"run", "storage", "training", "inference", "study"}:
         words += ["--path", str(place)]
-    status, error = outcome_of(lambda: main([name, *words, *(["--dry-run"] if name in MEASURING else [])]))
+    status, error = capture_outcome(lambda: main([name, *words, *(["--dry-run"] if name in MEASURING else [])]))
     return "" if status == 0 else error
 
 
@@ -85,6 +85,6 @@ def shape(line: str) -> tuple[str, ...]:
 
 def is_dry_run(line: str) -> bool:
     """Whether a command measures, and names nothing that only the user has: a dry run lists what it would do."""
-    name, *words = words_of(line)
+    name, *words = split_words(line)
     # A job file may name files that a test has removed by now; test_advice.py makes the ones that it uses.
     return name in MEASURING and words[:1] != ["job"] and not PLACEHOLDERS.search(line)

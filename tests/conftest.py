@@ -16,7 +16,7 @@ from hwdyno.measure import concurrent_runs, engine, peers
 from hypothesis import settings
 from real_cluster import IS_HERE
 from simulated_runs import MACHINES
-from style import faults_of
+from style import find_faults
 
 # A shell without job control starts its background jobs with SIGINT ignored, nohup with SIGHUP, and the programs that
 # tests interrupt would inherit that.
@@ -36,7 +36,7 @@ HOSTILE = {"test_hostile", "test_fuzz", "test_resources"}
 
 @lru_cache(maxsize=4096)
 def _faults(text: str) -> tuple[str, ...]:
-    return tuple(faults_of(text))
+    return tuple(find_faults(text))
 
 
 @lru_cache
@@ -90,7 +90,7 @@ def plain_findings(
     """
     wrong: dict[str, tuple[str, ...]] = {}
     advised: dict[tuple[str, ...], str] = {}
-    made = explanation.finding_of
+    made = explanation.make_finding
 
     def checked(*args: Any) -> Any:
         found = made(*args)
@@ -100,8 +100,8 @@ def plain_findings(
         return found
 
     if request.module.__name__ not in HOSTILE:
-        monkeypatch.setattr(explanation, "finding_of", checked)
-        monkeypatch.setattr(summary, "finding_of", checked)
+        monkeypatch.setattr(explanation, "make_finding", checked)
+        monkeypatch.setattr(summary, "make_finding", checked)
     yield
     simulated = request.module.__name__.startswith(SIMULATED)
     for name, line in advised.items():

@@ -61,7 +61,7 @@ def _finds_nothing(*_args: object, **_options: object) -> None:
     return None
 
 
-def words_of(rule: Rule) -> frozenset[str]:
+def rule_words(rule: Rule) -> frozenset[str]:
     """The rule's name and its function's."""
     return frozenset({rule.name, getattr(rule.check, "__name__", rule.name)})
 
@@ -135,7 +135,7 @@ def is_heavy(item: pytest.Item) -> bool:
 
 def naming(items: Sequence[pytest.Item], rule: Rule) -> list[pytest.Item]:
     """The tests that name a rule, the likeliest to miss it first; heavy ones where no other names it."""
-    named = [(how, item) for item in items if (how := how_named(item, words_of(rule))) is not None]
+    named = [(how, item) for item in items if (how := how_named(item, rule_words(rule))) is not None]
     light = [(how, item) for how, item in named if not is_heavy(item)]
     by_parameter = {id(item): _is_its_case(item, rule) for _, item in named}
     return [item for _, item in sorted(light or named, key=lambda pair: (not by_parameter[id(pair[1])], pair[0]))]
@@ -246,7 +246,7 @@ def _outcome(item: pytest.Item, folder: Path, without: Rule | None) -> None:
 
 def files_that_name(rules: Sequence[Rule]) -> list[str]:
     """The test files in which one of the rules' words occurs."""
-    words = {word for rule in rules for word in words_of(rule)}
+    words = {word for rule in rules for word in rule_words(rule)}
     texts = {path: path.read_text() for path in sorted((ROOT / "tests").rglob("test_*.py"))}
     return [str(path) for path, text in texts.items() if any(word in text for word in words)]
 

@@ -65,15 +65,15 @@ def filled(kind: Any, text: str = PAYLOAD, depth: int = 12) -> Any:
     return kind(**{field.name: filled(hints[field.name], text, depth - 1) for field in fields(kind) if field.init})
 
 
-def kinds_of(kind: Any, seen: set[type] | None = None) -> set[type]:
+def list_kinds(kind: Any, seen: set[type] | None = None) -> set[type]:
     """Every dataclass that a document of this type holds."""
     seen = set() if seen is None else seen
     if is_dataclass(kind) and isinstance(kind, type) and kind not in seen:
         seen.add(kind)
         for hint in get_type_hints(kind).values():
-            kinds_of(hint, seen)
+            list_kinds(hint, seen)
     for inner in get_args(kind):
-        kinds_of(inner, seen)
+        list_kinds(inner, seen)
     return seen
 
 
@@ -126,7 +126,7 @@ def wholly_hostile_run(text: str = PAYLOAD) -> Run:
 ALONE = (Value, Measurement, ExperimentResult, Curve, Axis)
 """Kinds whose words a report goes by: spoilt together, little would be left to draw."""
 GROUPS: dict[str, set[type]] = {kind.__name__: {kind} for kind in ALONE}
-GROUPS["words"] = kinds_of(Run) - {*ALONE, Latency}
+GROUPS["words"] = list_kinds(Run) - {*ALONE, Latency}
 RUNS: dict[str, Callable[[], Run]] = {
     "wholly": cache(wholly_hostile_run),
     "named": cache(made_run.hostile_run),

@@ -11,7 +11,7 @@ from hwdyno.explain.findings import explain
 from hwdyno.model.axes import CLIENTS, with_clients
 from hwdyno.model.words import Ceiling, HostShare, Latency, Measurement, Run, Value
 from made_experiment import made_experiment
-from simulated_runs import FIXED, at, run_of
+from simulated_runs import FIXED, at, make_run
 from simulation.host import SimulatedMachine
 
 COUNTS = (1, 2, 4, 8, 16)
@@ -66,7 +66,7 @@ def made(*points: Measurement, ceilings: tuple[Ceiling, ...] = ()) -> Run:
     most = max(len(measurement.hosts) for measurement in points)
     names = [f"n{rank // 2} rank {rank}" for rank in range(most)]
     machines = tuple(replace(machine.survey(), hostname=name) for name in names)
-    return explain(replace(run_of(machine, result), machines=machines, job={"launcher": "mpi"}))
+    return explain(replace(make_run(machine, result), machines=machines, job={"launcher": "mpi"}))
 
 
 def whole_curve() -> Run:

@@ -24,7 +24,7 @@ def made_experiment(*args: Any, **named: Any) -> ExperimentResult:
     kernel = KERNELS.get(result.kernel)
     if kernel is None:
         return with_field_axes(result)
-    base = experiments.base_of(result.resource, result.kernel)
+    base = experiments.find_base(result.resource, result.kernel)
     experiment = base or Experiment(
         name=f"{result.resource}.test", asks="?", kernel=result.kernel, load=result.load, sweep=Sweep()
     )

@@ -33,7 +33,7 @@ Level = Callable[[int, int], float]
 """The factor of a figure (its number) at a run (its number) on its base level."""
 
 
-def runs_of(
+def make_runs(
     count: int,
     level: Level,
     *,

@@ -50,7 +50,7 @@ def base(**changes: Any) -> Measurement:
     return replace(made, **changes)
 
 
-def run_of(point: Measurement, resource: str = "storage", profile: str = "quick", **survey: Any) -> Run:
+def make_run(point: Measurement, resource: str = "storage", profile: str = "quick", **survey: Any) -> Run:
     host = Machine.of_survey({"cpu": {"threads": THREADS}, **survey})
     kernel = {"storage": "storage_blocks", "compute": "compute_flops"}.get(resource, "")
     load = "iodepth" if resource == "storage" else "threads"
@@ -63,12 +63,12 @@ def found_in(run: Run) -> dict[str, str]:
     return {finding.rule: finding.severity for finding in explain(run).findings if finding.points}
 
 
-def case_of(result: ExperimentResult, at: int = 0) -> Case:
+def make_case(result: ExperimentResult, at: int = 0) -> Case:
     """A rule's case: a point of an experiment, in a Run of the clean machine."""
-    return Case(replace(run_of(base()), experiments=(result,)), result, at)
+    return Case(replace(make_run(base()), experiments=(result,)), result, at)
 
 
 def case_of_base(**changes: Any) -> Case:
     """The case of the clean point with some fields changed."""
-    run = run_of(base(**changes))
+    run = make_run(base(**changes))
     return Case(run, run.experiments[0], 0)

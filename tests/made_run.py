@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from hwdyno.analysis.curves import curves_of
+from hwdyno.analysis.curves import fit_curves
 from hwdyno.model.histogram import Histogram
 from hwdyno.model.machine import Machine
 from hwdyno.model.point_details import Concurrency, Note, Samples
@@ -189,7 +189,7 @@ def iodepth(series: tuple[str, ...] = ("randread", "randwrite")) -> ExperimentRe
         fixed={"numjobs": 1, "direct": True},
         commands=("hwdyno storage --rw randread,randwrite --bs 4k --iodepth 1..256",),
     )
-    return replace(result, curves=curves_of(result))
+    return replace(result, curves=fit_curves(result))
 
 
 def mix() -> ExperimentResult:

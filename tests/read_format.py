@@ -9,8 +9,8 @@ from hwdyno.model.words import Run
 from hwdyno.system import foreign
 
 
-def run_of(path: Path) -> Run:
+def read_run(path: Path) -> Run:
     """The only Run in a file. Raises ``UserError``."""
-    text = foreign.text_of(path, formats.LARGEST_BYTES, errors="replace")
+    text = foreign.read_text(path, formats.LARGEST_BYTES, errors="replace")
     (run,), _ = formats.read_every(text, str(path))
     return run

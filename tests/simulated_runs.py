@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from here import sample
-from hwdyno.analysis.resources import ceilings_of
-from hwdyno.measure.measurement import measurement_of
+from hwdyno.analysis.resources import list_ceilings
+from hwdyno.measure.measurement import make_measurement
 from hwdyno.model.words import ExperimentResult, Finding, Measurement, Parameters, Run
 from made_experiment import made_experiment
 from simulation.host import SimulatedHost, SimulatedMachine
@@ -43,7 +43,7 @@ def measured(
         readings.append(host.run("storage_blocks", given))
         host.machine = steady
         snapshots.append((before, host.snapshot()))
-    return measurement_of(parameters, readings, host.kernels()["storage_blocks"], snapshots)
+    return make_measurement(parameters, readings, host.kernels()["storage_blocks"], snapshots)
 
 
 def experiment(
@@ -64,13 +64,13 @@ def experiment(
         load=load,
         kernel="storage_blocks",
         points=tuple(measured(host, parameters, fixed, repeats) for parameters in every),
-        ceilings=ceilings_of(machine.survey(), "storage"),
+        ceilings=list_ceilings(machine.survey(), "storage"),
         planned=len(every),
         fixed=FIXED if fixed is None else fixed,
     )
 
 
-def run_of(machine: SimulatedMachine, *experiments: ExperimentResult) -> Run:
+def make_run(machine: SimulatedMachine, *experiments: ExperimentResult) -> Run:
     """A Run of the experiments, without findings."""
     return Run(
         id="simulated",
@@ -83,7 +83,7 @@ def run_of(machine: SimulatedMachine, *experiments: ExperimentResult) -> Run:
     )
 
 
-def rules_of(findings: tuple[Finding, ...], *severities: str) -> set[str]:
+def list_rules(findings: tuple[Finding, ...], *severities: str) -> set[str]:
     """The rules that have a finding, of the given severities or any."""
     return {finding.rule for finding in findings if finding.severity in (severities or ("info", "warning", "invalid"))}
 
@@ -91,5 +91,5 @@ def rules_of(findings: tuple[Finding, ...], *severities: str) -> set[str]:
 def the(run: Run, rule: str) -> Finding:
     """A rule's only finding."""
     found = [finding for finding in run.findings if finding.rule == rule]
-    assert len(found) == 1, f"{rule}: {[finding.says for finding in found]} among {rules_of(run.findings)}"
+    assert len(found) == 1, f"{rule}: {[finding.says for finding in found]} among {list_rules(run.findings)}"
     return found[0]

@@ -30,20 +30,20 @@ _QUANTITY = re.compile(rf"({NUMBER}) ({UNIT})(?![\w/])")
 _NO_WORD = {"x", "×", "=", "/", "→", "-", "·"}
 
 
-def sentences_of(text: str) -> list[str]:
+def split_sentences(text: str) -> list[str]:
     """The sentences of a text, without commands, citations and what the engine or the system reported."""
     bare = _COMMAND.sub("COMMAND", re.sub(r"(?:Source|Reason|Files|Faults|First): .*", "", text))
     return [sentence for sentence in _SENTENCE.split(bare) if sentence]
 
 
-def words_of(sentence: str) -> list[str]:
+def split_words(sentence: str) -> list[str]:
     """Its words; a number with its unit is one, and a label or a formula in brackets counts as one too."""
     short = re.sub(r"\([^()]*\)", "", sentence)
     short = _QUANTITY.sub("N", short)
     return [word for word in short.split() if word not in _NO_WORD]
 
 
-def faults_of(text: str) -> list[str]:
+def find_faults(text: str) -> list[str]:
     """What is wrong with a text of a finding or of its advice; empty where it is in style."""
     found = []
     if "  " in text or text != text.strip():
@@ -54,9 +54,9 @@ def faults_of(text: str) -> list[str]:
         found.append("it has no end")
     lower = text.lower()
     found += [f"'{phrase}'" for phrase in STILTED if re.search(rf"(?<![\w-]){re.escape(phrase)}(?!\w)", lower)]
-    for sentence in sentences_of(text):
-        if len(words_of(sentence)) > MAX_WORDS:
-            found.append(f"{len(words_of(sentence))} words: {sentence}")
+    for sentence in split_sentences(text):
+        if len(split_words(sentence)) > MAX_WORDS:
+            found.append(f"{len(split_words(sentence))} words: {sentence}")
         if not re.match(r"[A-Z0-9`]", sentence):
             found.append(f"a small letter begins: {sentence}")
     found += [f"plural: {match[0]}" for match in (*_PLURAL.finditer(text), *_MANY.finditer(text))]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import Bench, Target, row_of
+from benchmarks import Bench, Target, make_row
 from benchmarks.memory import INTERVAL_S, LATENCY, Interval, _paced, agreement
 
 
@@ -33,7 +33,9 @@ def test_target_is_met_missed_or_open(
 
 
 def test_ratio_is_median_of_pairs() -> None:
-    row = row_of("x", "IOPS", [(100.0, 100.0), (50.0, 40.0), (10.0, 5.0), (8.0, 8.0), (90.0, 60.0)], Target(at_least=1))
+    row = make_row(
+        "x", "IOPS", [(100.0, 100.0), (50.0, 40.0), (10.0, 5.0), (8.0, 8.0), (90.0, 60.0)], Target(at_least=1)
+    )
     assert row.ratio == 1.25
     assert row.low is not None and row.high is not None and row.low <= 1.25 <= row.high
     assert (row.ours, row.theirs, row.verdict) == (50.0, 40.0, "met")

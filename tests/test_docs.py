@@ -15,7 +15,7 @@ import pytest
 from here import needs
 from hwdyno import studies
 from hwdyno.analysis import resources
-from hwdyno.cli.main import parser_of
+from hwdyno.cli.main import make_parser
 from hwdyno.explain.findings import all_rules
 from hwdyno.model.words import UserError
 
@@ -53,7 +53,7 @@ def in_docs(code: str, *, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
 def test_every_command_of_page_is_one(page: Path) -> None:
     for line in commands(page):
         _, name, *words = shlex.split(line)
-        parser = parser_of(name)
+        parser = make_parser(name)
         parser.raises = True
         try:
             parser.read(words)
@@ -65,7 +65,7 @@ def test_wrong_command_in_page_is_found(tmp_path: Path) -> None:
     page = tmp_path / "x.md"
     page.write_text("```\nhwdyno storage --iodpeth 3   # wrong\n```\n\nhwdyno in a sentence\n")
     (line,) = commands(page)
-    parser = parser_of("storage")
+    parser = make_parser("storage")
     parser.raises = True
     with pytest.raises(UserError, match="did you mean"):
         parser.read(shlex.split(line)[2:])

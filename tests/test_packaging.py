@@ -10,12 +10,12 @@ from pathlib import Path
 import made_run as made
 import pytest
 from hwdyno.cli.main import main
-from hwdyno.system.foreign import toml_of
+from hwdyno.system.foreign import parse_toml
 from hwdyno.system.optional import EXTRAS
 from hwdyno.system.store import Store
 
 ROOT = Path(__file__).parents[1]
-PROJECT = toml_of((ROOT / "pyproject.toml").read_text(), "pyproject.toml")["project"]
+PROJECT = parse_toml((ROOT / "pyproject.toml").read_text(), "pyproject.toml")["project"]
 
 MAX_CORE_BYTES = 215e6
 MAX_INFERENCE_BYTES = 160e6

@@ -12,7 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from hwdyno.system.foreign import toml_of
+from hwdyno.system.foreign import parse_toml
 
 from release import advisories, build, check, supply, trial
 
@@ -134,9 +134,9 @@ def test_the_crates_rules_are_the_same_with_a_clone_of_the_advisories(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supply, "run", lambda *words: "")
-    rules = toml_of(supply.rules_with(tmp_path / "clone", tmp_path).read_text(), "deny.toml")
+    rules = parse_toml(supply.rules_with(tmp_path / "clone", tmp_path).read_text(), "deny.toml")
     assert rules["advisories"].pop("db-path") == str(tmp_path)
-    assert rules == toml_of((ROOT / "deny.toml").read_text(), "deny.toml")
+    assert rules == parse_toml((ROOT / "deny.toml").read_text(), "deny.toml")
 
 
 def test_oldest_libraries_are_bounds_of_project() -> None:
@@ -153,7 +153,7 @@ def test_the_pythons_here_start_and_are_found_by_their_versions() -> None:
 
 def test_crate_licences_are_allowed() -> None:
     """What cargo deny checks at a release, of the licences alone, on each run."""
-    allowed = set(toml_of((ROOT / "deny.toml").read_text(), "deny.toml")["licenses"]["allow"])
+    allowed = set(parse_toml((ROOT / "deny.toml").read_text(), "deny.toml")["licenses"]["allow"])
     words = ("cargo", "metadata", "--locked", "--offline", "--format-version", "1")
     packages = json.loads(build.run(*words))["packages"]
     assert len(packages) > 20

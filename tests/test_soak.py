@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from soak.rounds import Soak
-from soak.series import judged, slope_of
+from soak.series import estimate_slope, judged
 
 ROOT = Path(__file__).parents[1]
 ALLOWED = 10.0
@@ -30,7 +30,7 @@ def test_growth_is_told_from_noise(seed: int) -> None:
 
 
 def test_an_interval_holds_the_slope_as_often_as_it_says() -> None:
-    slopes = [slope_of(noisy(3, 20, seed)) for seed in range(300)]
+    slopes = [estimate_slope(noisy(3, 20, seed)) for seed in range(300)]
     covered = sum(slope.low <= 3 <= slope.high for slope in slopes)
     assert 0.97 <= covered / len(slopes) < 1
 

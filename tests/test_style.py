@@ -20,7 +20,7 @@ from hwdyno.analysis.estimates import interval
 from hwdyno.analysis.resources import all_resources
 from hwdyno.explain import findings
 from hwdyno.explain.findings import explain
-from hwdyno.explain.findings.bottleneck import limit_of
+from hwdyno.explain.findings.bottleneck import find_limit
 from hwdyno.explain.findings.rule import Case, contrast, quantity
 from hwdyno.model.machine import Machine
 from hwdyno.model.point_details import Note
@@ -28,9 +28,9 @@ from hwdyno.model.words import ExperimentResult, Measurement, Run, Value
 from made_experiment import made_experiment
 from made_run import ALL
 from made_run import measured as made_point
-from simulated_runs import at, experiment, run_of, the
+from simulated_runs import at, experiment, make_run, the
 from simulation.host import SimulatedMachine
-from style import OLD_WORDS, STILTED, faults_of
+from style import OLD_WORDS, STILTED, find_faults
 from test_findings_memory import flops, octaves, result
 from test_findings_memory import point as bare_point
 
@@ -50,7 +50,7 @@ from test_findings_memory import point as bare_point
     ],
 )
 def test_text_out_of_style_is_found(text: str, fault: str) -> None:
-    assert any(fault in message for message in faults_of(text)), faults_of(text)
+    assert any(fault in message for message in find_faults(text)), find_faults(text)
 
 
 def _texts(run: Run) -> list[str]:
@@ -58,7 +58,7 @@ def _texts(run: Run) -> list[str]:
     texts = [text for found in explained.findings for text in (found.says, found.advice)]
     for measured_experiment in explained.experiments:
         texts += [
-            limit_of(Case(explained, measured_experiment, at)).says for at in range(len(measured_experiment.points))
+            find_limit(Case(explained, measured_experiment, at)).says for at in range(len(measured_experiment.points))
         ]
     return texts
 
@@ -158,7 +158,7 @@ def test_a_points_label_stands_in_brackets() -> None:
 
 @pytest.mark.parametrize("name", sorted(set(ALL) - {"hostile"}))
 def test_made_runs_texts_are_in_style(name: str) -> None:
-    wrong = {text: faults for text in _texts(ALL[name]()) if (faults := faults_of(text))}
+    wrong = {text: faults for text in _texts(ALL[name]()) if (faults := find_faults(text))}
     assert not wrong
 
 
@@ -166,13 +166,13 @@ def test_made_runs_texts_are_in_style(name: str) -> None:
 def test_simulated_machines_texts_are_in_style(seed: int) -> None:
     draw = random.Random(seed)
     machine = SimulatedMachine.random(seed, steal=draw.choice([0.0, 0.2]), noise=draw.choice([0.005, 0.4]))
-    run = run_of(
+    run = make_run(
         machine,
         experiment(machine, "iodepth", [at(iodepth=2**n) for n in range(7)]),
         experiment(machine, "bs", [at(rw="read", bs=4096 << n, iodepth=8) for n in range(6)]),
         experiment(machine, "numjobs", [at(rw="randwrite", numjobs=2**n) for n in range(4)]),
     )
-    wrong = {text: faults for text in _texts(run) if (faults := faults_of(text))}
+    wrong = {text: faults for text in _texts(run) if (faults := find_faults(text))}
     assert not wrong
 
 
@@ -185,7 +185,7 @@ def test_resource_words_are_in_style() -> None:
             f"{resource.on_faults}, then repeat.",
             f"Not measured: {', '.join(resource.limits)}.",
         ]
-        wrong = {line: faults for line in lines if (faults := faults_of(line))}
+        wrong = {line: faults for line in lines if (faults := find_faults(line))}
         assert not wrong, resource.name
 
 
@@ -242,7 +242,7 @@ def _awake() -> Run:
 
 def _rising() -> Run:
     machine = SimulatedMachine(latency_one_s=50e-6, operations_s=1e6, p=8)
-    return run_of(machine, experiment(machine, "numjobs", [at(numjobs=n) for n in (1, 2, 4)]))
+    return make_run(machine, experiment(machine, "numjobs", [at(numjobs=n) for n in (1, 2, 4)]))
 
 
 def _small_cache() -> Run:
@@ -290,18 +290,18 @@ def test_findings_match_the_styles_examples(made: Callable[[], Run], rule: str, 
 def test_limits_have_share_or_next_test() -> None:
     full = explain(_run(result("compute_flops", "threads", flops(112.5e9, "avx512"))))
     (experiment_,) = full.experiments
-    limit = limit_of(Case(full, experiment_, 0))
+    limit = find_limit(Case(full, experiment_, 0))
     assert (limit.kind, limit.says) == ("ceiling reached", "At 95% of the AVX-512 FP64 peak.")
     half = explain(_run(result("compute_flops", "threads", flops(60e9, "avx512"))))
-    limit = limit_of(Case(half, half.experiments[0], 0))
+    limit = find_limit(Case(half, half.experiments[0], 0))
     assert limit.kind == "not identified" and limit.says.startswith(
         "Limit not identified: nothing measured was above 90% (AVX-512 FP64 peak 51%). Not measured: "
     )
     machine = SimulatedMachine()
-    idle = explain(run_of(machine, experiment(machine, "bs", [at(bs=65536)])))
+    idle = explain(make_run(machine, experiment(machine, "bs", [at(bs=65536)])))
     point = replace(idle.experiments[0].points[0], counters={}, latency_ns=None)
     idle = replace(idle, experiments=(replace(idle.experiments[0], points=(point,), curves=()),))
-    why = limit_of(Case(idle, idle.experiments[0], 0)).says
+    why = find_limit(Case(idle, idle.experiments[0], 0)).says
     assert "Limit not identified" in why and " Next test: `hwdyno storage " in why
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tidy import definitions, duplicates, files, modules, names, rust
-from tidy.sources import Tree, imports_of, read_tree, static_imports
+from tidy.sources import Tree, find_imports, read_tree, static_imports
 
 ROOT = Path(__file__).parents[1]
 HOUSE = read_tree(ROOT / "python" / "hwdyno", "hwdyno")
@@ -267,7 +267,7 @@ def test_only_hosts_open_engine_and_workloads() -> None:
     outside = {
         HOUSE.room(name)
         for name, module in HOUSE.modules.items()
-        if "hwdyno.measure.engine" in imports_of(module, HOUSE)
+        if "hwdyno.measure.engine" in find_imports(module, HOUSE)
     }
     # It serves a measurement, and checks a file against its journal: neither is a point of a plan.
     assert outside == {"measure", "cli"}
@@ -344,7 +344,7 @@ def test_a_long_function_says_why() -> None:
 
 
 def test_files_of_engine_make_no_circle() -> None:
-    found = modules.circles({name: rust.uses_of(source, ENGINE) for name, source in ENGINE.items()})
+    found = modules.circles({name: rust.find_uses(source, ENGINE) for name, source in ENGINE.items()})
     assert_none([str(circle) for circle in found if circle not in RUST_CIRCLES])
 
 
@@ -395,3 +395,9 @@ def test_no_test_skips_by_itself() -> None:
             continue
         for word in ("pytest.skip(", "mark.skip", "importorskip"):
             assert word not in path.read_text(), f"{path.name} has {word}; use needs() or missing() of tests/here.py"
+
+
+def test_functions_are_verbs_or_nouns() -> None:
+    """``read_limits`` and ``write_share`` say what comes out; ``limits_of`` and ``measured`` do not."""
+    found = {str(module.path.relative_to(ROOT)): names.unnamed_results(module) for module in HOUSE.modules.values()}
+    assert_none([f"{path}: {name}" for path, names_there in found.items() for name in names_there])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tidy import definitions, duplicates, files, modules, names, rust
-from tidy.sources import Tree, imports_of, read_tree, static_imports
+from tidy.sources import Tree, find_imports, read_tree, static_imports
 
 NOTHING = Tree(Path(), {})
 TABLE = "import importlib\nCOMMANDS = ('run',)\nimportlib.import_module(f'hwdyno.cli.{name}')\n"
@@ -107,15 +107,15 @@ def test_walked_folder_and_started_script_live(tmp_path: Path) -> None:
         experiments__memory="SCRIPT = Path(__file__).parent / 'loading.py'",
         experiments__storage="",
     )
-    assert imports_of(tree.modules["hwdyno.experiments"], tree) == {
+    assert find_imports(tree.modules["hwdyno.experiments"], tree) == {
         "hwdyno.experiments.memory",
         "hwdyno.experiments.storage",
     }
     inside = WALK.replace("__name__", "__package__")
     tree = house(tmp_path / "c", experiments__="", experiments__catalogue=inside, experiments__memory="")
-    assert imports_of(tree.modules["hwdyno.experiments.catalogue"], tree) == {"hwdyno.experiments.memory"}
+    assert find_imports(tree.modules["hwdyno.experiments.catalogue"], tree) == {"hwdyno.experiments.memory"}
     tree = house(tmp_path / "b", peers__loaders="SCRIPT = Path(__file__).parent / 'loading.py'", peers__loading="")
-    assert imports_of(tree.modules["hwdyno.peers.loaders"], tree) == {"hwdyno.peers.loading"}
+    assert find_imports(tree.modules["hwdyno.peers.loaders"], tree) == {"hwdyno.peers.loading"}
 
 
 def test_code_of_a_package_is_found(tmp_path: Path) -> None:
@@ -263,7 +263,7 @@ def test_circle_of_rust_files_is_found(tmp_path: Path) -> None:
         loops="use crate::room::Room;",
         alone="use super::a::A;",
     )
-    needs = {name: rust.uses_of(source, sources) for name, source in sources.items()}
+    needs = {name: rust.find_uses(source, sources) for name, source in sources.items()}
     circles = [["crate::a", "crate::b", "crate::c"], ["crate::loops", "crate::room"]]
     assert modules.circles(needs) == circles
     assert needs["crate::d"] == set()
@@ -418,3 +418,9 @@ def test_a_file_name_of_two_folders_is_found(tmp_path: Path) -> None:
     found = duplicates.repeated_files(tree, {"memory"}, [tools], {"site": "a reason", "one": "a reason"})
     assert found == ["ping is taken: hwdyno.a, hwdyno.b, hwdyno.c", "one is excused, and is not taken"]
     assert duplicates.repeated_files(tree, {"memory", "ping", "site"}, [], {}) == ["fio is taken: hwdyno.a, hwdyno.b"]
+
+
+@pytest.mark.parametrize("name", ["measured", "_made", "limits_of", "_span_of"])
+def test_a_function_without_verb_or_noun_is_found(name: str, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(f"def {name}(): pass\ndef read_limits(): pass\ndef need(): pass\n")
+    assert names.unnamed_results(read_tree(tmp_path, "house").modules["house.a"]) == [name]

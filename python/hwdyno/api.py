@@ -85,7 +85,7 @@ def run(
     more: dict[str, Any] = {"experiments": tuple(names)}
     if plan is not None:
         more["plan_file"] = PlanFile(Path(plan), replaces)
-    return _measured("run", [] if plan is None else [plan], {**options, "store": store}, quiet, **more)
+    return _measure_command("run", [] if plan is None else [plan], {**options, "store": store}, quiet, **more)
 
 
 def storage(
@@ -97,39 +97,39 @@ def storage(
     """Measure storage, as ``hwdyno storage``: ``storage("iodepth", path=".")``, ``storage(rw="randread", bs="4k")``."""
     if experiments[:1] in {("job",), ("snia",), ("check",)}:
         raise UserError(f"hwdyno storage {experiments[0]} has its own output; run it on the command line")
-    return _measured("storage", experiments, {"path": path, **options}, quiet)
+    return _measure_command("storage", experiments, {"path": path, **options}, quiet)
 
 
 def memory(*experiments: str, quiet: bool = True, **options: Option) -> Run:
     """Measure memory, as ``hwdyno memory``: ``memory("latency")``, ``memory(operation="triad", threads=[1, 2])``."""
-    return _measured("memory", experiments, options, quiet)
+    return _measure_command("memory", experiments, options, quiet)
 
 
 def compute(*experiments: str, quiet: bool = True, **options: Option) -> Run:
     """Measure arithmetic, as ``hwdyno compute``: ``compute("linpack")``, ``compute(precision="double,single")``."""
-    return _measured("compute", experiments, options, quiet)
+    return _measure_command("compute", experiments, options, quiet)
 
 
 def gpu(*experiments: str, quiet: bool = True, **options: Option) -> Run:
     """Measure a GPU, as ``hwdyno gpu``: ``gpu("bandwidth")``, ``gpu(precision="single,double", on="gpu1")``."""
-    return _measured("gpu", experiments, options, quiet)
+    return _measure_command("gpu", experiments, options, quiet)
 
 
 def network(*experiments: str, quiet: bool = True, **options: Option) -> Run:
     """Measure the network, as ``hwdyno network``: ``network(server="192.0.2.7", streams=[1, 2, 4])``."""
     if experiments[:1] == ("server",):
         raise UserError("hwdyno network server serves until it is stopped; run it on the command line")
-    return _measured("network", experiments, options, quiet)
+    return _measure_command("network", experiments, options, quiet)
 
 
 def training(*, path: str | Path | None = None, quiet: bool = True, **options: Option) -> Run:
     """Measure storage for AI, as ``hwdyno training``: ``training(workload="unet3d", accelerators=[1, 2])``."""
-    return _measured("training", [], {"path": path, **options}, quiet)
+    return _measure_command("training", [], {"path": path, **options}, quiet)
 
 
 def inference(*, path: str | Path | None = None, quiet: bool = True, **options: Option) -> Run:
     """Measure what a model server gets, as ``hwdyno inference``: ``inference(kv_cache="llama3.1-8b", users=4)``."""
-    return _measured("inference", [], {"path": path, **options}, quiet)
+    return _measure_command("inference", [], {"path": path, **options}, quiet)
 
 
 def together(
@@ -141,45 +141,47 @@ def together(
     **options: Option,
 ) -> Run:
     """Measure what resources cost each other, as ``hwdyno together``."""
-    return _measured("together", [], {"resources": resources, "at": at, "path": path, **options}, quiet)
+    return _measure_command("together", [], {"resources": resources, "at": at, "path": path, **options}, quiet)
 
 
 def study(name: str, *, quiet: bool = True, **options: Option) -> Run:
     """Reproduce a published study, as ``hwdyno study NAME``."""
-    return _measured("study", [name], options, quiet)
+    return _measure_command("study", [name], options, quiet)
 
 
 def load(name: str | Path = "last", store: str | Path | None = None) -> Run:
     """A stored Run by its id, the latest one, or a file: a Run document, or another tool's result (fio's JSON)."""
-    from hwdyno.report.sources import loaded
+    from hwdyno.report.sources import load_run
 
-    return loaded(str(name), None if store is None else str(store))
+    return load_run(str(name), None if store is None else str(store))
 
 
-def _measured(command: str, words: Iterable[object], options: Mapping[str, Option], quiet: bool, **more: Any) -> Run:
+def _measure_command(
+    command: str, words: Iterable[object], options: Mapping[str, Option], quiet: bool, **more: Any
+) -> Run:
     """Measure what a command's options request, and give the Run."""
     from hwdyno.cli import progress
-    from hwdyno.measure.scenarios import Interrupted, scenario_of
+    from hwdyno.measure.scenarios import Interrupted, make_scenario
     from hwdyno.system.store import open_store
 
     host = session.this_site()
     request = _request(command, [str(word) for word in words], options, host, more)
     store = open_store(None if options.get("store") is None else str(options["store"]))
     try:
-        return session.measured(scenario_of(request, host), host, store, progress.shown(quiet))
+        return session.measure_scenario(make_scenario(request, host), host, store, progress.choose_progress(quiet))
     except Interrupted as stop:
         raise KeyboardInterrupt(str(stop)) from None
 
 
-def names_of(command: str, host: Host) -> set[str]:
+def option_names(command: str, host: Host) -> set[str]:
     """The names of a command's options."""
     from hwdyno.measure.scenarios import of_command
-    from hwdyno.measure.scenarios.entry import SWEPT, Swept, axes_of
+    from hwdyno.measure.scenarios.entry import SWEPT, Swept, merge_axes
 
     kinds, kernels = of_command(command), host.kernels()
     swept = [SWEPT[command]] if command in SWEPT else []
     swept += [Swept((kind.kernel,), frozenset(kind.hidden)) for kind in kinds if kind.kernel]
-    names = {*SHARED, *(name for kernel_axes in swept for name in axes_of(kernel_axes, kernels))}
+    names = {*SHARED, *(name for kernel_axes in swept for name in merge_axes(kernel_axes, kernels))}
     names |= {name for kind in kinds for option in kind.options if (name := _python_name(option.flag))}
     names |= {"load"} if swept else set()
     names |= {"only"} if command == "run" else set()
@@ -194,12 +196,12 @@ def _request(
     ``more`` has fields of the request that no option sets.
     """
     from hwdyno.measure.plan import Limits
-    from hwdyno.measure.scenarios import Request, of_command, place_of
+    from hwdyno.measure.scenarios import Request, of_command, parse_place
     from hwdyno.measure.scenarios.entry import SWEPT
     from hwdyno.model.units import parse_duration
     from hwdyno.system.suggestions import similar
 
-    known, kinds = names_of(command, host), of_command(command)
+    known, kinds = option_names(command, host), of_command(command)
     of_scenarios = [option for kind in kinds for option in kind.options]
     by_name = {name: option for option in of_scenarios if (name := _python_name(option.flag))}
     given = {name: value for name, value in options.items() if value is not None}
@@ -214,7 +216,7 @@ def _request(
     return Request(
         **{
             "name": command,
-            "places": tuple(map(place_of, _texts(given.get("path", ".")))),
+            "places": tuple(map(parse_place, _texts(given.get("path", ".")))),
             "command": shlex.join(["hwdyno", command, *line]),
             "experiments": tuple(words) if command in SWEPT else (),
             "profile": text("profile", "quick"),

@@ -64,9 +64,9 @@ def only_serves(command: str) -> bool:
     """Whether this process was one of several ranks, and served rank 0, which runs the command, until its end."""
     if not LAUNCHERS & os.environ.keys():
         return False
-    from hwdyno.measure.hosts.launch import launch_of
+    from hwdyno.measure.hosts.launch import find_launch
 
-    launch = launch_of()
+    launch = find_launch()
     if launch is None:
         return False
     if command in MEASURE_ON_RANKS:
@@ -80,7 +80,7 @@ def only_serves(command: str) -> bool:
     return bool(launch.rank)
 
 
-def measured(scenario: Scenario, host: Host, store: Store, shown: Shown, spent_s: float = 0.0) -> Run:
+def measure_scenario(scenario: Scenario, host: Host, store: Store, shown: Shown, spent_s: float = 0.0) -> Run:
     """Prepare a scenario, measure it, explain the Run and keep it in the store.
 
     ``spent_s`` is the time since the command began. Raises ``Interrupted`` where it was stopped before it could measure
@@ -90,11 +90,11 @@ def measured(scenario: Scenario, host: Host, store: Store, shown: Shown, spent_s
     from hwdyno.measure.scenarios.scenario import Bench
     from hwdyno.system.store import new_id
 
-    def judged(run: Run) -> Run:
+    def judge_run(run: Run) -> Run:
         from hwdyno.explain.repeatability import with_stored
-        from hwdyno.report.scorecard import explained
+        from hwdyno.report.scorecard import explain_run
 
-        return explained(with_stored(run, store) if scenario.has_earlier else run)
+        return explain_run(with_stored(run, store) if scenario.has_earlier else run)
 
     with scenario.ready(host, shown.says) as plan, shown as progress:
         # Findings and report load and do about twice as much as the start did, at this machine's present speed.
@@ -104,13 +104,13 @@ def measured(scenario: Scenario, host: Host, store: Store, shown: Shown, spent_s
             store=store,
             run_id=new_id(),
             progress=progress,
-            peers=peers.installed(plan, host, progress.says),
-            explain=judged,
+            peers=peers.find_installed(plan, host, progress.says),
+            explain=judge_run,
         )
         return scenario.measure(plan, bench)
 
 
-def reading_of(kernel: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+def take_reading(kernel: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """One Reading of a kernel on this site, which an interrupt ends early."""
     from hwdyno.system import signals
 

@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 import pytest
-from hwdyno.analysis.curves.caches import edges_of, settled_ns
+from hwdyno.analysis.curves.caches import find_edges, settled_ns
 from hwdyno.measure.sweep import octaves
 from hwdyno.model.words import Latency
 
@@ -32,7 +32,7 @@ def test_planted_caches_found_within_half_octave(seed: int) -> None:
     noise = random.Random(seed)
     caches = [(48 << 10, 1.4), (2 << 20, 5.0), (8 << 20, 25.0)]
     latencies = [chase(size, caches, 150.0) * math.exp(noise.gauss(0, 0.02)) for size in SIZES]
-    found = edges_of(SIZES, latencies)
+    found = find_edges(SIZES, latencies)
     assert 2 <= len(found) <= 4
     for capacity in (48 << 10, 2 << 20):
         assert min(abs(math.log2(edge.size_bytes / capacity)) for edge in found) < 0.5
@@ -41,11 +41,11 @@ def test_planted_caches_found_within_half_octave(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_a_level_curve_has_no_edges(seed: int) -> None:
     noise = random.Random(seed)
-    assert edges_of(SIZES, [100 * math.exp(noise.gauss(0, 0.01)) for _ in SIZES]) == ()
+    assert find_edges(SIZES, [100 * math.exp(noise.gauss(0, 0.01)) for _ in SIZES]) == ()
 
 
 def test_few_points_tell_nothing() -> None:
-    assert edges_of([1024, 2048, 4096], [1, 5, 100]) == ()
+    assert find_edges([1024, 2048, 4096], [1, 5, 100]) == ()
 
 
 @pytest.mark.parametrize(("mean", "median", "settled"), [(15, 10, 11), (5, 10, 9), (10.4, 10, 10.4), (7, None, 7)])
@@ -66,7 +66,7 @@ def test_a_cache_ends_at_a_step(apart_octaves: float, levels: Any, edges: list[i
     latencies = [level for level, count in levels for _ in range(count)]
     sizes = [1024.0 * 2 ** (apart_octaves * at) for at in range(len(latencies))]
     for more in ([], [2 * ns for ns in latencies]):
-        found = edges_of([0.0, *sizes, 1e9, *sizes[: len(more)]], [9.0, *latencies, 0.0, *more])
+        found = find_edges([0.0, *sizes, 1e9, *sizes[: len(more)]], [9.0, *latencies, 0.0, *more])
         assert [edge.size_bytes for edge in found] == pytest.approx([sizes[at] for at in edges])
         around = [(levels[at][0], levels[at + 1][0]) for at in range(len(edges))]
         assert [(edge.below_ns, edge.above_ns) for edge in found] == [pytest.approx(pair) for pair in around]

@@ -138,7 +138,7 @@ def test_even_arrivals_wait_for_less(shares: tuple[float, ...]) -> None:
     assert found is not None and found.servers == 1 and not found.left_open
     assert found.capacity_s == pytest.approx(1e4, rel=0.01)
     assert found.latency_ns(9e3) == pytest.approx(latency(0.9), rel=0.01), "what it predicts is even arrivals' too"
-    again = OpenLoop.of({"S": Value(found.service_ns, "ns"), "m": Value(1.0, "servers"),
+    again = OpenLoop.from_parameters({"S": Value(found.service_ns, "ns"), "m": Value(1.0, "servers"),
                          "v": Value(found.variability, "1"), "a": Value(0.0, "1")})  # fmt: skip
     assert again.latency_ns(9e3) == pytest.approx(found.latency_ns(9e3))
 

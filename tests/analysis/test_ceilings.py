@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hwdyno.analysis.ceilings import bound_for, bound_of, parse_given
+from hwdyno.analysis.ceilings import bound_for, find_bound, parse_given
 from hwdyno.analysis.ceilings.links import of_link
 from hwdyno.analysis.ceilings.rated import CATALOGUE, catalogue, of_disk
 from hwdyno.analysis.ceilings.stack import of_machine, why_none
-from hwdyno.analysis.resources import ceilings_of
+from hwdyno.analysis.resources import list_ceilings
 from hwdyno.model.machine import Link, Machine
 from hwdyno.model.words import Ceiling, UserError
 
@@ -195,14 +195,14 @@ def test_each_row_of_the_catalogue_is_found_by_no_other_rows_model() -> None:
 
 def test_a_disk_has_its_links_and_its_makers_ceilings() -> None:
     one = machine([disk("nvme0n1", "Samsung SSD 980 PRO 1TB", 1_000_204_886_016, **pcie(3, 4))])
-    found = ceilings_of(one, "storage", ("rated read 400 MB/s",))
+    found = list_ceilings(one, "storage", ("rated read 400 MB/s",))
     assert value(found[:-1], "read_bytes_s") == pytest.approx(3.93846e9, rel=1e-5)
     assert value(found[:-1], "total_bytes_s") is None, "PCI Express carries both directions at once"
     assert value(found[:-1], "read_bytes_s", "rated") == 7e9
     assert value(found, "randwrite_4k_iops", "rated") == 1e6
     assert found[-1].value == 400e6
     assert why_none(one) == ()
-    assert ceilings_of(one, "memory") == ()
+    assert list_ceilings(one, "memory") == ()
 
 
 def test_virtual_disk_ceiling_unknown_with_reason() -> None:
@@ -302,25 +302,25 @@ def test_a_mix_is_bounded_by_each_direction_and_by_a_shared_wire() -> None:
 def test_each_direction_has_its_own_bound() -> None:
     read, write = parse_given("rated read 400 MB/s"), parse_given("rated write 240 MB/s")
     assert (
-        bound_of(read, {"rw": "randread", "bs": "4k"}) is not None
-        and bound_of(read, {"rw": "write", "bs": "4k"}) is None
+        find_bound(read, {"rw": "randread", "bs": "4k"}) is not None
+        and find_bound(read, {"rw": "write", "bs": "4k"}) is None
     )
-    assert bound_of(write, {"rw": "randwrite"}) is not None and bound_of(write, {"rw": "read"}) is None
+    assert find_bound(write, {"rw": "randwrite"}) is not None and find_bound(write, {"rw": "read"}) is None
     bound = bound_for((read, write), {"rw": "write"}, kind="physical")
     assert bound is None
-    assert bound_of(read, {"operation": "triad"}) is None, "memory has no rw"
+    assert find_bound(read, {"operation": "triad"}) is None, "memory has no rw"
 
 
 def test_rated_operations_bound_random_blocks_of_4_kib_and_more() -> None:
     rated = parse_given("rated randread 1000k IOPS")
-    bound = bound_of(rated, {"rw": "randread", "bs": "4k"})
+    bound = find_bound(rated, {"rw": "randread", "bs": "4k"})
     assert bound is not None and bound.value == 4.096e9 and bound.unit == "bytes/s"
-    assert bound_of(rated, {"rw": "read", "bs": "4k"}) is None
-    assert bound_of(rated, {"rw": "randread", "bs": 4000}) is None
-    larger = bound_of(rated, {"rw": "randread", "bs": 4352})
+    assert find_bound(rated, {"rw": "read", "bs": "4k"}) is None
+    assert find_bound(rated, {"rw": "randread", "bs": 4000}) is None
+    larger = find_bound(rated, {"rw": "randread", "bs": 4352})
     assert larger is not None and larger.value == 4.352e9
-    assert bound_of(rated, {"rw": "randread"}) is None
-    assert bound_of(parse_given("physical 3 GFLOP/s"), {"rw": "read", "bs": "4k"}) is None
+    assert find_bound(rated, {"rw": "randread"}) is None
+    assert find_bound(parse_given("physical 3 GFLOP/s"), {"rw": "read", "bs": "4k"}) is None
 
 
 @pytest.mark.parametrize(

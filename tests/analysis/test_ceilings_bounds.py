@@ -6,16 +6,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hwdyno.analysis.ceilings import bound_of, gpu, utilizations
+from hwdyno.analysis.ceilings import find_bound, gpu, utilizations
 from hwdyno.analysis.ceilings.compute import LOOPS, of_loops
 from hwdyno.analysis.ceilings.inference import of_file, of_images, of_memory, of_served
 from hwdyno.analysis.ceilings.memory import practical
 from hwdyno.analysis.ceilings.network import of_path
-from hwdyno.explain.findings.inference import loads_of
+from hwdyno.explain.findings.inference import list_points
 from hwdyno.model.machine import GpuDrivers, Machine, OpenClDevice
 from hwdyno.model.words import Ceiling, ExperimentResult, Measurement, Parameters, Run, Value
 from made_experiment import made_experiment
-from made_point import base, run_of
+from made_point import base, make_run
 
 MIB = 1 << 20
 TRIAD, D2D = {"operation": "triad", "threads": 4}, {"operation": "device-to-device"}
@@ -26,7 +26,7 @@ COLD: dict[str, Any] = {"cache": "cold"}
 DIRECT, SINGLE = {"access": "direct"}, {"precision": "single"}
 
 
-def ceiling_of(metric: str, value: float = 1e9, unit: str = "bytes/s") -> Ceiling:
+def make_ceiling(metric: str, value: float = 1e9, unit: str = "bytes/s") -> Ceiling:
     return Ceiling(metric, "physical", value, unit, "", "")
 
 
@@ -63,13 +63,13 @@ def ceiling_of(metric: str, value: float = 1e9, unit: str = "bytes/s") -> Ceilin
     ],
 )
 def test_a_ceiling_bounds_what_it_concerns(metric: str, bounded: list[Parameters], others: list[Parameters]) -> None:
-    assert [found for found in bounded if bound_of(ceiling_of(metric), found) is None] == []
-    assert [found for found in others if bound_of(ceiling_of(metric), found) is not None] == []
+    assert [found for found in bounded if find_bound(make_ceiling(metric), found) is None] == []
+    assert [found for found in others if find_bound(make_ceiling(metric), found) is not None] == []
 
 
 def test_bound_below_one_per_second_counts() -> None:
     point = measured(0.4, "operations/s", concurrency=8)
-    (found,) = utilizations([ceiling_of("served/concurrency/8", 0.5, "operations/s")], point, point.parameters)
+    (found,) = utilizations([make_ceiling("served/concurrency/8", 0.5, "operations/s")], point, point.parameters)
     assert found.share == pytest.approx(0.8)
 
 
@@ -90,12 +90,12 @@ def invalid(point: Measurement) -> Measurement:
     return replace(point, validity="invalid")
 
 
-def result_of(kernel: str, *points: Measurement, load: str = "threads") -> ExperimentResult:
+def make_result(kernel: str, *points: Measurement, load: str = "threads") -> ExperimentResult:
     return made_experiment("x.x", kernel.partition("_")[0], "?", load, kernel, points, fixed={})
 
 
 def run_with(*results: ExperimentResult) -> Run:
-    return replace(run_of(base()), experiments=results)
+    return replace(make_run(base()), experiments=results)
 
 
 def image(rate: float, cache: str = "warm", **parameters: Any) -> Measurement:
@@ -142,22 +142,25 @@ def loop(rate: float = 1e9, *, isa: str = "avx2", wide: float = 8.0, units: floa
     ],
 )
 def test_valid_rates_become_ceilings(ceilings: Any, kernel: str, points: list[Measurement], rates: list[float]) -> None:
-    result = result_of(kernel, *points)
+    result = make_result(kernel, *points)
     assert [found.value for found in ceilings(run_with(result), result)] == rates
 
 
 def test_images_without_workers_had_one() -> None:
-    result = result_of("inference_images", image(100.0), image(200.0, threads=2))
+    result = make_result("inference_images", image(100.0), image(200.0, threads=2))
     assert [found.metric for found in of_images(run_with(result), result)] == ["images_s/1", "images_s/2"]
 
 
 @pytest.mark.parametrize("wrong", [{"validity": "invalid"}, {"bytes": 0}, {"throughput": Value(0.0, "bytes/s")}])
 def test_load_without_valid_bytes_is_none(wrong: dict[str, Any]) -> None:
     right = measured(5e8, loader="mapped", cache="cold")
-    assert [len(loads_of(result_of("inference_load", point))) for point in (right, replace(right, **wrong))] == [1, 0]
+    assert [len(list_points(make_result("inference_load", point))) for point in (right, replace(right, **wrong))] == [
+        1,
+        0,
+    ]
 
 
-READS = result_of("memory_bandwidth", measured(1e10, threads=1, **READ), measured(1.2e10, **READ),
+READS = make_result("memory_bandwidth", measured(1e10, threads=1, **READ), measured(1.2e10, **READ),
     measured(3e10, threads=4, **READ), measured(9e10, threads=4, **COPY), invalid(measured(9e10, **READ)))  # fmt: skip
 COUNTED = {"bytes_per_token": 1e8, "output_tokens_mean": 11.0}
 
@@ -176,12 +179,12 @@ COUNTED = {"bytes_per_token": 1e8, "output_tokens_mean": 11.0}
 )
 def test_memory_bounds_requests_by_tokens(details: dict[str, float], parameters: Any, rates: list[float]) -> None:
     point = replace(base(), parameters={"concurrency": 8, **parameters}, details=details)
-    served = result_of("inference_serving", point, load="concurrency")
+    served = make_result("inference_serving", point, load="concurrency")
     assert [found.value for found in of_served(run_with(READS, served), served)] == pytest.approx(rates)
 
 
 def test_memory_bounds_tokens_by_best_reads() -> None:
-    decoded = result_of("inference_decode", replace(base(), details=COUNTED))
+    decoded = make_result("inference_decode", replace(base(), details=COUNTED))
     found = {bound.metric: bound.value for bound in of_memory(run_with(READS, decoded), decoded)}
     assert found == pytest.approx({"tokens_s/1": 120.0, "tokens_s/4": 300.0})
 
@@ -192,7 +195,7 @@ ETH0 = {"interface": "eth0", "interface_bits_s": 8e9, "interface_virtual": False
 def path(details: dict[str, Any], threads: int | None = None, hosts: int = 1, **parameters: Any) -> Ceiling:
     machine = Machine.of_survey({"cpu": {"threads": threads}})
     machines = tuple(replace(machine, hostname=f"host{number}") for number in range(hosts))
-    result = result_of("network_stream", replace(base(), parameters=parameters, details=details))
+    result = make_result("network_stream", replace(base(), parameters=parameters, details=details))
     (found,) = of_path(replace(run_with(result), machines=machines), result)
     return found
 

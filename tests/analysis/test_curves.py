@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hwdyno.analysis.curves import LOSS, curves_of, error_of, is_loaded, suggest_load
+from hwdyno.analysis.curves import LOSS, fit_curves, is_loaded, relative_error, suggest_load
 from hwdyno.analysis.curves.curve_fit import _read_off
 from hwdyno.analysis.curves.knee import fit_knee
 from hwdyno.analysis.curves.knee_model import Knee
@@ -79,7 +79,7 @@ def test_exact_queueing_models_have_their_knee(name: str) -> None:
     for _ in range(rounds):
         points = {n: noisy(n) for n in DEPTHS}
         # As the runner does it: powers of two leave a gap at the bend of a hard knee, and one more point closes it.
-        (curve,) = curves_of(experiment([measured({"iodepth": n}, rate) for n, rate in points.items()]))
+        (curve,) = fit_curves(experiment([measured({"iodepth": n}, rate) for n, rate in points.items()]))
         more = suggest_load(curve, IODEPTH, DEPTHS)
         if more is not None:
             points = dict(sorted({**points, more: noisy(more)}.items()))
@@ -146,7 +146,7 @@ def experiment(points: list[Measurement], load: str = "iodepth") -> ExperimentRe
 
 def swept(throughput: Callable[[int], float], loads: tuple[int, ...] = DEPTHS, axis: str = "iodepth") -> Curve:
     points = [measured({axis: n, "rw": "randread"}, throughput(n), latency_ns=n / throughput(n) * 1e9) for n in loads]
-    (curve,) = curves_of(experiment(points, axis))
+    (curve,) = fit_curves(experiment(points, axis))
     return curve
 
 
@@ -174,7 +174,7 @@ def test_each_axis_combination_is_a_curve() -> None:
         for bs in (4096, 65536)
         for n in (8, 1, 32, 2, 4)
     ]
-    curves = curves_of(experiment(points))
+    curves = fit_curves(experiment(points))
     assert len(curves) == 4
     for curve in curves:
         assert [points[at].parameters["iodepth"] for at in curve.points] == [1, 2, 4, 8, 32]
@@ -220,7 +220,7 @@ def test_a_rise_is_one_beyond_the_noise_of_its_points(error: float, state: str) 
         replace(point, throughput=replace(point.throughput, low=(1 - error) * (value := point.throughput.value),
                                         high=(1 + error) * value)) for point in points
     ]  # fmt: skip
-    (curve,) = curves_of(experiment(points))
+    (curve,) = fit_curves(experiment(points))
     assert curve.state == state
 
 
@@ -239,7 +239,7 @@ def test_a_fall_is_measured_where_points_are_too_few_for_its_model(
 
 def test_load_that_never_arrives_is_flat() -> None:
     points = [measured({"iodepth": n}, 1e4, latency_ns=1e5) for n in DEPTHS]
-    (curve,) = curves_of(experiment(points))
+    (curve,) = fit_curves(experiment(points))
     assert curve.state == "flat"
 
 
@@ -247,19 +247,19 @@ def test_two_points_have_no_model() -> None:
     curve = swept(lambda n: 1e4 * n, (1, 2))
     assert (curve.model, curve.state, curve.ceiling) == ("none", "unknown", None)
     assert curve.floor is not None
-    assert curves_of(experiment([measured({"iodepth": 1}, 1e4)])) == ()
+    assert fit_curves(experiment([measured({"iodepth": 1}, 1e4)])) == ()
 
 
 def test_loads_that_are_words_or_nothing_make_no_curve() -> None:
     points = [measured({"rw": rw, "iodepth": 1}, 1e4) for rw in ("read", "write", "rw")]
-    assert curves_of(experiment(points, "rw")) == ()
-    assert curves_of(experiment([measured({"iodepth": 1}, 0.0), measured({"iodepth": None}, 1.0)])) == ()
+    assert fit_curves(experiment(points, "rw")) == ()
+    assert fit_curves(experiment([measured({"iodepth": 1}, 0.0), measured({"iodepth": None}, 1.0)])) == ()
 
 
 def test_block_sizes_have_half_size() -> None:
     sizes = tuple(4096 * 2**k for k in range(9))
     points = [measured({"bs": bs}, 1 / (20e-6 + bs / 2e9), bs) for bs in sizes]
-    (curve,) = curves_of(experiment(points, "bs"))
+    (curve,) = fit_curves(experiment(points, "bs"))
     assert curve.model == "block-size"
     assert curve.parameters["B"].value == pytest.approx(2e9, rel=0.02)
     assert curve.parameters["t0"].value == pytest.approx(20e-6, rel=0.02)
@@ -281,7 +281,7 @@ def test_threads_from_six_points_on_follow_the_scalability_law() -> None:
 def test_invalid_points_do_not_shape_model() -> None:
     points = [measured({"iodepth": n}, min(n, 8) * 1e4, latency_ns=1e5) for n in DEPTHS]
     points[-1] = replace(measured({"iodepth": 1024}, 1e7, latency_ns=1e5), validity="invalid")
-    (curve,) = curves_of(experiment(points))
+    (curve,) = fit_curves(experiment(points))
     assert len(curve.points) == 11
     assert curve.ceiling is not None and curve.ceiling.value == pytest.approx(8e4 * 4096, rel=0.02)
 
@@ -291,7 +291,7 @@ def test_a_delay_too_short_to_matter_is_no_rise() -> None:
     delays = (0, 2, 8, 15, 50, 100, 200, 300, 500, 1000, 5000, 20000)
     amounts = [((8 / (4 + delay)) ** -10 + 1) ** -0.1 * 49e9 for delay in delays]
     points = tuple(measured_at("delay", delay, amount) for delay, amount in zip(delays, amounts, strict=True))
-    (curve,) = curves_of(made_experiment("memory.loaded", "memory", "?", "delay", "memory_loaded_latency", points))
+    (curve,) = fit_curves(made_experiment("memory.loaded", "memory", "?", "delay", "memory_loaded_latency", points))
     assert curve.state == "knee" and curve.ceiling is not None and curve.best is not None
     assert curve.ceiling.value == pytest.approx(max(amounts), rel=0.12)
     assert "e+" not in curve.best.note
@@ -351,15 +351,18 @@ def test_a_delay_offers_its_reciprocal(unit: str, value: float, load: float, bac
     assert read_load(measured({"x": value}, 1.0), axis) == pytest.approx(load)
     assert series((load,), (1.0,), axis=axis).as_given(load) == pytest.approx(back)
     in_bits = replace(series((1.0,), (1.0,), axis=Axis("x", "bit/s", "rate")), operation=4000.0)
-    assert in_bits.offered(1e6) == 31.25, "operations a second of 4 kB"
+    assert in_bits.offered_rate(1e6) == 31.25, "operations a second of 4 kB"
 
 
 @pytest.mark.parametrize(("value", "repeats", "degrees"), [(0.5, 1, 30), (0.5, 2, 5), (1.0, 3, 2), (100.0, 31, 30)])
 def test_a_standard_error_follows_from_repeats(value: float, repeats: int, degrees: int) -> None:
     """Half the interval over Student's t; two repeats borrow four degrees of freedom from other points."""
     wide = Value(value, "1", 0.9 * value, 1.1 * value)
-    assert error_of(wide, repeats) == pytest.approx(0.1 / t_quantile(degrees))
-    assert error_of(replace(wide, value=0.0), repeats) is None and error_of(replace(wide, low=None), repeats) is None
+    assert relative_error(wide, repeats) == pytest.approx(0.1 / t_quantile(degrees))
+    assert (
+        relative_error(replace(wide, value=0.0), repeats) is None
+        and relative_error(replace(wide, low=None), repeats) is None
+    )
 
 
 def test_invalid_points_count_below_three_loads() -> None:
@@ -367,7 +370,7 @@ def test_invalid_points_count_below_three_loads() -> None:
     points = [measured({"iodepth": load}, 100.0 * load, latency_ns=50.0 + load) for load in (1, 2, 4, 8)]
     for at, floor in ((0, 2), (1, 1)):
         points[at] = replace(points[at], validity="invalid")
-        (curve,) = curves_of(experiment(points))
+        (curve,) = fit_curves(experiment(points))
         assert curve.floor is not None and curve.floor.load == floor
 
 
@@ -379,7 +382,7 @@ def test_slow_or_partial_request_is_known(loads: Any, rate: float, half: int, pa
     """A rate of 0 beside bytes has no request size, and a point without bytes is on no curve."""
     points = [measured({"iodepth": n}, rate * n / (n + half)) for n in loads]
     points[0] = replace(points[0], rate=Value(0.0, "operations/s"))
-    (curve,) = curves_of(experiment([*points, measured({"iodepth": 128}, 0.0)]))
+    (curve,) = fit_curves(experiment([*points, measured({"iodepth": 128}, 0.0)]))
     assert curve.points == tuple(range(len(points)))
     assert curve.parameters[parameter].value == pytest.approx(value, rel=0.01)
 

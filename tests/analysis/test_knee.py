@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hwdyno.analysis.curves.knee import _Fit, _knee_of, _odd_of, _Points, _shares, _weight, fit_knee
+from hwdyno.analysis.curves.knee import _find_knee, _find_odd, _Fit, _Points, _shares, _weight, fit_knee
 from hwdyno.analysis.curves.knee_model import ENDLESS, Knee, knee_at
 from hwdyno.analysis.curves.least_squares import fit
 from hwdyno.analysis.curves.scalability import Interval
@@ -29,7 +29,7 @@ def curve(theta: tuple[float, ...], loads: tuple[float, ...] = LOADS, dip: float
     return [rate * (dip if at == DIP else 1.0) for at, rate in enumerate(rates)]
 
 
-def points_of(throughputs: list[float], error: float = 0.0, loads: Any = LOADS) -> _Points:
+def make_points(throughputs: list[float], error: float = 0.0, loads: Any = LOADS) -> _Points:
     n = np.log(np.array(loads[: len(throughputs)]))
     return _Points(n, np.log(np.array(throughputs)), error, np.zeros_like(n), requests=False)
 
@@ -96,17 +96,17 @@ def test_odd_point_is_11_percent_off(ratio: float, is_odd: bool) -> None:
 ])  # fmt: skip
 def test_better_fit_shows_odd_point(plain: float, falls: list[tuple[float, float]], is_odd: bool) -> None:
     """Residuals of the planted point and of the last one, which cannot be odd."""
-    points, at = points_of(curve(RISE, dip=0.7)), np.arange(len(LOADS))
+    points, at = make_points(curve(RISE, dip=0.7)), np.arange(len(LOADS))
     others = [fitted(points, FALL, off * (at == DIP) + last * (at == len(LOADS) - 1)) for off, last in falls]
-    assert (_odd_of(fitted(points, RISE, plain * (at == DIP)), others) is not None) == is_odd
+    assert (_find_odd(fitted(points, RISE, plain * (at == DIP)), others) is not None) == is_odd
 
 
 def test_odder_of_two_points_is_named() -> None:
     """The point whose absence helps the fit most."""
     loads, at = np.exp(np.linspace(0.0, 8.0, 30)), np.arange(30)
-    points = points_of(list(np.array(curve(RISE, tuple(loads))) * np.select([at == 10, at == 20], [0.8, 0.6], 1.0)),
+    points = make_points(list(np.array(curve(RISE, tuple(loads))) * np.select([at == 10, at == 20], [0.8, 0.6], 1.0)),
                        loads=loads)  # fmt: skip
-    odd = _odd_of(fitted(points, RISE, 1.0 * (at == 10)), [fitted(points, FALL, 1.0 * (at == 20))])
+    odd = _find_odd(fitted(points, RISE, 1.0 * (at == 10)), [fitted(points, FALL, 1.0 * (at == 20))])
     assert odd is not None and odd.at == 20 and odd.ratio == pytest.approx(0.6, rel=0.02)
 
 
@@ -116,7 +116,7 @@ def weighted(weight: float, count: int = 12, error: float = 2e-4, noise: float =
     By 2k + 2k (k + 1) / (count - k - 1), the noise being the one more: k is 4 and 6; the last divisor is 1 at least.
     """
     penalty = {7: (12 + 84 / 1) - (8 + 40 / 2), 12: (12 + 84 / 5) - (8 + 40 / 7)}[count]
-    points = points_of(curve(FALL)[:count], error)
+    points = make_points(curve(FALL)[:count], error)
     squares = noise**2 * (penalty + 2 * math.log(weight / (1 - weight)))
     return fitted(points, RISE, squares=squares), fitted(points, FALL)
 
@@ -134,16 +134,16 @@ def test_a_fall_has_its_akaike_weight(count: int, error: float, noise: float) ->
 def test_the_likelier_model_is_the_knee(weight: float, fall: float, ceiling: float) -> None:
     """The rise reaches 10, the fall 8.007: the ceiling is their mean in the logarithm, without a weight below 1%."""
     plain, falling = weighted(weight)
-    knee = _knee_of(plain, [falling], None)
+    knee = _find_knee(plain, [falling], None)
     assert (knee.fall, knee.fall_load) == (fall, pytest.approx(8.0 if fall else math.inf))
     assert knee.ceiling.value == pytest.approx(ceiling, abs=5e-3)
 
 
 def test_crossing_has_its_delta_method_interval() -> None:
     """ln N* is the greatest of the curve, plus ln R1: its slopes by the five parameters, taken by differences."""
-    points = points_of(curve(FALL), error=0.01)
+    points = make_points(curve(FALL), error=0.01)
     falling = fitted(points, FALL)
-    crossing = _knee_of(fitted(points, RISE, 0.2), [falling], None).crossing
+    crossing = _find_knee(fitted(points, RISE, 0.2), [falling], None).crossing
 
     def log_crossing(step: float, changed: int) -> float:
         theta = tuple(value + step * (at == changed) for at, value in enumerate(FALL))
@@ -157,10 +157,10 @@ def test_crossing_has_its_delta_method_interval() -> None:
 
 def test_a_crossings_interval_spans_the_models() -> None:
     """Two falls alike, 10% apart: 5% each from their mean. Six with 2% of their weight are left out."""
-    points = points_of(curve(FALL), error=0.001)
+    points = make_points(curve(FALL), error=0.001)
     few = fitted(points, FALL, squares=0.001**2 * 2 * math.log(50))
     falls = [fitted(points, FALL), fitted(points, (FALL[0] + 0.1, *FALL[1:])), *[few] * 6]
-    crossing = _knee_of(fitted(points, RISE, 0.2), falls, None).crossing
+    crossing = _find_knee(fitted(points, RISE, 0.2), falls, None).crossing
     assert crossing.high == pytest.approx(crossing.value * math.exp(t_quantile(30) * 0.05), rel=3e-4)
     # Half as likely at a criterion greater by 2 ln 2; the first is never less likely.
     half = fitted(points, FALL, squares=0.001**2 * 2 * math.log(2))

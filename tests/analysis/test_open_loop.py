@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hwdyno.analysis.curves import CAPACITY, curves_of, rate_to_settle
+from hwdyno.analysis.curves import CAPACITY, fit_curves, rate_to_settle
 from hwdyno.analysis.curves.open_loop import LatencySpread, OpenLoop, _spread_off, fit_open_loop, mean_latency
 from hwdyno.model.histogram import Histogram
 from hwdyno.model.words import Curve, Latency, Measurement, Value
@@ -61,7 +61,7 @@ def test_rate_curve_gives_service_and_capacity() -> None:
         )
 
     points = tuple(point(rate) for rate in (2e3, 1e4, 2e4, 3e4, 3.8e4, 1e5))
-    (curve,) = curves_of(made_experiment("storage.rate", "storage", "?", "rate", "storage_blocks", points))
+    (curve,) = fit_curves(made_experiment("storage.rate", "storage", "?", "rate", "storage_blocks", points))
     assert curve.model == "g-g-m" and curve.ceiling is not None
     assert curve.parameters["S"].value == pytest.approx(1e5, rel=0.02)
     assert curve.ceiling.value == pytest.approx(4e4 * 4096, rel=0.02)
@@ -77,7 +77,7 @@ def test_rate_curve_gives_service_and_capacity() -> None:
 def test_a_server_waits_by_its_formula(rate: float, variability: float, arrivals: Any, latency_ns: float) -> None:
     numbers = {"S": 1e5, "m": 1.1, **({} if variability == 1.0 else {"v": variability})}
     numbers |= {} if arrivals is None else {"a": arrivals}
-    model = OpenLoop.of({name: Value(number, "1") for name, number in numbers.items()})
+    model = OpenLoop.from_parameters({name: Value(number, "1") for name, number in numbers.items()})
     assert (model.servers, model.latency_ns(rate)) == (1, pytest.approx(latency_ns))
     assert OpenLoop(1e5, 1, 0.0).variability == 1.0
 
@@ -133,8 +133,10 @@ def test_spreads_are_those_of_the_queue(shares: tuple[float, float], spread: Lat
     (sum_off,) = _spread_off(1, both, both / (1 - both), np.array([[1.0]]), least, [spread, least])
     assert sum_off == pytest.approx(off, abs=1e-9)
     # Of 1, 1, 1 and 5: a mean of 2, a variance of 12 / 4 and a fourth moment of 84 / 4.
-    assert LatencySpread.of(Histogram.from_values((1, 1, 1, 5))) == LatencySpread(0.75, math.sqrt((21 - 9) / 4) / 4)
-    assert LatencySpread.of(Histogram()) is None
+    assert LatencySpread.from_histogram(Histogram.from_values((1, 1, 1, 5))) == LatencySpread(
+        0.75, math.sqrt((21 - 9) / 4) / 4
+    )
+    assert LatencySpread.from_histogram(Histogram()) is None
 
 
 @pytest.mark.parametrize(("unit", "per", "process", "varies"), [
@@ -155,7 +157,7 @@ def test_rate_of_any_unit_counts_requests(unit: str, per: int, process: str, var
     points = tuple(point(rate) for rate in (2e3, 1e4, 2e4, 3e4, 3.5e4))
     made = made_experiment("storage.rate", "storage", "?", "rate", "storage_blocks", points)
     axes = tuple(replace(axis, unit=unit) if axis.name == "rate" else axis for axis in made.declaration.axes)
-    (curve,) = curves_of(replace(made, declaration=replace(made.declaration, axes=axes)))
+    (curve,) = fit_curves(replace(made, declaration=replace(made.declaration, axes=axes)))
     arrivals = curve.parameters.get("a")
     assert curve.model == "g-g-m" and (arrivals and arrivals.value) == varies
 

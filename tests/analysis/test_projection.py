@@ -17,7 +17,7 @@ from hwdyno.cli.main import main
 from hwdyno.explain.findings import explain
 from hwdyno.system.store import Store
 from numpy.random import Generator, default_rng
-from simulated_runs import FIXED, at, experiment, run_of
+from simulated_runs import FIXED, at, experiment, make_run
 from simulation.host import SimulatedMachine
 
 SYSTEMS, NOISE, REPEATS = 500, 0.02, 3
@@ -203,7 +203,7 @@ def shown(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, st
 
 def kept(stored: Store, loads: list[int], **machine: float) -> None:
     made = SimulatedMachine(**machine)  # type: ignore[arg-type]
-    stored.save(explain(run_of(made, experiment(made, "iodepth", [at(iodepth=load) for load in loads], FIXED))))
+    stored.save(explain(make_run(made, experiment(made, "iodepth", [at(iodepth=load) for load in loads], FIXED))))
 
 
 def test_a_run_past_its_knee_is_projected_with_its_check_and_assumptions(
@@ -243,6 +243,6 @@ def test_loads_that_are_none_are_refused_in_one_line(
 
 def test_a_run_without_such_a_curve_says_what_to_measure(stored: Store, capsys: pytest.CaptureFixture[str]) -> None:
     made = SimulatedMachine()
-    stored.save(run_of(made, experiment(made, "bs", [at(bs=size) for size in (4096, 8192, 16384)], FIXED)))
+    stored.save(make_run(made, experiment(made, "bs", [at(bs=size) for size in (4096, 8192, 16384)], FIXED)))
     assert main(["project"]) == 2
     assert "hwdyno storage --iodepth 1..64" in capsys.readouterr().err

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 from hwdyno.analysis import resources
-from hwdyno.analysis.resources import Resource, all_resources, ceilings_of, find, rate_word, why_no_ceiling
+from hwdyno.analysis.resources import Resource, all_resources, find, list_ceilings, rate_word, why_no_ceiling
 from hwdyno.explain.findings import explain
-from hwdyno.explain.findings.bottleneck import limit_of
+from hwdyno.explain.findings.bottleneck import find_limit
 from hwdyno.explain.findings.rule import Case
 from hwdyno.model.machine import Machine
 from hwdyno.model.words import Declaration, ExperimentResult, Measurement, Run
 from hwdyno.report import page
-from hwdyno.report.rows import rows_of
+from hwdyno.report.rows import make_rows
 from hwdyno.report.scorecard import scorecard
 from hwdyno.report.terminal import print_run
 from test_findings_memory import point
@@ -71,11 +71,11 @@ def launches(way: str, launches_s: float, ns: float) -> Measurement:
     return replace(point(launches_s, "operations/s", ns, way=way), cpu_user_s=0.1)
 
 
-def run_of(kernel: str, *points: Measurement) -> Run:
+def make_run(kernel: str, *points: Measurement) -> Run:
     machine = Machine(hostname="made")
     result = ExperimentResult(
         f"gadget.{kernel}", "gadget", "Copies and launches", "way", kernel, points,
-        ceilings=ceilings_of(machine, "gadget") if kernel == "gadget_copy" else (),
+        ceilings=list_ceilings(machine, "gadget") if kernel == "gadget_copy" else (),
     )  # fmt: skip
     return explain(Run("id", "2026-01-01T00:00:00+00:00", None, (machine,), "quick", "hwdyno", (result,)))
 
@@ -91,11 +91,11 @@ def paged(run: Run) -> str:
 
 
 def test_a_made_resource_has_its_headline_in_terminal_and_page(gadget: Resource) -> None:
-    run = run_of("gadget_copy", copies("in", 1.5e9), copies("out", 1.9e9))
+    run = make_run("gadget_copy", copies("in", 1.5e9), copies("out", 1.9e9))
     (row,) = scorecard(run).rows
     assert (row.resource, row.title, row.value) == ("Gadget", "copy way=in", "1,500 MB/s")
     assert "Gadget copy way=in 1,500 MB/s" in printed(run) and "1,500 MB/s" in paged(run)
-    launched = run_of(
+    launched = make_run(
         "gadget_launch", launches("empty", 2e5, 4e3), launches("empty", 2.5e5, 3e3), launches("full", 9e4, 9e3)
     )
     shown = [(row.title, row.value) for row in scorecard(launched).rows]
@@ -103,30 +103,30 @@ def test_a_made_resource_has_its_headline_in_terminal_and_page(gadget: Resource)
 
 
 def test_made_resource_counts_in_its_word(gadget: Resource) -> None:
-    run = run_of("gadget_launch", launches("empty", 2e5, 4e3), launches("full", 1e5, 9e3))
+    run = make_run("gadget_launch", launches("empty", 2e5, 4e3), launches("full", 1e5, 9e3))
     assert "launches/s" in printed(run) and "launches/s" in paged(run)
     assert "operations/s" not in printed(run)
 
 
 def test_a_made_resource_has_its_ceilings_with_their_doubts(gadget: Resource) -> None:
     assert why_no_ceiling(Machine(), "gadget") == ("gadget: its clock is unknown",)
-    run = run_of("gadget_copy", copies("in", 3e9))
+    run = make_run("gadget_copy", copies("in", 3e9))
     (finding,) = [candidate for candidate in run.findings if candidate.rule == "physical_ceiling"]
     assert "the copy link can carry" in finding.says and "the copies never left the host" in finding.says
     assert finding.advice.startswith("Copy more: hwdyno gadget")
     assert "the copy link" in printed(run) and "the copy link" in paged(run)
-    (row,) = rows_of(run_of("gadget_launch", launches("empty", 1.5e5, 4e3)))
+    (row,) = make_rows(make_run("gadget_launch", launches("empty", 1.5e5, 4e3)))
     assert row.ceiling is not None and row.ceiling.label == "launch gap" and row.share == pytest.approx(0.5)
 
 
 def test_a_made_resource_names_what_else_can_limit_it(gadget: Resource) -> None:
-    run = run_of("gadget_copy", copies("in", 1.5e9))
-    limit = limit_of(Case(run, run.experiments[0], 0))
+    run = make_run("gadget_copy", copies("in", 1.5e9))
+    limit = find_limit(Case(run, run.experiments[0], 0))
     assert limit.kind == "not identified" and limit.says.startswith(
         "Limit not identified: nothing measured was above 90%"
     )
     assert limit.says.endswith("Not measured: the copy engine, its scheduler.")
-    (row,) = rows_of(run)
+    (row,) = make_rows(run)
     assert row.why_not_double == "", "no cause was measured"
 
 
@@ -143,7 +143,7 @@ def test_each_resource_is_described_under_its_files_name() -> None:
 def test_resource_that_nobody_describes_is_plain() -> None:
     one = find("tape")
     assert (one.name, one.title, one.rate_word, one.client) == ("tape", "Tape", "", "beside")
-    assert ceilings_of(Machine(), "tape") == () == why_no_ceiling(Machine(), "tape")
+    assert list_ceilings(Machine(), "tape") == () == why_no_ceiling(Machine(), "tape")
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_rate_is_counted_in_fields_word(name: str, operation: str, expected: str
 
 
 def test_headline_belongs_to_its_named_experiment(gadget: Resource) -> None:
-    run = run_of("gadget_copy", copies("in", 1.5e9))
+    run = make_run("gadget_copy", copies("in", 1.5e9))
     assert [row.title for row in scorecard(run).rows] == ["copy way=in"]
     for figure in (
         replace(gadget.figures[0], kernels=("gadget_other",)),

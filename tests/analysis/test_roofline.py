@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hwdyno.analysis.curves.roofline import roofs_of
+from hwdyno.analysis.curves.roofline import find_roofs
 from hwdyno.measure.experiments.gpu import in_parts
 from hwdyno.model.words import Declaration, ExperimentResult, Run, Value
 from hwdyno.report import roofline
-from hwdyno.report.charts import charts_of
+from hwdyno.report.charts import list_charts
 from hwdyno.report.picture import Polyline
 from made_point import base
-from test_findings_memory import SET, flops, moved, point, result, run_of
+from test_findings_memory import SET, flops, make_run, moved, point, result
 
 
 def made() -> Run:
@@ -32,7 +32,7 @@ def made() -> Run:
         "compute_flops", "threads", flops(14e9, "scalar", threads=2), flops(116e9, "avx512", threads=2), *alone
     )
     solved = result("linpack", "n", point(90e9, "FLOP/s", operation="lu", n=2400, threads=2))
-    return run_of(reads, peaks, solved)
+    return make_run(reads, peaks, solved)
 
 
 def test_levels_peaks_and_kernels() -> None:
@@ -47,7 +47,7 @@ def test_levels_peaks_and_kernels() -> None:
 
 def test_no_kernel_is_above_the_roof() -> None:
     run = made()
-    (chart,) = [candidate for candidate in charts_of(run) if candidate.name.endswith("roofline")]
+    (chart,) = [candidate for candidate in list_charts(run) if candidate.name.endswith("roofline")]
     assert run.experiments[chart.experiment].kernel == "compute_flops"
     slopes_drawn = [mark for mark in chart.picture.marks if isinstance(mark, Polyline)]
     assert len(slopes_drawn) == len(chart.picture.series) == 3
@@ -63,13 +63,13 @@ def test_stores_past_caches_raise_memory_roof() -> None:
         moved(value, "read", working_set=size) for value, size in ((400e9, 24 << 10), (39e9, 128 << 20), (36e9, SET))
     ]
     peak = result("compute_flops", "threads", flops(116e9, "avx512", threads=2))
-    run = run_of(result("memory_bandwidth", "working_set", *reads, moved(44e9, "nt_triad", working_set=SET)), peak)
+    run = make_run(result("memory_bandwidth", "working_set", *reads, moved(44e9, "nt_triad", working_set=SET)), peak)
     assert [roof.value for roof in roofline.levels(run)] == [400e9, 44e9]
 
 
 def test_without_levels_there_is_none() -> None:
-    run = run_of(result("compute_flops", "threads", flops(116e9, "avx512")))
-    assert roofline.drawn(run) is None
+    run = make_run(result("compute_flops", "threads", flops(116e9, "avx512")))
+    assert roofline.draw_roofline(run) is None
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_gpus_roofs_need_three_intensities(rate: float, arrays: tuple[int, int
         base(parameters={"intensity": row[0], "array": arrays[at % 2]}, throughput=Value(row[1], "FLOP/s"))
         for at, row in enumerate(rows)
     )
-    roofs = roofs_of(ExperimentResult("gpu.x", "gpu", "?", "intensity", "gpu_roofline", points))
+    roofs = find_roofs(ExperimentResult("gpu.x", "gpu", "?", "intensity", "gpu_roofline", points))
     spots = [(1.0, 0.25, 0), (2.0, 0.5, 1), (4.0, 0.5, 3)]
     assert (roofs and (roofs.bytes_s, roofs.flop_s)) == ((0.25, 0.5) if found else None)
     assert roofs is None or [(spot.intensity, spot.flop_s, spot.at) for spot in roofs.spots] == spots

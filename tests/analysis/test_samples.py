@@ -28,7 +28,7 @@ from hwdyno.explain.findings import explain
 from hwdyno.explain.repeatability import with_pooled_repeats
 from hwdyno.model.point_details import Samples
 from hwdyno.model.words import Value
-from made_point import base, run_of
+from made_point import base, make_run
 from scipy.special import gammaincinv
 from scipy.stats import binom, chi2, f_oneway
 from scipy.stats import f as f_law
@@ -196,7 +196,7 @@ def test_two_repeats_at_two_levels_lean_on_no_other_point() -> None:
     plain, values = read_at(rates)
     samples = Samples(0.0, 0.0, 0.0, 0.05, values=tuple(value for repeat in values for value in repeat))
     point = base(throughput=plain, rate=plain, repeats=2, repeat_values=rates, samples=samples)
-    found = with_pooled_repeats(run_of(point)).experiments[0].points[0].throughput
+    found = with_pooled_repeats(make_run(point)).experiments[0].points[0].throughput
     assert (found.low, found.high) == pytest.approx((47.9, 76.5), rel=0.01)
 
 
@@ -388,7 +388,7 @@ def test_an_experiment_says_which_intervals_count_with_the_lower_level() -> None
                 rate=Value(value / 4096, "operations/s", 0.99 * value / 4096, 1.01 * value / 4096),
             )
         )  # fmt: skip
-    run = run_of(made[0])
+    run = make_run(made[0])
     run = replace(run, experiments=(replace(run.experiments[0], points=tuple(made)),))
     found = explain(run)
     (one,) = [finding for finding in found.findings if finding.rule == "modes_nearby"]

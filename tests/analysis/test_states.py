@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 from calibration import states as planted
-from hwdyno.analysis.curves import curves_of
+from hwdyno.analysis.curves import fit_curves
 from hwdyno.analysis.states import CHANGED_AT, CHANGED_NOTE, change_in, in_one_state
 from hwdyno.explain.findings import explain
-from hwdyno.measure.measurement import BEGAN, Reading, measurement_of
+from hwdyno.measure.measurement import BEGAN, Reading, make_measurement
 from hwdyno.measure.runner.point import PointInWork
 from hwdyno.model.words import ExperimentResult, Measurement, Parameters, Run
 from made_experiment import made_experiment
-from simulated_runs import FIXED, MACHINES, at, rules_of, run_of, the
+from simulated_runs import FIXED, MACHINES, at, list_rules, make_run, the
 from simulation.host import SimulatedHost, SimulatedMachine
 
 DEPTHS = [at(iodepth=2**k) for k in range(8)]
@@ -48,13 +48,13 @@ def in_rounds(
         point.readings.append({BEGAN: began_s, **host.run("storage_blocks", given)})
         point.snapshots.append((before, host.snapshot()))
     declared = host.kernels()["storage_blocks"]
-    made = [measurement_of(work.parameters, work.readings, declared, work.snapshots) for work in works]
+    made = [make_measurement(work.parameters, work.readings, declared, work.snapshots) for work in works]
     result = made_experiment("storage.iodepth", "storage", "?", "iodepth", "storage_blocks", tuple(made), fixed=FIXED)
     return result, changed_s
 
 
 def explained(machine: SimulatedMachine, points: list[Parameters], share: float, after: float = 0.5) -> Run:
-    return explain(run_of(machine, in_rounds(machine, points, share, after)[0]))
+    return explain(make_run(machine, in_rounds(machine, points, share, after)[0]))
 
 
 @pytest.mark.parametrize("after", [0.25, 0.5, 0.75])
@@ -63,7 +63,7 @@ def test_a_change_of_a_quarter_is_named_once_with_its_place_and_bytes(after: flo
     for seed in MACHINES[:40]:
         machine = SimulatedMachine.random(seed)
         result, changed_s = in_rounds(machine, MIXED, 0.75, after)
-        run = explain(run_of(machine, result))
+        run = explain(make_run(machine, result))
         found = [finding for finding in run.findings if finding.rule == "device_changed"]
         named += len(found)
         if not found:
@@ -83,19 +83,19 @@ def test_a_change_of_a_quarter_is_named_once_with_its_place_and_bytes(after: flo
 def test_a_change_that_other_load_explains_is_that_loads() -> None:
     """What is known to have taken the processor is reported, and no change of the device is."""
     for seed in MACHINES[:10]:
-        rules = rules_of(explained(SimulatedMachine.random(seed, others_cpu=0.6), MIXED, 0.6).findings)
+        rules = list_rules(explained(SimulatedMachine.random(seed, others_cpu=0.6), MIXED, 0.6).findings)
         assert "others_at_work" in rules and "device_changed" not in rules, f"machine {seed}"
 
 
 def test_a_small_change_degrades_nothing() -> None:
     """The change after a minute of another load's: 11% are within what most figures leave open."""
     for seed in MACHINES[:20]:
-        assert "device_changed" not in rules_of(explained(SimulatedMachine.random(seed), MIXED, 0.89).findings)
+        assert "device_changed" not in list_rules(explained(SimulatedMachine.random(seed), MIXED, 0.89).findings)
 
 
 def test_nothing_is_named_on_a_machine_that_stays_as_it_is() -> None:
     for seed in MACHINES:
-        assert "device_changed" not in rules_of(explained(SimulatedMachine.random(seed), MIXED, 1.0).findings)
+        assert "device_changed" not in list_rules(explained(SimulatedMachine.random(seed), MIXED, 1.0).findings)
 
 
 @pytest.mark.parametrize(("noise", "least"), [("2% normal", 0.97), ("5% normal", 0.94), ("2%, Student's t of 3", 0.95)])
@@ -116,12 +116,12 @@ def test_a_curve_is_of_one_state() -> None:
     assert curve.state == "knee" and curve.knee is not None
     assert curve.ceiling is not None and curve.ceiling.value == pytest.approx(0.3 * 8e4 * 4096, rel=0.05)
     assert curve.knee.load == pytest.approx(8, rel=0.2)
-    assert "off_the_curve" not in rules_of(run.findings)
+    assert "off_the_curve" not in list_rules(run.findings)
 
 
 def test_points_of_the_other_state_alone_are_on_no_curve() -> None:
     result, _ = in_rounds(SimulatedMachine.random(3), DEPTHS, 0.3, after=0.5)
-    marked = explain(run_of(SimulatedMachine.random(3), result)).experiments[0]
+    marked = explain(make_run(SimulatedMachine.random(3), result)).experiments[0]
     cut = marked.points[0].conditions[CHANGED_AT]
 
     def only(point: Measurement, *, late: bool) -> Measurement:
@@ -132,7 +132,7 @@ def test_points_of_the_other_state_alone_are_on_no_curve() -> None:
     early, *late = (only(marked.points[at], late=at > 2) for at in (2, 3, 4))
     one = in_one_state(replace(marked, points=(*marked.points[:2], early, *late, *marked.points[5:])))
     assert [at for at, point in enumerate(one.points) if "other_state" in point.why] == [2]
-    assert {at for curve in curves_of(one) for at in curve.points} == {0, 1, 3, 4, 5, 6, 7}
+    assert {at for curve in fit_curves(one) for at in curve.points} == {0, 1, 3, 4, 5, 6, 7}
 
 
 def test_explaining_twice_changes_nothing() -> None:
@@ -152,5 +152,5 @@ def test_readings_without_times_tell_no_change() -> None:
 def test_a_reading_knows_when_it_began() -> None:
     host = SimulatedHost()
     readings: list[Reading] = [{BEGAN: began, **host.run("storage_blocks", {**FIXED, **at()})} for began in (1.0, 4.5)]
-    assert measurement_of(at(), readings).repeat_starts_s == (1.0, 4.5)
-    assert measurement_of(at(), [readings[0], host.run("storage_blocks", {**FIXED, **at()})]).repeat_starts_s == ()
+    assert make_measurement(at(), readings).repeat_starts_s == (1.0, 4.5)
+    assert make_measurement(at(), [readings[0], host.run("storage_blocks", {**FIXED, **at()})]).repeat_starts_s == ()

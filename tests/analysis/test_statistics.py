@@ -13,7 +13,7 @@ from statistics import NormalDist
 import pytest
 from hwdyno.analysis import estimates as st
 from hwdyno.model.histogram import Histogram
-from hwdyno.model.histogram_arrays import sum_of, summary_of
+from hwdyno.model.histogram_arrays import sum_histograms, summarize_histograms
 from hwdyno.model.words import Value
 from scipy.stats import binom, false_discovery_control
 
@@ -219,9 +219,9 @@ def test_value_without_counts_is_absent() -> None:
 
 def test_percentiles_are_those_of_ordered_values() -> None:
     """Ten of each value from 1 to 1000, each with a separate bucket."""
-    whole = summary_of([Histogram.from_values(at // 10 + 1 for at in range(10_000)).to_reading()])
+    whole = summarize_histograms([Histogram.from_values(at // 10 + 1 for at in range(10_000)).to_reading()])
     assert whole is not None and (whole.p50, whole.p90, whole.p99, whole.p999) == (500, 900, 990, 999)
-    fewer = summary_of([Histogram.from_values(range(1, 10_000)).to_reading()])
+    fewer = summarize_histograms([Histogram.from_values(range(1, 10_000)).to_reading()])
     assert fewer is not None and fewer.p999 is None
 
 
@@ -229,9 +229,9 @@ def test_percentiles_are_those_of_ordered_values() -> None:
 def test_hosts_values_count_by_weight(hosts: int) -> None:
     reading = Histogram.from_values([100, 300]).to_reading()
     for weight in (1, 3):
-        assert sum_of([(reading, weight)] * hosts) == Histogram.from_values([100, 300] * weight * hosts)
+        assert sum_histograms([(reading, weight)] * hosts) == Histogram.from_values([100, 300] * weight * hosts)
     with pytest.raises(ValueError, match="sub_bits 7; this version reads 10"):
-        sum_of([(reading, 1)] * hosts + [({**reading, "sub_bits": 7}, 1)])
+        sum_histograms([(reading, 1)] * hosts + [({**reading, "sub_bits": 7}, 1)])
 
 
 def test_summary_gives_p999_only_from_ten_thousand_values() -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from hwdyno.analysis import estimates
-from hwdyno.analysis.curves import curves_of, suggest_load
+from hwdyno.analysis.curves import fit_curves, suggest_load
 from hwdyno.explain.findings import explain
 from hwdyno.model.axes import FIELD, with_field_axes
 from hwdyno.model.machine import Machine as Host
@@ -91,7 +91,7 @@ def experiment(points: Sequence[Measurement]) -> ExperimentResult:
 def read(machine: Machine, draw: Generator) -> tuple[Curve, Run]:
     """The curve of a sweep with one more point near its bend, and the Run with its findings."""
     points = [measured(machine, load, draw) for load in machine.loads]
-    (curve,) = curves_of(experiment(points))
+    (curve,) = fit_curves(experiment(points))
     more = suggest_load(curve, FIELD["iodepth"], machine.loads)
     if more is not None and machine.loads[0] < more < machine.loads[-1]:
         points.append(measured(machine, more, draw))

@@ -97,7 +97,7 @@ def explained(plant: Plant, draw: Generator, repeats: int = 3) -> tuple[Finding,
     point.readings = [
         {**reading(plant.each(draw, at)), "cpu": {"user_s": 0.1, "system_s": 0.1}} for at in range(repeats)
     ]
-    made = replace(point.measured(PROFILES["quick"], ""), parameters=point.parameters)
+    made = replace(point.to_measurement(PROFILES["quick"], ""), parameters=point.parameters)
     busy = plant.others_cpu + 0.2 / 4
     made = replace(made, conditions={"cpu_busy": busy, "cpu_user": busy - 0.1 / 4, "steal": 0.0})
     result = with_field_axes(ExperimentResult("storage.iodepth", "storage", "", "iodepth", "", (made,)))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from hwdyno.analysis.curves import CAPACITY, curves_of
+from hwdyno.analysis.curves import CAPACITY, fit_curves
 from hwdyno.analysis.curves.open_loop import next_rate
 from hwdyno.model.axes import with_field_axes
 from hwdyno.model.histogram import Histogram
@@ -92,7 +92,7 @@ class Loop:
     def curve(self) -> Curve:
         """The curve of the points."""
         points = tuple(sorted(self.points, key=lambda point: float(str(point.parameters["rate"]))))
-        return curves_of(with_field_axes(ExperimentResult("storage.rate", "storage", "", "rate", "", points)))[0]
+        return fit_curves(with_field_axes(ExperimentResult("storage.rate", "storage", "", "rate", "", points)))[0]
 
 
 def _point(rate: float, reached: float, latency: Latency, random_arrivals: bool) -> Measurement:

@@ -151,7 +151,7 @@ def measured(process: str, profile: str, draw: Generator, *, alone: bool = False
     readings = PROCESSES[process][0](draw)
     while not (ended := point.ends(timing, chosen.target)):
         point.readings.append(reading(next(readings)))
-    return point.measured(chosen, ended)
+    return point.to_measurement(chosen, ended)
 
 
 def shows(process: str, made: Measurement) -> bool:
@@ -173,14 +173,14 @@ def score(process: str, profile: str, trials: int, seed: int = 0) -> IntervalSco
     """This many points of a process: alone, and as experiments of ``POINTS`` points each."""
     found, truth = IntervalScore(), PROCESSES[process][1] * 1000 * SAMPLES
 
-    def made_of(number: int, *, alone: bool) -> Measurement:
+    def measure_point(number: int, *, alone: bool) -> Measurement:
         draw = np.random.default_rng((seed, sum(process.encode()), number))
         return measured(process, profile, draw, alone=alone)
 
-    every = [made_of(number, alone=False) for number in range(trials)]
+    every = [measure_point(number, alone=False) for number in range(trials)]
     together = [point for at in range(0, trials, POINTS) for point in as_experiment(every[at : at + POINTS])]
     for number, wide in enumerate(together):
-        made = made_of(number, alone=True)
+        made = measure_point(number, alone=True)
         value, pooled = made.throughput, wide.throughput
         found.trials += 1
         found.repeats += wide.repeats

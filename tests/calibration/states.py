@@ -67,7 +67,7 @@ class Found:
     placed: int = 0
 
 
-def points_of(values: NDArray[np.float64], owners: NDArray[np.int64]) -> list[Measurement]:
+def make_points(values: NDArray[np.float64], owners: NDArray[np.int64]) -> list[Measurement]:
     """Points with these readings, one a second."""
     made = []
     for owner in range(int(owners.max()) + 1):
@@ -86,7 +86,7 @@ def score(noise: str, change: float, count: int, seed: int) -> Found:
         total = len(owners)
         at = int(draw.uniform(EDGE_SHARE, 1 - EDGE_SHARE) * total)
         logs = NOISES[noise](draw, total) + np.where(np.arange(total) >= at, math.log(change), 0.0)
-        change_found = change_in(points_of(levels[owners] * np.exp(logs), owners))
+        change_found = change_in(make_points(levels[owners] * np.exp(logs), owners))
         if change_found is not None:
             found.named += 1
             found.placed += abs(change_found.at_s - at) <= WITHIN_SHARE * total

@@ -15,15 +15,15 @@ import hostile
 import hwdyno
 import pytest
 from hwdyno import api, session
-from hwdyno.cli.help import options_of, spelling
-from hwdyno.cli.main import parser_of
+from hwdyno.cli.help import list_options, spelling
+from hwdyno.cli.main import make_parser
 from hwdyno.measure.hosts.local import Local
 from hwdyno.measure.runner import contention
 from hwdyno.model.units import format_quantity
 from hwdyno.report import notebook
-from hwdyno.report.scorecard import explained, scorecard
+from hwdyno.report.scorecard import explain_run, scorecard
 from hwdyno.system.store import Store
-from simulated_runs import at, experiment, run_of
+from simulated_runs import at, experiment, make_run
 from simulation.coupled import CoupledHost
 from simulation.host import SimulatedMachine
 
@@ -59,16 +59,16 @@ def test_import_is_light() -> None:
 
 
 def test_run_has_names_of_command_line() -> None:
-    known = {spelling(action).removeprefix("--").replace("-", "_") for action in options_of(parser_of("run"))}
+    known = {spelling(action).removeprefix("--").replace("-", "_") for action in list_options(make_parser("run"))}
     assert set(inspect.signature(hwdyno.run).parameters) == (known | {"plan"}) - OF_OUTPUT
 
 
 @pytest.mark.parametrize("command", sorted({*COMMANDS, "gpu"} - {"run"}))
 def test_a_command_takes_what_its_command_line_takes(command: str) -> None:
     """Every option of the command line, but for those of output and of other tools' formats, has its name here."""
-    known = {spelling(action).removeprefix("--").replace("-", "_") for action in options_of(parser_of(command))}
-    assert known - api.names_of(command, Local()) <= {*OF_OUTPUT, *ELSEWHERE, "quiet"}
-    assert api.names_of(command, Local()) - known <= {"store"}
+    known = {spelling(action).removeprefix("--").replace("-", "_") for action in list_options(make_parser(command))}
+    assert known - api.option_names(command, Local()) <= {*OF_OUTPUT, *ELSEWHERE, "quiet"}
+    assert api.option_names(command, Local()) - known <= {"store"}
 
 
 def test_call_is_command_that_it_names(simulated: Path) -> None:
@@ -127,7 +127,7 @@ def parsed(text: str) -> ElementTree.Element:
 
 def test_run_and_curve_show_themselves() -> None:
     machine = SimulatedMachine.random(4)
-    run = explained(run_of(machine, experiment(machine, "iodepth", [at(iodepth=2**k) for k in range(9)])))
+    run = explain_run(make_run(machine, experiment(machine, "iodepth", [at(iodepth=2**k) for k in range(9)])))
     shown: Any = run
     html, svg = shown._repr_html_(), shown._repr_svg_()
     assert run.id in html and "<script" not in html

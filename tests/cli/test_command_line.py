@@ -17,12 +17,12 @@ from typing import Any
 
 import pytest
 from here import may_mount, needs
-from hwdyno.cli.main import main, parser_of
-from hwdyno.cli.options import request_of
+from hwdyno.cli.main import main, make_parser
+from hwdyno.cli.options import make_request
 from hwdyno.cli.perform import perform_scenario
 from hwdyno.measure import experiments
 from hwdyno.measure.hosts.local import Local
-from hwdyno.measure.scenarios import scenario_of
+from hwdyno.measure.scenarios import make_scenario
 from hwdyno.system import program_name
 from hwdyno.system.store import Store, from_json
 from simulation.host import SimulatedHost, SimulatedMachine
@@ -235,22 +235,22 @@ def test_below_the_ceiling_that_was_asked_for_is_status_1(
     home: Path, data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["storage", "--rw", "read", "--path", str(data), "--fail-under", "50%", "--quiet", "--json", *SMALL]
-    assert _status_of(arguments, data, ["--ceiling", "rated read 900 GB/s"]) == 1
+    assert _exit_status(arguments, data, ["--ceiling", "rated read 900 GB/s"]) == 1
     assert "below 50%" in capsys.readouterr().err
-    assert _status_of(arguments, data, ["--ceiling", "rated read 50 MB/s"]) == 0
+    assert _exit_status(arguments, data, ["--ceiling", "rated read 50 MB/s"]) == 0
 
 
-def _status_of(arguments: list[str], data: Path, more: list[str]) -> int:
+def _exit_status(arguments: list[str], data: Path, more: list[str]) -> int:
     """The exit status on a simulated machine: a real one may be degraded by what else goes on."""
-    args = parser_of("storage").read([*arguments[1:], *more])
+    args = make_parser("storage").read([*arguments[1:], *more])
     host = SimulatedHost(SimulatedMachine(seed=3))
-    return perform_scenario(scenario_of(request_of(args, "storage"), host), args, host)
+    return perform_scenario(make_scenario(make_request(args, "storage"), host), args, host)
 
 
 def test_refused_direct_io_degrades_the_run(home: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    args = parser_of("storage").read(["--rw", "randread", "--path", str(data), "--json", *SMALL])
+    args = make_parser("storage").read(["--rw", "randread", "--path", str(data), "--json", *SMALL])
     host = SimulatedHost(SimulatedMachine(seed=3, direct_refused=True))
-    assert perform_scenario(scenario_of(request_of(args, "storage"), host), args, host) == 3
+    assert perform_scenario(make_scenario(make_request(args, "storage"), host), args, host) == 3
     printed = capsys.readouterr()
     run = from_json(printed.out)
     assert "direct I/O was refused" in run.degraded[0]

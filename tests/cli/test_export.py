@@ -179,7 +179,7 @@ def test_prometheus_reads_any_names() -> None:
     for text in (hostile.PAYLOAD, 'a"} 1\n# EOF\n', "\\", "é\n", "", "\ud800"):
         run = made.run()
         run = replace(run, experiments=tuple(odd(experiment, text) for experiment in run.experiments))
-        found = parsed(openmetrics.text_of([(text, run), (text, run)]))
+        found = parsed(openmetrics.format_runs([(text, run), (text, run)]))
         assert len(found["hwdyno_throughput_bytes_per_second"]) == 9  # three points, each once with its interval
 
 

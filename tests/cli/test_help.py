@@ -13,7 +13,7 @@ import made_store as made
 import pytest
 from here import missing, needs
 from hwdyno.cli import completion, help, man
-from hwdyno.cli.main import COMMANDS, main, overview, parser_of
+from hwdyno.cli.main import COMMANDS, main, make_parser, overview
 from hwdyno.explain import findings
 from hwdyno.explain.findings import lessons
 from hwdyno.system.store import json_schema, to_json
@@ -34,7 +34,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) ->
 
 
 def examples() -> list[str]:
-    return [example for name in NAMES for example in parser_of(name).guide.examples]
+    return [example for name in NAMES for example in make_parser(name).guide.examples]
 
 
 def fits(text: str) -> bool:
@@ -49,10 +49,10 @@ def test_help_of_command_fits_one_screen(
     monkeypatch.setenv("COLUMNS", "300")
     text = printed(capsys, name, "--help")
     assert fits(text), text
-    guide = parser_of(name).guide
+    guide = make_parser(name).guide
     assert len(guide.options) <= 10 and len(guide.examples) == 3
     assert all(f"  {example}\n" in text for example in guide.examples)
-    assert ("--help-all" in text) == (len(help.options_of(parser_of(name))) > len(guide.options) > 0)
+    assert ("--help-all" in text) == (len(help.list_options(make_parser(name))) > len(guide.options) > 0)
 
 
 def test_the_overview_fits_one_screen() -> None:
@@ -63,9 +63,11 @@ def test_the_overview_fits_one_screen() -> None:
 def test_help_all_shows_every_option_once(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(capsys, name, "--help-all")
     shown = [line.split()[0] for line in text.splitlines() if line.startswith("  --")]
-    wanted = [help.spelling(action) for action in help.options_of(parser_of(name))]
+    wanted = [help.spelling(action) for action in help.list_options(make_parser(name))]
     rows = (
-        [row for row, _ in parser_of(name).guide.rows() if row.startswith("--")] if parser_of(name).guide.rows else []
+        [row for row, _ in make_parser(name).guide.rows() if row.startswith("--")]
+        if make_parser(name).guide.rows
+        else []
     )
     assert sorted(shown) == sorted([*wanted, *(row.split()[0] for row in rows)])
     assert max(map(len, text.splitlines())) <= help.MAX_COLUMNS
@@ -90,11 +92,11 @@ def test_every_example_runs(
     program, name, *words = shlex.split(line.partition(" >")[0].partition(" |")[0])
     assert program == "hwdyno"
     if "server" in words or name == "serve":  # It would serve until someone comes.
-        read = parser_of(name).read(words)
+        read = make_parser(name).read(words)
         assert name == "serve" or read.question == ["server"]
         return
     if name == "kubernetes" and words[0] != "manifest":  # tests/measure/test_kubernetes.py has a cluster for it.
-        assert parser_of(name).read(words).what == words[0]
+        assert make_parser(name).read(words).what == words[0]
         return
     dry = ["--dry-run"] if (name in MEASURING and words not in ([],)) or name in MEASURING - {"study"} else []
     before = set(tmp_path.iterdir())
@@ -182,7 +184,7 @@ def test_the_manual_page_has_no_fault_and_every_option() -> None:
         check=True,
     )
     assert done.stderr == ""
-    options = {help.spelling(action) for name in NAMES for action in help.options_of(parser_of(name))}
+    options = {help.spelling(action) for name in NAMES for action in help.list_options(make_parser(name))}
     assert options <= set(done.stdout.split())
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from hwdyno.analysis.ceilings.limits import known_ceilings
 from hwdyno.cli import storage_job
-from hwdyno.cli.main import main, parser_of
+from hwdyno.cli.main import main, make_parser
 from hwdyno.explain.findings import explain
 from hwdyno.measure import runner
 from hwdyno.measure.hosts.local import Local
 from hwdyno.measure.plan import Limits
-from hwdyno.measure.scenarios import Request, scenario_of
+from hwdyno.measure.scenarios import Request, make_scenario
 from hwdyno.measure.scenarios import study as command
 from hwdyno.model.words import UserError
 from hwdyno.studies import find, observations
@@ -46,15 +46,15 @@ MEASURING = (
 @pytest.mark.parametrize("line", MEASURING)
 def test_every_command_that_measures_takes_limits(line: str, tmp_path: Path) -> None:
     name, *words = line.split()
-    args = parser_of(name).read([*words, "--path", str(tmp_path), *OPTIONS])
+    args = make_parser(name).read([*words, "--path", str(tmp_path), *OPTIONS])
     request = importlib.import_module(f"hwdyno.cli.{name}").request(args)
-    assert scenario_of(request, Local()).plan.limits == GIVEN
+    assert make_scenario(request, Local()).plan.limits == GIVEN
 
 
 def test_a_job_file_and_a_test_of_snia_take_limits(tmp_path: Path) -> None:
     (tmp_path / "reads.fio").write_text("[reads]\nsize=1m\nrw=read\n")
-    args = parser_of("storage").read(["job", str(tmp_path / "reads.fio"), "--path", str(tmp_path), *OPTIONS])
-    made = scenario_of(storage_job.request(args.question[1:], args), Local())
+    args = make_parser("storage").read(["job", str(tmp_path / "reads.fio"), "--path", str(tmp_path), *OPTIONS])
+    made = make_scenario(storage_job.request(args.question[1:], args), Local())
     assert made.plan.limits == GIVEN
     assert main(["storage", "snia", "iops", "--path", str(tmp_path), "--dry-run", *OPTIONS]) == 0
 
@@ -85,7 +85,7 @@ def test_the_laptops_flash_drive_is_held_against_its_makers_figures_and_its_link
     limits = Limits(("rated read 400 MB/s", "rated write 240 MB/s"), ("USB 3.1 Gen 1",))
     host = SimulatedHost(SimulatedMachine())
     request = Request(places=(("", tmp_path),), seed=1, limits=limits, options={"only": "storage"})
-    plan = command.plan_of(find("laptop-memory-and-flash"), request, host)
+    plan = command.make_plan(find("laptop-memory-and-flash"), request, host)
     run = runner.run(plan, host, Store(tmp_path / "home"), "run-1", explain=explain)
     (flash,) = run.experiments
     assert {ceiling.label for ceiling in flash.ceilings} >= {"rated, given", "USB 3.2 Gen 1x1"}

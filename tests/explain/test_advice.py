@@ -13,25 +13,25 @@ from typing import Any
 
 import pytest
 import test_rules_apply as rules_apply
-from advised import commands_in, not_taken, outcome_of, refused, shape, words_of
+from advised import capture_outcome, commands_in, not_taken, refused, shape, split_words
 from here import IS_WHOLE, sample
 from hwdyno.analysis.estimates import interval
-from hwdyno.cli.main import main, parser_of
-from hwdyno.cli.options import request_of
+from hwdyno.cli.main import main, make_parser
+from hwdyno.cli.options import make_request
 from hwdyno.explain.findings import explain
-from hwdyno.explain.findings.commands import aligned
+from hwdyno.explain.findings.commands import align_blocks
 from hwdyno.explain.findings.rule import Case
 from hwdyno.measure import engine, experiments
 from hwdyno.measure.experiments import Experiment
 from hwdyno.measure.hosts.local import Local
 from hwdyno.measure.plan import Plan, Planned, build
 from hwdyno.measure.runner.declared import kept_declaration
-from hwdyno.measure.scenarios import scenario_of
+from hwdyno.measure.scenarios import make_scenario
 from hwdyno.model.machine import Cpu, Machine
 from hwdyno.model.point_details import Fault, Note, Samples
 from hwdyno.model.words import ExperimentResult, Latency, Measurement, Parameters, Run, Scalar
 from made_experiment import ON_ONE_HOST
-from simulated_runs import experiment, run_of
+from simulated_runs import experiment, make_run
 from simulation.host import SimulatedMachine
 
 HOST = Local()
@@ -40,19 +40,19 @@ DOCS = ROOT / "docs"
 KERNELS = HOST.kernels()
 
 
-def plan_of(line: str, path: Path) -> Plan | None:
+def make_plan(line: str, path: Path) -> Plan | None:
     """The plan that a command makes; none for training, whose data set settles it."""
-    name, *words = words_of(line)
-    args = parser_of(name).read(words)
+    name, *words = split_words(line)
+    args = make_parser(name).read(words)
     args.path = path
     if name not in {"storage", "memory", "compute", "network"}:
         return None
-    return scenario_of(request_of(args, name), Local()).plan
+    return make_scenario(make_request(args, name), Local()).plan
 
 
 def taken(line: str, path: Path) -> Plan | None:
     try:
-        return plan_of(line, path)
+        return make_plan(line, path)
     except (SystemExit, Exception) as error:
         pytest.fail(f"{line}: {error!r}")
 
@@ -62,7 +62,9 @@ def planned(one: Experiment, profile: str) -> Planned:
     return found
 
 
-def result_of(found: Planned, points: tuple[Measurement, ...], given: frozenset[str] = frozenset()) -> ExperimentResult:
+def make_result(
+    found: Planned, points: tuple[Measurement, ...], given: frozenset[str] = frozenset()
+) -> ExperimentResult:
     """An experiment's result as the runner leaves it: every default that all points share is in ``fixed``."""
     defaults = {axis.name: axis.default for axis in KERNELS[found.experiment.kernel].axes}
     swept = {name for point in found.points for name in point}
@@ -70,7 +72,7 @@ def result_of(found: Planned, points: tuple[Measurement, ...], given: frozenset[
     if "main_memory" in found.experiment.needs and "working_set" not in swept | set(found.fixed):
         shared["working_set"] = 512 << 20
     if "model" in shared:
-        shared["model"] = model_of(found.experiment.kernel)
+        shared["model"] = choose_model(found.experiment.kernel)
     one, declaration = found.experiment, kept_declaration(found, given, shared)
     return ExperimentResult(
         one.name, one.resource, one.asks, found.load, one.kernel, points, one.metric, fixed=shared,
@@ -78,7 +80,7 @@ def result_of(found: Planned, points: tuple[Measurement, ...], given: frozenset[
     )  # fmt: skip
 
 
-def model_of(kernel: str) -> str:
+def choose_model(kernel: str) -> str:
     """A model that this kernel knows by name."""
     if kernel in {"inference_load", "inference_decode", "inference_restore", "inference_in_process"}:
         return "246m"
@@ -100,7 +102,7 @@ def bare(parameters: Parameters, value: float = 1e9, unit: str = "bytes/s", **mo
 def test_a_point_is_repeated_by_its_own_kernel_and_parameters(one: Experiment, tmp_path: Path) -> None:
     for profile in ("quick", "standard"):
         found = planned(one, profile)
-        result = result_of(found, tuple(bare(point) for point in found.points))
+        result = make_result(found, tuple(bare(point) for point in found.points))
         run = Run("r", "", None, (), "quick", "hwdyno run", (result,))
         step = max(1, len(found.points) // 40)
         for at in range(0, len(found.points), step):
@@ -128,7 +130,7 @@ def test_a_sweep_of_ones_own_is_repeated_with_what_was_fixed(tmp_path: Path) -> 
         plan = taken(given, tmp_path)
         assert plan is not None
         (found,) = plan.experiments
-        result = result_of(found, tuple(bare(point) for point in found.points), plan.given)
+        result = make_result(found, tuple(bare(point) for point in found.points), plan.given)
         line = Case(Run("r", "", None, (), "quick", given, (result,)), result, 1).command()
         again = taken(line, tmp_path)
         assert again is not None
@@ -162,7 +164,7 @@ def troubled(found: Planned) -> ExperimentResult:
                 conditions={"steal": 0.2, "clock_hz_before": 3e9, "clock_hz": 2e9, "swap_in_bytes": 1e9},
             )
         )
-    return result_of(found, tuple(points))
+    return make_result(found, tuple(points))
 
 
 @pytest.mark.parametrize("one", ON_ONE_HOST, ids=lambda definition: definition.name)
@@ -187,7 +189,7 @@ def test_advice_repeats_no_option_that_was_just_refused() -> None:
 
     def command(notes: tuple[Note, ...], **changes: Scalar) -> str:
         found = replace(planned(experiments.find("storage.iodepth")[0], "quick"), fixed={"path": "/data"})
-        result = result_of(found, (replace(point, notes=notes),))
+        result = make_result(found, (replace(point, notes=notes),))
         run = Run("r", "", None, (), "quick", "hwdyno storage --path /data", (result,))
         return Case(run, result, 0).command(**changes)
 
@@ -212,7 +214,7 @@ def test_every_command_advised_of_simulated_disks_is_taken(tmp_path: Path) -> No
     count = 0
     for axis, seed, noise in RUNS:
         machine = SimulatedMachine.random(seed, noise=noise)
-        run = explain(run_of(machine, experiment(machine, axis, AXES[axis], repeats=3)))
+        run = explain(make_run(machine, experiment(machine, axis, AXES[axis], repeats=3)))
         for found in run.findings:
             for line in commands_in(found.advice):
                 taken(line, tmp_path)
@@ -283,7 +285,7 @@ def everything() -> Iterator[Run]:
             for at in range(min(len(result.points), 2 - seen[name])):
                 seen[name] += 1
                 for other, _ in rules_apply.planted(run, result, at):
-                    yield from of_commands(begun_of(other))
+                    yield from of_commands(first_points(other))
         if result.resource == "storage":
             yield from of_commands(in_small_blocks(run))
     for definition in ON_ONE_HOST:
@@ -298,7 +300,7 @@ def everything() -> Iterator[Run]:
         )
 
 
-def begun_of(run: Run) -> Run:
+def first_points(run: Run) -> Run:
     """The first points of each experiment, which hold what is planted: what follows costs time and advises the same."""
     return (
         run
@@ -317,10 +319,10 @@ def in_small_blocks(run: Run) -> Run:
 
 
 def test_a_curve_of_blocks_below_a_sector_is_advised_in_whole_pages() -> None:
-    assert aligned({"bs": "8,512,6000,8k", "direct": "1"}) == {"bs": "4096,512,8192,8k", "direct": "1"}
-    assert aligned({"bs": "8,64", "direct": True}) == {"bs": 4096, "direct": True}
-    assert aligned({"bs": "8,8k", "direct": "0"}) == {"bs": "8,8k", "direct": "0"}
-    whole = [aligned({"bs": block, "direct": True})["bs"] for block in (100, 512, "100..4k", "4k,8k", "100,200")]
+    assert align_blocks({"bs": "8,512,6000,8k", "direct": "1"}) == {"bs": "4096,512,8192,8k", "direct": "1"}
+    assert align_blocks({"bs": "8,64", "direct": True}) == {"bs": 4096, "direct": True}
+    assert align_blocks({"bs": "8,8k", "direct": "0"}) == {"bs": "8,8k", "direct": "0"}
+    whole = [align_blocks({"bs": block, "direct": True})["bs"] for block in (100, 512, "100..4k", "4k,8k", "100,200")]
     assert whole == [4096, 512, "100..4k", "4k,8k", 4096]
 
 
@@ -339,7 +341,7 @@ def test_what_every_rule_advises_is_taken_by_the_command_line(tmp_path: Path, mo
     assert not {line: (found[line], why) for line, why in whys.items() if why}
     assert len(rules) >= MIN_RULES
     for line, (rule, command) in found.items():
-        if command != "hwdyno run" and words_of(line)[0] in {"storage", "training"}:
+        if command != "hwdyno run" and split_words(line)[0] in {"storage", "training"}:
             # Where direct I/O was refused, it needs another place.
             assert PLACE in line or "--path DIR" in line, f"{rule} of {command}: {line}"
 
@@ -369,10 +371,10 @@ def commands_of_page(path: Path) -> Iterator[str]:
     ],
 )
 def test_an_option_given_twice_is_refused_in_one_line(words: list[str], remedy: str) -> None:
-    status, error = outcome_of(lambda: main([*words, "--dry-run"]))
+    status, error = capture_outcome(lambda: main([*words, "--dry-run"]))
     assert status == 2 and remedy in error and error.count("\n") == 1
 
 
 def test_list_may_be_given_in_parts() -> None:
-    assert parser_of("training").read(["--path", "a", "--path", "b"]).path == ["a", "b"]
-    assert len(parser_of("run").read(["--ceiling", "rated 1 GB/s", "--ceiling", "rated read 2 GB/s"]).ceiling) == 2
+    assert make_parser("training").read(["--path", "a", "--path", "b"]).path == ["a", "b"]
+    assert len(make_parser("run").read(["--ceiling", "rated 1 GB/s", "--ceiling", "rated read 2 GB/s"]).ceiling) == 2

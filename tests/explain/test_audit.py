@@ -26,13 +26,13 @@ def audited(*texts: str, folder: Path, **options: list[str]) -> Run:
 
 
 def of_files(names: list[str], **options: list[str]) -> Run:
-    files = sources.sources_of(names, sources.maps_of(options.get("map", [])))
+    files = sources.read_sources(names, sources.parse_maps(options.get("map", [])))
     of = (options.get(name, []) for name in ("ceiling", "link", "device"))
-    return explain(sources.merged(files, sources.ceilings_given(*of, limits=True)))
+    return explain(sources.merge_sources(files, sources.ceilings_given(*of, limits=True)))
 
 
 def rules(run: Run) -> set[str]:
-    return {fault.rule for fault in audit.faults_of(run)}
+    return {fault.rule for fault in audit.list_faults(run)}
 
 
 def of(run: Run, rule: str) -> Finding:
@@ -46,7 +46,7 @@ def of(run: Run, rule: str) -> Finding:
 def test_each_fault_that_the_studies_name_is_found_in_their_tables() -> None:
     claims = Path(__file__).parents[1] / "data" / "fuzz" / "published" / "claimed-ceilings.csv"
     run = of_files([str(path) for path in (*sorted(PUBLISHED.glob("*.csv")), claims)])
-    says = {fault.rule: fault.says for fault in audit.faults_of(run)}
+    says = {fault.rule: fault.says for fault in audit.list_faults(run)}
     assert "labelled A100" in says["mislabelled_accelerator"] and "fits an H100" in says["mislabelled_accelerator"]
     assert "1,473 MB/s" in says["physical_ceiling"] and "500 MB/s" in says["physical_ceiling"]
     assert "1,166 MB/s" in says["rate_times_size"] and "997 MB/s" in says["rate_times_size"]
@@ -65,9 +65,9 @@ def test_each_fault_that_the_studies_name_is_found_in_their_tables() -> None:
 
 def test_sound_study_tables_raise_nothing() -> None:
     run = of_files([str(PUBLISHED / name) for name in ("cpu-linpack.csv", "memory-stream.csv", "rated-devices.csv")])
-    assert not audit.faults_of(run)
+    assert not audit.list_faults(run)
     training = of_files([str(PUBLISHED / "training-mlperf-storage.csv")])
-    assert [fault.points for fault in audit.faults_of(training)] == [(2,)]
+    assert [fault.points for fault in audit.list_faults(training)] == [(2,)]
 
 
 def test_a_link_or_a_ceiling_on_the_command_line_bounds_the_jetson() -> None:
@@ -75,7 +75,9 @@ def test_a_link_or_a_ceiling_on_the_command_line_bounds_the_jetson() -> None:
     for options in ({"link": ["PCIe 3 x4"]}, {"ceiling": ["4 GB/s"]}):
         found = [finding for finding in of_files([table], **options).findings if finding.rule == "physical_ceiling"]
         assert any("usb" in finding.says.lower() for finding in found)
-        faults = [fault for fault in audit.faults_of(of_files([table], **options)) if fault.rule == "physical_ceiling"]
+        faults = [
+            fault for fault in audit.list_faults(of_files([table], **options)) if fault.rule == "physical_ceiling"
+        ]
         assert len(faults) == 2 and any("4,050 MB/s" in fault.says for fault in faults), "none hides behind the worst"
         points = of_files([table], **options).experiments[0].points
         assert [point.validity == "invalid" for point in points] == [False] * 4 + [True]
@@ -172,7 +174,7 @@ SOUND = {name.removeprefix("SOUND_").lower(): text for name, text in globals().i
 def test_a_sound_table_raises_no_fault(name: str, tmp_path: Path) -> None:
     links = {"network": ["10GbE"], "two_units": ["10GbE"], "stream": ["DDR4-3200 x2"], "storage": ["PCIe 4 x4"]}
     run = audited(SOUND[name], folder=tmp_path, link=links.get(name, []))
-    assert not [fault.says for fault in audit.faults_of(run)]
+    assert not [fault.says for fault in audit.list_faults(run)]
     assert sum(len(experiment.points) for experiment in run.experiments) >= 2
 
 

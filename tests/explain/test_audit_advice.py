@@ -37,7 +37,7 @@ def test_each_point_of_a_tools_output_can_be_measured_again(
     seen: set[str] = set()
     for path in _files()[name][: sample(4, 1000)]:
         try:
-            run = sources.merged(sources.sources_of([str(path)], {}))
+            run = sources.merge_sources(sources.read_sources([str(path)], {}))
         except UserError:
             continue  # A seed of a reader's refusal.
         for result in run.experiments:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hwdyno.analysis.resources import rate_word_of
+from hwdyno.analysis.resources import find_rate_word
 from hwdyno.cli import audit
 from hwdyno.explain.findings import explain
 from hwdyno.formats.unit_readings import counted_in
@@ -19,8 +19,8 @@ from hwdyno.report import sources
 def audited(text: str, folder: Path, *maps: str, name: str = "table.md", links: tuple[str, ...] = ()) -> Run:
     path = folder / name
     path.write_text(text)
-    given = sources.sources_of([str(path)], sources.maps_of(maps))
-    return explain(sources.merged(given, sources.ceilings_given([], links, [], limits=True)))
+    given = sources.read_sources([str(path)], sources.parse_maps(maps))
+    return explain(sources.merge_sources(given, sources.ceilings_given([], links, [], limits=True)))
 
 
 def points(run: Run) -> list[Measurement]:
@@ -32,7 +32,7 @@ def printed(run: Run) -> list[dict[str, float]]:
 
 
 def faults(run: Run) -> dict[str, Finding]:
-    return {fault.rule: fault for fault in audit.faults_of(run)}
+    return {fault.rule: fault for fault in audit.list_faults(run)}
 
 
 # --- memory
@@ -423,7 +423,7 @@ MODELS = """
 
 def test_tokens_by_the_second_are_a_rate_of_inference_and_no_time(tmp_path: Path) -> None:
     run = audited(MODELS, tmp_path)
-    assert {(experiment.resource, rate_word_of(experiment)) for experiment in run.experiments} == {
+    assert {(experiment.resource, find_rate_word(experiment)) for experiment in run.experiments} == {
         ("inference", "tokens/s")
     }
     assert [(point.throughput.value, point.throughput.unit) for point in points(run)] == [
@@ -453,7 +453,7 @@ BY_METRIC = """
 
 def test_rows_of_one_figure_each_become_points_with_all_of_theirs(tmp_path: Path) -> None:
     (table,) = audited(BY_METRIC, tmp_path).experiments
-    assert table.resource == "network" and rate_word_of(table) == "queries/s"
+    assert table.resource == "network" and find_rate_word(table) == "queries/s"
     found = [
         (point.parameters.get("rate"), point.throughput.value, point.latency_ns.p99 if point.latency_ns else None)
         for point in table.points

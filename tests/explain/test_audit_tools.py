@@ -148,7 +148,7 @@ TWO_RELEASES = """| item | iops/bandwidth | latency | 99.00th | old<br>iops/band
 def audited(text: str, folder: Path) -> Run:
     path = folder / "result.txt"
     path.write_text(text)
-    return explain(sources.merged(sources.sources_of([str(path)], {})))
+    return explain(sources.merge_sources(sources.read_sources([str(path)], {})))
 
 
 def points(text: str, folder: Path) -> list[Measurement]:
@@ -289,7 +289,7 @@ def test_a_share_is_shown_in_percent(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_a_change_is_no_rate_and_zeros_after_a_percentile_are_none(tmp_path: Path) -> None:
     path = tmp_path / "table.md"
     path.write_text(TWO_RELEASES)
-    (source,) = sources.sources_of([str(path)], {})
+    (source,) = sources.read_sources([str(path)], {})
     assert "'old iops/bandwidth' is operations/s" in source.readings[0]
     assert "'iops improvement percentage' is label" in source.readings[0]
     assert "'99.00th' is latency p99 " in source.readings[0]

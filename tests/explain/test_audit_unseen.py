@@ -17,7 +17,7 @@ from hwdyno.report import sources
 def audited(text: str, folder: Path, *maps: str, name: str = "table.md") -> Run:
     path = folder / name
     path.write_text(text)
-    return explain(sources.merged(sources.sources_of([str(path)], sources.maps_of(maps))))
+    return explain(sources.merge_sources(sources.read_sources([str(path)], sources.parse_maps(maps))))
 
 
 def points(run: Run) -> list[Measurement]:
@@ -25,7 +25,7 @@ def points(run: Run) -> list[Measurement]:
 
 
 def faults(run: Run) -> dict[str, Finding]:
-    return {fault.rule: fault for fault in audit.faults_of(run)}
+    return {fault.rule: fault for fault in audit.list_faults(run)}
 
 
 # --- storage
@@ -126,8 +126,8 @@ def test_least_and_greatest_belong_to_the_figure_that_they_bound(tmp_path: Path)
 
 
 def test_plus_is_numeric_unlike_words(tmp_path: Path) -> None:
-    source = sources.sources_of([str(_written(tmp_path, WORDS_AND_PLUS))], {})[0]
-    run = explain(sources.merged([source]))
+    source = sources.read_sources([str(_written(tmp_path, WORDS_AND_PLUS))], {})[0]
+    run = explain(sources.merge_sources([source]))
     assert [point.throughput.value for point in points(run)] == [1.5e9, 1.1e9, 3.4e9, 20e9]
     assert "4 rows, 1 without a figure left out" in source.readings[0]
     assert not faults(run)
@@ -433,6 +433,6 @@ def test_a_quoted_matrix_is_read_and_held_against_its_link(tmp_path: Path) -> No
     path = tmp_path / "nvbandwidth.txt"
     path.write_text(QUOTED_MATRIX)
     limits = sources.ceilings_given([], ["PCIe 4 x16"], [], limits=True)
-    run = explain(sources.merged(sources.sources_of([str(path)], {}), limits))
+    run = explain(sources.merge_sources(sources.read_sources([str(path)], {}), limits))
     assert len(points(run)) == 16 and set(faults(run)) == {"physical_ceiling"}
     assert not faults(audited(QUOTED_MATRIX, tmp_path, name="nvbandwidth.txt"))

@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hwdyno.explain.findings.commands import Typed, command_of, place_of, started, takable, typed_command
+from hwdyno.explain.findings.commands import Typed, add_launcher, find_place, make_command, takable, typed_command
 from hwdyno.explain.findings.rule import Case, contrast, quantity
-from hwdyno.explain.findings.summary import hedged
+from hwdyno.explain.findings.summary import add_caution
 from hwdyno.model.machine import Machine
 from hwdyno.model.point_details import Concurrency
 from hwdyno.model.words import Curve, ExperimentResult, HostShare, Latency, Parameters, Stream, Value
 from made_experiment import made_experiment
-from made_point import base, case_of, case_of_base, run_of
+from made_point import base, case_of_base, make_case, make_run
 
 
 @pytest.mark.parametrize(("first", "second", "words"), [
@@ -43,8 +43,8 @@ def test_point_without_parameters_has_experiments_name() -> None:
 def test_rate_of_latency_test_is_printed_as_time() -> None:
     eight, alone = case_of_base(), case_of_base(concurrency=Concurrency(1.0, 1.0))
     timed = replace(alone, result=replace(alone.result, metric="latency"))
-    assert timed.timed and not alone.timed and not replace(timed, at=-1).timed
-    assert not replace(eight, result=replace(eight.result, metric="latency")).timed, "eight in flight"
+    assert timed.is_latency_test and not alone.is_latency_test and not replace(timed, at=-1).is_latency_test
+    assert not replace(eight, result=replace(eight.result, metric="latency")).is_latency_test, "eight in flight"
     assert timed.quantity(Value(1e6, "operations/s", 0.8e6, 1.25e6)) == "1.00 µs ±25%"
     assert timed.quantity(Value(0.0, "operations/s", 0.0, 1e6)) == "0 ns"
     assert [timed.quantity(rate, "operations/s") for rate in (2e6, 0.0)] == ["500 ns", "0 ns"]
@@ -105,10 +105,10 @@ def test_figure_of_table_is_as_exact_as_its_digits(printed: Any, rounding: Any, 
 def test_curve_of_poor_points_has_caution(points: int, caution: str) -> None:
     poor = (base(validity="degraded"), base(validity="invalid"))
     result = replace(case_of_base().result, points=(*poor, *(base(),) * (points - 2)))
-    assert hedged("It.", result, Curve({}, "iodepth", (*range(points),), "bytes/s", "none")) == f"It.{caution}"
+    assert add_caution("It.", result, Curve({}, "iodepth", (*range(points),), "bytes/s", "none")) == f"It.{caution}"
 
 
-def result_of(resource: str, kernel: str = "", name: str = "x", fixed: Parameters | None = None) -> ExperimentResult:
+def make_result(resource: str, kernel: str = "", name: str = "x", fixed: Parameters | None = None) -> ExperimentResult:
     load = "accelerators" if resource == "training" else "iodepth"
     made = (f"{resource}.{name}", resource, "?", load, kernel, (base(parameters={load: 2}),))
     return made_experiment(*made, fixed=fixed or {})
@@ -131,9 +131,9 @@ def test_options_are_chosen_and_quoted() -> None:
     assert Typed(("a b",), ()).line == "'a b'"
 
 
-BLOCKS, TRAINING = result_of("storage", "storage_blocks"), result_of("training", "training_loader")
-BERT = result_of("training", "training_loader", fixed={"workload": "bert", "accelerator": "h100"})
-CHECKPOINT = replace(TRAINING, declaration=replace(result_of("training").declaration, command="training checkpoint"))
+BLOCKS, TRAINING = make_result("storage", "storage_blocks"), make_result("training", "training_loader")
+BERT = make_result("training", "training_loader", fixed={"workload": "bert", "accelerator": "h100"})
+CHECKPOINT = replace(TRAINING, declaration=replace(make_result("training").declaration, command="training checkpoint"))
 AGAIN = "hwdyno training --accelerators 2 --workload bert --accelerator h100"
 
 
@@ -149,24 +149,24 @@ AGAIN = "hwdyno training --accelerators 2 --workload bert --accelerator h100"
     ("hwdyno training checkpoint --keep", CHECKPOINT, "hwdyno training checkpoint --keep --accelerators 2"),
     ("hwdyno run --keep", CHECKPOINT, "hwdyno training checkpoint --accelerators 2"),
     # A scenario names its storage.
-    ("hwdyno training --path fast=/data", result_of("training", name="x@fast", fixed={"path": "/data"}),
+    ("hwdyno training --path fast=/data", make_result("training", name="x@fast", fixed={"path": "/data"}),
      "hwdyno training --accelerators 2 --path fast=/data"),
-    ("hwdyno storage --path fast=/data", result_of("storage", name="x@fast", fixed={"path": "/data"}),
+    ("hwdyno storage --path fast=/data", make_result("storage", name="x@fast", fixed={"path": "/data"}),
      "hwdyno storage --iodepth 2 --path /data"),
 ])  # fmt: skip
 def test_point_repeats_with_its_original_command(command: str, result: ExperimentResult, again: str) -> None:
-    run = replace(run_of(base()), command=command, experiments=(result,))
-    assert command_of(run, result, result.points[0].parameters, {}) == again
+    run = replace(make_run(base()), command=command, experiments=(result,))
+    assert make_command(run, result, result.points[0].parameters, {}) == again
     if result.name.endswith("@fast"):
-        named = replace(case_of(result), run=run).named(f"{result.resource} grid")
+        named = replace(make_case(result), run=run).next_run(f"{result.resource} grid")
         assert typed_command(named).values("path") == ["/data"]
 
 
 @pytest.mark.parametrize(("files", "in_file", "samples"), [(4, 6, ["24"]), (None, 6, []), (0, 6, []), (4, None, [])])
 def test_generated_data_samples_all_files(files: int | None, in_file: int | None, samples: list[str]) -> None:
     fixed: Parameters = {"files": files, "samples_per_file": in_file, "path": "/data/hwdyno-set"}
-    result = replace(result_of("training", "training_loader"), fixed=fixed)
-    found = command_of(replace(run_of(base()), command="hwdyno run"), result, {"accelerators": 2}, {})
+    result = replace(make_result("training", "training_loader"), fixed=fixed)
+    found = make_command(replace(make_run(base()), command="hwdyno run"), result, {"accelerators": 2}, {})
     assert typed_command(found).values("samples") == samples
 
 
@@ -175,8 +175,8 @@ def test_generated_data_samples_all_files(files: int | None, in_file: int | None
     (2, "hwdyno storage", None, "mpirun -n 2 hwdyno storage"), (2, "hwdyno run", 4, "mpirun -n 4 hwdyno run"),
 ])  # fmt: skip
 def test_launcher_starts_several_hosts(hosts: int, command: str, clients: int | None, line: str) -> None:
-    run = replace(run_of(base()), machines=(Machine(),) * hosts, job={"launcher": "mpi"})
-    assert started(run, command, clients) == line
+    run = replace(make_run(base()), machines=(Machine(),) * hosts, job={"launcher": "mpi"})
+    assert add_launcher(run, command, clients) == line
 
 
 @pytest.mark.parametrize(("resource", "path", "place"), [
@@ -184,7 +184,10 @@ def test_launcher_starts_several_hosts(hosts: int, command: str, clients: int | 
     ("storage", "/data/hwdyno-run-1/file", "/data"), ("training", "/data/other", "/data/other"),
 ])  # fmt: skip
 def test_path_is_folder_around_made_files(resource: str, path: str, place: str) -> None:
-    assert place_of(replace(run_of(base()), command="hwdyno run"), result_of(resource, fixed={"path": path})) == place
+    assert (
+        find_place(replace(make_run(base()), command="hwdyno run"), make_result(resource, fixed={"path": path}))
+        == place
+    )
 
 
 @pytest.mark.parametrize(("resource", "foreign", "taken"), [
@@ -198,20 +201,20 @@ def test_path_is_folder_around_made_files(resource: str, path: str, place: str) 
     ("network", {"streams": 4, "block": 65536, "rate": 1e6}, {"streams": 4, "block": 65536, "rate": 1e6}),
 ])  # fmt: skip
 def test_foreign_figures_are_taken_where_allowed(resource: str, foreign: dict[str, Any], taken: dict[str, Any]) -> None:
-    assert takable(result_of(resource), foreign) == taken
+    assert takable(make_result(resource), foreign) == taken
 
 
 @pytest.mark.parametrize(("at", "depths"), [(-1, "1,4"), (0, "1"), (1, "4")])
 def test_curve_is_repeated_at_all_loads(at: int, depths: str) -> None:
     points = tuple(base(parameters={"rw": "randread", "iodepth": depth}) for depth in (1, 4))
     curve = Curve(series={"rw": "randread"}, load="iodepth", points=(0, 1), unit="operations/s", model="")
-    case = replace(case_of(replace(result_of("storage", "storage_blocks"), points=points), at), curve=curve)
+    case = replace(make_case(replace(make_result("storage", "storage_blocks"), points=points), at), curve=curve)
     assert typed_command(case.command_alone()).values("iodepth") == [depths]
 
 
 @pytest.mark.parametrize(("free_bytes", "size"), [(1 << 30, []), (None, ["64G"]), (20 << 30, [str(18 << 30)])])
 def test_larger_file_is_advised_where_there_is_room(free_bytes: int | None, size: list[str]) -> None:
-    case = case_of(run_of(base(parameters={"rw": "read"})).experiments[0])
+    case = make_case(make_run(base(parameters={"rw": "read"})).experiments[0])
     storage = replace(case.run.machine.storage, free_bytes=free_bytes)
     run = replace(case.run, machines=(replace(case.run.machine, storage=storage),))
     assert typed_command(replace(case, run=run).command_alone(size="64G")).values("size") == size

@@ -10,7 +10,7 @@ from hwdyno.explain.findings import explain
 from hwdyno.explain.findings.claims import CLAIM
 from hwdyno.model.words import ExperimentResult, Finding, Value
 from made_experiment import made_experiment
-from made_point import base, run_of
+from made_point import base, make_run
 
 
 def claim(
@@ -22,7 +22,7 @@ def claim(
 
 
 def doubt(rule: str, *results: ExperimentResult) -> Finding | None:
-    run = explain(replace(run_of(base()), imported_from="table", experiments=results))
+    run = explain(replace(make_run(base()), imported_from="table", experiments=results))
     return next((finding for finding in run.findings if finding.rule == rule), None)
 
 

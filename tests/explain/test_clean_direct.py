@@ -19,7 +19,7 @@ from hwdyno.explain.findings.rule import Case
 from hwdyno.explain.findings.truth import missed_device
 from hwdyno.measure import engine
 from hwdyno.measure.hosts.local import Local
-from hwdyno.measure.measurement import measurement_of
+from hwdyno.measure.measurement import make_measurement
 from hwdyno.model.machine import Machine
 from hwdyno.model.words import Parameters, Run
 from made_experiment import made_experiment
@@ -72,7 +72,7 @@ def test_clean_direct_run_is_never_cached(file: Path) -> None:
     for number in range(RUNS):
         given = geometry(number)
         readings = [engine.run("storage_blocks", {**given, "path": str(file), "seed": seed}) for seed in (1, 2)]
-        point = measurement_of(given, readings, KERNEL)
+        point = make_measurement(given, readings, KERNEL)
         result = made_experiment("storage.clean", "storage", "clean", "bs", "storage_blocks", (point,))
         run = explain(Run("r", "", None, (Machine(),), "quick", "hwdyno storage", (result,)))
         if any(finding.rule == "page_cache" for finding in run.findings):

@@ -21,12 +21,12 @@ import yaml
 from here import shortly
 from hwdyno.analysis.ceilings.named import parse_device
 from hwdyno.cli.main import main
-from hwdyno.explain.comparison import Compared, device_compared, differences, matched, runs_compared
+from hwdyno.explain.comparison import Compared, device_compared, differences, match_points, runs_compared
 from hwdyno.model.machine import Conditions, Cpu, Machine, Memory, Nic, OperatingSystem, Settings
 from hwdyno.model.point_details import Note
 from hwdyno.model.words import Axis, Finding, Measurement, Run, Value
 from hwdyno.report import compared_files, compared_page, overlay, svg, theme
-from hwdyno.report.compared import FIRST_EXPERIMENTS, refusal, text_of
+from hwdyno.report.compared import FIRST_EXPERIMENTS, format_comparison, refusal
 from hwdyno.system.printable import printable
 from hwdyno.system.store import to_json
 
@@ -88,7 +88,7 @@ def test_settings_and_machine_that_differ_are_named_and_what_passes_is_not() -> 
             ),
         ),
     )
-    text = text_of("before", [runs_compared(before, after, "after")])
+    text = format_comparison("before", [runs_compared(before, after, "after")])
     assert "Differs: kernel 6.1 → 6.8; governor performance → powersave; OMP_NUM_THREADS 4 → not set" in text
     assert text.index("Differs") < text.index("ratio") and "one machine" in text
     assert "other" not in text and "load" not in text, "a host's name and the moment's load describe no machine"
@@ -128,7 +128,7 @@ def test_interfaces_that_are_virtual_or_down_are_no_difference() -> None:
 def test_readings_of_another_length_and_place_are_still_alike() -> None:
     fixed = {"path": "/a", "runtime": 0.25, "ramp_time": 0.1, "seed": 1, "interval_s": 0.01}
     other = {"path": "/b", "runtime": 0.31, "ramp_time": 0.2, "seed": 2, "interval_s": 0.02}
-    pairs = matched(with_results(scaled(), fixed=fixed), with_results(scaled(), fixed=other)).pairs
+    pairs = match_points(with_results(scaled(), fixed=fixed), with_results(scaled(), fixed=other)).pairs
     assert [len(some) for some in pairs.values()] == [4]
 
 
@@ -140,8 +140,8 @@ def test_an_axis_that_a_later_version_has_parts_nothing_at_its_default() -> None
 
     gap = Axis("gap", default=0)
     before = scaled()
-    assert matched(before, declared(scaled(), gap, gap=0)).pairs
-    assert not matched(before, declared(scaled(), gap, gap=7)).pairs
+    assert match_points(before, declared(scaled(), gap, gap=0)).pairs
+    assert not match_points(before, declared(scaled(), gap, gap=7)).pairs
 
 
 UNLIKE = {
@@ -192,7 +192,7 @@ def test_what_is_left_out_beside_what_is_compared_is_said() -> None:
     cached = with_points(scaled(name="storage.cached"), lambda p: given(p, direct=False)).experiments
     before = replace(scaled(), experiments=(*scaled().experiments, *scaled(name="storage.cached").experiments))
     after = replace(scaled(), experiments=(*scaled().experiments, *cached))
-    text = text_of("before", [runs_compared(before, after, "after")])
+    text = format_comparison("before", [runs_compared(before, after, "after")])
     assert "Not compared: storage.cached: direct against cached" in text and "4 common points" in text
 
 
@@ -331,10 +331,10 @@ def test_terminal_shows_one_screen_unless_verbose() -> None:
     before = replace(scaled(), experiments=tuple(results))
     after = with_points(before, lambda p: replace(p, repeat_values=tuple(0.8 * repeat for repeat in p.repeat_values)))
     for sides in ([runs_compared(before, after, "after")], [runs_compared(before, after, str(at)) for at in range(5)]):
-        short = text_of("before", sides, 0.95)
+        short = format_comparison("before", sides, 0.95)
         assert len(short.splitlines()) <= 24 + 3 * len(sides) and max(map(len, short.splitlines())) <= 132
         assert f"{30 - FIRST_EXPERIMENTS} more experiments (--verbose)" in short
-        assert text_of("before", sides, verbose=True).count("storage.29") >= 5 * len(sides)
+        assert format_comparison("before", sides, verbose=True).count("storage.29") >= 5 * len(sides)
 
 
 def test_latency_tests_are_compared_in_times() -> None:
@@ -348,7 +348,7 @@ def test_latency_tests_are_compared_in_times() -> None:
         return made.run(result, run_id=str(mean_ns))
 
     side = runs_compared(at(90.0), at(100.0), "after")
-    text, page = text_of("before", [side], verbose=True), compared_page.html("before", [side])
+    text, page = format_comparison("before", [side], verbose=True), compared_page.html("before", [side])
     assert "90.0 ns" in text and "100 ns" in text and "90.0 ns" in page
     assert "IOPS" not in text and "operations/s" not in text
     assert "0.900" in text and "above 1 is faster" in text
@@ -357,7 +357,7 @@ def test_latency_tests_are_compared_in_times() -> None:
 
 
 def test_several_sides_stand_in_columns() -> None:
-    text = text_of("before", many())
+    text = format_comparison("before", many())
     (head,) = (line for line in text.splitlines() if line.startswith("experiment"))
     assert head.split()[1:3] == ["after", "other"] and head.endswith(DEVICE)
     assert re.search(r"^storage\.iodepth +0\.800 - +0\.700 -$", text, re.MULTILINE)
@@ -448,7 +448,7 @@ def test_no_output_obeys_a_hostile_name(name: str, tmp_path: Path) -> None:
     assert side.changes
     sides = [side]
     for verbose in (False, True):
-        text = text_of(hostile.PAYLOAD, sides, 0.95, verbose=verbose)
+        text = format_comparison(hostile.PAYLOAD, sides, 0.95, verbose=verbose)
         assert not hostile.steers(text)
         assert not [line for line in text.splitlines() if line.startswith(("# head", "| a | b |"))]
     assert not hostile.steers(refusal(sides, printable(hostile.PAYLOAD)))

@@ -13,7 +13,7 @@ from hwdyno.explain.findings import explain
 from hwdyno.explain.findings.conditions import outlying_repeats, repeats_needed
 from hwdyno.model.point_details import Concurrency
 from hwdyno.model.words import Finding, HostShare, Measurement, Run, Value
-from made_point import BLOCK, DEPTH, QUIET, RATE, THREADS, base, case_of_base, found_in, run_of
+from made_point import BLOCK, DEPTH, QUIET, RATE, THREADS, base, case_of_base, found_in, make_run
 
 SPEED = RATE * BLOCK
 Change = Callable[[float], Run]
@@ -21,7 +21,7 @@ Change = Callable[[float], Run]
 
 def condition(name: str) -> Change:
     """A point under one condition of the machine."""
-    return lambda number: run_of(base(conditions={**QUIET, name: number}))
+    return lambda number: make_run(base(conditions={**QUIET, name: number}))
 
 
 def with_interval(half: float, **changes: Any) -> Measurement:
@@ -35,22 +35,22 @@ def with_others(share: float, **changes: Any) -> Measurement:
 
 
 def noisy_with_others(share: float) -> Run:
-    return run_of(replace(with_interval(0.3), conditions=with_others(share).conditions))
+    return make_run(replace(with_interval(0.3), conditions=with_others(share).conditions))
 
 
 def in_user_mode(share: float) -> Run:
     """A share in user mode, of 40% busy, is other processes'; the point has 1.25%."""
-    return run_of(base(conditions={"cpu_busy": 0.4, "cpu_user": 0.0125 + share, "steal": 0.0}))
+    return make_run(base(conditions={"cpu_busy": 0.4, "cpu_user": 0.0125 + share, "steal": 0.0}))
 
 
 def at_clock(kept: float, busy: float = 2.0) -> Run:
     conditions = {**QUIET, "clock_hz_before": 3e9, "clock_hz": 3e9 * kept}
-    return run_of(base(cpu_user_s=busy, cpu_system_s=0.0, conditions=conditions))
+    return make_run(base(cpu_user_s=busy, cpu_system_s=0.0, conditions=conditions))
 
 
 def at_io_limit(share: float, seconds: float = 3.0) -> Run:
     limits = [{"device": "sda", "read_bytes_s": base().bytes / seconds / share}]
-    return run_of(base(elapsed_s=seconds), storage={"limits": limits})
+    return make_run(base(elapsed_s=seconds), storage={"limits": limits})
 
 
 def share_of_host(name: str, value: float = 1e8, **changes: Any) -> HostShare:
@@ -59,7 +59,7 @@ def share_of_host(name: str, value: float = 1e8, **changes: Any) -> HostShare:
 
 
 def on_hosts(*hosts: HostShare, **changes: Any) -> Run:
-    return run_of(base(hosts=hosts, **changes))
+    return make_run(base(hosts=hosts, **changes))
 
 
 def started_apart(share: float) -> Run:
@@ -74,22 +74,22 @@ THRESHOLDS: list[tuple[str, Change, float, float, str]] = [
     ("swapping", condition("swap_in_bytes"), 2.95e6, 3.05e6, "warning"),
     ("swapping", condition("swap_out_bytes"), 2.95e6, 3.05e6, "warning"),
     ("another_run", condition("other_runs"), 0.0, 1.0, "warning"),
-    ("others_at_work", lambda share: run_of(with_others(share)), 0.245, 0.255, "warning"),
+    ("others_at_work", lambda share: make_run(with_others(share)), 0.245, 0.255, "warning"),
     ("others_at_work", noisy_with_others, 0.098, 0.102, "warning"),
     ("others_at_work", in_user_mode, 0.095, 0.105, "warning"),
-    ("others_at_work", lambda threads: run_of(with_others(0.12, parameters={"threads": round(threads)}), "compute"),
+    ("others_at_work", lambda threads: make_run(with_others(0.12, parameters={"threads": round(threads)}), "compute"),
      THREADS - 1, THREADS, "warning"),
-    ("load_before", lambda share: run_of(base(), conditions={"others_cpu_share": share}), 0.099, 0.101, "warning"),
+    ("load_before", lambda share: make_run(base(), conditions={"others_cpu_share": share}), 0.099, 0.101, "warning"),
     ("io_limit", at_io_limit, 0.84, 0.86, "warning"),
     ("io_limit", at_io_limit, 1.51, 1.49, "warning"),
     ("io_limit", lambda share: at_io_limit(share, 0.5), 0.84, 0.86, "warning"),
-    ("interval_not_reached", lambda half: run_of(with_interval(half)), 0.099, 0.101, "info"),
-    ("interval_not_reached", lambda half: run_of(with_interval(half), profile="standard"), 0.0495, 0.0505, "info"),
-    ("interval_not_reached", lambda half: run_of(with_interval(half), profile="full"), 0.0198, 0.0202, "info"),
-    ("interval_not_reached", lambda half: run_of(with_interval(half)), 0.198, 0.202, "warning"),
+    ("interval_not_reached", lambda half: make_run(with_interval(half)), 0.099, 0.101, "info"),
+    ("interval_not_reached", lambda half: make_run(with_interval(half), profile="standard"), 0.0495, 0.0505, "info"),
+    ("interval_not_reached", lambda half: make_run(with_interval(half), profile="full"), 0.0198, 0.0202, "info"),
+    ("interval_not_reached", lambda half: make_run(with_interval(half)), 0.198, 0.202, "warning"),
     ("clock_dropped", at_clock, 0.971, 0.969, "info"),
     ("clock_dropped", lambda busy: at_clock(0.9, 3 * busy), 0.49, 0.51, "info"),
-    ("too_short", lambda count: run_of(base(operations=round(count))), 100, 99, "warning"),
+    ("too_short", lambda count: make_run(base(operations=round(count))), 100, 99, "warning"),
     ("host_missing", lambda missing: on_hosts(share_of_host("a"), share_of_host(
         "b", repeats=3 - round(missing), failure="it died" if missing else "")), 0, 1, "warning"),
     ("hosts_apart", started_apart, 0.009, 0.011, "warning"),
@@ -98,7 +98,7 @@ THRESHOLDS: list[tuple[str, Change, float, float, str]] = [
 ]  # fmt: skip
 
 
-def severity_of(rule: str, run: Run) -> str | None:
+def find_severity(rule: str, run: Run) -> str | None:
     return next((finding.severity for finding in run.findings if finding.rule == rule), None)
 
 
@@ -106,14 +106,14 @@ def severity_of(rule: str, run: Run) -> str | None:
 def test_condition_is_named_beyond_limit(rule: str, change: Change, below: float, above: float, severity: str) -> None:
     run = explain(change(above))
     (point,) = run.experiments[0].points
-    assert severity_of(rule, run) == severity
+    assert find_severity(rule, run) == severity
     is_degraded = severity == "warning" and rule not in {"load_before", "straggler"}
     assert point.validity == ("degraded" if is_degraded else "valid") and (rule in point.why) == is_degraded
-    assert severity_of(rule, explain(change(below))) != severity
+    assert find_severity(rule, explain(change(below))) != severity
 
 
 def test_clean_point_has_no_finding() -> None:
-    assert not found_in(run_of(base())) and not found_in(run_of(base(conditions={})))
+    assert not found_in(make_run(base())) and not found_in(make_run(base(conditions={})))
 
 
 def the(rule: str, run: Run) -> Finding:
@@ -123,13 +123,13 @@ def the(rule: str, run: Run) -> Finding:
 
 @pytest.mark.parametrize(("share", "explained"), [(0.095, False), (0.105, True)])
 def test_steal_above_tenth_explains_wide_interval(share: float, explained: bool) -> None:
-    found = found_in(run_of(with_interval(0.3, conditions={**QUIET, "steal": share})))
+    found = found_in(make_run(with_interval(0.3, conditions={**QUIET, "steal": share})))
     assert "steal" in found and ("interval_not_reached" not in found) == explained
 
 
 @pytest.mark.parametrize(("share", "half", "named"), [(0.019, 0.3, False), (0.021, 0.3, True), (0.095, 0.02, False)])
 def test_steal_of_a_shared_host_counts_where_the_result_is_noisy(share: float, half: float, named: bool) -> None:
-    assert ("steal" in found_in(run_of(with_interval(half, conditions={**QUIET, "steal": share})))) == named
+    assert ("steal" in found_in(make_run(with_interval(half, conditions={**QUIET, "steal": share})))) == named
 
 
 def test_noisy_point_has_the_stricter_limit() -> None:
@@ -139,20 +139,20 @@ def test_noisy_point_has_the_stricter_limit() -> None:
 
 @pytest.mark.parametrize(("before", "named"), [(0.099, False), (0.101, True), (None, False)])
 def test_load_before_is_named_beside_others(before: float | None, named: bool) -> None:
-    run = run_of(with_others(0.3), conditions={"others_cpu_share": before})
+    run = make_run(with_others(0.3), conditions={"others_cpu_share": before})
     assert ("before the first point" in the("others_at_work", run).says) == named
-    assert severity_of("load_before", explain(run)) is None, "said once"
+    assert find_severity("load_before", explain(run)) is None, "said once"
 
 
 @pytest.mark.parametrize("command", ["hwdyno memory --seed 7", ""])
 def test_busy_machine_gets_its_own_command(command: str) -> None:
-    run = replace(run_of(base(), conditions={"others_cpu_share": 0.5}), command=command)
+    run = replace(make_run(base(), conditions={"others_cpu_share": 0.5}), command=command)
     assert the("load_before", run).advice.endswith(f"run again: {command or 'hwdyno run'}")
 
 
 def test_fullest_io_limit_is_named() -> None:
     limits = [{"device": "sda", "read_bytes_s": 10 * SPEED, "read_operations_s": RATE / 0.9}]
-    found = the("io_limit", run_of(base(), storage={"limits": limits}))
+    found = the("io_limit", make_run(base(), storage={"limits": limits}))
     assert found.evidence["unit"] == "operations_s" and found.evidence["share"] == pytest.approx(0.9)
 
 
@@ -184,7 +184,7 @@ def test_so_many_repeats_reach_target(point: Measurement, needed: int | None) ->
 
 
 def test_interval_that_repeats_would_narrow_is_no_warning() -> None:
-    mended, open_ended = (the("interval_not_reached", run_of(scattered(3, scatter))) for scatter in (0.139, 0.141))
+    mended, open_ended = (the("interval_not_reached", make_run(scattered(3, scatter))) for scatter in (0.139, 0.141))
     assert mended.severity == "info" and "About 10 repeats would reach the target." in mended.says
     assert open_ended.severity == "warning" and "repeats would reach" not in open_ended.says
 
@@ -194,7 +194,7 @@ def test_interval_that_repeats_would_narrow_is_no_warning() -> None:
 ])  # fmt: skip
 def test_interval_to_zero_shows_a_range(half: float, values: tuple[float, ...], words: str) -> None:
     point = with_interval(half, repeat_values=values, samples=None)
-    assert f", {words}, " in the("interval_not_reached", run_of(point)).says
+    assert f", {words}, " in the("interval_not_reached", make_run(point)).says
 
 
 @pytest.mark.parametrize(("values", "words", "weight"), [

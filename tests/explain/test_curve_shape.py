@@ -12,7 +12,7 @@ from hwdyno.explain.findings.curve_shape import off_the_curve, rolls_over
 from hwdyno.explain.findings.rule import Case
 from hwdyno.model.words import Curve, Value
 from made_experiment import made_experiment
-from made_point import base, run_of
+from made_point import base, make_run
 
 
 def along(values: dict[float, float], rates: dict[float, float], **parameters: float) -> Case:
@@ -26,7 +26,7 @@ def along(values: dict[float, float], rates: dict[float, float], **parameters: f
     result = replace(result, metric="rate" if max(values.values()) == 50.0 else "throughput")
     named = {name: Value(value, "1") for name, value in parameters.items()}
     curve = Curve({}, "iodepth", tuple(range(len(points))), "bytes/s", "queue-knee", named, ceiling=Value(1e2, "B/s"))
-    return Case(replace(run_of(base()), experiments=(result,)), result, curve=curve)
+    return Case(replace(make_run(base()), experiments=(result,)), result, curve=curve)
 
 
 @pytest.mark.parametrize(("values", "parameters", "bend"), [

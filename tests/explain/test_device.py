@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from hwdyno.explain.findings import explain
 from hwdyno.model.words import Finding, Measurement, Value
-from made_point import base, run_of
+from made_point import base, make_run
 
 
 def found(rule: str, *points: Measurement, **storage: Any) -> Finding | None:
-    run = run_of(points[0], storage=storage)
+    run = make_run(points[0], storage=storage)
     run = explain(replace(run, experiments=(replace(run.experiments[0], points=points),)))
     return next((finding for finding in run.findings if finding.rule == rule), None)
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from hwdyno.analysis.estimates import t_quantile
 from hwdyno.explain.findings import all_rules, explain, why_not_double
-from hwdyno.explain.findings.bottleneck import limit_of
+from hwdyno.explain.findings.bottleneck import find_limit
 from hwdyno.explain.findings.rule import Case
 from hwdyno.model.machine import Link
 from hwdyno.model.words import Ceiling, Declaration, Measurement, Parameters, PeerResult, Run, Value
 from made_experiment import made_experiment
-from simulated_runs import FIXED, MACHINES, experiment, measured, rules_of, run_of, the
+from simulated_runs import FIXED, MACHINES, experiment, list_rules, make_run, measured, the
 from simulated_runs import at as _at
 from simulation.host import SimulatedHost, SimulatedMachine
 
@@ -36,7 +36,7 @@ def test_clean_machines_have_nothing_wrong(part: int) -> None:
     for seed in MACHINES[part::4]:
         machine = SimulatedMachine.random(seed)
         run = explain(
-            run_of(
+            make_run(
                 machine,
                 experiment(machine, "iodepth", [_at(iodepth=2**k) for k in range(0, 11, 2)]),
                 experiment(machine, "bs", [_at(bs=4096 * 4**k, iodepth=8) for k in range(5)]),
@@ -51,7 +51,7 @@ def test_clean_machines_have_nothing_wrong(part: int) -> None:
         )
         wrong = [finding.says for finding in run.findings if finding.severity != "info"]
         assert not wrong, f"machine {seed}: {wrong}"
-        assert rules_of(run.findings) <= DESCRIBES | {"interval_not_reached"}, f"machine {seed}"
+        assert list_rules(run.findings) <= DESCRIBES | {"interval_not_reached"}, f"machine {seed}"
         assert {point.validity for result in run.experiments for point in result.points} == {"valid"}
         solid = the(run, "spinning_or_solid")
         assert solid.evidence["verdict"] == "solid state"
@@ -123,8 +123,8 @@ def test_just_what_was_planted_is_found(rule: str) -> None:
     for seed in MACHINES:
         machine = SimulatedMachine.random(seed, **plant(random.Random(seed)))
         fixed = {**FIXED, **over}
-        run = explain(run_of(machine, experiment(machine, "iodepth", TWO_POINTS, fixed, repeats=2)))
-        found = rules_of(run.findings, "warning", "invalid") - {"interval_not_reached"}
+        run = explain(make_run(machine, experiment(machine, "iodepth", TWO_POINTS, fixed, repeats=2)))
+        found = list_rules(run.findings, "warning", "invalid") - {"interval_not_reached"}
         if rule not in found:
             missed.append(seed)
         elif degrades:
@@ -143,9 +143,9 @@ def test_above_link_is_always_invalid() -> None:
         draw = random.Random(seed)
         clean = SimulatedMachine.random(seed)
         machine = replace(clean, host_cache_bytes_s=clean.link_bytes_s * draw.uniform(1.1, 4))
-        run = explain(run_of(machine, experiment(machine, "bs", [_at(rw="read", bs=1 << 20, iodepth=8)], repeats=2)))
+        run = explain(make_run(machine, experiment(machine, "bs", [_at(rw="read", bs=1 << 20, iodepth=8)], repeats=2)))
         finding = the(run, "physical_ceiling")
-        assert rules_of(run.findings, "warning", "invalid") <= {"physical_ceiling", "interval_not_reached"}
+        assert list_rules(run.findings, "warning", "invalid") <= {"physical_ceiling", "interval_not_reached"}
         assert run.experiments[0].points[0].validity == "invalid"
         assert finding.evidence["ratio"] == pytest.approx(machine.host_cache_bytes_s / clean.link_bytes_s, rel=0.06)
         assert "hypervisor" in finding.says and "--size 64G" in finding.advice
@@ -173,8 +173,8 @@ def test_contradicting_numbers_are_named(rule: str) -> None:
         point = measured(SimulatedHost(machine), _at(iodepth=16), repeats=2)
         result = experiment(machine, "iodepth", [])
         result = replace(result, points=(_broken(rule, random.Random(seed), point),), ceilings=())
-        run = explain(run_of(machine, result))
-        assert rules_of(run.findings, "warning", "invalid") - {"interval_not_reached"} == {rule}, seed
+        run = explain(make_run(machine, result))
+        assert list_rules(run.findings, "warning", "invalid") - {"interval_not_reached"} == {rule}, seed
 
 
 def test_above_a_makers_figure_is_worth_a_word_and_no_more() -> None:
@@ -184,9 +184,9 @@ def test_above_a_makers_figure_is_worth_a_word_and_no_more() -> None:
         share = random.Random(seed).choice([0.5, 0.8, 0.93, 1.1, 1.5])
         rated = Ceiling("read_bytes_s", "rated", point.throughput.value * share, "bytes/s", "given", "the maker")
         result = replace(experiment(machine, "bs", []), points=(point,), ceilings=(rated,))
-        run = explain(run_of(machine, result))
+        run = explain(make_run(machine, result))
         assert run.experiments[0].points[0].validity == "valid"
-        assert ("rated_exceeded" in rules_of(run.findings)) == (share < 1)
+        assert ("rated_exceeded" in list_rules(run.findings)) == (share < 1)
         if share == 0.5:
             assert "Suspect a cache" in the(run, "rated_exceeded").advice
 
@@ -196,17 +196,17 @@ def test_an_interval_is_missed_when_it_is_wider_than_the_profile_aims_at(rule: s
     notices = 0
     for seed in MACHINES:
         machine = SimulatedMachine.random(seed, noise=random.Random(seed).choice([0.002, 0.1, 0.2]))
-        run = explain(run_of(machine, experiment(machine, "iodepth", [_at(iodepth=4)])))
+        run = explain(make_run(machine, experiment(machine, "iodepth", [_at(iodepth=4)])))
         value = run.experiments[0].points[0].throughput
         assert value.low is not None and value.high is not None
         half = (value.high - value.low) / 2 / value.value
-        assert (rule in rules_of(run.findings)) == (half > 0.10)
+        assert (rule in list_rules(run.findings)) == (half > 0.10)
         # Ten repeats of a scatter of 14% are within 10%: 0.1 x sqrt(10) / 2.262.
         repeats = run.experiments[0].points[0].repeat_values
         scatter = half * math.sqrt(len(repeats)) / t_quantile(len(repeats) - 1)
-        assert (rule in rules_of(run.findings, "warning")) == (half > 0.20 and scatter > 0.1398)
+        assert (rule in list_rules(run.findings, "warning")) == (half > 0.20 and scatter > 0.1398)
         notices += half > 0.10
-        assert rules_of(run.findings, "warning", "invalid") <= {rule, "repeats_disagree"}, f"machine {seed}"
+        assert list_rules(run.findings, "warning", "invalid") <= {rule, "repeats_disagree"}, f"machine {seed}"
     assert notices > 0.4 * len(MACHINES)
 
 
@@ -214,11 +214,11 @@ def test_clock_matters_where_cpu_works() -> None:
     for seed in MACHINES:
         drop = random.Random(seed).uniform(0.05, 0.5)
         machine = SimulatedMachine.random(seed, clock_drop=drop, client_bound=True)
-        run = explain(run_of(machine, experiment(machine, "iodepth", [_at(iodepth=16)], repeats=2)))
+        run = explain(make_run(machine, experiment(machine, "iodepth", [_at(iodepth=16)], repeats=2)))
         assert the(run, "clock_dropped").evidence["drop"] == pytest.approx(drop)
         idle = SimulatedMachine.random(seed, clock_drop=drop, cpu_s_per_operation=1e-8)
-        quiet = explain(run_of(idle, experiment(idle, "iodepth", [_at(iodepth=16)], repeats=2)))
-        assert not rules_of(quiet.findings, "warning", "invalid") - {"interval_not_reached"}
+        quiet = explain(make_run(idle, experiment(idle, "iodepth", [_at(iodepth=16)], repeats=2)))
+        assert not list_rules(quiet.findings, "warning", "invalid") - {"interval_not_reached"}
 
 
 def test_peers_agree_or_not() -> None:
@@ -233,7 +233,7 @@ def test_peers_agree_or_not() -> None:
             )
             for at in range(2)
         )
-        run = explain(run_of(machine, replace(result, peers=peers)))
+        run = explain(make_run(machine, replace(result, peers=peers)))
         finding = the(run, "peer_ratio")
         assert finding.severity == ("warning" if truth < 0.9 else "info")
         assert ("Agrees with" in finding.says) == (truth == 1.0)
@@ -243,7 +243,7 @@ def test_peers_agree_or_not() -> None:
 def test_pairs_that_lie_far_apart_tell_of_no_agreement() -> None:
     result = experiment(SimulatedMachine.random(0), "iodepth", TWO_POINTS, repeats=1)
     wide = PeerResult("fio", "3.33", 0, result.points[0].throughput, Value(1.2, "ratio", 0.3, 4.8))
-    finding = the(explain(run_of(SimulatedMachine.random(0), replace(result, peers=(wide,)))), "peer_ratio")
+    finding = the(explain(make_run(SimulatedMachine.random(0), replace(result, peers=(wide,)))), "peer_ratio")
     assert "too wide to tell" in finding.says
     assert "--peers --profile full" in finding.advice
 
@@ -257,7 +257,7 @@ def test_huge_page_blocks_differ_from_fios(mem: str, bs: int, noted: bool) -> No
     result = replace(result, fixed={**result.fixed, "mem": mem, "direct": True})
     far = Value(2.0, "ratio", 1.9, 2.1)
     peers = (PeerResult("fio", "3.33", 0, result.points[0].throughput, far),)
-    finding = the(explain(run_of(machine, replace(result, peers=peers))), "peer_ratio")
+    finding = the(explain(make_run(machine, replace(result, peers=peers))), "peer_ratio")
     assert ("With `--mem small` both do the same" in finding.says) == noted
 
 
@@ -266,14 +266,14 @@ def test_one_pair_accuses_no_one() -> None:
     result = experiment(machine, "iodepth", TWO_POINTS, repeats=1)
     for ratio, severity in ((Value(0.7, "ratio"), "info"), (Value(0.7, "ratio", 0.68, 0.72), "warning")):
         peers = (PeerResult("fio", "3.33", 0, result.points[0].throughput, ratio),)
-        finding = the(explain(run_of(machine, replace(result, peers=peers))), "peer_ratio")
+        finding = the(explain(make_run(machine, replace(result, peers=peers))), "peer_ratio")
         assert finding.severity == severity
         assert ("One pair per point gives no interval" in finding.says) == (ratio.low is None)
     loops = replace(result, resource="memory", kernel="memory_bandwidth", points=result.points[:1], fixed={})
     points = (replace(loops.points[0], parameters={"operation": "read", "threads": 1}),)
     loops = replace(loops, points=points, declaration=Declaration())
     loops = replace(loops, peers=(PeerResult("hpcc", "1.5.0", 0, result.points[0].throughput, Value(0.7, "ratio")),))
-    advice = the(explain(run_of(machine, loops)), "peer_ratio").advice
+    advice = the(explain(make_run(machine, loops)), "peer_ratio").advice
     assert ": hwdyno memory stream --" in advice and advice.endswith("--peers --profile full")
 
 
@@ -283,7 +283,7 @@ def test_one_pair_accuses_no_one() -> None:
 def test_a_link_below_its_best_is_named_and_no_other() -> None:
     for seed in MACHINES:
         draw, machine = random.Random(seed), SimulatedMachine.random(seed)
-        run = run_of(machine)
+        run = make_run(machine)
         disk = run.machine.storage.disk
         link = disk.link or Link()
         best, width = draw.choice([3, 4, 5]), draw.choice([2, 4])
@@ -296,12 +296,12 @@ def test_a_link_below_its_best_is_named_and_no_other() -> None:
             bare = replace(storage, disks=(replace(disk, link=replace(link, generation_max=None)),))
             unknown = replace(run, machines=(replace(run.machine, storage=bare),))
         if not pcie or (now, lanes) == (best, width):
-            assert "link_below_its_best" not in rules_of(explain(run).findings), f"machine {seed}"
+            assert "link_below_its_best" not in list_rules(explain(run).findings), f"machine {seed}"
             continue
         finding = the(explain(run), "link_below_its_best")
         assert f"PCIe {now}.0 x{lanes}" in finding.says and f"PCIe {best}.0 x{width}" in finding.says
         assert f"about {2.0 ** (now - best) * lanes / width:.0%} of" in finding.says
-        assert "link_below_its_best" not in rules_of(explain(unknown).findings), "unknown is not below"
+        assert "link_below_its_best" not in list_rules(explain(unknown).findings), "unknown is not below"
 
 
 def test_a_repeat_far_off_is_named_and_leaves_the_laws_alone() -> None:
@@ -311,15 +311,15 @@ def test_a_repeat_far_off_is_named_and_leaves_the_laws_alone() -> None:
         parameters = _at(rw=draw.choice(["randread", "randwrite"]), iodepth=draw.choice([1, 8]))
         point = measured(SimulatedHost(machine), parameters, repeats=repeats, stalled={draw.randrange(repeats): share})
         result = experiment(machine, "iodepth", [])
-        run = explain(run_of(machine, replace(result, points=(point,))))
+        run = explain(make_run(machine, replace(result, points=(point,))))
         found = the(run, "outlying_repeats")
         assert f"One of {repeats} repeats was " in found.says and "the median is reported" in found.says
-        assert rules_of(run.findings) <= {"outlying_repeats", "interval_not_reached", "spinning_or_solid"}, seed
+        assert list_rules(run.findings) <= {"outlying_repeats", "interval_not_reached", "spinning_or_solid"}, seed
         truth = machine.operations_per_s(str(parameters["rw"]), 100, 4096, float(parameters["iodepth"] or 1)) * 4096
         assert point.throughput.value == pytest.approx(truth, rel=0.05)
         quiet = measured(SimulatedHost(machine), parameters, repeats=repeats)
-        silent = explain(run_of(machine, replace(result, points=(quiet,))))
-        assert "outlying_repeats" not in rules_of(silent.findings), seed
+        silent = explain(make_run(machine, replace(result, points=(quiet,))))
+        assert "outlying_repeats" not in list_rules(silent.findings), seed
 
 
 def test_operations_that_straddle_the_ends_are_no_breach_of_littles_law() -> None:
@@ -335,25 +335,25 @@ def test_operations_that_straddle_the_ends_are_no_breach_of_littles_law() -> Non
         counted = replace(point, concurrency=replace(point.concurrency, effective=concurrency))
         straddles = replace(stalled, concurrency=replace(point.concurrency, effective=concurrency))
         result = experiment(machine, "iodepth", [])
-        assert rule in rules_of(explain(run_of(machine, replace(result, points=(counted,)))).findings)
-        assert rule not in rules_of(explain(run_of(machine, replace(result, points=(straddles,)))).findings)
+        assert rule in list_rules(explain(make_run(machine, replace(result, points=(counted,)))).findings)
+        assert rule not in list_rules(explain(make_run(machine, replace(result, points=(straddles,)))).findings)
 
 
 def test_what_others_read_does_not_hide_the_page_cache() -> None:
     machine = SimulatedMachine(cache_share=0.7)
     result = experiment(machine, "iodepth", [_at(iodepth=8)])
     busy = replace(result.points[0], counters={**result.points[0].counters, "device_read_bytes": 1e12})
-    finding = the(explain(run_of(machine, replace(result, points=(busy,)))), "page_cache")
+    finding = the(explain(make_run(machine, replace(result, points=(busy,)))), "page_cache")
     assert finding.evidence["cached_share"] == pytest.approx(0.7, abs=0.01)
     silent = replace(result.points[0], counters={"process_read_bytes": 0.0})
-    assert "page_cache" not in rules_of(explain(run_of(machine, replace(result, points=(silent,)))).findings)
+    assert "page_cache" not in list_rules(explain(make_run(machine, replace(result, points=(silent,)))).findings)
 
 
 def test_repeats_too_short_to_have_a_course_are_not_called_unsteady() -> None:
     machine = SimulatedMachine(throttle_at=0.5)
     fixed = {**FIXED, "runtime": 0.3, "interval_s": 0.1}
-    run = explain(run_of(machine, experiment(machine, "iodepth", [_at(iodepth=8)], fixed, repeats=6)))
-    assert not rules_of(run.findings) & {"throttled", "not_steady"}
+    run = explain(make_run(machine, experiment(machine, "iodepth", [_at(iodepth=8)], fixed, repeats=6)))
+    assert not list_rules(run.findings) & {"throttled", "not_steady"}
 
 
 def test_scattered_hiccups_are_no_throttling() -> None:
@@ -363,7 +363,7 @@ def test_scattered_hiccups_are_no_throttling() -> None:
         draw = random.Random(seed)
         machine = SimulatedMachine.random(seed, hiccups=draw.choice([0.02, 0.1]))
         run = explain(
-            run_of(machine, experiment(machine, "iodepth", TWO_POINTS, short, repeats=draw.choice([1, 3, 5])))
+            make_run(machine, experiment(machine, "iodepth", TWO_POINTS, short, repeats=draw.choice([1, 3, 5])))
         )
         known = {"interval_not_reached", "repeats_disagree", "stalls"}
         wrong += [finding.says for finding in run.findings if finding.severity != "info" and finding.rule not in known]
@@ -372,13 +372,13 @@ def test_scattered_hiccups_are_no_throttling() -> None:
 
 def test_many_faults_make_a_point_invalid() -> None:
     machine = SimulatedMachine(short_transfers=10**6)
-    run = explain(run_of(machine, experiment(machine, "iodepth", [_at()], repeats=1)))
+    run = explain(make_run(machine, experiment(machine, "iodepth", [_at()], repeats=1)))
     assert the(run, "faults").severity == "invalid"
 
 
 def test_one_finding_covers_alike_points() -> None:
     machine = SimulatedMachine(cache_share=0.9)
-    run = explain(run_of(machine, experiment(machine, "iodepth", [_at(iodepth=n) for n in (1, 2, 4)])))
+    run = explain(make_run(machine, experiment(machine, "iodepth", [_at(iodepth=n) for n in (1, 2, 4)])))
     finding = the(run, "page_cache")
     assert finding.points == (0, 1, 2)
     assert "Worst of 3 points of storage.iodepth." in finding.says
@@ -389,7 +389,7 @@ def test_the_load_of_ones_last_command_is_no_fault() -> None:
     """The load average still counts what has ended; CPU time of others up to a tenth is what any system has."""
     for planted in ({"load_before": 64.0}, {"others_before": 0.099}):
         machine = SimulatedMachine(**planted)
-        assert not rules_of(explain(run_of(machine, experiment(machine, "iodepth", [_at()]))).findings, "warning")
+        assert not list_rules(explain(make_run(machine, experiment(machine, "iodepth", [_at()]))).findings, "warning")
 
 
 def test_one_finding_speaks_for_all_experiments_and_explains_what_follows_from_it() -> None:
@@ -397,8 +397,8 @@ def test_one_finding_speaks_for_all_experiments_and_explains_what_follows_from_i
     several = [
         experiment(machine, "iodepth", [_at(), _at(iodepth=4)], name=name) for name in ("storage.a", "storage.b")
     ]
-    run = explain(run_of(machine, *several))
-    assert rules_of(run.findings, "warning", "invalid") == {"others_at_work"}
+    run = explain(make_run(machine, *several))
+    assert list_rules(run.findings, "warning", "invalid") == {"others_at_work"}
     finding = run.findings[0]
     assert "Other processes kept" in finding.says and "40% of it before the first point" in finding.says
     assert "Worst of 4 points (storage.a 2, storage.b 2)" in finding.says
@@ -415,22 +415,22 @@ def test_a_kernel_at_work_for_our_own_io_is_nobody_else() -> None:
     result = experiment(machine, "iodepth", [_at(iodepth=8)])
     point = result.points[0]
     mine = replace(point, conditions={**point.conditions, "cpu_user": 0.03})
-    run = explain(run_of(machine, replace(result, points=(mine,))))
-    assert not rules_of(run.findings, "warning", "invalid")
+    run = explain(make_run(machine, replace(result, points=(mine,))))
+    assert not list_rules(run.findings, "warning", "invalid")
 
 
 def test_a_curve_of_poor_points_is_to_be_taken_with_care() -> None:
     points = [_at(iodepth=2**k) for k in range(9)]
-    poor = explain(run_of(SimulatedMachine(steal=0.3), experiment(SimulatedMachine(steal=0.3), "iodepth", points)))
+    poor = explain(make_run(SimulatedMachine(steal=0.3), experiment(SimulatedMachine(steal=0.3), "iodepth", points)))
     assert "9 of 9 points are degraded" in the(poor, "knee").says
-    clean = explain(run_of(SimulatedMachine(), experiment(SimulatedMachine(), "iodepth", points)))
+    clean = explain(make_run(SimulatedMachine(), experiment(SimulatedMachine(), "iodepth", points)))
     assert "Caution" not in the(clean, "knee").says
 
 
 def test_explaining_twice_changes_nothing() -> None:
     machine = SimulatedMachine.random(3, cache_share=0.4, steal=0.1)
     points = [*TWO_POINTS, _at(), _at(iodepth=64)]
-    once = explain(run_of(machine, experiment(machine, "iodepth", points)))
+    once = explain(make_run(machine, experiment(machine, "iodepth", points)))
     assert explain(once) == once
 
 
@@ -438,7 +438,7 @@ def test_what_was_known_of_a_point_before_stays_known() -> None:
     machine = SimulatedMachine()
     result = experiment(machine, "iodepth", [_at()])
     cut = replace(result.points[0], validity="degraded", why=("interrupted",))
-    run = explain(explain(run_of(machine, replace(result, points=(cut,)))))
+    run = explain(explain(make_run(machine, replace(result, points=(cut,)))))
     assert run.experiments[0].points[0].why == ("interrupted",)
     assert run.experiments[0].points[0].validity == "degraded"
 
@@ -469,18 +469,18 @@ def test_a_figure_that_is_missing_silences_its_rules_and_breaks_nothing(missing:
     gone: dict[str, Any] = OPTIONAL if missing == "all" else {missing: OPTIONAL[missing]}
     points = tuple(replace(point, **gone) for point in full.points)
     for machines in ((machine.survey(),), ()):
-        bare = replace(run_of(machine, replace(full, points=points)), machines=machines)
+        bare = replace(make_run(machine, replace(full, points=points)), machines=machines)
         for imported in ("", "fio-json"):
             run = explain(replace(bare, imported_from=imported))
             for result in run.experiments:
                 for at, point in enumerate(result.points):
-                    limit = limit_of(Case(run, result, at))
+                    limit = find_limit(Case(run, result, at))
                     assert limit.says.endswith(".")
                     why = why_not_double(point, run=run, experiment=result)
                     assert why in {"", limit.says} and (not why or limit.kind != "not identified")
             assert all(finding.says.endswith(".") and finding.advice for finding in run.findings)
             if missing == "all":
-                assert not rules_of(run.findings, "warning", "invalid")
+                assert not list_rules(run.findings, "warning", "invalid")
 
 
 def test_an_empty_run_is_explained() -> None:
@@ -494,5 +494,5 @@ def test_direct_reads_are_advised_of_an_engine_that_has_them(through: str) -> No
     machine = SimulatedMachine(cache_share=0.7)
     result = experiment(machine, "iodepth", [_at(iodepth=1)])
     result = replace(result, fixed={**result.fixed, "ioengine": through, "direct": False})
-    advice = the(explain(run_of(machine, result)), "page_cache").advice
+    advice = the(explain(make_run(machine, result)), "page_cache").advice
     assert "--direct 1" in advice and "--ioengine psync" in advice and through not in advice

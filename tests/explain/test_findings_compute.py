@@ -12,7 +12,7 @@ from hwdyno.explain.findings.rule import Case
 from hwdyno.model.machine import Machine
 from hwdyno.model.words import Ceiling, ExperimentResult, Measurement, Value
 from made_experiment import made_experiment
-from made_point import base, case_of, run_of
+from made_point import base, make_case, make_run
 from test_findings_settings import judged, linpack, machine_with, peak
 
 
@@ -41,7 +41,7 @@ def share_of_best(share: float) -> dict[str, float]:
 )
 def test_shared_core_is_below_nine_tenths(given: dict[str, Any], share: float, found: bool) -> None:
     """One processor: without a number of threads there is one."""
-    run = run_of(base(parameters=given, details=share_of_best(share)), "compute")
+    run = make_run(base(parameters=given, details=share_of_best(share)), "compute")
     run = replace(run, machines=(Machine.of_survey({"cpu": {"threads": 1}}),))
     assert (noisy_neighbour(Case(run, run.experiments[0], 0)) is not None) == found
 
@@ -63,7 +63,7 @@ def test_shared_core_is_below_nine_tenths(given: dict[str, Any], share: float, f
 def test_wide_clock_falls_by_three_percent(clocks: Any, share: float, drop: float | None) -> None:
     """A clock below the best narrow one, by loops that had the core to themselves."""
     points = [loop(isa, details={"clock_hz_during": hz, **share_of_best(share)}) for isa, hz in clocks]
-    run = explain(replace(run_of(base()), experiments=(of_loops(*points),)))
+    run = explain(replace(make_run(base()), experiments=(of_loops(*points),)))
     found = {finding.rule: finding.evidence for finding in run.findings}.get("wide_clock_drop")
     assert (found and found["drop"]) == (drop and pytest.approx(drop))
 
@@ -79,7 +79,7 @@ def test_wide_clock_falls_by_three_percent(clocks: Any, share: float, drop: floa
     ],
 )
 def test_greatest_cost_of_data_is_reported(points: tuple[Measurement, ...], isa: str | None, cost: Any) -> None:
-    found = operands_cost(case_of(of_loops(*points)))
+    found = operands_cost(make_case(of_loops(*points)))
     assert (found and found.evidence["isa"]) == isa
     assert found is None or found.evidence["cost"] == pytest.approx(cost)
 
@@ -99,7 +99,7 @@ def test_the_best_fma_on_numbers_is_a_share_of_the_peak(rate: float, given: dict
     """A share of 100 GFLOP/s on 4 cores, beside a loop that reaches 70%."""
     bound = Ceiling("flop_s/fma/double/avx2/4", "physical", 1e11, "FLOP/s", "4 cores", "test")
     points = [loop(rate=speed, threads=4, **other) for speed, other in ((7e10, {}), (rate, given))]
-    found = peak_share(case_of(replace(of_loops(*points), ceilings=(bound,))))
+    found = peak_share(make_case(replace(of_loops(*points), ceilings=(bound,))))
     assert found is not None and says in found.says and (found.advice == "Nothing to do.") == (rate > 9.5e10)
 
 
@@ -112,7 +112,7 @@ def test_linpack_is_a_share_of_fma(threads: int | None, rate: float, share: floa
     """The peak of 100 GFLOP/s is measured without a number of threads, which is one."""
     peak_of_fma, solved = of_loops(loop(rate=1e11, threads=None)), loop(rate=rate, operation="lu", n=1, threads=threads)
     results = (peak_of_fma, of_loops(solved, kernel=LINPACK))
-    found = linpack_share(Case(replace(run_of(base()), experiments=results), results[1]))
+    found = linpack_share(Case(replace(make_run(base()), experiments=results), results[1]))
     assert found is not None and found.evidence["measured_peak_share"] == (share and pytest.approx(share))
     assert ("which other work must have disturbed" in found.says) == disturbed
 

@@ -13,7 +13,7 @@ from hwdyno.measure.hosts import cgroups
 from hwdyno.model.machine import Machine
 from hwdyno.model.words import Measurement, Parameters, Run
 from made_experiment import made_experiment
-from made_point import base, case_of_base, run_of
+from made_point import base, case_of_base, make_run
 from simulated_runs import measured
 from simulation.host import SimulatedHost, SimulatedMachine
 
@@ -104,7 +104,7 @@ def test_jobs_of_unequal_duration(
 ) -> None:
     details = {"children_sum_over_parent": over, "children_shortest_share": shortest}
     point = base(parameters={"bs": 4096, "numjobs": 3, **parameters}, details=details)
-    found = [finding for finding in explain(run_of(point)).findings if finding.rule == "unequal_jobs"]
+    found = [finding for finding in explain(make_run(point)).findings if finding.rule == "unequal_jobs"]
     assert len(found) == bool(says)
     for unequal in found:
         assert says in unequal.says and advice in unequal.advice and "--runtime 10" in unequal.advice
@@ -138,7 +138,7 @@ def test_control_groups_of_version_2_are_read_up_to_the_top(tmp_path: Path) -> N
     link.parent.mkdir(parents=True)
     link.symlink_to(tmp_path / "sys/block/sda")
     storage = {"chain": [{"name": "sda1"}], "disks": [{"name": "sda"}]}
-    assert [limit["device"] for limit in cgroups.limits_of(storage, tmp_path)] == ["sda"]
+    assert [limit["device"] for limit in cgroups.list_limits(storage, tmp_path)] == ["sda"]
 
 
 def test_version_1_control_groups_in_container(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hwdyno.explain.findings import explain
 from hwdyno.explain.findings.saturation import around
 from hwdyno.measure.hosts.local import Local
 from hwdyno.model.axes import FIELD
-from simulated_runs import FIXED, MACHINES, experiment, rules_of, run_of, the
+from simulated_runs import FIXED, MACHINES, experiment, list_rules, make_run, the
 from simulated_runs import at as _at
 from simulation.host import SimulatedMachine
 
@@ -24,7 +24,7 @@ def test_knee_and_ceiling_are_machines_own() -> None:
         machine = SimulatedMachine.random(seed)
         one, most = machine.law(True, False, 4096)
         points = [_at(iodepth=2**k) for k in range(11)]
-        run = explain(run_of(machine, experiment(machine, "iodepth", points, repeats=2)))
+        run = explain(make_run(machine, experiment(machine, "iodepth", points, repeats=2)))
         (curve,) = run.experiments[0].curves
         truth = machine.operations_per_s("randread", 100, 4096, 1024) * 4096
         if truth < 0.97 * most * 4096 or one * most < 2:
@@ -63,7 +63,7 @@ def test_a_bend_at_one_job_is_looked_at_with_more_than_one() -> None:
     for seed in range(40):
         machine = SimulatedMachine.random(seed, latency_one_s=1e-4, operations_s=1.3e4, p=8.0)
         points = [_at(numjobs=2**k) for k in range(6)]
-        run = explain(run_of(machine, experiment(machine, "numjobs", points, repeats=2)))
+        run = explain(make_run(machine, experiment(machine, "numjobs", points, repeats=2)))
         for found in (finding for finding in run.findings if finding.rule == "knee"):
             counted += 1
             assert re.search(r"--numjobs 1,2,3\b", found.advice), found.advice
@@ -73,7 +73,7 @@ def test_a_bend_at_one_job_is_looked_at_with_more_than_one() -> None:
 def test_nothing_is_left_to_look_at_where_each_whole_load_was_measured() -> None:
     machine = SimulatedMachine.random(3, latency_one_s=1e-4, operations_s=2e4, p=8.0)
     points = [_at(numjobs=n) for n in (1, 2, 3, 4, 5, 6)]
-    run = explain(run_of(machine, experiment(machine, "numjobs", points, repeats=2)))
+    run = explain(make_run(machine, experiment(machine, "numjobs", points, repeats=2)))
     advice = the(run, "knee").advice
     assert "Run the workload at" in advice and "closer" not in advice
 
@@ -91,9 +91,9 @@ def test_curve_cut_short_is_still_rising() -> None:
         loads = sorted({max(1, last // 2**k) for k in range(5)})
         if len(loads) < 3:
             continue
-        run = explain(run_of(machine, experiment(machine, "iodepth", [_at(iodepth=n) for n in loads], repeats=2)))
-        assert {"still_rising"} <= rules_of(run.findings), f"machine {seed}"
-        assert "knee" not in rules_of(run.findings)
+        run = explain(make_run(machine, experiment(machine, "iodepth", [_at(iodepth=n) for n in loads], repeats=2)))
+        assert {"still_rising"} <= list_rules(run.findings), f"machine {seed}"
+        assert "knee" not in list_rules(run.findings)
         assert f"{last}.." in the(run, "still_rising").advice
 
 
@@ -105,8 +105,8 @@ def test_a_curve_begun_too_late_is_saturated_at_its_first_point() -> None:
         if first > 256:
             continue
         loads = [first, 2 * first, 4 * first]
-        run = explain(run_of(machine, experiment(machine, "iodepth", [_at(iodepth=n) for n in loads], repeats=2)))
-        assert rules_of(run.findings) - {"interval_not_reached"} == {"saturated"}, f"machine {seed}"
+        run = explain(make_run(machine, experiment(machine, "iodepth", [_at(iodepth=n) for n in loads], repeats=2)))
+        assert list_rules(run.findings) - {"interval_not_reached"} == {"saturated"}, f"machine {seed}"
         assert "More load only adds latency" in the(run, "saturated").says
 
 
@@ -114,7 +114,7 @@ def test_load_without_arrivals_has_no_effect() -> None:
     for seed in MACHINES:
         machine = SimulatedMachine.random(seed, depth_cap=1)
         points = [_at(iodepth=n) for n in (1, 4, 16, 64)]
-        run = explain(run_of(machine, experiment(machine, "iodepth", points, repeats=2)))
+        run = explain(make_run(machine, experiment(machine, "iodepth", points, repeats=2)))
         finding = the(run, "load_without_effect")
         assert "never arrives" in finding.says
         assert the(run, "depth_not_reached").points == (1, 2, 3)
@@ -125,9 +125,9 @@ def test_mix_penalty_is_measured() -> None:
         planted = random.Random(seed).choice([0.0, random.Random(seed + 1).uniform(0.12, 0.5)])
         machine = SimulatedMachine.random(seed, mix_penalty=planted)
         points = [_at(rw=rw, iodepth=8) for rw in ("randread", "randrw:50", "randwrite")]
-        run = explain(run_of(machine, experiment(machine, "bs", points)))
+        run = explain(make_run(machine, experiment(machine, "bs", points)))
         if not planted:
-            assert "mix_penalty" not in rules_of(run.findings), f"machine {seed}"
+            assert "mix_penalty" not in list_rules(run.findings), f"machine {seed}"
             continue
         finding = the(run, "mix_penalty")
         assert finding.evidence["penalty"] == pytest.approx(planted, abs=0.05)
@@ -138,7 +138,7 @@ def test_block_sizes_have_a_best_and_it_reaches_the_ceiling() -> None:
     for seed in MACHINES:
         machine = SimulatedMachine.random(seed)
         sizes = [4096 * 4**k for k in range(6)]
-        run = explain(run_of(machine, experiment(machine, "bs", [_at(bs=bs, iodepth=8) for bs in sizes], repeats=2)))
+        run = explain(make_run(machine, experiment(machine, "bs", [_at(bs=bs, iodepth=8) for bs in sizes], repeats=2)))
         (curve,) = run.experiments[0].curves
         assert curve.state == "knee", f"machine {seed}"
         finding = the(run, "best_block_size")
@@ -155,11 +155,11 @@ def test_spinning_disks_differ_from_solid() -> None:
         machine = SimulatedMachine.spinning(seed) if spins else SimulatedMachine.random(seed)
         points = [_at(), _at(rw="read", bs=1 << 20, iodepth=8)]
         fixed = {**FIXED, "runtime": 10.0, "interval_s": 1.0}
-        run = explain(run_of(machine, experiment(machine, "iodepth", points, fixed, repeats=2)))
+        run = explain(make_run(machine, experiment(machine, "iodepth", points, fixed, repeats=2)))
         finding = the(run, "spinning_or_solid")
         assert finding.evidence["verdict"] == ("spinning" if spins else "solid state")
         assert "The kernel agrees" in finding.says
-        lies = run_of(machine, *run.experiments)
+        lies = make_run(machine, *run.experiments)
         storage = lies.machine.storage
         storage = replace(storage, disks=(replace(storage.disk, rotational=not spins),))
         lies = replace(lies, machines=(replace(lies.machine, storage=storage),))
@@ -169,7 +169,7 @@ def test_spinning_disks_differ_from_solid() -> None:
 def test_best_combination_is_least_sufficient() -> None:
     machine = SimulatedMachine(p=6, operations_s=80e3, latency_one_s=100e-6, noise=0.002)
     points = [_at(numjobs=jobs, bs=bs) for jobs in (1, 2, 4, 8, 16, 32) for bs in (4096, 65536, 1 << 20)]
-    run = explain(run_of(machine, experiment(machine, "numjobs", points)))
+    run = explain(make_run(machine, experiment(machine, "numjobs", points)))
     finding = the(run, "best_combination")
     assert finding.evidence["share"] >= 0.9
     assert finding.evidence["best"] == {"numjobs": 8, "bs": 65536}, finding.says
@@ -182,7 +182,7 @@ def test_on_any_machine_the_best_combination_is_enough_and_nothing_less_is() -> 
         rw = random.Random(seed).choice(["randread", "randwrite", "read"])
         points = [_at(rw=rw, numjobs=jobs, bs=bs) for jobs, bs in grid]
         result = experiment(machine, "numjobs", points, repeats=2)
-        best = the(explain(run_of(machine, result)), "best_combination").evidence["best"]
+        best = the(explain(make_run(machine, result)), "best_combination").evidence["best"]
         share = 100 if rw.endswith("read") else 0
         truth = {(jobs, bs): machine.operations_per_s(rw, share, bs, jobs) * bs for jobs, bs in grid}
         top = max(truth.values())
@@ -191,7 +191,7 @@ def test_on_any_machine_the_best_combination_is_enough_and_nothing_less_is() -> 
         less = [(jobs, bs) for (jobs, bs), reached in truth.items() if reached > 0.94 * top and jobs * bs < cost]
         assert not less, f"machine {seed}: {less} are enough"
         along = replace(result, points=tuple(point for point in result.points if point.parameters["bs"] == 4096))
-        assert "best_combination" not in rules_of(explain(run_of(machine, along)).findings)
+        assert "best_combination" not in list_rules(explain(make_run(machine, along)).findings)
 
 
 def test_no_load_is_advised_that_its_command_does_not_take() -> None:
@@ -205,5 +205,5 @@ def test_no_load_is_advised_that_its_command_does_not_take() -> None:
 def test_rise_at_greatest_depth_adds_jobs() -> None:
     machine = SimulatedMachine.random(5, latency_one_s=0.1, operations_s=1e6, p=4.0)
     points = [_at(iodepth=n, numjobs=4) for n in (256, 512, 1024)]
-    run = explain(run_of(machine, experiment(machine, "iodepth", points, repeats=2)))
+    run = explain(make_run(machine, experiment(machine, "iodepth", points, repeats=2)))
     assert "--numjobs 16" in the(run, "still_rising").advice

@@ -10,10 +10,10 @@ from dataclasses import replace
 import pytest
 from hwdyno.explain.findings import explain
 from hwdyno.measure.hosts import HostLostError
-from hwdyno.measure.measurement import measurement_of
+from hwdyno.measure.measurement import make_measurement
 from hwdyno.model.words import Finding, Measurement
 from made_experiment import made_experiment
-from simulated_runs import FIXED, MACHINES, at, run_of
+from simulated_runs import FIXED, MACHINES, at, make_run
 from simulation.host import SimulatedMachine
 from simulation.site import SimulatedMember, site_of_two
 
@@ -36,11 +36,11 @@ def explained(hosts: list[SimulatedMember], repeats: int = REPEATS) -> tuple[Mea
     point = at(iodepth=4)
     kernel = site.kernels()["storage_blocks"]
     readings = [site.run("storage_blocks", {**SHORT, **point}) for _ in range(repeats)]
-    made = measurement_of(point, readings, kernel)
+    made = make_measurement(point, readings, kernel)
     result = made_experiment(
         "storage.iodepth", "storage", "?", "iodepth", "storage_blocks", (made,), fixed=SHORT, declaration=kernel
     )
-    run = explain(run_of(hosts[0].machine, result))
+    run = explain(make_run(hosts[0].machine, result))
     assert explain(run) == run
     return run.experiments[0].points[0], {finding.rule: finding for finding in run.findings if finding.rule in RULES}
 

@@ -12,7 +12,7 @@ from here import sample
 from hwdyno.explain.findings import explain
 from hwdyno.measure.experiments.inference import MEMORY
 from hwdyno.measure.experiments.inference_serving import IN_PROCESS
-from hwdyno.measure.measurement import measurement_of
+from hwdyno.measure.measurement import make_measurement
 from hwdyno.measure.workloads.inference_in_process import DECLARATION, KERNEL
 from hwdyno.model.words import Declaration, ExperimentResult, Finding, Measurement, Run
 from simulation import in_process
@@ -50,7 +50,7 @@ def _point(engine: SimulatedEngine, seed: int, **parameters: Any) -> Measurement
         in_process.run(engine, {**given, "seed": 10 * seed + at}, random.Random(f"{seed} {at}")) for at in range(3)
     ]
     after = {**BUSY, "cpu_total_s": 10.0, "cpu_idle_s": 6.0, "cpu_user_s": 4.0}
-    return measurement_of(parameters, readings, DECLARATION, [(BUSY, after)] * 3)
+    return make_measurement(parameters, readings, DECLARATION, [(BUSY, after)] * 3)
 
 
 def _memory(engine: SimulatedEngine) -> ExperimentResult:
@@ -59,7 +59,7 @@ def _memory(engine: SimulatedEngine) -> ExperimentResult:
         "cpu": {"user_s": 1.0, "system_s": 0.0},
     }  # fmt: skip
     declaration = Declaration(measures="reads", operation="pass", counts={"bytes": "working_set"}, axes=())
-    points = (measurement_of({"operation": "read", "threads": engine.threads}, [reading] * 3, declaration),)
+    points = (make_measurement({"operation": "read", "threads": engine.threads}, [reading] * 3, declaration),)
     return ExperimentResult(
         MEMORY.name, "inference", MEMORY.asks, "threads", MEMORY.kernel, points, declaration=declaration
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from hwdyno.analysis.curves.loaded import more_delays
-from hwdyno.analysis.resources import ceilings_of, why_no_ceiling
+from hwdyno.analysis.resources import list_ceilings, why_no_ceiling
 from hwdyno.explain.findings import explain
 from hwdyno.explain.findings.tlb import _apart, _at, _footprint, _round
 from hwdyno.measure.sweep import octaves
@@ -47,7 +47,7 @@ def result(kernel: str, load: str, *points: Measurement, name: str = "", **fixed
     return made_experiment(name or f"{resource}.test", resource, "?", load, kernel, points, fixed=fixed)
 
 
-def run_of(*results: ExperimentResult, machine: dict[str, Any] | None = None) -> Run:
+def make_run(*results: ExperimentResult, machine: dict[str, Any] | None = None) -> Run:
     cpu = {"threads": 2, "cores": 2, "caches": [{"level": 3, "type": "unified", "size_bytes": 8 * MIB}]}
     return explain(
         Run(
@@ -71,7 +71,7 @@ def moved(value: float, operation: str, threads: int = 2, **more: Any) -> Measur
 
 
 def test_practical_ceiling_replaces_unknown_theory() -> None:
-    run = run_of(result("memory_bandwidth", "threads", moved(30e9, "read"), moved(45e9, "nt_write"), working_set=SET))
+    run = make_run(result("memory_bandwidth", "threads", moved(30e9, "read"), moved(45e9, "nt_write"), working_set=SET))
     finding = found(run, "practical_bandwidth")
     assert finding is not None and "unknown (no DIMM table here)" in finding.says and "45.0 GB/s" in finding.says
     ceiling = run.experiments[0].ceilings[0]
@@ -85,22 +85,22 @@ def test_theory_is_channels_times_speed_and_empty_slots_do_not_count() -> None:
     ]
     modules.append({"size_bytes": None, "configured_mt_s": 4800, "locator": "CPU0_DIMM_E1"})
     machine = {"memory": {"modules": modules}, "cpu": {"threads": 2, "cores": 2}}
-    (ceiling,) = ceilings_of(Machine.of_survey(machine), "memory")
+    (ceiling,) = list_ceilings(Machine.of_survey(machine), "memory")
     assert ceiling.value == 4800e6 * 4 * 8 and "4800 MT/s x 4 populated channels x 8 B" in ceiling.formula
     assert why_no_ceiling(Machine.of_survey(machine), "memory") == ()
     assert "no DIMM table" in why_no_ceiling(Machine(), "memory")[0]
-    run = run_of(
+    run = make_run(
         replace(result("memory_bandwidth", "threads", moved(120e9, "read"), working_set=SET), ceilings=(ceiling,)),
         machine=machine,
     )
     finding = found(run, "practical_bandwidth")
     assert finding is not None and finding.evidence["share"] == pytest.approx(120e9 / 153.6e9)
-    above = run_of(
+    above = make_run(
         replace(result("memory_bandwidth", "threads", moved(200e9, "read"), working_set=SET), ceilings=(ceiling,)),
         machine=machine,
     )
     assert above.experiments[0].points[0].validity == "invalid"
-    cached = run_of(
+    cached = make_run(
         replace(result("memory_bandwidth", "threads", moved(200e9, "read"), working_set=32768), ceilings=(ceiling,)),
         machine=machine,
     )
@@ -110,7 +110,7 @@ def test_theory_is_channels_times_speed_and_empty_slots_do_not_count() -> None:
 @pytest.mark.parametrize(("ratio", "seen"), [(1.33, True), (1.0, False)])
 def test_streaming_stores_show_write_allocate(ratio: float, seen: bool) -> None:
     points = moved(30e9, "triad"), moved(30e9 * ratio, "nt_triad"), moved(34e9, "read")
-    run = run_of(result("memory_bandwidth", "threads", *points, working_set=SET))
+    run = make_run(result("memory_bandwidth", "threads", *points, working_set=SET))
     finding = found(run, "write_allocate")
     assert (finding is not None) == seen
     if finding is not None:
@@ -123,7 +123,7 @@ def test_huge_pages_pay(huge_ns: float, paid: bool) -> None:
         point(1e9 / ns, "operations/s", ns, working_set=SET, pages=pages)
         for pages, ns in (("4k", 300), ("2m", huge_ns))
     ]
-    finding = found(run_of(result("memory_latency", "working_set", *points)), "huge_pages")
+    finding = found(make_run(result("memory_latency", "working_set", *points)), "huge_pages")
     assert (finding is not None) == paid
     assert finding is None or "33%" in finding.says
 
@@ -132,7 +132,7 @@ def test_huge_pages_pay(huge_ns: float, paid: bool) -> None:
 def test_one_thread_cannot_fill_the_channel(all_threads: float, seen: bool) -> None:
     reads = result("memory_bandwidth", "threads", moved(17e9, "read", 1), moved(all_threads, "read"), working_set=SET)
     idle = point(1e7, "operations/s", 100.0, working_set=SET, pages="2m", locality="random")
-    finding = found(run_of(reads, result("memory_latency", "working_set", idle)), "lines_in_flight")
+    finding = found(make_run(reads, result("memory_latency", "working_set", idle)), "lines_in_flight")
     assert (finding is not None) == seen
     assert finding is None or finding.evidence["lines_in_flight"] == pytest.approx(17e9 * 100e-9 / 64)
 
@@ -147,7 +147,7 @@ def test_the_cache_that_works_is_found(claimed: int, honest: bool) -> None:
         for size in octaves(64 << 10, 256 * MIB, 8)
     ]
     cpu = {"threads": 2, "cores": 2, "caches": [{"level": 3, "type": "unified", "size_bytes": claimed}]}
-    finding = found(run_of(result("memory_latency", "working_set", *points), machine={"cpu": cpu}), "claimed_cache")
+    finding = found(make_run(result("memory_latency", "working_set", *points), machine={"cpu": cpu}), "claimed_cache")
     assert finding is not None and ("behaves as if it had" in finding.says) != honest
     assert 0.5 < finding.evidence["found_bytes"][-1] / (8 * MIB) < 2.5
 
@@ -155,7 +155,7 @@ def test_the_cache_that_works_is_found(claimed: int, honest: bool) -> None:
 @pytest.mark.parametrize(("far", "seen"), [(20e9, True), (33e9, False)])
 def test_a_thread_on_the_wrong_node(far: float, seen: bool) -> None:
     points = moved(34e9, "read", node=0), moved(far, "read", node=1)
-    run = run_of(result("memory_bandwidth", "threads", *points, working_set=SET))
+    run = make_run(result("memory_bandwidth", "threads", *points, working_set=SET))
     assert (found(run, "wrong_node") is not None) == seen
 
 
@@ -187,7 +187,7 @@ def test_the_peak_of_auto_is_one_whatever_each_repeat_chose() -> None:
     pure = flops(110e9, "avx512")
     pure = replace(pure, parameters={**pure.parameters, "isa": "auto"})
     for order in ((mixed, pure), (pure, mixed)):
-        run = run_of(result("compute_flops", "threads", *order))
+        run = make_run(result("compute_flops", "threads", *order))
         by_cores = {
             ceiling.metric: ceiling.value for ceiling in run.experiments[0].ceilings if ceiling.kind == "physical"
         }
@@ -204,22 +204,22 @@ def test_mixed_precision_has_the_others_units() -> None:
         details={**mixed.details, "isa": "avx2", "flop_per_instruction": 80 / 3, "instructions_per_cycle": 1.4},
     )
     double = [flops(110e9, "avx512"), flops(100e9, "scalar")]
-    run = run_of(result("compute_flops", "threads", mixed, *double))
+    run = make_run(result("compute_flops", "threads", mixed, *double))
     by_cores = {ceiling.metric: ceiling.value for ceiling in run.experiments[0].ceilings if ceiling.kind == "physical"}
     assert by_cores["flop_s/fma/single/auto/2"] == pytest.approx(2 * 3.7e9 * 64)
 
 
 def test_the_peak_has_its_formula_and_nothing_exceeds_it() -> None:
-    run = run_of(result("compute_flops", "threads", flops(116e9, "avx512"), flops(226e9, "avx512", threads=2)))
+    run = make_run(result("compute_flops", "threads", flops(116e9, "avx512"), flops(226e9, "avx512", threads=2)))
     finding = found(run, "peak_share")
     assert finding is not None and "2 cores x 3.70 GHz x 32 FLOP per cycle (2 AVX-512 units x 16 FLOP" in finding.says
     assert finding.evidence["share"] == pytest.approx(226e9 / (2 * 3.7e9 * 32))
-    over = run_of(result("compute_flops", "threads", flops(130e9, "avx512")))
+    over = make_run(result("compute_flops", "threads", flops(130e9, "avx512")))
     assert over.experiments[0].points[0].validity == "invalid"
 
 
 def test_oversubscribed_threads_keep_cores_ceiling() -> None:
-    run = run_of(result("compute_flops", "threads", flops(230e9, "avx512", threads=4), flops(116e9, "avx512")))
+    run = make_run(result("compute_flops", "threads", flops(230e9, "avx512", threads=4), flops(116e9, "avx512")))
     values = sorted(ceiling.value for ceiling in run.experiments[0].ceilings)
     assert values == pytest.approx([3.7e9 * 32, 2 * 3.7e9 * 32])
     assert all(measurement.validity == "valid" for measurement in run.experiments[0].points)
@@ -227,20 +227,20 @@ def test_oversubscribed_threads_keep_cores_ceiling() -> None:
 
 @pytest.mark.parametrize(("cycle", "noisy"), [(24.0, True), (31.5, False)])
 def test_a_noisy_neighbour_is_named(cycle: float, noisy: bool) -> None:
-    run = run_of(result("compute_flops", "threads", flops(80e9, "avx512", flop_per_cycle=cycle)))
+    run = make_run(result("compute_flops", "threads", flops(80e9, "avx512", flop_per_cycle=cycle)))
     assert (found(run, "noisy_neighbour") is not None) == noisy
     assert (run.experiments[0].points[0].validity == "degraded") == noisy
 
 
 @pytest.mark.parametrize(("clock", "falls"), [(3.0e9, True), (3.68e9, False)])
 def test_wide_units_lower_the_clock(clock: float, falls: bool) -> None:
-    run = run_of(result("compute_flops", "threads", flops(14e9, "scalar"), flops(90e9, "avx512", clock)))
+    run = make_run(result("compute_flops", "threads", flops(14e9, "scalar"), flops(90e9, "avx512", clock)))
     assert (found(run, "wide_clock_drop") is not None) == falls
 
 
 def test_a_clock_read_beside_others_at_work_is_not_called_a_drop() -> None:
     disturbed = flops(30e9, "avx512", 1.5e9, flop_per_cycle=20.0)
-    run = run_of(result("compute_flops", "threads", flops(14e9, "scalar"), disturbed))
+    run = make_run(result("compute_flops", "threads", flops(14e9, "scalar"), disturbed))
     assert found(run, "wide_clock_drop") is None
 
 
@@ -254,7 +254,7 @@ def test_linpack_is_held_against_the_measured_peak_and_theory() -> None:
         point(130e9, "FLOP/s", operation="lu", n=5000, threads=2, details={"library": "openblas"}),
         point(170e9, "FLOP/s", operation="gemm", n=5000, threads=2),
     )
-    finding = found(run_of(peak, solved), "linpack_share")
+    finding = found(make_run(peak, solved), "linpack_share")
     assert finding is not None and "openblas" in finding.says and "n = 5000" in finding.says
     assert finding.evidence["measured_peak_share"] == pytest.approx(130 / 226)
     assert finding.evidence["theory_share"] == pytest.approx(130e9 / (2 * 3.7e9 * 32))
@@ -265,22 +265,22 @@ def test_linpack_is_held_against_what_fewer_threads_reached_where_others_were_di
     """Other work took the processors while two threads ran; one thread alone reached four times as much."""
     loops = result("compute_flops", "threads", flops(57e9, "avx512", threads=1), flops(14e9, "avx512", threads=2))
     solved = point(19e9, "FLOP/s", operation="lu", n=5000, threads=2, details={"library": "openblas"})
-    finding = found(run_of(loops, result("linpack", "n", solved)), "linpack_share")
+    finding = found(make_run(loops, result("linpack", "n", solved)), "linpack_share")
     assert finding is not None and "of the measured FMA peak" in finding.says and "disturbed" not in finding.says
     assert finding.evidence["measured_peak_share"] == pytest.approx(19 / 57)
     alone = result("compute_flops", "threads", flops(10e9, "avx512", threads=1))
-    unlike = found(run_of(alone, result("linpack", "n", solved)), "linpack_share")
+    unlike = found(make_run(alone, result("linpack", "n", solved)), "linpack_share")
     assert unlike is not None and unlike.evidence["measured_peak_share"] is None
 
 
 def test_wrong_results_make_a_point_invalid() -> None:
-    run = run_of(result("compute_flops", "threads", flops(100e9, "avx512", verification="failed")))
+    run = make_run(result("compute_flops", "threads", flops(100e9, "avx512", verification="failed")))
     assert run.experiments[0].points[0].validity == "invalid"
     assert run.experiments[0].points[0].why == ("wrong_result",)
     finding = found(run, "wrong_result")
     assert finding is not None and (finding.severity, finding.points) == ("invalid", (0,))
     assert "verification after the pass failed" in finding.says
-    sound = run_of(result("compute_flops", "threads", flops(100e9, "avx512", verification="passed")))
+    sound = make_run(result("compute_flops", "threads", flops(100e9, "avx512", verification="passed")))
     assert sound.experiments[0].points[0].validity == "valid" and found(sound, "wrong_result") is None
 
 
@@ -293,7 +293,7 @@ def test_littles_law_does_not_bind_a_probe_to_the_load_beside_it() -> None:
         streams=(probe, Stream("read", 10**8, 64 * 10**8)),
         concurrency=Concurrency(1.0, None),
     )
-    assert found(run_of(result("memory_loaded_latency", "delay", loaded, working_set=SET)), "little") is None
+    assert found(make_run(result("memory_loaded_latency", "delay", loaded, working_set=SET)), "little") is None
 
 
 def test_loaded_latency_is_read_off_by_bandwidth_and_not_by_the_pause() -> None:
@@ -303,7 +303,7 @@ def test_loaded_latency_is_read_off_by_bandwidth_and_not_by_the_pause() -> None:
         return point(value, "bytes/s", 100 / (1.02 - value / 20e9), delay=delay, threads=1)
 
     delays = (0, 2, 8, 15, 50, 100, 200, 500, 1000, 2500, 5000)
-    run = run_of(result("memory_loaded_latency", "delay", *(at(d) for d in delays), working_set=SET))
+    run = make_run(result("memory_loaded_latency", "delay", *(at(d) for d in delays), working_set=SET))
     (curve,) = run.experiments[0].curves
     assert curve.state == "knee" and curve.ceiling is not None and curve.best is not None and curve.knee is not None
     assert curve.ceiling.value == pytest.approx(20e9, rel=0.05)
@@ -321,7 +321,7 @@ def test_loaded_latency_is_read_off_by_bandwidth_and_not_by_the_pause() -> None:
 
 def test_a_memory_that_never_slows_a_load_is_said_to() -> None:
     flat = (point(x * 1e9, "bytes/s", 100.0, delay=int(60 / x), threads=1) for x in (1, 2, 3, 4, 6, 10))
-    finding = found(run_of(result("memory_loaded_latency", "delay", *flat, working_set=SET)), "loaded_latency")
+    finding = found(make_run(result("memory_loaded_latency", "delay", *flat, working_set=SET)), "loaded_latency")
     assert finding is not None and finding.says.startswith("Load latency stays within 20% of idle up to ")
 
 
@@ -353,7 +353,7 @@ def test_what_noise_alone_could_part_is_no_difference() -> None:
         ]
         stores = [blur(20e9, "triad", pages="2m"), blur(32e9, "nt_triad", pages="2m")]
         chase = point(1e9 / 150, "operations/s", 150.0, working_set=SET, pages="2m", locality="random")
-        run = run_of(
+        run = make_run(
             result("memory_bandwidth", "threads", *reads, *stores, working_set=SET),
             result("memory_latency", "working_set", chase),
         )
@@ -434,7 +434,7 @@ def invalid(bad: int, points: list[Measurement]) -> list[Measurement]:
 )  # fmt: skip
 def test_memory_rule_has_its_limit(rule: str, points: list[Measurement], shown: Any) -> None:
     kernel = "memory_latency" if points[0].throughput.unit == "operations/s" else "memory_bandwidth"
-    finding = found(run_of(result(kernel, "threads", *points, working_set=SET), machine=DDR4), rule)
+    finding = found(make_run(result(kernel, "threads", *points, working_set=SET), machine=DDR4), rule)
     assert (finding is not None) == (shown is not None)
     if finding is not None and isinstance(shown, str):
         assert shown in finding.says + str(finding.advice)
@@ -488,7 +488,7 @@ HUGE = 1 << 40
 )
 def test_caches_end_where_a_chase_slows(claimed: int | None, chases: list[ExperimentResult], says: Any) -> None:
     cpu = {"threads": 8, "caches": [{"level": 3, "type": "unified", "size_bytes": claimed}]}
-    finding = found(run_of(*chases, machine={"cpu": cpu}), "claimed_cache")
+    finding = found(make_run(*chases, machine={"cpu": cpu}), "claimed_cache")
     assert (finding and says in finding.says) == (says and True)
     assert finding is None or ("Smaller caches" in finding.says) == (claimed == HUGE)
 
@@ -516,7 +516,7 @@ SMALL, LARGE = 64 * PAGE, 16384 * PAGE
 )  # fmt: skip
 def test_tlb_ends_where_only_pages_slow(sizes: list[float], paged: Any, dense: Any, given: Any, pages: Any) -> None:
     by_page = chased(sizes, {**dense, **paged}, **{"pages": "4k", "stride": 4096, **given.get("paged", {})})
-    finding = found(run_of(by_page, chased(sizes, dense, **given.get("dense", {}))), "tlb_reach")
+    finding = found(make_run(by_page, chased(sizes, dense, **given.get("dense", {}))), "tlb_reach")
     assert (finding.evidence["pages"] if finding else []) == pytest.approx(pages)
     assert finding is None or ("From 16.0 k pages on, the page tables" in finding.says) == (LARGE in paged)
     if finding is not None and LARGE not in paged and not dense:
@@ -533,7 +533,7 @@ def test_tlb_needs_six_huge_page_sizes(lines: int, degraded: int, named: bool) -
         replace(experiment, points=tuple(replace(at, validity=next(left)) for at in experiment.points))
         for experiment in both
     ]
-    finding = found(run_of(*both_judged), "tlb_reach")
+    finding = found(make_run(*both_judged), "tlb_reach")
     assert (finding and "most points are degraded" in finding.says) == (degraded == 14 if named else None)
 
 

@@ -11,14 +11,14 @@ from hwdyno.explain.findings.rule import Case, Verdict
 from hwdyno.explain.findings.training_peer import dlio_compared
 from hwdyno.model.words import PeerResult, Value
 from made_experiment import made_experiment
-from made_point import base, case_of, case_of_base
+from made_point import base, case_of_base, make_case
 
 
 def compared(*ratios: Value | None, cpu: float | None = None, at: int = 0, bs: int = 4096) -> list[Verdict]:
     result = replace(case_of_base().result, points=(base(parameters={**base().parameters, "bs": bs}),) * 2)
     of_cpu = None if cpu is None else Value(cpu, "1")
     peers = [PeerResult("fio", "1.0", at, Value(1e9, "bytes/s"), ratio, cpu_ratio=of_cpu) for ratio in ratios]
-    return peer_ratio(case_of(replace(result, peers=tuple(peers)), -1))
+    return peer_ratio(make_case(replace(result, peers=tuple(peers)), -1))
 
 
 @pytest.mark.parametrize(("ratio", "severity", "begins"), [

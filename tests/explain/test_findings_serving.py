@@ -13,13 +13,13 @@ from hwdyno.analysis.estimates import early_stopping_count
 from hwdyno.explain.findings import explain
 from hwdyno.explain.findings.serving import IN_PROCESS, percentile, serving_capacity
 from hwdyno.measure.experiments.inference_serving import SERVING, SERVING_RATE
-from hwdyno.measure.measurement import measurement_of
+from hwdyno.measure.measurement import make_measurement
 from hwdyno.measure.workloads import inference_in_process
 from hwdyno.measure.workloads.inference_serving import DECLARATION, KERNEL
 from hwdyno.model.point_details import Fault, Note
 from hwdyno.model.words import Curve, ExperimentResult, Finding, Latency, Measurement, Parameters, Run, Stream, Value
 from made_experiment import made_experiment
-from made_point import QUIET, THREADS, base, case_of, run_of
+from made_point import QUIET, THREADS, base, make_case, make_run
 from simulation import serving
 from simulation.machine import SimulatedMachine
 from simulation.serving import SimulatedServer
@@ -42,7 +42,7 @@ def _point(server: SimulatedServer, seed: int, **parameters: Any) -> Measurement
     ]
     busy = {"cpu_total_s": 0.0, "cpu_idle_s": 0.0, "cpu_user_s": 0.0, "cpu_steal_s": 0.0}
     after = {**busy, "cpu_total_s": 10.0, "cpu_idle_s": 10.0 * (1 - server.cpu_busy), "cpu_user_s": 1.0}
-    return measurement_of(parameters, readings, DECLARATION, [(busy, after)] * 3)
+    return make_measurement(parameters, readings, DECLARATION, [(busy, after)] * 3)
 
 
 def _run(server: SimulatedServer, load: str, values: Sequence[float], seed: int = 1, **fixed: Any) -> Run:
@@ -294,7 +294,7 @@ def _rules(
     caches = [{"level": 2, "type": "unified", "size_bytes": cache}]
     results = (_result(points, load, kernel, **fixed), memory)
     command = f"hwdyno inference {SERVER if kernel == KERNEL else '--in-process onnxruntime --model tiny'}"
-    run = replace(run_of(base(), cpu={"threads": THREADS, "caches": caches}), experiments=results, command=command)
+    run = replace(make_run(base(), cpu={"threads": THREADS, "caches": caches}), experiments=results, command=command)
     return {found.rule: found for found in explain(run).findings}
 
 
@@ -477,7 +477,7 @@ def _best(points: Sequence[Measurement], load: str, ceiling: float | None = None
     """The best load of a curve with this ceiling in requests/s."""
     known = None if ceiling is None else Value(ceiling, "requests/s")
     curve = Curve({}, load, tuple(range(len(points))), "requests/s", "", ceiling=known)
-    found = serving_capacity(replace(case_of(_result(points, load)), at=-1, curve=curve))
+    found = serving_capacity(replace(make_case(_result(points, load)), at=-1, curve=curve))
     return None if found is None else found.evidence["best"]
 
 

@@ -16,13 +16,13 @@ from here import missing
 from hwdyno.explain.findings import explain
 from hwdyno.measure import engine
 from hwdyno.measure.hosts.local import Local
-from hwdyno.measure.measurement import measurement_of
+from hwdyno.measure.measurement import make_measurement
 from hwdyno.model.machine import Clocks, Container, Machine, Settings
 from hwdyno.model.words import ExperimentResult, Measurement, Run
 from made_experiment import made_experiment
 from made_point import base
-from made_point import run_of as point_run
-from simulated_runs import FIXED, MACHINES, at, experiment, rules_of, run_of, the
+from made_point import make_run as point_run
+from simulated_runs import FIXED, MACHINES, at, experiment, list_rules, make_run, the
 from simulation.host import SimulatedMachine
 
 RULES = {"pinned_library", "costly_setting"}
@@ -38,7 +38,7 @@ def points(kernel: str, rate: float, details: dict[str, Any], cpu: float = 1.0, 
         "cpu": {"user_s": cpu * threads, "system_s": 0.0},
         "details": details,
     }
-    made: Measurement = measurement_of(given, [reading] * 3)
+    made: Measurement = make_measurement(given, [reading] * 3)
     return made_experiment(f"compute.{kernel}", "compute", "?", "threads", kernel, (made,))
 
 
@@ -52,7 +52,7 @@ def peak(rate: float, threads: int = 4, **details: Any) -> ExperimentResult:
 
 
 def judged(machine: Machine, *results: ExperimentResult) -> Run:
-    return explain(replace(run_of(SimulatedMachine(), *results), machines=(machine,)))
+    return explain(replace(make_run(SimulatedMachine(), *results), machines=(machine,)))
 
 
 def machine_with(isa: tuple[str, ...] = AVX512, **changes: Any) -> Machine:
@@ -90,7 +90,7 @@ def test_a_library_that_suits_the_processor_or_costs_nothing_is_not(
     isa: tuple[str, ...], kernels: str, rate: float
 ) -> None:
     machine = machine_with(isa, settings=environment(OPENBLAS_CORETYPE=kernels))
-    assert not rules_of(judged(machine, linpack(rate, kernels), peak(470e9)).findings) & RULES
+    assert not list_rules(judged(machine, linpack(rate, kernels), peak(470e9)).findings) & RULES
 
 
 def test_older_kernels_by_the_librarys_own_choice_are_worth_a_word() -> None:
@@ -217,9 +217,9 @@ def test_a_setting_is_named_where_a_figure_suffers_from_it(what: str) -> None:
     finding = the(judged(machine, suffers), "costly_setting")
     heavy = what in {"environment", "affinity", "cpuset", "governor", "a debug kernel"}
     assert words in finding.says and finding.severity == ("warning" if heavy else "info")
-    assert "costly_setting" not in rules_of(judged(machine, unharmed).findings), "set, but it costs nothing"
+    assert "costly_setting" not in list_rules(judged(machine, unharmed).findings), "set, but it costs nothing"
     without = machine_with(**TWO) if "cpu" in what else machine_with()
-    assert "costly_setting" not in rules_of(judged(replace(without, settings=Settings()), suffers).findings), (
+    assert "costly_setting" not in list_rules(judged(replace(without, settings=Settings()), suffers).findings), (
         "it suffers, but nothing is set"
     )
 
@@ -227,8 +227,8 @@ def test_a_setting_is_named_where_a_figure_suffers_from_it(what: str) -> None:
 def test_usual_settings_of_clean_machines_are_not_accused() -> None:
     for seed in MACHINES[:50]:
         machine = SimulatedMachine.random(seed)
-        run = explain(run_of(machine, experiment(machine, "iodepth", [at(iodepth=2**k) for k in (0, 4, 8)], FIXED)))
-        assert not rules_of(run.findings) & RULES, seed
+        run = explain(make_run(machine, experiment(machine, "iodepth", [at(iodepth=2**k) for k in (0, 4, 8)], FIXED)))
+        assert not list_rules(run.findings) & RULES, seed
 
 
 # --- the survey
@@ -317,7 +317,7 @@ def test_setting_costs_from_limit_on(machine: dict[str, Any], point: tuple[str, 
 @pytest.mark.parametrize(("cost", "named"), [(1.10, False), (1.12, True)])
 def test_small_pages_cost_a_tenth(cost: float, named: bool) -> None:
     never = machine_with(memory=replace(machine_with().memory, transparent_huge_pages="never"))
-    assert ("costly_setting" in rules_of(judged(never, loads(cost)).findings)) == named
+    assert ("costly_setting" in list_rules(judged(never, loads(cost)).findings)) == named
 
 
 @pytest.mark.parametrize(("share", "shown"), [(0.81, 0.5), (0.79, 0.79)])

@@ -8,27 +8,27 @@ from typing import Any
 
 import pytest
 from hwdyno.explain.findings import about_this_run, explain, why_not_double
-from hwdyno.explain.findings.bottleneck import Limit, client_bound, limit_of
+from hwdyno.explain.findings.bottleneck import Limit, client_bound, find_limit
 from hwdyno.explain.findings.rule import Case
 from hwdyno.model.axes import CLIENTS
 from hwdyno.model.machine import Machine
 from hwdyno.model.words import Axis, Curve, Finding, Parameters, Run, Value
 from made_point import base
-from made_point import run_of as clean_run
+from made_point import make_run as clean_run
 from simulated_runs import at as _at
-from simulated_runs import experiment, measured, run_of
+from simulated_runs import experiment, make_run, measured
 from simulation.host import SimulatedHost, SimulatedMachine
 
 DEPTHS = [_at(iodepth=2**k) for k in range(9)]
 
 
 def _run(machine: SimulatedMachine, *points: Parameters, load: str = "iodepth") -> Run:
-    return explain(run_of(machine, experiment(machine, load, points)))
+    return explain(make_run(machine, experiment(machine, load, points)))
 
 
 def _limit(machine: SimulatedMachine, *points: Parameters, at: int = 0, load: str = "iodepth") -> Limit:
     run = _run(machine, *points, load=load)
-    return limit_of(Case(run, run.experiments[0], at))
+    return find_limit(Case(run, run.experiments[0], at))
 
 
 def _why(machine: SimulatedMachine, *points: Parameters, at: int = 0, load: str = "iodepth") -> str:
@@ -64,7 +64,7 @@ def test_user_and_system_time_add_up_to_the_clients_share() -> None:
         result.points[3], cpu_user_s=0.75 * result.points[3].elapsed_s, cpu_system_s=0.2 * result.points[3].elapsed_s
     )
     result = replace(result, points=(point,), curves=())
-    assert "95% busy (75% user, 20% system)" in limit_of(Case(run, result, 0)).says
+    assert "95% busy (75% user, 20% system)" in find_limit(Case(run, result, 0)).says
 
 
 def test_rate_or_quota_paces_load() -> None:
@@ -73,10 +73,10 @@ def test_rate_or_quota_paces_load() -> None:
     axes = (*result.declaration.axes, Axis("rate", role="rate"))
     declared = replace(result, declaration=replace(result.declaration, axes=axes))
     offered = replace(declared, points=(replace(result.points[0], parameters={**_at(iodepth=8), "rate": 1000}),))
-    assert limit_of(Case(run, offered, 0)) == Limit("paced by a limit", "Paced by the load: rate 1000 was requested.")
+    assert find_limit(Case(run, offered, 0)) == Limit("paced by a limit", "Paced by the load: rate 1000 was requested.")
     stopped = replace(result, points=(replace(result.points[0], conditions={"cgroup_throttled": 0.4}),))
-    assert "Paced by a CPU quota" in limit_of(Case(run, stopped, 0)).says
-    assert "Paced" not in limit_of(Case(run, result, 0)).says
+    assert "Paced by a CPU quota" in find_limit(Case(run, stopped, 0)).says
+    assert "Paced" not in find_limit(Case(run, result, 0)).says
 
 
 def test_a_stall_on_memory_is_named_by_the_processors_counters_alone() -> None:
@@ -112,7 +112,7 @@ def test_waiting_for_wake_ups_is_named_where_the_system_counts_it() -> None:
 def test_clean_machines_have_no_waits() -> None:
     for seed in range(60):
         run = _run(SimulatedMachine.random(seed), *DEPTHS)
-        kinds = {limit_of(Case(run, run.experiments[0], at)).kind for at in range(len(DEPTHS))}
+        kinds = {find_limit(Case(run, run.experiments[0], at)).kind for at in range(len(DEPTHS))}
         assert not kinds & {"memory stall", "waiting for wake-ups"}, seed
 
 
@@ -205,7 +205,7 @@ UNKNOWN = "Limit not identified"
     ],
 )  # fmt: skip
 def test_a_limit_is_what_was_measured(case: Case, says: str) -> None:
-    assert says in limit_of(case).says
+    assert says in find_limit(case).says
 
 
 @pytest.mark.parametrize(
@@ -259,23 +259,23 @@ def test_device_at_its_ceiling_is_saturated(value: float, rate: Any, metric: str
     rate = rate and Value(rate, "operations/s")
     case = _at_work(throughput=Value(value, "1"), rate=rate, counters={"device_busy_s": 5.0})
     result = replace(case.result, metric=metric, curves=(replace(CEILING, **changes),))
-    assert says in limit_of(replace(case, result=result)).says
+    assert says in find_limit(replace(case, result=result)).says
 
 
 def test_curve_of_alike_points_tells_limit() -> None:
     case = _at_work(throughput=Value(950.0, "1"))
     other = replace(case.result, curves=(CEILING,))
-    assert "saturated" in limit_of(replace(case, run=replace(case.run, experiments=(case.result, other)))).says
+    assert "saturated" in find_limit(replace(case, run=replace(case.run, experiments=(case.result, other)))).says
     points = (case.point, replace(case.point, parameters={"iodepth": 16}, throughput=Value(1900.0, "1")))
     rising = replace(case.result, points=points, curves=(replace(CEILING, points=(0, 1), ceiling=None),))
-    assert limit_of(Case(replace(case.run, experiments=(rising,)), rising, 0)).says.endswith(": 2 times as much.")
+    assert find_limit(Case(replace(case.run, experiments=(rising,)), rising, 0)).says.endswith(": 2 times as much.")
 
 
 @pytest.mark.parametrize(("threads", "advised"), [(16, True), (15, False)])
 def test_threads_are_doubled_up_to_processors(threads: int, advised: bool) -> None:
     case = _at_work("compute", parameters={"threads": 8, "operation": "fma", "precision": "double"})
     machine = Machine.of_survey({"cpu": {"threads": threads}})
-    says = limit_of(replace(case, run=replace(case.run, machines=(machine,)))).says
+    says = find_limit(replace(case, run=replace(case.run, machines=(machine,)))).says
     assert ("Next test: `hwdyno compute" in says) == advised
 
 

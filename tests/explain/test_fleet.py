@@ -11,9 +11,9 @@ import pytest
 from here import sample
 from hwdyno.cli.main import main
 from hwdyno.cli.statuses import BELOW, OK
-from hwdyno.explain.fleet.slow import MIN_NODES, Fleet, fleet_of, nodes_of
+from hwdyno.explain.fleet.slow import MIN_NODES, Fleet, judge_fleet, list_nodes
 from hwdyno.model.machine import Machine
-from hwdyno.report.fleet import text_of
+from hwdyno.report.fleet import format_fleet
 from hwdyno.system.store import Store
 from hwdyno.system.store.document import to_json
 from made_fleet import CPU, Fault, fleet
@@ -28,7 +28,7 @@ FAULTS = {
 
 
 def judged(made_one: object) -> Fleet:
-    return fleet_of(nodes_of(made_one.rows), made_one.load)  # type: ignore[attr-defined]
+    return judge_fleet(list_nodes(made_one.rows), made_one.load)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -79,7 +79,7 @@ def test_what_cannot_be_judged_is_said() -> None:
     few = fleet(MIN_NODES - 1, {0: FAULTS[611]})
     found = judged(few)
     assert not found.slow and len(found.alone) == MIN_NODES - 1 and found.seen_from is None
-    assert "none was judged: at least 5" in text_of(found, {})
+    assert "none was judged: at least 5" in format_fleet(found, {})
     several = fleet(20)
     entry, figures = several.rows[3]
     several.rows[3] = (replace(entry, machine="odd, Other CPU"), figures)

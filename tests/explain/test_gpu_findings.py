@@ -10,18 +10,18 @@ import pytest
 from here import sample
 from hwdyno.analysis.ceilings import bound_for
 from hwdyno.analysis.curves.caches import Edge
-from hwdyno.analysis.resources import ceilings_of, why_no_ceiling
+from hwdyno.analysis.resources import list_ceilings, why_no_ceiling
 from hwdyno.explain import findings
 from hwdyno.explain.findings import explain
 from hwdyno.explain.findings.claims import CLAIM, flops_per_core
-from hwdyno.explain.findings.gpu_latency import _named
+from hwdyno.explain.findings.gpu_latency import _name_edges
 from hwdyno.model.machine import Cache, Cpu, CudaDevice, GpuDrivers, Machine
 from hwdyno.model.words import Ceiling, ExperimentResult, Finding, Measurement, Run, Value
-from hwdyno.report.charts import charts_of
+from hwdyno.report.charts import list_charts
 from hwdyno.report.picture import Dot, Polyline
 from made_experiment import made_experiment
-from made_point import base, case_of
-from simulated_runs import rules_of, the
+from made_point import base, make_case
+from simulated_runs import list_rules, the
 from simulation.gpu import INTENSITIES, MEMORY_BYTES_S, Gpu
 
 SEEDS = range(40_000, 40_000 + sample(20, 200))
@@ -36,7 +36,7 @@ def explained(gpu: Gpu) -> Run:
 
 def test_clean_gpus_are_not_accused() -> None:
     for seed in SEEDS:
-        assert not rules_of(explained(Gpu.random(seed)).findings) & RULES, seed
+        assert not list_rules(explained(Gpu.random(seed)).findings) & RULES, seed
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_clean_gpus_are_not_accused() -> None:
 def test_each_cause_is_found_per_gpu(rule: str, planted: dict[str, Any], says: str) -> None:
     for seed in SEEDS:
         run = explained(Gpu.random(seed, **planted))
-        assert rules_of(run.findings) & RULES == {rule}, seed
+        assert list_rules(run.findings) & RULES == {rule}, seed
         assert says in the(run, rule).says.replace("49%", "50%").replace("51%", "50%"), the(run, rule).says
 
 
@@ -83,13 +83,13 @@ def loaded(seed: int = 1, **planted: Any) -> Run:
 def test_what_load_waits_for_is_found(rule: str, planted: dict[str, Any], says: str) -> None:
     for seed in SEEDS:
         run = loaded(seed, **planted)
-        assert rules_of(run.findings) & LOADING == {rule}, seed
+        assert list_rules(run.findings) & LOADING == {rule}, seed
         assert says in the(run, rule).says, the(run, rule).says
 
 
 def test_balanced_overlapping_load_is_not_accused() -> None:
     for seed in SEEDS:
-        assert not rules_of(loaded(seed, read=7e9, copy=8e9).findings) & LOADING, seed
+        assert not list_rules(loaded(seed, read=7e9, copy=8e9).findings) & LOADING, seed
 
 
 @pytest.mark.parametrize(
@@ -107,8 +107,8 @@ def test_balanced_overlapping_load_is_not_accused() -> None:
     ],
 )  # fmt: skip
 def test_loading_threshold_is_exact(rule: str, under: dict[str, Any], over: dict[str, Any]) -> None:
-    assert rule in rules_of(loaded(1, **under).findings)
-    assert rule not in rules_of(loaded(1, **over).findings)
+    assert rule in list_rules(loaded(1, **under).findings)
+    assert rule not in list_rules(loaded(1, **over).findings)
 
 
 def test_slower_part_is_ceiling_of_load() -> None:
@@ -134,8 +134,8 @@ def test_next_measurement_loads_same_file() -> None:
     ],
 )
 def test_a_threshold_is_where_it_is(rule: str, under: dict[str, Any], over: dict[str, Any]) -> None:
-    assert rule in rules_of(explained(Gpu.random(1, **under)).findings)
-    assert rule not in rules_of(explained(Gpu.random(1, **over)).findings)
+    assert rule in list_rules(explained(Gpu.random(1, **under)).findings)
+    assert rule not in list_rules(explained(Gpu.random(1, **over)).findings)
 
 
 def test_advice_is_command_of_these_copies() -> None:
@@ -144,7 +144,7 @@ def test_advice_is_command_of_these_copies() -> None:
 
 
 def roofed(gpu: Gpu, made: ExperimentResult) -> Run:
-    made = replace(made, ceilings=ceilings_of(gpu.machine(), "gpu"))
+    made = replace(made, ceilings=list_ceilings(gpu.machine(), "gpu"))
     return explain(Run("r", "2026-01-01T00:00:00Z", None, (gpu.machine(),), "quick", "hwdyno gpu", (made,)))
 
 
@@ -177,7 +177,7 @@ def test_a_sweep_on_one_side_of_the_ridge_says_which() -> None:
 
 
 def test_roof_at_intensity_is_lower_ceiling() -> None:
-    ceilings = ceilings_of(Gpu.random(1, units=60, boost_hz=1.5e9).machine(), "gpu")
+    ceilings = list_ceilings(Gpu.random(1, units=60, boost_hz=1.5e9).machine(), "gpu")
     given = {"precision": "single", "array": 256 << 20}
     below, above = (bound_for(ceilings, {**given, "intensity": intensity}) for intensity in (0.5, 128.0))
     assert below is not None and below.unit == "FLOP/s" and below.value == pytest.approx(MEMORY_BYTES_S / 2)
@@ -188,7 +188,7 @@ def test_roof_at_intensity_is_lower_ceiling() -> None:
 def test_the_roofline_is_drawn_with_both_roofs_of_measurement_and_theory() -> None:
     gpu = Gpu.random(1)
     (chart,) = [
-        candidate for candidate in charts_of(roofed(gpu, gpu.roofline())) if candidate.name.endswith("roofline")
+        candidate for candidate in list_charts(roofed(gpu, gpu.roofline())) if candidate.name.endswith("roofline")
     ]
     marks = chart.picture.marks
     assert len([mark for mark in marks if isinstance(mark, Dot)]) == len(INTENSITIES)
@@ -198,7 +198,7 @@ def test_the_roofline_is_drawn_with_both_roofs_of_measurement_and_theory() -> No
     assert "Dashed slope" in chart.picture.caption
     run = roofed(gpu, gpu.roofline())
     bare = replace(run, experiments=tuple(replace(experiment, ceilings=()) for experiment in run.experiments))
-    (alone,) = [candidate for candidate in charts_of(bare) if candidate.name.endswith("roofline")]
+    (alone,) = [candidate for candidate in list_charts(bare) if candidate.name.endswith("roofline")]
     assert "Dashed slope" not in alone.picture.caption, "a slope that is not drawn is not explained"
     assert len([mark for mark in alone.picture.marks if isinstance(mark, Polyline)]) == 1
 
@@ -207,7 +207,7 @@ def test_an_instance_of_mig_has_no_ceiling_of_the_whole_memory() -> None:
     whole = Gpu.random(3).machine()
     (stated,) = whole.gpu_drivers.cuda
     part = replace(whole, gpu_drivers=replace(whole.gpu_drivers, cuda=(replace(stated, mig=True),)))
-    of_whole, of_part = ({found.metric for found in ceilings_of(machine, "gpu")} for machine in (whole, part))
+    of_whole, of_part = ({found.metric for found in list_ceilings(machine, "gpu")} for machine in (whole, part))
     assert of_whole - of_part == {f"gpu_memory/{stated.l2_bytes}"}
     assert why_no_ceiling(whole, "gpu") == ()
     assert "an instance of MIG has a share of it" in why_no_ceiling(part, "gpu")[0]
@@ -265,7 +265,7 @@ def test_the_sentence_of_the_levels() -> None:
 )
 def test_no_level_is_invented(levels: tuple[tuple[float, float], ...], sizes: tuple[int, ...]) -> None:
     for seed in range(40):
-        assert "gpu_levels" not in rules_of(chased(seed, levels, sizes).findings)
+        assert "gpu_levels" not in list_rules(chased(seed, levels, sizes).findings)
 
 
 def test_a_last_cache_in_parts_is_named_by_what_the_driver_states() -> None:
@@ -287,7 +287,7 @@ def test_bandwidth_above_memory_is_l2() -> None:
     """A triad of 24 MiB fits 40 MiB of L2, which is 2.5 times as fast as the memory."""
     for seed in range(40):
         run = by_array(seed, cache=(40 * MEBI, 2.5))
-        assert rules_of(run.findings) & SMALL == {"gpu_fits_cache"}, seed
+        assert list_rules(run.findings) & SMALL == {"gpu_fits_cache"}, seed
         found = the(run, "gpu_fits_cache")
         assert (
             found.evidence["ratio"] == pytest.approx(0.92 * 2.5, rel=0.03) and "It fits the 40 MiB of L2" in found.says
@@ -298,7 +298,7 @@ def test_passes_that_take_the_same_time_are_bound_by_their_start() -> None:
     """A start of 8 us is 12 MB of the memory's time: a pass over half of it takes hardly longer than the smallest."""
     for seed in range(40):
         run = by_array(seed, start_s=8e-6)
-        assert rules_of(run.findings) & SMALL == {"gpu_launch_bound"}, seed
+        assert list_rules(run.findings) & SMALL == {"gpu_launch_bound"}, seed
         found = the(run, "gpu_launch_bound")
         assert 1.5e6 <= found.evidence["bytes"] <= 12.6e6, found.says
         assert found.evidence["pass_ns"] == pytest.approx(8000, rel=0.05)
@@ -307,7 +307,7 @@ def test_passes_that_take_the_same_time_are_bound_by_their_start() -> None:
 @pytest.mark.parametrize("planted", [{}, {"cache": (40 * MEBI, 1.1)}], ids=["no cache", "a cache hardly faster"])
 def test_a_bandwidth_of_the_memory_alone_is_explained_by_nothing_else(planted: dict[str, Any]) -> None:
     for seed in range(40):
-        assert not rules_of(by_array(seed, **planted).findings) & SMALL, seed
+        assert not list_rules(by_array(seed, **planted).findings) & SMALL, seed
 
 
 # --- points made by hand: each limit from both sides
@@ -350,7 +350,7 @@ def copies(block: float, *rows: tuple[str, str, float]) -> list[Measurement]:
     return [made(rate, operation=way, memory=memory, block=block) for way, memory, rate in rows]
 
 
-def parts_of(whole: float, read: float, copy: float, block: float = MEBI, **changes: Any) -> list[Measurement]:
+def make_parts(whole: float, read: float, copy: float, block: float = MEBI, **changes: Any) -> list[Measurement]:
     rates = {"whole": whole, "read": read, "copy": copy}
     return [made(rate, part=part, block=block, **LOAD, **changes) for part, rate in rates.items()]
 
@@ -387,13 +387,13 @@ LINKS = [
         ("gpu_one_way", copies(1 << 26, *WAYS), {}, {"gain": 1.0}),
         ("gpu_one_way", copies(1 << 26, *WAYS[:2]), {}, None),
         ("gpu_one_way", copies(1 << 26, *WAYS[:1]), {}, None),
-        ("gpu_load_waits", parts_of(1.78e9, 2e9, 8e9), {}, None),
-        ("gpu_load_waits", parts_of(1.82e9, 2e9, 8e9), {}, {"read": 2e9}),
+        ("gpu_load_waits", make_parts(1.78e9, 2e9, 8e9), {}, None),
+        ("gpu_load_waits", make_parts(1.82e9, 2e9, 8e9), {}, {"read": 2e9}),
         # In turn both take 2 s, and 1 s at best: what took 2 s saved nothing.
         ("gpu_load_in_turn", [point for size, s in ((1, 1.75), (2, 2.0), (4, 1.6))
-                              for point in parts_of(1e9 / s, 1e9, 1e9, size * MEBI)], {}, {"overlap": 0.0}),
-        ("gpu_load_in_turn", parts_of(5e8, 1e9, 1e9, elapsed_s=10.0, counters=USED[0]), {}, "limit not identified."),
-        ("gpu_load_in_turn", parts_of(5e8, 1e9, 1e9, elapsed_s=10.0, counters=USED[1]), {}, "which are 91% busy."),
+                              for point in make_parts(1e9 / s, 1e9, 1e9, size * MEBI)], {}, {"overlap": 0.0}),
+        ("gpu_load_in_turn", make_parts(5e8, 1e9, 1e9, elapsed_s=10.0, counters=USED[0]), {}, "limit not identified."),
+        ("gpu_load_in_turn", make_parts(5e8, 1e9, 1e9, elapsed_s=10.0, counters=USED[1]), {}, "which are 91% busy."),
         # A copy of 500 B reads and writes 1,000 B; the memory is rated at 100 B/s.
         ("gpu_fits_cache", [made(105.0, operation="copy", array=500)], {"l2_bytes": 1000}, {"ratio": 1.05}),
         ("gpu_fits_cache", [made(104.0, operation="copy", array=500)], {"l2_bytes": 1000}, None),
@@ -523,7 +523,7 @@ def test_processor_levels_have_cache_names(l3: int) -> None:
 )
 def test_a_rise_is_named_by_its_distance_from_l2(edges: tuple[float, ...], names: dict[str, float]) -> None:
     """Sizes in MiB, of which 32 of L2 are stated."""
-    found = _named([Edge(size * MEBI, 1.0, 2.0) for size in edges], [("L2", 32.0 * MEBI)])
+    found = _name_edges([Edge(size * MEBI, 1.0, 2.0) for size in edges], [("L2", 32.0 * MEBI)])
     assert {name: edge.size_bytes / MEBI for name, edge in found} == names
 
 
@@ -548,5 +548,5 @@ def test_the_fastest_valid_launch_is_said(launches: list[tuple[float, str]], lau
 def test_gpu_core_doubt_has_its_factor(factor: str, named: bool) -> None:
     given = {"claim": f"1024 cores x 1.5 GHz{factor}", "study": "s"}
     point = replace(made(1e12, "FLOP/s", {"claimed_unit": "FLOP/s"}), parameters=given)
-    case = case_of(made_experiment("gpu.claims", "gpu", "?", "claim", CLAIM, (point,), fixed={}))
+    case = make_case(made_experiment("gpu.claims", "gpu", "?", "claim", CLAIM, (point,), fixed={}))
     assert (flops_per_core(case) is not None) == named

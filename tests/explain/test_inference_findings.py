@@ -18,7 +18,7 @@ from hwdyno.model.words import ExperimentResult, Finding, Measurement, Run, Valu
 from hwdyno.studies import kubernetes_ai_inference, kubernetes_ai_storage
 from hwdyno.studies.kubernetes_ai_inference import SIDE_BY_SIDE
 from made_experiment import made_experiment
-from style import faults_of
+from style import find_faults
 
 MACHINES = sample(60, 200)
 REPEATS = 4
@@ -75,7 +75,7 @@ def explained(*results: ExperimentResult) -> dict[str, list[Finding]]:
     found: dict[str, list[Finding]] = {}
     for finding in explain(with_derived(run)).findings:
         found.setdefault(finding.rule, []).append(finding)
-        assert not faults_of(finding.says), (finding.says, faults_of(finding.says))
+        assert not find_faults(finding.says), (finding.says, find_faults(finding.says))
     return found
 
 
@@ -262,7 +262,7 @@ def test_the_study_puts_storage_loader_and_first_answer_side_by_side_and_first()
 
 
 def test_study_names_storages_behind_on_images() -> None:
-    def sentence_of(**storages: float) -> str:
+    def find_sentence(**storages: float) -> str:
         (says,) = (
             observation
             for observation in kubernetes_ai_inference.observations(classes(**storages))
@@ -270,9 +270,9 @@ def test_study_names_storages_behind_on_images() -> None:
         )
         return says
 
-    says = sentence_of(slow=0.25e9, fast=4000e9)
+    says = find_sentence(slow=0.25e9, fast=4000e9)
     assert "at 400.0 images/s from memory: it still helps slow (19.0)" in says and "fast (" not in says
-    assert "does not limit images: 399.5 images/s from storage, 400.0 from memory" in sentence_of(fast=4000e9)
+    assert "does not limit images: 399.5 images/s from storage, 400.0 from memory" in find_sentence(fast=4000e9)
 
 
 def test_study_names_sufficient_storage_speed() -> None:

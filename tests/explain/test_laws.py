@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from hwdyno.explain.findings import explain
 from hwdyno.explain.findings.rule import Verdict
-from hwdyno.explain.findings.summary import Hit, summarized
+from hwdyno.explain.findings.summary import Hit, summarize_hits
 from hwdyno.model.machine import Machine
 from hwdyno.model.point_details import Concurrency, Fault
 from hwdyno.model.words import Ceiling, CeilingClass, Finding, HostShare, Severity, Value
-from made_point import BLOCK, RATE, base, case_of_base, run_of
+from made_point import BLOCK, RATE, base, case_of_base, make_run
 
 READS, WRITES = "read_bytes_s", "write_bytes_s"
 MOVED = RATE * BLOCK
@@ -24,7 +24,7 @@ def ceiling(value: float, kind: CeilingClass = "physical", metric: str = READS) 
 
 def found(rule: str, *ceilings: Ceiling, imported: str = "", nodes: str = "", **changes: Any) -> Finding | None:
     """What a rule finds of the clean point with these changes, below these ceilings."""
-    run = run_of(base(**changes))
+    run = make_run(base(**changes))
     machines = tuple(replace(Machine(), hostname=name) for name in nodes) or run.machines
     result = replace(run.experiments[0], ceilings=ceilings)
     run = explain(replace(run, experiments=(result,), imported_from=imported, machines=machines))
@@ -157,5 +157,5 @@ def test_gravest_of_several_points_is_printed(
     verdicts = (
         Verdict(of, f"{of.capitalize()} {at}.", {}, "Repeat it.", weight=at) for at, of in enumerate(severities)
     )
-    finding = summarized(rule, [Hit(result, at, verdict) for at, verdict in enumerate(verdicts)])
+    finding = summarize_hits(rule, [Hit(result, at, verdict) for at, verdict in enumerate(verdicts)])
     assert (finding.says, finding.points) == (says, points)

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 from here import sample
-from hwdyno.cli.main import parser_of
-from hwdyno.cli.options import request_of
+from hwdyno.cli.main import make_parser
+from hwdyno.cli.options import make_request
 from hwdyno.explain.findings import explain
-from hwdyno.explain.findings.network_path import server_of
-from hwdyno.measure.measurement import measurement_of
-from hwdyno.measure.scenarios import scenario_of
+from hwdyno.explain.findings.network_path import server_options
+from hwdyno.measure.measurement import make_measurement
+from hwdyno.measure.scenarios import make_scenario
 from hwdyno.model.words import Finding, Latency, Measurement, Parameters, Run, Value
 from made_experiment import made_experiment
-from made_point import base, run_of
+from made_point import base, make_run
 from simulation.network import SimulatedNetwork, SimulatedPath
 
 FIXED: Parameters = {"runtime": 1.0, "interval_s": 0.1, "server": "10.0.0.2"}
@@ -36,7 +36,7 @@ def measured(path: SimulatedPath, points: Iterable[Parameters], kernel: str = "n
             before = host.snapshot()
             readings.append(host.run(kernel, {**FIXED, **parameters}))
             snapshots.append((before, host.snapshot()))
-        made.append(measurement_of(parameters, readings, host.kernels()[kernel], snapshots))
+        made.append(make_measurement(parameters, readings, host.kernels()[kernel], snapshots))
     load = "load_streams" if kernel == "network_latency" else "streams"
     result = made_experiment("network.streams", "network", "?", load, kernel, tuple(made), fixed=FIXED)
     machine = host.survey()
@@ -113,14 +113,14 @@ def test_what_is_advised_is_taken_as_it_is_pasted(kind: str) -> None:
     path, points, kernel, _rules = planted(7)[kind]
     for rule, finding in of_the_path(measured(path, points, kernel)).items():
         for line in re.findall(r"hwdyno network (?:--[\w-]+ (?:\"[^\"]*\"|[^-\s]\S*) ?)+", finding.advice):
-            args = parser_of("network").read(shlex.split(line.rstrip(";,. "))[2:])
-            plan = scenario_of(request_of(args, "network"), SimulatedNetwork(path)).plan
+            args = make_parser("network").read(shlex.split(line.rstrip(";,. "))[2:])
+            plan = make_scenario(make_request(args, "network"), SimulatedNetwork(path)).plan
             assert plan.experiments[0].points, (rule, line)
         if rule not in {"network_mtu", "network_bufferbloat"}:
             assert "hwdyno network" in finding.advice, (rule, finding.advice)
 
 
-def rules_of(path: SimulatedPath, points: list[Parameters] | None = None) -> dict[str, str]:
+def list_rules(path: SimulatedPath, points: list[Parameters] | None = None) -> dict[str, str]:
     return {finding.rule: finding.says for finding in measured(path, TCP if points is None else points).findings}
 
 
@@ -176,7 +176,7 @@ def test_virtual_and_loopback_have_no_link() -> None:
     says = {finding.rule: finding.says for finding in loop.findings}["network_no_link"]
     assert "One core copies 10" in says
     assert "memory copies" in says
-    assert "network_link" not in rules_of(SimulatedPath(loopback=True))
+    assert "network_link" not in list_rules(SimulatedPath(loopback=True))
 
 
 def test_paced_traffic_is_not_copy_bound() -> None:
@@ -192,7 +192,7 @@ def test_paced_traffic_is_not_copy_bound() -> None:
 
 def test_loss_of_a_control_that_does_not_heed_it_is_no_policer() -> None:
     points: list[dict[str, Any]] = [{**point, "congestion": "bbr"} for point in TCP]
-    assert "network_policed" not in rules_of(SimulatedPath(loss=0.02), points)
+    assert "network_policed" not in list_rules(SimulatedPath(loss=0.02), points)
 
 
 # --- points made by hand
@@ -207,10 +207,10 @@ def sent(parameters: Parameters | None = None, rate: float = 1e9, **details: Any
     )  # fmt: skip
 
 
-def findings_of(*points: Measurement) -> dict[str, Finding]:
+def list_findings(*points: Measurement) -> dict[str, Finding]:
     kind = ("load_streams", "network_latency") if points[0].latency_ns else ("streams", "network_throughput")
     result = made_experiment("network.x", "network", "?", *kind, points, fixed={})
-    return {found.rule: found for found in explain(replace(run_of(base()), experiments=(result,))).findings}
+    return {found.rule: found for found in explain(replace(make_run(base()), experiments=(result,))).findings}
 
 
 def round_trips(idle_ns: float, loaded_ns: float) -> Measurement:
@@ -283,7 +283,7 @@ THRESHOLDS: list[tuple[str, Points, float, float, str]] = [
 
 @pytest.mark.parametrize(("rule", "points", "below", "above", "severity"), THRESHOLDS)
 def test_a_network_threshold_is_kept(rule: str, points: Points, below: float, above: float, severity: str) -> None:
-    silent, named = (findings_of(*points(number)).get(rule) for number in (below, above))
+    silent, named = (list_findings(*points(number)).get(rule) for number in (below, above))
     assert named is not None and named.severity == severity
     assert silent is None or silent.severity != severity
 
@@ -333,7 +333,7 @@ RENO = {"congestion_control": "reno", "rtt_mean_us": 1e4, "mss_bytes": 1000}
     ],
 )
 def test_a_network_rule_says(rule: str, point: Any, severity: str | None, words: str) -> None:
-    found = findings_of(*point if isinstance(point, list) else [point]).get(rule)
+    found = list_findings(*point if isinstance(point, list) else [point]).get(rule)
     assert (found and found.severity) == severity
     assert found is None or words in found.says
 
@@ -349,7 +349,7 @@ def test_a_network_rule_says(rule: str, point: Any, severity: str | None, words:
     ],
 )
 def test_the_worst_congestion_control_is_named(points: list[Measurement], ratio: float | None) -> None:
-    found = findings_of(*points).get("network_congestion")
+    found = list_findings(*points).get("network_congestion")
     assert (found and found.evidence.get("ratio")) == ratio
 
 
@@ -367,7 +367,7 @@ def test_the_worst_congestion_control_is_named(points: list[Measurement], ratio:
 )
 def test_a_path_at_its_requested_rate_is_not_the_limit(given: Parameters, rate: float, paced: bool) -> None:
     """The rate is in bits per second for each stream and each way: 800 bit/s are 100 bytes/s."""
-    assert ("network_no_link" in findings_of(sent(given, rate, loopback=True))) != paced
+    assert ("network_no_link" in list_findings(sent(given, rate, loopback=True))) != paced
 
 
 @pytest.mark.parametrize(
@@ -388,7 +388,7 @@ def test_core_copies_half_per_thread(given: Parameters, unit: str, words: str) -
     for timed in ({}, {"copy_bytes_s": 5e9}):
         point = sent(loopback=True, **timed)
         path = made_experiment("network.x", "network", "?", "streams", "network_throughput", (point,), fixed={})
-        run = explain(replace(run_of(base()), experiments=(path, memory)))
+        run = explain(replace(make_run(base()), experiments=(path, memory)))
         (found,) = (found for found in run.findings if found.rule == "network_no_link")
         wanted = "One core copies 5,000 MB/s here" if timed else words
         assert wanted in found.says and ("One core" in found.says) == bool(wanted)
@@ -405,4 +405,4 @@ def test_core_copies_half_per_thread(given: Parameters, unit: str, words: str) -
 )
 def test_command_names_server_and_its_port(given: Parameters, options: dict[str, str]) -> None:
     result = made_experiment("network.x", "network", "?", "streams", "network_throughput", (sent(given),), fixed={})
-    assert server_of(result) == options
+    assert server_options(result) == options

@@ -13,7 +13,14 @@ import made_store as made
 import pytest
 from here import sample
 from hwdyno.explain.findings import explain
-from hwdyno.explain.repeatability import half_width, qn_scale, spread_of, unknown, with_earlier, with_pooled_repeats
+from hwdyno.explain.repeatability import (
+    estimate_spread,
+    half_width,
+    qn_scale,
+    unknown,
+    with_earlier,
+    with_pooled_repeats,
+)
 from hwdyno.measure import experiments, runner
 from hwdyno.measure.hosts.local import Local
 from hwdyno.measure.plan import build
@@ -21,7 +28,7 @@ from hwdyno.measure.runner import plan_run
 from hwdyno.measure.runner.in_turn import blocks
 from hwdyno.measure.runner.near_knee import NOTE
 from hwdyno.model.words import ExperimentResult, Measurement, Run, RunToRun, Value
-from made_point import base, run_of
+from made_point import base, make_run
 from simulation.core import Core
 from simulation.host import SimulatedHost, SimulatedMachine
 from test_runner import Memory
@@ -209,7 +216,7 @@ def test_two_slow_runs_of_eight_do_not_stand_for_all() -> None:
         rng = random.Random(seed)
         effects = [rng.gauss(0, 0.02) for _ in range(6)] + [math.log(0.5), math.log(0.6)]
         rng.shuffle(effects)
-        spread = spread_of(made_runs(effects, seed))
+        spread = estimate_spread(made_runs(effects, seed))
         assert spread is not None and spread.earlier == 8
         halves.append(half_width(spread))
     assert 0.06 < sorted(halves)[100] < 0.11 and max(halves) < 0.2
@@ -222,7 +229,7 @@ def test_degraded_points_teach_nothing(tmp_path: Path) -> None:
         replace(experiment, points=tuple(replace(point, validity="degraded") for point in experiment.points))
         for experiment in made_runs([-0.7, -0.4, -0.5], 2)
     ]
-    assert spread_of(results + loaded) is None, "a run with no valid point shares none"
+    assert estimate_spread(results + loaded) is None, "a run with no valid point shares none"
     runs = [replace(made.run(result), version="1") for result in [*results, *loaded]]
     new = with_earlier(replace(made.run(made_runs([0.0], 3)[0]), version="1"), runs)
     spread = new.experiments[0].run_to_run
@@ -232,7 +239,7 @@ def test_degraded_points_teach_nothing(tmp_path: Path) -> None:
 def test_spread_is_found_from_many_runs() -> None:
     for true in (0.01, 0.05):
         found = [
-            spread_of(made_runs([random.Random(f"{seed} {at}").gauss(0, true) for at in range(8)], seed))
+            estimate_spread(made_runs([random.Random(f"{seed} {at}").gauss(0, true) for at in range(8)], seed))
             for seed in range(200)
         ]
         middle = sorted(run_to_run.deviation for run_to_run in found if run_to_run)[100]
@@ -288,7 +295,7 @@ def test_what_differs_between_runs_is_finding(tmp_path: Path) -> None:
 ])  # fmt: skip
 def test_runs_differ_by_more_than_repeats(deviation: float, values: tuple[float, ...], within: list[float]) -> None:
     """Deviation within a run: the standard error of the mean, as a share of it."""
-    run = run_of(base(repeat_values=values, repeats=len(values)))
+    run = make_run(base(repeat_values=values, repeats=len(values)))
     result = replace(run.experiments[0], run_to_run=RunToRun(deviation, 0.0, 8))
     found = explain(replace(run, experiments=(result,))).findings
     assert [finding.evidence["within"] for finding in found if finding.rule == "between_runs"] == pytest.approx(within)
@@ -312,7 +319,7 @@ def repeated(*values: float) -> Measurement:
 ])  # fmt: skip
 def test_two_repeats_lean_on_other_points(points: list[tuple[float, ...]], variance: float) -> None:
     """Moderated t (Smyth, 2004), with Student's t of five degrees, 2.570582."""
-    run = run_of(base())
+    run = make_run(base())
     result = replace(run.experiments[0], points=tuple(repeated(*values) for values in points))
     pooled = with_pooled_repeats(replace(run, experiments=(result,)))
     first, half = pooled.experiments[0].points[0], 2.570582 * math.sqrt(variance / 2)

@@ -24,8 +24,8 @@ from hwdyno.measure import engine, workloads
 from hwdyno.model.axes import BACKGROUND, with_field_axes
 from hwdyno.model.point_details import Concurrency, Fault, Note, Samples
 from hwdyno.model.words import Ceiling, ExperimentResult, HostShare, Run, Stream, Value
-from made_point import base, case_of, case_of_base
-from simulated_runs import FIXED, at, experiment, run_of
+from made_point import base, case_of_base, make_case
+from simulated_runs import FIXED, at, experiment, make_run
 from simulation.core import Core
 from simulation.host import SimulatedMachine
 
@@ -93,12 +93,12 @@ def test_these_rules_degrade_or_explain() -> None:
 ])  # fmt: skip
 def test_rule_applies_within_its_limits(load: str, limits: dict[str, Any], applies: bool) -> None:
     made = ExperimentResult("storage.x", "storage", "?", load, "", (base(parameters={"own": 1}),), fixed={"shared": 1})
-    assert Applies(**limits).to(case_of(with_field_axes(made))) == applies
+    assert Applies(**limits).to(make_case(with_field_axes(made))) == applies
 
 
 def test_rule_needs_its_points_figures() -> None:
     """An experiment has what one of its points has; a rule on the machine needs no experiment."""
-    case = case_of(replace(case_of_base().result, points=(base(samples=None), base())))
+    case = make_case(replace(case_of_base().result, points=(base(samples=None), base())))
     assert [Applies(needs=("samples",)).to(replace(case, at=at)) for at in (0, 1, -1)] == [False, True, True]
     run = replace(case.run, experiments=())
     assert Applies(machine=("cpu.threads",)).to_run(run) and not Applies(machine=("cpu.cores",)).to_run(run)
@@ -107,7 +107,7 @@ def test_rule_needs_its_points_figures() -> None:
 
 def storage_run(seed: int = 1) -> Run:
     machine = SimulatedMachine.random(seed)
-    return run_of(machine, experiment(machine, "iodepth", [at(iodepth=2**k) for k in range(0, 11, 2)]))
+    return make_run(machine, experiment(machine, "iodepth", [at(iodepth=2**k) for k in range(0, 11, 2)]))
 
 
 def runs() -> Iterator[Run]:
@@ -116,7 +116,7 @@ def runs() -> Iterator[Run]:
         for plant, over, _ in test_findings.PLANTED.values():
             machine = SimulatedMachine.random(seed, **plant(random.Random(seed)))
             fixed = {**FIXED, **over}
-            yield run_of(machine, experiment(machine, "iodepth", test_findings.TWO_POINTS, fixed, repeats=2))
+            yield make_run(machine, experiment(machine, "iodepth", test_findings.TWO_POINTS, fixed, repeats=2))
         yield storage_run(seed)
         for path, points, kernel, _ in paths.planted(seed).values():
             yield paths.measured(path, points, kernel)
@@ -127,7 +127,7 @@ def runs() -> Iterator[Run]:
             cores.measured(core, "memory_latency", "working_set", [*cores.CHASES, *cores.PAGED], locality="random"),
             cores.measured(core, "compute_flops", "threads", [*cores.ISAS, *cores.ON_ZEROS]),
         )
-        yield run_of(machine, *results)
+        yield make_run(machine, *results)
     points = (training.point(1, 0.95), training.point(2, 0.6, cached_share_by_device=0.4, dataset_bytes=1e9))
     result = ExperimentResult(
         "training.unet3d", "training", "?", "accelerators", "training_loader", points, fixed=training.FIXED
@@ -222,7 +222,7 @@ def test_a_rule_that_stands_in_for_another_is_called_alone() -> None:
 
 def faulty_storage() -> Run:
     machine = replace(SimulatedMachine.random(3), short_transfers=9)
-    return run_of(machine, experiment(machine, "iodepth", [at(iodepth=16)]))
+    return make_run(machine, experiment(machine, "iodepth", [at(iodepth=16)]))
 
 
 SILENT = {

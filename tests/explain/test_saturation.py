@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from hwdyno.explain.findings import all_rules, explain
-from hwdyno.explain.findings.bottleneck import limit_of
+from hwdyno.explain.findings.bottleneck import find_limit
 from hwdyno.explain.findings.rule import Case, Verdict
 from hwdyno.model.words import Curve, ExperimentResult, Latency, OperatingPoint, Run, Value
 from made_experiment import made_experiment
-from made_point import base, case_of_base, run_of
+from made_point import base, case_of_base, make_run
 
 CEILING, BEST = Value(1e8, "bytes/s"), OperatingPoint(8.0, 9e7, 2e5, True)
 KNOWN = {"ceiling": CEILING, "best": BEST}
@@ -26,7 +26,7 @@ def run_with(curve: dict[str, Any], load: str, loads: tuple[float, ...], **chang
     points = tuple(base(**changes, parameters={"rw": "randread", load: value}) for value in loads)
     result = made_experiment(f"{resource}.x", resource, "?", load, kernel, points, fixed=fixed)
     made = Curve({}, load, tuple(range(len(loads))), "bytes/s", "", **{"state": "knee", **curve})
-    return replace(run_of(base()), experiments=(replace(result, curves=(made,)),))
+    return replace(make_run(base()), experiments=(replace(result, curves=(made,)),))
 
 
 def found(
@@ -132,7 +132,7 @@ def grid(*cells: tuple[int | None, int, float]) -> ExperimentResult:
     (tuple((depth, 4096, 1.0) for depth in (1, 2, 4, 8)), None),
 ])  # fmt: skip
 def test_best_combination_is_least_in_flight(cells: Any, best: tuple[int | None, int] | None) -> None:
-    run = explain(replace(run_of(base()), experiments=(grid(*cells),)))
+    run = explain(replace(make_run(base()), experiments=(grid(*cells),)))
     known = [finding.evidence["best"] for finding in run.findings if finding.rule == "best_combination"]
     assert known == ([] if best is None else [{"iodepth": best[0], "bs": best[1]}])
 
@@ -146,5 +146,5 @@ def test_device_is_saturated_near_ceiling(share: float, curve: dict[str, Any], i
     """The device's counter says that it was busy for longer than the time."""
     changes = {"throughput": Value(share * 1e8, "bytes/s"), "counters": {"device_busy_s": 12.0}}
     run = run_with({"ceiling": CEILING, **curve}, "iodepth", (8,), **changes)
-    says = limit_of(Case(run, run.experiments[0], 0)).says
+    says = find_limit(Case(run, run.experiments[0], 0)).says
     assert (f"saturated: at {share:.0%} of its ceiling of 100 MB/s, busy 100% of the time" in says) == is_saturated

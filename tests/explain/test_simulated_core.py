@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from here import sample
-from hwdyno.analysis.resources import ceilings_of
+from hwdyno.analysis.resources import list_ceilings
 from hwdyno.explain.findings import explain
-from hwdyno.measure.measurement import measurement_of
+from hwdyno.measure.measurement import make_measurement
 from hwdyno.measure.plan import build
 from hwdyno.measure.sweep import Sweep, octaves
 from hwdyno.model.words import ExperimentResult, Finding, Parameters, Run
@@ -42,10 +42,10 @@ def measured(core: Core, kernel: str, load: str, points: Sequence[Parameters], *
     parameters = {"runtime": 0.3, "interval_s": 0.015, **fixed}
     resource = kernel.partition("_")[0]
     made = [
-        measurement_of(point, [host.run(kernel, {**parameters, **point}) for _ in range(3)], host.kernels()[kernel])
+        make_measurement(point, [host.run(kernel, {**parameters, **point}) for _ in range(3)], host.kernels()[kernel])
         for point in points
     ]
-    ceilings = ceilings_of(machine.survey(), resource)
+    ceilings = list_ceilings(machine.survey(), resource)
     return made_experiment(
         f"{resource}.test", resource, "?", load, kernel, tuple(made), fixed=parameters, ceilings=tuple(ceilings)
     )

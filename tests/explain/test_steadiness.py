@@ -17,7 +17,7 @@ from hwdyno.explain.findings.rule import Case
 from hwdyno.explain.findings.steadiness import alike, lasting_step, step_down, step_in_each, unsteady
 from hwdyno.model.point_details import Note, Samples
 from hwdyno.model.words import Finding, Measurement
-from made_point import BLOCK, RATE, base, case_of_base, course, found_in, run_of
+from made_point import BLOCK, RATE, base, case_of_base, course, found_in, make_run
 
 SPEED = RATE * BLOCK
 NO_SLOPE = (1, -1, -1, 1, 1, -1, -1, 1)
@@ -87,10 +87,10 @@ THRESHOLDS: list[tuple[str, Change, float, float, str]] = [
 
 @pytest.mark.parametrize(("rule", "change", "below", "above", "severity"), THRESHOLDS)
 def test_course_is_named_above_its_limit(rule: str, change: Change, below: float, above: float, severity: str) -> None:
-    run = explain(run_of(change(above)))
+    run = explain(make_run(change(above)))
     assert found_in(run)[rule] == severity and not {"throttled", "not_steady"} <= found_in(run).keys()
     assert (rule in run.experiments[0].points[0].why) == (rule in {"throttled", "not_steady"})
-    assert found_in(run_of(change(below))).get(rule) != severity
+    assert found_in(make_run(change(below))).get(rule) != severity
 
 
 @pytest.mark.parametrize(("point", "says"), [
@@ -99,7 +99,7 @@ def test_course_is_named_above_its_limit(rule: str, change: Change, below: float
     (standing_still(6), "Throughput stalls (randread 4 KiB, iodepth=8): 10% of the samples of 50.0 ms are below 10%"),
 ])  # fmt: skip
 def test_step_or_stall_is_printed(point: Measurement, says: str) -> None:
-    assert any(finding.says.startswith(says) for finding in explain(run_of(point)).findings)
+    assert any(finding.says.startswith(says) for finding in explain(make_run(point)).findings)
 
 
 Step = tuple[Any, float] | None
@@ -196,7 +196,7 @@ def test_repeats_share_half_of_drift(apart: float, named: bool) -> None:
     courses = [[1e6 * (20 + at - 3.5 + way * apart * sign) for at, sign in enumerate(NO_SLOPE)] for way in (1, -1)]
     ratio = 8 * apart**2 / 42
     assert alike(courses) == pytest.approx([(1 - ratio) / (1 + ratio)] * 2)
-    assert ("not_steady" in found_in(run_of(of_courses(courses)))) == named
+    assert ("not_steady" in found_in(make_run(of_courses(courses)))) == named
 
 
 def test_single_level_or_repeat_shows_nothing() -> None:
@@ -207,7 +207,7 @@ def test_single_level_or_repeat_shows_nothing() -> None:
 def test_known_course_is_judged_by_itself() -> None:
     """The spread of samples counts only where their course is unknown."""
     for samples in (replace(course([SPEED] * 3), cv=0.5), Samples(1e7, 2e7, 4e7, 1.0, None)):
-        assert not found_in(run_of(base(samples=samples)))
+        assert not found_in(make_run(base(samples=samples)))
 
 
 def test_stalls_of_processors_are_about_run() -> None:
@@ -254,8 +254,10 @@ def test_repeats_in_any_order_are_no_fall_in_one_sweep_of_a_hundred(monkeypatch:
     for _ in range(sweeps):
         count = draw.randint(3, 15)
         levels = [tuple(draw.choice((1e8, 7e7)) * draw.gauss(1, 0.01) for _ in range(count)) for _ in range(20)]
-        result = replace(run_of(base()).experiments[0], points=tuple(base(repeat_values=repeats) for repeats in levels))
-        run = replace(run_of(base()), experiments=(result,))
+        result = replace(
+            make_run(base()).experiments[0], points=tuple(base(repeat_values=repeats) for repeats in levels)
+        )
+        run = replace(make_run(base()), experiments=(result,))
         found = [repeats_disagree(Case(run, result, at)) for at in range(len(levels))]
         fallen += any(verdict is not None and verdict.says.startswith("Throughput fell") for verdict in found)
     assert fallen <= 0.01 * sweeps
@@ -263,7 +265,7 @@ def test_repeats_in_any_order_are_no_fall_in_one_sweep_of_a_hundred(monkeypatch:
 
 def test_two_levels_are_printed_as_noted() -> None:
     text = "two levels were seen, 1.0 and 2.0 GB/s"
-    found = explain(run_of(base(notes=(Note("two_modes", text),)))).findings
+    found = explain(make_run(base(notes=(Note("two_modes", text),)))).findings
     (finding,) = [finding for finding in found if finding.points]
     assert (finding.rule, finding.severity, finding.evidence) == ("two_modes", "info", {"note": text})
     assert finding.says.startswith("Two levels were seen, 1.0 and 2.0 GB/s (")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hwdyno.analysis.estimates import interval
 from hwdyno.explain.findings import explain
-from hwdyno.explain.findings.training import fed
+from hwdyno.explain.findings.training import read_feed
 from hwdyno.model.histogram import Histogram
 from hwdyno.model.machine import Cpu, Machine, Memory
 from hwdyno.model.point_details import Fault, Note
@@ -62,7 +62,7 @@ def findings(*points: Measurement, clients: ExperimentResult | None = None, **ru
     return {found.rule: found for found in explain(made).findings if found.rule.startswith("training")}
 
 
-def test_a_storage_that_feeds_all_is_only_told_of() -> None:
+def test_feeding_all_accelerators_is_no_warning() -> None:
     found = findings(point(1, 0.99), point(2, 0.97))
     assert set(found) == {"training_capacity"}
     assert "feeds 2 h100 for unet3d" in found["training_capacity"].says
@@ -327,7 +327,7 @@ def rules(result: ExperimentResult, *others: ExperimentResult) -> dict[str, Find
     return {found.rule: found for found in explain(run).findings if found.experiment == result.name}
 
 
-def one_of(number: int, au: float = 0.99, notes: str = "", faults: str = "", **details: Any) -> Measurement:
+def bad_point(number: int, au: float = 0.99, notes: str = "", faults: str = "", **details: Any) -> Measurement:
     """A point with a note of this code, and with a fault of each file, named by one letter."""
     return replace(
         point(number, au, **details), notes=(Note(notes, "they end together"),) if notes else (),
@@ -336,7 +336,7 @@ def one_of(number: int, au: float = 0.99, notes: str = "", faults: str = "", **d
 
 
 def alone(number: int = 1, au: float = 0.99, given: Parameters | None = None, **details: Any) -> dict[str, Finding]:
-    return rules(kind(one_of(number, au, **details), **(given or {})))
+    return rules(kind(bad_point(number, au, **details), **(given or {})))
 
 
 def against(rate: float, *others: ExperimentResult, au: float = 0.5, each: int = 4, **given: Any
@@ -421,7 +421,7 @@ MESSAGES: list[tuple[str, Found, str, str]] = [
     ("training_uneven", lambda: alone(**UNEVEN), "1 of 9 samples is never read", "--samples 7"),
     ("training_uneven", lambda: alone(2, given={"batch_size": 4}, **UNEVEN), "1 of 9 samples", "--samples 8"),
     ("training_uneven", lambda: alone(2, given={"batch_size": 100}, **UNEVEN), "", "x batch size divides."),
-    ("training_uneven", lambda: rules(kind(one_of(1, **UNEVEN), one_of(2, **{**UNEVEN, "samples_left_over": 4}))),
+    ("training_uneven", lambda: rules(kind(bad_point(1, **UNEVEN), bad_point(2, **{**UNEVEN, "samples_left_over": 4}))),
      "4 of 12 samples are never read", ""),
     ("training_other_data", lambda: alone(notes="other_workload"), "This point does not count", "the data set has"),
     ("training_other_data", lambda: alone(notes="no_step"), "This point does not count", "or more samples"),
@@ -474,7 +474,7 @@ def test_epoch_within_prefetch_needs_more_samples(
 )
 def test_only_chosen_columns_are_read(columns: int | None, nominal: float | None, share: float) -> None:
     read = replace(point(1, 0.9, nominal_bytes=nominal), bytes=10**9, parameters={})
-    found = fed(kind(read, read_columns=columns), read)
+    found = read_feed(kind(read, read_columns=columns), read)
     assert found is not None and (found.number, found.read_share) == (1, share)
 
 

@@ -13,10 +13,10 @@ import made_history as history
 import pytest
 from here import at_most, sample
 from hwdyno.cli.main import main
-from hwdyno.explain.trends.change_points import MIN_RUNS, trends_of
+from hwdyno.explain.trends.change_points import MIN_RUNS, find_trends
 from hwdyno.explain.trends.time_series import Metric
 from hwdyno.model.words import Parameters
-from hwdyno.report.trends import name_of
+from hwdyno.report.trends import name_figure
 from hwdyno.system.store import Store, open_store
 
 RUNS, FIGURES, EDGE = 30, 40, 6
@@ -53,7 +53,7 @@ def flat(seed: int, noise: Callable[[random.Random, int], list[float]], runs: in
 def test_nothing_is_invented_in_flat_histories(noise: Callable[[random.Random, int], list[float]]) -> None:
     """None of 40 figures changes or drifts in 95% of histories."""
     wrong = sum(
-        any(trend.changes or trend.drift for trend in trends_of(flat(seed, noise)).values())
+        any(trend.changes or trend.drift for trend in find_trends(flat(seed, noise)).values())
         for seed in range(HISTORIES)
     )
     assert at_most(wrong, HISTORIES, 0.05), wrong
@@ -80,7 +80,7 @@ def test_planted_changes_are_dated(noise: Callable[[random.Random, int], list[fl
         changed = {figure for figure in series if figure == 0 or rng.random() < share}
         for figure in changed:
             series[figure][at:] = [value * ratio for value in series[figure][at:]]
-        trends = trends_of(series)
+        trends = find_trends(series)
         for figure in changed:
             near = [change for change in trends[figure].changes if abs(change.at - at) <= 1]
             planted += 1
@@ -95,7 +95,7 @@ def test_two_changes_give_three_levels() -> None:
     rng = random.Random(4)
     levels = [1.0] * 14 + [0.8] * 13 + [1.0] * 13
     values = [1e9 * level * math.exp(rng.gauss(0, history.NOISE)) for level in levels]
-    (trend,) = trends_of({"a": values}).values()
+    (trend,) = find_trends({"a": values}).values()
     assert [change.at for change in trend.changes] == [14, 27]
     assert [round(change.ratio.value, 1) for change in trend.changes] == [0.8, 1.2]
 
@@ -105,7 +105,7 @@ def test_a_drift_is_no_step() -> None:
     for seed in range(20):
         rng = random.Random(seed)
         values = [1e9 * math.exp(-0.01 * at + rng.gauss(0, 0.02)) for at in range(RUNS)]
-        (trend,) = trends_of({"a": values}).values()
+        (trend,) = find_trends({"a": values}).values()
         steps += bool(trend.changes)
         if trend.drift is not None:
             drifts += (trend.drift.low or 0) <= math.exp(-0.01) <= (trend.drift.high or 0)
@@ -124,19 +124,19 @@ def test_runs_that_resemble_the_one_before_are_no_change() -> None:
                 last = 0.4 * last + rng.gauss(0, history.NOISE)
                 values.append(1e9 * math.exp(last))
             series[figure] = values
-        wrong += any(trend.changes for trend in trends_of(series).values())
+        wrong += any(trend.changes for trend in find_trends(series).values())
     # Shuffling alone would name a change in most of them.
     assert wrong <= 12, wrong
 
 
 @pytest.mark.parametrize("values", [[], [1.0], [1.0] * (MIN_RUNS - 1), [1.0] * 40, [0.0] * 40, [1.0, 0.0] * 20])
 def test_empty_series_has_no_trend(values: list[float]) -> None:
-    (trend,) = trends_of({"a": values}).values()
+    (trend,) = find_trends({"a": values}).values()
     assert trend.changes == () and trend.drift is None
 
 
 def test_exact_step_without_noise_is_found() -> None:
-    (trend,) = trends_of({"a": [2.0] * 12 + [1.0] * 12}).values()
+    (trend,) = find_trends({"a": [2.0] * 12 + [1.0] * 12}).values()
     assert [(change.at, change.ratio.value) for change in trend.changes] == [(12, pytest.approx(0.5))]
 
 
@@ -156,9 +156,9 @@ def changed_at(place: int, *figures: int) -> history.Level:
 
 def test_since_when_and_what_changed_then(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     survey = lambda at: history.LATER if at >= 18 else history.SURVEY  # noqa: E731
-    for run in history.runs_of(30, changed_at(18, *range(6)), survey=survey):
+    for run in history.make_runs(30, changed_at(18, *range(6)), survey=survey):
         store.save(run)
-    for run in history.runs_of(12, lambda at, figure: 2.0, survey=lambda _: {"hostname": "other"}, name="a"):
+    for run in history.make_runs(12, lambda at, figure: 2.0, survey=lambda _: {"hostname": "other"}, name="a"):
         store.save(run)
     assert main(["history", "--trends", "--machine", "atlas"]) == 0
     out = capsys.readouterr().out
@@ -183,7 +183,7 @@ def test_a_setting_that_comes_and_goes_is_not_named(store: Store, capsys: pytest
         governor = "performance" if at % 2 else "powersave"
         return {**history.SURVEY, "conditions": {"governor": governor, "others_cpu_share": 0.02}}
 
-    for run in history.runs_of(24, changed_at(12, *range(6)), survey=survey):
+    for run in history.make_runs(24, changed_at(12, *range(6)), survey=survey):
         store.save(run)
     assert main(["history", "--trends"]) == 0
     out = capsys.readouterr().out
@@ -191,7 +191,7 @@ def test_a_setting_that_comes_and_goes_is_not_named(store: Store, capsys: pytest
 
 
 def test_a_latency_that_grows_is_slower(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    for run in history.runs_of(24, changed_at(12, 99)):
+    for run in history.make_runs(24, changed_at(12, 99)):
         store.save(run)
     assert main(["history", "--trends", "--metric", "latency"]) == 0
     out = capsys.readouterr().out
@@ -201,12 +201,12 @@ def test_a_latency_that_grows_is_slower(store: Store, capsys: pytest.CaptureFixt
 def test_few_runs_and_none_say_so(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["history", "--trends"]) == 2
     assert "`hwdyno run` makes the first" in capsys.readouterr().err
-    for run in history.runs_of(4, lambda at, figure: 1.0):
+    for run in history.make_runs(4, lambda at, figure: 1.0):
         store.save(run)
     assert main(["history", "--trends"]) == 0
     assert "Trends need at least 10 runs" in capsys.readouterr().out
     # Many runs, of which few have a figure in common, tell no more of it.
-    for at, run in enumerate(history.runs_of(12, lambda at, figure: 1.0, name="other")):
+    for at, run in enumerate(history.make_runs(12, lambda at, figure: 1.0, name="other")):
         renamed = tuple(replace(experiment, name=f"{experiment.name}{at // 2}") for experiment in run.experiments)
         store.save(replace(run, experiments=renamed))
     assert main(["history", "--trends"]) == 0
@@ -220,7 +220,7 @@ def test_without_the_library_one_line_says_what_to_install(
 ) -> None:
     import sys
 
-    for run in history.runs_of(24, changed_at(12, *range(6))):
+    for run in history.make_runs(24, changed_at(12, *range(6))):
         store.save(run)
     monkeypatch.setitem(sys.modules, "ruptures", None)
     assert main(["history", "--trends"]) == 2
@@ -228,13 +228,13 @@ def test_without_the_library_one_line_says_what_to_install(
 
 
 def test_the_order_is_that_of_the_runs_and_places_are_no_parameter(store: Store) -> None:
-    from hwdyno.explain.trends.time_series import history_of
+    from hwdyno.explain.trends.time_series import make_history
 
-    runs = history.runs_of(12, lambda at, figure: 1.0)
+    runs = history.make_runs(12, lambda at, figure: 1.0)
     for at, run in enumerate(reversed(runs)):
         moved = replace(run.experiments[0], fixed={**run.experiments[0].fixed, "path": f"/tmp/{at}", "seed": at})
         store.save(replace(run, experiments=(moved, *run.experiments[1:])))
-    found = history_of(store.figures(), "atlas7, Some CPU")
+    found = make_history(store.figures(), "atlas7, Some CPU")
     assert [entry.id for entry in found.runs] == [run.id for run in runs]
     assert len(found.trends) == 13 and all(len(metric.values) == 12 for metric, _ in found.trends)
 
@@ -251,4 +251,4 @@ def test_the_order_is_that_of_the_runs_and_places_are_no_parameter(store: Store)
 )
 def test_a_figure_without_a_run_at_hand_has_a_name_that_people_read(parameters: Parameters, label: str) -> None:
     metric = Metric(("x", ""), "storage.grid", "storage", parameters, "bytes/s", (), ())
-    assert name_of(metric, {}) == f"storage.grid  {label}"
+    assert name_figure(metric, {}) == f"storage.grid  {label}"

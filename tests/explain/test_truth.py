@@ -10,7 +10,7 @@ from hwdyno.explain.findings import explain
 from hwdyno.model.point_details import Concurrency, Fault, Note
 from hwdyno.model.units import format_count
 from hwdyno.model.words import Finding, Stream
-from made_point import base, run_of
+from made_point import base, make_run
 
 BYTES = base().bytes
 
@@ -19,7 +19,7 @@ def found(
     rule: str, given: dict[str, Any] | None = None, kernel: str = "", imported: str = "", **changes: Any
 ) -> Finding | None:
     """What a rule finds of the clean point with these parameters and fields."""
-    run = run_of(base(**changes, parameters={**base().parameters, **(given or {})}))
+    run = make_run(base(**changes, parameters={**base().parameters, **(given or {})}))
     result = replace(run.experiments[0], kernel=kernel or "storage_blocks")
     run = explain(replace(run, experiments=(result,), imported_from=imported))
     return next((finding for finding in run.findings if finding.rule == rule), None)

@@ -12,10 +12,10 @@ from hwdyno.explain.findings.open_loop import rate_not_reached, users_wait
 from hwdyno.model.axes import with_field_axes
 from hwdyno.model.point_details import Note
 from hwdyno.model.words import Curve, ExperimentResult, Finding, Run, Value
-from hwdyno.report.charts import charts_of
+from hwdyno.report.charts import list_charts
 from hwdyno.report.picture import Polyline
-from made_point import base, case_of
-from simulated_runs import FIXED, experiment, run_of
+from made_point import base, make_case
+from simulated_runs import FIXED, experiment, make_run
 from simulation.host import SimulatedMachine
 
 SERVICE_S = 1e-4
@@ -33,7 +33,7 @@ def over_rates(servers: int, shares: tuple[float, ...] = SHARES) -> tuple[Simula
 def with_closed(servers: int, shares: tuple[float, ...] = SHARES) -> Run:
     machine, opened = over_rates(servers, shares)
     depths = [{"rw": "randread", "bs": 4096, "iodepth": 1 << k} for k in range(8)]
-    return explain(run_of(machine, opened, experiment(machine, "iodepth", depths, FIXED)))
+    return explain(make_run(machine, opened, experiment(machine, "iodepth", depths, FIXED)))
 
 
 def of(run: Run, rule: str) -> list[Finding]:
@@ -65,7 +65,7 @@ def test_beyond_what_can_be_served_the_backlog_is_named_and_not_fitted() -> None
 
 def test_open_capacity_advises_higher_rates() -> None:
     machine, opened = over_rates(16, (0.05, 0.1, 0.2, 0.3, 0.4))
-    (finding,) = of(explain(run_of(machine, opened)), "users_wait")
+    (finding,) = of(explain(make_run(machine, opened)), "users_wait")
     assert "The capacity is open: " in finding.says
     # The highest was 40% of 160,000 a second; 50% of it tells more.
     assert finding.advice.startswith("Measure a higher rate too: hwdyno storage ")
@@ -78,19 +78,21 @@ def test_without_such_a_queue_it_says_what_was_measured() -> None:
     for at, point in enumerate(opened.points):
         assert point.latency_ns is not None
         points.append(replace(point, latency_ns=replace(point.latency_ns, mean=1e5 * (1 + 40 * (at % 2)))))
-    (finding,) = of(explain(run_of(machine, replace(opened, points=tuple(points)))), "users_wait")
+    (finding,) = of(explain(make_run(machine, replace(opened, points=tuple(points)))), "users_wait")
     assert "No queueing model fits" in finding.says
 
 
 def test_the_chart_lays_the_open_loop_over_the_closed_one_and_the_model() -> None:
     run = with_closed(4)
-    (chart,) = [chart for chart in charts_of(run) if chart.name.endswith("open-closed")]
+    (chart,) = [chart for chart in list_charts(run) if chart.name.endswith("open-closed")]
     assert chart.picture.series[:2] == ("open loop", "closed loop") and "G/G/" in chart.caption
     lines = [mark for mark in chart.picture.marks if isinstance(mark, Polyline)]
     assert [line.series for line in lines] == [0, 1, 2]
     assert len(lines[2].places) == 15 and lines[2].dash
     machine, opened = over_rates(4)
-    (alone,) = [chart for chart in charts_of(explain(run_of(machine, opened))) if chart.name.endswith("open-closed")]
+    (alone,) = [
+        chart for chart in list_charts(explain(make_run(machine, opened))) if chart.name.endswith("open-closed")
+    ]
     assert "`hwdyno storage rate iodepth` measures both" in alone.caption
 
 
@@ -105,11 +107,11 @@ def test_what_chance_brings_is_no_backlog() -> None:
         operations=1500,
         notes=(Note("rate_not_reached", "94% was reached"),),
     )
-    run = explain(run_of(machine, replace(opened, points=(unlucky, *opened.points[1:]))))
+    run = explain(make_run(machine, replace(opened, points=(unlucky, *opened.points[1:]))))
     assert not of(run, "rate_not_reached")
     assert "without end" not in of(run, "users_wait")[0].says
     many = replace(unlucky, operations=1_000_000)
-    assert of(explain(run_of(machine, replace(opened, points=(many, *opened.points[1:])))), "rate_not_reached")
+    assert of(explain(make_run(machine, replace(opened, points=(many, *opened.points[1:])))), "rate_not_reached")
 
 
 @pytest.mark.parametrize(("axis", "arrived", "rate", "throughput", "share"), [
@@ -126,9 +128,9 @@ def test_a_rate_is_missed_beyond_chance(axis: str, arrived: int, rate: float, th
     point = base(parameters={"rw": "randread", "bs": 4096, axis: 1e7}, operations=served,
                  rate=Value(rate, "operations/s"), throughput=Value(*throughput))  # fmt: skip
     result = with_field_axes(ExperimentResult("s", "storage", "?", axis, "storage_blocks", (point,)))
-    assert rate_not_reached(case_of(result)) is None, "the measurement did not note it"
+    assert rate_not_reached(make_case(result)) is None, "the measurement did not note it"
     noted = replace(point, notes=(Note("rate_not_reached", "missed"),))
-    found = rate_not_reached(case_of(replace(result, points=(noted,))))
+    found = rate_not_reached(make_case(replace(result, points=(noted,))))
     assert (found and (found.evidence["share"], found.weight)) == (share and pytest.approx((share, 1 - share)))
     if found is not None and share == 0.7:
         assert "7.00 M of 10.0 M IOPS (70%). Requests queued up" in found.says
@@ -145,7 +147,7 @@ def waits(reached: Any = RATES, axis: str = "rate", model: str = "", servers: in
     capacity = Value(servers * 1e4, "operations/s", *bounds)
     named = {"S": Value(1e5, "ns"), "m": Value(servers, "servers"), "capacity": capacity} if bounds else {}
     curve = Curve({}, axis, (0, 1, 2), "operations/s", model or "none", named, ceiling=capacity if model else None)
-    return users_wait(replace(case_of(result), curve=curve))
+    return users_wait(replace(make_case(result), curve=curve))
 
 
 @pytest.mark.parametrize(("bounds", "words"), [

@@ -140,9 +140,9 @@ def test_a_threads_course_becomes_lines_of_kib_operations_and_ns() -> None:
     way = {"operations": [4, 0, 2], "bytes": [8192, 0, 4096], "submit_ns": [0, 0, 0], "complete_ns": [40, 0, 10]}
     none: dict[str, list[int]] = {name: [] for name in way}
     thread = {"interval_s": 0.5, "read": {**way, "total_ns": [80, 0, 30]}, "write": {**none, "total_ns": []}}
-    assert fio_log.text_of(thread, "bw") == "500, 16, 0, 0, 0, 0\n1500, 8, 0, 0, 0, 0\n"
-    assert fio_log.text_of(thread, "iops").splitlines()[0] == "500, 8, 0, 0, 0, 0"
-    assert fio_log.text_of(thread, "lat") == "500, 20, 0, 0, 0, 0\n1500, 15, 0, 0, 0, 0\n"
+    assert fio_log.format_log(thread, "bw") == "500, 16, 0, 0, 0, 0\n1500, 8, 0, 0, 0, 0\n"
+    assert fio_log.format_log(thread, "iops").splitlines()[0] == "500, 8, 0, 0, 0, 0"
+    assert fio_log.format_log(thread, "lat") == "500, 20, 0, 0, 0, 0\n1500, 15, 0, 0, 0, 0\n"
 
 
 def test_a_steady_job_ends_early_and_its_document_says_so(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

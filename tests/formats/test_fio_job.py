@@ -11,7 +11,7 @@ from hwdyno.explain.findings.commands import typed_command
 from hwdyno.formats import fio_job
 from hwdyno.formats.fio_job.keys import HARMLESS, SUPPORTED, WHY
 from hwdyno.model.words import UserError
-from read_format import run_of
+from read_format import read_run
 
 
 def one(*lines: str) -> fio_job.FioJob:
@@ -200,7 +200,7 @@ def test_a_job_file_runs_and_its_document_is_read_back(place: Path, capsys: pyte
         *("rw", "bs", "iodepth", "numjobs", "ioengine", "direct", "size", "runtime", "verify", "randseed"),
     }
     (place / "out.json").write_text(out)
-    run = run_of(place / "out.json")
+    run = read_run(place / "out.json")
     points = run.experiments[0].points
     assert [point.operations for point in points] == [
         sum(job[way]["total_ios"] for way in ("read", "write")) for job in document["jobs"]
@@ -269,16 +269,16 @@ JETSON = (
 
 
 def test_fio_command_line_is_job_file() -> None:
-    (job,) = fio_job.parse(fio_job.job_file_of(JETSON.split()), "fio").jobs
+    (job,) = fio_job.parse(fio_job.make_job_file(JETSON.split()), "fio").jobs
     assert job.name == "fiotest" and job.size == 16 << 20
     given = {name: job.parameters[name] for name in ("rw", "bs", "direct", "ioengine", "iodepth", "runtime")}
     assert given == {"rw": "read", "bs": 4096, "direct": True, "ioengine": "libaio", "iodepth": 1, "runtime": 60.0}
     assert job.parameters["startdelay"] == 60.0
     text = "--direct 1 --time_based --runtime=1s --output=x --eta-newline=1 --name=a --rw=read --name b --rw=write"
-    assert fio_job.job_file_of(text.split()) == (
+    assert fio_job.make_job_file(text.split()) == (
         "[global]\ndirect=1\ntime_based\nruntime=1s\n[a]\nrw=read\n[b]\nrw=write\n"
     )
-    assert fio_job.job_file_of(["fio", "--rw=read"]).endswith("[fio]\n")
+    assert fio_job.make_job_file(["fio", "--rw=read"]).endswith("[fio]\n")
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ def test_fio_command_line_is_job_file() -> None:
 )
 def test_a_command_line_that_is_no_job_is_refused(line: str, says: str) -> None:
     with pytest.raises(UserError, match=says):
-        fio_job.job_file_of(line.split())
+        fio_job.make_job_file(line.split())
 
 
 @pytest.mark.machine

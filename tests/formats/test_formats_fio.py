@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hwdyno.analysis.curves import curves_of
+from hwdyno.analysis.curves import fit_curves
 from hwdyno.formats import fio, fio_options
 from hwdyno.model.machine import Disk
 from hwdyno.model.words import Measurement, UserError
 from hwdyno.system.store import from_json, to_json
-from read_format import run_of
+from read_format import read_run
 
 DATA = Path(__file__).parents[1] / "data" / "fio"
 
 
 def points(name: str) -> tuple[Measurement, ...]:
-    return run_of(DATA / name).experiments[0].points
+    return read_run(DATA / name).experiments[0].points
 
 
 def document(name: str = "depths.json") -> dict[str, Any]:
@@ -49,12 +49,12 @@ def measured(*jobs: dict[str, Any], **more: Any) -> tuple[Measurement, ...]:
 
 
 def test_fio_run_equals_ours() -> None:
-    run = run_of(DATA / "depths.json")
+    run = read_run(DATA / "depths.json")
     assert (run.imported_from, run.version, run.profile) == ("fio-json", "fio-3.33", "imported")
     assert (run.started, run.finished) == ("2026-11-21T03:34:37.245000+00:00", "2026-11-21T03:34:39.250000+00:00")
     assert run.machine.storage.disks == (Disk(name="vda"),)
     assert from_json(to_json(run)) == run
-    assert run_of(DATA / "depths.json").id == run.id, "the same file is the same Run"
+    assert read_run(DATA / "depths.json").id == run.id, "the same file is the same Run"
 
 
 def test_options_are_merged_and_numbers_are_those_of_fio() -> None:
@@ -150,7 +150,7 @@ def test_failed_job_degrades_the_run() -> None:
 
 
 def test_a_curve_is_found_in_it() -> None:
-    (curve, *_) = curves_of(run_of(DATA / "depths.json").experiments[0])
+    (curve, *_) = fit_curves(read_run(DATA / "depths.json").experiments[0])
     assert curve.load == "iodepth"
 
 
@@ -176,7 +176,7 @@ def test_sizes_in_other_base_are_reversed() -> None:
     ],
 )
 def test_options_under_other_names(given_: dict[str, str], expected: dict[str, Any]) -> None:
-    found = fio_options.parameters_of(given_, 1)
+    found = fio_options.convert_options(given_, 1)
     assert {**fio_options.DEFAULTS, **expected} == found
 
 
@@ -207,6 +207,6 @@ def test_what_is_none_is_said_in_one_line(text: str, says: str) -> None:
 def test_a_file_of_no_known_format(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("[]")
     with pytest.raises(UserError, match="has no known tool's output"):
-        run_of(tmp_path / "a.json")
+        read_run(tmp_path / "a.json")
     with pytest.raises(UserError, match="no such file"):
-        run_of(tmp_path / "b.json")
+        read_run(tmp_path / "b.json")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from hwdyno.explain.findings import explain
 from hwdyno.formats import linpack, mlc, stream
-from hwdyno.model.axes import declared
-from read_format import run_of
+from hwdyno.model.axes import declare_axes
+from read_format import read_run
 
 STREAM = """-------------------------------------------------------------
 STREAM version $Revision: 5.10 $
@@ -146,7 +146,7 @@ def test_stream() -> None:
 
 
 def test_mlc_with_its_curve_and_knee() -> None:
-    run = explain(declared(mlc.read(MLC, "here")))
+    run = explain(declare_axes(mlc.read(MLC, "here")))
     tables = {experiment.name: experiment for experiment in run.experiments}
     assert [p.latency_ns and p.latency_ns.mean for p in tables["memory.mlc-idle"].points] == [81.2, 139.1, 140.0, 82.4]
     assert [p.parameters["mix"] for p in tables["memory.mlc-peak"].points] == ["1:0", "3:1", "triad"]
@@ -158,7 +158,8 @@ def test_mlc_with_its_curve_and_knee() -> None:
 
 def test_mlc_reads_sockets_and_single_figures() -> None:
     tables = {
-        experiment.name: experiment for experiment in explain(declared(mlc.read(MLC_TWO_SOCKETS, "here"))).experiments
+        experiment.name: experiment
+        for experiment in explain(declare_axes(mlc.read(MLC_TWO_SOCKETS, "here"))).experiments
     }
     assert [p.throughput.value for p in tables["memory.mlc-peak"].points] == [226326.3e6, 197546.5e6, 191025.0e6]
     assert [p.latency_ns and p.latency_ns.mean for p in tables["memory.mlc-idle"].points] == [78.5, 134.8, 133.7, 79.2]
@@ -184,7 +185,7 @@ def test_hpl_and_intels_linpack() -> None:
     (table,) = linpack.read(HPL, "here").experiments
     assert [p.parameters["n"] for p in table.points] == [10000, 20000]
     assert [p.throughput.value for p in table.points] == pytest.approx([128.23e9, 137.12e9])
-    judged = explain(declared(linpack.read(HPL, "here"))).experiments[0]
+    judged = explain(declare_axes(linpack.read(HPL, "here"))).experiments[0]
     assert [point.validity for point in judged.points] == ["unverified", "invalid"]
     (other,) = linpack.read(INTEL, "here").experiments
     assert [p.parameters["n"] for p in other.points] == [1000, 5000]
@@ -245,4 +246,4 @@ def test_an_older_stream_of_single_precision() -> None:
 def test_files_are_recognized_by_content(tmp_path: Path, text: str, name: str) -> None:
     path = tmp_path / "result"
     path.write_text(text)
-    assert run_of(path).imported_from == name
+    assert read_run(path).imported_from == name

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from hwdyno.explain.findings import explain
 from hwdyno.model.words import Measurement
-from read_format import run_of
+from read_format import read_run
 
 TOOLS = Path(__file__).parents[1] / "data" / "tools"
 
 
 def points(name: str) -> list[Measurement]:
-    run = explain(run_of(TOOLS / f"{name}.txt"))
+    run = explain(read_run(TOOLS / f"{name}.txt"))
     return [point for experiment in run.experiments for point in experiment.points]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from hwdyno import formats
-from hwdyno.analysis.resources import rate_word_of
+from hwdyno.analysis.resources import find_rate_word
 from hwdyno.explain.findings import explain
 from hwdyno.model.words import Measurement, Run, UserError
 
@@ -16,9 +16,11 @@ SEEDS = Path(__file__).parents[1] / "data" / "fuzz"
 
 def _read(name: str, file: str) -> Run:
     text = (SEEDS / name / file).read_text()
-    form = formats.known()[name]
+    form = formats.list_formats()[name]
     known = {
-        format_name: known_format for format_name, known_format in formats.known().items() if format_name != "published"
+        format_name: known_format
+        for format_name, known_format in formats.list_formats().items()
+        if format_name != "published"
     }
     assert [format_name for format_name, known_format in known.items() if known_format.recognizes(text)] == [name]
     return formats.read_as(form, text, file)
@@ -116,7 +118,7 @@ def test_what_a_load_generator_prints_reads_as_its_file_does(text: str, failed: 
     ((run,), _) = formats.read_every(text, "printed.txt")
     (result,) = run.experiments
     (point,) = result.points
-    assert point.parameters == {"concurrency": 4} and rate_word_of(result) == "requests/s"
+    assert point.parameters == {"concurrency": 4} and find_rate_word(result) == "requests/s"
     assert point.throughput.value == 5.0 and point.details["output_tokens_s"] == 160.0
     assert point.operations == 40 and point.details["failed_share"] == pytest.approx(failed)
     assert set(_times(point)) == kinds and _times(point)["first_token_sent"] == pytest.approx(120.5e6)
@@ -140,7 +142,7 @@ def test_rates_are_another_experiment() -> None:
 
 def test_a_rate_that_its_own_counts_contradict_is_named() -> None:
     text = json.dumps({**json.loads((SEEDS / "vllm_bench/concurrency.json").read_text()), "request_throughput": 9.0})
-    run = explain(formats.read_as(formats.known()["vllm_bench"], text, "x.json"))
+    run = explain(formats.read_as(formats.list_formats()["vllm_bench"], text, "x.json"))
     assert any("requests/s" in finding.says for finding in run.findings if finding.severity != "info")
 
 
@@ -162,7 +164,7 @@ def test_a_result_without_answers_is_refused_in_one_line(name: str, file: str, k
     document = json.loads((SEEDS / name / file).read_text())
     document[key] = 0 if name == "vllm_bench" else {"unit": "requests", "avg": 0}
     with pytest.raises(UserError, match="no request of"):
-        formats.read_as(formats.known()[name], json.dumps(document), "x.json")
+        formats.read_as(formats.list_formats()[name], json.dumps(document), "x.json")
 
 
 def test_what_aiperf_itself_wrote_is_read() -> None:

@@ -16,7 +16,7 @@ SEEDS = Path(__file__).parents[1] / "data" / "fuzz"
 
 def read(name: str, file: str, folder: str = "") -> Run:
     text = (SEEDS / (folder or name) / file).read_text()
-    form = formats.known()[name]
+    form = formats.list_formats()[name]
     assert form.recognizes(text)
     return formats.read_as(form, text, file)
 
@@ -51,7 +51,7 @@ def test_iperf3s_text() -> None:
 
 def test_mislabelled_bits_are_named() -> None:
     text = (SEEDS / "iperf3_text" / "iperf3-tcp.txt").read_text().replace("Gbits/sec", "GBytes/sec")
-    run = explain(formats.read_as(formats.known()["iperf3_text"], text, "x"))
+    run = explain(formats.read_as(formats.list_formats()["iperf3_text"], text, "x"))
     (finding,) = [candidate for candidate in run.findings if candidate.rule == "contradicts_itself"]
     assert "8 is what parts bytes from bits" in finding.says
 
@@ -72,7 +72,7 @@ def test_iozone_tells_direct_from_cached() -> None:
 
 def test_a_parent_that_waits_shows_that_children_wrote_into_the_cache() -> None:
     text = (SEEDS / "iozone" / "throughput.txt").read_text().replace(" -I", "").replace("405678.90", "5678.90")
-    run = explain(formats.read_as(formats.known()["iozone"], text, "x"))
+    run = explain(formats.read_as(formats.list_formats()["iozone"], text, "x"))
     (finding,) = [candidate for candidate in run.findings if candidate.rule == "through_page_cache"]
     assert "Its parent, which waits for the file, sees 5.82 MB/s" in finding.says
 
@@ -99,7 +99,7 @@ def test_stress_ngs_rate_is_its_operations_over_time() -> None:
     run = read("stress_ng", "metrics.txt")
     assert points(run)[0].throughput.value == near(3215.31)
     text = (SEEDS / "stress_ng" / "metrics.txt").read_text().replace("3215.31", "9215.31")
-    wrong = explain(formats.read_as(formats.known()["stress_ng"], text, "x"))
+    wrong = explain(formats.read_as(formats.list_formats()["stress_ng"], text, "x"))
     assert [finding.rule for finding in wrong.findings if finding.severity != "info"] == ["contradicts_itself"]
 
 
@@ -235,7 +235,7 @@ def test_what_geekbench_counts_keeps_the_prefix_of_its_unit() -> None:
 def test_xml_with_entities_is_refused_in_one_line() -> None:
     text = '<!DOCTYPE a [<!ENTITY b "c">]><PhoronixTestSuite>&b;</PhoronixTestSuite>'
     with pytest.raises(UserError, match="declares entities"):
-        formats.read_as(formats.known()["phoronix"], text, "x.xml")
+        formats.read_as(formats.list_formats()["phoronix"], text, "x.xml")
 
 
 @pytest.mark.parametrize(
@@ -261,9 +261,9 @@ def test_cell_has_number_and_rounding(cell: str, value: float, rounding: float) 
      ("Inject Delay (cycles)", "delay", "cycles", ""), ("% of peak", "share", "%", ""), ("Min BW", "bw", "", "min")],
 )  # fmt: skip
 def test_head_says_quantity_unit_and_statistic(head: str, quantity: str, unit: str, statistic: str) -> None:
-    from hwdyno.formats.column import meaning_of
+    from hwdyno.formats.column import parse_head
 
-    found = meaning_of(head)
+    found = parse_head(head)
     assert (found.quantity, found.unit.name if found.unit else "", found.statistic) == (quantity, unit, statistic)
 
 

@@ -24,7 +24,7 @@ from hwdyno.measure import peers
 from hwdyno.model.words import LONGEST_ERROR, UserError
 from hwdyno.system import foreign
 from hwdyno.system.foreign import Table
-from read_format import run_of
+from read_format import read_run
 
 INPUTS = sample(60, 1000)
 """A reader; `make fuzz` goes on from there, guided by coverage."""
@@ -54,11 +54,11 @@ def test_each_reader_of_a_format_and_of_a_peers_output_is_fuzzed() -> None:
         importlib.import_module(f"hwdyno.measure.peers.{module.name}")
         for module in pkgutil.iter_modules(peers.__path__)
     )
-    readers = {module.__name__.rpartition(".")[2] for module in modules if hasattr(module, "reading_of")}
+    readers = {module.__name__.rpartition(".")[2] for module in modules if hasattr(module, "parse_output")}
     assert {f"peer_{name}" for name in readers} <= NAMES
 
 
-READERS = {"json_of", "json_at", "toml_of", "yaml_of", "xml_of"}
+READERS = {"parse_json", "json_at", "parse_toml", "parse_yaml", "parse_xml"}
 """The doors of ``foreign.py`` for documents of others."""
 ELSEWHERE_TRIED = {
     "measure/hosts/agent.py": "one line of an agent's answer: tests/measure/test_agent.py sends what is no JSON",
@@ -78,7 +78,7 @@ def package(module: str) -> Path:
     return Path(hwdyno.__file__).parent / module
 
 
-def calls_of(module: Path) -> Iterator[str]:
+def list_calls(module: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(module.read_text())):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             place = node.func.value
@@ -110,7 +110,7 @@ def entered() -> set[str]:
 
 def test_each_module_that_reads_a_document_of_others_is_fuzzed(entered: set[str]) -> None:
     modules = [path for path in package("").rglob("*.py") if path.name != "foreign.py"]
-    reading = {str(path.relative_to(package(""))) for path in modules if READERS & set(calls_of(path))}
+    reading = {str(path.relative_to(package(""))) for path in modules if READERS & set(list_calls(path))}
     assert len(reading) > 10
     assert reading - entered == set(ELSEWHERE_TRIED)
 
@@ -177,13 +177,13 @@ def _accepts(target: Target, data: bytes) -> bool:
 )
 def test_no_json_gets_in_that_a_run_cannot_hold(text: str | bytes, says: str) -> None:
     with pytest.raises(UserError) as refused:
-        foreign.json_of(text, "x.json")
+        foreign.parse_json(text, "x.json")
     assert str(refused.value).startswith("x.json ") and says in str(refused.value)
 
 
 def test_json_within_range_is_unchanged() -> None:
     document = {"a": [1, -2.5, 1e24, 2**64 - 1, True, None, "é\u2028"], "b": {"c": []}}
-    assert foreign.json_of(
+    assert foreign.parse_json(
         '{"a": [1, -2.5, 1e24, 18446744073709551615, true, null, "é\u2028"], "b": {"c": []}}', "x"
     ) == (document)
 
@@ -208,13 +208,13 @@ def test_json_within_range_is_unchanged() -> None:
 )
 def test_no_yaml_gets_in_that_is_endless_or_contradicts_its_tags(text: str, says: str) -> None:
     with pytest.raises(UserError) as refused:
-        foreign.yaml_of(text, "x.yaml")
+        foreign.parse_yaml(text, "x.yaml")
     assert str(refused.value).startswith("x.yaml ") and says in str(refused.value)
 
 
 def test_yaml_of_plain_values_is_read() -> None:
     text = "a: &x 3\nb: *x\nc: [1.5, yes, ~, 2026-01-32, text]\n"
-    assert foreign.yaml_of(text, "x") == {"a": 3, "b": 3, "c": [1.5, True, None, "2026-01-32", "text"]}
+    assert foreign.parse_yaml(text, "x") == {"a": 3, "b": 3, "c": [1.5, True, None, "2026-01-32", "text"]}
 
 
 @pytest.mark.parametrize(
@@ -227,11 +227,13 @@ def test_yaml_of_plain_values_is_read() -> None:
 )
 def test_no_toml_gets_in_that_a_run_cannot_hold(text: str, says: str) -> None:
     with pytest.raises(UserError, match=says):
-        foreign.toml_of(text, "x.toml")
+        foreign.parse_toml(text, "x.toml")
 
 
 def test_table_gives_its_values_by_type() -> None:
-    table = Table.of({"n": 3, "x": 2.5, "list": [1, 2], "one": 4, "t": "text", "flag": True, "tiny": 1e-300}, "it")
+    table = Table.from_value(
+        {"n": 3, "x": 2.5, "list": [1, 2], "one": 4, "t": "text", "flag": True, "tiny": 1e-300}, "it"
+    )
     assert (table.count("n"), table.number("x"), table.numbers("list"), table.text("t")) == (3, 2.5, [1.0, 2.0], "text")
     assert table.numbers("one") == [4.0] and table.number("tiny") == 0.0
     for call, says in (
@@ -243,8 +245,8 @@ def test_table_gives_its_values_by_type() -> None:
         (lambda: table.text("n"), "must be a text"),
         (lambda: table.table("n"), "must be a table"),
         (lambda: table.count("gone"), "it has no 'gone'"),
-        (lambda: Table.of([], "it"), "it needs a table"),
-        (lambda: table.made(workload.TrainingWorkload), "it: unknown key 'n'; known: name"),
+        (lambda: Table.from_value([], "it"), "it needs a table"),
+        (lambda: table.to_dataclass(workload.TrainingWorkload), "it: unknown key 'n'; known: name"),
     ):
         with pytest.raises(UserError, match=says):
             call()
@@ -263,12 +265,12 @@ def test_binary_file_is_refused(tmp_path: Path, make: object, says: str) -> None
     path = tmp_path / "x"
     make(path)  # type: ignore[operator]
     with pytest.raises(UserError, match=says):
-        foreign.text_of(path, 10)
+        foreign.read_text(path, 10)
 
 
 def test_an_endless_file_is_not_read_to_its_end() -> None:
     with pytest.raises(UserError, match="too large"):
-        foreign.text_of(Path("/dev/zero"), 1 << 20)
+        foreign.read_text(Path("/dev/zero"), 1 << 20)
 
 
 def test_files_that_include_each_other_many_times_end() -> None:
@@ -286,4 +288,4 @@ def test_a_result_names_its_file_where_it_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "stream.txt"
     path.write_text("Function    Best Rate MB/s\nTriad:  1e999 0.1 0.1 0.1\n")
     with pytest.raises(UserError, match=r"stream\.txt: '1e999' is not a number in range"):
-        run_of(path)
+        read_run(path)

@@ -17,9 +17,9 @@ from hwdyno.model.units import printed_error, slip
 from hwdyno.model.words import Finding, Run, Stream
 from hwdyno.system.store import from_json, to_json
 from made_point import base
-from made_point import run_of as point_run
-from read_format import run_of as read_run
-from simulated_runs import FIXED, MACHINES, at, experiment, rules_of, run_of
+from made_point import make_run as point_run
+from read_format import read_run as read_run
+from simulated_runs import FIXED, MACHINES, at, experiment, list_rules, make_run
 from simulation.host import SimulatedMachine
 from test_formats_memory import HPL, INTEL, MLC, STREAM
 
@@ -35,7 +35,7 @@ def judged(tmp_path: Path, text: str) -> Run:
 
 def named(run: Run, rule: str) -> Finding:
     found = [finding for finding in run.findings if finding.rule == rule]
-    assert len(found) == 1, f"{rule} among {rules_of(run.findings)}"
+    assert len(found) == 1, f"{rule} among {list_rules(run.findings)}"
     return found[0]
 
 
@@ -141,7 +141,7 @@ PLANTED: dict[str, tuple[Callable[[Document], None], str, str, str]] = {
 def test_a_result_of_fio_with_one_fault_is_named_by_it(what: str, tmp_path: Path) -> None:
     plant, rule, words, validity = PLANTED[what]
     document = fio_document()
-    assert rules_of(judged(tmp_path, json.dumps(document)).findings, "warning", "invalid") == set()
+    assert list_rules(judged(tmp_path, json.dumps(document)).findings, "warning", "invalid") == set()
     plant(document)
     run = judged(tmp_path, json.dumps(document))
     assert words in named(run, rule).says
@@ -150,16 +150,16 @@ def test_a_result_of_fio_with_one_fault_is_named_by_it(what: str, tmp_path: Path
 
 def test_a_sound_result_of_fio_is_valid_by_the_disks_counters(tmp_path: Path) -> None:
     run = judged(tmp_path, json.dumps(fio_document()))
-    assert validities(run) == {"valid"} and not rules_of(run.findings, "warning", "invalid")
+    assert validities(run) == {"valid"} and not list_rules(run.findings, "warning", "invalid")
     for name in ("depths.json", "randrw-json-plus.json"):  # as fio wrote them
         real = explain(read_run(DATA / "fio" / name))
         wrong = {"disk_not_reached", "contradicts_itself", "rate_times_size", "not_steady", "depth_not_reached"}
-        assert not rules_of(real.findings) & wrong and validities(real) == {"valid"}
+        assert not list_rules(real.findings) & wrong and validities(real) == {"valid"}
 
 
 def test_one_job_of_several_from_the_cache_is_named_by_the_sum(tmp_path: Path) -> None:
     document = fio_document(fio_job(), fio_job(jobname="b", groupid=1))
-    assert not rules_of(judged(tmp_path, json.dumps(document)).findings, "warning", "invalid")
+    assert not list_rules(judged(tmp_path, json.dumps(document)).findings, "warning", "invalid")
     document["disk_util"][0]["read_ios"] //= 2
     assert "never reached the disk" in named(judged(tmp_path, json.dumps(document)), "disk_not_reached").says
 
@@ -173,16 +173,16 @@ def test_what_fio_reads_late_of_its_disks_is_no_cache(tmp_path: Path) -> None:
     row["lat_ns"] |= {"mean": 16e9 / 46_000, "N": 46_000}
     for seen, found in ((0.76, False), (0.70, True)):
         document["disk_util"][0]["read_ios"] = int(46_000 * seen)
-        assert ("disk_not_reached" in rules_of(judged(tmp_path, json.dumps(document)).findings)) == found
+        assert ("disk_not_reached" in list_rules(judged(tmp_path, json.dumps(document)).findings)) == found
 
 
 def test_results_of_our_own_in_fios_format_are_as_sound_as_they_were(tmp_path: Path) -> None:
     for seed in MACHINES[:60]:
         machine = SimulatedMachine.random(seed)
         points = [at(iodepth=2**k) for k in (0, 3, 6)]
-        run = run_of(machine, experiment(machine, "iodepth", points, {**FIXED, "runtime": 4.0}))
-        again = judged(tmp_path, fio_write.text_of(run))
-        assert not rules_of(again.findings, "warning", "invalid"), seed
+        run = make_run(machine, experiment(machine, "iodepth", points, {**FIXED, "runtime": 4.0}))
+        again = judged(tmp_path, fio_write.format_run(run))
+        assert not list_rules(again.findings, "warning", "invalid"), seed
         assert validities(again) == {"valid"}, "the device's counters are written too"
 
 
@@ -191,7 +191,7 @@ def test_results_of_our_own_in_fios_format_are_as_sound_as_they_were(tmp_path: P
 
 def test_linpacks_rate_is_held_against_its_operations_and_time(tmp_path: Path) -> None:
     for sound in (HPL, INTEL):
-        assert "contradicts_itself" not in rules_of(judged(tmp_path, sound).findings)
+        assert "contradicts_itself" not in list_rules(judged(tmp_path, sound).findings)
     run = judged(tmp_path, HPL.replace("1.2823e+02", "1.3446e+02"))
     finding = named(run, "contradicts_itself")
     assert "1.0486" in finding.says and finding.points == (0,)
@@ -204,11 +204,11 @@ def test_tolerance_is_that_of_printed_digits(tmp_path: Path) -> None:
     head = INTEL.splitlines()[0] + "\n"
     for time, rate, found in (("0.009", "66.8", False), ("0.00926", "72.22", False), ("0.00926", "70.0", True)):
         run = judged(tmp_path, head + row.format(time=time, rate=rate))
-        assert ("contradicts_itself" in rules_of(run.findings)) == found, (time, rate)
+        assert ("contradicts_itself" in list_rules(run.findings)) == found, (time, rate)
 
 
 def test_streams_rate_is_held_against_its_bytes_and_least_time(tmp_path: Path) -> None:
-    assert rules_of(judged(tmp_path, STREAM).findings, "warning", "invalid") == set()
+    assert list_rules(judged(tmp_path, STREAM).findings, "warning", "invalid") == set()
     run = judged(tmp_path, STREAM.replace("32204.0", "33768.3"))
     finding = named(run, "contradicts_itself")
     assert "1.0486" in finding.says and finding.points == (3,)
@@ -220,7 +220,7 @@ def test_streams_arrays_must_exceed_the_caches(tmp_path: Path) -> None:
         small = small.replace(time, f"{float(time) * 1e4 / 240e6:.12f}")
     finding = named(judged(tmp_path, small), "array_in_cache")
     assert "10,000 elements" in finding.says and len(finding.points) == 4
-    assert "array_in_cache" not in rules_of(judged(tmp_path, STREAM).findings)
+    assert "array_in_cache" not in list_rules(judged(tmp_path, STREAM).findings)
 
 
 def test_a_mean_is_no_percentile(tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def iperf3_document() -> Document:
 def test_no_end_receives_more_than_the_other_one_sends(tmp_path: Path) -> None:
     document = iperf3_document()
     run = judged(tmp_path, json.dumps(document))
-    assert validities(run) == {"valid"} and not rules_of(run.findings, "warning", "invalid")
+    assert validities(run) == {"valid"} and not list_rules(run.findings, "warning", "invalid")
     received = document["end"]["sum_received"]
     received |= {"bytes": received["bytes"] * 3, "bits_per_second": received["bits_per_second"] * 3}
     run = judged(tmp_path, json.dumps(document))
@@ -314,10 +314,10 @@ def test_ceiling_repeat_or_counter_confirms(
 
 def test_page_and_texts_show_state(tmp_path: Path) -> None:
     from hwdyno.report import page, tables
-    from hwdyno.system.store.history import status_of
+    from hwdyno.system.store.history import run_status
 
     run = judged(tmp_path, HPL.split("WR11C2R4       20000")[0])
-    assert status_of(run) == "unverified"
+    assert run_status(run) == "unverified"
     page.write(run, tmp_path / "page.html")
     html = (tmp_path / "page.html").read_text()
     assert 'class="mark unverified"' in html
@@ -390,7 +390,7 @@ def test_claim_contradicts_result(off: float, at_most: bool, says: str) -> None:
 @pytest.mark.parametrize(("stated", "follows"), [(1.0, 0.0), (0.0, 1.0)])
 def test_claim_of_zero_contradicts_nothing(stated: float, follows: float) -> None:
     claim = Claim("bandwidth", stated, follows, "bytes/s", "IOPS x block size", 0.01)
-    assert "contradicts_itself" not in rules_of(clean(claims=(claim,)).findings)
+    assert "contradicts_itself" not in list_rules(clean(claims=(claim,)).findings)
 
 
 READ, WRITE = Stream("read", 1000, 4096000), Stream("write", 1000, 4096000)

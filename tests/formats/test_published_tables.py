@@ -189,7 +189,7 @@ def test_most_rows_backwards_are_swapped(against: int, pairs: int, swapped: bool
 # --- latencies
 
 
-def floor_of(ns: float, resource: str, details: dict[str, Any] | None = None, **given: Any) -> float | None:
+def find_floor(ns: float, resource: str, details: dict[str, Any] | None = None, **given: Any) -> float | None:
     """The floor that a latency is too short for."""
     found = finding("latency_floor", table(row(1e6, ns=ns, details=details, **given), resource=resource))
     return found.evidence["floor_ns"] if found else None
@@ -215,16 +215,16 @@ def floor_of(ns: float, resource: str, details: dict[str, Any] | None = None, **
 ])  # fmt: skip
 def test_latency_has_floor(resource: str, given: dict[str, Any], floor: float | None) -> None:
     if floor is None:
-        assert floor_of(1.0, resource, **given) is None
+        assert find_floor(1.0, resource, **given) is None
     else:
-        assert floor_of(1.02 * floor, resource, **given) is None
-        assert floor_of(0.98 * floor, resource, **given) == floor
+        assert find_floor(1.02 * floor, resource, **given) is None
+        assert find_floor(0.98 * floor, resource, **given) == floor
 
 
 def test_latency_is_below_floor_by_more_than_rounding() -> None:
     """A tenth below 4 µs is 3.6 µs."""
     given: dict[str, Any] = {"rw": "randread", "device": "nvme", "details": {"rounding": {"lat": 0.1}}}
-    assert floor_of(3_640.0, "storage", **given) is None and floor_of(3_560.0, "storage", **given) == 4e3
+    assert find_floor(3_640.0, "storage", **given) is None and find_floor(3_560.0, "storage", **given) == 4e3
 
 
 @pytest.mark.parametrize(("unit", "ns", "words"), [

@@ -183,7 +183,7 @@ def test_summary_is_read_and_written_again() -> None:
 
     text = json.dumps(SUMMARY)
     assert dlio.recognizes(text)
-    assert not formats.known()["fio"].recognizes(text)
+    assert not formats.list_formats()["fio"].recognizes(text)
     run = dlio.read(text, "summary.json")
     ((point,),) = [result.points for result in run.experiments]
     assert point.throughput.value == pytest.approx(40 * 146600628, rel=0.01)

@@ -52,13 +52,13 @@ def run(
     return Outcome(int(executed[1]) if executed else 0, tuple(map(Path, failed)), done.stdout + done.stderr)
 
 
-def keep(path: Path, corpus: Path, line_of: Callable[[bytes], str]) -> None:
+def keep(path: Path, corpus: Path, format_line: Callable[[bytes], str]) -> None:
     """Keep the inputs that reach something new, the smallest first, a line each."""
     known = ("seed-", "failed-")
     fresh = sorted((file.read_bytes() for file in corpus.iterdir() if not file.name.startswith(known)), key=len)
     lines: list[str] = []
     for data in fresh:
-        lines.append(line_of(data))
+        lines.append(format_line(data))
         if sum(map(len, lines)) > MAX_KEPT_BYTES:
             lines.pop()
             break

@@ -52,7 +52,7 @@ from hwdyno.measure.runner.observers import Journal
 from hwdyno.measure.serving import answers, wire
 from hwdyno.model import units
 from hwdyno.model.axes import FIELD
-from hwdyno.model.machine import survey_of
+from hwdyno.model.machine import survey_from_machine
 from hwdyno.model.words import LONGEST_ERROR, Axis, Measurement, PeerResult, Run, UserError
 from hwdyno.system import foreign
 from hwdyno.system.foreign import Table
@@ -134,11 +134,11 @@ def _storable(run: Run) -> None:
 
 
 def _imported(name: str) -> Callable[[bytes], object]:
-    form = formats.known()[name]
+    form = formats.list_formats()[name]
 
     def read(data: bytes) -> None:
         text = _text(data)
-        for other in formats.known().values():
+        for other in formats.list_formats().values():
             other.recognizes(text)
         run = formats.read_as(form, text, f"{name}.txt")
         values = [point.throughput.value for result in run.experiments for point in result.points]
@@ -177,7 +177,7 @@ def _job(data: bytes) -> None:
 
 def _fio_line(data: bytes) -> None:
     """A command line of fio, a word a line."""
-    text = command_line.job_file_of(_text(data).split("\n"))
+    text = command_line.make_job_file(_text(data).split("\n"))
     job_file = fio_job.parse(text, "x.fio", environment={"HOME": "/root"})
     json.dumps([job.parameters for job in job_file.jobs], allow_nan=False).encode()
 
@@ -229,22 +229,24 @@ def _refusal(text: str, axis: Axis | None) -> UserError | None:
 
 
 def _workloads(data: bytes) -> None:
-    for kind in workload.workloads_of(_text(data), "x.toml").values():
+    for kind in workload.read_workloads(_text(data), "x.toml").values():
         json.dumps([kind.layout, kind.parameters], allow_nan=False).encode()
 
 
 def _checkpoints(data: bytes) -> None:
-    for layout in checkpoint_sizes.layouts_of(Table.of(foreign.toml_of(_text(data), "x.toml"), "x.toml")).values():
+    for layout in checkpoint_sizes.read_layouts(
+        Table.from_value(foreign.parse_toml(_text(data), "x.toml"), "x.toml")
+    ).values():
         json.dumps(checkpoint_sizes.Checkpoint("x", layout, 1, 1, 0.5).parameters, allow_nan=False).encode()
 
 
 def _kv_models(data: bytes) -> None:
-    for model in kv_model.models_of(_text(data), "x.toml").values():
+    for model in kv_model.read_models(_text(data), "x.toml").values():
         json.dumps(model.parameters, allow_nan=False).encode()
 
 
 def _requests(data: bytes) -> None:
-    found = request_trace.requests_of(_text(data), "x.trace")
+    found = request_trace.read_requests(_text(data), "x.trace")
     times = [request.due_s for request in found]
     json.dumps(times, allow_nan=False)
     assert times == sorted(times) and times[0] == 0
@@ -262,7 +264,7 @@ def _response(data: bytes) -> None:
                 break
     except wire.WireError as error:
         failure = str(error)
-    found = answers.answer_of(exchange, failure)
+    found = answers.read_answer(exchange, failure)
     assert bool(found.failure) != bool(found.chunks_ns)
     json.dumps([found.complaint, found.output_tokens, found.server_prompt_ms], allow_nan=False).encode()
     assert list(found.chunks_ns) == sorted(found.chunks_ns) and len(found.failure) < 200
@@ -317,12 +319,14 @@ class _Forgetful:
 
 
 def _survey(data: bytes) -> None:
-    json.dumps(survey_of(engine_files.host_of_survey(_written(data, ".json")).survey()), allow_nan=False).encode()
+    json.dumps(
+        survey_from_machine(engine_files.host_of_survey(_written(data, ".json")).survey()), allow_nan=False
+    ).encode()
 
 
 def _readings(data: bytes) -> None:
     words, host = engine_files.read_readings(_written(data, ".jsonl"))
-    scenario, _ = bare.planned(words, host, argparse.Namespace())
+    scenario, _ = bare.rebuild_scenario(words, host, argparse.Namespace())
     _storable(elsewhere.run(scenario.plan, host, _Forgetful(), "run"))
 
 
@@ -336,9 +340,9 @@ def _index(data: bytes) -> None:
         index.entry_text(entry)
 
 
-def _peer(reading_of: Callable[..., PeerReading], *rest: Any) -> Callable[[bytes], object]:
+def _peer(parse_output: Callable[..., PeerReading], *rest: Any) -> Callable[[bytes], object]:
     def read(data: bytes) -> None:
-        found = reading_of(_text(data), *rest)
+        found = parse_output(_text(data), *rest)
         plain = {field.name: getattr(found, field.name) for field in fields(found)}
         json.dumps(plain, allow_nan=False).encode()
         assert found.throughput > 0
@@ -347,11 +351,11 @@ def _peer(reading_of: Callable[..., PeerReading], *rest: Any) -> Callable[[bytes
 
 
 def _mlc_row(text: str, delay: int) -> PeerReading:
-    return mlc.reading_of(Outcome(0, text, "", 0.0), delay)
+    return mlc.parse_output(Outcome(0, text, "", 0.0), delay)
 
 
 def _iozone_files(text: str, rw: str) -> PeerReading:
-    return iozone.reading_of(Outcome(0, text, "", 0.0), rw)
+    return iozone.parse_output(Outcome(0, text, "", 0.0), rw)
 
 
 _JSON_FIO = ("fio/depths.json", "fio/randrw-json-plus.json")
@@ -412,28 +416,28 @@ TARGETS = (
     Target("journal", _journal),
     Target("safetensors", _safetensors, words=("data_offsets", "__metadata__", "crc32c", "dtype", "shape", "F32")),
     *(
-        Target(f"peer_{name}", _peer(reading_of, *rest), OSError, seeds or (f"fuzz/{name}",))
-        for name, reading_of, rest, seeds in (
-            ("fio", fio.reading_of, ("", 0), _JSON_FIO),
-            ("dlio", dlio.reading_of, ({"samples_per_file": 1}, 1e6), ("dlio",)),
-            ("iperf3", iperf3.reading_of, (), ()),
+        Target(f"peer_{name}", _peer(parse_output, *rest), OSError, seeds or (f"fuzz/{name}",))
+        for name, parse_output, rest, seeds in (
+            ("fio", fio.parse_output, ("", 0), _JSON_FIO),
+            ("dlio", dlio.parse_output, ({"samples_per_file": 1}, 1e6), ("dlio",)),
+            ("iperf3", iperf3.parse_output, (), ()),
             ("iozone", _iozone_files, ("write",), ("fuzz/iozone/throughput.txt",)),
-            ("stream", stream.reading_of, ("triad",), ()),
-            ("hpcc", hpcc.reading_of, ("linpack", {"operation": "lu"}), ()),
-            ("likwid", likwid.reading_of, ("memory_bandwidth",), ()),
+            ("stream", stream.parse_output, ("triad",), ()),
+            ("hpcc", hpcc.parse_output, ("linpack", {"operation": "lu"}), ()),
+            ("likwid", likwid.parse_output, ("memory_bandwidth",), ()),
             ("mlc", _mlc_row, (0,), ("fuzz/mlc/mlc.txt",)),
-            ("sysbench", sysbench.reading_of, (), ()),
-            ("multichase", multichase.reading_of, (), ()),
-            ("cpufp", cpufp.reading_of, (_FMA,), ()),
-            ("ping", ping.reading_of, (), ()),
-            ("sockperf", sockperf.reading_of, (), ()),
-            ("netperf", netperf.reading_of, (), ()),
-            ("mlperf_kv", mlperf_kv.reading_of, (), ()),
-            ("vllm_bench", vllm_bench.reading_of, (), ()),
-            ("aiperf", aiperf.reading_of, (), ()),
-            ("guidellm", guidellm.reading_of, (), ()),
-            ("llama_bench", llama_bench.reading_of, (), ("fuzz/llama_bench/decode.json",)),
-            ("loaders", loaders.reading_of, ({"batch_size": 4, "samples_per_file": 2}, 1e6), ()),
+            ("sysbench", sysbench.parse_output, (), ()),
+            ("multichase", multichase.parse_output, (), ()),
+            ("cpufp", cpufp.parse_output, (_FMA,), ()),
+            ("ping", ping.parse_output, (), ()),
+            ("sockperf", sockperf.parse_output, (), ()),
+            ("netperf", netperf.parse_output, (), ()),
+            ("mlperf_kv", mlperf_kv.parse_output, (), ()),
+            ("vllm_bench", vllm_bench.parse_output, (), ()),
+            ("aiperf", aiperf.parse_output, (), ()),
+            ("guidellm", guidellm.parse_output, (), ()),
+            ("llama_bench", llama_bench.parse_output, (), ("fuzz/llama_bench/decode.json",)),
+            ("loaders", loaders.parse_output, ({"batch_size": 4, "samples_per_file": 2}, 1e6), ()),
         )
     ),
 )

@@ -22,7 +22,7 @@ from hwdyno.measure.hosts import Done, HostLostError, Ready, Refused
 from hwdyno.measure.hosts.agent import Agent
 from hwdyno.measure.hosts.local import Local
 from hwdyno.measure.hosts.several_hosts import SeveralHosts, Timeouts
-from hwdyno.measure.measurement import measurement_of
+from hwdyno.measure.measurement import make_measurement
 from hwdyno.model.words import Run
 from hwdyno.report.page import html
 from test_runner import Memory
@@ -77,7 +77,7 @@ def test_agent_is_host_like_this_machine(engine: str) -> None:
         }
         assert abs(agent.clock_ns() - time.monotonic_ns()) < 5e9, "one machine has one clock"
         reading = agent.run("idle", {"runtime": 0.05})
-        assert measurement_of({}, [reading]).operations > 1000
+        assert make_measurement({}, [reading]).operations > 1000
         with pytest.raises(ValueError, match="no kernel is called 'none'"):
             agent.run("none", {})
         with pytest.raises(OSError, match="No such file"):

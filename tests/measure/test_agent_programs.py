@@ -50,7 +50,7 @@ def named_for_one(engine: str, script: Path, timeouts: Timeouts = TIMEOUTS) -> t
     return SeveralHosts(members, timeouts), members
 
 
-def processes_of(mark: str) -> list[int]:
+def find_processes(mark: str) -> list[int]:
     """Processes whose command line has this word."""
     found = []
     for entry in Path("/proc").iterdir():
@@ -66,7 +66,7 @@ def processes_of(mark: str) -> list[int]:
 
 def gone(mark: str, within_s: float = 10.0) -> bool:
     until = time.monotonic() + within_s
-    while processes_of(mark):
+    while find_processes(mark):
         if time.monotonic() > until:
             return False
         time.sleep(0.05)
@@ -125,7 +125,7 @@ def test_a_tool_that_one_host_lacks_is_left_out_with_the_hosts_name(engine: str,
         assert why == f"fio is left out: it is not on host {name}; install it there to compare"
         (tmp_path / "data").write_bytes(b"x" * 4096)
         with pytest.raises(OSError, match=rf"^host {name}: fio is not on this host: install it") as caught:
-            on_site.measured(FIO, "storage_blocks", {**POINT, "path": str(tmp_path / "data")}, site)
+            on_site.run_on_site(FIO, "storage_blocks", {**POINT, "path": str(tmp_path / "data")}, site)
         assert "\n" not in str(caught.value)
     finally:
         site.close()
@@ -150,7 +150,7 @@ def test_failing_tool_leaves_no_process(
     site, _ = named_for_one(engine, stand_in(tmp_path / "fio", script))
     try:
         with pytest.raises(OSError, match=why) as caught:
-            on_site.measured(FIO, "storage_blocks", {**POINT, "path": str(tmp_path / "data"), "size": 4096}, site)
+            on_site.run_on_site(FIO, "storage_blocks", {**POINT, "path": str(tmp_path / "data"), "size": 4096}, site)
         assert str(caught.value).startswith(f"host {site.names[1]}: ") and "\n" not in str(caught.value)
         assert isinstance(caught.value, TimeoutError) == ("killed after" in why)
         assert gone(str(tmp_path / "fio")) and ("61.5" not in script or gone("61.5"))
@@ -171,7 +171,7 @@ def test_an_agent_that_dies_takes_its_program_and_the_children_with_it(
         timer = threading.Timer(1.5, lambda: killed(members[1], how))
         timer.start()
         with pytest.raises(OSError, match=rf"^host {site.names[1]}: its agent was killed by signal {how.value}"):
-            on_site.measured(FIO, "storage_blocks", {**POINT, "path": str(tmp_path / "data"), "size": 4096}, site)
+            on_site.run_on_site(FIO, "storage_blocks", {**POINT, "path": str(tmp_path / "data"), "size": 4096}, site)
         assert gone(mark) and gone(str(script))
         assert set(site.lost) == {site.names[1]}
     finally:

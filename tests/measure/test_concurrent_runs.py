@@ -19,15 +19,15 @@ from here import needs
 from hwdyno.cli.main import main
 from hwdyno.explain.findings import explain
 from hwdyno.measure import concurrent_runs
-from hwdyno.measure.concurrent_runs import announced, named, other_runs
+from hwdyno.measure.concurrent_runs import announce_run, name_runs, other_runs
 from hwdyno.measure.hosts.local import Local
-from hwdyno.measure.measurement import conditions_of
+from hwdyno.measure.measurement import summarize_conditions
 from hwdyno.measure.runner.observers import Silent
 from hwdyno.measure.runner.watch import Watch
 from hwdyno.model.words import Run
 from hwdyno.system.processes import pid_namespace
 from hwdyno.system.store import from_json
-from simulated_runs import at, experiment, rules_of, run_of, the
+from simulated_runs import at, experiment, list_rules, make_run, the
 from simulation.host import SimulatedHost, SimulatedMachine
 
 pytestmark = needs(sys.platform == "linux", "abstract names and /proc are Linux's")
@@ -78,7 +78,7 @@ def test_a_process_that_measures_is_seen_until_it_is_killed() -> None:
     assert other_runs() == frozenset()
     with neighbour() as process:
         assert other_runs() == {(pid_namespace(), process.pid)}
-        assert named(frozenset({(pid_namespace(), process.pid)})) == f"pid {process.pid}"
+        assert name_runs(frozenset({(pid_namespace(), process.pid)})) == f"pid {process.pid}"
         process.send_signal(signal.SIGKILL)
         process.wait()
         assert other_runs() == frozenset()
@@ -88,8 +88,8 @@ def test_a_process_is_no_other_run_to_itself_and_may_announce_itself_twice() -> 
     def names() -> int:
         return Path("/proc/net/unix").read_bytes().count(f"@{concurrent_runs.NAME}.".encode())
 
-    with announced():
-        with announced():
+    with announce_run():
+        with announce_run():
             assert names() == 1 and other_runs() == frozenset()
         assert names() == 1
     assert names() == 0
@@ -114,18 +114,18 @@ def test_names_that_are_not_ours_are_no_runs(tmp_path: Path) -> None:
     ]
     listed.write_bytes("\n".join(lines).encode() + b"\n" + row.encode() + b" @\xff\x1b[2J\n")
     assert other_runs(tmp_path) == {(space, 7), (space, 8), ("1", 7)}
-    assert named(frozenset({(space, 7), (space, 8), ("1", 7)})) == "pids 7, 8 and 1 in another container"
+    assert name_runs(frozenset({(space, 7), (space, 8), ("1", 7)})) == "pids 7, 8 and 1 in another container"
     assert other_runs(tmp_path / "absent") is None
 
 
 def test_nothing_can_connect_to_the_name() -> None:
-    with announced(), socket.socket(socket.AF_UNIX) as other, pytest.raises(ConnectionRefusedError):
+    with announce_run(), socket.socket(socket.AF_UNIX) as other, pytest.raises(ConnectionRefusedError):
         other.connect(f"\0{concurrent_runs.NAME}.{pid_namespace()}.{os.getpid()}")
 
 
 def test_system_without_names_measures_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(socket, "AF_UNIX")
-    with announced():
+    with announce_run():
         assert other_runs() == frozenset()
 
 
@@ -146,10 +146,10 @@ def test_the_points_that_overlapped_have_a_note_and_one_finding_counts_them() ->
     both = SimulatedMachine(other_runs=1.0)
     touched = experiment(both, "iodepth", [at(iodepth=4), at(iodepth=8)], repeats=2)
     clean = experiment(SimulatedMachine(), "iodepth", [at(iodepth=4)], name="storage.alone", repeats=2)
-    run = explain(run_of(both, touched, clean))
+    run = explain(make_run(both, touched, clean))
     finding = the(run, "another_run")
     assert finding.severity == "warning" and "during 2 storage points" in finding.says
-    assert rules_of(run.findings, "warning", "invalid") == {"another_run"}
+    assert list_rules(run.findings, "warning", "invalid") == {"another_run"}
     for point in run.experiments[0].points:
         assert point.validity == "degraded" and point.conditions["other_runs"] == 1
         (note,) = [note for note in point.notes if note.code == "another_run"]
@@ -160,7 +160,7 @@ def test_the_points_that_overlapped_have_a_note_and_one_finding_counts_them() ->
 
 def test_a_run_that_ended_in_between_touches_only_its_repeats() -> None:
     before, after = ({"other_runs": 0.0}, {"other_runs": 1.0})
-    assert conditions_of([(before, before), (before, after)])["other_runs"] == 1
+    assert summarize_conditions([(before, before), (before, after)])["other_runs"] == 1
     assert SimulatedHost(SimulatedMachine()).snapshot()["other_runs"] == 0
 
 
@@ -212,10 +212,10 @@ def test_two_commands_at_once_both_notice_and_one_alone_does_not(folder: Path) -
         run, errors = ended(process)
         assert errors.count("Another hwdyno run measures on this machine") == 1
         assert f"(pid {other.pid})" in errors
-        assert "another_run" in rules_of(run.findings)
+        assert "another_run" in list_rules(run.findings)
         assert any("another_run" in point.why for result in run.experiments for point in result.points)
     run, errors = ended(begun(folder, "alone", "100ms", "--budget", "1s"))
-    assert "Another hwdyno run" not in errors and "another_run" not in rules_of(run.findings)
+    assert "Another hwdyno run" not in errors and "another_run" not in list_rules(run.findings)
 
 
 @pytest.mark.machine
@@ -267,4 +267,4 @@ def test_each_kind_of_run_announces_itself_and_notices(
     run = from_json(kept.read_text())
     points = [point for result in run.experiments for point in result.points]
     assert points and all("another_run" in {note.code for note in point.notes} for point in points)
-    assert "another_run" in rules_of(run.findings)
+    assert "another_run" in list_rules(run.findings)

@@ -16,7 +16,7 @@ from hwdyno.cli.main import main
 from hwdyno.cli.perform import status
 from hwdyno.cli.statuses import DEGRADED, INTERRUPTED, OK
 from hwdyno.explain.findings import explain
-from hwdyno.explain.findings.contention import Cell, cause_of, cells_of, cost_words
+from hwdyno.explain.findings.contention import Cell, cost_words, find_cause, list_cells
 from hwdyno.measure.hosts import KernelCall, LoadError, UnderLoad
 from hwdyno.measure.hosts.local import Local
 from hwdyno.measure.runner import contention as runner
@@ -29,12 +29,12 @@ from hwdyno.model.axes import ALONE, BACKGROUND
 from hwdyno.model.words import Run, UserError, Value
 from hwdyno.report import contention as report
 from hwdyno.report.page import html
-from hwdyno.report.rows import rows_of
+from hwdyno.report.rows import make_rows
 from hwdyno.report.scorecard import scorecard
 from hwdyno.report.tables import markdown
 from hwdyno.system.store import Store, from_json, to_json
 from made_experiment import made_experiment
-from made_point import base, run_of
+from made_point import base, make_run
 from simulated_runs import the
 from simulation.coupled import CoupledHost, Coupling
 
@@ -71,7 +71,7 @@ def test_a_planted_coupling_is_found_within_its_interval_and_named_first(tmp_pat
             ("memory", "network"): Coupling(0.15),
         }
         run = measured(CoupledHost(seed, planted), tmp_path / str(seed), at=AT)
-        cells = {(cell.resource, cell.load): cell for cell in cells_of(run)}
+        cells = {(cell.resource, cell.load): cell for cell in list_cells(run)}
         assert len(cells) == 12
         for pair, coupling in planted.items():
             kept, sure = cells[pair].kept, cells[pair].sure
@@ -98,7 +98,7 @@ def test_a_clean_machine_has_no_contention(tmp_path: Path) -> None:
         for seed in SEEDS
         if any(
             cell.is_certain
-            for cell in cells_of(
+            for cell in list_cells(
                 measured(CoupledHost(seed), tmp_path / str(seed), 3, resources="storage,memory,compute", at=AT[:30])
             )
         )
@@ -139,9 +139,9 @@ def test_cause_is_named_where_measured(pair: tuple[str, str], cause: str, tmp_pa
     assert (found.evidence["resource"], found.evidence["load"]) == pair
     assert found.evidence["cause"] == cause
     assert ("Limit not identified." in found.says) == (cause == "")
-    (cell,) = (cell for cell in cells_of(run) if (cell.resource, cell.load) == pair)
+    (cell,) = (cell for cell in list_cells(run) if (cell.resource, cell.load) == pair)
     bare = replace(cell, result=replace(cell.result, points=tuple(_without_counters(p) for p in cell.result.points)))
-    assert cause_of(bare, run) is None
+    assert find_cause(bare, run) is None
 
 
 def kept_under(*shares: tuple[float, ...], scale: float = 1e6) -> Run:
@@ -150,7 +150,7 @@ def kept_under(*shares: tuple[float, ...], scale: float = 1e6) -> Run:
               for kept in shares]  # fmt: skip
     points = [base(parameters={BACKGROUND.name: load}, details=kept) for load, kept in zip("abc", rounds, strict=False)]
     result = made_experiment("storage.x", "storage", "?", BACKGROUND.name, "", tuple(points), fixed={})
-    return replace(run_of(base()), experiments=(*run_of(base()).experiments, result))
+    return replace(make_run(base()), experiments=(*make_run(base()).experiments, result))
 
 
 @pytest.mark.parametrize(("run", "severity", "words"), [
@@ -166,7 +166,7 @@ def kept_under(*shares: tuple[float, ...], scale: float = 1e6) -> Run:
     (kept_under((1.001, 0.999), (1.001, 0.999)), "info", "This holds for all 2 pairs at once, with 95% confidence."),
     (kept_under((1.0, 0.9)), "info", "Too noisy to find contention: "),
     (kept_under((1.0, 1.0)), "info", "loses more than 0.1%."),
-    (kept_under((0.5,)), "", ""), (kept_under((0.0, 0.0)), "", ""), (run_of(base()), "", ""),
+    (kept_under((0.5,)), "", ""), (kept_under((0.0, 0.0)), "", ""), (make_run(base()), "", ""),
 ])  # fmt: skip
 def test_cost_is_printed_from_fiftieth_on(run: Run, severity: str, words: str) -> None:
     found = [finding for finding in explain(run).findings if finding.rule in {"contention", "no_contention"}]
@@ -177,7 +177,7 @@ def test_cost_is_printed_from_fiftieth_on(run: Run, severity: str, words: str) -
 def test_two_cells_are_less_certain() -> None:
     """Bonferroni: of two, each holds with 97.5%; a cell of one round has no interval."""
     kept = (0.8, 0.81, 0.79, 0.82)
-    (alone,), (first, second) = cells_of(kept_under(kept)), cells_of(kept_under(kept, kept, (0.8,)))
+    (alone,), (first, second) = list_cells(kept_under(kept)), list_cells(kept_under(kept, kept, (0.8,)))
     assert alone.sure == alone.kept == first.kept
     assert first.sure == second.sure == ratio_interval(kept, (1.0,) * 4, 0.975)
     words = [cost_words(Value(*ends)) for ends in ((0.57, "1", 0.53, 0.62), (0.57, "1"), (1.25, "1"))]
@@ -220,7 +220,7 @@ FULL = "Memory bandwidth is full: both moved 85.1 GB/s, and memory alone moves 1
 def test_cause_explains_half_of_cost(pair: str, details: dict[str, float], cause: str | None) -> None:
     resource, load = pair.split()
     result = made_experiment(f"{resource}.x", resource, "?", BACKGROUND.name, "", (base(details=details),), fixed={})
-    found = cause_of(Cell(result, 0, load, Value(0.8, "1"), Value(0.8, "1")), run_of(base()))
+    found = find_cause(Cell(result, 0, load, Value(0.8, "1"), Value(0.8, "1")), make_run(base()))
     assert (found and found.says) == cause
 
 
@@ -243,14 +243,14 @@ def test_drift_of_machine_is_no_cost(tmp_path: Path) -> None:
     host.drift = -0.0005  # a twentieth in 100 s
     run = measured(host, tmp_path, 6, at=AT)
     assert host.now_s > 100
-    assert {(cell.resource, cell.load) for cell in cells_of(run) if cell.is_certain} == {("memory", "compute")}
-    (cell,) = (cell for cell in cells_of(run) if cell.is_certain)
+    assert {(cell.resource, cell.load) for cell in list_cells(run) if cell.is_certain} == {("memory", "compute")}
+    (cell,) = (cell for cell in list_cells(run) if cell.is_certain)
     assert cell.sure.low is not None and cell.sure.high is not None and cell.sure.low <= 0.9 <= cell.sure.high
 
 
 def test_what_load_still_delivered_is_measured(tmp_path: Path) -> None:
     run = measured(CoupledHost(51_600, {("memory", "storage"): Coupling(0.1, load_lost=0.3)}), tmp_path, at=AT)
-    cells = {(cell.resource, cell.load): cell.load_kept for cell in cells_of(run)}
+    cells = {(cell.resource, cell.load): cell.load_kept for cell in list_cells(run)}
     assert cells["memory", "storage"] == pytest.approx(0.7, abs=0.05)
     assert cells["storage", "memory"] == pytest.approx(1.0, abs=0.05)
     assert "delivered 7" in the(run, "contention").says
@@ -295,7 +295,7 @@ def test_report_has_matrix_and_rows(tmp_path: Path) -> None:
     assert "Storage beside other resources" in html(run)
     assert "compute" in markdown(run)
     assert from_json(to_json(run)) == run and explain(run) == run
-    rows = [row for row in rows_of(run) if row.experiment.load == BACKGROUND.name]
+    rows = [row for row in make_rows(run) if row.experiment.load == BACKGROUND.name]
     assert len(rows) == 16
     headlines = [run.experiments[headline.experiment].points[headline.point] for headline in scorecard(run).rows]
     assert headlines and all(point.parameters.get(BACKGROUND.name, ALONE) == ALONE for point in headlines)
@@ -312,7 +312,7 @@ def test_a_load_that_fails_is_left_out_and_named(tmp_path: Path) -> None:
     host.fails = "network"
     run = measured(host, tmp_path, at=AT)
     assert any("network could not be driven beside" in why and "planted" in why for why in run.degraded)
-    assert {cell.load for cell in cells_of(run)} == {"storage", "memory", "compute"}
+    assert {cell.load for cell in list_cells(run)} == {"storage", "memory", "compute"}
 
 
 def test_a_reading_that_its_load_does_not_cover_does_not_count(tmp_path: Path) -> None:
@@ -320,7 +320,7 @@ def test_a_reading_that_its_load_does_not_cover_does_not_count(tmp_path: Path) -
     host.uncovered = "memory"
     run = measured(host, tmp_path, at=AT)
     assert any(why.startswith("memory did not load") for why in run.degraded)
-    assert {cell.load for cell in cells_of(run)} == {"storage", "compute", "network"}
+    assert {cell.load for cell in list_cells(run)} == {"storage", "compute", "network"}
 
 
 @pytest.mark.parametrize("last", [3, 60])
@@ -399,7 +399,7 @@ def test_site_of_several_hosts_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
         several = True
 
     host = Several(1)
-    monkeypatch.setattr("hwdyno.measure.hosts.measured_site.site_of", lambda _: host)
+    monkeypatch.setattr("hwdyno.measure.hosts.measured_site.make_site", lambda _: host)
     with pytest.raises(UserError, match="one machine"):
         scenario.make(request(tmp_path), host)
 
@@ -430,9 +430,9 @@ def test_load_covers_the_other_reading() -> None:
 
 def test_cpu_time_is_that_of_both_ends_where_both_are_here() -> None:
     reading = {"elapsed_s": 2.0, "cpu": {"user_s": 1.0, "system_s": 0.5}, "details": {"cpu_there_s": 2.5}}
-    assert load_details.cores_of({**reading, "parameters": {"server": ""}}) == 2.0
-    assert load_details.cores_of({**reading, "parameters": {"server": "192.0.2.7"}}) == 0.75
-    assert load_details.cores_of({}) == 0.0
+    assert load_details.count_cores({**reading, "parameters": {"server": ""}}) == 2.0
+    assert load_details.count_cores({**reading, "parameters": {"server": "192.0.2.7"}}) == 0.75
+    assert load_details.count_cores({}) == 0.0
 
 
 @pytest.mark.machine

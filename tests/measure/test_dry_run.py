@@ -40,7 +40,7 @@ COUNTED = {
 }
 
 
-def total_of(printed: str) -> tuple[float, float]:
+def read_total(printed: str) -> tuple[float, float]:
     """The least and the most bytes by the last line of a dry run."""
     line = printed.splitlines()[-1]
     amounts = [float(number) * UNITS[unit] for number, unit in re.findall(r"([\d.]+) ([kMGT]?B)\b", line)]
@@ -71,7 +71,7 @@ def test_the_total_of_a_job_file_is_what_its_jobs_write(
     file.write_text(text)
     words = ["storage", "job", str(file), "--path", str(place)]
     assert main([*words, "--dry-run"]) == 0
-    least, most = total_of(capsys.readouterr().out)
+    least, most = read_total(capsys.readouterr().out)
     wrote = written_by(lambda: main([*words, "--no-page", "--quiet"]))
     if "by time" in name:
         assert not least and wrote <= 1.01 * most
@@ -85,7 +85,7 @@ def test_the_total_of_a_test_of_snia_holds_what_it_writes(place: Path, capsys: p
     words += ["--path", str(place)]
     assert main([*words, "--dry-run"]) == 0
     printed = capsys.readouterr().out
-    _, most = total_of(printed)
+    _, most = read_total(printed)
     wrote = written_by(lambda: main([*words, "--no-page", "--quiet"]))
     # Laid out once and written over twice: three regions at least, regardless of the time.
     assert "up to" in printed.splitlines()[-1] and 3 * (8 << 20) <= wrote <= 1.01 * most
@@ -106,7 +106,7 @@ def test_the_total_of_a_dry_run_is_what_the_run_writes(
     monkeypatch.setitem(plan.PROFILES, "quick", replace(plan.PROFILES["quick"], repeats_min=2, repeats_max=2))
     words = [*COUNTED[name], "--path", str(place)]
     assert main([*words, "--dry-run"]) == 0
-    least, most = total_of(capsys.readouterr().out)
+    least, most = read_total(capsys.readouterr().out)
     statuses: list[int] = []
     wrote = written_by(lambda: statuses.append(main([*words, "--no-page", "--quiet"])))
     assert statuses[0] in {0, 3} and not list(place.iterdir())

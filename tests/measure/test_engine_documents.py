@@ -50,7 +50,7 @@ def test_of_damaged_bytes_it_takes_only_what_passes_python_too(seed: int) -> Non
             whole[at : at + rng.randrange(3)] = rng.choice([b"", b"9", b"-0", b"e9", b"[", b"}", b"\xff", b'"', b"NaN"])
         found = engine.document(bytes(whole), DEPTH)
         if found is not None:
-            assert json.dumps(found) == json.dumps(foreign.json_of(bytes(whole), "it", is_ours=True)), bytes(whole)
+            assert json.dumps(found) == json.dumps(foreign.parse_json(bytes(whole), "it", is_ours=True)), bytes(whole)
 
 
 @pytest.mark.parametrize(
@@ -88,9 +88,9 @@ def test_what_is_in_doubt_it_leaves(doubtful: str) -> None:
 
 def test_it_reads_as_many_levels_as_python_allows() -> None:
     deep = "[" * (DEPTH - 1) + "1" + "]" * (DEPTH - 1)
-    assert engine.document(deep.encode(), DEPTH) == json.loads(deep) == foreign.json_of(deep, "it", is_ours=True)
+    assert engine.document(deep.encode(), DEPTH) == json.loads(deep) == foreign.parse_json(deep, "it", is_ours=True)
     with pytest.raises(UserError, match="nested deeper"):
-        foreign.json_of('{"a":' * DEPTH + "1" + "}" * DEPTH, "it", is_ours=True)
+        foreign.parse_json('{"a":' * DEPTH + "1" + "}" * DEPTH, "it", is_ours=True)
 
 
 def test_a_local_reading_has_packed_histograms_that_add_up() -> None:

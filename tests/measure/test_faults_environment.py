@@ -60,7 +60,7 @@ def ended(
     )
 
 
-def run_of(done: subprocess.CompletedProcess[str]) -> Run:
+def read_run(done: subprocess.CompletedProcess[str]) -> Run:
     assert done.returncode in {0, 3}, done.stderr
     assert "Traceback" not in done.stderr
     return from_json(done.stdout)
@@ -110,7 +110,7 @@ def test_a_poor_process_measures(
     words: list[str],
 ) -> None:
     words = ["storage", "--path", str(data), "--rw", "randrw", *SHORT, *words]
-    run = run_of(ended(tmp_path, words, environment, prepare))
+    run = read_run(ended(tmp_path, words, environment, prepare))
     (point,) = run.experiments[0].points
     assert point.validity in {"valid", "degraded"} and point.operations > 0
     assert not list(data.iterdir())
@@ -122,7 +122,7 @@ def test_where_io_uring_is_forbidden_another_engine_measures(tmp_path: Path, dat
     words = ["storage", "--path", str(data), "--rw", "randread", "--iodepth", "4", *SHORT]
     says = one_line(ended(tmp_path, [*words, "--ioengine", "io_uring"], {}, without_io_uring))
     assert "io_uring is forbidden here" in says and "libaio or psync" in says
-    run = run_of(ended(tmp_path, words, {}, without_io_uring))
+    run = read_run(ended(tmp_path, words, {}, without_io_uring))
     (point,) = run.experiments[0].points
     assert run.machine.os.io_uring is False
     assert run.experiments[0].fixed["ioengine"] == "libaio" and point.operations > 0
@@ -216,7 +216,7 @@ def test_a_memory_limit_of_a_control_group_is_kept(tmp_path: Path, most: str) ->
     if done.returncode == 2:
         assert re.search(r"\d+ MiB are needed in total, but \d+ MiB are free", one_line(done))
     else:
-        assert run_of(done).experiments
+        assert read_run(done).experiments
 
 
 # --- what a machine may do meanwhile
@@ -238,7 +238,7 @@ def test_a_device_that_vanishes_while_it_is_measured(tmp_path: Path) -> None:
     if done.returncode == 2:
         assert "Input/output error" in one_line(done)
         return
-    (point,) = run_of(done).experiments[0].points
+    (point,) = read_run(done).experiments[0].points
     assert point.validity != "valid"
     assert {fault.errno for fault in point.faults} == {errno.EIO}, point.faults
 

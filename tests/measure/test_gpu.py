@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from here import missing
 from hwdyno.analysis.ceilings import bound_for, gpu
-from hwdyno.analysis.resources import ceilings_of, why_no_ceiling
+from hwdyno.analysis.resources import list_ceilings, why_no_ceiling
 from hwdyno.cli.main import main
 from hwdyno.measure import engine
 from hwdyno.measure.experiments.gpu import BANDWIDTH
@@ -131,7 +131,7 @@ def machine_with(one: CudaDevice) -> Machine:
     ],
 )  # fmt: skip
 def test_peaks_are_those_of_data_sheets(one: CudaDevice, peaks: dict[str, str]) -> None:
-    made = {found.metric.removeprefix(gpu.PEAK): found for found in ceilings_of(machine_with(one), "gpu")}
+    made = {found.metric.removeprefix(gpu.PEAK): found for found in list_ceilings(machine_with(one), "gpu")}
     for name, printed in peaks.items():
         digits = len(printed.partition(".")[2])
         assert abs(made[name].value / 1e12 - float(printed)) <= 0.5 * 10**-digits, name
@@ -139,14 +139,14 @@ def test_peaks_are_those_of_data_sheets(one: CudaDevice, peaks: dict[str, str]) 
 
 
 def test_memory_and_link_have_their_formula() -> None:
-    made = {ceiling.metric.partition("/")[0]: ceiling for ceiling in ceilings_of(machine_with(H100), "gpu")}
+    made = {ceiling.metric.partition("/")[0]: ceiling for ceiling in list_ceilings(machine_with(H100), "gpu")}
     assert made["gpu_memory"].value == pytest.approx(3352e9, rel=0.001)
     assert "2.62 GHz × 2 × 5120 bit / 8" in made["gpu_memory"].formula
     assert made["host_copy"].value == pytest.approx(63.0e9, rel=0.001), "by what the link can train to"
 
 
 def test_bound_applies_to_what_it_bounds() -> None:
-    ceilings = ceilings_of(machine_with(H100), "gpu")
+    ceilings = list_ceilings(machine_with(H100), "gpu")
     peak = bound_for(ceilings, {"precision": "single"})
     assert peak is not None and peak.ceiling.metric == "gpu_peak/vector/single"
     assert bound_for(ceilings, {"precision": "single", "on": "cpu"}) is None
@@ -164,7 +164,7 @@ def test_why_there_is_no_peak() -> None:
     (why,) = why_no_ceiling(machine_with(replace(H100, compute_capability="99.0")), "gpu")
     assert "99.0 is not in the table" in why
     both = Machine(gpu_drivers=GpuDrivers(cuda=(H100, replace(H100, name="other"))))
-    assert ceilings_of(both, "gpu") == () and "several kinds" in why_no_ceiling(both, "gpu")[0]
+    assert list_ceilings(both, "gpu") == () and "several kinds" in why_no_ceiling(both, "gpu")[0]
     assert why_no_ceiling(Machine(), "gpu") == () == why_no_ceiling(machine_with(H100), "gpu")
 
 
@@ -187,7 +187,7 @@ def pocl() -> None:
         missing("an OpenCL driver of the processor (Debian's pocl-opencl-icd)")
 
 
-def run_of(capsys: pytest.CaptureFixture[str], *words: str) -> Run:
+def measure_gpu(capsys: pytest.CaptureFixture[str], *words: str) -> Run:
     """The Run of a short command on the processor."""
     options = ["--on", "cpu", "--budget", "300ms", "--runtime", "0.02", "--json", "--no-page", "--quiet"]
     assert main(["gpu", *words, *options]) in {0, 3}
@@ -196,7 +196,7 @@ def run_of(capsys: pytest.CaptureFixture[str], *words: str) -> Run:
 
 @pytest.mark.usefixtures("pocl")
 def test_precisions_are_measured_and_verified(capsys: pytest.CaptureFixture[str]) -> None:
-    run = run_of(capsys, "--precision", "single,double,int32", "--width", "16", "--chains", "8")
+    run = measure_gpu(capsys, "--precision", "single,double,int32", "--width", "16", "--chains", "8")
     points = {point.parameters["precision"]: point for point in run.experiments[0].points}
     assert {name: point.throughput.unit for name, point in points.items()} == {
         "single": "FLOP/s", "double": "FLOP/s", "int32": "IOP/s",
@@ -209,7 +209,7 @@ def test_precisions_are_measured_and_verified(capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.usefixtures("pocl")
 def test_a_precision_that_the_device_has_not_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
-    run = run_of(capsys, "peaks", "--precision", "single,half", "--width", "16", "--chains", "8")
+    run = measure_gpu(capsys, "peaks", "--precision", "single,half", "--width", "16", "--chains", "8")
     names = [point.parameters.get("precision") for point in run.experiments[0].points]
     has_half = "half" in run.machine.gpu_drivers.opencl[0].precisions
     assert names == (["single", "half"] if has_half else ["single"])
@@ -224,7 +224,7 @@ def test_bandwidth_launches_and_latency_are_measured(capsys: pytest.CaptureFixtu
         (("--working-set", "64k,1M"), ""),
         (("launch",), ""),
     ):
-        (result,) = run_of(capsys, *words).experiments
+        (result,) = measure_gpu(capsys, *words).experiments
         assert result.resource == "gpu" and result.points
         for point in result.points:
             assert point.details["verification"] == "passed", words
@@ -234,7 +234,7 @@ def test_bandwidth_launches_and_latency_are_measured(capsys: pytest.CaptureFixtu
 @pytest.mark.usefixtures("pocl")
 def test_a_file_is_loaded_from_storage(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     words = ("load", "--path", str(tmp_path), "--size", "8M", "--block", "1M,2M")
-    run = run_of(capsys, *words)
+    run = measure_gpu(capsys, *words)
     (result,) = run.experiments
     rates: dict[Any, float] = {}
     for point in result.points:

@@ -50,11 +50,11 @@ def measured(monkeypatch: pytest.MonkeyPatch, path: Path, host: Slow, **how: Any
     return made, runner.run(made, host, Memory(), "run-1", progress=noted), noted
 
 
-def quoted_of(made: Plan) -> set[Key]:
+def list_quoted(made: Plan) -> set[Key]:
     return {(planned.experiment.name, str(point)) for planned in made.experiments for point in planned.quoted}
 
 
-def repeats_of(run: Run) -> dict[Key, int]:
+def count_repeats(run: Run) -> dict[Key, int]:
     return {
         (experiment.name, str(point.parameters)): point.repeats
         for experiment in run.experiments
@@ -68,19 +68,19 @@ def test_what_a_plan_counts_as_quoted_is_what_the_headlines_show(
     made, run, _ = measured(monkeypatch, tmp_path, Slow(0.05), budget_s=BUDGET_S)
     rows = [row for row in headlines(run)[1] if not row.title.startswith("latency at half load")]
     shown = [(run.experiments[row.experiment], row.point) for row in rows]
-    assert {(experiment.name, str(experiment.points[point].parameters)) for experiment, point in shown} == quoted_of(
+    assert {(experiment.name, str(experiment.points[point].parameters)) for experiment, point in shown} == list_quoted(
         made
     )
-    assert len(quoted_of(made)) >= 12
+    assert len(list_quoted(made)) >= 12
 
 
 def test_headlines_come_first_and_have_seven_readings_spread_over_the_whole_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made, run, noted = measured(monkeypatch, tmp_path, Slow(0.05), budget_s=BUDGET_S)
-    quoted = quoted_of(made)
+    quoted = list_quoted(made)
     assert not run.degraded and noted.host.clock_s <= 1.1 * BUDGET_S
-    assert min(repeats_of(run)[key] for key in quoted) >= QUOTED_REPEATS
+    assert min(count_repeats(run)[key] for key in quoted) >= QUOTED_REPEATS
     warm_ups = sum(bool(planned.quoted) for planned in made.experiments)
     assert {key for _, key in noted.readings[warm_ups : warm_ups + len(quoted)]} == quoted
     begun, ended = noted.readings[warm_ups][0], noted.readings[-1][0]
@@ -91,10 +91,10 @@ def test_headlines_come_first_and_have_seven_readings_spread_over_the_whole_run(
 
 def test_a_slow_reading_waits_for_the_end_with_its_repeats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made, run, noted = measured(monkeypatch, tmp_path, Board(0.05), budget_s=BUDGET_S)
-    repeats = repeats_of(run)
-    (slow,) = {key for key in quoted_of(made) if key[0] == "memory.latency"}
+    repeats = count_repeats(run)
+    (slow,) = {key for key in list_quoted(made) if key[0] == "memory.latency"}
     assert 1 <= repeats[slow] <= 3
-    assert min(repeats[key] for key in quoted_of(made) - {slow}) >= QUOTED_REPEATS
+    assert min(repeats[key] for key in list_quoted(made) - {slow}) >= QUOTED_REPEATS
     assert not run.degraded and noted.host.clock_s <= 1.1 * BUDGET_S
 
 
@@ -106,4 +106,4 @@ def test_without_a_budget_or_with_a_tiny_one_nothing_is_read_in_turn(
     order = [key[0] for _, key in noted.readings]
     blocks = [name for at, name in enumerate(order) if name.startswith("storage.") and name != order[at - 1]]
     assert len(blocks) == len(set(blocks)), "each storage experiment is read in one piece"
-    assert max(repeats_of(run).values()) <= 12
+    assert max(count_repeats(run).values()) <= 12

@@ -15,11 +15,11 @@ import pytest
 from devices import loops, mounted
 from here import shortly
 from hwdyno.cli import inference
-from hwdyno.cli.main import main, parser_of
+from hwdyno.cli.main import main, make_parser
 from hwdyno.measure import plan
 from hwdyno.measure.hosts.local import Local
 from hwdyno.measure.models import GGUF, GRAPH, WEIGHTS, gguf, installed, onnx, safetensors, shapes
-from hwdyno.measure.scenarios import scenario_of
+from hwdyno.measure.scenarios import make_scenario
 from hwdyno.measure.scenarios.model import SEED
 from hwdyno.measure.scenarios.request import bytes_below
 from hwdyno.measure.workloads import find, model_files
@@ -57,7 +57,7 @@ def file_bytes(loader: str) -> int:
     for tensor in model.tensors:
         places[tensor.name] = safetensors.TensorExtent(at, tensor.bytes)
         at += tensor.bytes
-    return weights + (len(onnx.graph_of(model, WEIGHTS, places)) if loader in {"onnxruntime", "mapped"} else 0)
+    return weights + (len(onnx.make_graph(model, WEIGHTS, places)) if loader in {"onnxruntime", "mapped"} else 0)
 
 
 def by(result: dict[str, Any], *names: str) -> dict[tuple[Any, ...], dict[str, Any]]:
@@ -226,8 +226,8 @@ def test_users_whose_kv_cache_fills_the_disk_are_a_partial_run(
 
 def test_a_dry_run_names_the_bytes_that_then_lie_there(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = [*TINY, "--cold", "raw,mapped,llama.cpp", "--path", str(place)]
-    request = inference.request(parser_of("inference").read([*words, "--generate"]))
-    scenario = scenario_of(request, Local())
+    request = inference.request(make_parser("inference").read([*words, "--generate"]))
+    scenario = make_scenario(request, Local())
     (files,) = scenario.prepares()
     assert not list(place.iterdir())
     assert main(["inference", *words, "--generate", "--quiet"]) == 0
@@ -268,7 +268,7 @@ def test_users_file_is_loaded_and_kept(ending: str, place: Path, capsys: pytest.
     wanted = {"onnx": {"onnxruntime", "mapped"}, "gguf": {"llama.cpp"}, "safetensors": set[str]()}[ending]
     assert loaders == {"raw", "read", "mmap"} | wanted
     if ending == "onnx":
-        assert [path.name for path in model_files.files_of(theirs, "mapped")] == [theirs.name, WEIGHTS]
+        assert [path.name for path in model_files.list_files(theirs, "mapped")] == [theirs.name, WEIGHTS]
     assert {path.name: path.stat().st_mtime_ns for path in place.iterdir() if path.is_file()} == before
 
 
@@ -311,7 +311,7 @@ def test_a_missing_engine_is_one_line(
 
 def test_command_imports_nothing_heavy() -> None:
     code = (
-        "import sys; from hwdyno.cli.main import parser_of; parser_of('inference');"
+        "import sys; from hwdyno.cli.main import make_parser; make_parser('inference');"
         "print([name for name in ('onnxruntime', 'xllamacpp', 'google_crc32c', 'numpy') if name in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -343,7 +343,9 @@ def test_each_plain_reader_reads_every_byte(tmp_path: Path) -> None:
         place = model_files.fresh((file,), 65536)
         assert model_files.read((file,), 65536, threads, place, direct=False) == len(data)
         assert bytes(place(0, 0, len(data))) == data
-        assert model_files.read((file,), 4096, threads, model_files.reused(4096, threads), direct=False) == len(data)
+        assert model_files.read((file,), 4096, threads, model_files.reuse_buffers(4096, threads), direct=False) == len(
+            data
+        )
 
 
 def test_kept_models_header_has_checksums(place: Path) -> None:

@@ -25,7 +25,7 @@ from hwdyno.measure.workloads import find
 from hwdyno.model.machine import Cpu, Machine
 from hwdyno.model.words import Finding, Measurement, Run
 from made_experiment import made_experiment
-from style import faults_of
+from style import find_faults
 
 MACHINES = sample(60, 200)
 REPEATS = 4
@@ -81,7 +81,7 @@ def test_a_dry_run_names_the_bytes_that_then_lie_there(place: Path, capsys: pyte
 def test_a_cut_image_is_one_line(place: Path) -> None:
     assert main([*words(place), "--generate"]) == 0
     folder = place / "hwdyno-images-6"
-    file = folder / jpeg_images.name_of(0)
+    file = folder / jpeg_images.name_image(0)
     file.write_bytes(file.read_bytes()[:40_000])
     job = {"model": "resnet50", "path": str(place / "hwdyno-model-resnet50"), "folder": str(folder), "files": 6}
     with pytest.raises(OSError, match=r"onnxruntime failed: .*truncated"):
@@ -146,15 +146,15 @@ def test_files_that_do_not_fit_are_one_line_and_go(least: int, line: list[str], 
 
 
 def test_made_images_are_photographs_in_size_and_decode_the_same_each_time() -> None:
-    first, second = list(jpeg_images.made(2, 1)), list(jpeg_images.made(2, 1))
+    first, second = list(jpeg_images.make_images(2, 1)), list(jpeg_images.make_images(2, 1))
     assert first == second and first[0] != first[1]
     assert all(len(image) == pytest.approx(jpeg_images.MEAN_BYTES, rel=0.01) for image in first)
-    pixels = jpeg_images.decoded(first[0])
+    pixels = jpeg_images.decode_image(first[0])
     assert pixels.shape == (1, 3, 224, 224) and pixels.dtype == "float32"
     assert -3 < pixels.min() < 0 < pixels.max() < 3
-    assert jpeg_images.decoded(first[0], 96).shape == (1, 3, 96, 96)
+    assert jpeg_images.decode_image(first[0], 96).shape == (1, 3, 96, 96)
     with pytest.raises(OSError, match="cannot identify"):
-        jpeg_images.decoded(b"no image")
+        jpeg_images.decode_image(b"no image")
 
 
 # --- simulated machines
@@ -182,7 +182,7 @@ def explained(*points: Measurement) -> dict[str, list[Finding]]:
     found: dict[str, list[Finding]] = {}
     for finding in explain(with_derived(run)).findings:
         found.setdefault(finding.rule, []).append(finding)
-        assert not faults_of(finding.says), (finding.says, faults_of(finding.says))
+        assert not find_faults(finding.says), (finding.says, find_faults(finding.says))
     return found
 
 

@@ -15,7 +15,7 @@ def made(name: str, folder: Path) -> Path:
     """A model's safetensors file and its ONNX graph."""
     model, file = shapes.find(name), folder / "model.safetensors"
     file.write_bytes(b"".join(bytes(part) for part in safetensors.parts(model, 1)))
-    graph = onnx.graph_of(model, file.name, safetensors.read_header(file).places)
+    graph = onnx.make_graph(model, file.name, safetensors.read_header(file).places)
     (folder / "model.onnx").write_bytes(graph)
     return file
 
@@ -98,7 +98,7 @@ def test_numbers_on_the_wire_are_those_of_protocol_buffers() -> None:
     assert protobuf.varint(0) == b"\0" and protobuf.varint(300) == b"\xac\x02"
     assert protobuf.varint(-1) == b"\xff" * 9 + b"\x01"
     assert protobuf.blob(2, "testing") == b"\x12\x07testing"
-    assert protobuf.packed(4, (3, 270, 86942)) == bytes.fromhex("2206038e029ea705")
+    assert protobuf.pack_varints(4, (3, 270, 86942)) == bytes.fromhex("2206038e029ea705")
 
 
 # --- what the graphs compute
@@ -146,10 +146,10 @@ def llama(model: shapes.Model, ids: list[int]) -> Any:
 
 
 def test_the_decoder_in_onnx_runtime_computes_llamas_formulas_and_its_cache_is_right(tmp_path: Path) -> None:
-    from hwdyno.measure.workloads.model_stacks import Onnx, prompt_of
+    from hwdyno.measure.workloads.model_stacks import Onnx, make_prompt
 
     made("tiny", tmp_path)
-    ids = prompt_of(12, 512)
+    ids = make_prompt(12, 512)
     expected = llama(shapes.find("tiny"), ids)
     at_once = Onnx(tmp_path, "tiny", threads=1).decode(ids, 0)
     assert at_once == pytest.approx(expected, abs=1e-5)

@@ -38,14 +38,14 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def command_of(words: tuple[str, ...]) -> str:
+def choose_command(words: tuple[str, ...]) -> str:
     """The command that has these options."""
     return "inference" if {"--cold", "--images", "--vector-search", "--kv-cache"} & {*words} else "training"
 
 
 def killed(place: Path, *words: str) -> Path:
     """The folder that a run with these options leaves when it is killed at its first point."""
-    line = [sys.executable, "-c", DIES, command_of(words), *words, "--path", str(place), "--no-page", "--quiet"]
+    line = [sys.executable, "-c", DIES, choose_command(words), *words, "--path", str(place), "--no-page", "--quiet"]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert done.returncode == 9, done.stderr
     return min(place.glob("hwdyno-*"))
@@ -68,7 +68,7 @@ def test_the_folder_of_a_killed_run_goes_with_the_next_of_any_kind(place: Path, 
 def test_the_same_command_makes_it_anew_and_removes_it(place: Path, words: tuple[str, ...]) -> None:
     killed(place, *words)
     assert main(
-        [command_of(words), *words, "--runtime=50ms", "--budget=1s", "--path", str(place), "--no-page", "--quiet"]
+        [choose_command(words), *words, "--runtime=50ms", "--budget=1s", "--path", str(place), "--no-page", "--quiet"]
     ) in {
         0,
         3,

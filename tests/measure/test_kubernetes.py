@@ -20,8 +20,8 @@ import yaml
 from here import missing, needs
 from hwdyno.cli.main import main
 from hwdyno.measure.kubernetes import follow
-from hwdyno.measure.kubernetes.follow import runs_in, state_of
-from hwdyno.measure.kubernetes.volumes import volume_bytes, volumes_of
+from hwdyno.measure.kubernetes.follow import read_state, runs_in
+from hwdyno.measure.kubernetes.volumes import parse_volumes, volume_bytes
 from hwdyno.model.words import UserError
 from hwdyno.system.store import Store, to_json
 
@@ -46,7 +46,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, A
     return list(yaml.safe_load_all(capsys.readouterr().out))
 
 
-def pod_of(documents: list[dict[str, Any]]) -> dict[str, Any]:
+def find_pod(documents: list[dict[str, Any]]) -> dict[str, Any]:
     spec: dict[str, Any] = documents[-1]["spec"]
     whole = spec["template"] if "template" in spec else spec["mpiReplicaSpecs"]["Launcher"]["template"]
     pod: dict[str, Any] = whole["spec"]
@@ -78,7 +78,7 @@ def test_every_document_fits_the_schema(release: str, capsys: pytest.CaptureFixt
 
 @pytest.mark.parametrize("form", FORMS)
 def test_no_pod_has_a_right_that_it_does_not_need(form: str, capsys: pytest.CaptureFixture[str]) -> None:
-    pod = pod_of(printed(capsys, *FORMS[form]))
+    pod = find_pod(printed(capsys, *FORMS[form]))
     (container,) = pod["containers"]
     assert pod["securityContext"]["runAsNonRoot"] and pod["securityContext"]["runAsUser"]
     assert container["securityContext"]["readOnlyRootFilesystem"]
@@ -92,7 +92,7 @@ def test_no_pod_has_a_right_that_it_does_not_need(form: str, capsys: pytest.Capt
 
 def test_each_kind_of_storage_is_the_volume_that_kubernetes_has_for_it(capsys: pytest.CaptureFixture[str]) -> None:
     def volume(form: str) -> dict[str, Any]:
-        volumes: list[dict[str, Any]] = pod_of(printed(capsys, *FORMS[form]))["volumes"]
+        volumes: list[dict[str, Any]] = find_pod(printed(capsys, *FORMS[form]))["volumes"]
         return volumes[-1]
 
     assert volume("claim")["persistentVolumeClaim"] == {"claimName": "mine"}
@@ -118,12 +118,12 @@ def test_data_exceeds_pod_memory(capsys: pytest.CaptureFixture[str], tmp_path: P
     typed = [word.replace("/storage/data", str(tmp_path)) for word in words[1 : words.index("||")]]
     assert main([*typed, "--dry-run"]) == 0, "the pod's command is one that is understood"
     capsys.readouterr()
-    given = pod_of(printed(capsys, *FORMS["class"], *MEASURES, "--size", "1G"))["containers"][0]["command"][2]
+    given = find_pod(printed(capsys, *FORMS["class"], *MEASURES, "--size", "1G"))["containers"][0]["command"][2]
     assert given.count("--size") == 1, "what the command says stands"
 
 
 def test_pods_of_an_indexed_job_are_ranks_that_find_the_first(capsys: pytest.CaptureFixture[str]) -> None:
-    from hwdyno.measure.hosts.launch import ByAddress, host_name, launch_of
+    from hwdyno.measure.hosts.launch import ByAddress, find_launch, host_name
 
     documents = {document["kind"]: document for document in printed(capsys, *FORMS["many"], "--name", "io")}
     job, service, secret = (documents[kind] for kind in ("Job", "Service", "Secret"))
@@ -140,7 +140,7 @@ def test_pods_of_an_indexed_job_are_ranks_that_find_the_first(capsys: pytest.Cap
     )
     given = {variable["name"]: variable.get("value", "") for variable in pod["containers"][0]["env"]}
     given |= {"HWDYNO_SECRET": secret["stringData"]["secret"], "JOB_COMPLETION_INDEX": "2", "HWDYNO_NODE": "node7"}
-    launch = launch_of(given)
+    launch = find_launch(given)
     assert isinstance(launch, ByAddress) and (launch.rank, launch.size) == (2, 3)
     assert launch.meeting.address == "io-0.io" and host_name(given) == "node7"
 
@@ -158,7 +158,7 @@ def test_several_classes_in_one_command_make_the_studys_table(capsys: pytest.Cap
     storages = "ceph=class:rook-ceph-block,weka=class:weka,local=emptyDir"
     documents = printed(capsys, "--storage", storages, "--", "study", "kubernetes-ai-storage", "--profile", "quick")
     assert [document["kind"] for document in documents] == ["PersistentVolumeClaim", "PersistentVolumeClaim", "Job"]
-    typed = pod_of(documents)["containers"][0]["command"][2]
+    typed = find_pod(documents)["containers"][0]["command"][2]
     assert all(f"--path {name}=/storage/{name}" in typed for name in ("ceph", "weka", "local"))
 
 
@@ -192,10 +192,10 @@ def test_what_no_pod_could_do_is_refused_in_one_line(
 
 
 def test_names_of_storages_are_kept_apart() -> None:
-    assert [volume.name for volume in volumes_of("a=claim:x,b=emptyDir")] == ["a", "b"]
-    assert (volumes_of("claim:x")[0].name, volumes_of("claim:x")[0].kind) == ("data", "claim")
+    assert [volume.name for volume in parse_volumes("a=claim:x,b=emptyDir")] == ["a", "b"]
+    assert (parse_volumes("claim:x")[0].name, parse_volumes("claim:x")[0].kind) == ("data", "claim")
     with pytest.raises(UserError):
-        volumes_of("csi:x;novalue")
+        parse_volumes("csi:x;novalue")
 
 
 # --- where a measurement is
@@ -211,26 +211,26 @@ def test_a_pod_that_waits_in_vain_is_named_with_the_clusters_own_reason() -> Non
             "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}],
         },
     }
-    state = state_of(job, [unplaced])
+    state = read_state(job, [unplaced])
     assert state.stuck and not state.ended and state.says == f"1 pending: j-0 waits: {message}"
     waiting = {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "x"'}
     pulling = {
         "metadata": {"name": "j-0"},
         "status": {"phase": "Pending", "containerStatuses": [{"state": {"waiting": waiting}}]},
     }
-    assert 'ImagePullBackOff: Back-off pulling image "x"' in state_of(job, [pulling]).says
+    assert 'ImagePullBackOff: Back-off pulling image "x"' in read_state(job, [pulling]).says
     starting = {"metadata": {"name": "j-0"}, "status": {"phase": "Pending", "containerStatuses": [
         {"state": {"waiting": {"reason": "ContainerCreating"}}}
     ]}}  # fmt: skip
-    assert not state_of(job, [starting]).stuck and state_of(job, []).says == "no pod yet"
+    assert not read_state(job, [starting]).stuck and read_state(job, []).says == "no pod yet"
 
 
 def test_a_pod_that_was_killed_for_memory_is_said_so() -> None:
     job = {"status": {"conditions": [{"type": "Failed", "status": "True", "message": "backoff limit"}]}}
     ended = {"state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}
     pod = {"metadata": {"name": "j-1"}, "status": {"phase": "Failed", "containerStatuses": [ended]}}
-    assert state_of(job, [pod]).failed == "j-1 ended with status 137 (OOMKilled)"
-    assert state_of(job, []).failed == "backoff limit"
+    assert read_state(job, [pod]).failed == "j-1 ended with status 137 (OOMKilled)"
+    assert read_state(job, []).failed == "backoff limit"
 
 
 def test_runs_are_found_in_a_log_among_other_lines() -> None:

@@ -53,7 +53,7 @@ def gone(cluster: real_cluster.Real) -> bool:
     return not cluster.left()
 
 
-def lines_of(capsys: pytest.CaptureFixture[str]) -> list[str]:
+def read_lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return [line for line in capsys.readouterr().err.splitlines() if line.startswith("hwdyno:")]
 
 
@@ -115,7 +115,7 @@ def test_a_pod_that_fails_is_named_with_the_end_of_its_log(
 ) -> None:
     api.exit_code, api.logs = 2, {"0": "hwdyno: --path /storage/data: Permission denied"}
     assert main([*RUN, "--store", str(tmp_path / "store"), *MEASURES]) == 2
-    (line,) = lines_of(capsys)
+    (line,) = read_lines(capsys)
     assert "hwdyno-0-x7k2p ended with status 2" in line and "Permission denied" in line
     assert gone(api)
 
@@ -137,7 +137,7 @@ def test_forbidden_role_leaves_nothing(
     api.call(f"{place}/rolebindings", "POST", {**named, "kind": "RoleBinding", **refers, "subjects": subjects})
     monkeypatch.setenv("KUBECONFIG", str(served[1] / "ci.json"))
     assert main([*RUN, "--store", str(tmp_path / "store"), *MEASURES]) == 2
-    (line,) = lines_of(capsys)
+    (line,) = read_lines(capsys)
     assert 'User "ci" cannot create resource "jobs"' in line
     assert gone(api)
 
@@ -145,7 +145,7 @@ def test_forbidden_role_leaves_nothing(
 def test_missing_kind_is_one_line(api: real_cluster.Real, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ("kubernetes", "run", *FORMS["mpi"], "--store", str(tmp_path / "store"))
     assert main([*words, *MEASURES]) == 2
-    (line,) = lines_of(capsys)
+    (line,) = read_lines(capsys)
     assert (
         line == "hwdyno: the cluster has no MPIJob (kubeflow.org/v2beta1): install its operator, or use another --form"
     )

@@ -86,7 +86,7 @@ def test_a_memory_tier_answers_first_and_overflows_into_storage(tmp_path: Path) 
 
 
 @pytest.mark.machine
-def test_users_who_hold_all_there_is_are_told_of(tmp_path: Path) -> None:
+def test_too_many_users_are_turned_away(tmp_path: Path) -> None:
     reading = serve_until(tmp_path, "turned_away", users=8, scale=0.01, capacity=2 << 20)
     assert reading["details"]["turned_away"] > 0
     assert "no_room" in {note["code"] for note in reading["notes"]}

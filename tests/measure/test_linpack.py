@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hwdyno.measure import workloads
 from hwdyno.measure.hosts.local import Local
-from hwdyno.measure.measurement import measurement_of
+from hwdyno.measure.measurement import make_measurement
 from hwdyno.measure.workloads import blas, linpack
 
 
@@ -24,16 +24,16 @@ def test_linpack_is_kernel_of_host() -> None:
 def test_a_solution_is_checked_and_its_operations_are_counted(operation: str) -> None:
     reading = Local().run("linpack", {"operation": operation, "n": 100, "runtime": 0.0})
     stream = reading["streams"][0]
-    assert stream["flops"] == linpack.flops_of(operation, 100) * stream["operations"] and stream["operations"] == 1
+    assert stream["flops"] == linpack.count_flops(operation, 100) * stream["operations"] and stream["operations"] == 1
     assert reading["details"]["verification"] == "passed" and not reading["faults"]
     assert reading["details"]["residual"] < linpack.RESIDUAL_LIMIT
-    point = measurement_of({"n": 100}, [reading], linpack.WORKLOAD.declaration)
+    point = make_measurement({"n": 100}, [reading], linpack.WORKLOAD.declaration)
     assert point.throughput.unit == "FLOP/s" and point.throughput.value > 0
 
 
 def test_the_count_is_that_of_linpack() -> None:
-    assert linpack.flops_of("lu", 1000) == round(2 / 3 * 1e9 + 2e6)
-    assert linpack.flops_of("gemm", 1000) == 2_000_000_000
+    assert linpack.count_flops("lu", 1000) == round(2 / 3 * 1e9 + 2e6)
+    assert linpack.count_flops("gemm", 1000) == 2_000_000_000
 
 
 def test_a_wrong_solution_has_a_residual_that_fails() -> None:
@@ -114,4 +114,4 @@ def test_a_library_without_lapack_only_multiplies(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(blas, "here", lambda: {"blis": "/usr/lib/libblis.so.4"})
     monkeypatch.setattr(blas, "_load", lambda place: OnlyBlas())
     with pytest.raises(ValueError, match="blis has no dgesv of its own; take --operation gemm"):
-        blas.of("lu", "blis")
+        blas.find_routine("lu", "blis")

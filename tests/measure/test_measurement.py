@@ -4,7 +4,13 @@ import random
 from typing import Any
 
 import pytest
-from hwdyno.measure.measurement import MAX_SAMPLES, conditions_of, measurement_of, throughput_of, unit_of
+from hwdyno.measure.measurement import (
+    MAX_SAMPLES,
+    choose_unit,
+    compute_throughput,
+    make_measurement,
+    summarize_conditions,
+)
 from hwdyno.model.histogram import Histogram
 from hwdyno.model.point_details import Note
 from hwdyno.model.words import Declaration
@@ -53,7 +59,7 @@ def reading(
 
 
 def test_repeats_sum_with_harmonic_rates() -> None:
-    made = measurement_of({"iodepth": 4}, [reading(1000), reading(2000)], BLOCKS)
+    made = make_measurement({"iodepth": 4}, [reading(1000), reading(2000)], BLOCKS)
     assert made.operations == 3000
     assert made.bytes == 3000 * 4096
     assert made.elapsed_s == 2.0
@@ -68,20 +74,20 @@ def test_repeats_sum_with_harmonic_rates() -> None:
 
 def test_a_stalled_repeat_leaves_the_median_and_littles_law_alone() -> None:
     repeats = [reading(n, latencies=[4_000_000_000 // n] * n) for n in (1000, 1010, 12, 990, 1005)]
-    made = measurement_of({"iodepth": 4}, repeats, BLOCKS)
+    made = make_measurement({"iodepth": 4}, repeats, BLOCKS)
     assert made.throughput.value == 1000 * 4096
     assert made.rate is not None
     assert made.rate.value * 4096 == pytest.approx(made.throughput.value)
     assert [note.code for note in made.notes] == ["median_of_repeats"]
     assert made.concurrency is not None
     assert made.concurrency.effective == pytest.approx(4, rel=0.001), "of the same repeats as the latencies"
-    steady = measurement_of({"iodepth": 4}, repeats[:2], BLOCKS)
+    steady = make_measurement({"iodepth": 4}, repeats[:2], BLOCKS)
     assert not steady.notes
 
 
 def test_percentiles_come_from_merged_histograms_and_are_never_averaged() -> None:
     quick, slow = [1_000] * 990, [1_000_000] * 10
-    made = measurement_of({}, [reading(990, latencies=quick), reading(10, latencies=slow)], BLOCKS)
+    made = make_measurement({}, [reading(990, latencies=quick), reading(10, latencies=slow)], BLOCKS)
     assert made.latency_ns is not None
     assert made.latency_ns.p50 == pytest.approx(1_000, rel=0.001)
     assert made.latency_ns.p99 == pytest.approx(1_000, rel=0.001)
@@ -94,7 +100,7 @@ def test_percentiles_come_from_merged_histograms_and_are_never_averaged() -> Non
 def test_directions_stay_apart_and_come_together_in_the_whole() -> None:
     both = reading(600, latencies=[1000] * 600)
     both["streams"] += reading(400, latencies=[9000] * 400, name="write")["streams"]
-    made = measurement_of({}, [both, both], BLOCKS)
+    made = make_measurement({}, [both, both], BLOCKS)
     assert [(stream.name, stream.operations) for stream in made.streams] == [("read", 1200), ("write", 800)]
     assert made.streams[1].latency_ns["total"].mean == 9000
     assert made.latency_ns is not None
@@ -106,7 +112,7 @@ def test_directions_stay_apart_and_come_together_in_the_whole() -> None:
 def test_effective_concurrency_is_littles(in_flight: int, latency_us: int) -> None:
     operations = 7 * in_flight
     elapsed = operations * latency_us / 1e6 / in_flight
-    made = measurement_of({}, [reading(operations, elapsed, [latency_us * 1000] * operations)], BLOCKS)
+    made = make_measurement({}, [reading(operations, elapsed, [latency_us * 1000] * operations)], BLOCKS)
     assert made.concurrency is not None
     assert made.concurrency.effective == pytest.approx(in_flight, rel=1e-6)
 
@@ -116,7 +122,7 @@ def test_samples_keep_their_extremes_when_they_are_folded() -> None:
     counts = [draw.randrange(50, 150) for _ in range(10 * MAX_SAMPLES + 3)]
     one = reading(sum(counts), len(counts) * 0.1, [1000])
     one["samples"]["bytes"] = [[count * 4096 for count in counts]]
-    samples = measurement_of({}, [one], BLOCKS).samples
+    samples = make_measurement({}, [one], BLOCKS).samples
     assert samples is not None
     assert len(samples.values) <= MAX_SAMPLES
     assert samples.interval_s == pytest.approx(1.1)
@@ -127,17 +133,17 @@ def test_samples_keep_their_extremes_when_they_are_folded() -> None:
 def test_part_of_interval_is_no_sample() -> None:
     one = reading(100, 0.25)
     one["samples"]["bytes"] = [[40960, 40960, 4096]]
-    samples = measurement_of({}, [one], BLOCKS).samples
+    samples = make_measurement({}, [one], BLOCKS).samples
     assert samples is not None
     assert samples.values == (409600, 409600)
 
 
 def test_what_counts_is_what_kernel_declares() -> None:
-    assert unit_of(BLOCKS) == ("bytes", "bytes/s")
-    assert unit_of(ARITHMETIC) == ("flops", "FLOP/s")
-    assert unit_of(Declaration(counts={"operations": "1"}), [reading(flops=0)]) == ("bytes", "bytes/s")
-    assert unit_of(None) == ("operations", "operations/s")
-    made = measurement_of({}, [reading(1000, flops=2_000_000)], ARITHMETIC)
+    assert choose_unit(BLOCKS) == ("bytes", "bytes/s")
+    assert choose_unit(ARITHMETIC) == ("flops", "FLOP/s")
+    assert choose_unit(Declaration(counts={"operations": "1"}), [reading(flops=0)]) == ("bytes", "bytes/s")
+    assert choose_unit(None) == ("operations", "operations/s")
+    made = make_measurement({}, [reading(1000, flops=2_000_000)], ARITHMETIC)
     assert (made.throughput.value, made.throughput.unit) == (2_000_000, "FLOP/s")
     assert made.samples is not None
     assert made.samples.avg == pytest.approx(2_000_000)
@@ -146,8 +152,8 @@ def test_what_counts_is_what_kernel_declares() -> None:
 def test_a_reading_that_did_nothing_is_degraded_and_no_division_by_zero() -> None:
     empty = reading(0, 0.0, [1])
     empty["streams"][0]["latency_ns"] = {"total": Histogram().to_reading()}
-    assert throughput_of(empty, "bytes") == 0
-    made = measurement_of({}, [empty], BLOCKS)
+    assert compute_throughput(empty, "bytes") == 0
+    made = make_measurement({}, [empty], BLOCKS)
     assert made.throughput.value == 0
     assert made.latency_ns is None
     assert made.validity == "degraded"
@@ -157,7 +163,7 @@ def test_a_reading_that_did_nothing_is_degraded_and_no_division_by_zero() -> Non
 def test_faults_add_up_by_kind_and_notes_are_told_once() -> None:
     fault = {"operation": "read", "errno": 5, "says": "Input/output error", "count": 2}
     note = {"code": "fallback", "says": "no fixed buffers"}
-    made = measurement_of({}, [reading(faults=[fault], notes=[note])] * 2, BLOCKS, notes=[Note("mine", "said")])
+    made = make_measurement({}, [reading(faults=[fault], notes=[note])] * 2, BLOCKS, notes=[Note("mine", "said")])
     assert [(merged_fault.errno, merged_fault.count) for merged_fault in made.faults] == [(5, 4)]
     assert [merged_note.code for merged_note in made.notes] == ["fallback", "mine"]
     assert made.why == ("faults",)
@@ -166,21 +172,21 @@ def test_faults_add_up_by_kind_and_notes_are_told_once() -> None:
 def test_conditions_are_shares_over_all_repeats_and_gauges_at_their_worst() -> None:
     before = {"cpu_total_s": 100.0, "cpu_idle_s": 50.0, "cpu_steal_s": 1.0, "load_1m": 0.5, "clock_hz": 3e9}
     after = {"cpu_total_s": 110.0, "cpu_idle_s": 54.0, "cpu_steal_s": 2.0, "load_1m": 0.9, "clock_hz": 2e9}
-    found = conditions_of([(before, after)])
+    found = summarize_conditions([(before, after)])
     assert found["cpu_busy"] == pytest.approx(0.6)
     assert found["steal"] == pytest.approx(0.1)
     assert found["load_1m"] == 0.5
     assert (found["clock_hz_before"], found["clock_hz"]) == (3e9, 2e9)
-    assert conditions_of([]) == {}
-    assert conditions_of([({}, {})]) == {}
+    assert summarize_conditions([]) == {}
+    assert summarize_conditions([({}, {})]) == {}
 
 
 def test_whole_numbers_make_no_flops_and_declared_bytes_win_over_arithmetic() -> None:
     stream = {"name": "add", "operations": 10, "bytes": 0, "flops": 160}
     counted = {"elapsed_s": 2.0, "streams": [stream], "parameters": {"precision": "int32"}}
-    assert measurement_of({}, [counted], Declaration(counts={"operations": "1"})).throughput.unit == "IOP/s"
+    assert make_measurement({}, [counted], Declaration(counts={"operations": "1"})).throughput.unit == "IOP/s"
     moved = {"elapsed_s": 1.0, "streams": [{**stream, "bytes": 640}], "parameters": {}}
-    point = measurement_of({}, [moved], Declaration(counts={"operations": "1", "bytes": "block"}))
+    point = make_measurement({}, [moved], Declaration(counts={"operations": "1", "bytes": "block"}))
     assert (point.throughput.unit, point.throughput.value) == ("bytes/s", 640.0)
 
 
@@ -189,7 +195,7 @@ def test_probe_is_not_in_the_rate() -> None:
     chase = {"name": "chase", "operations": 50, "bytes": 0, "latency_ns": timed}
     load = {"name": "read", "operations": 1000, "bytes": 64000, "latency_ns": {}}
     both = {"elapsed_s": 1.0, "streams": [chase, load], "concurrency_asked": 1.0}
-    point = measurement_of({}, [both], Declaration(counts={"operations": "1", "bytes": "block"}))
+    point = make_measurement({}, [both], Declaration(counts={"operations": "1", "bytes": "block"}))
     assert point.rate is not None and point.rate.value == 1000
     assert point.concurrency is not None and point.concurrency.effective is None
     assert point.latency_ns is not None and point.latency_ns.count == 50
@@ -210,7 +216,7 @@ def chased(batch: int, batches: int, ns: int) -> dict[str, Any]:
 
 def test_batches_count_for_the_loads_that_they_stand_for() -> None:
     """Little's law holds within each repeat, so it must hold over them: a slow repeat took shorter batches."""
-    made = measurement_of({"working_set": 1 << 20}, [chased(1024, 4000, 10), chased(256, 8000, 40)])
+    made = make_measurement({"working_set": 1 << 20}, [chased(1024, 4000, 10), chased(256, 8000, 40)])
     assert made.latency_ns is not None and made.concurrency is not None
     assert made.concurrency.effective == pytest.approx(1.0, rel=1e-6)
     assert made.operations / made.elapsed_s * made.latency_ns.mean / 1e9 == pytest.approx(1.0, rel=1e-6)

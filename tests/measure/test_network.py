@@ -62,7 +62,7 @@ def measure(kernel: str = "network_throughput", **parameters: Any) -> dict[str, 
     return engine.run(kernel, {"runtime": 0.3, **parameters})
 
 
-def result_of(*points: Measurement, kernel: str = "network_throughput", machine: Any = None) -> Run:
+def make_run(*points: Measurement, kernel: str = "network_throughput", machine: Any = None) -> Run:
     result = made_experiment("network.streams", "network", "?", "streams", kernel, points)
     return Run(
         "id", "2026-01-01T00:00:00+00:00", None, (Machine.of_survey(machine or {}),), "quick", "hwdyno", (result,)
@@ -118,7 +118,7 @@ def test_a_real_iperf3_client_is_served(options: str) -> None:
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     document = json.loads(done.stdout)
     assert "error" not in document, document["error"]
-    found = iperf3_json.measurement_of(document)
+    found = iperf3_json.convert_document(document)
     assert found.bytes > 100_000
     assert not found.faults
     if "get-server-output" in options:
@@ -167,10 +167,10 @@ def test_busy_server_answers_as_iperf3_does() -> None:
 def test_our_document_is_read_back_as_it_was() -> None:
     for parameters in ({"streams": 2}, {"direction": "both"}, {"protocol": "udp", "rate": 10_000_000}):
         reading = measure(**parameters)
-        from hwdyno.measure.measurement import measurement_of
+        from hwdyno.measure.measurement import make_measurement
 
-        ours = measurement_of(dict(parameters), [reading])
-        text = iperf3_json.write(result_of(ours))
+        ours = make_measurement(dict(parameters), [reading])
+        text = iperf3_json.write(make_run(ours))
         assert iperf3_json.recognizes(text)
         back = iperf3_json.read(text, "ours").experiments[0].points[0]
         assert back.bytes == pytest.approx(ours.bytes, rel=0.01)
@@ -192,7 +192,7 @@ def test_what_is_no_document_is_refused_in_one_line(text: str) -> None:
 
 @pytest.mark.parametrize("junk", [None, 7, "x", [], [None], {"streams": 3}, {"sum_sent": {"bytes": "many"}}])
 def test_a_document_of_nonsense_never_raises(junk: Any) -> None:
-    found = iperf3_json.measurement_of({"start": junk, "intervals": junk, "end": junk})
+    found = iperf3_json.convert_document({"start": junk, "intervals": junk, "end": junk})
     assert found.validity == "degraded"
 
 
@@ -200,37 +200,37 @@ def test_a_document_of_nonsense_never_raises(junk: Any) -> None:
 
 
 def test_small_window_is_named() -> None:
-    findings = rules(result_of(point({"receiver_limited_share": 0.9, "rtt_mean_us": 20_000, "loopback": False})))
+    findings = rules(make_run(point({"receiver_limited_share": 0.9, "rtt_mean_us": 20_000, "loopback": False})))
     assert "receiver's window" in findings["network_window"]
-    assert "network_window" not in rules(result_of(point({"receiver_limited_share": 0.1, "rtt_mean_us": 20_000})))
+    assert "network_window" not in rules(make_run(point({"receiver_limited_share": 0.1, "rtt_mean_us": 20_000})))
     # Over loopback with windows as the system has them it is the reader who had no processor.
     busy = {"receiver_limited_share": 0.9, "rtt_mean_us": 700, "loopback": True}
-    assert "network_window" not in rules(result_of(point(busy)))
-    assert "network_window" in rules(result_of(point(busy, window=65536)))
+    assert "network_window" not in rules(make_run(point(busy)))
+    assert "network_window" in rules(make_run(point(busy, window=65536)))
 
 
 def test_loss_is_named_for_both_protocols() -> None:
     tcp = point({"retransmit_share": 0.02, "rtt_mean_us": 1000, "mss_bytes": 1448, "congestion_control": "cubic"})
-    assert "2.0% of the segments" in rules(result_of(tcp))["network_loss"]
+    assert "2.0% of the segments" in rules(make_run(tcp))["network_loss"]
     udp = point({"loss_share": 0.3}, protocol="udp", rate=1000)
-    assert "30% of the datagrams" in rules(result_of(udp))["network_datagram_loss"]
-    assert "network_loss" not in rules(result_of(point({"retransmit_share": 0.0001})))
+    assert "30% of the datagrams" in rules(make_run(udp))["network_datagram_loss"]
+    assert "network_loss" not in rules(make_run(point({"retransmit_share": 0.0001})))
 
 
 def test_busy_processor_at_end_is_named() -> None:
     for direction, whose in (("up", "The receiver's"), ("down", "The sender's"), ("both", "The other end's")):
-        busy = result_of(
+        busy = make_run(
             point({"cpu_there_s": 1.98 if direction == "both" else 0.99, "loopback": False}, direction=direction)
         )
         assert rules(busy)["network_ends_bound"].startswith(f"{whose} CPU is the bottleneck, not the network")
-    assert "network_ends_bound" not in rules(result_of(point({"cpu_there_s": 0.5, "loopback": False})))
+    assert "network_ends_bound" not in rules(make_run(point({"cpu_there_s": 0.5, "loopback": False})))
 
 
 def test_slow_congestion_control_is_named() -> None:
     slow = point({"congestion_control": "bbr", "loopback": True}, congestion="bbr")
     fast = point({"congestion_control": "cubic", "loopback": True}, congestion="cubic")
     fast = Measurement(**{f: getattr(fast, f) for f in fast.__slots__} | {"throughput": Value(3e9, "bytes/s")})
-    findings = rules(result_of(slow, fast))
+    findings = rules(make_run(slow, fast))
     assert "bbr is slow" in findings["network_congestion"]
     assert "memory copies" in findings["network_no_link"]
 
@@ -245,7 +245,7 @@ def test_slow_congestion_control_is_named() -> None:
 )
 def test_a_loopback_is_held_against_a_copy_that_was_timed_in_peace(copy_bytes_s: float, says: str) -> None:
     details = {"loopback": True, "copy_bytes_s": copy_bytes_s, "cpu_ns_per_kib": 100.0}
-    finding = rules(result_of(point(details), machine={"cpu": {"threads": 2}}))["network_no_link"]
+    finding = rules(make_run(point(details), machine={"cpu": {"threads": 2}}))["network_no_link"]
     assert says in finding
     assert ("% of that" in finding) == (copy_bytes_s == 10e9)
 
@@ -344,11 +344,11 @@ def test_a_bottleneck_with_a_long_queue_is_seen_as_bufferbloat(two_hosts: TwoHos
         reading = two_hosts.measure(
             "network_latency", load_streams=2, direction="up", ramp_time=0.5, congestion="cubic"
         )
-    from hwdyno.measure.measurement import measurement_of
+    from hwdyno.measure.measurement import make_measurement
 
-    found = measurement_of({"load_streams": 2, "direction": "up"}, [reading])
+    found = make_measurement({"load_streams": 2, "direction": "up"}, [reading])
     assert reading["details"]["load_up_bytes_s"] * 8 < 1.1e8
-    findings = rules(result_of(found, kernel="network_latency"))
+    findings = rules(make_run(found, kernel="network_latency"))
     assert "Bufferbloat" in findings["network_bufferbloat"], findings
 
 
@@ -406,10 +406,10 @@ def test_full_segment_black_hole_is_named(two_hosts: TwoHosts) -> None:
     with two_hosts.server():
         reading = two_hosts.measure(runtime=0.7)
         small = two_hosts.measure(runtime=0.3, mss=1000)
-    from hwdyno.measure.measurement import measurement_of
+    from hwdyno.measure.measurement import make_measurement
 
-    found = measurement_of({"streams": 1, "protocol": "tcp"}, [reading])
-    findings = rules(result_of(found))
+    found = make_measurement({"streams": 1, "protocol": "tcp"}, [reading])
+    findings = rules(make_run(found))
     assert "short messages pass, segments of 1448 B do not" in findings["network_blackhole"], findings
     # What is advised shows it: short segments pass.
     assert small["streams"][0]["bytes"] > 100_000
@@ -418,19 +418,19 @@ def test_full_segment_black_hole_is_named(two_hosts: TwoHosts) -> None:
 @pytest.mark.machine
 def test_policer_differs_from_queue(two_hosts: TwoHosts) -> None:
     two_hosts.drop("ip protocol tcp limit rate over 8 mbytes/second burst 300 kbytes drop")
-    from hwdyno.measure.measurement import measurement_of
+    from hwdyno.measure.measurement import make_measurement
 
     points = []
     with two_hosts.server():
         for streams in (2, 8):
             reading = two_hosts.measure(streams=streams, congestion="cubic", runtime=1.5, ramp_time=0.3)
-            points.append(measurement_of({"streams": streams, "protocol": "tcp"}, [reading]))
+            points.append(make_measurement({"streams": streams, "protocol": "tcp"}, [reading]))
     for point in points:
         assert point.throughput.value < 1.5 * 8 * 2**20  # and unpoliced it is a hundred times that
         assert point.details["retransmit_share"] > 1e-3
         # Nothing queues: a round trip stays far below the 50 ms that 8 MiB/s need for a window's worth.
         assert point.details["rtt_mean_us"] < 20_000
-    assert "network_loss" in rules(result_of(*points))
+    assert "network_loss" in rules(make_run(*points))
 
 
 @pytest.mark.machine

@@ -82,7 +82,7 @@ def test_real_client_options_are_served(tmp_path: Path) -> None:
             test = document["start"]["test_start"]
             expected = {name: value for name, value in shown.items() if name in test}
             assert expected.items() <= test.items(), (options, test)
-            found = iperf3_json.measurement_of(document)
+            found = iperf3_json.convert_document(document)
             assert found.bytes >= 100_000, options
             assert not found.faults
             if "get-server-output" in options:
@@ -96,7 +96,7 @@ def test_real_client_options_are_served(tmp_path: Path) -> None:
         test = document["start"]["test_start"]
         # Of the rates and marks that were requested, iperf3's client tells both; times it rounds.
         assert shown.items() <= {**test, "omit": round(test["omit"])}.items(), (options, test)
-        there = iperf3_json.measurement_of(document)
+        there = iperf3_json.convert_document(document)
         assert there.parameters["direction"] == found.parameters["direction"]
         # The client's last bytes may be on their way still when it asks for the results.
         assert there.bytes == pytest.approx(found.bytes, rel=0.35), options

@@ -69,9 +69,9 @@ def test_time_limit_becomes_epoch_count(given: dict[str, Any], epochs: int) -> N
     ],
 )
 def test_what_it_cannot_do_is_said(given: dict[str, Any], why: str) -> None:
-    assert why in str(DLIO.unsupported(KERNEL, {**POINT, **given}))
-    assert DLIO.unsupported(KERNEL, POINT) is None
-    assert "storage_blocks" in str(DLIO.unsupported("storage_blocks", POINT))
+    assert why in str(DLIO.unsupported_reason(KERNEL, {**POINT, **given}))
+    assert DLIO.unsupported_reason(KERNEL, POINT) is None
+    assert "storage_blocks" in str(DLIO.unsupported_reason("storage_blocks", POINT))
 
 
 def test_a_recorded_summary_is_read() -> None:
@@ -83,7 +83,7 @@ def test_a_recorded_summary_is_read() -> None:
     ):  # fmt: skip
         watch.line(line, lambda cpu_s=cpu_s: cpu_s)  # type: ignore[misc]
     parameters = {**POINT, "batch_size": 4, "files": 128, "record_bytes": 8 << 20}
-    found = dlio.reading_of(SUMMARY.read_text(), parameters, 8 << 20, watch)
+    found = dlio.parse_output(SUMMARY.read_text(), parameters, 8 << 20, watch)
     assert found.operations == 32 * 4
     assert found.rate == pytest.approx(73.183387)
     assert found.throughput == pytest.approx(73.183387 * (8 << 20))
@@ -95,7 +95,7 @@ def test_a_recorded_summary_is_read() -> None:
 
 def test_a_damaged_summary_is_one_line() -> None:
     with pytest.raises(OSError, match="not a readable DLIO summary"):
-        dlio.reading_of('{"metric": 1}', POINT, 1.0)
+        dlio.parse_output('{"metric": 1}', POINT, 1.0)
 
 
 @pytest.fixture

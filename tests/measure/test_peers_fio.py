@@ -73,17 +73,17 @@ def test_unfinished_pass_is_not_time_based() -> None:
     ],
 )
 def test_points_that_fio_cannot_measure(parameters: dict[str, Any], says: str) -> None:
-    assert says in (FIO.unsupported(KERNEL, parameters) or "")
+    assert says in (FIO.unsupported_reason(KERNEL, parameters) or "")
     with pytest.raises(UserError, match=says):
         FIO.run(KERNEL, parameters)
 
 
 def test_it_stands_beside_storage_alone() -> None:
-    assert "cannot measure memory_copy" in (FIO.unsupported("memory_copy", {}) or "")
+    assert "cannot measure memory_copy" in (FIO.unsupported_reason("memory_copy", {}) or "")
 
 
 def test_parsed_result_is_fios() -> None:
-    reading = fio.reading_of("note: hello\n" + (DATA / "randrw-json-plus.json").read_text(), "", 0)
+    reading = fio.parse_output("note: hello\n" + (DATA / "randrw-json-plus.json").read_text(), "", 0)
     assert reading.throughput == 279121326 + 120306189
     assert reading.rate == pytest.approx(68144.855145 + 29371.628372)
     assert reading.operations == 68213 + 29401
@@ -104,14 +104,14 @@ def test_parsed_result_is_fios() -> None:
 )
 def test_a_failure_is_one_line(out: str, err: str, says: str) -> None:
     with pytest.raises(OSError, match=says) as caught:
-        fio.reading_of(out, err, 1)
+        fio.parse_output(out, err, 1)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("out", "says"), [("", "it printed nothing"), ("{}", "no JSON, but: {}")])
 def test_fio_that_answers_nonsense_is_quoted(out: str, says: str) -> None:
     with pytest.raises(OSError, match=says):
-        fio.reading_of(out, "", 0)
+        fio.parse_output(out, "", 0)
 
 
 def test_a_missing_fio_is_no_version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -192,6 +192,9 @@ def test_a_peer_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_fios_own_samples_are_kept_where_there_are_two_or_more() -> None:
     way = {"io_bytes": 1 << 20, "bw_min": 1000, "bw_max": 2000, "bw_samples": 3}
     idle = {"io_bytes": 0, "bw_min": 0, "bw_max": 0, "bw_samples": 0}
-    assert fio._sampled({"jobs": [{"read": way, "write": idle}]}) == {"bytes_s_min": 1024e3, "bytes_s_max": 2048e3}
-    assert fio._sampled({"jobs": [{"read": {**way, "bw_samples": 1}, "write": idle}]}) == {}
-    assert fio._sampled({"jobs": [{"read": way, "write": way}]}) == {}
+    assert fio._bandwidth_range({"jobs": [{"read": way, "write": idle}]}) == {
+        "bytes_s_min": 1024e3,
+        "bytes_s_max": 2048e3,
+    }
+    assert fio._bandwidth_range({"jobs": [{"read": {**way, "bw_samples": 1}, "write": idle}]}) == {}
+    assert fio._bandwidth_range({"jobs": [{"read": way, "write": way}]}) == {}

@@ -36,11 +36,11 @@ End of Summary section.
 
 
 def test_hpls_rate_is_the_machines_and_streams_is_a_ranks() -> None:
-    solved = hpcc.reading_of(SUMMARY, "linpack", {"operation": "lu", "n": 400, "threads": 2})
+    solved = hpcc.parse_output(SUMMARY, "linpack", {"operation": "lu", "n": 400, "threads": 2})
     assert (solved.throughput, solved.unit) == (pytest.approx(3.89023e9), "FLOP/s")
     assert solved.details["dgemm_flop_s"] == pytest.approx(2 * 4.24634e9)
     assert solved.details["version"] == "1.5.0" and solved.details["n"] == 400
-    triad = hpcc.reading_of(SUMMARY, "memory_bandwidth", {"operation": "triad", "threads": 2})
+    triad = hpcc.parse_output(SUMMARY, "memory_bandwidth", {"operation": "triad", "threads": 2})
     assert (triad.throughput, triad.unit) == (pytest.approx(2 * 51.0812e9), "bytes/s")
     assert triad.details["stream_array_bytes"] == 26666 * 8
 
@@ -56,26 +56,26 @@ def test_hpls_rate_is_the_machines_and_streams_is_a_ranks() -> None:
 )
 def test_what_cannot_be_read_is_one_line(text: str, says: str) -> None:
     with pytest.raises(OSError, match=says):
-        hpcc.reading_of(text, "linpack", {"operation": "lu"})
+        hpcc.parse_output(text, "linpack", {"operation": "lu"})
 
 
 @pytest.mark.parametrize(("threads", "grid"), [(1, "11"), (2, "12"), (4, "22"), (6, "23"), (7, "17"), (8, "24")])
 def test_input_has_point_on_squarest_grid(threads: int, grid: str) -> None:
-    lines = hpcc.input_of("linpack", {"n": 3000, "threads": threads}).splitlines()
+    lines = hpcc.format_input("linpack", {"n": 3000, "threads": threads}).splitlines()
     assert lines[5].split()[0] == "3000" and lines[10].split()[0] + lines[11].split()[0] == grid
     assert lines[31].startswith("#####"), "line 32, which separates HPL's part from the rest"
 
 
 def test_points_that_it_cannot_measure_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert HPCC.unsupported("memory_latency", {})
-    assert HPCC.unsupported("linpack", {"operation": "gemm", "n": 1000})
-    assert HPCC.unsupported("memory_bandwidth", {"operation": "read"})
-    assert HPCC.unsupported("memory_bandwidth", {"operation": "triad", "pattern": "random"})
+    assert HPCC.unsupported_reason("memory_latency", {})
+    assert HPCC.unsupported_reason("linpack", {"operation": "gemm", "n": 1000})
+    assert HPCC.unsupported_reason("memory_bandwidth", {"operation": "read"})
+    assert HPCC.unsupported_reason("memory_bandwidth", {"operation": "triad", "pattern": "random"})
     monkeypatch.setattr(hpcc.Hpcc, "version", lambda self: "with the reference BLAS")
     large: dict[str, Any] = {"operation": "lu", "n": 20000, "threads": 2}
-    assert "reference BLAS takes" in str(HPCC.unsupported("linpack", large))
+    assert "reference BLAS takes" in str(HPCC.unsupported_reason("linpack", large))
     monkeypatch.setattr(hpcc.Hpcc, "version", lambda self: "with openblas")
-    assert HPCC.unsupported("linpack", large) is None
+    assert HPCC.unsupported_reason("linpack", large) is None
 
 
 @pytest.mark.peer("hpcc")

@@ -96,7 +96,7 @@ def test_a_point_in_iozones_words(rw: str, tests: str, kib_s: float, parent_kib_
     ],
 )
 def test_what_iozone_cannot_measure_is_said(parameters: dict[str, object], why: str) -> None:
-    reason = IOZONE.unsupported(KERNEL, {"rw": "read", "ioengine": "psync", **parameters})
+    reason = IOZONE.unsupported_reason(KERNEL, {"rw": "read", "ioengine": "psync", **parameters})
     assert reason is not None and why in reason
     with pytest.raises(UserError, match=why):
         IOZONE.run(KERNEL, {"rw": "read", "ioengine": "psync", "path": "data", **parameters})
@@ -104,17 +104,17 @@ def test_what_iozone_cannot_measure_is_said(parameters: dict[str, object], why: 
 
 def test_an_iozone_that_prints_nothing_of_the_test_is_named() -> None:
     with pytest.raises(OSError, match="no throughput of readers"):
-        iozone.reading_of(Outcome(0, PRINTED.replace(" readers", " re-readers"), "", 0.0), "read")
+        iozone.parse_output(Outcome(0, PRINTED.replace(" readers", " re-readers"), "", 0.0), "read")
     with pytest.raises(OSError, match="no throughput"):
-        iozone.reading_of(Outcome(0, "", "", 0.0), "read")
+        iozone.parse_output(Outcome(0, "", "", 0.0), "read")
     with pytest.raises(OSError, match="failed with status 1: Can not open"):
-        iozone.reading_of(Outcome(1, "", "Can not open temp file\n", 0.0), "read")
+        iozone.parse_output(Outcome(1, "", "Can not open temp file\n", 0.0), "read")
 
 
 def test_iozone_agrees_with_cloud_study(tmp_path: Path) -> None:
     request = Request(places=(("", tmp_path),), seed=1, options={"only": "disk"})
-    plan = study.plan_of(studies.find("cloud-vm-suite"), request, Local())
+    plan = study.make_plan(studies.find("cloud-vm-suite"), request, Local())
     disk = next(planned for planned in plan.experiments if planned.experiment.name == "storage.block")
     assert disk.experiment.peers == ("fio", "iozone")
-    measured = [point for point in disk.points if not IOZONE.unsupported(KERNEL, {**disk.fixed, **point})]
+    measured = [point for point in disk.points if not IOZONE.unsupported_reason(KERNEL, {**disk.fixed, **point})]
     assert {point["rw"] for point in measured} == {"read", "write", "randread", "randwrite"}

@@ -29,7 +29,7 @@ def program(folder: Path, body: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_decodes_the_same_file_after_as_long_a_prompt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tmp_path, f"printf '%s\\n' \"$@\" > {tmp_path}/arguments\ncat {PRINTED}", monkeypatch)
     peer = peers.find("llama_bench")
-    assert peer.version() == "here" and peer.unsupported(KERNEL, POINT) is None
+    assert peer.version() == "here" and peer.unsupported_reason(KERNEL, POINT) is None
     found = peer.run(KERNEL, POINT)
     # 64 tokens in 293 and in 336 ms: 219 and 191 tokens/s.
     assert (found.throughput, found.unit, found.operations) == (204.692208, "operations/s", 128)
@@ -43,7 +43,7 @@ def test_it_decodes_the_same_file_after_as_long_a_prompt(tmp_path: Path, monkeyp
 @pytest.mark.parametrize(("kernel", "stack"), [(KERNEL, "onnxruntime"), ("inference_load", "llama.cpp")])
 def test_it_decodes_with_llama_cpp_alone(kernel: str, stack: str) -> None:
     peer = peers.find("llama_bench")
-    assert "--decode llama.cpp" in (peer.unsupported(kernel, {**POINT, "stack": stack}) or "")
+    assert "--decode llama.cpp" in (peer.unsupported_reason(kernel, {**POINT, "stack": stack}) or "")
     with pytest.raises(UserError, match=r"llama\.cpp only"):
         peer.run(kernel, {**POINT, "stack": stack})
 
@@ -67,4 +67,4 @@ def test_what_cannot_be_read_is_one_line(body: str, says: str, tmp_path: Path, m
 
 @pytest.mark.parametrize(("version", "named"), [(UNNUMBERED, "fio"), ("3.33", "fio 3.33"), ("fio-3.33", "fio-3.33")])
 def test_a_tool_is_named_once_and_alone_where_it_tells_no_version(version: str, named: str) -> None:
-    assert PeerResult("fio", version, 0, Value(1.0, "1"), None).named == named
+    assert PeerResult("fio", version, 0, Value(1.0, "1"), None).full_name == named

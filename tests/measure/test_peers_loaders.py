@@ -113,7 +113,7 @@ def test_missing_file_is_one_line(tmp_path: Path) -> None:
     ],
 )
 def test_what_it_cannot_stand_beside_is_said(changes: dict[str, Any], says: str) -> None:
-    assert says in (NUMPY.unsupported(KERNEL, {**POINT, **changes}) or "")
+    assert says in (NUMPY.unsupported_reason(KERNEL, {**POINT, **changes}) or "")
 
 
 def test_command_names_script_and_version_package(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,19 +42,19 @@ SYSBENCH = "Total operations: 4096 (16412.87 per second)\n\n4096.00 MiB transfer
 
 
 def test_what_they_print_is_read_in_our_units() -> None:
-    assert likwid.reading_of(LIKWID, KERNEL).throughput == 8668.51e6
-    assert likwid.reading_of(LIKWID, "compute_flops").throughput == 48775.67e6
-    assert sysbench.reading_of(SYSBENCH).throughput == 16412.87 * (1 << 20)
-    chased = multichase.reading_of(MULTICHASE)
+    assert likwid.parse_output(LIKWID, KERNEL).throughput == 8668.51e6
+    assert likwid.parse_output(LIKWID, "compute_flops").throughput == 48775.67e6
+    assert sysbench.parse_output(SYSBENCH).throughput == 16412.87 * (1 << 20)
+    chased = multichase.parse_output(MULTICHASE)
     assert chased.latency_ns_mean == 238.4 and chased.throughput == pytest.approx(1e9 / 238.4)
-    tiles = cpufp.reading_of(CPUFP, {"operation": "dot", "precision": "int8", "isa": "auto"})
+    tiles = cpufp.parse_output(CPUFP, {"operation": "dot", "precision": "int8", "isa": "auto"})
     assert tiles.throughput == 7.1021e12 and tiles.unit == "IOP/s"
     newer = "| AMX_BF16        | DSA           | MM(f32,bf16,bf16) | 424.95 GFLOPS    |\n"
-    assert cpufp.reading_of(newer, {"operation": "dot", "precision": "bfloat16"}).throughput == 424.95e9
+    assert cpufp.parse_output(newer, {"operation": "dot", "precision": "bfloat16"}).throughput == 424.95e9
     wide = {"operation": "fma", "precision": "double"}
-    assert cpufp.reading_of(CPUFP, wide).throughput == 118.61e9
-    assert cpufp.reading_of(CPUFP, {**wide, "isa": "avx2"}).throughput == 59.31e9
-    assert stream.reading_of("Triad:  32204.0 0.1 0.1 0.1\n", "triad").throughput == 32204.0e6
+    assert cpufp.parse_output(CPUFP, wide).throughput == 118.61e9
+    assert cpufp.parse_output(CPUFP, {**wide, "isa": "avx2"}).throughput == 59.31e9
+    assert stream.parse_output("Triad:  32204.0 0.1 0.1 0.1\n", "triad").throughput == 32204.0e6
 
 
 @pytest.mark.parametrize(
@@ -62,28 +62,28 @@ def test_what_they_print_is_read_in_our_units() -> None:
 )
 def test_what_cannot_be_read_is_one_line(text: str) -> None:
     for read in (
-        lambda: likwid.reading_of(text, KERNEL),
-        lambda: sysbench.reading_of(text),
-        lambda: stream.reading_of(text, "copy"),
-        lambda: multichase.reading_of(text),
-        lambda: cpufp.reading_of(text, {"precision": "double"}),
+        lambda: likwid.parse_output(text, KERNEL),
+        lambda: sysbench.parse_output(text),
+        lambda: stream.parse_output(text, "copy"),
+        lambda: multichase.parse_output(text),
+        lambda: cpufp.parse_output(text, {"precision": "double"}),
     ):
         with pytest.raises(OSError, match="printed no"):
             read()
 
 
 def test_points_that_they_cannot_measure_are_left_out() -> None:
-    assert peers.find("likwid").unsupported(KERNEL, {"operation": "read", "pattern": "random"})
-    assert peers.find("likwid").unsupported("memory_latency", {})
-    assert peers.find("stream").unsupported(KERNEL, {"operation": "read"})
-    assert peers.find("stream").unsupported(KERNEL, {"operation": "triad", "threads": 2}) is None
-    assert peers.find("sysbench").unsupported(KERNEL, {"operation": "triad"})
-    assert peers.find("multichase").unsupported("memory_latency", {"threads": 2})
-    assert peers.find("multichase").unsupported("memory_latency", {"pages": "1g"})
-    assert peers.find("cpufp").unsupported("compute_flops", {"operation": "add", "precision": "int8"})
+    assert peers.find("likwid").unsupported_reason(KERNEL, {"operation": "read", "pattern": "random"})
+    assert peers.find("likwid").unsupported_reason("memory_latency", {})
+    assert peers.find("stream").unsupported_reason(KERNEL, {"operation": "read"})
+    assert peers.find("stream").unsupported_reason(KERNEL, {"operation": "triad", "threads": 2}) is None
+    assert peers.find("sysbench").unsupported_reason(KERNEL, {"operation": "triad"})
+    assert peers.find("multichase").unsupported_reason("memory_latency", {"threads": 2})
+    assert peers.find("multichase").unsupported_reason("memory_latency", {"pages": "1g"})
+    assert peers.find("cpufp").unsupported_reason("compute_flops", {"operation": "add", "precision": "int8"})
     tiles = {"operation": "dot", "precision": "int8", "isa": "amx"}
-    assert "zeros" in str(peers.find("cpufp").unsupported("compute_flops", tiles))
-    assert peers.find("cpufp").unsupported("compute_flops", {**tiles, "operands": "zero"}) is None
+    assert "zeros" in str(peers.find("cpufp").unsupported_reason("compute_flops", tiles))
+    assert peers.find("cpufp").unsupported_reason("compute_flops", {**tiles, "operands": "zero"}) is None
 
 
 def test_multichase_is_asked_for_the_same_set_pages_and_locality() -> None:
@@ -107,7 +107,7 @@ def test_a_program_that_fails_says_so_in_one_line() -> None:
 def test_likwid_on_a_point() -> None:
     peer = peers.find("likwid")
     point = {"operation": "read", "threads": 1, "working_set": 1 << 20}
-    assert peer.unsupported(KERNEL, point) is None
+    assert peer.unsupported_reason(KERNEL, point) is None
     reading = peer.run(KERNEL, point)
     assert reading.unit == "bytes/s" and reading.throughput > 1e8 and str(reading.details["test"]).startswith("load")
 

@@ -44,16 +44,16 @@ def test_its_users_are_ours() -> None:
 
 
 def test_its_answer_is_read_and_a_damaged_one_is_one_line() -> None:
-    found = mlperf_kv.reading_of(json.dumps(ANSWER))
+    found = mlperf_kv.parse_output(json.dumps(ANSWER))
     assert found.throughput == pytest.approx(7.8 * 2**30 / 12)
     assert found.operations == 353 + 54
     assert found.details["reads_per_request"] == pytest.approx(6.54, abs=0.01)
     assert found.details["read_p95_ns"] == 297.5e6
     with pytest.raises(OSError, match="its answer cannot be read: it has no 'cache_stats'"):
-        mlperf_kv.reading_of('{"summary": {}}')
+        mlperf_kv.parse_output('{"summary": {}}')
     nothing = {"summary": {**ANSWER["summary"], "total_requests": 0}}
     with pytest.raises(OSError, match="it served no request"):
-        mlperf_kv.reading_of(json.dumps(nothing))
+        mlperf_kv.parse_output(json.dumps(nothing))
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_its_answer_is_read_and_a_damaged_one_is_one_line() -> None:
 def test_what_it_cannot_stand_beside_is_said(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(UserError, match=says):
         PEER.run(KERNEL, {**POINT, **changes})
-    assert PEER.unsupported(KERNEL, POINT) is None
-    assert "storage_blocks" in str(PEER.unsupported("storage_blocks", POINT))
+    assert PEER.unsupported_reason(KERNEL, POINT) is None
+    assert "storage_blocks" in str(PEER.unsupported_reason("storage_blocks", POINT))
 
 
 @pytest.mark.machine

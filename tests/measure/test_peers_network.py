@@ -26,13 +26,13 @@ rtt min/avg/max/mdev = 0.006/0.009/1.019/0.005 ms, ipg/ewma 0.019/0.010 ms
 
 
 def test_what_ping_prints_is_read() -> None:
-    found = ping.reading_of(PING)
+    found = ping.parse_output(PING)
     assert found.latency_ns_mean == pytest.approx(9000)
     assert found.rate == pytest.approx(50120)
     assert (found.details["echoes_lost"], found.details["rtt_max_ns"]) == (3, pytest.approx(1.019e6))
     for out, complaint in (("", "ping: nowhere: Name or service not known"), ("PING x\n\n5 packets transmitted", "")):
         with pytest.raises(OSError, match="ping failed"):
-            ping.reading_of(out, complaint)
+            ping.parse_output(out, complaint)
 
 
 @pytest.mark.parametrize("ends", ["echo; exit 1", "kill -KILL $$"])
@@ -57,8 +57,8 @@ def test_pings_command_is_like_ours() -> None:
         *("ping", "-n", "-q", "-w", "1", "-s", "64000", "-A", "127.0.0.1"),
     ]
     assert "0.010000" in ping.PEER.command(kernel, {"rate": 100.0, "server": "::1"})
-    assert ping.PEER.unsupported(kernel, {"in_flight": 2})
-    assert ping.PEER.unsupported("network_latency", {})
+    assert ping.PEER.unsupported_reason(kernel, {"in_flight": 2})
+    assert ping.PEER.unsupported_reason("network_latency", {})
     with pytest.raises(UserError):
         ping.PEER.run(kernel, {"in_flight": 2})
 
@@ -115,7 +115,7 @@ sockperf: ---> <MIN> observation =   30.545
 
 
 def test_what_sockperf_prints_is_read() -> None:
-    found = sockperf.reading_of(SOCKPERF)
+    found = sockperf.parse_output(SOCKPERF)
     assert (found.rate, found.unit) == (pytest.approx(857 / 0.548), "operations/s")
     assert found.latency_ns_mean == pytest.approx(638_555)
     parameters = {"p50_ns": 39_064, "p90_ns": 2_866_343, "p99_ns": 8_009_196, "p99_9_ns": 8_990_852}
@@ -134,7 +134,7 @@ def test_what_sockperf_prints_is_read() -> None:
 )
 def test_a_sockperf_that_failed_says_why(out: str, complaint: str, says: str) -> None:
     with pytest.raises(OSError, match="sockperf failed: ") as caught:
-        sockperf.reading_of(out, complaint)
+        sockperf.parse_output(out, complaint)
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -169,7 +169,7 @@ establish_control could not establish the control connection from 0.0.0.0 port 0
 
 
 def test_what_netperf_prints_is_read() -> None:
-    found = netperf.reading_of(NETPERF)
+    found = netperf.parse_output(NETPERF)
     assert (found.rate, found.unit, found.operations) == (46399.16, "operations/s", 46399)
     assert found.latency_ns_mean == 21_500
     parameters = {
@@ -195,7 +195,7 @@ def test_what_netperf_prints_is_read() -> None:
 )
 def test_a_netperf_that_failed_says_why(out: str, says: str) -> None:
     with pytest.raises(OSError, match="netperf failed: ") as caught:
-        netperf.reading_of(out)
+        netperf.parse_output(out)
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -249,10 +249,10 @@ def test_netperf_needs_its_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_foreign_point_is_refused(peer: network.NetworkPeer, point: dict[str, Any], says: str) -> None:
-    assert says in (peer.unsupported(LATENCY, point) or "")
+    assert says in (peer.unsupported_reason(LATENCY, point) or "")
     with pytest.raises(UserError, match=says):
         peer.run(LATENCY, point)
-    assert peer.unsupported("network_throughput", {})
+    assert peer.unsupported_reason("network_throughput", {})
 
 
 def test_missing_tool_says_where_from(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,7 @@ def tool(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_point_runs_and_is_read(tool: str, tmp_path: Path) -> None:
     peer = peers.find(tool)
-    assert peer.version() is not None and peer.unsupported(KERNEL, POINT) is None
+    assert peer.version() is not None and peer.unsupported_reason(KERNEL, POINT) is None
     found = peer.run(KERNEL, POINT)
     assert (found.throughput, found.unit, found.operations) == (5.0, "operations/s", 40)
     assert found.latency_ns_mean == pytest.approx(771.5e6)
@@ -72,19 +72,19 @@ def test_a_rate_is_given_as_one(tool: str, tmp_path: Path) -> None:
 )
 def test_impossible_point_gives_a_sentence(tool: str, changes: dict[str, Any], says: str) -> None:
     peer = peers.find(tool)
-    assert says in (peer.unsupported(KERNEL, {**POINT, **changes}) or "")
+    assert says in (peer.unsupported_reason(KERNEL, {**POINT, **changes}) or "")
     with pytest.raises(UserError, match=says):
         peer.run(KERNEL, {**POINT, **changes})
 
 
 def test_gamma_arrivals_are_vllms_alone(tool: str) -> None:
-    why = peers.find(tool).unsupported(KERNEL, {**POINT, "rate": 2.0, "arrivals": "gamma", "burstiness": 0.5})
+    why = peers.find(tool).unsupported_reason(KERNEL, {**POINT, "rate": 2.0, "arrivals": "gamma", "burstiness": 0.5})
     assert (why is None) == (tool == "vllm_bench")
 
 
 def test_without_tokenizer_none_asks_registry(tool: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HWDYNO_TOKENIZER")
-    assert "HWDYNO_TOKENIZER" in (peers.find(tool).unsupported(KERNEL, POINT) or "")
+    assert "HWDYNO_TOKENIZER" in (peers.find(tool).unsupported_reason(KERNEL, POINT) or "")
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def test_given_runtime_is_never_cut() -> None:
 
 
 def test_default_run_fits_three_minutes() -> None:
-    budget = plan.budget_of("quick", False)
+    budget = plan.choose_budget("quick", False)
     assert budget is not None
     made = plan.build(
         [(experiment, given) for experiment, given in plan.select(None, HOST) if experiment.kernel in KERNELS],

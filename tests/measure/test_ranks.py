@@ -21,11 +21,11 @@ import pytest
 from here import missing, shortly
 from hwdyno.measure.hosts import ranks
 from hwdyno.measure.hosts.agent import unpack_reading
-from hwdyno.measure.hosts.launch import ByAddress, ByMpi, Meeting, launch_of
-from hwdyno.measure.hosts.merging import merged
-from hwdyno.measure.measurement import measurement_of
+from hwdyno.measure.hosts.launch import ByAddress, ByMpi, Meeting, find_launch
+from hwdyno.measure.hosts.merging import merge_readings
+from hwdyno.measure.measurement import make_measurement
 from hwdyno.model.histogram import Histogram
-from hwdyno.model.histogram_arrays import sum_of, summary_of
+from hwdyno.model.histogram_arrays import sum_histograms, summarize_histograms
 from hwdyno.model.words import Run, UserError
 from hwdyno.system.processes import family
 from hwdyno.system.store import Store, StoreError, from_json
@@ -41,7 +41,7 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def command_of(*words: str, store: Path) -> list[str]:
+def make_command(*words: str, store: Path) -> list[str]:
     return [sys.executable, "-m", "hwdyno", *words, "--store", str(store), "--no-page", "--quiet", "--json"]
 
 
@@ -63,7 +63,7 @@ class Started:
         while time.monotonic() < until:
             for pid in [pid for process in self.processes for pid in family(process.pid)]:
                 with contextlib.suppress(OSError):
-                    if variable + b"=%d\0" % number in Path(f"/proc/{pid}/environ").read_bytes() and agent_of(pid):
+                    if variable + b"=%d\0" % number in Path(f"/proc/{pid}/environ").read_bytes() and find_agent(pid):
                         return pid
             time.sleep(0.02)
         raise AssertionError(f"rank {number} has no agent after 60 s")
@@ -73,7 +73,7 @@ class Started:
         return self.first.returncode, out, err
 
 
-def agent_of(rank: int) -> int | None:
+def find_agent(rank: int) -> int | None:
     """The process that measures for a rank."""
     for pid in family(rank)[1:]:
         with contextlib.suppress(OSError):
@@ -106,7 +106,7 @@ def by_address(count: int, *words: str, store: Path) -> contextlib.AbstractConte
     return started(
         [
             (
-                command_of(*words, store=store),
+                make_command(*words, store=store),
                 {
                     "HWDYNO_RENDEZVOUS": place,
                     "HWDYNO_SECRET": SECRET,
@@ -123,10 +123,10 @@ def by_address(count: int, *words: str, store: Path) -> contextlib.AbstractConte
 def by_mpi(count: int, *words: str, store: Path, more: tuple[str, ...] = ()) -> Any:
     if shutil.which("mpirun") is None:
         missing("mpirun")
-    return started([([*MPIRUN, *more, "-n", str(count), *command_of(*words, store=store)], {})])
+    return started([([*MPIRUN, *more, "-n", str(count), *make_command(*words, store=store)], {})])
 
 
-def run_of(printed: str) -> Run:
+def read_run(printed: str) -> Run:
     return from_json(printed[printed.index("{") : printed.rindex("}") + 1])
 
 
@@ -144,10 +144,10 @@ QUICK = ("compute", "--operation", "add", "--threads", "1", "--runtime", "0.1", 
 
 
 def test_each_launcher_gives_the_rank() -> None:
-    assert launch_of({}) is None and launch_of({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1"}) is None
+    assert find_launch({}) is None and find_launch({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1"}) is None
     # An sbatch script is not a rank, though Slurm counts it as one of several tasks.
-    assert launch_of({"SLURM_PROCID": "0", "SLURM_NTASKS": "8"}) is None
-    mpi = launch_of({"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "8"})
+    assert find_launch({"SLURM_PROCID": "0", "SLURM_NTASKS": "8"}) is None
+    mpi = find_launch({"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "8"})
     assert isinstance(mpi, ByMpi) and (mpi.rank, mpi.size) == (3, 8)
     place = {"HWDYNO_RENDEZVOUS": "[fd00::1]:5210", "HWDYNO_SECRET": SECRET}
     for names in (
@@ -155,7 +155,7 @@ def test_each_launcher_gives_the_rank() -> None:
         {"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "4"},
         {"JOB_COMPLETION_INDEX": "1", "HWDYNO_RANKS": "4"},
     ):
-        found = launch_of({**place, **names})
+        found = find_launch({**place, **names})
         assert isinstance(found, ByAddress) and (found.rank, found.size) == (1, 4)
         assert found.share(None) == Meeting("fd00::1", 5210, SECRET.encode())
 
@@ -172,7 +172,7 @@ def test_each_launcher_gives_the_rank() -> None:
 )
 def test_a_launcher_that_names_no_rank_is_refused_in_one_line(environment: dict[str, str], says: str) -> None:
     with pytest.raises(UserError, match=says):
-        launch_of(environment)
+        find_launch(environment)
 
 
 def test_ranks_of_one_kernel_share_its_processors_in_blocks() -> None:
@@ -200,7 +200,7 @@ def test_ranks_by_address_make_one_run_with_a_machine_each(tmp_path: Path) -> No
         assert all(not process.stdout.read() for process in ones.processes[1:] if process.stdout), (
             "one rank alone reports"
         )
-    run = run_of(out)
+    run = read_run(out)
     names = [f"n{rank} rank {rank}" for rank in range(3)]
     assert [machine.hostname for machine in run.machines] == names
     (point,) = run.experiments[0].points
@@ -217,7 +217,7 @@ def test_a_storage_point_has_a_file_of_each_rank_and_leaves_none(tmp_path: Path)
     with by_address(2, *words, store=tmp_path / "runs") as ones:
         status, out, err = ones.ended()
     assert status in {0, 3}, err
-    (point,) = run_of(out).experiments[0].points
+    (point,) = read_run(out).experiments[0].points
     assert len(point.hosts) == 2 and all(share.bytes for share in point.hosts)
     assert point.latency_ns is not None and point.latency_ns.count == point.operations, "whole histograms"
     assert not list(place.iterdir())
@@ -228,7 +228,7 @@ def test_a_storage_point_has_a_file_of_each_rank_and_leaves_none(tmp_path: Path)
 def test_lost_rank_is_named(tmp_path: Path, how: signal.Signals) -> None:
     words = ("compute", "--operation", "add,fma", "--threads", "1", "--runtime", "0.15", "--profile", "quick")
     with by_address(3, *words, store=tmp_path) as ones:
-        victim = agent_of(ones.rank(2, b"HWDYNO_RANK"))
+        victim = find_agent(ones.rank(2, b"HWDYNO_RANK"))
         assert victim is not None and ones.first.stderr is not None
         while not points_in(tmp_path):
             time.sleep(0.05)
@@ -239,7 +239,7 @@ def test_lost_rank_is_named(tmp_path: Path, how: signal.Signals) -> None:
         with contextlib.suppress(OSError):
             os.kill(victim, signal.SIGKILL)
     assert "n2 rank 2 was lost, and the others continue" in line
-    run = run_of(out)
+    run = read_run(out)
     assert status == 3 and any("n2 rank 2" in why for why in run.degraded)
     points = run.experiments[0].points
     assert len(points) == 2 and all(share.operations for point in points for share in point.hosts[:2])
@@ -250,7 +250,7 @@ def test_lost_rank_is_named(tmp_path: Path, how: signal.Signals) -> None:
 def test_missing_rank_is_named() -> None:
     meeting = Meeting("127.0.0.1", free_port(), SECRET.encode())
     with pytest.raises(UserError, match=r"ranks 1, 2 of 3 did not connect within 0\.5 s"):
-        ranks.joined(ByAddress(0, 3, meeting), timeout_s=0.5)
+        ranks.join_ranks(ByAddress(0, 3, meeting), timeout_s=0.5)
 
 
 @pytest.mark.machine
@@ -279,7 +279,7 @@ def test_mpirun_makes_one_run(tmp_path: Path) -> None:
     with by_mpi(4, *QUICK, store=tmp_path) as ones:
         status, out, err = ones.ended()
     assert status in {0, 3}, err
-    run = run_of(out)
+    run = read_run(out)
     assert [machine.hostname.rpartition(" ")[2] for machine in run.machines] == ["0", "1", "2", "3"]
     (point,) = run.experiments[0].points
     assert len(point.hosts) == 4 and not any(share.failure for share in point.hosts)
@@ -292,7 +292,7 @@ def test_a_rank_of_mpirun_that_dies_is_named_and_the_run_ends(tmp_path: Path, of
     words = ("compute", "--operation", "add,fma", "--threads", "1", "--runtime", "0.15", "--profile", "quick")
     with by_mpi(3, *words, store=tmp_path) as ones:
         rank = ones.rank(1, b"OMPI_COMM_WORLD_RANK")
-        victim = agent_of(rank) if of_agent else rank
+        victim = find_agent(rank) if of_agent else rank
         assert victim is not None and ones.first.stderr is not None
         while not points_in(tmp_path):
             time.sleep(0.05)
@@ -312,7 +312,7 @@ def test_a_rank_of_mpirun_that_dies_is_named_and_the_run_ends(tmp_path: Path, of
 def test_without_mpi4py_the_line_says_how_to_install_it(tmp_path: Path) -> None:
     (tmp_path / "mpi4py.py").write_text("raise ImportError('none here')")
     done = subprocess.run(
-        command_of(*QUICK, store=tmp_path), text=True, capture_output=True, timeout=60, check=False,
+        make_command(*QUICK, store=tmp_path), text=True, capture_output=True, timeout=60, check=False,
         env={
             **os.environ, "OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2",
             "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}",
@@ -346,16 +346,20 @@ def test_histograms_of_many_hosts_add_up_as_one_by_one() -> None:
     arrived = [stream["latency_ns"]["total"] for stream in reading["streams"]]
     plain = [histogram.to_reading() for histogram in every]
     assert (
-        sum_of([(packed_histogram, 2) for packed_histogram in arrived])
-        == sum_of([(packed_histogram, 2) for packed_histogram in plain])
+        sum_histograms([(packed_histogram, 2) for packed_histogram in arrived])
+        == sum_histograms([(packed_histogram, 2) for packed_histogram in plain])
         == one_by_one
     )
     assert [Histogram.from_reading(packed_histogram) for packed_histogram in arrived] == every
     for packed_histogram, whole in zip(arrived, every, strict=True):
-        assert summary_of([packed_histogram]) == whole.summary(packed=False)
-    assert summary_of(arrived[:2]) == every[0].merge(every[1]).summary(packed=False)
+        assert summarize_histograms([packed_histogram]) == whole.summary(packed=False)
+    assert summarize_histograms(arrived[:2]) == every[0].merge(every[1]).summary(packed=False)
     nothing = Histogram().to_reading()
-    assert summary_of([nothing]) is None and summary_of([]) is None and sum_of([(nothing, 1)] * 2) == Histogram()
+    assert (
+        summarize_histograms([nothing]) is None
+        and summarize_histograms([]) is None
+        and sum_histograms([(nothing, 1)] * 2) == Histogram()
+    )
 
 
 @pytest.mark.parametrize("text", ["zz", "00", "0000000", "0" * 8, "ff" * 8, "0000000g00000000"])
@@ -388,7 +392,7 @@ def test_512_ranks_merge_into_one_reading() -> None:
     unpack_reading(reading)
     names = [f"n{rank} rank {rank}" for rank in range(512)]
     started_ns = {name: at * 1000 for at, name in enumerate(names)}
-    point = measurement_of({}, [merged(dict.fromkeys(names, reading), started_ns, {}, names)])
+    point = make_measurement({}, [merge_readings(dict.fromkeys(names, reading), started_ns, {}, names)])
     assert point.operations == 512 * stream["operations"] and len(point.hosts) == 512
     assert point.latency_ns is not None and point.latency_ns.count == 512 * 3000
     assert {share.latency_ns and share.latency_ns.p99 for share in point.hosts} == {drawn(1).summary().p99}

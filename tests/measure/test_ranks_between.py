@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 from hwdyno.cli.main import main
 from hwdyno.explain.findings import explain
-from hwdyno.measure.experiments import pairs_of
-from hwdyno.measure.hosts.partners import partners_of
+from hwdyno.measure.experiments import list_pairs
+from hwdyno.measure.hosts.partners import parse_partners
 from hwdyno.measure.hosts.several_hosts import SeveralHosts
 from hwdyno.measure.plan import select
 from hwdyno.model.axes import BETWEEN, with_clients
 from hwdyno.model.words import Measurement, Run, UserError, Value
 from hwdyno.report import page, scaling
 from made_experiment import made_experiment
-from simulated_runs import run_of
+from simulated_runs import make_run
 from simulation.host import SimulatedMachine
 from simulation.site import SimulatedMember
 from test_ranks import by_address
-from test_ranks import run_of as printed_run
+from test_ranks import read_run as printed_run
 
 NAMES = "abcd"
 
@@ -46,10 +46,10 @@ def serving(count: int = 4) -> tuple[SeveralHosts, list[Sender]]:
 
 
 def test_pairs_and_shifts_name_their_partners() -> None:
-    assert partners_of("0-3", 4) == {0: 3} and partners_of("+1", 3) == {0: 1, 1: 2, 2: 0}
-    every = [partners_of(between, 3) for between in pairs_of(3)]
+    assert parse_partners("0-3", 4) == {0: 3} and parse_partners("+1", 3) == {0: 1, 1: 2, 2: 0}
+    every = [parse_partners(between, 3) for between in list_pairs(3)]
     assert len(every) == 6 and all(len(partners) == 1 for partners in every)
-    shifts = [partners_of(f"+{shift}", 4) for shift in (1, 2, 3)]
+    shifts = [parse_partners(f"+{shift}", 4) for shift in (1, 2, 3)]
     sent = [pair for shift in shifts for pair in shift.items()]
     assert len(set(sent)) == 12, "all to all: each to each other one, once"
     assert all(sorted(shift.values()) == [0, 1, 2, 3] for shift in shifts), "each receives from one at a time"
@@ -58,7 +58,7 @@ def test_pairs_and_shifts_name_their_partners() -> None:
 @pytest.mark.parametrize("text", ["", "0-0", "0-4", "+0", "+4", "-1", "x", "1-", "0-1-2", "+-1"])
 def test_what_names_no_partners_is_refused_in_one_line(text: str) -> None:
     with pytest.raises(UserError, match="must be two of hosts 0 to 3") as caught:
-        partners_of(text, 4)
+        parse_partners(text, 4)
     assert "\n" not in str(caught.value)
 
 
@@ -117,11 +117,11 @@ def network(speeds: Mapping[str, float], **changes: Any) -> Run:
     axes = (*kernel.axes, replace(BETWEEN, default="+2"))
     machines = tuple(replace(machine.survey(), hostname=f"node-{name}") for name in NAMES)
     result = replace(result, declaration=replace(kernel, axes=axes))
-    return explain(replace(run_of(machine, result), machines=machines))
+    return explain(replace(make_run(machine, result), machines=machines))
 
 
 def even() -> dict[str, float]:
-    return {between: 1.17e9 * (1 + 0.002 * at) for at, between in enumerate(pairs_of(4))}
+    return {between: 1.17e9 * (1 + 0.002 * at) for at, between in enumerate(list_pairs(4))}
 
 
 def test_a_slow_pair_is_named_and_alike_pairs_are_not() -> None:
@@ -143,7 +143,7 @@ def test_a_host_that_all_slow_pairs_have_in_common_is_named() -> None:
 @pytest.mark.parametrize("kind", ["bytes and rate", "rate", "neither"])
 def test_slow_pair_is_fifth_among_six(count: int, kept: float, slow: bool, kind: str) -> None:
     """What moves no bytes is judged by its rate, where it has one."""
-    points = [pair(name, 1e9 * (kept if name == "0-1" else 1)) for name in pairs_of(4)[:count]]
+    points = [pair(name, 1e9 * (kept if name == "0-1" else 1)) for name in list_pairs(4)[:count]]
     level = Value(1e9, "bytes/s")
     if kind == "rate":
         points = [replace(point, bytes=0, rate=point.throughput, throughput=level) for point in points]
@@ -200,7 +200,7 @@ def test_a_host_that_does_not_see_the_shared_file_is_named() -> None:
         raise FileNotFoundError(2, "No such file or directory")
 
     members[0].lengths["/simulated/a/data"] = SIZE
-    members[1].size_of = unseen  # type: ignore[method-assign]
+    members[1].file_size = unseen  # type: ignore[method-assign]
     with pytest.raises(UserError, match="b does not see /simulated/a/data; use a --path that all hosts share"):
         site.parameters_of_each({**BLOCKS, "path": str(data.data), "shared_file": True})
 
@@ -223,7 +223,7 @@ def test_shared_file_cost_is_reported(kept: float, says: str) -> None:
 
     result = replace(result, declaration=replace(kernel, axes=(*kernel.axes, SHARED_FILE)))
     machine = SimulatedMachine(seed=5)
-    run = explain(replace(run_of(machine, result), machines=(machine.survey(),) * 4))
+    run = explain(replace(make_run(machine, result), machines=(machine.survey(),) * 4))
     (found,) = [finding for finding in run.findings if finding.rule == "shared_file"]
     assert found.says.startswith(f"One shared file {says}") and found.evidence["shared_to_own"] == pytest.approx(kept)
     nothing = replace(result, points=(measured(0.0, shared=False), result.points[1]))

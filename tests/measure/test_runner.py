@@ -260,7 +260,7 @@ def test_a_second_interrupt_keeps_what_was_measured(tmp_path: Path) -> None:
 
 def test_late_signal_marks_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def explain(run: Run) -> Run:
-        monkeypatch.setattr(signals, "requested", lambda: True)
+        monkeypatch.setattr(signals, "is_end_requested", lambda: True)
         return run
 
     host, store = SimulatedHost(QUIET), Memory()
@@ -535,10 +535,10 @@ def test_early_noise_takes_no_points(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_thinning_keeps_the_ends_of_an_axis_and_every_word() -> None:
     points = Sweep(rw=("read", "randread"), bs="4k,8k,16k,32k,64k", iodepth=(1, 2, 4, 8, 16, 32)).points()
-    kept = runner.budget.thinned(points, "iodepth", 20)
+    kept = runner.budget.thin_points(points, "iodepth", 20)
     assert len(kept) <= 20
     for name in ("rw", "bs", "iodepth"):
         values = [point[name] for point in points]
         assert {values[0], values[-1]} <= {point[name] for point in kept}
-    assert runner.budget.thinned(points, "iodepth", 1) == (points[0],)
-    assert runner.budget.thinned(points, "iodepth", 1000) == tuple(points)
+    assert runner.budget.thin_points(points, "iodepth", 1) == (points[0],)
+    assert runner.budget.thin_points(points, "iodepth", 1000) == tuple(points)

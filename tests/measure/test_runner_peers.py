@@ -22,7 +22,7 @@ class Made:
     def version(self) -> str:
         return "3.42"
 
-    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+    def unsupported_reason(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         return None
 
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
@@ -83,7 +83,7 @@ class Lengthy(Made):
     def __init__(self, host: Slow, seconds: float) -> None:
         self.host, self.seconds, self.runs = host, seconds, 0
 
-    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+    def unsupported_reason(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         return None if parameters.get("operation") == "triad" else "only its triad"
 
     def run(self, kernel: str, parameters: Mapping[str, Any]) -> Any:
@@ -148,7 +148,7 @@ class OfStorage(Lengthy):
 
     name, kernels = "fio", frozenset({"storage_blocks"})
 
-    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+    def unsupported_reason(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         return None
 
 

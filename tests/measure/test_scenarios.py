@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 from here import shortly
-from hwdyno.cli.main import main, parser_of
-from hwdyno.cli.options import add_options, request_of
+from hwdyno.cli.main import main, make_parser
+from hwdyno.cli.options import add_options, make_request
 from hwdyno.cli.perform import perform_scenario
 from hwdyno.formats import data_set, workload
 from hwdyno.measure import engine, experiments, plan, scenarios, workspace
@@ -47,7 +47,7 @@ class Noted(Preparation):
     is_here: bool = True
 
     @contextlib.contextmanager
-    def made(self, host: Host, says: Says) -> Iterator[bool]:
+    def make_available(self, host: Host, says: Says) -> Iterator[bool]:
         self.notes.append(f"make {self.name}")
         try:
             if self.fails is not None:
@@ -61,7 +61,7 @@ class Slow(Preparation):
     """Takes its time."""
 
     @contextlib.contextmanager
-    def made(self, host: Host, says: Says) -> Iterator[bool]:
+    def make_available(self, host: Host, says: Says) -> Iterator[bool]:
         time.sleep(0.05)
         yield True
 
@@ -71,7 +71,7 @@ def planned(tmp_path: Path, names: Sequence[str] = ("memory.threads",), **how: A
     return plan.build(chosen, HOST, path=tmp_path, seed=1, **how)
 
 
-def scenario_of(tmp_path: Path, notes: list[str], **second: Any) -> Scenario:
+def make_scenario(tmp_path: Path, notes: list[str], **second: Any) -> Scenario:
     first = Noted(name="a", notes=notes, where=tmp_path, bytes=1000, what="thing: a")
     other = Noted(name="b", notes=notes, where=tmp_path, bytes=500, what="thing: b", **second)
     return Scenario(plan=planned(tmp_path), preparations=(first, other))
@@ -83,7 +83,7 @@ def silent(_: str) -> None:
 
 def test_what_is_made_is_removed_in_reverse_after_the_points(tmp_path: Path) -> None:
     notes: list[str] = []
-    with scenario_of(tmp_path, notes).ready(HOST, silent) as ready:
+    with make_scenario(tmp_path, notes).ready(HOST, silent) as ready:
         assert ready.points
         notes.append("points")
     assert notes == ["make a", "make b", "points", "remove b", "remove a"]
@@ -94,7 +94,7 @@ def test_what_is_made_is_removed_in_reverse_after_the_points(tmp_path: Path) -> 
 )
 def test_a_preparation_that_fails_leaves_nothing_of_those_before_it(tmp_path: Path, error: BaseException) -> None:
     notes: list[str] = []
-    with pytest.raises(type(error)), scenario_of(tmp_path, notes, fails=error).ready(HOST, silent):
+    with pytest.raises(type(error)), make_scenario(tmp_path, notes, fails=error).ready(HOST, silent):
         pytest.fail("nothing may be measured")
     assert notes == ["make a", "make b", "remove b", "remove a"]
 
@@ -102,7 +102,7 @@ def test_a_preparation_that_fails_leaves_nothing_of_those_before_it(tmp_path: Pa
 @pytest.mark.parametrize("error", [ValueError("x"), KeyboardInterrupt()])
 def test_an_error_among_the_points_removes_everything(tmp_path: Path, error: BaseException) -> None:
     notes: list[str] = []
-    with pytest.raises(type(error)), scenario_of(tmp_path, notes).ready(HOST, silent):
+    with pytest.raises(type(error)), make_scenario(tmp_path, notes).ready(HOST, silent):
         raise error
     assert notes[-2:] == ["remove b", "remove a"]
 
@@ -128,7 +128,9 @@ def test_a_scenario_is_measured_and_reported_as_any_plan(
     monkeypatch.setenv("HWDYNO_HOME", str(tmp_path / "home"))
     notes: list[str] = []
     made = replace(
-        scenario_of(tmp_path, notes), remarks=("it takes memory",), summary=lambda run: [f"{len(run.experiments)} done"]
+        make_scenario(tmp_path, notes),
+        remarks=("it takes memory",),
+        summary=lambda run: [f"{len(run.experiments)} done"],
     )
     parser = argparse.ArgumentParser()
     add_options(parser)
@@ -146,7 +148,7 @@ def test_a_scenario_is_measured_and_reported_as_any_plan(
 
 def test_several_as_one_have_the_preparations_of_all_and_no_name_twice(tmp_path: Path) -> None:
     notes: list[str] = []
-    one = scenario_of(tmp_path, notes)
+    one = make_scenario(tmp_path, notes)
     other = replace(one, plan=planned(tmp_path, ("compute.threads",)), needs=("need: much",))
     both = together((one, other))
     assert [planned.experiment.name for planned in both.plan.experiments] == ["memory.threads", "compute.threads"]
@@ -157,15 +159,15 @@ def test_several_as_one_have_the_preparations_of_all_and_no_name_twice(tmp_path:
 
 def test_made_empty_folder_is_removed(tmp_path: Path) -> None:
     made = FolderOfPoints(where=tmp_path / "hwdyno-checkpoint")
-    with made.made(HOST, silent):
+    with made.make_available(HOST, silent):
         assert made.where.is_dir()
     assert not made.where.exists()
-    with made.made(HOST, silent):
+    with made.make_available(HOST, silent):
         (made.where / "checkpoint-0.hwdyno").write_text("stays")
     assert (made.where / "checkpoint-0.hwdyno").read_text() == "stays"
     (tmp_path / "users").mkdir()
     users = FolderOfPoints(where=tmp_path / "users")
-    with users.made(HOST, silent):
+    with users.make_available(HOST, silent):
         pass
     assert users.where.is_dir()
 
@@ -358,16 +360,16 @@ class Watched:
         self._thread.join()
 
 
-def command_of(words: Sequence[str]) -> str:
+def choose_command(words: Sequence[str]) -> str:
     """The command that has these options."""
     return "inference" if {"--kv-cache", "--vector-search"} & {*words} else "training"
 
 
 def prepared(*words: str) -> dict[str, Preparation]:
     """What a command's dry run counts, by the first words of its line."""
-    command = command_of(words)
-    request = request_of(parser_of(command).read([*words]), command, scenarios.of_command(command))
-    scenario = scenarios.scenario_of(request, Local())
+    command = choose_command(words)
+    request = make_request(make_parser(command).read([*words]), command, scenarios.of_command(command))
+    scenario = scenarios.make_scenario(request, Local())
     return {preparation.what.partition(":")[0]: preparation for preparation in scenario.prepares()}
 
 
@@ -400,13 +402,13 @@ def test_a_dry_run_names_the_bytes_that_the_run_then_writes(
 ) -> None:
     words = [*COMMANDS[name], "--path", str(place)]
     made = prepared(*words)
-    assert main([command_of(words), *words, "--dry-run"]) == 0
+    assert main([choose_command(words), *words, "--dry-run"]) == 0
     (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith(f"{name}:"))
     assert format_bytes(made[name].bytes) in line and not list(place.iterdir())
     total = sum(preparation.bytes for preparation in made.values())
     assert total >= made[name].bytes > 0 and made[name].seconds(1e9) >= 0
     with Watched(place) as watched:
-        assert main([command_of(words), *words, "--no-page", "--quiet", "--json"]) in {0, 3}
+        assert main([choose_command(words), *words, "--no-page", "--quiet", "--json"]) in {0, 3}
     if made[name].is_limit:
         marks = 512  # The mark of the folder and the lock of the directory in it, less than 256 B each.
         assert 0 < watched.most <= total + marks
@@ -420,7 +422,7 @@ def test_a_dry_run_names_the_bytes_that_the_run_then_writes(
 def test_an_indexs_bytes_are_known_before(kind: str, place: Path) -> None:
     words = ["--vector-search", kind, "--vectors", "6000", "--dim", "96", "--path", str(place), "--generate"]
     size = prepared(*words)["index"].bytes
-    assert main([command_of(words), *words, "--quiet"]) == 0
+    assert main([choose_command(words), *words, "--quiet"]) == 0
     assert bytes_below(place) == pytest.approx(size, rel=0.01)
     assert prepared(*words)["index"].bytes == 0, "it is there"
 

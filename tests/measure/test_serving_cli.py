@@ -14,8 +14,8 @@ import tiny_gguf
 from here import once
 from hwdyno.cli.main import main
 from hwdyno.measure import plan
-from hwdyno.measure.serving.model_list import first_model, got
-from hwdyno.measure.serving.server_address import KEY, server_of
+from hwdyno.measure.serving.model_list import fetch_body, first_model
+from hwdyno.measure.serving.server_address import KEY, resolve_server
 from hwdyno.system import signals
 from model_server import ModelServer
 
@@ -168,7 +168,7 @@ def test_real_llama_cpp_serves_a_file_and_agrees_with_its_own_times(
         # The details are of one reading, the stream of all.
         assert 0 < details["server_prompt_s"] * 1e9 <= tokens["first_token_sent"]["max"]
 
-    assert first_model(server_of(result["fixed"]["server"], allow_remote=False)) == ""
+    assert first_model(resolve_server(result["fixed"]["server"], allow_remote=False)) == ""
 
 
 # Requests of a millisecond each: where others take the processor, what the cache saves is within the noise.
@@ -212,12 +212,12 @@ def test_a_file_that_is_no_model_is_one_line(capsys: pytest.CaptureFixture[str],
 
 def test_a_signal_ends_the_wait_for_what_a_server_does_not_say(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        server = server_of(f"http://127.0.0.1:{silent.getsockname()[1]}", allow_remote=False)
+        server = resolve_server(f"http://127.0.0.1:{silent.getsockname()[1]}", allow_remote=False)
         looks = iter([False, True])
-        monkeypatch.setattr(signals, "requested", lambda: next(looks))
+        monkeypatch.setattr(signals, "is_end_requested", lambda: next(looks))
         with pytest.raises(TimeoutError):
-            got(server, "/metrics", most_s=60.0)
+            fetch_body(server, "/metrics", most_s=60.0)
         assert next(looks, None) is None
-        monkeypatch.setattr(signals, "requested", lambda: False)
+        monkeypatch.setattr(signals, "is_end_requested", lambda: False)
         with pytest.raises(TimeoutError):
-            got(server, "/metrics", most_s=0.15)
+            fetch_body(server, "/metrics", most_s=0.15)

@@ -17,8 +17,8 @@ from here import missing
 from hwdyno.measure.serving import client, client_result, lengths, metrics
 from hwdyno.measure.serving.prompts import Wording
 from hwdyno.measure.serving.schedule import Load
-from hwdyno.measure.serving.server_address import KEY, server_of
-from hwdyno.measure.serving.wire import events_of
+from hwdyno.measure.serving.server_address import KEY, resolve_server
+from hwdyno.measure.serving.wire import parse_events
 from hwdyno.measure.workloads.inference_serving import WORKLOAD
 from hwdyno.model.histogram import Histogram
 from hwdyno.model.words import UserError
@@ -247,12 +247,12 @@ def test_a_trace_is_replayed(tmp_path: Path) -> None:
 
 def _moments(url: str, runtime_s: float = 1.0) -> list[tuple[int, int]]:
     """When the server sent the only token of each answer, and when the client says that it came."""
-    server = server_of(url, allow_remote=False)
+    server = resolve_server(url, allow_remote=False)
     load = Load(prompt=lengths.parse("4", "x"), output=lengths.parse("1", "x"), seed=1, users=4)
     wording = Wording(chat=False, model="made")
     settings = client_result.ClientSettings(runtime_s=runtime_s, timeout_s=20.0, connections=4)
     result = client.drive(server, load, settings, lambda prompt: server.request("completions", wording.body(prompt)))
-    firsts = [next(iter(events_of(request.exchange))) for request in result.sent if not request.failure]
+    firsts = [next(iter(parse_events(request.exchange))) for request in result.sent if not request.failure]
     return [(json.loads(data)["sent_ns"], moment) for moment, data in firsts]
 
 
@@ -266,7 +266,7 @@ def test_client_delay_is_not_in_times(monkeypatch: pytest.MonkeyPatch) -> None:
         stops.append((began, time.perf_counter_ns()))
         return False
 
-    monkeypatch.setattr(signals, "requested", stopped)
+    monkeypatch.setattr(signals, "is_end_requested", stopped)
     with ModelServer(prompt_s=0.03).running() as url:
         found = _moments(url)
     # A token that was sent so long before the end of a stop had come by then.
@@ -328,7 +328,7 @@ vllm:kv_cache_usage_perc{engine="1"} 0.5
 sglang:num_running_reqs{tp_rank="0"} 5
 sglang:num_running_reqs{tp_rank="1"} 5
 """
-    assert metrics.figures_of(text) == {"waiting": 7, "kv_cache_share": 0.5, "running": 5}
+    assert metrics.parse_figures(text) == {"waiting": 7, "kv_cache_share": 0.5, "running": 5}
 
 
 # --- where it goes, and with which key
@@ -336,10 +336,10 @@ sglang:num_running_reqs{tp_rank="1"} 5
 
 def test_another_host_is_refused_unless_allowed() -> None:
     with pytest.raises(UserError, match=r"is another host; add --allow-remote"):
-        server_of("http://192.0.2.1:8000", allow_remote=False)
-    assert server_of("http://192.0.2.1:8000", allow_remote=True).address[0] == "192.0.2.1"
+        resolve_server("http://192.0.2.1:8000", allow_remote=False)
+    assert resolve_server("http://192.0.2.1:8000", allow_remote=True).address[0] == "192.0.2.1"
     for here in ("http://127.0.0.1:1", "http://localhost:1/v1", "http://[::1]:1"):
-        assert server_of(here, allow_remote=False).path == ""
+        assert resolve_server(here, allow_remote=False).path == ""
 
 
 @pytest.mark.parametrize(
@@ -357,12 +357,12 @@ def test_another_host_is_refused_unless_allowed() -> None:
 )
 def test_wrong_url_is_one_line(url: str) -> None:
     with pytest.raises(UserError, match="--server"):
-        server_of(url, allow_remote=True)
+        resolve_server(url, allow_remote=True)
 
 
 def test_key_within_url_is_refused() -> None:
     with pytest.raises(UserError, match=KEY):
-        server_of("http://user:secret@127.0.0.1:1", allow_remote=False)
+        resolve_server("http://user:secret@127.0.0.1:1", allow_remote=False)
 
 
 def test_the_key_is_sent_and_stands_in_no_reading(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,7 +124,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with (folder / WEIGHTS).open("wb") as file:
         for piece in safetensors.parts(model, SEED):
             file.write(piece)
-    graph = onnx.graph_of(model, WEIGHTS, safetensors.read_header(folder / WEIGHTS).places)
+    graph = onnx.make_graph(model, WEIGHTS, safetensors.read_header(folder / WEIGHTS).places)
     (folder / GRAPH).write_bytes(graph)
     return folder
 

@@ -150,7 +150,7 @@ def test_azure_dates_become_seconds() -> None:
 )
 def test_wrong_trace_is_one_line(text: str, says: str) -> None:
     with pytest.raises(UserError, match=says):
-        request_trace.requests_of(text, "x.trace")
+        request_trace.read_requests(text, "x.trace")
 
 
 def test_a_trace_is_replayed_at_its_own_times_or_stretched_to_a_rate() -> None:

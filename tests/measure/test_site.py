@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hwdyno.analysis.resources import ceilings_of, ceilings_of_site
+from hwdyno.analysis.resources import ceilings_of_site, list_ceilings
 from hwdyno.explain.findings import explain
 from hwdyno.measure import experiments, plan, runner
 from hwdyno.measure.hosts import HostLostError
 from hwdyno.measure.hosts.clock_offset import clock_offset_ns
 from hwdyno.measure.hosts.launch import boot_id
-from hwdyno.measure.hosts.measured_site import SingleHost, site_of
+from hwdyno.measure.hosts.measured_site import SingleHost, make_site
 from hwdyno.measure.hosts.several_hosts import SeveralHosts
-from hwdyno.measure.measurement import measurement_of
+from hwdyno.measure.measurement import make_measurement
 from hwdyno.measure.topology import Topology
 from hwdyno.model.histogram import Histogram
 from hwdyno.model.words import Run, UserError
@@ -36,10 +36,10 @@ def measured(site: SeveralHosts, path: Path, **how: Any) -> Run:
 
 def test_a_site_of_one_is_its_host_and_nothing_more() -> None:
     host = SimulatedHost()
-    site = site_of(host)
-    assert isinstance(site, SingleHost) and site_of(site) is site and not site.several
+    site = make_site(host)
+    assert isinstance(site, SingleHost) and make_site(site) is site and not site.several
     reading = site.run("idle", IDLE)
-    assert "hosts" not in reading and measurement_of({}, [reading]).hosts == ()
+    assert "hosts" not in reading and make_measurement({}, [reading]).hosts == ()
     assert site.machines() == (host.survey(),) and site.survey() == host.survey()
     site.close()
 
@@ -99,9 +99,9 @@ def test_counts_add_up_and_histograms_are_merged_whole() -> None:
     site = SeveralHosts([SimulatedMember("fast", fast), SimulatedMember("slow", slow)])
     reading = site.run("storage_blocks", BLOCKS)
     readings = {part["host"]: part["reading"] for part in reading["hosts"]}
-    made = measurement_of({}, [reading], site.kernels()["storage_blocks"])
+    made = make_measurement({}, [reading], site.kernels()["storage_blocks"])
     alone = {
-        name: measurement_of({}, [host_reading], site.kernels()["storage_blocks"])
+        name: make_measurement({}, [host_reading], site.kernels()["storage_blocks"])
         for name, host_reading in readings.items()
     }
     assert made.operations == sum(point.operations for point in alone.values())
@@ -138,7 +138,7 @@ def test_each_host_has_a_random_order_and_a_data_file_of_its_own(tmp_path: Path)
         assert point.throughput.value == pytest.approx(sum(each), rel=0.02)
         assert point.validity == "valid", point.why
     assert from_json(to_json(run)) == run
-    one, both = ceilings_of(a.survey(), "storage"), ceilings_of_site(run.machines, "storage")
+    one, both = list_ceilings(a.survey(), "storage"), ceilings_of_site(run.machines, "storage")
     assert [c.value for c in both] == [2 * c.value for c in one] and run.experiments[0].ceilings == both
 
 
@@ -147,7 +147,7 @@ def test_hosts_that_start_apart_degrade_point(skew_s: float, apart: bool) -> Non
     site, (_, b) = site_of_two()
     b.skew_s = skew_s
     reading = site.run("idle", {"runtime": 1.0})
-    made = measurement_of({}, [reading])
+    made = make_measurement({}, [reading])
     assert made.hosts[1].start_offset_s == pytest.approx(skew_s, abs=1e-3)
     assert made.elapsed_s == pytest.approx(1.0 + made.hosts[1].start_offset_s, abs=1e-6), "first start to last end"
     assert ("hosts_apart" in made.why) == apart and (made.validity == "degraded") == apart
@@ -156,7 +156,7 @@ def test_hosts_that_start_apart_degrade_point(skew_s: float, apart: bool) -> Non
 def test_a_stragglers_time_counts() -> None:
     site, (_, b) = site_of_two()
     b.slow = 2.0
-    made = measurement_of({}, [site.run("idle", IDLE)])
+    made = make_measurement({}, [site.run("idle", IDLE)])
     assert made.elapsed_s == pytest.approx(0.4, rel=0.05)
 
 
@@ -182,10 +182,10 @@ def test_a_host_that_never_ends_is_stopped_and_named() -> None:
     site, (_, b) = site_of_two()
     b.endless_at = 1
     reading = site.run("idle", IDLE)
-    share = measurement_of({}, [reading]).hosts[1]
+    share = make_measurement({}, [reading]).hosts[1]
     assert share.interrupted and "did not end with the others" in share.failure
     assert not reading["interrupted"] and not site.lost, "nobody pressed Ctrl-C, and the host is there"
-    assert not measurement_of({}, [site.run("idle", IDLE)]).hosts[1].failure
+    assert not make_measurement({}, [site.run("idle", IDLE)]).hosts[1].failure
 
 
 def test_what_one_host_refuses_is_said_beside_what_the_other_measured(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ class Made(ProgramPeer):
     name, kernels = "fio", frozenset({"storage_blocks"})
     names, asks_version = ("fio",), ("--version",)
 
-    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+    def unsupported_reason(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         return "no such pattern" if parameters.get("rw") == "none" else None
 
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
@@ -71,7 +71,7 @@ def measured(on: SeveralHosts, path: Path) -> Run:
 
 def test_rates_are_summed_and_percentiles_stay_with_their_hosts() -> None:
     on, (a, b) = site()
-    found = on_site.measured(PEER, "storage_blocks", POINT, on)
+    found = on_site.run_on_site(PEER, "storage_blocks", POINT, on)
     assert found.rate == 40_000 and found.throughput == 40_000 * 4096 and found.operations == 40_000
     assert found.cpu_s == 0.5
     assert found.latency_ns_mean == pytest.approx((30_000 * 100 + 10_000 * 500) / 40_000), "of all operations"
@@ -87,10 +87,10 @@ def test_rates_are_summed_and_percentiles_stay_with_their_hosts() -> None:
 def test_a_figure_that_one_host_lacks_is_not_summed() -> None:
     known = PeerReading(1e9, "bytes/s", 5.0, 100.0, 1.0, 10)
     unknown = PeerReading(1e9, "bytes/s", None, None, None, 0)
-    found = on_site.merged({"a": known, "b": unknown})
+    found = on_site.merge_readings({"a": known, "b": unknown})
     assert (found.throughput, found.rate, found.latency_ns_mean, found.cpu_s) == (2e9, None, None, None)
     with pytest.raises(OSError, match="answered in FLOP/s and bytes/s"):
-        on_site.merged({"a": known, "b": PeerReading(1.0, "FLOP/s", None, None, None, 0)})
+        on_site.merge_readings({"a": known, "b": PeerReading(1.0, "FLOP/s", None, None, None, 0)})
 
 
 def test_a_run_of_two_hosts_stands_beside_its_peer(tmp_path: Path) -> None:
@@ -140,11 +140,11 @@ def test_a_peer_that_fails_on_one_host_names_it(error: Exception, kind: type[Exc
 
     b.programs["fio"] = failing
     with pytest.raises(kind) as caught:
-        on_site.measured(PEER, "storage_blocks", POINT, on)
+        on_site.run_on_site(PEER, "storage_blocks", POINT, on)
     text = str(caught.value)
     assert text.startswith("host b: ") and "\n" not in text and "Errno" not in text
     with pytest.raises(UserError, match="no such pattern"):
-        on_site.measured(PEER, "storage_blocks", {**POINT, "rw": "none"}, on)
+        on_site.run_on_site(PEER, "storage_blocks", {**POINT, "rw": "none"}, on)
 
 
 @pytest.mark.parametrize("planted", ["dies_in_program", "hangs_in_program"])
@@ -171,15 +171,15 @@ def test_without_any_host_peer_says_so() -> None:
     on, (a, b) = site()
     a.dies_in_program = b.dies_in_program = True
     with pytest.raises(OSError, match="host a: it is closed"):
-        on_site.measured(PEER, "storage_blocks", POINT, on)
+        on_site.run_on_site(PEER, "storage_blocks", POINT, on)
     with pytest.raises(HostLostError, match="no host is left"):
         on_site.why_left_out(PEER, on)
 
 
 def test_a_site_of_one_host_runs_it_as_this_machine_does() -> None:
-    from hwdyno.measure.hosts.measured_site import site_of
+    from hwdyno.measure.hosts.measured_site import make_site
 
     member = SimulatedMember("a", SimulatedMachine(seed=1))
     member.programs["fio"] = simulated("fio-3.33", "30000 100 900")
-    found = on_site.measured(PEER, "storage_blocks", POINT, site_of(member))
+    found = on_site.run_on_site(PEER, "storage_blocks", POINT, make_site(member))
     assert found.rate == 30_000 and "hosts" not in found.details

@@ -12,7 +12,7 @@ from hwdyno import studies
 from hwdyno.analysis.estimates import snia_window
 from hwdyno.cli import storage
 from hwdyno.cli.main import main
-from hwdyno.cli.options import request_of
+from hwdyno.cli.options import make_request
 from hwdyno.explain.findings import explain
 from hwdyno.explain.findings.applies import ROUND
 from hwdyno.explain.findings.snia import is_rounds
@@ -21,12 +21,12 @@ from hwdyno.measure.runner import snia
 from hwdyno.measure.scenarios import snia as scenario
 from hwdyno.model.point_details import Note
 from hwdyno.model.words import Run, Value
-from hwdyno.report.charts import charts_of
+from hwdyno.report.charts import list_charts
 from hwdyno.report.page import html
-from hwdyno.report.rows import rows_of
+from hwdyno.report.rows import make_rows
 from hwdyno.report.tables import markdown
 from hwdyno.system.store import Store, from_json, to_json
-from made_point import base, run_of
+from made_point import base, make_run
 from simulation.host import SimulatedHost, SimulatedMachine
 
 MIB = 1 << 20
@@ -42,7 +42,7 @@ def performed(name: str, machine: SimulatedMachine, tmp_path: Path) -> Run:
     options = ["snia", name, "--path", str(tmp_path), "--size", str(REGION), "--budget", "1h"]
     args = parser.parse_args(options)
     host, store = SimulatedHost(machine), Store(tmp_path / "store")
-    plan = scenario.plan_of(TESTS[name], request_of(args, "storage snia", experiments=(name,)), host)
+    plan = scenario.make_plan(TESTS[name], make_request(args, "storage snia", experiments=(name,)), host)
     snia.run(plan, TESTS[name], host, store, "x", explain=explain)
     return store.load("x")
 
@@ -111,10 +111,10 @@ def test_planted_drift_ends_on_time(gain: float, cells: float, tmp_path: Path) -
 def test_rounds_use_latency_or_rate(name: str, latency_ns: Any, growth: float, named: bool) -> None:
     rates = [Value(1000.0 * (1 + growth * at), "operations/s") for at in range(5)]
     rounds = [base(rate=rate, latency_ns=latency_ns, notes=(Note("snia_tracked", ""),)) for rate in rates]
-    result = replace(run_of(base()).experiments[0], name=f"storage.snia-{name}", load=ROUND, points=tuple(rounds))
+    result = replace(make_run(base()).experiments[0], name=f"storage.snia-{name}", load=ROUND, points=tuple(rounds))
     others = (replace(result, load="iodepth"), replace(result, name="storage.blocks"))
     assert is_rounds(result) and not any(map(is_rounds, others))
-    found = explain(replace(run_of(base()), experiments=(result,))).findings
+    found = explain(replace(make_run(base()), experiments=(result,))).findings
     assert ("snia_not_steady" in {finding.rule for finding in found}) == named
 
 
@@ -141,9 +141,9 @@ def test_the_matrix_of_iops_has_its_tables_and_its_plot(tmp_path: Path) -> None:
     assert shortened.startswith("Shortened: ") and "not purged first" in shortened
     assert "1 min" in shortened and "64 MiB instead of the whole device" in shortened
     assert before.startswith("Before, ") and "2.0 times the region" in before
-    (plot,) = [chart for chart in charts_of(run) if chart.name.endswith("convergence")]
+    (plot,) = [chart for chart in list_charts(run) if chart.name.endswith("convergence")]
     assert "Steady: in rounds 1 to 5" in plot.caption and {"mean", "90%", "110%"} <= set(plot.picture.texts)
-    assert {row.experiment.name for row in rows_of(run)} == {"storage.snia-iops"}
+    assert {row.experiment.name for row in make_rows(run)} == {"storage.snia-iops"}
     # No figure of a round is alone, and no rule on queues applies to a matrix.
     assert not {"knee", "best_block_size", "too_short"} & {finding.rule for finding in run.findings}
     again = from_json(to_json(run))

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from hwdyno.measure.hosts.local import Local
-from hwdyno.measure.measurement import MAX_SAMPLES, measurement_of
+from hwdyno.measure.measurement import MAX_SAMPLES, make_measurement
 
 MIB = 1 << 20
 LOCAL = Local()
@@ -170,7 +170,7 @@ def test_a_day_of_samples_is_folded_and_not_kept(tmp_path: Path) -> None:
     rows = reading["samples"]["operations"][0]
     assert len(rows) <= 4096 and reading["samples"]["interval_s"] == pytest.approx(0.002)
     assert len(reading["details"]["logs"][0]["read"]["total_ns"]) == len(rows)
-    point = measurement_of({}, [reading] * 8)
+    point = make_measurement({}, [reading] * 8)
     assert point.samples is not None and len(point.samples.values) <= MAX_SAMPLES
 
 

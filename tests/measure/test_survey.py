@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hwdyno.analysis.resources import ceilings_of, why_no_ceiling
+from hwdyno.analysis.resources import list_ceilings, why_no_ceiling
 from hwdyno.measure import engine
 from hwdyno.model.machine import Machine
 
@@ -43,7 +43,7 @@ def test_disk_below_path_and_its_link(tree: str, path: str, disk: str, kind: str
     first = found["storage"]["disks"][0]
     assert (first["name"], first["kind"]) == (disk, kind)
     ceiling = next(
-        c for c in ceilings_of(typed(tree, path), "storage") if (c.metric, c.kind) == ("read_bytes_s", "physical")
+        c for c in list_ceilings(typed(tree, path), "storage") if (c.metric, c.kind) == ("read_bytes_s", "physical")
     )
     assert ceiling.value == pytest.approx(read_gb_s * 1e9, rel=1e-3)
     assert ceiling.label == label
@@ -62,7 +62,7 @@ def test_disk_below_path_and_its_link(tree: str, path: str, disk: str, kind: str
     ],
 )
 def test_found_drive_has_makers_figures(tree: str, path: str, read_mb_s: float) -> None:
-    rated = [c for c in ceilings_of(typed(tree, path), "storage") if (c.metric, c.kind) == ("read_bytes_s", "rated")]
+    rated = [c for c in list_ceilings(typed(tree, path), "storage") if (c.metric, c.kind) == ("read_bytes_s", "rated")]
     assert [c.value for c in rated] == [read_mb_s * 1e6]
 
 
@@ -76,7 +76,7 @@ def test_found_drive_has_makers_figures(tree: str, path: str, read_mb_s: float) 
 )
 def test_unknown_storage_has_a_reason(tree: str, path: str, why: str) -> None:
     found = typed(tree, path)
-    assert ceilings_of(found, "storage") == ()
+    assert list_ceilings(found, "storage") == ()
     assert why in why_no_ceiling(found, "storage")[0]
 
 

@@ -53,13 +53,13 @@ def measured(place: Path, capsys: pytest.CaptureFixture[str]) -> Measured:
     def measure(*more: str) -> tuple[int, dict[str, Any]]:
         status = main(once(*command(place), "--json", "--quiet", "--no-page", *more))
         run: dict[str, Any] = json.loads(capsys.readouterr().out)
-        assert [entry["id"] for entry in map(vars_of, Store(None).history())] == [run["id"]]
+        assert [entry["id"] for entry in map(plain_entry, Store(None).history())] == [run["id"]]
         return status, run
 
     return measure
 
 
-def vars_of(entry: Any) -> dict[str, Any]:
+def plain_entry(entry: Any) -> dict[str, Any]:
     return {"id": entry.id}
 
 
@@ -68,7 +68,7 @@ def command(place: Path) -> list[str]:
     return ["training", *workload, "--accelerators", "1"]
 
 
-def says_of(run: dict[str, Any], rule: str) -> str:
+def find_sentences(run: dict[str, Any], rule: str) -> str:
     return " | ".join(found["says"] for found in run["findings"] if found["rule"] == rule)
 
 
@@ -80,12 +80,12 @@ def test_truncated_corrupt_and_missing_files_are_each_named(data: list[Path], me
     data[5].unlink()
     status, run = measured()
     assert status == 3
-    says = says_of(run, "training_faults")
+    says = find_sentences(run, "training_faults")
     for path, why in ((data[1], "truncated"), (data[3], "corrupt"), (data[5], "missing")):
         assert path.name in says and why in says
     (point,) = run["experiments"][0]["points"]
     assert point["validity"] == "invalid"
-    assert not says_of(run, "faults")
+    assert not find_sentences(run, "faults")
 
 
 def test_an_unreadable_file_is_named_and_the_others_are_read(data: list[Path], measured: Measured) -> None:
@@ -93,13 +93,13 @@ def test_an_unreadable_file_is_named_and_the_others_are_read(data: list[Path], m
     data[2].symlink_to("/no/such/file")
     status, run = measured()
     assert status == 3
-    assert f"{data[2].name}: No such file" in says_of(run, "training_faults")
+    assert f"{data[2].name}: No such file" in find_sentences(run, "training_faults")
     assert run["experiments"][0]["points"][0]["operations"] == 2 * 12
 
 
 def test_uneven_tails_over_accelerators_end_together_and_are_told(data: list[Path], measured: Measured) -> None:
     _, run = measured("--accelerators", "5", "--batch-size", "1")
-    says = says_of(run, "training_uneven")
+    says = find_sentences(run, "training_uneven")
     assert "share the samples unevenly (0 to 3)" in says
     assert run["experiments"][0]["points"]
 
@@ -109,7 +109,7 @@ def test_other_workloads_data_invalidates_point(data: list[Path], measured: Meas
         path.write_bytes(b"x" * 900_000)
     status, run = measured()
     assert status == 3
-    assert "they belong to another one" in says_of(run, "training_other_data")
+    assert "they belong to another one" in find_sentences(run, "training_other_data")
     assert run["experiments"][0]["points"][0]["validity"] == "invalid"
 
 

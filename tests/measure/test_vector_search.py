@@ -164,19 +164,19 @@ def test_of_several_storages_each_is_named() -> None:
     findings = [found.says for found in explain(run).findings if found.rule == "vector_queries"]
     assert "Index diskann on ceph answers" in findings[0]
     assert "Index diskann on local answers" in findings[1]
-    from hwdyno.report.overview import overview_of
+    from hwdyno.report.overview import make_overview
 
     third = replace(result, name=f"{result.name}@weka")
-    overview = overview_of(explain(replace(run, experiments=(*several, third))))
+    overview = make_overview(explain(replace(run, experiments=(*several, third))))
     assert overview.says.count("Index diskann") == 2
     assert overview.says.endswith("1 more load is listed below.")
 
 
 def test_headline_says_what_storage_carries() -> None:
-    from hwdyno.report.overview import overview_of
+    from hwdyno.report.overview import make_overview
 
     run = explained(point(1, 0.97, 500), point(4, 0.97, 1500))
-    assert overview_of(run).says.endswith("and p99 2.00 ms, at 97% recall@10.")
+    assert make_overview(run).says.endswith("and p99 2.00 ms, at 97% recall@10.")
 
 
 def test_fast_answers_that_are_wrong_are_no_answers() -> None:

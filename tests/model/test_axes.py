@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 from hwdyno.explain.findings import explain
-from hwdyno.explain.findings.point_labels import label_of, load_words
+from hwdyno.explain.findings.point_labels import format_label, load_words
 from hwdyno.measure import runner
 from hwdyno.measure.experiments import Experiment
 from hwdyno.measure.hosts.local import Alike, Local
 from hwdyno.measure.plan import Given, build
 from hwdyno.measure.runner.declared import kept_declaration
 from hwdyno.measure.sweep import Sweep, powers
-from hwdyno.model.axes import FIELD, FIELD_LOOPS, per_element_of, read_share, shares_joined, shares_split
+from hwdyno.model.axes import FIELD, FIELD_LOOPS, find_per_element, read_share, shares_joined, shares_split
 from hwdyno.model.per_element import PerElement
 from hwdyno.model.words import Axis, Curve, Declaration, ExperimentResult, Finding, Parameters, Run
 from hwdyno.report import charts, page
@@ -63,10 +63,10 @@ def test_the_fields_loops_are_counted_as_kernels_declare_them(kernel: str) -> No
 
 def test_a_declaration_without_loops_has_those_of_the_field() -> None:
     declared = (Axis("operation", per_element={"sum": PerElement(3, 1, 1, 2)}),)
-    assert per_element_of({"operation": "sum"}, declared) == PerElement(3, 1, 1, 2)
-    assert per_element_of({"operation": "triad"}, declared) is None
-    assert per_element_of({"operation": "triad"}, (Axis("operation"),)) == FIELD_LOOPS["triad"]
-    assert per_element_of({"operation": "randread"}) is None
+    assert find_per_element({"operation": "sum"}, declared) == PerElement(3, 1, 1, 2)
+    assert find_per_element({"operation": "triad"}, declared) is None
+    assert find_per_element({"operation": "triad"}, (Axis("operation"),)) == FIELD_LOOPS["triad"]
+    assert find_per_element({"operation": "randread"}) is None
 
 
 def test_every_axis_of_the_field_is_declared_by_a_kernel_or_named_by_a_foreign_tool() -> None:
@@ -130,14 +130,14 @@ def the_curve(run: Run) -> Curve:
     return curve
 
 
-def finding_of(run: Run, rule: str) -> Finding:
+def find_finding(run: Run, rule: str) -> Finding:
     (found,) = [finding for finding in run.findings if finding.rule == rule]
     return found
 
 
 def drawn(run: Run) -> str:
     """The report's charts and its page, as text."""
-    return repr([chart.picture for chart in charts.charts_of(run)]) + page.html(run)
+    return repr([chart.picture for chart in charts.list_charts(run)]) + page.html(run)
 
 
 def test_a_new_size_has_its_curve_its_unit_and_its_advice(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_new_size_has_its_curve_its_unit_and_its_advice(tmp_path: Path) -> Non
     assert curve.model == "block-size"
     assert curve.parameters["B"].value == pytest.approx(BYTES_S, rel=0.05)
     assert curve.parameters["n1/2"].value == pytest.approx(SERVICE_S * BYTES_S, rel=0.1)
-    best = finding_of(run, "best_block_size")
+    best = find_finding(run, "best_block_size")
     assert "512 KiB" in best.says
     assert "hwdyno fpga --lanes 1 --chunk 512k" in best.advice
     text = drawn(run)
@@ -158,10 +158,10 @@ def test_a_new_concurrency_has_its_knee_and_its_advice(tmp_path: Path) -> None:
     curve = the_curve(run)
     assert curve.model == "queue-knee" and curve.state == "knee"
     assert curve.parameters["N*"].value == pytest.approx(LANES, rel=0.1)
-    found = finding_of(run, "knee")
+    found = find_finding(run, "knee")
     assert "lanes" in found.says and "--chunk 4k --lanes 7" in found.advice
     rising = swept(tmp_path, "lanes", lanes=(1, 2, 4), chunk=4096)
-    assert finding_of(rising, "still_rising").advice.endswith("--chunk 4k --lanes 4..32")
+    assert find_finding(rising, "still_rising").advice.endswith("--chunk 4k --lanes 4..32")
 
 
 def test_a_new_delay_has_its_knee_and_its_unit(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_new_delay_has_its_knee_and_its_unit(tmp_path: Path) -> None:
     assert curve.state == "knee" and curve.knee is not None
     # Where what the pauses let come is what the lanes carry.
     assert curve.knee.load == pytest.approx(CYCLES_S * (SERVICE_S + 4096 / BYTES_S) / 8, rel=0.25)
-    found = finding_of(run, "knee")
+    found = find_finding(run, "knee")
     assert "a pause of" in found.says and "cycles" in found.says and "--pause" in found.advice
     assert "pause, cycles" in drawn(run)
 
@@ -183,7 +183,7 @@ def test_a_new_rate_has_its_queue_and_its_advice(tmp_path: Path) -> None:
     curve = the_curve(run)
     assert curve.model == "g-g-m" and curve.ceiling is not None
     assert curve.ceiling.value == pytest.approx(capacity * 4096, rel=0.05)
-    found = finding_of(run, "users_wait")
+    found = find_finding(run, "users_wait")
     assert "chunks/s (" in found.says and "--arrivals 0" in found.advice
     assert "arrivals, operations/s" in drawn(run)
 
@@ -305,6 +305,6 @@ def test_a_share_goes_into_its_word_and_out_of_it() -> None:
 def test_a_delay_in_a_label_is_a_quantity_and_none_is_called_so() -> None:
     axes = (Axis("operation"), Axis("mix"), Axis("delay", "cycles", "delay", 0))
     kernel = Declaration(axes=axes)
-    labels = [label_of({"operation": "mix", "mix": "1:0", "delay": cycles}, kernel) for cycles in (0, 200)]
+    labels = [format_label({"operation": "mix", "mix": "1:0", "delay": cycles}, kernel) for cycles in (0, 200)]
     assert labels == ["mix 1:0, no delay", "mix 1:0, delay 200 cycles"]
     assert [load_words(axes[2], cycles) for cycles in (0, 200)] == ["no delay", "a delay of 200 cycles"]

@@ -12,8 +12,8 @@ from hwdyno.analysis import resources
 from hwdyno.analysis.resources import Resource
 from hwdyno.measure import engine
 from hwdyno.measure.hosts.local import Local
-from hwdyno.model.machine import Machine, Number, Settings, survey_of
-from hwdyno.report.machine import machine_of
+from hwdyno.model.machine import Machine, Number, Settings, survey_from_machine
+from hwdyno.report.machine import describe_machine
 from hwdyno.system.store import from_json, to_json
 from made_run import MACHINE, whole_run
 
@@ -26,12 +26,12 @@ ELSEWHERE = {"limits", "modules", "other", "settings", "gpu_drivers", "looked_fo
 }
 
 
-def keys_of(plain: Any) -> set[str]:
+def list_keys(plain: Any) -> set[str]:
     """Every key of a survey, its ``unknown`` left out, without its path."""
     if isinstance(plain, dict):
-        inner = [keys_of(value) for key, value in plain.items() if key != "unknown"]
+        inner = [list_keys(value) for key, value in plain.items() if key != "unknown"]
         return set(plain).union(*inner) if inner else set(plain)
-    return set().union(*map(keys_of, plain)) if isinstance(plain, list) else set()
+    return set().union(*map(list_keys, plain)) if isinstance(plain, list) else set()
 
 
 def left_over(machine: Machine) -> dict[str, Any]:
@@ -48,8 +48,8 @@ def test_every_key_of_a_survey_has_a_field_of_its_type(tree: str, path: str) -> 
 
 
 def test_every_field_is_survey_key() -> None:
-    surveyed = set().union(*(keys_of(engine.survey(Path(p), tree)) for tree in TREES.glob("*.tree") for p in PATHS))
-    names = keys_of(survey_of(Machine.of_survey(MACHINE)))
+    surveyed = set().union(*(list_keys(engine.survey(Path(p), tree)) for tree in TREES.glob("*.tree") for p in PATHS))
+    names = list_keys(survey_from_machine(Machine.of_survey(MACHINE)))
     assert is_dataclass(Machine) and names - surveyed <= ELSEWHERE
 
 
@@ -73,7 +73,7 @@ def test_a_resources_own_part_of_the_survey_has_its_type(monkeypatch: pytest.Mon
     assert Machine().part("gadget", Gadget) == Gadget()
     assert left_over(machine) == {}
     assert left_over(Machine.of_survey({"gadget": {"clock_hz": "fast"}})), "another type than the field's"
-    assert "in, out" in str(machine_of(machine))
+    assert "in, out" in str(describe_machine(machine))
 
 
 def test_a_key_that_is_not_known_is_kept_by_its_path() -> None:
@@ -93,7 +93,7 @@ def test_a_key_that_is_not_known_is_kept_by_its_path() -> None:
         "nics": "three",
         "storage.disks.0.link.bits_s": "fast",
     }
-    assert Machine.of_survey(survey_of(machine)) == machine
+    assert Machine.of_survey(survey_from_machine(machine)) == machine
 
 
 def test_a_document_of_schema_1_opens_with_its_machine_first() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import made_run
 import pytest
 from hwdyno.report.evidence import sentences
-from test_report_page import run_of
+from test_report_page import find_run
 
 
 @pytest.mark.parametrize(
@@ -53,6 +53,6 @@ def test_long_piece_ends_with_mark() -> None:
 
 @pytest.mark.parametrize("name", [*made_run.ALL, "machine"])
 def test_evidence_is_in_plain_words(name: str) -> None:
-    for finding in run_of(name).findings:
+    for finding in find_run(name).findings:
         for label, text in sentences(finding.evidence):
             assert "_" not in label and not text.startswith(("{", "[")) and text not in {"null", "true", "false"}

@@ -24,14 +24,14 @@ from hwdyno.formats import table
 from hwdyno.measure.runner.observers import NextReading
 from hwdyno.model.words import Finding, Latency, Run
 from hwdyno.report import chart_files, svg, tables, theme
-from hwdyno.report.charts import charts_of
+from hwdyno.report.charts import list_charts
 from hwdyno.report.terminal import print_run
 from hwdyno.system.printable import (
     WIDEST,
     columns,
     console_on,
     csv_cell,
-    escaped,
+    escape_text,
     markdown_code,
     markdown_text,
     printable,
@@ -58,15 +58,15 @@ def test_printable_text_is_unchanged() -> None:
     run = made_run.whole_run()
     assert printable(run) is run
     text = "µs, ×, 漢字, العربية, é, 🦀, a\u00a0b"
-    assert printable(text) == escaped(text) == text
-    assert escaped("a\n\tb") == "a\n\tb"
+    assert printable(text) == escape_text(text) == text
+    assert escape_text("a\n\tb") == "a\n\tb"
     assert printable("a\n\tb") == "a\\n\\tb"
 
 
 @pytest.mark.parametrize("letter", sorted(hostile.STEERING))
 def test_what_steers_a_terminal_is_shown_as_its_escape(letter: str) -> None:
     shown = f"a{json.dumps(letter)[1:-1]}b"
-    assert escaped(f"a{letter}b") == printable(f"a{letter}b") == shown
+    assert escape_text(f"a{letter}b") == printable(f"a{letter}b") == shown
     assert printable({letter: (letter, [letter])}) == {shown[1:-1]: (shown[1:-1], [shown[1:-1]])}
 
 
@@ -120,7 +120,7 @@ def test_consoles_are_made_in_one_place() -> None:
 
 def test_every_word_of_the_document_is_spoilt_in_some_run() -> None:
     """The groups are found by type, so this fails only where a kind is left out on purpose."""
-    assert hostile.kinds_of(Run) - set().union(*hostile.GROUPS.values()) == {Latency}
+    assert hostile.list_kinds(Run) - set().union(*hostile.GROUPS.values()) == {Latency}
 
 
 def test_a_spoilt_histogram_is_refused_before_anything_is_drawn_of_it() -> None:
@@ -179,7 +179,7 @@ def test_markdown_tables_do_not_break(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RUNS)
-@pytest.mark.parametrize("make", [tables.csv_text, lambda run: table.csv_of(table.rows_of(run))])
+@pytest.mark.parametrize("make", [tables.csv_text, lambda run: table.format_csv(table.make_rows(run))])
 def test_csv_holds_numbers_and_text_but_no_formula(name: str, make: Callable[[Run], str]) -> None:
     run = RUNS[name]()
     text = make(run)
@@ -196,7 +196,7 @@ def test_csv_holds_numbers_and_text_but_no_formula(name: str, make: Callable[[Ru
 @pytest.mark.parametrize("start", hostile.FORMULAS)
 def test_every_cell_that_a_spreadsheet_would_run_is_quoted(start: str) -> None:
     run = hostile.wholly_hostile_run(start + "x")
-    cells = [cell for line in csv.reader(io.StringIO(table.csv_of(table.rows_of(run)))) for cell in line]
+    cells = [cell for line in csv.reader(io.StringIO(table.format_csv(table.make_rows(run)))) for cell in line]
     cells += [cell for line in csv.reader(io.StringIO(tables.csv_text(run))) for cell in line]
     assert any(cell.startswith(("'", "\\")) for cell in cells)
     assert not any(cell.lstrip()[:1] in {*"=+-@＝"} for cell in cells if cell)
@@ -205,7 +205,7 @@ def test_every_cell_that_a_spreadsheet_would_run_is_quoted(start: str) -> None:
 @pytest.mark.parametrize("name", ["named", "words", "ExperimentResult"])
 def test_pictures_hold_hostile_text_as_text(name: str, tmp_path: Path) -> None:
     run = RUNS[name]()
-    charts = charts_of(printable(run))
+    charts = list_charts(printable(run))
     assert charts
     paths = chart_files.write(run, tmp_path, "svg")
     assert [path.parent for path in paths] == [tmp_path] * len(charts)
@@ -217,7 +217,7 @@ def test_pictures_hold_hostile_text_as_text(name: str, tmp_path: Path) -> None:
 
 
 def test_hostile_text_becomes_png_and_pdf() -> None:
-    chart = charts_of(printable(RUNS["ExperimentResult"]()))[0]
+    chart = list_charts(printable(RUNS["ExperimentResult"]()))[0]
     assert chart_files.draw(chart, "png").startswith(b"\x89PNG")
     document = chart_files.draw(chart, "pdf")
     assert document.startswith(b"%PDF") and b"/JavaScript" not in document and b"/URI" not in document
@@ -225,7 +225,7 @@ def test_hostile_text_becomes_png_and_pdf() -> None:
 
 @pytest.mark.parametrize("name", RUNS)
 def test_every_text_of_a_picture_is_text_and_no_attribute_leads_anywhere(name: str) -> None:
-    for chart in charts_of(printable(RUNS[name]())):
+    for chart in list_charts(printable(RUNS[name]())):
         node = ElementTree.fromstring(svg.draw(chart.picture, theme.paint(page=True)))
         for part in node.iter():
             assert part.tag.rpartition("}")[2] in {"svg", "g", "path", "text", "rect", "circle", "title"}
@@ -250,7 +250,7 @@ def test_progress_shows_hostile_names_in_one_line_each() -> None:
     measurement = run.experiments[1].points[0]
     out = io.StringIO()
     with progress.Lines(out) as lines:
-        lines.ended(hostile.PAYLOAD, measurement, hostile.PAYLOAD)
+        lines.end_point(hostile.PAYLOAD, measurement, hostile.PAYLOAD)
     assert out.getvalue().count("\n") == 1
     assert not hostile.steers(out.getvalue())
 
@@ -268,7 +268,7 @@ def test_the_live_bar_obeys_no_name_and_no_line_written_beside_it(monkeypatch: p
         bar.says(hostile.PAYLOAD)
         bar.begins(NextReading(hostile.PAYLOAD, {hostile.PAYLOAD: hostile.PAYLOAD}, 1, 1, 2, 3.0))
         sys.stderr.write(f"{hostile.TERMINAL}{hostile.DIRECTIONS}\n")
-        bar.ended(hostile.PAYLOAD, RUNS["Measurement"]().experiments[1].points[0], hostile.PAYLOAD)
+        bar.end_point(hostile.PAYLOAD, RUNS["Measurement"]().experiments[1].points[0], hostile.PAYLOAD)
     movements = re.compile(r"\x1b\[(\?25[lh]|[0-9;]*[mAK]|2K|1A)|\r")
     assert not hostile.steers(movements.sub("", out.getvalue()))
     assert "\x1b[31m" not in out.getvalue()
@@ -277,7 +277,7 @@ def test_the_live_bar_obeys_no_name_and_no_line_written_beside_it(monkeypatch: p
 # --- the commands, end to end
 
 
-def output_of(*arguments: str | bytes, cwd: Path, status: tuple[int, ...] = (0, 3), **env: str) -> tuple[str, str]:
+def run_command(*arguments: str | bytes, cwd: Path, status: tuple[int, ...] = (0, 3), **env: str) -> tuple[str, str]:
     """What a command prints to each stream; it may colour nothing, since no one requested it."""
     done = subprocess.run(
         [sys.executable, "-m", "hwdyno", *arguments],
@@ -301,21 +301,21 @@ HOSTILE_FILE = b"run\x1b[31m\n\xe2\x80\xae\xff=1.json"
 def test_commands_on_a_hostile_document(tmp_path: Path) -> None:
     file = os.fsencode(tmp_path) + b"/" + HOSTILE_FILE
     Path(os.fsdecode(file)).write_text(to_json(RUNS["wholly"]()))
-    out, _ = output_of("report", file, "--with-names", "--html", "page.html", "--svg", "svg", cwd=tmp_path)
+    out, _ = run_command("report", file, "--with-names", "--html", "page.html", "--svg", "svg", cwd=tmp_path)
     assert "HYPERLINK" in out
     assert (tmp_path / "page.html").is_file()
-    out, _ = output_of("report", file, "--markdown", cwd=tmp_path)
+    out, _ = run_command("report", file, "--markdown", cwd=tmp_path)
     assert "<" not in out
     for command in ("report", "export"):
-        out, _ = output_of(command, file, "--csv", *(["-"] if command == "export" else []), cwd=tmp_path)
+        out, _ = run_command(command, file, "--csv", *(["-"] if command == "export" else []), cwd=tmp_path)
         assert all(cell[:1] not in {*"=+@\t\r"} for line in csv.reader(io.StringIO(out)) for cell in line)
-    output_of("export", file, "--csv", "out.csv", "--parquet", "out.parquet", cwd=tmp_path)
+    run_command("export", file, "--csv", "out.csv", "--parquet", "out.parquet", cwd=tmp_path)
     assert not hostile.steers((tmp_path / "out.csv").read_text())
-    out, _ = output_of("compare", file, file, cwd=tmp_path)
+    out, _ = run_command("compare", file, file, cwd=tmp_path)
     assert max(map(len, out.splitlines())) < 7 * WIDEST
     assert "2 common points" in out
-    output_of("compare", file, file, "--json", cwd=tmp_path)
-    _, err = output_of("report", file + b"x", cwd=tmp_path, status=(2,))
+    run_command("compare", file, file, "--json", cwd=tmp_path)
+    _, err = run_command("report", file + b"x", cwd=tmp_path, status=(2,))
     assert err.count("\n") == 1
 
 
@@ -324,17 +324,17 @@ def test_history_of_hostile_runs_is_table(tmp_path: Path) -> None:
     for at, name in enumerate(RUNS):
         store.save(replace(RUNS[name](), id=f"20260101-00000{at}-abcd"))
     (store.runs / os.fsdecode(b"20260102-\x1b[31m\xe2\x80\xae.json")).write_text("spoilt \x1b[2J")
-    out, err = output_of("history", cwd=tmp_path)
+    out, err = run_command("history", cwd=tmp_path)
     assert len(out.splitlines()) == 2 + len(RUNS)
     assert max(map(len, out.splitlines())) < 7 * WIDEST
     assert err.count("\n") == 1
-    out, _ = output_of("history", "--json", cwd=tmp_path)
+    out, _ = run_command("history", "--json", cwd=tmp_path)
     assert len(json.loads(out)) == 1 + len(RUNS)
 
 
 @pytest.mark.parametrize("arguments", [("\x1b[31m",), ("report", "\x1b]0;x\x07\n\u202e"), ("run", "--\x9b31m\u2066")])
 def test_what_was_typed_is_echoed_harmlessly(arguments: tuple[str, ...], tmp_path: Path) -> None:
-    _, err = output_of(*arguments, cwd=tmp_path, status=(2,))
+    _, err = run_command(*arguments, cwd=tmp_path, status=(2,))
     assert err
 
 
@@ -346,10 +346,10 @@ def test_a_hostile_machine_is_described(tmp_path: Path) -> None:
     spoilt, count = pattern.subn(lambda found: found[0] + word, tree)
     assert count >= 6
     (tmp_path / "hostile.tree").write_text(spoilt)
-    out, _ = output_of("machine", "--root", "hostile.tree", cwd=tmp_path)
+    out, _ = run_command("machine", "--root", "hostile.tree", cwd=tmp_path)
     assert "onload=alert(1)>[/bold][red]" in out
     assert max(map(len, out.splitlines())) <= 110
-    out, _ = output_of("machine", "--root", "hostile.tree", "--json", cwd=tmp_path)
+    out, _ = run_command("machine", "--root", "hostile.tree", "--json", cwd=tmp_path)
     assert json.loads(out)["hostname"].startswith(word[:40])
 
 

@@ -23,10 +23,10 @@ from here import missing, shortly
 from hwdyno.explain import comparison
 from hwdyno.model.words import Run
 from hwdyno.report import compared_page
-from hwdyno.report.charts import charts_of
-from hwdyno.report.story import story_of
+from hwdyno.report.charts import list_charts
+from hwdyno.report.story import make_story
 from hwdyno.system.printable import printable
-from test_report_page import page_of, run_of
+from test_report_page import find_run, make_page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
@@ -77,7 +77,7 @@ def opened(
 ) -> None:
     """Show a page, with every fold open unless ``folds`` is false."""
     shown(
-        browser, directory, page_of(name),
+        browser, directory, make_page(name),
         width=width, scheme=scheme, media=media, scripts=scripts, folds=folds, stem=name,
     )  # fmt: skip
 
@@ -138,7 +138,7 @@ def keep(browser: Any, name: str, *, most: int = 6000) -> Path:
 def pictures(run: Run) -> int:
     """How many pictures the page of a Run has."""
     shown = printable(run)
-    return len(charts_of(shown)) + sum(len(figure.pictures) for figure in story_of(shown))
+    return len(list_charts(shown)) + sum(len(figure.pictures) for figure in make_story(shown))
 
 
 def seen(browser: Any) -> int:
@@ -167,7 +167,7 @@ def requests(browser: Any) -> set[str]:
 @pytest.mark.parametrize("name", made_run.ALL)
 def test_every_chart_is_drawn_with_no_complaint_and_no_request(name: str, browser: Any, tmp_path: Path) -> None:
     opened(browser, name, tmp_path)
-    assert seen(browser) == pictures(run_of(name))
+    assert seen(browser) == pictures(find_run(name))
     assert complaints(browser) == []
     assert requests(browser) == set()
     assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
@@ -230,7 +230,7 @@ def test_a_fold_of_a_thousand_points_is_unpacked_when_it_is_opened(browser: Any,
     few = seen(browser)
     browser.execute_script("document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
     all_unpacked(browser)
-    assert few < seen(browser) == pictures(run_of("huge"))
+    assert few < seen(browser) == pictures(find_run("huge"))
     rows = "return [...document.querySelectorAll('table.plain')].map((table) => table.tBodies[0].rows.length)"
     assert 1056 in browser.execute_script(rows)
     assert browser.execute_script(
@@ -242,7 +242,7 @@ def test_a_fold_of_a_thousand_points_is_unpacked_when_it_is_opened(browser: Any,
 
 def test_a_page_is_small() -> None:
     for name in ("whole", "machine", "huge"):
-        assert len(page_of(name).encode()) < 1_500_000
+        assert len(make_page(name).encode()) < 1_500_000
 
 
 def test_without_scripts_every_chart_is_there(browser: Any, tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def test_without_scripts_every_chart_is_there(browser: Any, tmp_path: Path) -> N
 @pytest.mark.parametrize("name", ["whole", "hostile", "sweep", "machine", "wholly", "Value", "words"])
 def test_a_phone_needs_no_sideways_scrolling(name: str, browser: Any, tmp_path: Path) -> None:
     opened(browser, name, tmp_path, width=390)
-    assert seen(browser) == pictures(run_of(name))
+    assert seen(browser) == pictures(find_run(name))
     assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
 
 
@@ -403,7 +403,7 @@ def test_a_thousand_points_open_at_once(browser: Any, tmp_path: Path) -> None:
 def test_a_comparison_is_drawn_with_no_complaint_and_no_request(
     width: int, scheme: str, browser: Any, tmp_path: Path
 ) -> None:
-    run = run_of("whole")
+    run = find_run("whole")
     slower = comparison.runs_compared(run, with_model(run, "Other CPU"), "after")
     page = compared_page.html("before", [slower])
     shown(browser, tmp_path, page, width=width, scheme=scheme)
@@ -441,7 +441,7 @@ def with_model(run: Run, model: str) -> Run:
 @pytest.mark.parametrize("name", hostile.RUNS)
 def test_nothing_hostile_runs(name: str, browser: Any, tmp_path: Path) -> None:
     opened(browser, name, tmp_path)
-    assert seen(browser) == pictures(run_of(name))
+    assert seen(browser) == pictures(find_run(name))
     # A reader goes over each mark, clicks on each legend, and saves each chart.
     browser.execute_script(
         "HTMLAnchorElement.prototype.click = () => {};"

@@ -13,7 +13,7 @@ from hwdyno.report import svg, theme
 from hwdyno.report.bars import of_rows
 from hwdyno.report.drawing import axis_of_load
 from hwdyno.report.headlines import MARKS, headlines
-from hwdyno.report.lettering import Box, Room, shortened, width_of
+from hwdyno.report.lettering import Box, Room, fit_text, text_width
 from hwdyno.report.picture import (
     CEILING,
     Bar,
@@ -27,12 +27,12 @@ from hwdyno.report.picture import (
     Words,
     decades,
     even,
-    named,
+    make_names_axis,
     nice_step,
     plain,
     with_ends,
 )
-from hwdyno.report.story import story_of
+from hwdyno.report.story import make_story
 from made_experiment import made_experiment
 from made_run import empty_run, iodepth, measured, plain_sweep_run, whole_run
 from test_report_page import machine_run
@@ -80,7 +80,7 @@ def test_values_lie_where_their_axis_says() -> None:
     symlog = ChartAxis("", 0, math.expm1(2), "symlog")
     assert symlog.share(math.expm1(1)) == pytest.approx(0.5)
     assert ChartAxis("", 3, 3).share(3) == 0.5
-    assert named(["a", "b", "c"]).share(1) == pytest.approx(0.5)
+    assert make_names_axis(["a", "b", "c"]).share(1) == pytest.approx(0.5)
 
 
 def over(load: str, *values: float) -> ExperimentResult:
@@ -112,10 +112,10 @@ def test_many_loads_have_even_ticks() -> None:
 
 
 def test_text_is_cut_at_its_room() -> None:
-    assert shortened("short", 11, 200) == "short"
-    cut = shortened("W" * 300, 11, 100)
-    assert cut.endswith("…") and width_of(cut, 11) <= 100
-    assert width_of("iiii", 10) < width_of("mmmm", 10) < width_of("漢漢漢漢", 10)
+    assert fit_text("short", 11, 200) == "short"
+    cut = fit_text("W" * 300, 11, 100)
+    assert cut.endswith("…") and text_width(cut, 11) <= 100
+    assert text_width("iiii", 10) < text_width("mmmm", 10) < text_width("漢漢漢漢", 10)
 
 
 def test_texts_take_free_place_or_none() -> None:
@@ -233,7 +233,7 @@ def test_a_load_of_one_value_and_equal_values_can_be_drawn() -> None:
 
 
 def test_storage_story_has_shares_and_p99() -> None:
-    shares, depth, *rest = story_of(whole_run())
+    shares, depth, *rest = make_story(whole_run())
     assert (shares.name, depth.name) == ("shares", "depth") and 1 <= len(rest) <= 3
     (picture,) = shares.pictures
     bars = [mark for mark in picture.marks if isinstance(mark, Bar)]
@@ -243,35 +243,33 @@ def test_storage_story_has_shares_and_p99() -> None:
     assert [name for _, name in picture.y.ticks] == [f"{row.title}{MARKS[row.state]}" for row in rows]
     above, below = depth.pictures
     assert (above.y.title, below.y.title) == ("IOPS", "p99 latency, µs")
-    assert next(mark.y for mark in below.marks if isinstance(mark, Dot)) == pytest.approx(
-        latency_of(iodepth(), 0) / 1e3
-    )
+    assert next(mark.y for mark in below.marks if isinstance(mark, Dot)) == pytest.approx(read_p99(iodepth(), 0) / 1e3)
     ends = [max(float(dot.attrib["cx"]) for dot in drawn(drawing).iter(f"{SPACE}circle")) for drawing in depth.pictures]
     assert ends[0] == ends[1], "one below the other"
     assert "p99" in depth.title and "queue depth" in depth.title
 
 
-def latency_of(experiment: ExperimentResult, at: int) -> float:
+def read_p99(experiment: ExperimentResult, at: int) -> float:
     latency = experiment.points[at].latency_ns
     assert latency is not None
     return latency.p99
 
 
 def test_measured_latency_and_roofline_are_shown() -> None:
-    assert [figure.name for figure in story_of(machine_run())] == ["shares", "depth", "working-set", "roofline"]
+    assert [figure.name for figure in make_story(machine_run())] == ["shares", "depth", "working-set", "roofline"]
 
 
 def test_other_runs_show_first_charts() -> None:
     run = plain_sweep_run()
-    assert [figure.pictures[0].title for figure in story_of(run)] == ["Throughput by threads", "Throughput by device"]
-    assert story_of(empty_run()) == []
+    assert [figure.pictures[0].title for figure in make_story(run)] == ["Throughput by threads", "Throughput by device"]
+    assert make_story(empty_run()) == []
 
 
 def test_shares_of_reference_tools_and_invalid_points_are_no_shares_of_the_hardware() -> None:
     run = whole_run()
     invalid = [replace(point, validity="invalid") for point in run.experiments[0].points]
     grid = replace(run.experiments[0], points=tuple(invalid))
-    assert not [figure for figure in story_of(replace(run, experiments=(grid,))) if figure.name == "shares"]
+    assert not [figure for figure in make_story(replace(run, experiments=(grid,))) if figure.name == "shares"]
     only = tuple(replace(ceiling, kind="reference") for ceiling in run.experiments[0].ceilings)
     with_peers = replace(run, experiments=(replace(run.experiments[0], ceilings=only),))
-    assert not [figure for figure in story_of(with_peers) if figure.name == "shares"]
+    assert not [figure for figure in make_story(with_peers) if figure.name == "shares"]

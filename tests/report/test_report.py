@@ -73,7 +73,7 @@ def test_sizes_and_shares_are_said_as_the_field_says_them() -> None:
 
 
 def test_grid_has_rows_and_references() -> None:
-    grid = [row for row in rows.rows_of(WHOLE) if row.experiment.name == "storage.grid"]
+    grid = [row for row in rows.make_rows(WHOLE) if row.experiment.name == "storage.grid"]
     assert [row.label for row in grid] == [
         "SEQ1M Q8T1 read",
         "SEQ1M Q8T1 write",
@@ -133,17 +133,17 @@ def test_a_sweep_gives_one_headline_a_curve_at_its_best_operating_point() -> Non
     ],
 )
 def test_the_verdict_says_what_was_reached_by_valid_points(name: str, status: str, words: str) -> None:
-    made = overview.overview_of(MADE[name])
+    made = overview.make_overview(MADE[name])
     assert made.status == status
     assert words in made.says
 
 
 def test_the_gravest_finding_stands_in_the_verdict_and_an_invalid_figure_does_not() -> None:
-    made = overview.overview_of(MADE["invalid"])
+    made = overview.make_overview(MADE["invalid"])
     assert "page cache" in made.more
     assert "12.0 GB/s" not in made.says
     assert made.tally == "44 points, 1 invalid"
-    assert overview.overview_of(MADE["partial"]).tally == "2 of 6 points, all valid"
+    assert overview.make_overview(MADE["partial"]).tally == "2 of 6 points, all valid"
 
 
 def holds(run: Run) -> dict[int, str]:
@@ -163,7 +163,7 @@ def test_the_twelve_rules_are_judged_by_what_the_run_holds() -> None:
 def test_machine_lists_unknowns_with_reasons() -> None:
     groups = {
         group.title: {fact.name: fact for fact in group.facts}
-        for group in machine.machine_of(Machine.of_survey(made_run.MACHINE))
+        for group in machine.describe_machine(Machine.of_survey(made_run.MACHINE))
     }
     assert groups["Processor"]["clock max"].unknown == "no cpufreq driver is loaded"
     assert groups["Processor"]["clock measured"].says == "3.61 GHz"
@@ -186,10 +186,10 @@ def test_the_fitted_line_of_a_chart_is_the_curve_s_own_model() -> None:
 
 
 def test_a_block_size_curve_s_line_passes_its_points() -> None:
-    from hwdyno.analysis.curves import curves_of
+    from hwdyno.analysis.curves import fit_curves
 
     experiment = made_run.mix()
-    for curve in curves_of(experiment):
+    for curve in fit_curves(experiment):
         for at in curve.points:
             size, reached = float(experiment.points[at].parameters["bs"] or 0), experiment.points[at].throughput.value
             assert plotdata.model_at(curve, size) == pytest.approx(reached, rel=0.12)
@@ -197,56 +197,56 @@ def test_a_block_size_curve_s_line_passes_its_points() -> None:
 
 def test_the_knee_of_a_block_size_curve_is_marked_in_its_unit() -> None:
     """A chart read "90% at 4.87e+04" where the table beside it has 48 KiB."""
-    from hwdyno.analysis.curves import curves_of
+    from hwdyno.analysis.curves import fit_curves
     from hwdyno.report.rows import ChartSeries
 
     experiment = made_run.mix()
     curve = next(
         candidate
-        for candidate in curves_of(experiment)
+        for candidate in fit_curves(experiment)
         if candidate.ceiling is not None and candidate.load_90 is not None
     )
     group = [ChartSeries("alone", {}, curve.points, curve)]
-    rows, scale = plotdata.measured(experiment, group, "bytes/s")
+    rows, scale = plotdata.make_rows(experiment, group, "bytes/s")
     marked = [row["text"] for row in plotdata.marks(group, rows, scale, experiment.load_axis) if row["text"]]
     assert marked and all(text.endswith((" KiB", " MiB", " B")) for text in marked)
 
 
-def kinds_of(picture: Picture) -> set[str]:
+def list_kinds(picture: Picture) -> set[str]:
     return {type(mark).__name__ for mark in picture.marks}
 
 
 def test_the_throughput_chart_draws_knee_90_percent_ceiling_intervals_and_peers() -> None:
-    chart = next(chart for chart in charts.charts_of(WHOLE) if chart.name.endswith("iodepth-throughput"))
+    chart = next(chart for chart in charts.list_charts(WHOLE) if chart.name.endswith("iodepth-throughput"))
     picture = chart.picture
     assert any(text.startswith("knee ") for text in picture.texts)
     assert any(text.startswith("90% at ") for text in picture.texts)
     assert {"rated (read): 155,000 IOPS", "rated (write): 120,000 IOPS"} <= set(picture.texts)
     assert "PCIe 3.0 x4, 961,426 IOPS" in chart.caption  # too far above to draw
     assert "the fitted model" in chart.caption
-    assert kinds_of(picture) == {"Polyline", "ReferenceLine", "Words", "Dot", "Whisker"}
+    assert list_kinds(picture) == {"Polyline", "ReferenceLine", "Words", "Dot", "Whisker"}
     dots = [mark for mark in picture.marks if isinstance(mark, Dot)]
     assert any("ours ÷ theirs" in dict(dot.tip) for dot in dots if dot.look == "peer")
     assert picture.x.kind == "log" and [label for _, label in picture.x.ticks] == [str(1 << step) for step in range(9)]
     experiment = WHOLE.experiments[1]
     points = [dot for dot in dots if dot.look == "point"]
     assert len(points) == len([mark for mark in picture.marks if isinstance(mark, Whisker)]) == len(experiment.points)
-    for dot, at in zip(points, (at for series in rows.series_of(experiment) for at in series.points), strict=True):
+    for dot, at in zip(points, (at for series in rows.list_series(experiment) for at in series.points), strict=True):
         rate = experiment.points[at].rate
         assert rate is not None and (dot.x, dot.y) == (experiment.points[at].parameters["iodepth"], rate.value)
 
 
 def test_lines_join_only_three_or_more_quantities_and_words_get_bars() -> None:
-    names = {chart.name: chart for chart in charts.charts_of(MADE["sweep"])}
-    assert kinds_of(names["2-gpu-device-throughput"].picture) == {"Bar"}
+    names = {chart.name: chart for chart in charts.list_charts(MADE["sweep"])}
+    assert list_kinds(names["2-gpu-device-throughput"].picture) == {"Bar"}
     two = replace(made_run.iodepth(("randread",)), curves=(), points=made_run.iodepth(("randread",)).points[:2])
-    assert plotdata.lines(rows.series_of(two), *_measured(two)) == ([], "")
+    assert plotdata.lines(rows.list_series(two), *_measured(two)) == ([], "")
 
 
 def test_a_grid_has_a_bar_with_its_value_and_whisker_for_each_test() -> None:
-    picture = next(chart for chart in charts.charts_of(WHOLE) if chart.name.endswith("grid-tests")).picture
+    picture = next(chart for chart in charts.list_charts(WHOLE) if chart.name.endswith("grid-tests")).picture
     assert picture.title == "Throughput of each test"
-    assert [name for _, name in picture.y.ticks] == [row.label for row in rows.rows_of(WHOLE)[:6]]
+    assert [name for _, name in picture.y.ticks] == [row.label for row in rows.make_rows(WHOLE)[:6]]
     bars = [mark for mark in picture.marks if isinstance(mark, Bar)]
     for at, (bar, point) in enumerate(zip(bars, WHOLE.experiments[0].points, strict=True)):
         value = point.throughput
@@ -256,19 +256,19 @@ def test_a_grid_has_a_bar_with_its_value_and_whisker_for_each_test() -> None:
 
 
 def _measured(experiment: Any) -> tuple[Any, Any]:
-    return plotdata.measured(experiment, rows.series_of(experiment), "operations/s")
+    return plotdata.make_rows(experiment, rows.list_series(experiment), "operations/s")
 
 
 def test_percentiles_need_ten_operations_beyond_them() -> None:
     latency = made_run.latency(1e5, 1, 2000)
-    shown = [quantile for quantile, _ in plotdata.quantiles_of(latency)]
+    shown = [quantile for quantile, _ in plotdata.list_quantiles(latency)]
     assert max(shown) == 0.995
-    assert plotdata.quantiles_of(replace(latency, histogram=""))[-1] == (0.99, latency.p99)
+    assert plotdata.list_quantiles(replace(latency, histogram=""))[-1] == (0.99, latency.p99)
 
 
 def test_a_chart_holds_at_most_eight_series_and_no_point_is_lost() -> None:
     made = made_run.huge_run()
-    parts = charts.parted(made.experiments[0])
+    parts = charts.split_series(made.experiments[0])
     assert all(len(group) <= charts.MAX_SERIES for _, group in parts)
     points = [at for _, group in parts for series in group for at in series.points]
     assert sorted(points) == list(range(1056))
@@ -293,7 +293,7 @@ def test_charts_become_files_for_papers(kind: chart_files.ChartFormat, tmp_path:
 def test_without_vl_convert_one_line_names_what_is_missing(
     kind: chart_files.ChartFormat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chart = charts.charts_of(WHOLE)[0]
+    chart = charts.list_charts(WHOLE)[0]
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     with pytest.raises(UserError, match=f"{kind} needs vl-convert: pip install"):
         chart_files.draw(chart, kind)
@@ -302,12 +302,12 @@ def test_without_vl_convert_one_line_names_what_is_missing(
 
 @pytest.mark.parametrize("name", MADE)
 def test_every_run_gives_charts_tables_and_a_terminal_report(name: str) -> None:
-    for chart in charts.charts_of(MADE[name]):
+    for chart in charts.list_charts(MADE[name]):
         assert re.fullmatch(r"[\w-]+", chart.name), "fit for a file's name"
         assert chart.picture.marks and chart.title and chart.caption
     out = io.StringIO()
     print_run(MADE[name], file=out, width=100, verbose=True)
-    assert overview.overview_of(MADE[name]).tally in out.getvalue()
+    assert overview.make_overview(MADE[name]).tally in out.getvalue()
     assert max(map(len, out.getvalue().splitlines())) <= 100
     assert tables.markdown(MADE[name]).startswith("# ")
 
@@ -485,7 +485,7 @@ def test_arithmetic_on_numbers_and_on_integers_is_told_apart_in_tables_and_chart
     run = explain(replace(WHOLE, experiments=(made,), findings=()))
     values = [line for line in printed(run, 100).splitlines() if "GFLOP/s" in line or "GIOP/s" in line]
     assert any("GFLOP/s" in line for line in values) and any("GIOP/s" in line for line in values)
-    names = [chart.name for chart in charts.charts_of(run) if "throughput" in chart.name]
+    names = [chart.name for chart in charts.list_charts(run) if "throughput" in chart.name]
     assert len(names) == 2 and len(set(names)) == 2
     (floating, whole) = rows.by_unit(run.experiments[0])
     assert [len(floating.points), len(whole.points)] == [3, 3]
@@ -494,10 +494,10 @@ def test_arithmetic_on_numbers_and_on_integers_is_told_apart_in_tables_and_chart
 
 def test_the_parts_of_several_hosts_stand_under_their_names() -> None:
     one = Machine.of_survey(made_run.MACHINE)
-    alone = machine.machines_of((one,))
-    both = machine.machines_of((one, replace(one, hostname="bench-08")))
+    alone = machine.describe_machines((one,))
+    both = machine.describe_machines((one, replace(one, hostname="bench-08")))
     assert [group.title for group in both] == [f"{host}: {g.title}" for host in ("bench-07", "bench-08") for g in alone]
-    assert machine.machines_of(()) == []
+    assert machine.describe_machines(()) == []
 
 
 @pytest.mark.parametrize("name", ["report.html", "shown", "shown/run.json"])

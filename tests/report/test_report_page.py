@@ -23,9 +23,9 @@ from hwdyno.model.point_details import Note
 from hwdyno.model.words import Run
 from hwdyno.report import figures, page
 from hwdyno.report.benchmarking_rules import judged_rules
-from hwdyno.report.charts import charts_of
+from hwdyno.report.charts import list_charts
 from hwdyno.report.scorecard import scorecard
-from hwdyno.report.story import story_of
+from hwdyno.report.story import make_story
 from hwdyno.system.store import from_json, to_json
 
 PAGES: dict[str, str] = {}
@@ -39,16 +39,16 @@ def machine_run() -> Run:
     )
 
 
-def run_of(name: str) -> Run:
+def find_run(name: str) -> Run:
     if name not in RUNS:
         made = {**made_run.ALL, **hostile.RUNS, "huge": made_run.huge_run, "machine": machine_run}
         RUNS[name] = made[name]()
     return RUNS[name]
 
 
-def page_of(name: str) -> str:
+def make_page(name: str) -> str:
     if name not in PAGES:
-        PAGES[name] = page.html(run_of(name))
+        PAGES[name] = page.html(find_run(name))
     return PAGES[name]
 
 
@@ -93,13 +93,13 @@ def carried(reader: Reader) -> Run:
 
 @pytest.mark.parametrize("name", made_run.ALL)
 def test_the_page_follows_no_outside_address(name: str) -> None:
-    reader = Reader(page_of(name))
+    reader = Reader(make_page(name))
     for tag, attributes in reader.tags:
         for key in ("src", "href", "action", "poster", "srcset", "data", "formaction", "xlink:href"):
             value = attributes.get(key) or "#"
             assert value.startswith(("#", "data:")), f"<{tag} {key}={value}>"
         assert "style" not in attributes or "url(" not in (attributes["style"] or "")
-    style = re.search(r"<style>(.*?)</style>", page_of(name), re.S)
+    style = re.search(r"<style>(.*?)</style>", make_page(name), re.S)
     assert style is not None
     assert "url(" not in style[1]
     assert "@import" not in style[1]
@@ -113,31 +113,31 @@ def test_the_page_follows_no_outside_address(name: str) -> None:
 
 
 def test_hostile_names_are_text_and_the_data_survives_whole() -> None:
-    reader = Reader(page_of("hostile"))
+    reader = Reader(make_page("hostile"))
     assert [tag for tag, _ in reader.tags].count("script") == 2
     assert "img" not in {tag for tag, _ in reader.tags}
     assert not any(key.startswith("on") for _, attributes in reader.tags for key in attributes)
     assert made_run.HOSTILE in "".join(reader.text)
-    assert carried(reader) == run_of("hostile")
+    assert carried(reader) == find_run("hostile")
     texts = "".join(reader.text)
-    assert any(made_run.HOSTILE in chart.picture.series for chart in charts_of(run_of("hostile")))
+    assert any(made_run.HOSTILE in chart.picture.series for chart in list_charts(find_run("hostile")))
     assert f"series\t{made_run.HOSTILE}" in texts, "a tooltip says the whole name, a legend what of it fits"
 
 
 @pytest.mark.parametrize("name", hostile.RUNS)
 def test_a_hostile_run_adds_no_element_no_attribute_and_no_steering(name: str) -> None:
-    reader, plain = Reader(page_of(name)), Reader(page_of("whole"))
+    reader, plain = Reader(make_page(name)), Reader(make_page("whole"))
     known = {tag for tag, _ in plain.tags} | {"code", "p", "ul", "li", "pre", "details", "summary"}
     assert {tag for tag, _ in reader.tags} <= known
     assert not any(key.startswith("on") for _, attributes in reader.tags for key in attributes)
     assert not any(attributes.get("id") == "pwned" for _, attributes in reader.tags)
-    assert not hostile.steers(page_of(name))
-    assert carried(reader) == run_of(name)
+    assert not hostile.steers(make_page(name))
+    assert carried(reader) == find_run(name)
 
 
 @pytest.mark.parametrize("name", ["whole", "wholly"])
 def test_the_policy_names_each_script_by_its_hash_and_allows_no_other(name: str) -> None:
-    reader = Reader(page_of(name))
+    reader = Reader(make_page(name))
     policy = next(str(a["content"]) for t, a in reader.tags if a.get("http-equiv") == "Content-Security-Policy")
     allowed = re.search("script-src ([^;]*)", policy)
     assert allowed is not None
@@ -151,15 +151,15 @@ def test_the_policy_names_each_script_by_its_hash_and_allows_no_other(name: str)
 
 @pytest.mark.parametrize("name", made_run.ALL)
 def test_the_raw_data_is_the_run(name: str) -> None:
-    assert json.loads(unpacked(Reader(page_of(name)).scripts["run"])) == json.loads(to_json(run_of(name)))
+    assert json.loads(unpacked(Reader(make_page(name)).scripts["run"])) == json.loads(to_json(find_run(name)))
 
 
 def test_large_runs_page_is_shortened() -> None:
-    whole, reader = run_of("huge"), Reader(page_of("huge"))
+    whole, reader = find_run("huge"), Reader(make_page("huge"))
     short = carried(reader)
     words = " ".join("".join(reader.text).split())
     assert f"hwdyno report {whole.id} --html FILE --full-data" in words and "1056 points" in words.replace(",", "")
-    assert len(page_of("huge").encode()) < 1_500_000 < len(page.html(whole, full_data=True).encode())
+    assert len(make_page("huge").encode()) < 1_500_000 < len(page.html(whole, full_data=True).encode())
     (one,), (other,) = whole.experiments, short.experiments
     for point, less in zip(one.points, other.points, strict=True):
         assert point.latency_ns is not None and less.latency_ns is not None and point.samples and less.samples
@@ -171,13 +171,13 @@ def test_large_runs_page_is_shortened() -> None:
             assert coarse.quantile(share) == pytest.approx(fine.quantile(share), rel=0.017)
         kept = {kind for stream in less.streams for kind, of in stream.latency_ns.items() if of.histogram}
         assert kept == ({"total"} if len(less.streams) > 1 else set())
-    assert [chart.title for chart in charts_of(short)] == [chart.title for chart in charts_of(whole)]
+    assert [chart.title for chart in list_charts(short)] == [chart.title for chart in list_charts(whole)]
     quoted = [[(row.title, row.value, row.interval, row.p99) for row in scorecard(of).rows] for of in (short, whole)]
     assert quoted[0] == quoted[1] != []
 
 
 def test_the_whole_data_stands_in_the_page_where_it_is_asked_for() -> None:
-    run = run_of("huge")
+    run = find_run("huge")
     text = page.html(run, full_data=True)
     reader = Reader(text)
     assert carried(reader) == run
@@ -196,7 +196,7 @@ def test_a_coarser_histogram_knows_its_values_to_one_part_in_64(seed: int) -> No
 
 
 def test_page_shows_all_main_figures() -> None:
-    text = " ".join("".join(Reader(page_of("whole")).text).split())
+    text = " ".join("".join(Reader(make_page("whole")).text).split())
     for words in (
         "bench-07: Example CPU 9000, 16 threads; 64 GiB",
         "sound All figures below hold.",
@@ -217,7 +217,7 @@ def test_page_shows_all_main_figures() -> None:
 
 
 def test_the_page_is_in_the_order_in_which_it_is_read() -> None:
-    reader = Reader(page_of("whole"))
+    reader = Reader(make_page("whole"))
     sections = [str(attributes["id"]) for tag, attributes in reader.tags if tag == "section"]
     assert sections == ["top", "findings", "charts", "resource-1", "machine", "method", "commands", "data"]
     links = [str(a["href"]) for tag, a in reader.tags if tag == "a" and a.get("class") != "brand"]
@@ -229,11 +229,11 @@ def test_the_page_is_in_the_order_in_which_it_is_read() -> None:
 
 
 def test_three_findings_are_on_top() -> None:
-    first = run_of("whole").findings[0]
+    first = find_run("whole").findings[0]
     noise = replace(first, rule="others_at_work", says="Others were at work.", severity="warning")
     some = [replace(first, rule=f"rule{at}", says=f"This is rule {at}.", severity="info") for at in range(4)]
     twice = replace(some[0], says="This is rule 0 again.", experiment="storage.iodepth")
-    run = replace(run_of("whole"), findings=(noise, some[0], twice, *some[1:]))
+    run = replace(find_run("whole"), findings=(noise, some[0], twice, *some[1:]))
     text = page.html(run)
     top = text[text.index('id="findings"') : text.index('id="charts"')]
     assert re.findall(r"This is rule \d[^<]*", top) == ["This is rule 0.", "This is rule 1.", "This is rule 2."]
@@ -258,7 +258,7 @@ def scored(text: str) -> str:
 
 
 def test_a_command_stands_once() -> None:
-    run = run_of("whole")
+    run = find_run("whole")
     again = replace(run, experiments=(*run.experiments, *run.experiments))
     text = page.html(again)
     shown = text[text.index('<section id="commands">') : text.index('<section id="data">')]
@@ -277,11 +277,11 @@ def test_the_page_needs_no_other_library_for_its_charts() -> None:
         [sys.executable, "-c", made], env={"PYTHONPATH": paths}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) > len(charts_of(run_of("whole")))
+    assert int(done.stdout) > len(list_charts(find_run("whole")))
 
 
 def test_a_picture_without_scripts_has_its_texts_and_its_tooltips() -> None:
-    text = page_of("whole")
+    text = make_page("whole")
     (drawing,) = re.findall(
         r'id="chart-2-storage-iodepth-throughput">.*?(<svg class="plot".*?</svg>|<svg xmlns.*?</svg>)', text, re.S
     )
@@ -297,7 +297,7 @@ def test_a_picture_without_scripts_has_its_texts_and_its_tooltips() -> None:
     [("partial", "2 of 6 points"), ("empty", "Nothing was measured"), ("invalid", "not to be trusted")],
 )
 def test_what_is_wrong_with_a_run_is_said_on_top(name: str, words: str) -> None:
-    text = page_of(name).replace("\N{NO-BREAK SPACE}", " ")
+    text = make_page(name).replace("\N{NO-BREAK SPACE}", " ")
     assert words in text[text.index("<main") :][:2500]
 
 
@@ -314,35 +314,35 @@ def test_remarks_and_parameters_are_told_once_and_only_where_they_say_something(
     assert any(
         "wider than the profile aims at" in remark and f"(2 of {len(loose)} points)" in remark for remark in remarks
     )
-    assert page._fixed(experiment) == [("direct", "no"), ("runtime", "0.579")]
+    assert page._list_fixed(experiment) == [("direct", "no"), ("runtime", "0.579")]
 
 
 def test_a_page_of_a_thousand_points_folds_what_is_not_asked_for() -> None:
-    text = page_of("huge")
+    text = make_page("huge")
     reader = Reader(text + "".join(map(unpacked, re.findall('data-packed="([^"]*)"', text))))
     drawings = [str(a["id"]) for tag, a in reader.tags if tag == "figure" and str(a["id"]).startswith("chart-")]
-    assert len(drawings) == len(charts_of(run_of("huge"))) > page.CHARTS_IN_SIGHT
+    assert len(drawings) == len(list_charts(find_run("huge"))) > page.CHARTS_IN_SIGHT
     assert not any(tag == "details" and "open" in attributes for tag, attributes in reader.tags)
     assert "All 1056 points" in text
 
 
 def test_a_page_has_no_heading_and_no_column_without_anything_in_it() -> None:
-    text = page_of("imported")
+    text = make_page("imported")
     assert 'id="commands"' not in text and 'href="#commands"' not in text
     card = text[text.index('<table class="score">') : text.index("</table>")]
     assert "Typical" not in card and "unknown; rated: --device" in card and "0 findings" not in text
-    assert "Typical" in page_of("whole") and 'id="commands"' in page_of("whole")
+    assert "Typical" in make_page("whole") and 'id="commands"' in make_page("whole")
 
 
 def test_charts_above_each_other_have_one_axis_where_a_point_lacks_its_latency() -> None:
-    figure = next(candidate for candidate in story_of(run_of("imported")) if candidate.name == "depth")
+    figure = next(candidate for candidate in make_story(find_run("imported")) if candidate.name == "depth")
     above, below = figure.pictures
     assert (above.x.low, above.x.high, above.x.ticks) == (below.x.low, below.x.high, below.x.ticks)
     assert len(above.x.ticks) == 3
 
 
 def test_a_run_that_was_cut_short_gives_two_reasons_and_counts_the_rest() -> None:
-    run = run_of("partial")
+    run = find_run("partial")
     for many, ending in (
         (1, "reason 1."),
         (3, "reason 2; reason 3."),

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 from hwdyno.analysis.estimates import jain
-from hwdyno.analysis.resources import ceilings_of, ceilings_of_site
+from hwdyno.analysis.resources import ceilings_of_site, list_ceilings
 from hwdyno.cli.main import main
 from hwdyno.explain.comparison.clients import over_clients
 from hwdyno.explain.findings import explain
 from hwdyno.explain.findings.rule import Case
-from hwdyno.explain.findings.scaling import scaling, steps_of, unfair
+from hwdyno.explain.findings.scaling import list_steps, scaling, unfair
 from hwdyno.measure.hosts import HostLostError
 from hwdyno.measure.hosts.several_hosts import Timeouts
 from hwdyno.measure.plan import build
 from hwdyno.measure.topology import Topology
 from hwdyno.model.axes import CLIENTS
-from hwdyno.model.machine import node_of
+from hwdyno.model.machine import node_name
 from hwdyno.model.words import Ceiling, Run, UserError, Value
 from hwdyno.report import page
 from hwdyno.report.redaction import without_names
@@ -29,7 +29,7 @@ from simulated_runs import FIXED, at
 from simulation.host import SimulatedMachine
 from simulation.site import SimulatedMember, site_of_two
 from test_ranks import by_address
-from test_ranks import run_of as printed_run
+from test_ranks import read_run as printed_run
 from test_runner import Memory
 
 # --- who takes part
@@ -111,7 +111,7 @@ def test_the_knee_the_gain_and_each_clients_part_are_read_off_the_curve() -> Non
     (result,) = run.experiments
     (curve,) = result.curves
     assert curve.state == "knee" and curve.parameters["N*"].value == pytest.approx(4, rel=0.15)
-    steps = steps_of(run, result, curve)
+    steps = list_steps(run, result, curve)
     assert [step.clients for step in steps] == list(COUNTS) and [step.nodes for step in steps] == [1, 1, 2, 4, 8]
     for step in steps:
         assert step.share_of_linear == pytest.approx(closed_rate(int(step.clients)) / closed_rate(1) / step.clients)
@@ -155,13 +155,13 @@ def test_partial_nodes_have_partial_links() -> None:
     link = Ceiling("read_bytes_s", "physical", top / 0.95 * 8 / 2, "bytes/s", "8 x 10 Gbit/s / 8", "test", "10GbE")
     run = made(*map(point, COUNTS), ceilings=(link,))
     (curve,) = run.experiments[0].curves
-    limits = [step.limit for step in steps_of(run, run.experiments[0], curve)]
+    limits = [step.limit for step in list_steps(run, run.experiments[0], curve)]
     assert limits[2] == "10GbE" and limits[4] == "storage"
 
 
 def test_ranks_share_their_nodes_ceilings() -> None:
     machine = SimulatedMachine(seed=5).survey()
-    one = ceilings_of(machine, "storage")
+    one = list_ceilings(machine, "storage")
     assert one, "the simulated link"
     ranks = [replace(machine, hostname=f"n0 rank {rank}") for rank in range(4)]
     assert [ceiling.value for ceiling in ceilings_of_site(ranks, "storage")] == [ceiling.value for ceiling in one]
@@ -197,7 +197,7 @@ def test_index_below_nine_tenths_is_unfair(shares: tuple[float, ...], index: str
 
 def test_steps_are_shares_of_least_load() -> None:
     run = made(point(2, hosts=()), point(4), point(8))
-    first, second, _ = steps_of(run, run.experiments[0], run.experiments[0].curves[0])
+    first, second, _ = list_steps(run, run.experiments[0], run.experiments[0].curves[0])
     assert first.share_of_linear == pytest.approx(1.0) and (first.nodes, second.nodes) == (1, 2)
     assert second.share_of_linear == pytest.approx(closed_rate(4) / closed_rate(2) / 2)
 
@@ -258,9 +258,9 @@ def test_the_curve_is_on_the_terminal_on_the_page_and_in_json(
 def test_names_leave_but_nodes_stay_apart() -> None:
     shared = without_names(whole_curve())
     (curve,) = shared.experiments[0].curves
-    steps = steps_of(shared, shared.experiments[0], curve)
+    steps = list_steps(shared, shared.experiments[0], curve)
     assert [step.nodes for step in steps] == [1, 1, 2, 4, 8]
-    assert {node_of(machine.hostname or "") for machine in shared.machines} == {f"host-{at}" for at in range(1, 9)}
+    assert {node_name(machine.hostname or "") for machine in shared.machines} == {f"host-{at}" for at in range(1, 9)}
 
 
 # --- a folder of Runs
@@ -329,11 +329,11 @@ def test_ranks_make_curve_over_their_number(tmp_path: Path, capsys: pytest.Captu
 
 def test_site_experiments_run_and_repeat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from hwdyno import session
-    from hwdyno.cli.main import parser_of
-    from hwdyno.cli.options import request_of
+    from hwdyno.cli.main import make_parser
+    from hwdyno.cli.options import make_request
     from hwdyno.explain.findings.rule import Case
     from hwdyno.measure import experiments, runner
-    from hwdyno.measure.scenarios import scenario_of
+    from hwdyno.measure.scenarios import make_scenario
 
     site, members = site_of_two(*four(), timeouts=Timeouts())
     several = [experiment for experiment in experiments.all() if experiment.least_clients > 1]
@@ -354,7 +354,7 @@ def test_site_experiments_run_and_repeat(tmp_path: Path, monkeypatch: pytest.Mon
             line = Case(replace(run, job={"launcher": "mpi"}), result, place).command()
             words = line.split()
             assert words[:2] == ["mpirun", "-n"] and words[3] == "hwdyno"
-            args = parser_of(words[4]).read(words[5:])
-            (planned,) = scenario_of(request_of(args, words[4]), site).plan.experiments
+            args = make_parser(words[4]).read(words[5:])
+            (planned,) = make_scenario(make_request(args, words[4]), site).plan.experiments
             (point,) = planned.points
             assert {**result.points[place].parameters}.items() <= {**planned.fixed, **point}.items(), line

@@ -16,29 +16,29 @@ import hostile
 import made_run
 import pytest
 from hwdyno.cli.machine import show
-from hwdyno.cli.main import main, parser_of
+from hwdyno.cli.main import main, make_parser
 from hwdyno.cli.progress import result_line
 from hwdyno.explain.findings import ABOUT_THE_RUN, all_rules, explain
-from hwdyno.explain.findings.summary import effect_of
+from hwdyno.explain.findings.summary import name_effect
 from hwdyno.model.machine import Machine
 from hwdyno.model.point_details import Concurrency
 from hwdyno.model.words import Ceiling, ExperimentResult, Finding, Latency, Measurement, Run, Value
 from hwdyno.report.figures import of_finding
 from hwdyno.report.headlines import DISBELIEVED, MAX_ROWS, headlines
-from hwdyno.report.machine import machine_of
+from hwdyno.report.machine import describe_machine
 from hwdyno.report.scorecard import (
     MAX_TODO,
     Scorecard,
     command_in,
     command_lines,
-    explained,
+    explain_run,
     machine_line,
     scorecard,
 )
 from hwdyno.report.tables import markdown
 from hwdyno.report.terminal import print_run
 from hwdyno.system.store import to_json
-from hwdyno.system.store.history import entry_of
+from hwdyno.system.store.history import make_entry
 from made_experiment import made_experiment
 from test_report_page import machine_run
 
@@ -408,13 +408,13 @@ def test_a_list_of_runs_has_the_verdict_and_the_figures_of_the_scorecard() -> No
     latency = of_latency(
         "memory.latency", "memory_latency", timed(5.0, working_set=1 << 20), timed(90.0, working_set=1 << 28)
     )
-    run = explained(replace(every_resource(), experiments=(latency, *every_resource().experiments)))
-    entry, card = entry_of(run, Path("run.json")), scorecard(run)
+    run = explain_run(replace(every_resource(), experiments=(latency, *every_resource().experiments)))
+    entry, card = make_entry(run, Path("run.json")), scorecard(run)
     assert (entry.verdict, run.reason) == (card.verdict, card.reason)
     shown = {title: (value, unit) for title, value, unit in entry.headline}
     assert shown["idle latency, 256 MiB"] == (90.0, "ns"), "by its configuration, not the least of several"
     assert shown["FP64 peak, 4 threads"] == (4e11, "FLOP/s") and len(entry.headline) >= len(card.rows)
-    assert explained(run) == run
+    assert explain_run(run) == run
 
 
 def test_scorecard_comes_first_in_markdown() -> None:
@@ -471,14 +471,14 @@ def test_rules_about_run_are_rules() -> None:
     known = {rule.name for rule in all_rules()}
     assert {"interval_not_reached", "repeats_disagree", "steal"} <= ABOUT_THE_RUN & known
     assert known >= ABOUT_THE_RUN
-    assert effect_of("client_bound") == "a busy client CPU" and effect_of("no_such_rule") == "no such rule"
+    assert name_effect("client_bound") == "a busy client CPU" and name_effect("no_such_rule") == "no such rule"
 
 
 def parsed(command: str) -> None:
     words = shlex.split(command)
     assert words[0] == "hwdyno"
     importlib.import_module(f"hwdyno.cli.{words[1]}")
-    parser_of(words[1]).read(words[2:])
+    make_parser(words[1]).read(words[2:])
 
 
 @pytest.mark.parametrize("name", sorted(set(RUNS) - {"every resource", "explained sweep"}))
@@ -546,7 +546,7 @@ def test_the_command_and_the_page_say_the_bytes_of_a_machine_alike() -> None:
     whole = Machine.of_survey(made_run.MACHINE)
     out = io.StringIO()
     show(whole, (), (), out)
-    paged = " ".join(fact.says for group in machine_of(whole) for fact in group.facts)
+    paged = " ".join(fact.says for group in describe_machine(whole) for fact in group.facts)
     for amount in ("64 GiB", "51 GiB", "48 KiB"):
         assert amount in out.getvalue() and amount in paged
     assert "1 TB" in out.getvalue() and "1 TB" in paged

@@ -33,13 +33,13 @@ SECRETS = ("atlas7", "SECRET77", "alice")
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     found = Store(tmp_path_factory.mktemp("runs"))
-    for run in history.runs_of(
+    for run in history.make_runs(
         24,
         lambda at, figure: 0.9 if at >= 14 and figure < 6 else 1.0,
         survey=lambda at: history.LATER if at >= 14 else history.SURVEY,
     ):
         found.save(run)
-    for run in history.runs_of(3, lambda at, figure: 1.4, survey=lambda _: {"hostname": "node2"}, name="n"):
+    for run in history.make_runs(3, lambda at, figure: 1.4, survey=lambda _: {"hostname": "node2"}, name="n"):
         found.save(run)
     found.save(replace(made_run.whole_run(), id="full-run"))
     found.save(replace(hostile.wholly_hostile_run(), id="zz-hostile"))
@@ -115,7 +115,7 @@ def test_every_page_is_whole_guarded_and_without_names(path: str, server: servin
 
 def test_runs_stand_by_when_they_started_and_not_by_their_ids(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    (older, newer) = history.runs_of(2, lambda at, figure: 1.0)
+    (older, newer) = history.make_runs(2, lambda at, figure: 1.0)
     store.save(replace(older, id="z-imported"))
     store.save(replace(newer, id="a-measured"))
     server = started(store)
@@ -376,11 +376,11 @@ def test_fleet_counts_machines_that_it_shows(tmp_path: Path) -> None:
     """Runs that name no host are one machine, and one that cannot be judged is counted apart."""
     store = Store(tmp_path / "runs")
     for number in range(1, 7):
-        for run in history.runs_of(2, lambda *_: 1.0, name=f"n{number}"):
+        for run in history.make_runs(2, lambda *_: 1.0, name=f"n{number}"):
             machine = replace(run.machine, hostname=f"node{number}")
             store.save(replace(run, machines=(machine,)))
     for number in range(3):
-        for run in history.runs_of(
+        for run in history.make_runs(
             1, lambda *_: 1.0, survey=lambda _: {"cpu": {"model": "Another"}}, name=f"x{number}"
         ):
             store.save(run)
@@ -393,9 +393,9 @@ def test_fleet_counts_machines_that_it_shows(tmp_path: Path) -> None:
 def test_trends_begin_with_newest_machine(tmp_path: Path) -> None:
     """The order is by start: the id of an imported Run does not say it."""
     store = Store(tmp_path / "runs")
-    for run in history.runs_of(12, lambda *_: 1.0, name="b"):
+    for run in history.make_runs(12, lambda *_: 1.0, name="b"):
         store.save(run)
-    late = history.runs_of(14, lambda *_: 1.0, survey=lambda _: {**history.SURVEY, "hostname": "late"}, name="a")
+    late = history.make_runs(14, lambda *_: 1.0, survey=lambda _: {**history.SURVEY, "hostname": "late"}, name="a")
     for run in late:
         store.save(run)
     body = Pages(store, with_names=True).answer("/trends", {}).body.replace("\u00a0", " ")

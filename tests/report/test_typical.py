@@ -16,15 +16,15 @@ def test_a_typical_figure_is_of_this_kind_of_hardware_and_has_a_source() -> None
     def machine(**link: Any) -> Machine:
         return Machine(storage=Storage(disks=(Disk(name="a", link=Link(**link)),)))
 
-    fourth = typical.of("read_bytes_s", machine(type="pcie", generation=4, lanes=4), megabytes)
-    third = typical.of("read_bytes_s", machine(type="pcie", generation=3, lanes=4), megabytes)
+    fourth = typical.find_typical("read_bytes_s", machine(type="pcie", generation=4, lanes=4), megabytes)
+    third = typical.find_typical("read_bytes_s", machine(type="pcie", generation=3, lanes=4), megabytes)
     assert fourth is not None and third is not None and "makers' figures" in fourth.source
     number = [float(figure.value.partition(" ")[0].replace(",", "")) for figure in (third, fourth)]
     assert 3000 < number[0] < 3938 and 5000 < number[1] < 7877, "below what each link carries"
     assert fourth.what == "PCIe 4.0 x4 NVMe" and fourth.says == f"{fourth.value} for PCIe 4.0 x4 NVMe"
-    assert typical.of("read_bytes_s", machine(type="none"), megabytes) is None
-    assert typical.of("randread_4k_q1_ns", machine(type="usb"), micro) is None
-    assert typical.of("", Machine(), megabytes) is None
+    assert typical.find_typical("read_bytes_s", machine(type="none"), megabytes) is None
+    assert typical.find_typical("randread_4k_q1_ns", machine(type="usb"), micro) is None
+    assert typical.find_typical("", Machine(), megabytes) is None
     for row in typical.rows():
         assert row["source"] and row["what"] and float(row["value"].partition("%")[0]) > 0
 
@@ -32,7 +32,7 @@ def test_a_typical_figure_is_of_this_kind_of_hardware_and_has_a_source() -> None
 def test_gpu_figure_has_published_like() -> None:
     def of(figure: str, **stated: Any) -> str:
         made = Machine(gpu_drivers=GpuDrivers(cuda=(CudaDevice(**stated),)))
-        found = typical.of(figure, made, Scale(1e9, "GB/s"))
+        found = typical.find_typical(figure, made, Scale(1e9, "GB/s"))
         return found.says if found else ""
 
     assert of("gpu_triad_bytes_s", name="Tesla K40m") == "191 GB/s for a Tesla K40m"
@@ -43,7 +43,7 @@ def test_gpu_figure_has_published_like() -> None:
     link = {"link_generation_max": 4, "link_lanes_max": 16}
     assert of("gpu_pinned_bytes_s", name="any", **link) == "26.0 GB/s for PCIe 4.0 x16"
     assert of("gpu_pinned_bytes_s", name="any", **{**link, "link_lanes_max": 8}) == ""
-    assert typical.of("gpu_fp32_flop_s", Machine(), Scale(1e9, "GFLOP/s")) is None
+    assert typical.find_typical("gpu_fp32_flop_s", Machine(), Scale(1e9, "GFLOP/s")) is None
 
 
 @pytest.mark.parametrize(("given", "name"), [
@@ -59,9 +59,10 @@ def test_gpu_figure_has_published_like() -> None:
 ])  # fmt: skip
 def test_a_machine_stands_beside_its_like(given: dict[str, Any], name: str) -> None:
     machine = Machine(**given)
-    assert typical.class_of(machine) == name
+    assert typical.classify_machine(machine) == name
     found = {
-        figure: typical.of(figure, machine, Scale(1e9, "x")) for figure in ("linpack", "dram_idle_ns", "dram_bytes_s")
+        figure: typical.find_typical(figure, machine, Scale(1e9, "x"))
+        for figure in ("linpack", "dram_idle_ns", "dram_bytes_s")
     }
     more = {"cloud VM": {"dram_bytes_s"}, "server": {"dram_idle_ns"}, "board": {"dram_bytes_s"}}
     known = {"linpack"} | more.get(name, set()) if name else set()

@@ -12,11 +12,11 @@ from hwdyno.explain.findings import explain
 from hwdyno.measure.plan import QUOTED_REPEATS
 from hwdyno.model.words import Ceiling, Finding, Run
 from hwdyno.report.scorecard import Scorecard, scorecard
-from hwdyno.report.verdict import shortened
-from simulated_runs import MACHINES, experiment, run_of
+from hwdyno.report.verdict import shorten_reason
+from simulated_runs import MACHINES, experiment, make_run
 from simulated_runs import at as point_at
 from simulation.host import SimulatedMachine
-from style import faults_of
+from style import find_faults
 from test_scorecard import RUNS, degraded
 
 
@@ -63,10 +63,10 @@ GRID = [
 """The tests that storage is quoted by."""
 
 
-def card_of(machine: SimulatedMachine) -> Scorecard:
+def make_card(machine: SimulatedMachine) -> Scorecard:
     """What a machine's disk is quoted by, with as many readings as ``hwdyno run`` takes."""
     grid = experiment(machine, "iodepth", GRID, name="storage.grid", repeats=QUOTED_REPEATS)
-    return scorecard(explain(run_of(machine, grid)))
+    return scorecard(explain(make_run(machine, grid)))
 
 
 @pytest.mark.parametrize("steal", [(0.0, 0.0), (0.01, 0.05)])
@@ -75,7 +75,7 @@ def test_clean_machines_are_sound(steal: tuple[float, float]) -> None:
     sound = 0
     for seed in MACHINES:
         bursts = random.Random(seed).uniform(*steal)
-        card = card_of(SimulatedMachine.random(seed, steal_bursts=bursts, hypervisor="kvm" if bursts else None))
+        card = make_card(SimulatedMachine.random(seed, steal_bursts=bursts, hypervisor="kvm" if bursts else None))
         assert len(card.rows) == 5
         sound += card.verdict == "sound"
     assert at_least(sound, len(MACHINES), 0.95), sound
@@ -101,20 +101,20 @@ def test_no_planted_fault_passes_as_sound(what: str) -> None:
     for seed in MACHINES:
         draw = random.Random(seed)
         planted = {name: draw.uniform(*range_of) for name, range_of in ranges.items()}
-        assert card_of(SimulatedMachine.random(seed, **planted)).verdict == expected, f"machine {seed}: {planted}"
+        assert make_card(SimulatedMachine.random(seed, **planted)).verdict == expected, f"machine {seed}: {planted}"
 
 
 @pytest.mark.parametrize("name", sorted(name for name in RUNS if "hostile" not in name))
 def test_verdict_reads_as_every_other_text(name: str) -> None:
     card = scorecard(RUNS[name])
     for text in (card.reason, *(todo.says for todo in card.todo)):
-        assert not [fault for fault in faults_of(text) if "…" not in text], text
+        assert not [fault for fault in find_faults(text) if "…" not in text], text
 
 
 def test_nested_brackets_are_left_out() -> None:
     says = "Writes are 2.8 times as fast as reads on vda (write 1 MiB, iodepth=1: 3.7 GB/s against 1.3 (0.3 to 2.7))."
-    assert shortened(says, 76) == "Writes are 2.8 times as fast as reads on vda."
-    assert shortened(says, 300) == says
+    assert shorten_reason(says, 76) == "Writes are 2.8 times as fast as reads on vda."
+    assert shorten_reason(says, 300) == says
 
 
 @pytest.mark.parametrize(("share", "is_one"), [(0.01, False), (0.049, False), (0.051, True)])

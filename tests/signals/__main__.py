@@ -41,7 +41,7 @@ def tally(verdicts: list[Verdict]) -> str:
     return "\n".join(lines)
 
 
-def line_of(verdict: Verdict) -> str:
+def format_line(verdict: Verdict) -> str:
     """One moment in a line, with what went wrong below."""
     moment, bad = verdict.moment, ", ".join(verdict.problems)
     line = (
@@ -83,7 +83,7 @@ def main() -> int:
         for future in as_completed(begun):
             if (verdict := future.result()) is not None:
                 verdicts.append(verdict)
-                print(f"{len(verdicts):4} {line_of(verdict)}", flush=True)
+                print(f"{len(verdicts):4} {format_line(verdict)}", flush=True)
     print(tally(verdicts))
     return 1 if any(judgement.problems for judgement in verdicts) else 0
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from hwdyno.analysis.ceilings.links import pcie
 from hwdyno.analysis.estimates import interval
-from hwdyno.analysis.resources import ceilings_of
+from hwdyno.analysis.resources import list_ceilings
 from hwdyno.model.machine import Cpu, CudaDevice, GpuDrivers, Machine
 from hwdyno.model.words import ExperimentResult, Measurement, Parameters
 from made_experiment import made_experiment
@@ -141,7 +141,7 @@ class Gpu:
             points.append(self._point(size / (size / rate + start_s), "bytes/s", operation="triad", array=array))
         fixed: Parameters = {"on": "gpu", "precision": "single"}
         made = made_experiment("gpu.bandwidth", "gpu", "?", "array", "gpu_bandwidth", tuple(points), fixed=fixed)
-        return replace(made, ceilings=ceilings_of(self.machine(), "gpu"))
+        return replace(made, ceilings=list_ceilings(self.machine(), "gpu"))
 
     def chase(self, levels: tuple[tuple[float, float], ...], sizes: tuple[int, ...]) -> ExperimentResult:
         """A pointer chase: each level's size and latency, the last one's without an end."""

@@ -14,9 +14,9 @@ from itertools import pairwise
 from typing import Any
 
 from hwdyno.measure.serving.prompts import Prompt
-from hwdyno.measure.serving.reading import SendRecord, reading_of
+from hwdyno.measure.serving.reading import SendRecord, make_reading
 from hwdyno.measure.serving.request_figures import AnsweredRequest
-from hwdyno.measure.workloads.inference_serving import KERNEL, load_of
+from hwdyno.measure.workloads.inference_serving import KERNEL, make_load
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class _Running:
 
 def run(server: SimulatedServer, given: dict[str, Any], draw: random.Random) -> dict[str, Any]:
     """A Reading of the kernel on this server."""
-    load = load_of(given)
+    load = make_load(given)
     requests, waited = _served(server, given, draw)
     failures = [request for request in requests if draw.random() < server.failed_share]
     whole = [request for request in requests if request not in failures]
@@ -73,14 +73,14 @@ def run(server: SimulatedServer, given: dict[str, Any], draw: random.Random) -> 
         connections=load.users,
         waited_for_connection=waited,
     )
-    return reading_of(KERNEL, given, load, whole, taken)
+    return make_reading(KERNEL, given, load, whole, taken)
 
 
 class _Client:
     """The load: which requests are due, and which may go."""
 
     def __init__(self, given: dict[str, Any]) -> None:
-        self.load = load_of(given)
+        self.load = make_load(given)
         self.end_s = float(given["runtime"])
         self.connections = int(given["connections"]) if self.load.is_open else self.load.users
         self.prompts = self.load.prompts()

@@ -145,7 +145,7 @@ class SimulatedMember(SimulatedHost):
         directory = f"{path}/{self.name}"
         return ScratchFile(f"{directory}/data", directory, 1 << 40, 1 << 39)
 
-    def size_of(self, path: str) -> int:
+    def file_size(self, path: str) -> int:
         """The length with which it was laid out."""
         self._alive()
         if self.sees and path.endswith(self.sees):

@@ -7,7 +7,7 @@ import math
 import random
 from typing import Any
 
-from hwdyno.model.axes import traits_of, write_share
+from hwdyno.model.axes import list_traits, write_share
 from hwdyno.model.words import Declaration
 
 from simulation.machine import SimulatedMachine
@@ -31,7 +31,7 @@ def _blocks(
     rw, bs = str(given["rw"]), int(given["bs"])
     jobs, runtime = int(given["numjobs"]), float(given["runtime"])
     direct = bool(given["direct"]) and not machine.direct_refused
-    traits = traits_of(KERNELS["storage_blocks"].axes, given)
+    traits = list_traits(KERNELS["storage_blocks"].axes, given)
     synchronous = "synchronous" in traits
     buffered_aio = "synchronous_buffered" in traits and not direct
     depth = 1 if synchronous else int(given["iodepth"])

@@ -36,7 +36,7 @@ class Slope:
     high: float
 
 
-def slope_of(values: Sequence[float]) -> Slope:
+def estimate_slope(values: Sequence[float]) -> Slope:
     """Sen's slope of values that are one round apart."""
     slopes = sorted((later - earlier) / (j - i) for (i, earlier), (j, later) in combinations(enumerate(values), 2))
     if not slopes:
@@ -68,14 +68,14 @@ class Verdict:
     @property
     def word(self) -> str:
         """``flat``: all of the interval is allowed; ``GROWS``: none of it; ``undecided``: the soak was too short."""
-        whole = self._word_of(self.slope)
+        whole = self._name_slope(self.slope)
         if self.late is None:
             return whole
-        late = self._word_of(self.late)
+        late = self._name_slope(self.late)
         # Half of the rounds have a wider interval: they take back no "flat" that all of them give.
         return whole if late == "undecided" and whole == "flat" else late
 
-    def _word_of(self, slope: Slope) -> str:
+    def _name_slope(self, slope: Slope) -> str:
         if slope.high <= self.allowed:
             return "flat"
         return "GROWS" if slope.low > self.allowed else "undecided"
@@ -95,5 +95,5 @@ def judged(name: str, unit: str, allowed: float, values: Sequence[float]) -> Ver
     kept = values[max(MIN_WARM_UP, math.ceil(len(values) * WARM_UP_SHARE)) :]
     first, last = (kept[0], kept[-1]) if kept else (math.nan, math.nan)
     half = values[len(values) // 2 :]
-    late = slope_of(half) if len(half) >= MIN_HALF else None
-    return Verdict(name, unit, allowed, first, last, len(kept), slope_of(kept), late)
+    late = estimate_slope(half) if len(half) >= MIN_HALF else None
+    return Verdict(name, unit, allowed, first, last, len(kept), estimate_slope(kept), late)

@@ -12,7 +12,7 @@ import made_store as made
 import pytest
 from conftest import SURVEYED
 from hwdyno import studies
-from hwdyno.analysis.curves import curves_of
+from hwdyno.analysis.curves import fit_curves
 from hwdyno.cli.main import main
 from hwdyno.explain.findings import explain
 from hwdyno.measure import engine, runner
@@ -43,7 +43,7 @@ def point(value: float, **parameters: str | int) -> Measurement:
 def answered(study: str, *results: ExperimentResult) -> Run:
     run = replace(made.run(*results), study=study)
     return replace(
-        run, experiments=tuple(replace(experiment, curves=curves_of(experiment)) for experiment in run.experiments)
+        run, experiments=tuple(replace(experiment, curves=fit_curves(experiment)) for experiment in run.experiments)
     )
 
 
@@ -67,7 +67,7 @@ def read(bs: int, depth: int, value: float, cpu_s: float = 0.6) -> Measurement:
 LINK = Ceiling("read_bytes_s", "physical", 4e9, "bytes/s", "4 lanes x 1 GB/s", "test")
 
 
-def sentences_of(run: Run) -> str:
+def join_observations(run: Run) -> str:
     return "\n".join(studies.observations(run))
 
 
@@ -159,29 +159,29 @@ def test_fios_least_and_greatest_sample_stand_beside_ours() -> None:
 
 
 def test_the_link_is_full_or_not_or_cannot_be_known() -> None:
-    assert "96% of the link" in sentences_of(sequential(read(4 << 20, 24, 3.84e9), ceilings=(LINK,)))
-    assert "a large transfer fills it" in sentences_of(sequential(read(4 << 20, 24, 3.84e9), ceilings=(LINK,)))
-    assert "does not fill it" in sentences_of(sequential(read(4 << 20, 24, 2e9), ceilings=(LINK,)))
-    assert "is above it" in sentences_of(sequential(read(4 << 20, 24, 4.4e9), ceilings=(LINK,)))
-    assert "the link's speed is unknown here" in sentences_of(sequential(read(4 << 20, 24, 2e9)))
+    assert "96% of the link" in join_observations(sequential(read(4 << 20, 24, 3.84e9), ceilings=(LINK,)))
+    assert "a large transfer fills it" in join_observations(sequential(read(4 << 20, 24, 3.84e9), ceilings=(LINK,)))
+    assert "does not fill it" in join_observations(sequential(read(4 << 20, 24, 2e9), ceilings=(LINK,)))
+    assert "is above it" in join_observations(sequential(read(4 << 20, 24, 4.4e9), ceilings=(LINK,)))
+    assert "the link's speed is unknown here" in join_observations(sequential(read(4 << 20, 24, 2e9)))
 
 
 def test_one_core_is_blamed_only_when_it_is_busy() -> None:
     bound = sequential(read(4096, 12, 4.0e8, 2.9), read(4096, 24, 4.1e8, 2.9))
-    assert "the reading core is 97% busy" in sentences_of(bound)
+    assert "the reading core is 97% busy" in join_observations(bound)
     idle = sequential(read(4096, 12, 4.0e8, 0.6), read(4096, 24, 4.1e8, 0.6))
-    assert "only 20% busy" in sentences_of(idle)
+    assert "only 20% busy" in join_observations(idle)
     rising = sequential(read(4096, 12, 4.0e8), read(4096, 24, 6e8))
-    assert "depth 24 reach 1.50 times depth 12" in sentences_of(rising)
+    assert "depth 24 reach 1.50 times depth 12" in join_observations(rising)
 
 
 def test_a_block_above_one_call_is_said_to_be_split() -> None:
-    assert "it is split into 3" in sentences_of(sequential(read(4 << 30, 4, 3e9)))
-    assert "256 MiB, the largest here, is moved in one" in sentences_of(sequential(read(256 << 20, 4, 3e9)))
+    assert "it is split into 3" in join_observations(sequential(read(4 << 30, 4, 3e9)))
+    assert "256 MiB, the largest here, is moved in one" in join_observations(sequential(read(256 << 20, 4, 3e9)))
 
 
 def test_scaling_down_is_said_and_a_full_run_says_nothing() -> None:
-    sentences = sentences_of(sequential(read(256 << 20, 4, 3e9)))
+    sentences = join_observations(sequential(read(256 << 20, 4, 3e9)))
     assert "a file of 1 GiB instead of 16 GiB" in sentences
     assert "no start delay instead of 1 min" in sentences
     assert "blocks of at most 256 MiB instead of 4 GiB" in sentences
@@ -189,7 +189,7 @@ def test_scaling_down_is_said_and_a_full_run_says_nothing() -> None:
     full = replace(
         result("storage.sequential", "bs", whole), fixed={"size": 16 << 30, "startdelay": 60.0, "direct": True}
     )
-    assert "scaled down" not in sentences_of(answered("jetson-sequential-read", full))
+    assert "scaled down" not in join_observations(answered("jetson-sequential-read", full))
 
 
 def mixes(penalty: dict[int, float], read_s: float = 2e8, write_s: float = 1e8) -> ExperimentResult:
@@ -205,13 +205,13 @@ def mixes(penalty: dict[int, float], read_s: float = 2e8, write_s: float = 1e8) 
 
 
 def test_mix_penalty_is_what_was_planted() -> None:
-    sentences = sentences_of(answered(sata.NAME, mixes({4: 0.3, 16: 0.2, 32: 0.1})))
+    sentences = join_observations(answered(sata.NAME, mixes({4: 0.3, 16: 0.2, 32: 0.1})))
     assert "Mixes cost up to 30% (at 4 KiB)" in sentences and "no cost from 64 KiB" in sentences
-    assert "Mixed reads and writes cost nothing here" in sentences_of(answered(sata.NAME, mixes({4: 0.02})))
+    assert "Mixed reads and writes cost nothing here" in join_observations(answered(sata.NAME, mixes({4: 0.02})))
 
 
 def test_the_best_block_size_is_the_least_that_reaches_90_percent() -> None:
-    assert "is 16 KiB for randread" in sentences_of(answered(sata.NAME, mixes({})))
+    assert "is 16 KiB for randread" in join_observations(answered(sata.NAME, mixes({})))
 
 
 A100_NEED = 7 * 146600628 / 0.636
@@ -248,9 +248,9 @@ def test_feeding_storage_is_named_once() -> None:
         details = {"au_dlio": 0.99, "cached_share_by_device": share}
         fed = replace(point(A100_NEED), parameters={"accelerators": 1}, details=details)
         results.append(replace(result(name, "accelerators", fed), fixed=fixed, kernel="training_loader"))
-    sentences = sentences_of(answered("kubernetes-ai-storage", *results))
+    sentences = join_observations(answered("kubernetes-ai-storage", *results))
     assert "A100 on unet3d: w feeds it" in sentences
-    assert "A100 on unet3d: w (from the page cache) feeds it" in sentences_of(
+    assert "A100 on unet3d: w (from the page cache) feeds it" in join_observations(
         answered("kubernetes-ai-storage", results[1])
     )
 
@@ -262,7 +262,7 @@ def test_no_best_block_size_is_read_beside_points_that_are_not_valid() -> None:
         replace(mix, validity="invalid") if mix.parameters["rw"] == "randread" and mix.parameters["bs"] == 64 * KIB
         else mix for mix in good.points
     ))  # fmt: skip
-    sentences = sentences_of(answered(sata.NAME, bad))
+    sentences = join_observations(answered(sata.NAME, bad))
     assert "The best block size for randread is unknown: not all of its points are valid" in sentences
     assert "is 16 KiB for randwrite" in sentences
 
@@ -271,12 +271,12 @@ def test_wide_intervals_leave_penalty_open() -> None:
     alike = mixes({4: 0.02})
     wide = replace(alike, points=tuple(spread(measurement, 0.9) for measurement in alike.points))
     narrow = replace(alike, points=tuple(spread(measurement, 0.02) for measurement in alike.points))
-    assert "cost of mixed reads and writes is unknown" in sentences_of(answered(sata.NAME, wide))
-    assert "Mixed reads and writes cost nothing here" in sentences_of(answered(sata.NAME, narrow))
+    assert "cost of mixed reads and writes is unknown" in join_observations(answered(sata.NAME, wide))
+    assert "Mixed reads and writes cost nothing here" in join_observations(answered(sata.NAME, narrow))
 
 
 def test_what_the_study_of_a_sata_drive_gets_wrong_is_said() -> None:
-    sentences = sentences_of(answered(sata.NAME, mixes({})))
+    sentences = join_observations(answered(sata.NAME, mixes({})))
     for words in ("84% of the 300 MB/s of SATA 3 Gbit/s", "X = N / R", "holds 32 commands"):
         assert words in sentences
     assert "reaches 1.0% of its 1.00 M random reads a second and 3.8% of its 130 k random writes" in sentences
@@ -295,8 +295,8 @@ def test_a_least_sample_is_never_above_the_average_nor_a_greatest_below(count: i
 
 
 def test_where_the_patterns_meet() -> None:
-    assert "From 4 KiB, the four patterns are within 10%" in sentences_of(answered(sata.NAME, mixes({}, 1e8, 1e8)))
-    assert "The four patterns do not converge" in sentences_of(answered(sata.NAME, mixes({})))
+    assert "From 4 KiB, the four patterns are within 10%" in join_observations(answered(sata.NAME, mixes({}, 1e8, 1e8)))
+    assert "The four patterns do not converge" in join_observations(answered(sata.NAME, mixes({})))
 
 
 @pytest.mark.parametrize(
@@ -309,18 +309,18 @@ def test_where_the_patterns_meet() -> None:
 )
 def test_whether_jobs_help(values: tuple[float, ...], says: str) -> None:
     points = [point(value, numjobs=jobs) for jobs, value in zip((1, 2, 4), values, strict=True)]
-    assert says in sentences_of(answered(sata.NAME, result(sata.JOBS, "numjobs", *points)))
+    assert says in join_observations(answered(sata.NAME, result(sata.JOBS, "numjobs", *points)))
 
 
 def test_knee_and_its_price_are_reported() -> None:
     points = [point(1e8 * min(depth, 8) / 8, iodepth=depth) for depth in (1, 2, 4, 8, 16, 32, 64)]
-    sentences = sentences_of(answered(sata.NAME, result(sata.DEPTH, "iodepth", *points)))
+    sentences = join_observations(answered(sata.NAME, result(sata.DEPTH, "iodepth", *points)))
     assert "4 KiB random reads tend to" in sentences and "The best depth is" in sentences
 
 
 def test_what_was_not_measured_is_said_and_breaks_nothing() -> None:
     run = answered(sata.NAME, result(sata.JOBS, "numjobs", point(1e8)))
-    assert "storage.mix was not measured." in sentences_of(run)
+    assert "storage.mix was not measured." in join_observations(run)
     assert len(studies.tables(run)) == 2
     assert studies.tables(answered(sata.NAME, result(sata.JOBS, "numjobs"))) == []
 
@@ -331,7 +331,7 @@ def test_study_runs_from_plan_to_tables(name: str, tmp_path: Path) -> None:
     host = SimulatedHost(SimulatedMachine())
     request = Request(places=(("", tmp_path),), profile="quick", seed=1)
     study = studies.find(name)
-    plan = command.plan_of(study, request, host)
+    plan = command.make_plan(study, request, host)
     assert plan.study == name
     store = Store(tmp_path / "home")
     run = runner.run(plan, host, store, "run-1", explain=explain)
@@ -347,14 +347,14 @@ def test_study_runs_from_plan_to_tables(name: str, tmp_path: Path) -> None:
 def test_full_is_at_the_studys_own_size_and_time(tmp_path: Path) -> None:
     host = SimulatedHost(SimulatedMachine())
     request = Request(places=(("", tmp_path),), profile="full", seed=1)
-    plan = command.plan_of(studies.find("jetson-sequential-read"), request, host)
+    plan = command.make_plan(studies.find("jetson-sequential-read"), request, host)
     assert plan.data_bytes == 16 << 30
     assert {planned.fixed["runtime"] for planned in plan.experiments} == {60.0} and "runtime" in plan.given
     assert plan.experiments[0].fixed["startdelay"] == 60.0
     assert [(p["bs"], p["iodepth"]) for p in plan.experiments[0].points][:4] == [
         (4096, 1), (4096, 12), (4096, 24), (4 << 20, 24),
     ]  # fmt: skip
-    plan = command.plan_of(studies.find("sata-ssd-queue"), request, host)
+    plan = command.make_plan(studies.find("sata-ssd-queue"), request, host)
     assert plan.data_bytes == 1 << 30 and {planned.fixed["runtime"] for planned in plan.experiments} == {35.0}
     assert [len(planned.points) for planned in plan.experiments] == [20, 11, 3, 132]
 
@@ -362,7 +362,7 @@ def test_full_is_at_the_studys_own_size_and_time(tmp_path: Path) -> None:
 def test_this_drive_its_link_and_the_cube_stand_in_the_sata_study(tmp_path: Path) -> None:
     host = SimulatedHost(SimulatedMachine())
     limits = Limits(links=("PCIe 4 x4",), devices=("Intel SSD D7-P5600 1.6TB",))
-    plan = command.plan_of(studies.find(sata.NAME), Request(places=(("", tmp_path),), seed=1, limits=limits), host)
+    plan = command.make_plan(studies.find(sata.NAME), Request(places=(("", tmp_path),), seed=1, limits=limits), host)
     run = runner.run(plan, host, Store(tmp_path / "home"), "run-1", explain=explain)
     disk = replace(run.machine.storage.disk, model="APPLE SSD SM256E", size_bytes=251 * 10**9, serial="SECRET")
     storage = replace(run.machine.storage, disks=(disk,))
@@ -388,7 +388,7 @@ def test_this_drive_its_link_and_the_cube_stand_in_the_sata_study(tmp_path: Path
 @pytest.mark.parametrize("name", [study.name for study in studies.all() if study.questions])
 def test_a_quick_study_is_planned_to_end_within_five_minutes(name: str, peers: bool, tmp_path: Path) -> None:
     request = Request(places=(("", tmp_path),), profile="quick", seed=1, peers=peers, options={"only": None})
-    plan = command.plan_of(studies.find(name), request, Local(), ("198.18.67.2", 5201))
+    plan = command.make_plan(studies.find(name), request, Local(), ("198.18.67.2", 5201))
     assert plan.budget_s is not None and plan.budget_s <= storage_classes.LONGEST_QUICK_S
     assert 0 < sum(line.takes_s for line in Scenario(plan=plan).points(1e9)) < 300
 
@@ -407,14 +407,14 @@ def spread(point: Measurement, width: float) -> Measurement:
 
 def test_wide_spread_is_not_reported() -> None:
     one = result("storage.sequential", "bs", spread(read(4096, 12, 3e8), 0.5), spread(read(4096, 24, 4e8), 0.5))
-    assert "is unknown: the repeats vary too much" in sentences_of(answered("jetson-sequential-read", one))
+    assert "is unknown: the repeats vary too much" in join_observations(answered("jetson-sequential-read", one))
     wide = mixes({4: 0.2})
     wide = replace(wide, points=tuple(spread(point, 0.4) for point in wide.points))
-    assert "The cost of mixed reads and writes is unknown: the repeats vary too much" in sentences_of(
+    assert "The cost of mixed reads and writes is unknown: the repeats vary too much" in join_observations(
         answered(sata.NAME, wide)
     )
     jobs = [spread(point(value, numjobs=jobs), 0.6) for jobs, value in ((1, 1e8), (2, 1.5e8))]
-    assert "The effect of more jobs" in sentences_of(answered(sata.NAME, result(sata.JOBS, "numjobs", *jobs)))
+    assert "The effect of more jobs" in join_observations(answered(sata.NAME, result(sata.JOBS, "numjobs", *jobs)))
 
 
 def test_the_report_shows_the_study_everywhere(capsys: pytest.CaptureFixture[str]) -> None:

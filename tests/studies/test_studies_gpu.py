@@ -55,7 +55,7 @@ def test_the_gpus_part_is_measured_where_one_is_or_on_what_is_named(
     monkeypatch.setattr(Local, "topology", lambda self: replace(topology, gpus=lambda: found[0]))
 
     def resources(**options: str) -> dict[str, set[object]]:
-        plan = command.plan_of(studies.find(STUDY), replace(request, options=options), Local())
+        plan = command.make_plan(studies.find(STUDY), replace(request, options=options), Local())
         devices: dict[str, set[object]] = {}
         for planned in plan.experiments:
             devices.setdefault(planned.experiment.resource, set()).add(planned.fixed.get("on"))

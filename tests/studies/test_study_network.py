@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hwdyno import studies
 from hwdyno.explain.findings import explain
-from hwdyno.measure.measurement import measurement_of
+from hwdyno.measure.measurement import make_measurement
 from hwdyno.measure.scenarios.two_nodes import PORT, second_node
 from hwdyno.measure.sweep import Sweep
 from hwdyno.model.machine import Cpu, Machine
@@ -27,7 +27,7 @@ def answered(path: SimulatedPath, suffix: str = "") -> tuple[ExperimentResult, .
     for question in study.QUESTIONS:
         points = [point for block in question.blocks for point in Sweep(block).points()]
         measured = [
-            measurement_of(point, [host.run(question.kernel, {**FIXED, **point})], host.kernels()[question.kernel])
+            make_measurement(point, [host.run(question.kernel, {**FIXED, **point})], host.kernels()[question.kernel])
             for point in points
         ]
         tool = {"network_throughput": "iperf3", "network_ping": "ping"}.get(question.kernel)
@@ -47,7 +47,7 @@ def answered(path: SimulatedPath, suffix: str = "") -> tuple[ExperimentResult, .
     return tuple(results)
 
 
-def run_of(*results: ExperimentResult) -> Run:
+def make_run(*results: ExperimentResult) -> Run:
     machine = Machine(cpu=Cpu(threads=2))
     return explain(Run("id", "2026-01-01", None, (machine,), "quick", "hwdyno study", results, study=study.STUDY))
 
@@ -55,7 +55,7 @@ def run_of(*results: ExperimentResult) -> Run:
 def test_the_tables_are_the_studys_on_one_node_and_on_two() -> None:
     near = answered(SimulatedPath(loopback=True, bits_s=40e9, cpu_ns_per_kib=1.0))
     far = answered(SimulatedPath(bits_s=1e9), study.TWO_NODES)
-    run = run_of(*near, *far)
+    run = make_run(*near, *far)
     tables = {table.title: table for table in studies.tables(run)}
     one = tables["Network, one node: throughput, both directions, by threads"]
     two = tables["Network, two nodes: throughput, both directions, by threads"]
@@ -100,7 +100,7 @@ def test_the_tables_are_the_studys_on_one_node_and_on_two() -> None:
 
 
 def test_one_node_alone_says_how_to_have_two() -> None:
-    run = run_of(*answered(SimulatedPath(loopback=True)))
+    run = make_run(*answered(SimulatedPath(loopback=True)))
     assert any("two nodes were not measured" in observation for observation in studies.observations(run))
     assert not any("two nodes" in table.title for table in studies.tables(run))
     assert not study.tables(replace(run, experiments=()))
@@ -154,7 +154,7 @@ def test_a_trips_theory_is_serialization_and_what_an_echo_leaves() -> None:
         return replace(one, points=(replace(point, latency_ns=replace(point.latency_ns, min=echo_ns)),))
 
     def theory(*results: ExperimentResult) -> str:
-        tables = {table.title: table for table in studies.tables(run_of(*results))}
+        tables = {table.title: table for table in studies.tables(make_run(*results))}
         return tables["Network, two nodes: round trip of 64 KiB each way"].rows[-1][1]
 
     whole = theory(*map(made, far))

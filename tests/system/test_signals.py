@@ -17,7 +17,7 @@ import pytest
 from hwdyno.measure.hosts.local import Local
 from hwdyno.measure.scenarios.model import ModelFiles, ModelSource
 from hwdyno.measure.scenarios.preparation import Interrupted, Says
-from hwdyno.system.processes import end_orphans, stat_of
+from hwdyno.system.processes import end_orphans, read_stat
 from hwdyno.system.store import Store
 from signals.commands import COMMANDS, ROOT, Command, here
 from signals.moments import LIMIT_S, Control, Moment, is_pending, perform, sample
@@ -135,7 +135,7 @@ signals.take_over("imports", Guard)
 with signals.keeping():
     try:
         print("go", flush=True)
-        while not signals.requested():
+        while not signals.is_end_requested():
             for name in [module for module in sys.modules if module.startswith(("json", "email", "xml"))]:
                 del sys.modules[name]
             for name in ("json", "email.message", "xml.dom.minidom"):
@@ -198,9 +198,15 @@ def test_the_end_of_a_model_makes_no_folder_that_is_gone(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(ModelFiles, "_make", removed)
     files = ModelFiles(
-        what="", where=where, bytes=0, compute_s=0.0, model=ModelSource("resnet50").made, with_gguf=False, keeps=False
+        what="",
+        where=where,
+        bytes=0,
+        compute_s=0.0,
+        model=ModelSource("resnet50").made_model,
+        with_gguf=False,
+        keeps=False,
     )
-    with pytest.raises(Interrupted), files.made(Local(), print):
+    with pytest.raises(Interrupted), files.make_available(Local(), print):
         pass
     assert not where.exists()
 
@@ -211,7 +217,7 @@ from pathlib import Path
 from hwdyno.system import signals
 from hwdyno._engine import Guard
 signals.take_over("writer", Guard)
-with signals.undivided(), Path(sys.argv[1]).open("w") as file:
+with signals.delay_exit(), Path(sys.argv[1]).open("w") as file:
     print("go", flush=True)
     file.write("begun ")
     time.sleep(0.3)
@@ -268,8 +274,8 @@ def test_the_next_run_ends_the_children_of_a_killed_one_and_of_no_other(home: Pa
         killed.wait(60)
         try:
             end_orphans()
-            until(living, lambda: stat_of(orphan)[:1] in ([], ["Z"]))
-            assert stat_of(child)[0] == "S"
+            until(living, lambda: read_stat(orphan)[:1] in ([], ["Z"]))
+            assert read_stat(child)[0] == "S"
         finally:
             for pid in (orphan, child):
                 with contextlib.suppress(ProcessLookupError):

@@ -23,9 +23,18 @@ import numpy as np
 import pytest
 from hwdyno.cli.main import main
 from hwdyno.model.words import Curve, Finding, OperatingPoint, PeerResult, Quoted, Run, Value
-from hwdyno.system.store import Store, StoreError, default_directory, from_json, json_schema, new_id, status_of, to_json
-from hwdyno.system.store.former_names import renamed
-from hwdyno.system.store.history import figures_from, figures_of, figures_text
+from hwdyno.system.store import (
+    Store,
+    StoreError,
+    default_directory,
+    from_json,
+    json_schema,
+    new_id,
+    run_status,
+    to_json,
+)
+from hwdyno.system.store.former_names import rename_keys
+from hwdyno.system.store.history import figures_from, figures_text, list_figures
 
 ROOT = Path(__file__).parents[2]
 
@@ -74,7 +83,7 @@ def test_each_schemas_run_is_read(golden: str) -> None:
         assert after_machine["cpu"]["model"] == machine["cpu"]["model"]
         after["schema"] = before["schema"]
     found = dict(leaves(after))
-    lost = [path for path, value in leaves(renamed(before)) if found.get(path, MISSING) != value]
+    lost = [path for path, value in leaves(rename_keys(before)) if found.get(path, MISSING) != value]
     assert not lost
 
 
@@ -123,7 +132,7 @@ def test_a_renamed_kernel_is_read_by_its_former_name(golden: str, name: str) -> 
     run = from_json(json.dumps(plain))
     assert run.experiments[0].kernel == f"inference_{name}"
     text = figures_text(run).replace(f"inference_{name}", f"training_{name}")
-    assert figures_from(text) == figures_of(run) and figures_of(run)
+    assert figures_from(text) == list_figures(run) and list_figures(run)
 
 
 def test_a_renamed_kernel_of_schema_1_keeps_its_option() -> None:
@@ -499,11 +508,11 @@ def test_names_sort_by_age() -> None:
 def test_verdict_says_how_far_to_trust() -> None:
     run = made.run()
     finding = Finding("r", "invalid", "storage", "s", {}, "a")
-    assert status_of(run) == "valid"
-    assert status_of(replace(run, findings=(finding,))) == "invalid"
-    assert status_of(replace(run, interrupted=True)) == "partial"
-    assert status_of(replace(run, degraded=("the clock fell",))) == "degraded"
-    assert status_of(made.run(made.experiment(made.point()))) == "partial"  # three points were planned
-    assert status_of(made.run(made.experiment(replace(made.point(), validity="degraded"), planned=1))) == "degraded"
-    assert status_of(made.run(made.experiment(replace(made.point(), validity="invalid")))) == "invalid"
-    assert status_of(replace(run, experiments=())) == "empty"
+    assert run_status(run) == "valid"
+    assert run_status(replace(run, findings=(finding,))) == "invalid"
+    assert run_status(replace(run, interrupted=True)) == "partial"
+    assert run_status(replace(run, degraded=("the clock fell",))) == "degraded"
+    assert run_status(made.run(made.experiment(made.point()))) == "partial"  # three points were planned
+    assert run_status(made.run(made.experiment(replace(made.point(), validity="degraded"), planned=1))) == "degraded"
+    assert run_status(made.run(made.experiment(replace(made.point(), validity="invalid")))) == "invalid"
+    assert run_status(replace(run, experiments=())) == "empty"

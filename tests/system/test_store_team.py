@@ -147,7 +147,7 @@ def test_absent_server_costs_no_run(
 
 def test_a_connection_that_is_cut_in_a_call_is_one_line(team: TeamStore, server: postgres.PostgresServer) -> None:
     team.save(made.run())
-    with pytest.raises(StoreError) as caught, team._connected() as database:
+    with pytest.raises(StoreError) as caught, team._open_connection() as database:
         pid = database.info.backend_pid
         import psycopg
 

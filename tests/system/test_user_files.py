@@ -227,7 +227,7 @@ def test_file_under_our_name_stays(place: Path) -> None:
 
 @pytest.mark.parametrize("name", ["..", ".", "", "a/b", "../x", "/etc/passwd"])
 def test_name_in_folder_is_plain_one(name: str, place: Path) -> None:
-    with safe_files.Folder.named(place) as folder, pytest.raises(OSError, match="plain name"):
+    with safe_files.Folder.open_named(place) as folder, pytest.raises(OSError, match="plain name"):
         folder.create(name)
 
 

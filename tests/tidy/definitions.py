@@ -32,7 +32,7 @@ def dead_definitions(tree: Tree, live: Set[str], allowed: Mapping[str, str]) -> 
 
     ``allowed`` maps exceptions to their reasons; an exception that is used or gone is a violation too.
     """
-    scopes = {name: _scope_of(tree.modules[name], tree) for name in live & tree.modules.keys()}
+    scopes = {name: _make_scope(tree.modules[name], tree) for name in live & tree.modules.keys()}
     scopes = {name: scope for name, scope in scopes.items() if scope.module.path.suffix == ".py"}
     dynamic = set().union(*(dynamic_imports(scope.module, tree) for scope in scopes.values()))
     attributes = {node.attr for scope in scopes.values() for node in scope.module.nodes(ast.Attribute)}
@@ -130,7 +130,7 @@ def _attribute(scope: _Scope, node: ast.Attribute, scopes: Mapping[str, _Scope])
             return
 
 
-def _scope_of(module: Module, tree: Tree) -> _Scope:
+def _make_scope(module: Module, tree: Tree) -> _Scope:
     scope = _Scope(module)
     for node in module.tree.body:
         for name in _defines(node):

@@ -6,15 +6,15 @@ import ast
 from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
 
-from tidy.sources import Module, Tree, ancestors, imports_of
+from tidy.sources import Module, Tree, ancestors, find_imports
 
 MAX_LINES, MAX_TEST_LINES = 450, 600
 """Lines of a file of the product, and of a file of tests."""
 
 
-def rooms_of(module: Module, tree: Tree) -> set[str]:
+def imported_rooms(module: Module, tree: Tree) -> set[str]:
     """The other rooms that a module imports."""
-    return {tree.room(name) for name in imports_of(module, tree)} - {tree.room(module.name), "__init__"}
+    return {tree.room(name) for name in find_imports(module, tree)} - {tree.room(module.name), "__init__"}
 
 
 def forbidden_imports(tree: Tree, allowed: Mapping[str, Set[str]]) -> list[str]:
@@ -27,7 +27,7 @@ def forbidden_imports(tree: Tree, allowed: Mapping[str, Set[str]]) -> list[str]:
         if room not in allowed:
             found.append(f"{module.name}: {room} is a new room: say what it may import")
             continue
-        extra = rooms_of(module, tree) - allowed[room]
+        extra = imported_rooms(module, tree) - allowed[room]
         found += [f"{module.name} must not import {room}" for room in sorted(extra)]
     return found
 
@@ -36,7 +36,7 @@ def unused_permissions(tree: Tree, allowed: Mapping[str, Set[str]]) -> list[str]
     """Permissions that no module uses, and rooms in the table that do not exist."""
     used: dict[str, set[str]] = {}
     for module in tree.modules.values():
-        used.setdefault(tree.room(module.name), set()).update(rooms_of(module, tree))
+        used.setdefault(tree.room(module.name), set()).update(imported_rooms(module, tree))
     found = [f"{room} is no room" for room in sorted(allowed.keys() - used.keys())]
     for room in allowed.keys() & used.keys():
         found += [f"{room} does not import {other}" for other in sorted(allowed[room] - used[room])]
@@ -74,7 +74,7 @@ def reached_modules(tree: Tree, entries: Iterable[str]) -> set[str]:
         name = waiting.pop()
         if name not in found:
             found.add(name)
-            waiting += (imports_of(tree.modules[name], tree) | ancestors(name)) & tree.modules.keys()
+            waiting += (find_imports(tree.modules[name], tree) | ancestors(name)) & tree.modules.keys()
     return found
 
 
@@ -85,7 +85,7 @@ def dead_modules(tree: Tree, entries: Iterable[str], outside: Tree, for_tests: M
     """
     reached = reached_modules(tree, entries)
     wide = Tree(tree.root, {**outside.modules, **tree.modules})
-    imported = set().union(*(imports_of(module, wide) for module in outside.modules.values()))
+    imported = set().union(*(find_imports(module, wide) for module in outside.modules.values()))
     tested = reached_modules(tree, for_tests.keys() & imported)
     found = [f"{name}: no entry point imports it" for name in tree.modules.keys() - reached - tested]
     found += [f"{name}: it is not for tests alone" for name in for_tests.keys() & reached]

@@ -52,3 +52,30 @@ def rust_names(source: Source) -> Iterator[str]:
     yield from _RUST_TYPED.findall(source.code)
     for groups in _RUST_LET.findall(source.code):
         yield from re.findall(r"\w+", " ".join(groups))
+
+
+# Participles that do not end in -ed, and words that end so and are none.
+PARTICIPLES = frozenset(
+    {
+        *("begun", "bought", "bound", "broken", "brought", "built", "caught", "chosen", "drawn", "driven", "fed"),
+        *("found", "given", "gone", "got", "grown", "hidden", "kept", "known", "laid", "lost", "made", "meant", "paid"),
+        *("seen", "sent", "shown", "sold", "spent", "stuck", "sunk", "swept", "taken", "taught", "thought", "torn"),
+        *("understood", "won", "worn", "wound", "woven", "written"),
+    }
+)
+NO_PARTICIPLES = frozenset(
+    {"bed", "bound", "embed", "exceed", "feed", "indeed", "need", "proceed", "seed", "shed", "speed", "succeed"}
+)
+
+
+def is_bare_participle(name: str) -> bool:
+    """Whether a name is one word that says how something is, and neither what is done nor what comes out."""
+    word = name.strip("_")
+    return word not in NO_PARTICIPLES and (word in PARTICIPLES or (word.endswith("ed") and "_" not in word))
+
+
+def unnamed_results(module: Module) -> list[str]:
+    """The functions that are called ``…_of`` or by a bare participle: a verb or a noun says what comes out."""
+    return sorted(
+        {node.name for node in module.functions if node.name.endswith("_of") or is_bare_participle(node.name)}
+    )

@@ -74,7 +74,7 @@ def read_crate(source: Path) -> dict[str, Source]:
     return {name: source for name, source in found.items() if name not in tests}
 
 
-def uses_of(source: Source, crate: Mapping[str, Source]) -> set[str]:
+def find_uses(source: Source, crate: Mapping[str, Source]) -> set[str]:
     """The files whose items a file uses, in ``use`` or in a path; a ``mod`` declaration is no use.
 
     The crate's root is left out, because everything may use its re-exports.
@@ -85,7 +85,7 @@ def uses_of(source: Source, crate: Mapping[str, Source]) -> set[str]:
     for child in source.children:
         paths_of_child = re.findall(rf"(?<![\w:]){child}((?:::\w+)+|::\{{[^;]*\}})", rest)
         paths += [["self", *path] for found in paths_of_child for path in _spread(child + found)]
-    files = {file for path in paths for file in _files_of(path, source, crate)}
+    files = {file for path in paths for file in _find_files(path, source, crate)}
     return files - {source.name, "crate"}
 
 
@@ -108,7 +108,7 @@ def _spread(text: str) -> Iterator[list[str]]:
             part += letter
 
 
-def _files_of(path: list[str], source: Source, crate: Mapping[str, Source]) -> list[str]:
+def _find_files(path: list[str], source: Source, crate: Mapping[str, Source]) -> list[str]:
     """The file of a path's longest prefix that is a module, or the files that ``#[path]`` gives that module."""
     at = ["crate"] if path[0] == "crate" else source.name.split("::")
     for word in path:

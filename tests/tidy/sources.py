@@ -97,7 +97,7 @@ def read_tree(root: Path, prefix: str = "") -> Tree:
     return Tree(root, modules)
 
 
-def imports_of(module: Module, tree: Tree) -> set[str]:
+def find_imports(module: Module, tree: Tree) -> set[str]:
     """The tree's modules that a module imports: at its top, inside a function, or by a name that is a string."""
     return static_imports(module, tree) | dynamic_imports(module, tree)
 

@@ -186,7 +186,7 @@ impl Receiver {
 
 /// The buckets of a packed histogram: their indices and their counts, each as the bytes of `i64`, and the sum of the counts.
 #[pyfunction]
-fn unpacked<'py>(py: Python<'py>, packed: &str) -> Option<(Bound<'py, PyBytes>, Bound<'py, PyBytes>, u64)> {
+fn unpack_histogram<'py>(py: Python<'py>, packed: &str) -> Option<(Bound<'py, PyBytes>, Bound<'py, PyBytes>, u64)> {
     let (indices, counts, count) = hwdyno_engine::unpacked(packed)?;
     Some((PyBytes::new(py, &indices), PyBytes::new(py, &counts), count))
 }
@@ -262,6 +262,6 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(processor, module)?)?;
     module.add_function(wrap_pyfunction!(document::document, module)?)?;
-    module.add_function(wrap_pyfunction!(unpacked, module)?)?;
+    module.add_function(wrap_pyfunction!(unpack_histogram, module)?)?;
     module.add_function(wrap_pyfunction!(serve, module)?)
 }

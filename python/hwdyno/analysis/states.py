@@ -104,14 +104,14 @@ def change_in(points: Sequence[Measurement]) -> StateChange | None:
     from scipy.special import fdtrc
 
     p_value = len(cuts) * float(fdtrc(1, spare, explained[best] / max(rest / spare, 1e-12)))
-    across = [found for point in known if (found := _shift_of(point, float(cuts[best]))) is not None]
+    across = [found for point in known if (found := _measure_shift(point, float(cuts[best]))) is not None]
     alike = sum(found / shift >= 0.5 for found in across)
     if p_value >= MAX_P_VALUE or len(across) < MIN_ACROSS or alike < ALIKE_SHARE * len(across):
         return None
     return StateChange(float(cuts[best]), math.exp(shift))
 
 
-def _shift_of(point: Measurement, at_s: float) -> float | None:
+def _measure_shift(point: Measurement, at_s: float) -> float | None:
     """The change of a point's own readings, as a logarithm; none where all are of one state."""
     before, after = _split(point, at_s)
     return math.log(harmonic_mean(after) / harmonic_mean(before)) if before and after else None
@@ -143,7 +143,7 @@ def with_states(run: Run) -> Run:
         if change is not None
     }
 
-    def marked(point: Measurement, resource: str) -> Measurement:
+    def mark_point(point: Measurement, resource: str) -> Measurement:
         change = changes[resource]
         conditions = {name: value for name, value in point.conditions.items() if name not in {CHANGED_AT, CHANGED_TO}}
         kept = tuple(note for note in point.notes if note.code != CHANGED_NOTE)
@@ -159,7 +159,7 @@ def with_states(run: Run) -> Run:
     return replace(
         run,
         experiments=tuple(
-            replace(result, points=tuple(marked(point, result.resource) for point in result.points))
+            replace(result, points=tuple(mark_point(point, result.resource) for point in result.points))
             for result in run.experiments
         ),
     )
@@ -183,7 +183,7 @@ def _words(change: StateChange, points: Sequence[Measurement], *, with_bytes: bo
     return f"throughput {verb} to {format_percent(change.ratio)} after {format_duration(change.at_s)}{amount}"
 
 
-def levels_of(point: Measurement) -> str:
+def format_levels(point: Measurement) -> str:
     """A point's throughput before and after the change, in words; empty where it was read in one state alone."""
     at_s, unit = point.conditions.get(CHANGED_AT), point.throughput.unit
     if at_s is None:
@@ -211,8 +211,8 @@ def in_one_state(result: ExperimentResult) -> ExperimentResult:
             scale = harmonic_mean(kept) / point.throughput.value
             point = replace(
                 point,
-                throughput=_scaled(point.throughput, scale, half),
-                rate=point.rate and _scaled(point.rate, scale, half),
+                throughput=_scale_value(point.throughput, scale, half),
+                rate=point.rate and _scale_value(point.rate, scale, half),
                 latency_ns=None,
             )
         elif other:
@@ -233,6 +233,6 @@ def _noise(sides: Sequence[tuple[list[float], list[float]]]) -> float:
     return math.sqrt(mean(steps)) if steps else 0.0
 
 
-def _scaled(value: Value, scale: float, half: float) -> Value:
+def _scale_value(value: Value, scale: float, half: float) -> Value:
     level = value.value * scale
     return replace(value, value=level, low=level * math.exp(-half), high=level * math.exp(half))

@@ -50,13 +50,13 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print how each file was read and what is wrong in it; 3 where a law is broken."""
-    from hwdyno.report.scorecard import explained
-    from hwdyno.report.sources import ceilings_given, maps_of, merged, sources_of
+    from hwdyno.report.scorecard import explain_run
+    from hwdyno.report.sources import ceilings_given, merge_sources, parse_maps, read_sources
     from hwdyno.system.store import to_json
 
-    sources = sources_of(args.files, maps_of(args.map))
+    sources = read_sources(args.files, parse_maps(args.map))
     given = ceilings_given(args.ceiling, args.link, args.device, limits=True)
-    document = explained(merged(sources, given))
+    document = explain_run(merge_sources(sources, given))
     if args.html is not None:
         from hwdyno.report import page
 
@@ -72,10 +72,10 @@ def run(args: argparse.Namespace) -> int:
             print_run(document)
         else:
             sys.stdout.write(_verdict(document))
-    return DEGRADED if faults_of(document) else OK
+    return DEGRADED if list_faults(document) else OK
 
 
-def faults_of(document: Run) -> list[Finding]:
+def list_faults(document: Run) -> list[Finding]:
     """What is wrong, of each table by itself."""
     return [finding for found in document.findings if _is_fault(found) for finding in _by_experiment(document, found)]
 
@@ -128,7 +128,7 @@ def _readings(sources: Sequence[ResultFile], document: Run) -> str:
 
 def side_by_side(sources: Sequence[ResultFile]) -> str:
     """Several tools' results in one table, with ratios where they measured the same; empty for one tool."""
-    from hwdyno.explain.findings.point_labels import label_of
+    from hwdyno.explain.findings.point_labels import format_label
     from hwdyno.report.figures import scale_for
     from hwdyno.system.printable import columns, printable
 
@@ -151,7 +151,7 @@ def side_by_side(sources: Sequence[ResultFile]) -> str:
     for group in groups_shown:
         base = next((row for row in group if row[0] == OURS), group[0])
         for tool, result, point in (base, *(row for row in group if row is not base)):
-            what = f"{result.resource} {label_of(point.parameters, result.declaration)}".strip()
+            what = f"{result.resource} {format_label(point.parameters, result.declaration)}".strip()
             ratio = base[2].throughput.value / point.throughput.value if point.throughput.value else 0.0
             text = f"{base[0]} / {tool} = {format_ratio(ratio, 3)}" if tool != base[0] and ratio else ""
             value = scales[point.throughput.unit].quantity(point.throughput.value)
@@ -199,7 +199,7 @@ def _same(result: ExperimentResult, point: Measurement) -> tuple[str, ...]:
 def _verdict(document: Run) -> str:
     from hwdyno.system.printable import printable
 
-    faults = faults_of(document)
+    faults = list_faults(document)
     lines, observed = [], [finding for finding in document.findings if not _is_fault(finding)]
     results = sum(len(experiment.points) for experiment in document.experiments)
     if faults:

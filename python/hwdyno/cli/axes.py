@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hwdyno import session
 from hwdyno.cli.options import AXIS_PREFIX
 from hwdyno.cli.parser import Parser
-from hwdyno.measure.scenarios.entry import SWEPT, Swept, axes_of
+from hwdyno.measure.scenarios.entry import SWEPT, Swept, merge_axes
 from hwdyno.model.axes import BETWEEN, CLIENTS, LARGEST_INTEGER, SHARED_FILE
 from hwdyno.model.units import format_size
 from hwdyno.model.words import Axis, Declaration
@@ -43,7 +43,7 @@ def _add_axes(
     groups: Mapping[str, tuple[str, ...]],
 ) -> None:
     """One option for each of the kernels' parameters; it takes one value or many, such as ``4k,16k`` or ``1..64``."""
-    axes = axes_of(swept, session.this_site().kernels())
+    axes = merge_axes(swept, session.this_site().kernels())
     group = parser.add_argument_group("axes", "one value or many: 4k,16k,1M   1..1024   randread,randrw:70")
     titled = {name: title for title, names in groups.items() for name in names}
     _declare(parser, group, [axis for axis in axes.values() if axis.name not in titled], (), defaults)
@@ -127,17 +127,17 @@ def _bound(bound: float, unit: str) -> str:
 
 def _defaults(resource: str, kernel: str) -> dict[str, str]:
     """The value of each axis that the command line leaves out."""
-    from hwdyno.measure.experiments import base_of
+    from hwdyno.measure.experiments import find_base
 
-    like = base_of(resource, kernel)
+    like = find_base(resource, kernel)
     if like is None:
         return {}
     shown: dict[str, Any] = dict.fromkeys(("runtime", "ramp_time", "size"), "by profile")
     shown |= like.fixed | {name: values[0] for name, values in like.single_point.axes.items()}
-    return {name: _shown(value) for name, value in shown.items()}
+    return {name: _format_value(value) for name, value in shown.items()}
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     from hwdyno.measure.topology import FromSite
 
     return value.name if isinstance(value, FromSite) else str(int(value)) if isinstance(value, bool) else str(value)

@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     elif on_stdout:
         sys.stdout.write(compared_files.junit(base, sides, args.fail_under))
     else:
-        sys.stdout.write(compared.text_of(base, sides, args.fail_under, verbose=args.verbose))
+        sys.stdout.write(compared.format_comparison(base, sides, args.fail_under, verbose=args.verbose))
     return exit_status(sides, args.fail_under)
 
 
@@ -98,20 +98,20 @@ def compared_sides(args: argparse.Namespace) -> tuple[str, list[Compared]]:
     """The name of the base, and every other side beside it. Raises ``UserError``."""
     from hwdyno.analysis.ceilings.named import parse_device
     from hwdyno.explain.comparison import device_compared, runs_compared
-    from hwdyno.report.sources import ceilings_given, loaded, maps_of
+    from hwdyno.report.sources import ceilings_given, load_run, parse_maps
 
     if len(args.runs) + len(args.device) < 2:
         raise UserError("one result has nothing to be compared with; name another one, or --device NAME")
-    given, maps = ceilings_given(args.ceiling, args.link), maps_of(args.map)
-    first, *others = [loaded(name, args.store, given, maps) for name in args.runs]
+    given, maps = ceilings_given(args.ceiling, args.link), parse_maps(args.map)
+    first, *others = [load_run(name, args.store, given, maps) for name in args.runs]
     base, *names = _names(args.runs)
     sides = [runs_compared(first, other, name) for name, other in zip(names, others, strict=True)]
     sides += [device_compared(first, name, parse_device(name)) for name in args.device]
     if not args.with_names:
-        from hwdyno.report.redaction import without_names_of
+        from hwdyno.report.redaction import hide_names
 
         # Compared first: two machines differ by the names that a reader need not see.
-        sides = without_names_of([first, *others], sides)
+        sides = hide_names([first, *others], sides)
     return base, sides
 
 

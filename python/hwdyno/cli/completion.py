@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from hwdyno.cli.help import Help, groups_of, spelling, text_of, value_of
-from hwdyno.cli.main import COMMANDS, Command, parser_of
+from hwdyno.cli.help import Help, help_text, list_groups, spelling, value_placeholder
+from hwdyno.cli.main import COMMANDS, Command, make_parser
 from hwdyno.cli.parser import Parser
 from hwdyno.cli.statuses import OK
 
@@ -55,15 +55,15 @@ def run(args: argparse.Namespace) -> int:
 
 def script(shell: str) -> str:
     """The completion script of a shell."""
-    first, *lines = SCRIPTS[shell](tuple(completed()))
+    first, *lines = SCRIPTS[shell](tuple(list_completions()))
     return "\n".join([first, f"# Printed by: hwdyno completion {shell}", *lines]) + "\n"
 
 
-def completed() -> Iterator[Completed]:
+def list_completions() -> Iterator[Completed]:
     """Every command with its options and words."""
     for command in COMMANDS:
-        parser = parser_of(command.name)
-        options = tuple(_option(parser, action) for _, _, group in groups_of(parser) for action in group)
+        parser = make_parser(command.name)
+        options = tuple(_option(parser, action) for _, _, group in list_groups(parser) for action in group)
         yield Completed(
             command, (*options, CompletionOption("--help", "show this help", "", ())), _words(command.name, parser)
         )
@@ -73,8 +73,8 @@ def _option(parser: Parser, option: argparse.Action) -> CompletionOption:
     words = parser.words.get(option.dest) or tuple(map(str, option.choices or ()))
     if option.dest == "profile":
         words = ("quick", "standard", "full")
-    text = text_of(option).partition("; ")[0].partition(" (")[0].partition(" [")[0]
-    return CompletionOption(spelling(option), text, "" if option.nargs == 0 else value_of(option), words)
+    text = help_text(option).partition("; ")[0].partition(" (")[0].partition(" [")[0]
+    return CompletionOption(spelling(option), text, "" if option.nargs == 0 else value_placeholder(option), words)
 
 
 def _words(name: str, parser: Parser) -> tuple[str, ...]:
@@ -132,7 +132,7 @@ def _bash(commands: tuple[Completed, ...]) -> list[str]:
 def _zsh(commands: tuple[Completed, ...]) -> list[str]:
     lines = ["#compdef hwdyno", "_hwdyno() {", "    local -a commands", "    commands=("]
     lines += [
-        f"        {_quoted(completion.command.name + ':' + completion.command.help.replace(':', ''))}"
+        f"        {_quote_text(completion.command.name + ':' + completion.command.help.replace(':', ''))}"
         for completion in commands
     ]
     lines += [
@@ -148,9 +148,9 @@ def _zsh(commands: tuple[Completed, ...]) -> list[str]:
     ]
     for completion in commands:
         lines += [f"    {completion.command.name})", "        _arguments \\"]
-        lines += [f"            {_quoted(_zsh_option(option))} \\" for option in completion.options]
+        lines += [f"            {_quote_text(_zsh_option(option))} \\" for option in completion.options]
         words = f"*:name:({' '.join(completion.words)})" if completion.words else "*:file:_files"
-        lines += [f"            {_quoted(words)}", "        ;;"]
+        lines += [f"            {_quote_text(words)}", "        ;;"]
     lines += ["    esac", "}", 'if [[ "$funcstack[1]" == _hwdyno ]]; then']
     return [*lines, '    _hwdyno "$@"', "else", "    compdef _hwdyno hwdyno", "fi"]
 
@@ -166,17 +166,17 @@ def _zsh_option(option: CompletionOption) -> str:
 def _fish(commands: tuple[Completed, ...]) -> list[str]:
     lines = ["# fish completion of hwdyno"]
     for completion in commands:
-        name, text = completion.command.name, _quoted(completion.command.help)
+        name, text = completion.command.name, _quote_text(completion.command.help)
         lines += [f"complete -c hwdyno -f -n __fish_use_subcommand -a {name} -d {text}"]
         here = f"complete -c hwdyno -n '__fish_seen_subcommand_from {name}'"
         lines += [f"{here} -f -a '{' '.join(completion.words)}'"] if completion.words else []
         for option in completion.options:
             value = f" -x -a '{' '.join(option.words)}'" if option.words else " -r" if option.value else ""
-            lines += [f"{here} -l {option.name.removeprefix('--')} -d {_quoted(option.text)}{value}"]
+            lines += [f"{here} -l {option.name.removeprefix('--')} -d {_quote_text(option.text)}{value}"]
     return lines
 
 
-def _quoted(text: str) -> str:
+def _quote_text(text: str) -> str:
     """A text in single quotes, which all three shells leave as it is."""
     return "'" + text.replace("'", "’") + "'"
 

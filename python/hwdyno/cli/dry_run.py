@@ -21,26 +21,26 @@ SHORTEST_SHOWN_S = 0.1
 
 def list_scenario(scenario: Scenario, host: Host) -> int:
     """List each point and each preparation, with their bytes and times."""
-    from hwdyno.cli.progress import described
+    from hwdyno.cli.progress import describe_point
 
     preparations, write_bytes_s = scenario.prepares(), write_speed(scenario, host)
     lines = scenario.points(write_bytes_s)
     out = sys.stdout.write
-    width = max(len(described(line.parameters, line.axes)) for line in lines)
+    width = max(len(describe_point(line.parameters, line.axes)) for line in lines)
     name_width = max(len(line.experiment) for line in lines)
     for text in scenario.needs:
         out(f"{text}\n")
     for line in lines:
         out(
-            f"{line.experiment:{name_width}}  {described(line.parameters, line.axes):{width}}  "
+            f"{line.experiment:{name_width}}  {describe_point(line.parameters, line.axes):{width}}  "
             f"{format_duration(line.takes_s):>8}  writes {_amount(line.least_bytes, line.writes_bytes) or 'nothing'}\n"
         )
     list_preparations(preparations, write_bytes_s)
-    out(total_of(lines, preparations, write_bytes_s))
+    out(format_total(lines, preparations, write_bytes_s))
     return OK
 
 
-def total_of(lines: Sequence[Line], preparations: Sequence[Preparation], write_bytes_s: float) -> str:
+def format_total(lines: Sequence[Line], preparations: Sequence[Preparation], write_bytes_s: float) -> str:
     """The last line of a dry run: the points, their time, and the bytes that they and what is prepared write."""
     total_s = sum(line.takes_s for line in lines) + sum(
         preparation.seconds(write_bytes_s) for preparation in preparations

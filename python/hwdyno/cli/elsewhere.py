@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hwdyno.cli.main import parser_of
+from hwdyno.cli.main import make_parser
 from hwdyno.cli.statuses import OK
 from hwdyno.measure.hosts.elsewhere import Elsewhere
 from hwdyno.model.words import UserError
@@ -59,7 +59,9 @@ def _without_survey(words: list[str]) -> list[str]:
     return kept
 
 
-def planned(words: list[str], host: Elsewhere, given: argparse.Namespace) -> tuple[Scenario, argparse.Namespace]:
+def rebuild_scenario(
+    words: list[str], host: Elsewhere, given: argparse.Namespace
+) -> tuple[Scenario, argparse.Namespace]:
     """The scenario that a command planned, with the output options of another one; raises ``UserError``."""
     if not words or words[0] not in COMMANDS:
         raise UserError("the plan is of no command that hwdyno can plan for another host; make it again")
@@ -71,13 +73,13 @@ def planned(words: list[str], host: Elsewhere, given: argparse.Namespace) -> tup
     return _scenario(words[0], args, host), args
 
 
-def scenario_of(words: list[str], host: Host) -> Scenario:
+def parse_scenario(words: list[str], host: Host) -> Scenario:
     """The scenario of one of ``COMMANDS`` with its options; raises ``UserError``."""
     return _scenario(words[0], _read(words), host)
 
 
 def _read(words: list[str]) -> argparse.Namespace:
-    parser = parser_of(words[0])
+    parser = make_parser(words[0])
     parser.raises = True
     return parser.read(words[1:])
 
@@ -85,6 +87,6 @@ def _read(words: list[str]) -> argparse.Namespace:
 def _scenario(command: str, args: argparse.Namespace, host: Host) -> Scenario:
     import importlib
 
-    from hwdyno.measure.scenarios import scenario_of
+    from hwdyno.measure.scenarios import make_scenario
 
-    return scenario_of(importlib.import_module(f"hwdyno.cli.{command}").request(args), host)
+    return make_scenario(importlib.import_module(f"hwdyno.cli.{command}").request(args), host)

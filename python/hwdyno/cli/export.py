@@ -44,26 +44,26 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the points of all the Runs together; CSV on stdout where no file is named."""
     from hwdyno.formats import openmetrics, table
-    from hwdyno.report.redaction import machines_of, without_names
-    from hwdyno.report.sources import ceilings_given, loaded
+    from hwdyno.report.redaction import name_machines, without_names
+    from hwdyno.report.sources import ceilings_given, load_run
 
     names = args.runs if ALL not in args.runs else _all(args.store)
     given = ceilings_given(args.ceiling)
-    runs = [loaded(name, args.store, given) for name in names]
-    machines = machines_of(runs, with_names=args.with_names)
+    runs = [load_run(name, args.store, given) for name in names]
+    machines = name_machines(runs, with_names=args.with_names)
     if not args.with_names:
         runs = [without_names(run) for run in runs]
     named = list(zip(machines, runs, strict=True))
-    rows = [{"machine": machine, **row} for machine, run in named for row in table.rows_of(run)]
+    rows = [{"machine": machine, **row} for machine, run in named for row in table.make_rows(run)]
     if not rows:
         raise UserError("these runs have no points to export")
     if args.parquet is not None:
-        safe_files.write_output(args.parquet, table.parquet_of(rows), overwrite=args.overwrite)
+        safe_files.write_output(args.parquet, table.encode_parquet(rows), overwrite=args.overwrite)
     is_none_named = args.csv is None and args.parquet is None and args.openmetrics is None
     if args.csv is not None or is_none_named:
-        _put(args.csv, table.csv_of(rows), overwrite=args.overwrite)
+        _put(args.csv, table.format_csv(rows), overwrite=args.overwrite)
     if args.openmetrics is not None:
-        _put(args.openmetrics, openmetrics.text_of(named), overwrite=args.overwrite)
+        _put(args.openmetrics, openmetrics.format_runs(named), overwrite=args.overwrite)
     return 0
 
 

@@ -44,43 +44,43 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the slow nodes; 1 where there is one."""
-    from hwdyno.explain.fleet.slow import fleet_of, nodes_of
+    from hwdyno.explain.fleet.slow import judge_fleet, list_nodes
     from hwdyno.report import fleet as words
-    from hwdyno.report.trends import labels_of
+    from hwdyno.report.trends import label_points
     from hwdyno.system.store import open_store
 
     if args.runs:
-        rows, load = _given(args.runs, args.store)
+        rows, load = _load_figures(args.runs, args.store)
     else:
         store = open_store(args.store)
         rows, load = list(store.figures()), store.load
         if not rows:
             raise UserError(f"no runs are stored in {store.place}; `hwdyno run` makes the first")
-    found = fleet_of(nodes_of(rows, args.metric), load)
-    labels = {slow_node.node.name: labels_of(load(slow_node.node.entry.path)) for slow_node in found.slow}
+    found = judge_fleet(list_nodes(rows, args.metric), load)
+    labels = {slow_node.node.name: label_points(load(slow_node.node.entry.path)) for slow_node in found.slow}
     if args.json:
-        sys.stdout.write(json.dumps(words.plain_of(found, labels), indent=2, ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps(words.plain_fleet(found, labels), indent=2, ensure_ascii=False) + "\n")
     else:
-        sys.stdout.write(words.text_of(found, labels))
+        sys.stdout.write(words.format_fleet(found, labels))
     return BELOW if found.slow else OK
 
 
-def _given(names: Sequence[str], where: str | None) -> tuple[list[Row], Callable[[str], Run]]:
+def _load_figures(names: Sequence[str], where: str | None) -> tuple[list[Row], Callable[[str], Run]]:
     """The figures of the Runs that are named, and what reads one again by its entry's path. Raises ``UserError``.
 
     A Run without a host's name counts as one machine, named by its file: nothing else tells like machines apart.
     """
-    from hwdyno.system.store import entry_of, figures_of
+    from hwdyno.system.store import list_figures, make_entry
 
     runs = dict(runs_in(names, where))
     rows: list[Row] = []
     nameless = 0
     for path, run in runs.items():
-        entry = entry_of(run, Path(path))
+        entry = make_entry(run, Path(path))
         if run.machine.hostname in {None, "", "unknown"}:
             nameless += 1
             entry = replace(entry, machine=f"{path.replace(', ', ',')}, {run.machine.cpu.model or 'unknown'}")
-        rows.append((entry, figures_of(run)))
+        rows.append((entry, list_figures(run)))
     if nameless:
         sys.stderr.write(f"{plural(nameless, 'run')} without a host name: each file counts as one machine\n")
     return rows, runs.__getitem__

@@ -32,7 +32,7 @@ class Help:
     """What the command measures or shows, by name: each name completes the command line."""
 
 
-def experiments_of(resource: str) -> Rows:
+def list_experiments(resource: str) -> Rows:
     """The experiments of a resource that its command takes, with their titles."""
     from hwdyno.measure import experiments
 
@@ -50,11 +50,11 @@ def screen(parser: argparse.ArgumentParser, guide: Help) -> str:
     lines = [usage(parser, guide), "", parser.description or "", ""]
     if guide.rows is not None:
         lines += [f"{guide.title}:", *_columns(guide.rows(), width), ""]
-    options = options_of(parser)
+    options = list_options(parser)
     by_name = {name.removeprefix("--"): option for option in options for name in option.option_strings}
     shown = [by_name[name] for name in guide.options] if guide.options else options
     if shown:
-        rows = tuple((invocation(text), BOUNDS.sub("", text_of(text))) for text in shown)
+        rows = tuple((invocation(text), BOUNDS.sub("", help_text(text))) for text in shown)
         lines += ["options:", *_columns(rows, width), ""]
     lines += ["examples:", *(f"  {example}" for example in guide.examples)]
     if len(shown) < len(options):
@@ -67,19 +67,19 @@ def whole(parser: argparse.ArgumentParser, guide: Help) -> str:
     lines = [usage(parser, guide), "", parser.description or "", ""]
     if guide.rows is not None:
         lines += [f"{guide.title}:", *_columns(guide.rows(), MAX_COLUMNS), ""]
-    for title, note, actions in groups_of(parser):
+    for title, note, actions in list_groups(parser):
         lines += [f"{title}:" if not note else f"{title} ({note}):"]
-        lines += _columns(tuple((invocation(action), text_of(action)) for action in actions), MAX_COLUMNS, wrap=True)
+        lines += _columns(tuple((invocation(action), help_text(action)) for action in actions), MAX_COLUMNS, wrap=True)
         lines += [""]
     return "\n".join([*lines, "examples:", *(f"  {example}" for example in guide.examples)]) + "\n"
 
 
 def usage(parser: argparse.ArgumentParser, guide: Help) -> str:
     """The line of usage."""
-    return " ".join(filter(None, [f"usage: {parser.prog}", guide.usage, "[options]" if options_of(parser) else ""]))
+    return " ".join(filter(None, [f"usage: {parser.prog}", guide.usage, "[options]" if list_options(parser) else ""]))
 
 
-def groups_of(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str, list[argparse.Action]]]:
+def list_groups(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str, list[argparse.Action]]]:
     """The groups of options with their titles and notes, without empty ones."""
     for group in parser._action_groups:
         actions = [action for action in group._group_actions if action.option_strings and not _is_help(action)]
@@ -87,14 +87,14 @@ def groups_of(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str, list[
             yield group.title or "options", group.description or "", actions
 
 
-def options_of(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+def list_options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
     """All options of a command, without those for help."""
     return [action for action in parser._actions if action.option_strings and not _is_help(action)]
 
 
 def invocation(option: argparse.Action) -> str:
     """An option as it is typed: ``--bs VALUES``."""
-    return " ".join([spelling(option), *([value_of(option)] if option.nargs != 0 else [])])
+    return " ".join([spelling(option), *([value_placeholder(option)] if option.nargs != 0 else [])])
 
 
 def spelling(option: argparse.Action) -> str:
@@ -102,14 +102,14 @@ def spelling(option: argparse.Action) -> str:
     return next((name for name in option.option_strings if "_" not in name), option.option_strings[0])
 
 
-def value_of(option: argparse.Action) -> str:
+def value_placeholder(option: argparse.Action) -> str:
     """The placeholder of an option's value."""
     if option.metavar is None:
         return "|".join(map(str, option.choices or ())) or option.dest.upper()
     return option.metavar if isinstance(option.metavar, str) else " ".join(option.metavar)
 
 
-def text_of(option: argparse.Action) -> str:
+def help_text(option: argparse.Action) -> str:
     """What an option does, as plain text."""
     return (option.help or "").replace("%%", "%")
 
@@ -125,13 +125,13 @@ def _columns(rows: Iterable[tuple[str, str]], width: int, *, wrap: bool = False)
     room = width - left - 4
     lines = []
     for name, text in rows:
-        parts = _wrapped(text, room) if wrap else [brief(text, room - max(0, len(name) - left))]
+        parts = _wrap_text(text, room) if wrap else [brief(text, room - max(0, len(name) - left))]
         lines.append(f"  {name:{left}}  {parts[0]}".rstrip())
         lines += [" " * (left + 4) + part for part in parts[1:]]
     return lines
 
 
-def _wrapped(text: str, width: int) -> list[str]:
+def _wrap_text(text: str, width: int) -> list[str]:
     import textwrap
 
     return textwrap.wrap(text, width, break_on_hyphens=False) or [""]

@@ -83,8 +83,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _trends(args: argparse.Namespace, store: Store) -> int:
     """Print the history of one machine's figures."""
-    from hwdyno.explain.trends.account import account_of
-    from hwdyno.explain.trends.time_series import history_of
+    from hwdyno.explain.trends.account import make_account
+    from hwdyno.explain.trends.time_series import make_history
     from hwdyno.report import trends
 
     rows = store.figures()
@@ -95,13 +95,15 @@ def _trends(args: argparse.Namespace, store: Store) -> int:
         machines = sorted({printable(entry.machine) for entry, _ in rows})
         known = f"; there are {', '.join(machines)}" if machines else "; `hwdyno run` makes the first"
         raise UserError(f"no run of such a machine is stored in {store.place}{known}")
-    history = history_of(rows, names[0], args.metric)
-    accounts = [account_of(event, history.runs, store.load) for event in history.events]
-    labels = trends.labels_of(store.load(history.runs[-1].path))
+    history = make_history(rows, names[0], args.metric)
+    accounts = [make_account(event, history.runs, store.load) for event in history.events]
+    labels = trends.label_points(store.load(history.runs[-1].path))
     if args.json:
-        sys.stdout.write(json.dumps(trends.plain_of(history, accounts, labels), indent=2, ensure_ascii=False) + "\n")
+        sys.stdout.write(
+            json.dumps(trends.plain_history(history, accounts, labels), indent=2, ensure_ascii=False) + "\n"
+        )
     else:
-        sys.stdout.write(trends.text_of(history, accounts, labels))
+        sys.stdout.write(trends.format_history(history, accounts, labels))
     return 0
 
 

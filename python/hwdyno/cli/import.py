@@ -31,14 +31,14 @@ def run(args: argparse.Namespace) -> int:
     """Make the Run, store it, and report it."""
     from hwdyno.cli import elsewhere
     from hwdyno.measure.hosts import engine_files
-    from hwdyno.report.sources import head_of, loaded
+    from hwdyno.report.sources import load_run, read_head
     from hwdyno.system.store import Store
 
-    if engine_files.is_readings(head_of(args.file)):
+    if engine_files.is_readings(read_head(args.file)):
         words, host = engine_files.read_readings(args.file)
-        scenario, planned_by = elsewhere.planned(words, host, args)
+        scenario, planned_by = elsewhere.rebuild_scenario(words, host, args)
         return perform_scenario(scenario, planned_by, host)
-    found = loaded(str(args.file), args.store)
+    found = load_run(str(args.file), args.store)
     Store(args.store).save(found)
     show(found, args)
     return status(found, args.fail_under)

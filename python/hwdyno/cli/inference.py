@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hwdyno.cli.axes import add_scenario, add_scenario_axes
 from hwdyno.cli.help import Help
-from hwdyno.cli.options import add_options, request_of
+from hwdyno.cli.options import add_options, make_request
 from hwdyno.cli.perform import perform
 from hwdyno.measure import scenarios
 
@@ -60,7 +60,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def request(args: argparse.Namespace) -> Request:
     """What the options request."""
-    return request_of(args, COMMAND, scenarios.of_command(COMMAND))
+    return make_request(args, COMMAND, scenarios.of_command(COMMAND))
 
 
 def run(args: argparse.Namespace) -> int:

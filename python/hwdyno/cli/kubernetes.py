@@ -80,12 +80,12 @@ def run(args: argparse.Namespace) -> int:
         return _clean(args)
     documents = _documents(args)
     if args.what == "manifest":
-        sys.stdout.write(text_of(documents, args.name))
+        sys.stdout.write(format_documents(documents, args.name))
         return OK
-    return _performed(documents, args)
+    return _run_documents(documents, args)
 
 
-def text_of(documents: list[Document], name: str) -> str:
+def format_documents(documents: list[Document], name: str) -> str:
     """The documents as YAML, with the way to their Run."""
     from hwdyno.measure.kubernetes.volumes import as_yaml
 
@@ -99,16 +99,16 @@ def text_of(documents: list[Document], name: str) -> str:
 
 
 def _documents(args: argparse.Namespace) -> list[Document]:
-    from hwdyno.measure.kubernetes.manifest import documents_of
+    from hwdyno.measure.kubernetes.manifest import make_documents
 
-    return documents_of(wanted_of(args))
+    return make_documents(read_wanted(args))
 
 
-def wanted_of(args: argparse.Namespace) -> Wanted:
+def read_wanted(args: argparse.Namespace) -> Wanted:
     """What the options ask for; raises ``UserError``."""
     from hwdyno.cli.main import commands
     from hwdyno.measure.kubernetes.manifest import Wanted
-    from hwdyno.measure.kubernetes.volumes import ACCESS, volumes_of
+    from hwdyno.measure.kubernetes.volumes import ACCESS, parse_volumes
     from hwdyno.model.units import parse_duration
 
     if not args.pasted:
@@ -125,7 +125,7 @@ def wanted_of(args: argparse.Namespace) -> Wanted:
         name=args.name,
         form=args.form or ("job" if args.clients == 1 else "indexed"),
         clients=args.clients,
-        volumes=volumes_of(args.storage),
+        volumes=parse_volumes(args.storage),
         size_bytes=parse_size(args.volume_size) if args.volume_size else None,
         access=ACCESS[args.access],
         block=args.mode == "block",
@@ -143,10 +143,10 @@ def _says(text: str) -> None:
     sys.stderr.flush()
 
 
-def _performed(documents: list[Document], args: argparse.Namespace) -> int:
-    from hwdyno.measure.kubernetes.follow import Cluster, performed
+def _run_documents(documents: list[Document], args: argparse.Namespace) -> int:
+    from hwdyno.measure.kubernetes.follow import Cluster, run_measurement
 
-    found = performed(Cluster(args.namespace), documents, _says, keep=args.keep)
+    found = run_measurement(Cluster(args.namespace), documents, _says, keep=args.keep)
     for finished_run in found.runs:
         _store(finished_run, args.store)
         sys.stdout.write(f"run {finished_run.id}: hwdyno report {' '.join(named_by(finished_run, args.store))}\n")
@@ -164,9 +164,9 @@ def _store(run: Run, where: str | None) -> None:
 
 
 def _clean(args: argparse.Namespace) -> int:
-    from hwdyno.measure.kubernetes.follow import Cluster, claims_of, documents_named
+    from hwdyno.measure.kubernetes.follow import Cluster, documents_named, list_claims
 
     cluster = Cluster(args.namespace)
-    cluster.delete([*documents_named(args.name), *claims_of(cluster, args.name)])
+    cluster.delete([*documents_named(args.name), *list_claims(cluster, args.name)])
     sys.stdout.write(f"all that is called {args.name} is removed\n")
     return OK

@@ -69,7 +69,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Describe the machine on stdout."""
     from hwdyno.analysis.ceilings import parse_given
-    from hwdyno.analysis.resources import ceilings_of, why_no_ceiling
+    from hwdyno.analysis.resources import list_ceilings, why_no_ceiling
     from hwdyno.measure import engine
     from hwdyno.model.machine import Machine
 
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"--path {args.path} does not exist; name an existing directory or file")
     machine = engine.survey(args.path, args.root)
     typed = Machine.of_survey(machine)
-    ceilings = ceilings_of(typed, "storage", given)
+    ceilings = list_ceilings(typed, "storage", given)
     if args.json:
         document = {**machine, "ceilings": [asdict(ceiling) for ceiling in ceilings]}
         sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
@@ -134,9 +134,9 @@ def _section(console: Console, title: str, rows: list[tuple[str, str]]) -> None:
 
 def _system(machine: Machine) -> MachineRows:
     system, inside = machine.os, machine.container
-    yield "host", ", ".join(_known(machine.hostname, machine.board))
+    yield "host", ", ".join(_drop_unknown(machine.hostname, machine.board))
     kernel = f"Linux {system.kernel}" if system.kernel else None
-    yield "system", ", ".join(_known(system.distribution, kernel, system.architecture))
+    yield "system", ", ".join(_drop_unknown(system.distribution, kernel, system.architecture))
     if machine.hypervisor or "hypervisor" in machine.unknown:
         yield "hypervisor", machine.hypervisor or "unnamed"
     limits = []
@@ -173,7 +173,10 @@ def _memory(memory: Memory) -> MachineRows:
     yield "swap", "none" if memory.swap_total_bytes == 0 else _bytes("memory", memory.swap_total_bytes)
     page, transparent = memory.huge_page_bytes, memory.transparent_huge_pages
     if page or transparent:
-        yield "huge pages", ", ".join(_known(format_size(page) if page else None, f"transparent: {transparent or '?'}"))
+        yield (
+            "huge pages",
+            ", ".join(_drop_unknown(format_size(page) if page else None, f"transparent: {transparent or '?'}")),
+        )
 
 
 def _storage(storage: Storage) -> MachineRows:
@@ -190,7 +193,7 @@ def _storage(storage: Storage) -> MachineRows:
         spins = None if disk.rotational is None else "spinning" if disk.rotational else "solid state"
         warmth = f"{disk.temperature_c:.0f} °C" if disk.temperature_c else None
         parts = (disk.model, disk.kind, spins, _bytes("storage.size_bytes", disk.size_bytes), disk.driver, warmth)
-        yield "disk", f"{disk.name}: " + ", ".join(_known(*parts))
+        yield "disk", f"{disk.name}: " + ", ".join(_drop_unknown(*parts))
         if link := _link(disk.link):
             yield "link", link
         if disk.queue:
@@ -262,13 +265,16 @@ def _network(nics: Sequence[Nic]) -> MachineRows:
     for nic in (nic for nic in nics if nic.up or not nic.virtual):
         rate = format_value(nic.bits_s, "bit/s") if nic.bits_s else "speed not stated"
         parts = (rate, f"mtu {nic.mtu}", nic.driver, "up" if nic.up else "down")
-        yield str(nic.name), ", ".join(_known(*parts, _link(nic.link)))
+        yield str(nic.name), ", ".join(_drop_unknown(*parts, _link(nic.link)))
 
 
 def _gpus(gpus: Sequence[Gpu]) -> MachineRows:
     for gpu in gpus:
         ids = f"{gpu.vendor_id}:{gpu.device_id}" if gpu.vendor_id else None
-        yield str(gpu.name)[:_LABEL], ", ".join(_known(gpu.vendor, gpu.model or ids, gpu.driver, _link(gpu.link)))
+        yield (
+            str(gpu.name)[:_LABEL],
+            ", ".join(_drop_unknown(gpu.vendor, gpu.model or ids, gpu.driver, _link(gpu.link))),
+        )
 
 
 def _gpu_drivers(drivers: GpuDrivers) -> MachineRows:
@@ -286,7 +292,7 @@ def _opencl(device: OpenClDevice) -> str:
     sizes = (("memory", device.memory_bytes), ("local", device.local_memory_bytes), ("cache", device.cache_bytes))
     parts = [f"{format_size(size)} {name}" for name, size in sizes if size]
     driver = f"{device.platform} {device.driver}"
-    return ", ".join(_known(device.name, device.kind, driver, units, clock, *parts, " ".join(device.precisions)))
+    return ", ".join(_drop_unknown(device.name, device.kind, driver, units, clock, *parts, " ".join(device.precisions)))
 
 
 def _cuda(gpu: CudaDevice) -> str:
@@ -297,7 +303,7 @@ def _cuda(gpu: CudaDevice) -> str:
     wire = _pcie(*link) + (f" of {_pcie(*most)}" if all(most) and most != link else "") if all(link) else None
     power = " of ".join(format_value(value / 1000, "W") for value in (gpu.power_mw, gpu.power_limit_mw) if value)
     return ", ".join(
-        _known(
+        _drop_unknown(
             gpu.name,
             f"compute capability {gpu.compute_capability}" if gpu.compute_capability else None,
             plural(gpu.multiprocessors, "multiprocessor") if gpu.multiprocessors else None,
@@ -356,7 +362,7 @@ def _unknown(unknown: Mapping[str, str]) -> MachineRows:
         yield "?", f"{', '.join(paths)}: {why}"
 
 
-def _known(*parts: str | None) -> list[str]:
+def _drop_unknown(*parts: str | None) -> list[str]:
     return [part for part in parts if part not in (None, "", "?")]
 
 

@@ -82,7 +82,7 @@ def overview() -> str:
     )
 
 
-def parser_of(name: str) -> Parser:
+def make_parser(name: str) -> Parser:
     """The parser of a subcommand."""
     module = importlib.import_module(f"hwdyno.cli.{name}")
     summary = commands()[name].help
@@ -103,10 +103,10 @@ def main(arguments: list[str] | None = None) -> int:
     _write_any_letter()
     os.umask(os.umask(0o077) | 0o002)  # No other user may change Runs or data files, no matter what the shell allows.
     with escaping():
-        return signals.status(_status_of(words, began_s))
+        return signals.status(_run_command_line(words, began_s))
 
 
-def _status_of(words: list[str], began_s: float) -> int:
+def _run_command_line(words: list[str], began_s: float) -> int:
     """The exit status of a command line; every error is one line."""
     if not words or words[0] in {"-h", "--help", "help"}:
         sys.stdout.write(overview())
@@ -115,7 +115,7 @@ def _status_of(words: list[str], began_s: float) -> int:
         sys.stdout.write(f"hwdyno {__version__}\n")
         return OK
     try:
-        return _performed(_moved(*words), words[1:], began_s)
+        return _run_command(_find_command(*words), words[1:], began_s)
     except SystemExit as stop:  # argparse's way out
         return stop.code if isinstance(stop.code, int) else ERROR
     except KeyboardInterrupt:
@@ -131,14 +131,14 @@ def _status_of(words: list[str], began_s: float) -> int:
         return _explain(error)
 
 
-def _performed(name: str, words: list[str], began_s: float) -> int:
+def _run_command(name: str, words: list[str], began_s: float) -> int:
     """Read a command's options and run it, unless this process only serves as one of several ranks."""
     if name not in commands():
         _complain(f"unknown command '{name}'; {hint(name, commands())}")
         return ERROR
     if session.only_serves(name):
         return OK
-    args = parser_of(name).read(words)
+    args = make_parser(name).read(words)
     args.began_s = began_s
     status: int = importlib.import_module(f"hwdyno.cli.{name}").run(args)
     return status
@@ -158,7 +158,7 @@ MOVED = {"training": {"--kv-cache": "inference", "--vector-search": "inference"}
 """Options that another command has now, by their former command. The old spelling works until the next release."""
 
 
-def _moved(name: str, *words: str) -> str:
+def _find_command(name: str, *words: str) -> str:
     """The command that has these options now; a line on stderr names it where it is another one."""
     spelled = {word.partition("=")[0].replace("_", "-") for word in words if word.startswith("--")}
     for option, command in MOVED.get(name, {}).items():

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from hwdyno import __version__
-from hwdyno.cli.help import Help, groups_of, invocation, text_of, usage
-from hwdyno.cli.main import COMMANDS, parser_of
+from hwdyno.cli.help import Help, help_text, invocation, list_groups, usage
+from hwdyno.cli.main import COMMANDS, make_parser
 from hwdyno.cli.statuses import OK
 from hwdyno.system import safe_files
 
@@ -43,14 +43,14 @@ def run(args: argparse.Namespace) -> int:
     if args.write is None:
         sys.stdout.write(page())
         return OK
-    for path, text in installed().items():
+    for path, text in make_share_files().items():
         target = args.write / path
         safe_files.output_folder(target.parent)
         safe_files.write_output(target, text.encode(), overwrite=args.overwrite)
     return OK
 
 
-def installed() -> dict[str, str]:
+def make_share_files() -> dict[str, str]:
     """The files of the wheel's ``share`` that are made from the parsers and from the Run's words, by path."""
     from hwdyno.cli import schema
     from hwdyno.cli.completion import script
@@ -80,14 +80,14 @@ def page() -> str:
         ".SH COMMANDS",
     ]
     for command in COMMANDS:
-        parser = parser_of(command.name)
+        parser = make_parser(command.name)
         lines += [f".SS {command.name}", _plain(parser.description or ""), ".PP", _plain(usage(parser, parser.guide))]
         if parser.guide.rows is not None:
             lines += [".PP", _plain(parser.guide.title) + ":"]
             lines += [line for name, text in parser.guide.rows() for line in _item(name, text)]
-        for title, note, options in groups_of(parser):
+        for title, note, options in list_groups(parser):
             lines += [".PP", _plain(f"{title} ({note}):" if note else f"{title}:")]
-            lines += [line for option in options for line in _item(invocation(option), text_of(option))]
+            lines += [line for option in options for line in _item(invocation(option), help_text(option))]
         lines += [".PP", "Examples:", ".nf", *(_plain(example) for example in parser.guide.examples), ".fi"]
     lines += [".SH EXIT STATUS", *(line for name, text in STATUSES for line in _item(name, text))]
     lines += [".SH ENVIRONMENT", *(line for name, text in VARIABLES for line in _item(name, text))]

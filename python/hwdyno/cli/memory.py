@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from hwdyno.cli import elsewhere
 from hwdyno.cli.axes import add_resource_axes
-from hwdyno.cli.help import Help, experiments_of
-from hwdyno.cli.options import add_options, request_of
+from hwdyno.cli.help import Help, list_experiments
+from hwdyno.cli.options import add_options, make_request
 from hwdyno.cli.perform import perform
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 HELP = Help(
     usage="[EXPERIMENT ...]",
     title="experiments (default: the common ones)",
-    rows=lambda: experiments_of("memory"),
+    rows=lambda: list_experiments("memory"),
     options=("operation", "threads", "working-set", "pages", "delay", "mix", "node", "runtime", "profile", "peers"),
     examples=(
         "hwdyno memory",
@@ -36,7 +36,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def request(args: argparse.Namespace) -> Request:
     """What the options request."""
-    return request_of(args, "memory")
+    return make_request(args, "memory")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from hwdyno import session
 from hwdyno.cli.axes import add_resource_axes
-from hwdyno.cli.help import Help, Rows, experiments_of
-from hwdyno.cli.options import add_options, request_of
-from hwdyno.cli.perform import host_of, measured, perform, status
+from hwdyno.cli.help import Help, Rows, list_experiments
+from hwdyno.cli.options import add_options, make_request
+from hwdyno.cli.perform import choose_host, measure_with_progress, perform, status
 from hwdyno.cli.statuses import INTERRUPTED, OK
-from hwdyno.measure.scenarios import scenario_of, two_nodes
+from hwdyno.measure.scenarios import make_scenario, two_nodes
 from hwdyno.model.words import UserError
 from hwdyno.system import loopback
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _topics() -> Rows:
-    return (*experiments_of("network"), ("server", "Serve hwdyno and iperf3 clients"))
+    return (*list_experiments("network"), ("server", "Serve hwdyno and iperf3 clients"))
 
 
 HELP = Help(
@@ -54,7 +54,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def request(args: argparse.Namespace) -> Request:
     """What the options request, where they start no server."""
-    return request_of(args, "network")
+    return make_request(args, "network")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -65,8 +65,8 @@ def run(args: argparse.Namespace) -> int:
         return perform(request(args), args)
     from hwdyno.formats.iperf3 import write
 
-    host = host_of(args)
-    run = measured(scenario_of(request(args), host), args, host)
+    host = choose_host(args)
+    run = measure_with_progress(make_scenario(request(args), host), args, host)
     sys.stdout.write(write(run) + "\n")
     return status(run, args.fail_under)
 
@@ -83,7 +83,7 @@ def _serve(args: argparse.Namespace) -> int:
     two_nodes.check_listens(bind, port)
     sys.stderr.write(f"serving iperf3 and hwdyno clients on {bind} port {port}; stop with Ctrl-C\n")
     sys.stderr.flush()
-    reading = session.reading_of("network_server", parameters)
+    reading = session.take_reading("network_server", parameters)
     served = reading["details"]
     sys.stderr.write(
         f"served {served['tests']} tests; {served['tests_failed']} failed; {served['clients_refused']} refused while "

@@ -82,7 +82,7 @@ def add_names(parser: argparse._ActionsContainer) -> None:
 def add_options(parser: argparse.ArgumentParser, *, many_paths: bool = False) -> None:
     """The options for how to measure and how to report; ``--path`` may be repeated, as text."""
     how = parser.add_argument_group("measurement")
-    how.add_argument("--profile", type=_named, metavar="NAME", help="quick, standard or full (default quick)")
+    how.add_argument("--profile", type=_parse_profile, metavar="NAME", help="quick, standard or full (default quick)")
     if many_paths:
         help_text = "storage to measure (default: here); repeat it to compare several"
         how.add_argument("--path", action="append", default=[], metavar="[NAME=]DIR", help=help_text)
@@ -130,13 +130,13 @@ def given_axes(args: argparse.Namespace) -> dict[str, str]:
     return given | {"overwrite": "true"} if args.overwrite and "write_iolog" in given else given
 
 
-def request_of(args: argparse.Namespace, name: str, kinds: Iterable[Kind] = (), **more: Any) -> Request:
+def make_request(args: argparse.Namespace, name: str, kinds: Iterable[Kind] = (), **more: Any) -> Request:
     """The request of a command by its options and those of its scenarios; ``more`` has fields that no option sets."""
-    from hwdyno.measure.scenarios import Request, place_of
+    from hwdyno.measure.scenarios import Request, parse_place
     from hwdyno.model.units import parse_duration
 
     if isinstance(args.path, list):
-        places = tuple(place_of(text) for text in args.path or ["."])
+        places = tuple(parse_place(text) for text in args.path or ["."])
     else:
         path = args.path or Path()
         places = ((path.name, path.absolute()),)
@@ -152,7 +152,7 @@ def request_of(args: argparse.Namespace, name: str, kinds: Iterable[Kind] = (), 
         "peers": bool(args.peers),
         "seed": args.seed,
         "budget_s": parse_duration(args.budget) if args.budget else None,
-        "limits": limits_of(args),
+        "limits": read_limits(args),
         "destroy": getattr(args, "destroy", ""),
         "serial": getattr(args, "serial", ""),
         "dry_run": args.dry_run,
@@ -161,14 +161,14 @@ def request_of(args: argparse.Namespace, name: str, kinds: Iterable[Kind] = (), 
     return Request(**{**settings, **more})
 
 
-def limits_of(args: argparse.Namespace) -> Limits:
+def read_limits(args: argparse.Namespace) -> Limits:
     """The limits that ``--ceiling``, ``--link`` and ``--device`` give."""
     from hwdyno.measure.plan import Limits
 
     return Limits(tuple(args.ceiling), tuple(args.link), tuple(args.device))
 
 
-def _named(text: str) -> str:
+def _parse_profile(text: str) -> str:
     if not text:
         raise argparse.ArgumentTypeError("name a profile: quick, standard or full")
     return text

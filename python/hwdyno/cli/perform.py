@@ -31,13 +31,13 @@ def perform(
     request: Request, args: argparse.Namespace, also: Callable[[Run, argparse.Namespace], None] | None = None
 ) -> int:
     """Measure a request, keep the Run, report it (by ``also``, too), and give the exit status."""
-    from hwdyno.measure.scenarios import scenario_of
+    from hwdyno.measure.scenarios import make_scenario
 
-    host = host_of(args)
-    return perform_scenario(scenario_of(request, host), args, host, also)
+    host = choose_host(args)
+    return perform_scenario(make_scenario(request, host), args, host, also)
 
 
-def host_of(args: argparse.Namespace) -> Host:
+def choose_host(args: argparse.Namespace) -> Host:
     """The host that points run on; with ``--plan-for`` that of a survey, on which nothing can be run from here."""
     if survey := getattr(args, "plan_for", None):
         from hwdyno.measure.hosts import engine_files
@@ -65,9 +65,9 @@ def perform_scenario(
         return dry_run.list_scenario(scenario, host)
     try:
         if scenario.is_prepared_only:
-            with scenario.ready(host, _shown(args).says):
+            with scenario.ready(host, _make_progress(args).says):
                 return OK
-        run = measured(scenario, args, host)
+        run = measure_with_progress(scenario, args, host)
     except Interrupted as stop:
         sys.stderr.write(f"{stop}\n")
         return INTERRUPTED
@@ -83,13 +83,13 @@ def perform_scenario(
     return ends
 
 
-def _shown(args: argparse.Namespace) -> progress.LiveBar | progress.Lines:
+def _make_progress(args: argparse.Namespace) -> progress.LiveBar | progress.Lines:
     from hwdyno.cli import progress
 
-    return progress.shown(args.quiet)
+    return progress.choose_progress(args.quiet)
 
 
-def measured(scenario: Scenario, args: argparse.Namespace, host: Host) -> Run:
+def measure_with_progress(scenario: Scenario, args: argparse.Namespace, host: Host) -> Run:
     """Measure a scenario with progress shown, and keep the Run."""
     from hwdyno.system.store import open_store
 
@@ -100,7 +100,9 @@ def measured(scenario: Scenario, args: argparse.Namespace, host: Host) -> Run:
         # A page that is in the way is named before the measurement, not after it.
         safe_files.check_output(args.out / PAGE, overwrite=args.overwrite, header=page.HEADER)
     now_s = time.monotonic()
-    run = session.measured(scenario, host, store, _shown(args), spent_s=now_s - getattr(args, "began_s", now_s))
+    run = session.measure_scenario(
+        scenario, host, store, _make_progress(args), spent_s=now_s - getattr(args, "began_s", now_s)
+    )
     if store.trouble:
         sys.stderr.write(f"hwdyno: {store.trouble}\n")
     return run
@@ -147,9 +149,9 @@ def status(run: Run, fail_under: float | None) -> int:
     if fail_under is not None and below(run, fail_under):
         return BELOW
     if run.imported_from or not run.verdict:  # How it was measured is not known: its points alone decide.
-        from hwdyno.system.store import status_of
+        from hwdyno.system.store import run_status
 
-        return OK if status_of(run) == "valid" else DEGRADED
+        return OK if run_status(run) == "valid" else DEGRADED
     return OK if run.verdict == "sound" else DEGRADED
 
 

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 
-def described(parameters: Parameters, axes: Sequence[Axis] = FIELD_AXES) -> str:
+def describe_point(parameters: Parameters, axes: Sequence[Axis] = FIELD_AXES) -> str:
     """A point's parameters in a few words: ``randread 4 KiB, iodepth=8, 1 job``; ``axes`` are its kernel's."""
-    from hwdyno.explain.findings.point_labels import label_of
+    from hwdyno.explain.findings.point_labels import format_label
 
-    return label_of(parameters, Declaration(axes=tuple(axes)))
+    return format_label(parameters, Declaration(axes=tuple(axes)))
 
 
 def result_line(experiment: str, measurement: Measurement, rate_word: str, axes: Sequence[Axis] = FIELD_AXES) -> str:
@@ -48,7 +48,7 @@ def result_line(experiment: str, measurement: Measurement, rate_word: str, axes:
         words.insert(1, f"{format_count(measurement.rate.value)} {rate_word}")
     if measurement.validity != "valid":
         words.append(f"{measurement.validity}: {', '.join(measurement.why)}")
-    return printable(f"{experiment}  {described(measurement.parameters, axes)}:  " + ", ".join(words))
+    return printable(f"{experiment}  {describe_point(measurement.parameters, axes)}:  " + ", ".join(words))
 
 
 def _apart(measurement: Measurement, mean_ns: float | None, rate_word: str) -> str:
@@ -94,7 +94,7 @@ class Lines:
         """No line: one for each reading would be too many."""
         self._axes = step.axes
 
-    def ended(self, experiment: str, measurement: Measurement, rate_word: str) -> None:
+    def end_point(self, experiment: str, measurement: Measurement, rate_word: str) -> None:
         """One line with the point's result."""
         self._write(result_line(experiment, measurement, rate_word, self._axes))
 
@@ -142,13 +142,14 @@ class LiveBar:
             grid.add_column(no_wrap=True, overflow="ellipsis")
         left = f"{format_duration(step.left_s)} left" if step.left_s > 0 else "repeating"
         doing = Text(
-            f"{step.experiment}  {described(step.parameters, step.axes)}  repeat {step.repeat}", overflow="ellipsis"
+            f"{step.experiment}  {describe_point(step.parameters, step.axes)}  repeat {step.repeat}",
+            overflow="ellipsis",
         )
         bar = ProgressBar(total=step.total, completed=step.done, width=24)
         grid.add_row(bar, Text(f"{step.done}/{step.total}"), Text(left, style="bold"), doing)
         self._live.update(grid, refresh=True)
 
-    def ended(self, experiment: str, measurement: Measurement, rate_word: str) -> None:
+    def end_point(self, experiment: str, measurement: Measurement, rate_word: str) -> None:
         """One line with the point's result above the bar."""
         self._console.print(result_line(experiment, measurement, rate_word, self._axes), soft_wrap=True)
 
@@ -158,7 +159,7 @@ def _show_cursor() -> None:
     os.write(2, b"\x1b[?25h\n")
 
 
-def shown(quiet: bool = False) -> LiveBar | Lines:
+def choose_progress(quiet: bool = False) -> LiveBar | Lines:
     """What fits stderr: a bar on a terminal, lines elsewhere, and nothing at all if ``quiet``."""
     if quiet:
         return _Quiet()

@@ -9,7 +9,7 @@ import sys
 from hwdyno.cli.help import Help
 from hwdyno.cli.statuses import OK
 from hwdyno.model.words import UserError
-from hwdyno.report.sources import loaded
+from hwdyno.report.sources import load_run
 from hwdyno.system.printable import printable
 
 HELP = Help(
@@ -37,23 +37,23 @@ def add_loads(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print a table for each curve along a number of requests, clients or threads."""
-    from hwdyno.report.projections import document_of, projections_of, section
+    from hwdyno.report.projections import plain_projection, project_curves, section
 
-    run = loaded(args.run, args.store)
-    found = projections_of(run, loads_of(args.load))
+    run = load_run(args.run, args.store)
+    found = project_curves(run, parse_loads(args.load))
     if not found:
         raise UserError(
             f"{run.id} has no curve along a number of requests, clients or threads; measure one, such as: "
             "hwdyno storage --iodepth 1..64"
         )
     if args.json:
-        sys.stdout.write(json.dumps([document_of(projected) for projected in found], indent=2) + "\n")
+        sys.stdout.write(json.dumps([plain_projection(projected) for projected in found], indent=2) + "\n")
     else:
         sys.stdout.write("\n".join(map(section, printable(found))))
     return OK
 
 
-def loads_of(text: str) -> list[float]:
+def parse_loads(text: str) -> list[float]:
     """The loads of the option, in order; raises ``UserError`` for what is none."""
     try:
         loads = {float(word) for word in text.split(",")}

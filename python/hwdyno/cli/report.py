@@ -50,13 +50,13 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Make the files that the options name, or else print the terminal's report."""
-    from hwdyno.report.overview import overview_of
-    from hwdyno.report.sources import ceilings_given, loaded, maps_of
+    from hwdyno.report.overview import make_overview
+    from hwdyno.report.sources import ceilings_given, load_run, parse_maps
 
     if args.full_data and args.html is None:
         raise UserError("--full-data is for the page: add --html FILE")
     given = ceilings_given(args.ceiling, args.link, args.device)
-    document = loaded("last" if args.run == LATEST else args.run, args.store, given, maps_of(args.map))
+    document = load_run("last" if args.run == LATEST else args.run, args.store, given, parse_maps(args.map))
     if not args.with_names:
         from hwdyno.report.redaction import without_names
 
@@ -83,4 +83,4 @@ def run(args: argparse.Namespace) -> int:
         # A file that is in no store is found by its name alone.
         named = (args.run,) if Path(args.run).exists() else named_by(document, args.store)
         print_run(document, made, verbose=args.verbose, named=named)
-    return 0 if overview_of(document).status in {"valid", "unverified"} else DEGRADED
+    return 0 if make_overview(document).status in {"valid", "unverified"} else DEGRADED

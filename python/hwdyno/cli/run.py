@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hwdyno.cli import elsewhere
 from hwdyno.cli.help import Help, Rows
 from hwdyno.cli.main import COMMANDS
-from hwdyno.cli.options import add_options, request_of
+from hwdyno.cli.options import add_options, make_request
 from hwdyno.cli.perform import perform
 from hwdyno.measure import experiments
 
@@ -65,7 +65,7 @@ def request(args: argparse.Namespace) -> Request:
         "links": args.link or None,
         "devices": args.device or None,
     }
-    return request_of(args, "run", experiments=names, plan_file=args.plan and PlanFile(args.plan, replaces))
+    return make_request(args, "run", experiments=names, plan_file=args.plan and PlanFile(args.plan, replaces))
 
 
 def run(args: argparse.Namespace) -> int:

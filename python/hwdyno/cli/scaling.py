@@ -8,10 +8,10 @@ import sys
 
 from hwdyno.cli.help import Help
 from hwdyno.cli.options import add_store
-from hwdyno.cli.project import add_loads, loads_of
+from hwdyno.cli.project import add_loads, parse_loads
 from hwdyno.cli.statuses import OK
 from hwdyno.model.words import Run, UserError
-from hwdyno.report.sources import loaded, runs_in
+from hwdyno.report.sources import load_run, runs_in
 from hwdyno.system.printable import printable
 
 HELP = Help(
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     """Print each curve with its projection."""
     from hwdyno.report import scaling
 
-    run, loads = _one(args), loads_of(args.load)
+    run, loads = _one(args), parse_loads(args.load)
     if args.json:
         sys.stdout.write(json.dumps(scaling.documents(run, loads), indent=2, ensure_ascii=False) + "\n")
     else:
@@ -53,10 +53,10 @@ def run(args: argparse.Namespace) -> int:
 def _one(args: argparse.Namespace) -> Run:
     """The Run whose curves go along the number of clients; raises ``UserError`` where there is none."""
     from hwdyno.explain.comparison.clients import has_curve, over_clients
-    from hwdyno.report.scorecard import explained
+    from hwdyno.report.scorecard import explain_run
 
     names = args.runs or [LATEST]
-    runs = [stored_run for _, stored_run in runs_in(names, args.store)] if args.runs else [loaded(LATEST, args.store)]
+    runs = [stored_run for _, stored_run in runs_in(names, args.store)] if args.runs else [load_run(LATEST, args.store)]
     if len(runs) == 1 and has_curve(runs[0]):
         return runs[0]
     together = over_clients(sorted(runs, key=lambda stored_run: stored_run.started, reverse=True))
@@ -65,4 +65,4 @@ def _one(args: argparse.Namespace) -> Run:
             f"{', '.join(names)}: no point was measured with two numbers of clients; measure a curve: "
             "mpirun -n 8 hwdyno storage scaling"
         )
-    return explained(together)
+    return explain_run(together)

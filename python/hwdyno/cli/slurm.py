@@ -97,7 +97,7 @@ def estimated_s(words: list[str], ranks: int) -> float:
     if words[0] not in elsewhere.COMMANDS:
         raise UserError(f"'{words[0]}' is not for several nodes; use one of {', '.join(elsewhere.COMMANDS)}")
     host = Alike(ranks)
-    scenario = elsewhere.scenario_of(words, host)
+    scenario = elsewhere.parse_scenario(words, host)
     if scenario.preparations:
         name = scenario.plan.experiments[0].experiment.name
         raise UserError(f"{name} needs what is prepared on one machine; choose other experiments")

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from hwdyno.cli import elsewhere, storage_check, storage_job, storage_snia
 from hwdyno.cli.axes import add_resource_axes
-from hwdyno.cli.help import Help, Rows, experiments_of
-from hwdyno.cli.options import add_options, request_of
+from hwdyno.cli.help import Help, Rows, list_experiments
+from hwdyno.cli.options import add_options, make_request
 from hwdyno.cli.parser import Parser
-from hwdyno.cli.perform import host_of, measured, perform, status
-from hwdyno.measure.scenarios import scenario_of
+from hwdyno.cli.perform import choose_host, measure_with_progress, perform, status
+from hwdyno.measure.scenarios import make_scenario
 from hwdyno.model.words import UserError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ GROUPS = {
 
 def _topics() -> Rows:
     return (
-        *experiments_of("storage"),
+        *list_experiments("storage"),
         ("job FILE.fio", "Run a fio job file, or after `job --` a command line of fio"),
         ("snia TEST", "SNIA test: iops, throughput, latency or demand"),
         ("check JOURNAL", "Check acknowledged writes after a crash"),
@@ -91,7 +91,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def request(args: argparse.Namespace) -> Request:
     """What the options request, where they name no job, test or journal."""
-    return request_of(args, "storage")
+    return make_request(args, "storage")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
         return storage_snia.run(args.question[1:], args)
     if args.output_format == "report" or args.dry_run:
         return perform(request(args), args)
-    host = host_of(args)
-    done = measured(scenario_of(request(args), host), args, host)
+    host = choose_host(args)
+    done = measure_with_progress(make_scenario(request(args), host), args, host)
     storage_job.show_in_format(done, args)
     return status(done, args.fail_under)

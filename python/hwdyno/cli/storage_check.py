@@ -31,17 +31,17 @@ def run(words: list[str], args: argparse.Namespace) -> int:
     parameters = {"journal": words[0], "path": words[1] if words[1:] else ""}
     parameters["after"] = "power_cut" if args.after_power_cut else "kill"
     try:
-        reading = session.reading_of(KERNEL, parameters)
+        reading = session.take_reading(KERNEL, parameters)
     except OSError as error:
         raise UserError(str(error.strerror or error)) from None
     if args.json:
         sys.stdout.write(json.dumps(reading) + "\n")
     elif not args.quiet:
-        sys.stdout.write(summary_of(reading))
+        sys.stdout.write(format_summary(reading))
     return INTERRUPTED if reading["interrupted"] else DEGRADED if reading["faults"] else OK
 
 
-def summary_of(reading: Mapping[str, Any]) -> str:
+def format_summary(reading: Mapping[str, Any]) -> str:
     """The check's result as text."""
     details = reading["details"]
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from hwdyno.cli import dry_run
 from hwdyno.cli.axes import add_scenario
-from hwdyno.cli.options import request_of
-from hwdyno.cli.perform import host_of, measured, show, status
+from hwdyno.cli.options import make_request
+from hwdyno.cli.perform import choose_host, measure_with_progress, show, status
 from hwdyno.cli.statuses import OK
 from hwdyno.measure.hosts import Host
 from hwdyno.measure.scenarios import fio_job
@@ -42,20 +42,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def request(files: list[str], args: argparse.Namespace) -> Request:
     """What the options request of a job file."""
     options = {"ignore": args.ignore, "pasted": args.pasted, "overwrite": args.overwrite}
-    return request_of(args, "storage job", experiments=tuple(files), options=options)
+    return make_request(args, "storage job", experiments=tuple(files), options=options)
 
 
 def run(files: list[str], args: argparse.Namespace) -> int:
     """Read the job file, run it, report it."""
     if args.keys:
         return list_keys()
-    host = host_of(args)
+    host = choose_host(args)
     scenario = fio_job.make(request(files, args), host)
     for code, says in scenario.job_file.notes:
         sys.stderr.write(f"note: {code.removeprefix('left_out_')}: {says}\n")
     if args.dry_run:
         return list_jobs(scenario, host)
-    run = measured(scenario, args, host)
+    run = measure_with_progress(scenario, args, host)
     show_in_format(run, args)
     return status(run, args.fail_under)
 
@@ -89,21 +89,21 @@ def show_in_format(run: Run, args: argparse.Namespace) -> None:
         args.json = args.json or args.output_format == "json"
         show(run, args)
         return
-    from hwdyno.formats.fio_write import text_of
+    from hwdyno.formats.fio_write import format_run
 
-    sys.stdout.write(text_of(run, plus=args.output_format.endswith("+")))
+    sys.stdout.write(format_run(run, plus=args.output_format.endswith("+")))
 
 
 def list_jobs(scenario: fio_job.JobScenario, host: Host) -> int:
     """List the jobs of a dry run; measures and writes nothing."""
-    from hwdyno.cli.progress import described
+    from hwdyno.cli.progress import describe_point
 
     for number, group in enumerate(scenario.groups, 1):
         for work in group:
-            sys.stdout.write(f"group {number}  {work.name}  {described(work.parameters)}  on {_where(work)}\n")
+            sys.stdout.write(f"group {number}  {work.name}  {describe_point(work.parameters)}  on {_where(work)}\n")
     preparations, write_bytes_s = scenario.prepares(), dry_run.write_speed(scenario, host)
     dry_run.list_preparations(preparations, write_bytes_s)
-    sys.stdout.write(dry_run.total_of(scenario.points(write_bytes_s), preparations, write_bytes_s))
+    sys.stdout.write(dry_run.format_total(scenario.points(write_bytes_s), preparations, write_bytes_s))
     return OK
 
 

@@ -6,19 +6,19 @@ import argparse
 import sys
 
 from hwdyno.cli import dry_run
-from hwdyno.cli.options import request_of
-from hwdyno.cli.perform import host_of, perform_scenario
+from hwdyno.cli.options import make_request
+from hwdyno.cli.perform import choose_host, perform_scenario
 from hwdyno.cli.statuses import OK
 from hwdyno.measure.hosts import Host
-from hwdyno.measure.scenarios import scenario_of
+from hwdyno.measure.scenarios import make_scenario
 from hwdyno.measure.scenarios.snia import SniaScenario
 from hwdyno.model.units import format_duration
 
 
 def run(names: list[str], args: argparse.Namespace) -> int:
     """Perform the named test."""
-    host = host_of(args)
-    scenario = scenario_of(request_of(args, "storage snia", experiments=tuple(names)), host)
+    host = choose_host(args)
+    scenario = make_scenario(make_request(args, "storage snia", experiments=tuple(names)), host)
     if args.dry_run and isinstance(scenario, SniaScenario):
         return list_test(scenario, host)
     return perform_scenario(scenario, args, host)
@@ -41,5 +41,5 @@ def list_test(scenario: SniaScenario, host: Host) -> int:
         if plan.budget_s is not None
         else f"rounds: 5 to {ROUNDS} of {every} workloads of {format_duration(longest_s)} each, until steady\n"
     )
-    sys.stdout.write(dry_run.total_of(scenario.points(write_bytes_s), preparations, write_bytes_s))
+    sys.stdout.write(dry_run.format_total(scenario.points(write_bytes_s), preparations, write_bytes_s))
     return OK

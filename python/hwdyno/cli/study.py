@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from hwdyno import studies
 from hwdyno.cli.axes import add_scenario
 from hwdyno.cli.help import Help, Rows
-from hwdyno.cli.options import add_options, request_of
+from hwdyno.cli.options import add_options, make_request
 from hwdyno.cli.perform import perform
 from hwdyno.cli.statuses import OK
 from hwdyno.cli.training import write_summaries
@@ -60,7 +60,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def request(args: argparse.Namespace) -> Request:
     """The study that the options name."""
-    return request_of(args, COMMAND, scenarios.of_command(COMMAND), study=studies.find(args.name).name)
+    return make_request(args, COMMAND, scenarios.of_command(COMMAND), study=studies.find(args.name).name)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -74,26 +74,26 @@ def run(args: argparse.Namespace) -> int:
         return OK
     if args.manifests:
         name = studies.find(args.name).name
-        sys.stdout.write(storage_classes.manifests_of(name, vars(args), args.profile))
+        sys.stdout.write(storage_classes.make_manifests(name, vars(args), args.profile))
         return OK
     if args.merge:
         from hwdyno.report.study import text
 
-        sys.stdout.write(text(merged(args.merge, args.store, studies.find(args.name).name)))
+        sys.stdout.write(text(merge_runs(args.merge, args.store, studies.find(args.name).name)))
         return OK
     return perform(request(args), args, also=write_summaries if args.summary else None)
 
 
-def merged(names: list[str], where: str | None, study: str) -> Run:
+def merge_runs(names: list[str], where: str | None, study: str) -> Run:
     """The experiments of several Runs of a study as one Run. Raises ``UserError`` for a Run of another."""
-    runs = [_loaded(name, where) for name in names]
+    runs = [_load_run(name, where) for name in names]
     for name, run in zip(names, runs, strict=True):
         if run.study != study:
             raise UserError(f"{name} is a Run of {run.study or 'no study'}, not of {study}; leave it out")
     return replace(runs[0], experiments=tuple(experiment for run in runs for experiment in run.experiments))
 
 
-def _loaded(name: str, where: str | None) -> Run:
+def _load_run(name: str, where: str | None) -> Run:
     from hwdyno.system.store import Store
 
     return Store(where).load(name)

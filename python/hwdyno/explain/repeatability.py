@@ -56,13 +56,13 @@ class _Mean:
 
 def with_stored(run: Run, store: Store) -> Run:
     """The Run with the spread between earlier runs of its machine stated, if the store has any."""
-    from hwdyno.system.store import StoreError, machine_of
+    from hwdyno.system.store import StoreError, name_machine
 
     names = {experiment.name for experiment in run.experiments}
     earlier: list[Run] = []
     with suppress(StoreError):
         for entry in store.history():
-            alike = entry.machine == machine_of(run) and names & {name for name, _, _ in entry.headline}
+            alike = entry.machine == name_machine(run) and names & {name for name, _, _ in entry.headline}
             if entry.id != run.id and alike and len(earlier) < MAX_EARLIER:
                 with suppress(StoreError):  # An unreadable Run is left out.
                     earlier.append(store.load(entry.path))
@@ -81,7 +81,7 @@ def with_earlier(run: Run, earlier: Sequence[Run]) -> Run:
         run,
         experiments=tuple(
             result
-            if (spread := spread_of(others, _prior(at, run, found))) is None
+            if (spread := estimate_spread(others, _prior(at, run, found))) is None
             else replace(result, run_to_run=spread)
             for at, (result, others) in enumerate(zip(run.experiments, found, strict=True))
         ),
@@ -98,18 +98,18 @@ def with_pooled_repeats(run: Run) -> Run:
     repeats, stay inside.
     """
     return replace(
-        run, experiments=tuple(_with_shared_modes(_pooled(experiment, run)) for experiment in run.experiments)
+        run, experiments=tuple(_with_shared_modes(_pool_repeats(experiment, run)) for experiment in run.experiments)
     )
 
 
-def _pooled(result: ExperimentResult, run: Run) -> ExperimentResult:
+def _pool_repeats(result: ExperimentResult, run: Run) -> ExperimentResult:
     if all(point.repeats != 2 for point in result.points):
         return result
     alike = [
         point for experiment in run.experiments if experiment.resource == result.resource for point in experiment.points
     ]
 
-    def pooled(point: Measurement) -> Measurement:
+    def pool_point(point: Measurement) -> Measurement:
         if len(logs := _logs(point)) != 2 or point.throughput.low is None:
             return point
         for others in (result.points, alike):
@@ -118,7 +118,7 @@ def _pooled(result: ExperimentResult, run: Run) -> ExperimentResult:
                 return _with_spread(point, _middle_variance(spreads), estimates.standard_deviation(logs) ** 2)
         return _with_spread(point, PRIOR_DEVIATION**2, estimates.standard_deviation(logs) ** 2)
 
-    return replace(result, points=tuple(map(pooled, result.points)))
+    return replace(result, points=tuple(map(pool_point, result.points)))
 
 
 def _middle_variance(spreads: Sequence[Sequence[float]]) -> float:
@@ -144,7 +144,7 @@ def _with_shared_modes(result: ExperimentResult) -> ExperimentResult:
         f"{format_percent(shared.share)} of the time"
     )
 
-    def widened(at: int, point: Measurement) -> Measurement:
+    def widen_point(at: int, point: Measurement) -> Measurement:
         if at not in seen:
             return point
         wide = with_shared(point.throughput, seen[at], shared)
@@ -158,7 +158,7 @@ def _with_shared_modes(result: ExperimentResult) -> ExperimentResult:
         )
         return replace(point, throughput=wide, rate=rate, notes=(*point.notes, Note(SHARED_NOTE, says)))
 
-    return replace(result, points=tuple(widened(at, point) for at, point in enumerate(result.points)))
+    return replace(result, points=tuple(widen_point(at, point) for at, point in enumerate(result.points)))
 
 
 def _with_spread(point: Measurement, prior: float, found: float) -> Measurement:
@@ -173,10 +173,10 @@ def _with_spread(point: Measurement, prior: float, found: float) -> Measurement:
     if (modes := two_modes(repeats)) is not None and value > 0:
         low, high = (repeat / value for repeat in within_levels(low * value, high * value, modes, point.repeat_values))
 
-    def scaled(one: Value) -> Value:
+    def scale_value(one: Value) -> Value:
         return replace(one, low=max(0.0, one.value * low), high=one.value * high)
 
-    return replace(point, throughput=scaled(point.throughput), rate=point.rate and scaled(point.rate))
+    return replace(point, throughput=scale_value(point.throughput), rate=point.rate and scale_value(point.rate))
 
 
 def _logs(point: Measurement) -> list[float]:
@@ -228,7 +228,7 @@ class _Between:
     freedom: int
 
 
-def spread_of(results: Sequence[ExperimentResult], prior: float = PRIOR_DEVIATION) -> RunToRun | None:
+def estimate_spread(results: Sequence[ExperimentResult], prior: float = PRIOR_DEVIATION) -> RunToRun | None:
     """The spread between runs of one experiment; none for fewer than two.
 
     The variance between runs is shrunk toward that of the ``prior`` deviation, which counts as ``PRIOR_RUNS`` runs.
@@ -274,14 +274,19 @@ def _same(result: ExperimentResult, run: Run) -> ExperimentResult | None:
         if experiment.name == result.name and experiment.kernel == result.kernel
     )
     found = next(
-        (experiment for experiment in alike if experiment.points and _fixed(experiment) == _fixed(result)), None
+        (
+            experiment
+            for experiment in alike
+            if experiment.points and _fixed_settings(experiment) == _fixed_settings(result)
+        ),
+        None,
     )
     if found is None or sum(point.validity == "valid" for point in found.points) < MIN_VALID * len(found.points):
         return None
     return found
 
 
-def _fixed(result: ExperimentResult) -> dict[str, object]:
+def _fixed_settings(result: ExperimentResult) -> dict[str, object]:
     return {name: value for name, value in result.fixed.items() if name not in FREE}
 
 

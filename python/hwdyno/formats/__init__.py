@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from hwdyno.formats.catalogue import FORMATS, known
+from hwdyno.formats.catalogue import FORMATS, list_formats
 from hwdyno.formats.every_format import read_every
 from hwdyno.formats.format import LARGEST_BYTES, read_as
 
 __all__ = [
     "FORMATS",
     "LARGEST_BYTES",
-    "known",
+    "list_formats",
     "read_as",
     "read_every",
 ]

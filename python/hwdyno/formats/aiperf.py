@@ -5,7 +5,7 @@ Its TTFT counts from the sent time to the first chunk with content; what it call
 
 from __future__ import annotations
 
-from hwdyno.formats.load_generator import Reported, latency_of, run_of
+from hwdyno.formats.load_generator import Reported, make_run, read_latency
 from hwdyno.model.words import Run, UserError
 from hwdyno.system import foreign
 from hwdyno.system.foreign import Table
@@ -28,23 +28,23 @@ def recognizes(text: str) -> bool:
 
 def read(text: str, name: str) -> Run:
     """Make a Run of it. Raises ``UserError`` in one line."""
-    return run_of(NAME, "AIPerf", text, name, [load_of(text, name)], _version(text, name))
+    return make_run(NAME, "AIPerf", text, name, [read_load(text, name)], _version(text, name))
 
 
 def _version(text: str, name: str) -> str:
-    document = Table.of(foreign.json_of(text, name), name)
+    document = Table.from_value(foreign.parse_json(text, name), name)
     return document.text("aiperf_version") if "aiperf_version" in document else ""
 
 
-def load_of(text: str, name: str) -> Reported:
+def read_load(text: str, name: str) -> Reported:
     """Its load. Raises ``UserError`` in one line."""
-    document = Table.of(foreign.json_of(text, name), name)
+    document = Table.from_value(foreign.parse_json(text, name), name)
     requests_s, completed = _average(document, "request_throughput"), int(_average(document, "request_count"))
     if not requests_s or not completed:
         raise UserError(f"{name}: no request of AIPerf was answered")
     times = {}
     for key, kind in _KINDS.items():
-        if key in document and (found := latency_of(document.table(key), 1e6, _NAMES, completed)) is not None:
+        if key in document and (found := read_latency(document.table(key), 1e6, _NAMES, completed)) is not None:
             times[kind] = found
     users, rate = _setting(document, "concurrency"), _setting(document, "request_rate")
     return Reported(
@@ -84,5 +84,5 @@ def _of_phases(document: Table, key: str) -> float:
     phases = settings.values.get("phases") if settings is not None else None
     for phase in phases if isinstance(phases, list) else ():
         if isinstance(phase, dict) and phase.get("kind") == "profiling" and key in phase:
-            return Table.of(phase, document.name).number(key, most=1e9)
+            return Table.from_value(phase, document.name).number(key, most=1e9)
     return 0.0

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hwdyno.formats import printed
-from hwdyno.formats.row import figures, number, point_of
+from hwdyno.formats.row import figures, make_point, number
 from hwdyno.model.axes import FIELD_LOOPS
 from hwdyno.model.kernels import GPU_BANDWIDTH, MEMORY_BANDWIDTH
 from hwdyno.model.point_details import Claim
@@ -77,7 +77,7 @@ def _point(
     loop: str, rate: str, least: str, array_bytes: float | None, unit: float, times: str, error: float
 ) -> Iterator[Measurement]:
     operation, arrays = loop.lower(), FIELD_LOOPS[loop.lower()].arrays
-    made = point_of({"operation": _NAMES.get(operation, operation)}, figures(bw=number(rate, unit)))
+    made = make_point({"operation": _NAMES.get(operation, operation)}, figures(bw=number(rate, unit)))
     if made is None:
         return
     seconds, claims = printed_number(least), made.claims

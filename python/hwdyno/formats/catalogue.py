@@ -16,7 +16,7 @@ FORMATS = (
 """Each name is a file ``formats/<name>.py`` that implements ``Format``."""
 
 
-def known() -> dict[str, Format]:
+def list_formats() -> dict[str, Format]:
     """Every format, by the name of its file."""
     return {name: cast(Format, _module(name)) for name in FORMATS}
 

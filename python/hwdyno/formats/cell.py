@@ -78,7 +78,7 @@ def _plain_number(digits: str) -> str:
     return digits.replace("'", "").split(" ")[0].replace(",", "")
 
 
-def flag_of(cell: str) -> bool | None:
+def parse_flag(cell: str) -> bool | None:
     """A yes or a no; none for anything else."""
     word = cell.strip().lower()
     if word in {"1", "true", "yes", "on", "direct"}:
@@ -86,7 +86,7 @@ def flag_of(cell: str) -> bool | None:
     return False if word in {"0", "false", "no", "off", "buffered"} else None
 
 
-def size_of(number: PrintedNumber, unit: Unit | None) -> float:
+def bytes_from_number(number: PrintedNumber, unit: Unit | None) -> float:
     """The bytes of a block, whose prefixes are powers of 1024 regardless of their letters' case."""
     in_cell = number.unit
     if in_cell is not None and in_cell.kind == "short":
@@ -113,7 +113,7 @@ def statistics_in_order(names: Iterator[str]) -> list[str]:
 def parameter_value(quantity: str, cell: str, unit: Unit | None) -> Scalar:
     """A parameter as its cell states it; none where the cell has none."""
     if quantity == "direct":
-        return flag_of(cell)
+        return parse_flag(cell)
     number = number_in(cell)
     if (
         quantity == "operation"
@@ -124,7 +124,7 @@ def parameter_value(quantity: str, cell: str, unit: Unit | None) -> Scalar:
     if quantity in {"operation", "protocol"} or number is None:
         return cell.strip().lower()[:60] or None
     if quantity in SIZES:
-        value = size_of(number, unit)
+        value = bytes_from_number(number, unit)
     elif quantity == "write_percent":
         value = 100 - number.value
     else:

@@ -125,8 +125,8 @@ class Checkpoint:
 
 def find(model: str, scale: float) -> Checkpoint:
     """Look up a model's checkpoint. Raises ``UserError`` that lists the known models."""
-    catalogue = Table.of(foreign.toml_of(FILE.read_text(encoding="utf-8"), FILE.name), FILE.name)
-    models = layouts_of(catalogue)
+    catalogue = Table.from_value(foreign.parse_toml(FILE.read_text(encoding="utf-8"), FILE.name), FILE.name)
+    models = read_layouts(catalogue)
     if model not in models:
         raise UserError(f"no checkpoint is called '{model}'; {hint(model, models)}")
     if not 0 < scale <= 1:
@@ -134,8 +134,8 @@ def find(model: str, scale: float) -> Checkpoint:
     return Checkpoint(model, models[model], catalogue.count("writes"), catalogue.count("reads"), scale)
 
 
-def layouts_of(catalogue: Table) -> dict[str, TransformerLayout]:
+def read_layouts(catalogue: Table) -> dict[str, TransformerLayout]:
     """The models' layouts. Raises ``UserError``."""
     vocab = catalogue.count("vocab", 1)
     models = catalogue.table("models").tables()
-    return {name: model.made(TransformerLayout, least=1, vocab=vocab) for name, model in models.items()}
+    return {name: model.to_dataclass(TransformerLayout, least=1, vocab=vocab) for name, model in models.items()}

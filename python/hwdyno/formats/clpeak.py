@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from hwdyno.formats import printed
-from hwdyno.formats.row import figures, number, point_of
+from hwdyno.formats.row import figures, make_point, number
 from hwdyno.model.kernels import GPU_TRANSFER
 from hwdyno.model.words import Measurement, Parameters, Run
 from hwdyno.system import foreign
@@ -57,19 +57,19 @@ def read(text: str, name: str) -> Run:
 
 def _of_xml(text: str, name: str) -> Iterator[tuple[str, Measurement]]:
     """Each metric of each device and interface ("Metal", "CUDA", "CPU" …) that clpeak drove."""
-    for run in foreign.xml_of(text, name).iter("run"):
+    for run in foreign.parse_xml(text, name).iter("run"):
         device = " ".join(filter(None, (run.get("device"), run.get("backend"))))
         for test in run.iter("test"):
             kind, scale = _UNITS.get(test.get("unit", ""), ("", 0.0))
             title = test.get("display") or test.get("name") or ""
             for metric in test.iter("metric") if kind else ():
                 word = metric.get("name", "")
-                parameters = _named(title, word)
-                if made := point_of(parameters, figures(**{kind: number(metric.text, scale)})):
+                parameters = _name_test(title, word)
+                if made := make_point(parameters, figures(**{kind: number(metric.text, scale)})):
                     yield device, made
 
 
-def _named(section: str, word: str) -> Parameters:
+def _name_test(section: str, word: str) -> Parameters:
     """What a value of a section measures: a way between host and device, a copy in memory, or the section's own."""
     low = section.lower()
     if "transfer" in low:
@@ -86,13 +86,13 @@ def _points(text: str) -> Iterator[tuple[str, Measurement]]:
         elif match := _SECTION.match(line):
             section, unit = match[1].strip(), match[2]
         elif match := _LAUNCH.match(line):
-            made = point_of({"operation": "kernel launch"}, figures(lat=number(match[1], 1e-6)))
+            made = make_point({"operation": "kernel launch"}, figures(lat=number(match[1], 1e-6)))
             if made is not None:
                 yield device, made
         elif section and (match := _VALUE.match(line)):
-            parameters = _named(section, match[1].strip().lower())
+            parameters = _name_test(section, match[1].strip().lower())
             scale = 1e12 if unit.startswith("T") else 1e9
             kind = "bw" if unit == "GBPS" else "flops" if "FLOPS" in unit else "iops"
-            made = point_of(parameters, figures(**{kind: number(match[2], scale)}))
+            made = make_point(parameters, figures(**{kind: number(match[2], scale)}))
             if made is not None:
                 yield device, made

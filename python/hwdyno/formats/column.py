@@ -165,7 +165,7 @@ _UNIT_COLUMN = re.compile(r"(?i)(?:.*[ _])?units?")
 
 
 @lru_cache(4096)
-def meaning_of(head: str) -> Meaning:
+def parse_head(head: str) -> Meaning:
     """What a column with this head holds."""
     if _UNIT_COLUMN.fullmatch(head.strip()) or _CHANGE.search(head):
         return Meaning("label")
@@ -371,7 +371,7 @@ def given_in(text: str) -> tuple[Parameters, str]:
     return found, " ".join(text.split())
 
 
-def pattern_of(cell: str) -> Parameters:
+def parse_pattern(cell: str) -> Parameters:
     """What a cell says of an access pattern: ``rw``, ``rwmixread``, ``bs``, ``iodepth`` …; empty for other words."""
     text = in_english(cell).lower().replace("_", " ")
     found: Parameters = {}

@@ -9,7 +9,7 @@ from hwdyno.formats.table_rows import Column
 from hwdyno.model.words import Parameters
 
 
-def twin_of(column: Column, figures: Sequence[Column]) -> Column | None:
+def find_twin(column: Column, figures: Sequence[Column]) -> Column | None:
     """An earlier column with the same figure in another unit."""
     for other in figures:
         one, two = column.meaning, other.meaning

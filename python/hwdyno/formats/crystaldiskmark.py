@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from hwdyno.formats import printed
-from hwdyno.formats.cell import number_in, size_of
-from hwdyno.formats.row import figures, number, point_of
+from hwdyno.formats.cell import bytes_from_number, number_in
+from hwdyno.formats.row import figures, make_point, number
 from hwdyno.model.kernels import STORAGE_BLOCKS
 from hwdyno.model.words import Measurement, Parameters, Run
 
@@ -41,12 +41,12 @@ def read(text: str, name: str) -> Run:
         elif match := _LINE.match(line):
             found = figures(bw=number(match["bw"], 1e6, "MB/s"), iops=number(match["iops"]))
             found |= figures(lat_mean=number(match["lat"], 1e-6, "us"))
-            made = point_of(_parameters(match, way, share), found)
+            made = make_point(_parameters(match, way, share), found)
             points += [made] if made else []
     version = _VERSION.search(text)
     fixed: Parameters = {"direct": True}
     if file and (size := number_in(file[1])) is not None:
-        fixed["size"] = int(size_of(size, None))
+        fixed["size"] = int(bytes_from_number(size, None))
     table = printed.experiment(
         "storage.crystaldiskmark", "CrystalDiskMark results", STORAGE_BLOCKS, "iodepth", points, **fixed
     )
@@ -64,7 +64,7 @@ def _parameters(match: re.Match[str], way: str, share: str) -> Parameters:
         parameters["rwmixread"] = int(share or 70)
     size = number_in(match["size"] or "")
     if size is not None:
-        parameters["bs"] = int(size_of(size, None))
+        parameters["bs"] = int(bytes_from_number(size, None))
     elif match["iops"] is None and not sequential:
         parameters["bs"] = 4096
     return {**parameters, "iodepth": int(match["depth"]), "numjobs": int(match["jobs"])}

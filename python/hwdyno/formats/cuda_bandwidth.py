@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from hwdyno.formats import printed
-from hwdyno.formats.row import figures, number, point_of
+from hwdyno.formats.row import figures, make_point, number
 from hwdyno.model.kernels import GPU_TRANSFER
 from hwdyno.model.words import Measurement, Parameters, Run
 
@@ -49,13 +49,13 @@ def read(text: str, name: str) -> Run:
             given: Parameters = {"operation": match[1].lower().replace(" ", "-"), "bs": int(size)}
             if memory is not None:
                 given["memory"] = memory[1].lower()
-            made = point_of(given, figures(bw=number(value, _SCALES[unit[1]])))
+            made = make_point(given, figures(bw=number(value, _SCALES[unit[1]])))
             points += [made] if made else []
     for line in _LINE.finditer(text):
         given = {"operation": f"{_ENDS[line[1][0]]}-to-{_ENDS[line[1][2]]}", "bs": int(line[5])}
         if line[2]:
             given["memory"] = line[2].lower()
-        made = point_of(given, figures(bw=number(line[3], _SCALES[line[4]])))
+        made = make_point(given, figures(bw=number(line[3], _SCALES[line[4]])))
         points += [made] if made else []
     device = _DEVICE.search(text)
     fixed: Parameters = {"device": device[1].strip()} if device else {}

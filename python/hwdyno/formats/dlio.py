@@ -29,19 +29,19 @@ _METRIC = re.compile(r"\[METRIC\] ([A-Z][^\n:]{3,60}?|train_au_meet_expectation)
 def recognizes(text: str) -> bool:
     """Whether this looks like DLIO's summary."""
     summary = re.search(r'"num_accelerators"\s*:', text) is not None and '"metric"' in text
-    return summary or _REPORT.search(text) is not None or bool(_logged(text))
+    return summary or _REPORT.search(text) is not None or bool(_read_log(text))
 
 
 def read(text: str, name: str) -> Run:
     """Read a summary into a Run of one point: AU in ``details``, bytes/s as DLIO's samples/s x nominal record."""
-    logged = _logged(text)
+    logged = _read_log(text)
     try:
         if logged:
-            runs = [_run(Table.of(foreign.checked(summary, "it"), "it")) for summary in logged]
+            runs = [_run(Table.from_value(foreign.check_document(summary, "it"), "it")) for summary in logged]
             points = tuple(run.experiments[0].points[0] for run in runs)
             result = replace(runs[0].experiments[0], points=points, planned=len(points), fixed={})
             return replace(runs[0], experiments=(result,))
-        document = Table.of(foreign.json_of(text, "it"), "it")
+        document = Table.from_value(foreign.parse_json(text, "it"), "it")
         return _run(_of_report(document) if _REPORT.search(text) else document)
     except UserError as error:
         raise UserError(f"{name} is not a readable DLIO summary: {error}") from None
@@ -60,7 +60,7 @@ def _of_report(report: Table) -> Table:
     return Table({"num_accelerators": int(accelerators), "metric": metric, **kept}, report.name)
 
 
-def _logged(text: str) -> list[dict[str, Any]]:
+def _read_log(text: str) -> list[dict[str, Any]]:
     """The summaries of training in a log, each from its number of accelerators on; empty without any."""
     found: list[dict[str, str]] = []
     for name, value in _METRIC.findall(text):

@@ -52,7 +52,7 @@ _FORMATS = {
 
 def read(path: Path, overrides: list[str] | None = None) -> TrainingWorkload:
     """Read a workload from a DLIO file. Raises ``UserError`` in one line that names the key at fault."""
-    document = foreign.yaml_of(foreign.text_of(path, LARGEST_BYTES, "a YAML file"), str(path))
+    document = foreign.parse_yaml(foreign.read_text(path, LARGEST_BYTES, "a YAML file"), str(path))
     if not isinstance(document, dict):
         raise UserError(f"{path} is not a DLIO workload: its top level must be a table")
     for override in overrides or []:
@@ -73,7 +73,7 @@ def _override(document: dict[str, Any], text: str) -> None:
         if not isinstance(inner, dict):
             raise UserError(f"'{text}': {part} is not a table")
         place = inner
-    place[parts[-1]] = foreign.yaml_of(value, f"'{text}'")
+    place[parts[-1]] = foreign.parse_yaml(value, f"'{text}'")
 
 
 def known_keys() -> set[str]:

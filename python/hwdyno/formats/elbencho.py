@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from hwdyno.formats import printed
-from hwdyno.formats.row import figures, number, point_of
+from hwdyno.formats.row import figures, make_point, number
 from hwdyno.model.kernels import STORAGE_BLOCKS
 from hwdyno.model.words import Measurement, Parameters, Run
 
@@ -47,7 +47,7 @@ def read(text: str, name: str) -> Run:
         seconds = _seconds(elapsed[2]) if elapsed else None
         if moved is not None and seconds is not None and elapsed is not None:
             found |= figures(data=moved, time=number(str(seconds)))
-        made = point_of(parameters, found)
+        made = make_point(parameters, found)
         points += [made] if made else []
     table = printed.experiment("storage.elbencho", "elbencho results", STORAGE_BLOCKS, "operation", points)
     return printed.run(NAME, "elbencho", text, name, [table])

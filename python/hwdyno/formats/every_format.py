@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from hwdyno.formats.catalogue import known
+from hwdyno.formats.catalogue import list_formats
 from hwdyno.formats.format import read_as
-from hwdyno.model.axes import declared
+from hwdyno.model.axes import declare_axes
 from hwdyno.model.words import Run, UserError
 from hwdyno.system import foreign
 
@@ -23,7 +23,7 @@ _LOGGED = re.compile(
 )
 
 
-def unquoted(text: str) -> str:
+def strip_quotes(text: str) -> str:
     """A text without the marks that mail, Markdown or a log puts at the beginnings of its lines."""
     text = _QUOTED.sub("", text) if text.startswith(">") or "\n>" in text else text
     return _LOGGED.sub("", text)
@@ -34,7 +34,7 @@ def read_every(text: str, name: str, maps: Mapping[str, str] | None = None) -> t
 
     ``maps`` say what a table's columns are. Raises ``UserError`` in one line where no format is known.
     """
-    text, forms = unquoted(text), known()
+    text, forms = strip_quotes(text), list_formats()
     table = forms.pop("published")
     runs, readings, refused = list[Run](), list[str](), list[UserError]()
     for form in forms.values():
@@ -50,7 +50,7 @@ def read_every(text: str, name: str, maps: Mapping[str, str] | None = None) -> t
             found = published.read_mapped(text, name, maps or {}, marked=bool(runs))
         except UserError as error:
             raise (error if maps or not refused else refused[0]) from None
-        runs.append(foreign.checked(declared(found.run), name, foreign.MAX_COUNT))
+        runs.append(foreign.check_document(declare_axes(found.run), name, foreign.MAX_COUNT))
         readings += found.readings
     if runs:
         return runs, readings

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from hwdyno.formats import fio_options as options
-from hwdyno.formats.fio_latency import LatencySummary, coarse_quantiles, latency_of, spread_of
+from hwdyno.formats.fio_latency import LatencySummary, coarse_quantiles, latency_from_summary, merge_records
 from hwdyno.formats.fio_options import KERNEL
 from hwdyno.model.machine import Disk, Machine, Storage
 from hwdyno.model.point_details import Claim, Concurrency, Fault, Note, Samples
@@ -49,7 +49,7 @@ def parse(text: str, name: str = "fio's output") -> dict[str, Any]:
             break
         document = foreign.json_at(text, start)
         if isinstance(document, dict) and ("fio version" in document or "jobs" in document):
-            whole: dict[str, Any] = foreign.checked(document, name)
+            whole: dict[str, Any] = foreign.check_document(document, name)
             return whole
         # The document starts at the beginning of a line; a brace inside a note does not.
         following = text.find("\n{", start)
@@ -68,7 +68,7 @@ class JobResult:
     """fio's records: one for the whole group, or one for each of the equal jobs."""
 
 
-def jobs_of(document: Mapping[str, Any], name: str = "fio's output") -> list[JobResult]:
+def list_jobs(document: Mapping[str, Any], name: str = "fio's output") -> list[JobResult]:
     """List the jobs of a document, with equal jobs merged. Raises ``UserError`` if there are none."""
     raw = document.get("jobs")
     if raw is None:
@@ -93,16 +93,16 @@ def jobs_of(document: Mapping[str, Any], name: str = "fio's output") -> list[Job
     return list(together.values())
 
 
-def measurement_of(job: JobResult) -> Measurement:
+def convert_job(job: JobResult) -> Measurement:
     """Convert a job to a Measurement; what fio does not report is absent and named in the notes."""
-    parameters = options.parameters_of(job.options, len(job.parts))
+    parameters = options.convert_options(job.options, len(job.parts))
     notes: list[Note] = []
     streams, spreads, bandwidth, rate, elapsed_s = [], [], 0.0, 0.0, 0.0
     claims: list[Claim] = []
     active = [(d, [part[d] for part in job.parts if isinstance(part.get(d), dict)]) for d in DIRECTIONS]
     active = [(direction, rows) for direction, rows in active if sum(amount_at(row, "total_ios") for row in rows) > 0]
     for direction, rows in active:
-        kinds = {kind: spread_of(rows, field) for kind, field in _KINDS.items()}
+        kinds = {kind: merge_records(rows, field) for kind, field in _KINDS.items()}
         total = _total(kinds, notes)
         spreads.append(total)
         streams.append(
@@ -113,7 +113,7 @@ def measurement_of(job: JobResult) -> Measurement:
                 latency_ns={
                     kind: latency
                     for kind, spread in {**kinds, "total": total}.items()
-                    if (latency := latency_of(spread)) is not None
+                    if (latency := latency_from_summary(spread)) is not None
                 },
             )
         )
@@ -229,7 +229,7 @@ def _total(kinds: Mapping[str, LatencySummary], notes: list[Note]) -> LatencySum
             f"fio has percentiles of completion only; the mean submission time of {submit:.0f} ns is added",
         )
     )
-    return total.with_shape_of(complete, submit)
+    return total.with_shape(complete, submit)
 
 
 def _latency(spreads: list[LatencySummary], parts: Iterable[Mapping[str, Any]], notes: list[Note]) -> Latency | None:
@@ -238,12 +238,12 @@ def _latency(spreads: list[LatencySummary], parts: Iterable[Mapping[str, Any]], 
     both = spreads[0]
     for spread in spreads[1:]:
         both = both.merge(spread)
-    latency = latency_of(both)
+    latency = latency_from_summary(both)
     if latency is not None and latency.p50 is None:
         coarse = coarse_quantiles(parts)
         if coarse:
             notes.append(Note("coarse_percentiles", "percentiles are the upper edges of fio's latency bins"))
-            latency = latency_of(both.with_quantiles(coarse))
+            latency = latency_from_summary(both.with_quantiles(coarse))
     return latency
 
 
@@ -287,8 +287,8 @@ def _strerror(code: int) -> str:
 def read(text: str, name: str) -> Run:
     """Read fio's JSON into a Run. The same file always gives the same Run, including its id."""
     document = parse(text, name)
-    jobs = jobs_of(document, name)
-    points = [measurement_of(job) for job in jobs]
+    jobs = list_jobs(document, name)
+    points = [convert_job(job) for job in jobs]
     at_disk = _at_disk(document, points)
     points = [replace(point, details={**point.details, **at_disk}) for point in points]
     crowded = {job.group for job in jobs if sum(other.group == job.group for other in jobs) > 1}
@@ -313,7 +313,7 @@ def read(text: str, name: str) -> Run:
                 name="storage.fio",
                 resource="storage",
                 asks="fio results",
-                load=options.load_of([point.parameters for point in points]),
+                load=options.choose_load([point.parameters for point in points]),
                 kernel=KERNEL,
                 points=tuple(points),
                 planned=len(points),

@@ -39,7 +39,7 @@ _PAIRS = {
 _PAIRED = {name for pair in _PAIRS.values() for name in pair}
 
 
-def options_of(parameters: Parameters) -> dict[str, str]:
+def options_from_point(parameters: Parameters) -> dict[str, str]:
     """fio's options for a point: those that differ from fio's defaults, as text."""
     found = {}
     for name, value in parameters.items():

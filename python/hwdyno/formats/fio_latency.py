@@ -50,7 +50,7 @@ class LatencySummary:
         """A copy with this distribution."""
         return replace(self, quantiles=quantiles, histogram=None)
 
-    def with_shape_of(self, other: LatencySummary, shift: float) -> LatencySummary:
+    def with_shape(self, other: LatencySummary, shift: float) -> LatencySummary:
         """A copy with another's distribution, shifted by ``shift`` ns."""
         histogram = None
         if other.histogram is not None:
@@ -63,7 +63,7 @@ class LatencySummary:
         )
 
 
-def spread_of(rows: Iterable[Mapping[str, Any]], kind: str) -> LatencySummary:
+def merge_records(rows: Iterable[Mapping[str, Any]], kind: str) -> LatencySummary:
     """Merge one kind (``slat``, ``clat``, ``lat``) over the records of equal jobs; fio 2 wrote it in µs."""
     merged = LatencySummary(0, 0, 0, 0)
     for row in rows:
@@ -132,7 +132,7 @@ def coarse_quantiles(parts: Iterable[Mapping[str, Any]]) -> Quantiles:
     return tuple(found)
 
 
-def latency_of(spread: LatencySummary) -> Latency | None:
+def latency_from_summary(spread: LatencySummary) -> Latency | None:
     """Convert to a ``Latency``, without percentiles where fio reports none; none where it measured nothing."""
     if spread.histogram is not None and spread.histogram.count:
         summary = spread.histogram.summary()

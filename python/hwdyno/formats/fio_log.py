@@ -33,7 +33,7 @@ def files(logs: Logs, threads: Sequence[Mapping[str, Any]], first: int) -> Itera
         if not prefix:
             continue
         for name in LATENCIES if kind == "lat" else (kind,):
-            texts = [text_of(thread, name) for thread in threads]
+            texts = [format_log(thread, name) for thread in threads]
             if logs.per_job:
                 for number, text in enumerate(texts, first):
                     yield f"{prefix}_{name}.{number}.log", text
@@ -41,7 +41,7 @@ def files(logs: Logs, threads: Sequence[Mapping[str, Any]], first: int) -> Itera
                 yield f"{prefix}_{name}.log", "".join(texts)
 
 
-def text_of(thread: Mapping[str, Any], kind: str) -> str:
+def format_log(thread: Mapping[str, Any], kind: str) -> str:
     """Text of one thread's log of one kind (``bw``, ``iops``, ``slat``, ``clat``, ``lat``)."""
     window_s = float(thread["interval_s"])
     lines = []

@@ -57,7 +57,7 @@ def size(text: object, kb_base: int = 1024) -> Scalar:
     return int(value) if value < 2**63 else written
 
 
-def parameters_of(given: Mapping[str, Any], entries: int) -> Parameters:
+def convert_options(given: Mapping[str, Any], entries: int) -> Parameters:
     """The parameters of a job under our names; ``entries`` is the number of equal jobs' records in fio's output."""
     options = {ALIASES.get(name, name): value for name, value in given.items()}
     kb_base = 1000 if str(options.get("kb_base")) == "1000" else 1024
@@ -91,7 +91,7 @@ def parameters_of(given: Mapping[str, Any], entries: int) -> Parameters:
     return found
 
 
-def load_of(points: Sequence[Parameters]) -> str:
+def choose_load(points: Sequence[Parameters]) -> str:
     """The load axis of the points: the one with the most numeric values."""
 
     def values(axis: str) -> int:

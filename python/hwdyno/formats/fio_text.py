@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from hwdyno.formats import printed
 from hwdyno.formats.cell import PrintedNumber
-from hwdyno.formats.row import figures, number, point_of
+from hwdyno.formats.row import figures, make_point, number
 from hwdyno.model.kernels import STORAGE_BLOCKS
 from hwdyno.model.units import parse_size
 from hwdyno.model.words import Measurement, Parameters, Run, UserError
@@ -94,9 +94,9 @@ def _points(part: str, parameters: Parameters) -> Iterator[Measurement]:
         both = _together([numbers for _, numbers in found])
         shares = [numbers["iops"].value for _, numbers in found]
         mix = {**parameters, "rwmixread": round(100 * shares[0] / sum(shares)) if sum(shares) else 50}
-        made = point_of(mix, both)
+        made = make_point(mix, both)
     elif found:
-        made = point_of(parameters, found[0][1])
+        made = make_point(parameters, found[0][1])
     else:
         made = None
     if made is not None:

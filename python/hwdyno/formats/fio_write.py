@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno.formats import fio_log
-from hwdyno.formats.fio_job_options import options_of
+from hwdyno.formats.fio_job_options import options_from_point
 from hwdyno.formats.fio_log import Logs
 from hwdyno.formats.fio_options import KERNEL
 from hwdyno.model.histogram import Histogram
@@ -31,15 +31,15 @@ _EDGES = {
 }
 
 
-def text_of(run: Run, *, plus: bool = False) -> str:
+def format_run(run: Run, *, plus: bool = False) -> str:
     """The document as text, with all histogram bins if ``plus``. Raises ``UserError`` without points."""
-    return json.dumps(document_of(run, plus=plus), indent=2) + "\n"
+    return json.dumps(make_document(run, plus=plus), indent=2) + "\n"
 
 
-def document_of(run: Run, *, plus: bool = False) -> dict[str, Any]:
-    """The document; see ``text_of``."""
+def make_document(run: Run, *, plus: bool = False) -> dict[str, Any]:
+    """The document; see ``format_run``."""
     ended = _time(run.finished or run.started)
-    points = [(given, point) for _, _, point, given in run.points_of(KERNEL)]
+    points = [(given, point) for _, _, point, given in run.measured_points(KERNEL)]
     if not points:
         raise UserError(f"{run.id} has no storage points to write as fio JSON")
     return {
@@ -72,13 +72,13 @@ def write_directory(run: Run, directory: Path, *, overwrite: bool = False) -> li
     Raises ``UserError`` if the directory is not writable, or if two points would have the same name.
     """
     made: dict[str, str] = {}
-    for experiment, _, point, shared in run.points_of(KERNEL):
+    for experiment, _, point, shared in run.measured_points(KERNEL):
         alone = replace(run, experiments=(replace(experiment, points=(point,)),))
         depth, jobs = int(shared.get("iodepth") or 1), int(shared.get("numjobs") or 1)
         stem = f"{shared.get('rw')}-iodepth-{depth}-numjobs-{jobs}"
         if f"{stem}.json" in made:
             stem = f"{stem}-{len(made)}"
-        made[f"{stem}.json"] = text_of(alone, plus=True)
+        made[f"{stem}.json"] = format_run(alone, plus=True)
         logs = Logs(bw=stem, iops=stem, lat=stem)
         made |= dict(fio_log.files(logs, point.details.get("logs") or [], 1))
     safe_files.output_folder(directory)
@@ -116,7 +116,7 @@ def _job(group: int, parameters: Parameters, point: Measurement, plus: bool) -> 
         "total_err": sum(fault.count for fault in point.faults),
         "eta": 0,
         "elapsed": math.ceil(point.elapsed_s),
-        "job options": options_of(parameters),
+        "job options": options_from_point(parameters),
         **{name: _direction(streams.get(name), point, plus, only) for name in ("read", "write", "trim")},
         "sync": {"total_ios": int(point.details.get("sync_count", 0)), "lat_ns": _latency(None, plus)},
         "job_runtime": elapsed_ms * max(1, int(parameters.get("numjobs") or 1)),
@@ -130,11 +130,11 @@ def _job(group: int, parameters: Parameters, point: Measurement, plus: bool) -> 
             for name, zero in (("iodepth_level", False), ("iodepth_submit", True), ("iodepth_complete", True))
         },
         **_shares(point),
-        **_searched(point, depth),
+        **_latency_search(point, depth),
     }
 
 
-def _searched(point: Measurement, depth: int) -> dict[str, Any]:
+def _latency_search(point: Measurement, depth: int) -> dict[str, Any]:
     """fio's record of a latency-target depth search; target and window in µs."""
     found = point.details.get("latency_target")
     if not isinstance(found, dict):

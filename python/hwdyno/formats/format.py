@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from hwdyno.model.axes import declared
+from hwdyno.model.axes import declare_axes
 from hwdyno.model.words import Run, UserError
 from hwdyno.system import foreign
 
@@ -30,6 +30,6 @@ class Format(Protocol):
 def read_as(form: Format, text: str, name: str) -> Run:
     """Read text in a format into a Run whose every figure can be kept. Raises ``UserError`` in one line."""
     try:
-        return foreign.checked(declared(form.read(text, name)), name, foreign.MAX_COUNT)
+        return foreign.check_document(declare_axes(form.read(text, name)), name, foreign.MAX_COUNT)
     except UserError as error:
         raise UserError(str(error) if name in str(error) else f"{name}: {error}") from None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hwdyno.formats import printed
-from hwdyno.formats.row import figures, number, point_of
+from hwdyno.formats.row import figures, make_point, number
 from hwdyno.formats.unit_readings import unit_readings
 from hwdyno.model.units import as_number, printed_number
 from hwdyno.model.words import Measurement, Parameters, Run, UserError
@@ -33,14 +33,14 @@ def recognizes(text: str) -> bool:
 def read(text: str, name: str) -> Run:
     """Make a Run of it. Raises ``UserError`` in one line."""
     is_xml = text.lstrip().startswith("<")
-    document = _plain(foreign.xml_of(text, name), 0) if is_xml else foreign.json_of(text, name)
+    document = _plain(foreign.parse_xml(text, name), 0) if is_xml else foreign.parse_json(text, name)
     groups: dict[str, list[Measurement]] = {}
     for section, workload in _workloads(document, "", 0):
         title = str(workload.get("name") or workload.get("title") or "workload")[:80]
         parameters: Parameters = {"operation": title, **({"section": section[:60]} if section else {})}
         if threads := as_number(workload.get("threads")):
             parameters["threads"] = int(threads)
-        made = _measured(parameters, workload)
+        made = _make_point(parameters, workload)
         if made is not None:
             words = f"{section} {title}".lower()
             resource = "memory" if re.search(r"memory|stream", words) else "compute"
@@ -52,7 +52,7 @@ def read(text: str, name: str) -> Run:
     return printed.run(NAME, "Geekbench", text, name, tables)
 
 
-def _measured(parameters: Parameters, workload: dict[str, Any]) -> Measurement | None:
+def _make_point(parameters: Parameters, workload: dict[str, Any]) -> Measurement | None:
     """The workload's rate where its text has a unit, else its score."""
     match = _RATE.fullmatch(str(workload.get("rate_string") or ""))
     units, _ = unit_readings(match[2]) if match else ((), (0, 0))
@@ -62,7 +62,7 @@ def _measured(parameters: Parameters, workload: dict[str, Any]) -> Measurement |
         unit = units[-1] if len(units) > 1 else units[0]
         prefixed = _PREFIXED.fullmatch(match[2].strip())
         factor = unit.factor * (_PREFIX[prefixed[1]] if prefixed else 1)
-        return point_of(parameters, figures(**{_KINDS[unit.kind]: number(match[1], factor)}), **details)
+        return make_point(parameters, figures(**{_KINDS[unit.kind]: number(match[1], factor)}), **details)
     return printed.point(parameters, score, "score") if score else None
 
 

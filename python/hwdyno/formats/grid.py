@@ -42,13 +42,13 @@ class Grid:
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
-    def transposed(self) -> Grid:
+    def transpose(self) -> Grid:
         """The same table with its first column as heads."""
         lines = [self.heads, *self.rows]
         turned = list(zip(*lines, strict=True))
         return Grid(self.title, tuple(turned[0]), tuple(turned[1:]))
 
-    def pivoted(self, at: int) -> Grid:
+    def pivot(self, at: int) -> Grid:
         """The same table with the cells of a column as heads: a row for each column after it and each start of a row.
 
         ``| 1 job | p50 | 3 | 4 |`` and ``| 1 job | p99 | 5 | 6 |`` become ``| 1 job | first | 3 | 5 |`` and the second.
@@ -62,7 +62,7 @@ class Grid:
         return Grid(self.title, (*self.heads[:at], self.heads[at], *names), tuple(rows))
 
 
-def grids_of(text: str, *, marked: bool = False) -> list[Grid]:
+def find_grids(text: str, *, marked: bool = False) -> list[Grid]:
     """Every table of a text with heads and at least one row; only those of HTML and Markdown if ``marked``.
 
     Raises ``UserError`` for one that is too large.
@@ -70,12 +70,12 @@ def grids_of(text: str, *, marked: bool = False) -> list[Grid]:
     if _HTML.search(text):
         return [grid for title, rows in _html(text) for grid in _grid(title, rows)]
     if any("|" in line for line in text.splitlines()):
-        found = [grid for title, rows in _piped(text) for grid in _grid(title, rows)]
+        found = [grid for title, rows in _read_pipes(text) for grid in _grid(title, rows)]
         if found:
             return found
     if marked:
         return []
-    found = [grid for title, rows in _separated(text) for grid in _grid(title, rows)]
+    found = [grid for title, rows in _read_separated(text) for grid in _grid(title, rows)]
     rows = [] if found else _single_spaced([line for line in text.splitlines() if line.strip()])
     if rows and len(rows[0]) > len(rows[1]):
         raise UserError(
@@ -155,7 +155,7 @@ def _is_rule(line: str) -> bool:
 # --- Markdown
 
 
-def _piped(text: str) -> Iterator[tuple[str, list[list[str]]]]:
+def _read_pipes(text: str) -> Iterator[tuple[str, list[list[str]]]]:
     """Blocks of lines with pipes; a line of dashes below the heads makes them a table."""
     title, above, block, ruled = "", "", list[list[str]](), False
     for line in [*text.splitlines(), ""]:
@@ -191,7 +191,7 @@ def _cells(line: str) -> list[str]:
 # --- CSV, tabs and aligned columns
 
 
-def _separated(text: str) -> Iterator[tuple[str, list[list[str]]]]:
+def _read_separated(text: str) -> Iterator[tuple[str, list[list[str]]]]:
     """Blocks of lines that one separator cuts into like numbers of cells."""
     title, block = "", list[str]()
     lines = [*text.splitlines(), "", ""]

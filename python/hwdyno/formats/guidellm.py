@@ -5,7 +5,7 @@ Its inter-token latency is TPOT, (last - first) / (n - 1). Its time per output t
 
 from __future__ import annotations
 
-from hwdyno.formats.load_generator import Reported, latency_of, run_of
+from hwdyno.formats.load_generator import Reported, make_run, read_latency
 from hwdyno.model.words import Latency, Run, UserError
 from hwdyno.system import foreign
 from hwdyno.system.foreign import Table
@@ -27,14 +27,14 @@ def recognizes(text: str) -> bool:
 
 def read(text: str, name: str) -> Run:
     """Make a Run of it. Raises ``UserError`` in one line."""
-    return run_of(NAME, "guidellm", text, name, loads_of(text, name))
+    return make_run(NAME, "guidellm", text, name, read_loads(text, name))
 
 
-def loads_of(text: str, name: str) -> list[Reported]:
+def read_loads(text: str, name: str) -> list[Reported]:
     """Its loads. Raises ``UserError`` in one line."""
-    document = Table.of(foreign.json_of(text, name), name)
+    document = Table.from_value(foreign.parse_json(text, name), name)
     listed = document.values.get("benchmarks")
-    found = [_load(Table.of(benchmark, name)) for benchmark in (listed if isinstance(listed, list) else [])]
+    found = [_load(Table.from_value(benchmark, name)) for benchmark in (listed if isinstance(listed, list) else [])]
     if not found:
         raise UserError(f"{name} has no benchmark of guidellm")
     return found
@@ -72,7 +72,7 @@ def _distribution(metrics: Table, key: str, scale: float, count: int) -> Latency
     values = of_answered.table("successful")
     percentiles = values.table("percentiles").values if "percentiles" in values else {}
     names = {"mean": "mean", "min": "min", "max": "max", **_PERCENTILES}
-    return latency_of(Table({**percentiles, **values.values}, values.name), scale, names, count)
+    return read_latency(Table({**percentiles, **values.values}, values.name), scale, names, count)
 
 
 def _mean(metrics: Table, key: str) -> float:

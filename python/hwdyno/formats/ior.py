@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from hwdyno.formats import printed
-from hwdyno.formats.row import figures, number, point_of
+from hwdyno.formats.row import figures, make_point, number
 from hwdyno.model.kernels import STORAGE_BLOCKS
 from hwdyno.model.units import parse_size
 from hwdyno.model.words import Measurement, Parameters, Run, UserError
@@ -53,20 +53,20 @@ def read(text: str, name: str) -> Run:
         cells = match[3].split()
         rate = cells[columns.index("IOPS")] if "IOPS" in columns and columns.index("IOPS") < len(cells) else None
         given: Parameters = {**parameters, "rw": ("rand" if random else "") + match[1]}
-        made = point_of(given, figures(bw=number(match[2], _MIB), iops=number(rate)))
+        made = make_point(given, figures(bw=number(match[2], _MIB), iops=number(rate)))
         points += [made] if made else []
-    points = points or _summarized(text, parameters, "rand" if random else "")
+    points = points or _read_summaries(text, parameters, "rand" if random else "")
     if not points:
         for way, binary, decimal in _MAX.findall(text):
             found = figures(bw=number(binary, _MIB, "MiB/s"), bw_again=number(decimal, 1e6, "MB/s"))
-            made = point_of({**parameters, "rw": way.lower()}, found)
+            made = make_point({**parameters, "rw": way.lower()}, found)
             points += [made] if made else []
     version = _VERSION.search(text)
     table = printed.experiment("storage.ior", "IOR results", STORAGE_BLOCKS, "ranks", points)
     return printed.run(NAME, "IOR", text, name, [table], version[1] if version else "")
 
 
-def _summarized(text: str, parameters: Parameters, order: str) -> list[Measurement]:
+def _read_summaries(text: str, parameters: Parameters, order: str) -> list[Measurement]:
     """The mean of each test's repetitions, of a text without their rows; what the options lack is in the summary."""
     points: list[Measurement] = []
     for heads, rows in _SUMMARY.findall(text):
@@ -84,7 +84,7 @@ def _summarized(text: str, parameters: Parameters, order: str) -> list[Measureme
             }
             given = {name: round(found.value) for name, found in stated.items() if found is not None and found.value}
             repetitions = number(row.get("reps"))
-            made = point_of(
+            made = make_point(
                 {**given, **parameters, "rw": order + row["Operation"]},
                 figures(
                     bw_mean=number(row.get("Mean(MiB)"), _MIB),
@@ -103,22 +103,22 @@ def _is_json(text: str) -> bool:
 
 def _of_json(text: str, name: str) -> Run:
     """A Run of what ``-O summaryFormat=JSON`` writes, with a point for each repetition."""
-    document = Table.of(foreign.json_of(text, name), name)
+    document = Table.from_value(foreign.parse_json(text, name), name)
     points: list[Measurement] = []
     tests = document.values.get("tests")
     for listed_test in tests if isinstance(tests, list) else ():
-        test = Table.of(listed_test, name)
+        test = Table.from_value(listed_test, name)
         options, given = (test.table(key) if key in test else Table({}, name) for key in ("Options", "Parameters"))
         parameters: Parameters = {"ranks": options.count("tasks")} if "tasks" in options else {}
         if "transferSize" in given:
             parameters["bs"] = given.count("transferSize")
         random = options.values.get("ordering in a file") == "random"
         for row in _rows(test.values.get("Results")):
-            result = Table.of(row, name)
+            result = Table.from_value(row, name)
             way = result.text("access")
             # Its "iops" leave out the time of opening and closing, which its bandwidth has.
             found = figures(bw=number(f"{result.number('bwMiB'):f}", _MIB))
-            made = point_of({**parameters, "rw": ("rand" if random else "") + way}, found)
+            made = make_point({**parameters, "rw": ("rand" if random else "") + way}, found)
             points += [made] if made and way in {"read", "write"} else []
     version = document.values.get("Version")
     table = printed.experiment("storage.ior", "IOR results", STORAGE_BLOCKS, "ranks", points)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from hwdyno.formats import printed
-from hwdyno.formats.row import figures, number, point_of
+from hwdyno.formats.row import figures, make_point, number
 from hwdyno.model.kernels import STORAGE_BLOCKS
 from hwdyno.model.words import Measurement, Parameters, Run
 
@@ -80,7 +80,7 @@ def _automatic(text: str) -> Iterator[Measurement]:
                 "size": size * 1024,
                 **({"direct": is_direct(command[1])} if command else {}),
             }
-            if (made := point_of(parameters, figures(bw=number(rate, _KIB)))) is not None:
+            if (made := make_point(parameters, figures(bw=number(rate, _KIB)))) is not None:
                 yield made
 
 
@@ -100,7 +100,7 @@ def _reports(text: str) -> Iterator[Measurement]:
                     "size": int(size) * 1024,
                     **({"direct": is_direct(command[1])} if command else {}),
                 }
-                if (made := point_of(parameters, figures(bw=number(rate, _KIB)))) is not None:
+                if (made := make_point(parameters, figures(bw=number(rate, _KIB)))) is not None:
                     yield made
 
 
@@ -144,6 +144,6 @@ def _sums(text: str) -> Iterator[Measurement]:
         }
         found = number(match[4], _KIB)
         seen[key] = found.value if found else 0.0
-        made = point_of(parameters, figures(bw=found), **({"parent_bytes_s": parent.value} if parent else {}))
+        made = make_point(parameters, figures(bw=found), **({"parent_bytes_s": parent.value} if parent else {}))
         if made is not None:
             yield made

@@ -37,7 +37,7 @@ def parse(text: str, name: str = "iperf3's output") -> dict[str, Any]:
         raise UserError(f"{name} is not a complete JSON document; run iperf3 with -J to its end")
     if not isinstance(document, dict) or not ({"start", "end", "error"} & set(document)):
         raise UserError(f"{name} has no iperf3 result; run iperf3 with -J")
-    whole: dict[str, Any] = foreign.checked(document, name)
+    whole: dict[str, Any] = foreign.check_document(document, name)
     return whole
 
 
@@ -49,7 +49,7 @@ def _tables(value: Any) -> list[dict[str, Any]]:
     return [table for table in value if isinstance(table, dict)] if isinstance(value, list) else []
 
 
-def measurement_of(document: Mapping[str, Any]) -> Measurement:
+def convert_document(document: Mapping[str, Any]) -> Measurement:
     """Convert a document to a Measurement: goodput at the receiver, and TCP's or the datagrams' statistics."""
     start, end = _table(document.get("start")), _table(document.get("end"))
     test = _table(start.get("test_start"))
@@ -176,7 +176,7 @@ def _details(
 def read(text: str, name: str) -> Run:
     """Read iperf3's JSON into a Run. The same file always gives the same Run, including its id."""
     document = parse(text, name)
-    point = measurement_of(document)
+    point = convert_document(document)
     start = _table(document.get("start"))
     seconds = amount_at(_table(start.get("timestamp")), "timesecs")
     began = datetime.fromtimestamp(seconds, timezone.utc) if 1e9 < seconds < 1e11 else None
@@ -213,14 +213,14 @@ def read(text: str, name: str) -> Run:
 
 def write(run: Run) -> str:
     """Write the last network point of a Run as iperf3's JSON, valid also after a fault. Raises ``UserError``."""
-    found = list(run.points_of(KERNEL))
+    found = list(run.measured_points(KERNEL))
     if not found:
         raise UserError("iperf3's format has streams only, and none were measured; measure streams, block or udp")
     _, _, point, given = found[-1]
-    return json.dumps(document_of(run, point, given), indent=1)
+    return json.dumps(make_document(run, point, given), indent=1)
 
 
-def document_of(run: Run, point: Measurement, given: Parameters) -> dict[str, Any]:
+def make_document(run: Run, point: Measurement, given: Parameters) -> dict[str, Any]:
     """One point as an iperf3 document."""
     details, elapsed_s = point.details, point.elapsed_s / max(1, point.repeats)
     udp = given.get("protocol") == "udp"
@@ -240,7 +240,7 @@ def document_of(run: Run, point: Measurement, given: Parameters) -> dict[str, An
             whole |= {"jitter_ms": jitter, "lost_packets": int(lost), "packets": int(packets)}
             whole["lost_percent"] = 100 * lost / packets if packets else 0.0
             sums[f"sum{suffix}"] = whole
-        ends += [_end_of(row, elapsed_s, udp) for row in rows_of_way]
+        ends += [_make_end(row, elapsed_s, udp) for row in rows_of_way]
     cpu = [number_at(details, name) / elapsed_s * 100 if elapsed_s else 0.0 for name in ("cpu_here_s", "cpu_there_s")]
     document: dict[str, Any] = {
         "start": {
@@ -298,7 +298,7 @@ def _sum(moved: float, elapsed_s: float, rows: Iterable[Mapping[str, Any]] | Non
     return {**found, "sender": sender}
 
 
-def _end_of(row: Mapping[str, Any], elapsed_s: float, udp: bool) -> dict[str, Any]:
+def _make_end(row: Mapping[str, Any], elapsed_s: float, udp: bool) -> dict[str, Any]:
     up = bool(row.get("up"))
     sent = {"socket": row["id"], **_sum(number_at(row, "sent_bytes"), elapsed_s, None if udp else [row], sender=up)}
     if udp:

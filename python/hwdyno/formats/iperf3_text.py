@@ -9,7 +9,7 @@ import re
 from dataclasses import replace
 
 from hwdyno.formats import printed
-from hwdyno.formats.row import figures, number, point_of
+from hwdyno.formats.row import figures, make_point, number
 from hwdyno.model.kernels import NETWORK_THROUGHPUT
 from hwdyno.model.point_details import Samples
 from hwdyno.model.words import Measurement, Parameters, Run
@@ -50,7 +50,7 @@ def read(text: str, name: str) -> Run:
     for at, line in enumerate(lines):
         between = text[lines[at - 1].end() : line.start()] if at else ""
         ended = bool(tests) and any(re.search(r"\b(?:sender|receiver)\b", row["rest"]) for row in tests[-1])
-        first = float_of(line["from"]) == 0 and (ended or float_of(line["to"]) <= 1.5)
+        first = parse_float(line["from"]) == 0 and (ended or parse_float(line["to"]) <= 1.5)
         fresh = first and _START.search(between)
         if not tests or fresh:
             tests.append([])
@@ -61,7 +61,7 @@ def read(text: str, name: str) -> Run:
     return printed.run(NAME, "iperf3", text, name, [table], version[1] if version else "")
 
 
-def float_of(text: str) -> float:
+def parse_float(text: str) -> float:
     """A number of seconds; 0 for other text."""
     found = number(text)
     return found.value if found is not None else 0.0
@@ -69,7 +69,7 @@ def float_of(text: str) -> float:
 
 def _rate(line: re.Match[str]) -> float:
     each = 1 / 8 if line["unit"].startswith("bit") else 1.0
-    return float_of(line["rate"]) * 1000.0 ** _POWERS[line["prefix"]] * each
+    return parse_float(line["rate"]) * 1000.0 ** _POWERS[line["prefix"]] * each
 
 
 def _ways(lines: list[re.Match[str]]) -> list[list[re.Match[str]]]:
@@ -82,9 +82,11 @@ def _ways(lines: list[re.Match[str]]) -> list[list[re.Match[str]]]:
 
 def _point(lines: list[re.Match[str]], text: str) -> Measurement | None:
     """The longest interval's line: the receiver's where both ends are given, of all streams together."""
-    longest = max(float_of(line["to"]) - float_of(line["from"]) for line in lines)
+    longest = max(parse_float(line["to"]) - parse_float(line["from"]) for line in lines)
     whole = [
-        line for line in lines if float_of(line["to"]) - float_of(line["from"]) >= 0.9 * longest and _rate(line) > 0
+        line
+        for line in lines
+        if parse_float(line["to"]) - parse_float(line["from"]) >= 0.9 * longest and _rate(line) > 0
     ]
     if not whole:
         return None
@@ -109,15 +111,16 @@ def _point(lines: list[re.Match[str]], text: str) -> Measurement | None:
     found = figures(
         bw=number(line["rate"], scale, f"{line['prefix']}bit/s"),
         data=number(line["moved"], 1024.0 ** _POWERS[line["big"]], "GiB"),
-        time=number(str(float_of(line["to"]) - float_of(line["from"]))),
+        time=number(str(parse_float(line["to"]) - parse_float(line["from"]))),
     )
     if datagrams is not None:
         found |= figures(loss=number(datagrams[4], 0.01), jitter=number(datagrams[1], 1e-3))
-    made = point_of(parameters, found)
+    made = make_point(parameters, found)
     values = [
         _rate(interval)
         for interval in lines
-        if 0 < float_of(interval["to"]) - float_of(interval["from"]) <= 0.5 * longest and interval["id"] == line["id"]
+        if 0 < parse_float(interval["to"]) - parse_float(interval["from"]) <= 0.5 * longest
+        and interval["id"] == line["id"]
     ]
     if made is not None and len(values) > 2:
         span = Samples(min(values), sum(values) / len(values), max(values), 1.0, values=tuple(values[:600]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from hwdyno.formats import printed
-from hwdyno.formats.row import figures, number, point_of
+from hwdyno.formats.row import figures, make_point, number
 from hwdyno.model.kernels import STORAGE_BLOCKS
 from hwdyno.model.words import Measurement, Parameters, Run
 
@@ -54,6 +54,6 @@ def _points(text: str) -> list[Measurement]:
         for row in _ROW.finditer(part):
             for rw, cell in zip(_PATTERNS[row[1]], row.groups()[1:], strict=True):
                 given: Parameters = {"rw": rw, "test": {"bw": "bandwidth", "lat": "latency"}.get(quantity, quantity)}
-                made = point_of(given, figures(**{quantity: number(cell.replace(",", ""), factor)}))
+                made = make_point(given, figures(**{quantity: number(cell.replace(",", ""), factor)}))
                 points += [made] if made else []
     return points

@@ -32,12 +32,12 @@ class KvModel:
 @cache
 def catalogue() -> dict[str, KvModel]:
     """Every model, by name."""
-    return models_of(FILE.read_text(encoding="utf-8"), FILE.name)
+    return read_models(FILE.read_text(encoding="utf-8"), FILE.name)
 
 
-def models_of(text: str, name: str) -> dict[str, KvModel]:
+def read_models(text: str, name: str) -> dict[str, KvModel]:
     """The models of a TOML file. Raises ``UserError``."""
-    models = Table.of(foreign.toml_of(text, name), name).table("models").tables()
+    models = Table.from_value(foreign.parse_toml(text, name), name).table("models").tables()
     return {name: KvModel(name, _bytes_per_token(table)) for name, table in models.items()}
 
 

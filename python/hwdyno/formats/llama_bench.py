@@ -28,7 +28,7 @@ def recognizes(text: str) -> bool:
 
 def read(text: str, name: str) -> Run:
     """Make a Run of it. Raises ``UserError`` in one line."""
-    rows = [Table.of(document, name) for document in _objects(text, name)]
+    rows = [Table.from_value(document, name) for document in _objects(text, name)]
     points = [_point(row) for row in rows]
     build = rows[0].text("build_commit") if rows and "build_commit" in rows[0] else ""
     table = printed.experiment("inference.llama_bench", "llama-bench results", "llama_bench", "threads", points)
@@ -38,14 +38,14 @@ def read(text: str, name: str) -> Run:
 def _objects(text: str, name: str) -> list[object]:
     """The rows of an array, or of a line each."""
     if text.lstrip().startswith("["):
-        document = foreign.json_of(text, name)
+        document = foreign.parse_json(text, name)
         return document if isinstance(document, list) else [document]
     lines = [line for line in text.splitlines() if line.strip().startswith("{")]
     try:
         json.loads(lines[0] if lines else "")
     except (ValueError, RecursionError):
-        return [foreign.json_of(text, name)]
-    return [foreign.json_of(line, name) for line in lines]
+        return [foreign.parse_json(text, name)]
+    return [foreign.parse_json(line, name) for line in lines]
 
 
 def _point(row: Table) -> Measurement:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from hwdyno.formats import printed
-from hwdyno.formats.row import figures, number, point_of
+from hwdyno.formats.row import figures, make_point, number
 from hwdyno.model.kernels import MEMORY_BANDWIDTH, MEMORY_LATENCY
 from hwdyno.model.words import Measurement, Parameters, Run
 
@@ -63,18 +63,18 @@ def read(text: str, name: str) -> Run:
             megabytes = float(size)
             if mark.re is _STRIDE:
                 given: Parameters = {"working_set": round(megabytes * 2**20), "stride": int(mark[1])}
-                made = point_of(given, figures(lat=number(value, 1e-9)))
+                made = make_point(given, figures(lat=number(value, 1e-9)))
                 latencies += [made] if made else []
             else:
-                made = point_of(
+                made = make_point(
                     {"operation": mark[1], "working_set": round(megabytes * 1e6)}, figures(bw=number(value, 1e6))
                 )
                 bandwidths += [made] if made else []
     for operation, value in _LINE.findall(text):
-        made = point_of({"operation": operation[:60].lower()}, figures(lat=number(value, 1e-6)))
+        made = make_point({"operation": operation[:60].lower()}, figures(lat=number(value, 1e-6)))
         small += [made] if made else []
     for operation, value in _BANDWIDTH.findall(text):
-        made = point_of({"operation": operation[:60].lower()}, figures(bw=number(value, 1e6)))
+        made = make_point({"operation": operation[:60].lower()}, figures(bw=number(value, 1e6)))
         small += [made] if made else []
     summaries = _summaries(text)
     tables = [
@@ -135,7 +135,7 @@ def _rows(lines: list[str], rule: int, quantity: str, factor: float) -> Iterator
             if names[at].split(" ")[0] in _LABELS or at == 0:
                 continue
             given: Parameters = {"operation": names[at][:60].lower(), "system": " ".join(first)[:60]}
-            made = point_of(given, figures(**{quantity: number(cell, factor)}))
+            made = make_point(given, figures(**{quantity: number(cell, factor)}))
             if made is not None:
                 yield made
 

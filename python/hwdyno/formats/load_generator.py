@@ -32,7 +32,7 @@ class Reported:
     times: Mapping[str, Latency] = field(default_factory=dict)
 
 
-def latency_of(values: Table, scale: float, names: Mapping[str, str], count: int) -> Latency | None:
+def read_latency(values: Table, scale: float, names: Mapping[str, str], count: int) -> Latency | None:
     """A distribution of printed percentiles; ``names`` has the tool's key of ``mean``, ``p50`` …"""
     found = {name: values.number(key) * scale for name, key in names.items() if key in values}
     if not found.get("mean"):
@@ -41,7 +41,7 @@ def latency_of(values: Table, scale: float, names: Mapping[str, str], count: int
     return Latency(found["mean"], p50, p90, p99, p999, least, most, count)
 
 
-def run_of(form: str, tool: str, text: str, name: str, loads: list[Reported], version: str = "") -> Run:
+def make_run(form: str, tool: str, text: str, name: str, loads: list[Reported], version: str = "") -> Run:
     """The Run of a tool's loads: closed and open ones are two experiments."""
     groups: dict[str, list[Measurement]] = {"concurrency": [], "rate": []}
     for load in loads:

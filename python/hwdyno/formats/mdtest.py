@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from hwdyno.formats import printed
-from hwdyno.formats.row import figures, number, point_of
+from hwdyno.formats.row import figures, make_point, number
 from hwdyno.model.words import Measurement, Parameters, Run
 
 NAME = "mdtest-text"
@@ -33,7 +33,7 @@ def read(text: str, name: str) -> Run:
         tasks = list(_TASKS.finditer(text[: head.start()]))
         for test, most, least, mean, _ in _ROW.findall(part):
             parameters: Parameters = {"test": test.lower(), "ranks": int(tasks[-1][1]) if tasks else 1}
-            made = point_of(parameters, figures(iops=number(mean), iops_max=number(most), iops_min=number(least)))
+            made = make_point(parameters, figures(iops=number(mean), iops_max=number(most), iops_min=number(least)))
             points += [made] if made else []
     version = _VERSION.search(text)
     table = printed.experiment("storage.mdtest", "mdtest results", "storage_metadata", "ranks", points)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from hwdyno.formats.column import meaning_of
+from hwdyno.formats.column import parse_head
 from hwdyno.formats.grid import Grid
 from hwdyno.formats.table_rows import is_head
 
@@ -27,7 +27,7 @@ def parted_by_name(grid: Grid, maps: Mapping[str, str]) -> Grid:
         cells = [row[at] for row in grid.rows]
         found = None if any(is_head(key, head) for key in maps) else _figures(cells)
         names = list(dict.fromkeys(name for parts in found for name in parts)) if found else [""]
-        heads += [_joined(head, name) for name in names]
+        heads += [_join_head(head, name) for name in names]
         for row, cell, parts in zip(rows, cells, found or [{}] * len(cells), strict=True):
             row += [parts.get(name, "") for name in names] if found else [cell]
     return Grid(grid.title, tuple(heads), tuple(map(tuple, rows)))
@@ -35,11 +35,11 @@ def parted_by_name(grid: Grid, maps: Mapping[str, str]) -> Grid:
 
 def _figures(cells: Sequence[str]) -> list[dict[str, str]] | None:
     """The figures of each cell by their names; none unless every cell that is not empty names its figures."""
-    found = [_named(cell) if any(map(str.isdigit, cell)) else {} for cell in cells]
+    found = [_split_names(cell) if any(map(str.isdigit, cell)) else {} for cell in cells]
     return [parts or {} for parts in found] if None not in found and any(found) else None
 
 
-def _named(cell: str) -> dict[str, str] | None:
+def _split_names(cell: str) -> dict[str, str] | None:
     found: dict[str, str] = {}
     for part in _BETWEEN.split(cell.strip()):
         match = _FIRST.fullmatch(part) or _LAST.fullmatch(part)
@@ -55,17 +55,17 @@ def _is_figure(name: str, figure: str) -> bool:
     """
     if re.fullmatch(_STATISTICS, name, re.I):
         return re.search(r"[nuµμm]s$", figure) is not None
-    meaning = meaning_of(name)
+    meaning = parse_head(name)
     return meaning.quantity in _NAMED and not meaning.rest
 
 
-def _joined(head: str, name: str) -> str:
+def _join_head(head: str, name: str) -> str:
     """The head of a figure; a word such as "latency" that both have is used once."""
     if not name:
         return head
     is_statistic = re.fullmatch(_STATISTICS, name, re.I) is not None
-    quantity = "lat" if is_statistic else meaning_of(name).quantity
-    if meaning_of(head).quantity == quantity:
+    quantity = "lat" if is_statistic else parse_head(name).quantity
+    if parse_head(head).quantity == quantity:
         return f"{head} {name}" if is_statistic else head
     named = f"lat {name}" if is_statistic else name
     return named if re.fullmatch(r"(?i)(?:results?|values?|performance|measured)", head.strip()) else f"{head} {named}"

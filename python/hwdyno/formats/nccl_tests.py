@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from hwdyno.formats import printed
-from hwdyno.formats.row import figures, number, point_of
+from hwdyno.formats.row import figures, make_point, number
 from hwdyno.model.words import Measurement, Parameters, Run
 
 NAME = "nccl-tests-text"
@@ -44,7 +44,7 @@ def read(text: str, name: str) -> Run:
                 data=number(row[1]), time=number(row[at], 1e-6), bw=number(row[at + 1], 1e9),
             )  # fmt: skip
             bus = number(row[at + 2], 1e9)
-            made = point_of(given, found, bus_bytes_s=bus.value if bus else None)
+            made = make_point(given, found, bus_bytes_s=bus.value if bus else None)
             points += [made] if made else []
     fixed: Parameters = {"operation": command[1].replace("_", "-")} if command else {}
     if gpus := len(_GPUS.findall(text)):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from hwdyno.formats import printed
-from hwdyno.formats.row import figures, number, point_of
+from hwdyno.formats.row import figures, make_point, number
 from hwdyno.model.kernels import NETWORK_THROUGHPUT
 from hwdyno.model.words import Measurement, Parameters, Run
 from hwdyno.system import loopback
@@ -63,7 +63,7 @@ def read(text: str, name: str) -> Run:
         if loopback.is_one(match[3]):
             parameters["path"] = "loopback"
         if selected := selectors(part):
-            made = _selected(parameters, selected)
+            made = _read_selectors(parameters, selected)
             (trips if selected.get("THROUGHPUT_UNITS") == TRANSACTIONS else streams).extend([made] if made else [])
         elif "REQUEST" in title or "RR TEST" in title:
             if row := _TRIPS.search(part):
@@ -72,7 +72,7 @@ def read(text: str, name: str) -> Run:
                     "message": int(row[1][:9]),
                     "connects": "CONNECT" in title or "CRR" in title,
                 }
-                made = point_of(given, figures(iops=number(row[4])))
+                made = make_point(given, figures(iops=number(row[4])))
                 trips += [made] if made else []
         elif protocol == "udp":
             if row := _UDP.search(part):
@@ -80,15 +80,15 @@ def read(text: str, name: str) -> Run:
                 lost = number(row[3])
                 got = number(row[6])
                 loss = max(0.0, 1 - got.value / lost.value) if lost and got and lost.value else 0.0
-                made = point_of(each, figures(bw=number(row[7], _scale(part)), time=number(row[2])), loss_share=loss)
+                made = make_point(each, figures(bw=number(row[7], _scale(part)), time=number(row[2])), loss_share=loss)
                 streams += [made] if made else []
         elif row := _OMNI.search(part):
             each = {**parameters, "block": int(row[1][:9])}
-            made = point_of(each, figures(bw=number(row[3], 10.0 ** int(row[4]) / 8), time=number(row[2])))
+            made = make_point(each, figures(bw=number(row[3], 10.0 ** int(row[4]) / 8), time=number(row[2])))
             streams += [made] if made else []
         elif row := _STREAM.search(part):
             each = {**parameters, "block": int(row[1][:9])}
-            made = point_of(each, figures(bw=number(row[3], _scale(part)), time=number(row[2])))
+            made = make_point(each, figures(bw=number(row[3], _scale(part)), time=number(row[2])))
             streams += [made] if made else []
     tables = [
         printed.experiment("network.netperf", "netperf streams", NETWORK_THROUGHPUT, "block", streams),
@@ -119,7 +119,7 @@ def _by_commas(text: str) -> dict[str, str]:
     return found
 
 
-def _selected(parameters: Parameters, found: Mapping[str, str]) -> Measurement | None:
+def _read_selectors(parameters: Parameters, found: Mapping[str, str]) -> Measurement | None:
     """A point of the output selectors; none without a throughput."""
     rate, unit, elapsed = (found.get(name, "") for name in ("THROUGHPUT", "THROUGHPUT_UNITS", "ELAPSED_TIME"))
     if protocol := found.get("PROTOCOL", "").lower():
@@ -130,10 +130,10 @@ def _selected(parameters: Parameters, found: Mapping[str, str]) -> Measurement |
         times = {
             f"lat_{name}": number(found.get(selector), 1e-6) for selector, name in LATENCIES.items() if name != "stddev"
         }
-        return point_of(given, figures(iops=number(rate), time=number(elapsed), **times))
+        return make_point(given, figures(iops=number(rate), time=number(elapsed), **times))
     size = number(found.get("LOCAL_SEND_SIZE"))
     given = {**parameters, **({"block": int(size.value)} if size else {})}
-    return point_of(given, figures(bw=number(rate, _scale(unit)), time=number(elapsed)))
+    return make_point(given, figures(bw=number(rate, _scale(unit)), time=number(elapsed)))
 
 
 def _scale(part: str) -> float:

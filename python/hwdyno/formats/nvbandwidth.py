@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from hwdyno.formats import printed
-from hwdyno.formats.row import figures, number, point_of
+from hwdyno.formats.row import figures, make_point, number
 from hwdyno.model.kernels import GPU_TRANSFER
 from hwdyno.model.words import Measurement, Parameters, Run
 
@@ -22,7 +22,7 @@ def recognizes(text: str) -> bool:
     return _TEST.search(text) is not None and _UNIT.search(text) is not None and "memcpy" in text
 
 
-def operation_of(name: str) -> str:
+def name_operation(name: str) -> str:
     """The way of a copy by the name of its test."""
     if name.startswith("host_to_device") or name.startswith("host_to_all"):
         return "host-to-device"
@@ -46,13 +46,13 @@ def read(text: str, name: str) -> Run:
             for column, cell in enumerate(row[2].split()):
                 given: Parameters = {
                     "test": match[1],
-                    "operation": f"{operation_of(match[1])}{'-both' if both else ''}",
+                    "operation": f"{name_operation(match[1])}{'-both' if both else ''}",
                     "from": int(row[1]),
                     "to": column,
                 }
                 scale = {"n": 1e-9, "u": 1e-6}.get(unit[1][9:10], 1e9)
                 value = number(None if cell == "N/A" else cell, scale)
-                made = point_of(given, figures(**{"lat" if "latency" in unit[1] else "bw": value}))
+                made = make_point(given, figures(**{"lat" if "latency" in unit[1] else "bw": value}))
                 points += [made] if made else []
     version = _VERSION.search(text)
     fixed: Parameters = {"device": device[1].strip()} if device else {}

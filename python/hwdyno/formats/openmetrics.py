@@ -44,7 +44,7 @@ class MetricFamily:
     help: str
 
 
-def text_of(runs: Sequence[tuple[str, Run]]) -> str:
+def format_runs(runs: Sequence[tuple[str, Run]]) -> str:
     """The figures of Runs, each with its machine's label, as OpenMetrics text."""
     families: dict[MetricFamily, list[Sample]] = {}
     for machine, run in runs:
@@ -62,7 +62,7 @@ def text_of(runs: Sequence[tuple[str, Run]]) -> str:
         last: tuple[MetricLabels, float] | None = None
         for sample in sorted(samples):
             if (sample.labels, sample.at_s) != last:  # A series has one value at a time.
-                shown = ",".join(f'{name}="{_escaped(text)}"' for name, text in sample.labels)
+                shown = ",".join(f'{name}="{_escape_label(text)}"' for name, text in sample.labels)
                 lines.append(f"{family.name}{{{shown}}} {sample.value!r} {sample.at_s!r}")
             last = (sample.labels, sample.at_s)
     return "\n".join([*lines, "# EOF", ""])
@@ -113,7 +113,7 @@ def _name(text: str) -> str:
     return re.sub(r"[^a-zA-Z0-9_]", "_", text).lower()
 
 
-def _escaped(text: str) -> str:
+def _escape_label(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from hwdyno.formats.column import FIGURES, Meaning, meaning_of
+from hwdyno.formats.column import FIGURES, Meaning, parse_head
 from hwdyno.formats.grid import Grid
 from hwdyno.model.words import UserError
-from hwdyno.system.printable import escaped
+from hwdyno.system.printable import escape_text
 
 _WORDS = {
     "r": "read", "rd": "read", "read": "read", "reads": "read", "w": "write", "wr": "write", "write": "write",
@@ -30,7 +30,7 @@ _BOTH = re.compile(r"R(?:ead)?\s*[:=]\s*(\S+?)\s*[,;/]?\s+W(?:rite)?\s*[:=]\s*(\
 """One cell for both directions: ``R:21,405 W:9,177``."""
 
 
-def parted(grid: Grid, maps: Mapping[str, str]) -> Grid:
+def split_pairs(grid: Grid, maps: Mapping[str, str]) -> Grid:
     """The table with one figure a cell. Raises ``UserError`` where neither head nor map says what the parts are."""
     heads: list[str] = []
     rows: list[list[str]] = [[] for _ in grid.rows]
@@ -45,7 +45,7 @@ def parted(grid: Grid, maps: Mapping[str, str]) -> Grid:
 
 def _names(head: str, cells: Sequence[str], maps: Mapping[str, str]) -> list[str]:
     """The parts that a column's cells have, after the whole (an empty name) where some cell is one figure."""
-    meaning = meaning_of(head)
+    meaning = parse_head(head)
     if "lost" in head.lower() or not _holds_figures(meaning, cells):
         return [""]
     if any(_BOTH.fullmatch(cell) for cell in cells):
@@ -54,11 +54,11 @@ def _names(head: str, cells: Sequence[str], maps: Mapping[str, str]) -> list[str
     if not pairs:
         return [""]
     count = len(_BETWEEN.split(pairs[0].strip()))
-    names = _words_of(_map_of(head, maps)) or _words_of(head)
+    names = _part_names(_find_map(head, maps)) or _part_names(head)
     if len(names) != count:
         raise UserError(
-            f"column '{escaped(head)}' has {count} figures in a cell ('{escaped(pairs[0].strip()[:30])}'); "
-            f'say what they are: --map "{escaped(_bare(head))}=read/write", or avg/max'
+            f"column '{escape_text(head)}' has {count} figures in a cell ('{escape_text(pairs[0].strip()[:30])}'); "
+            f'say what they are: --map "{escape_text(_bare(head))}=read/write", or avg/max'
         )
     return names if len(pairs) == len([cell for cell in cells if cell.strip()]) else ["", *names]
 
@@ -71,13 +71,13 @@ def _holds_figures(meaning: Meaning, cells: Sequence[str]) -> bool:
     return meaning.quantity == "rw" and any(sum(map(float, pair)) not in {1, 10, 100} for pair in numbers)
 
 
-def _map_of(head: str, maps: Mapping[str, str]) -> str:
+def _find_map(head: str, maps: Mapping[str, str]) -> str:
     from hwdyno.formats.table_rows import is_head
 
     return next((text for name, text in maps.items() if is_head(name, head)), "")
 
 
-def _words_of(text: str) -> list[str]:
+def _part_names(text: str) -> list[str]:
     """``read`` and ``write`` of ``BW r/w (MB/s)``; none where a text names no parts."""
     if units := _OF_UNITS.search(text):
         return [f"({units[1]})", f"({units[2]})"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from hwdyno.formats import printed
-from hwdyno.formats.row import figures, number, point_of
+from hwdyno.formats.row import figures, make_point, number
 from hwdyno.model.kernels import NETWORK_THROUGHPUT
 from hwdyno.model.words import ExperimentResult, Measurement, Parameters, Run
 
@@ -41,7 +41,7 @@ def read(text: str, name: str) -> Run:
     for at, head in enumerate(heads):
         before = text[heads[at - 1].end() if at else 0 : head.start()]
         rows = text[head.end() : heads[at + 1].start() if at + 1 < len(heads) else len(text)]
-        given = _given(before)
+        given = _read_settings(before)
         for row in _ROW.finditer(rows):
             cells = row[3].split()
             if head.re is _BANDWIDTH:
@@ -51,12 +51,12 @@ def read(text: str, name: str) -> Run:
                 )
                 if not found.get("bw_max") or not found["bw_max"].value:
                     found.pop("bw_max", None)  # With --report-both or a duration there is no peak.
-                made, points = point_of({"bs": int(row[1]), **given}, found), rates
+                made, points = make_point({"bs": int(row[1]), **given}, found), rates
             else:
                 times = {f"lat_{word}": number(cell, 1e-6) for word, cell in zip(_STATISTICS, cells, strict=False)}
                 half = given.get("operation") not in {"read", "atomic"}
                 parameters: Parameters = {"message": int(row[1]), "half_round_trip": half, **given}
-                made, points = point_of(parameters, figures(**times)), trips
+                made, points = make_point(parameters, figures(**times)), trips
             points += [made] if made else []
     tables: list[ExperimentResult] = [
         printed.experiment("network.perftest", "RDMA bandwidth by perftest", NETWORK_THROUGHPUT, "bs", rates),
@@ -65,7 +65,7 @@ def read(text: str, name: str) -> Run:
     return printed.run(NAME, "perftest", text, name, tables)
 
 
-def _given(text: str) -> Parameters:
+def _read_settings(text: str) -> Parameters:
     """What the lines above a table state of its test."""
     tests, queues = list(_TEST.finditer(text)), list(_QUEUES.finditer(text))
     found: Parameters = {"protocol": "rdma"}

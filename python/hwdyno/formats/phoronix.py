@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from hwdyno.analysis import estimates
 from hwdyno.formats import printed
-from hwdyno.formats.row import figures, number, point_of
+from hwdyno.formats.row import figures, make_point, number
 from hwdyno.formats.unit_readings import unit_readings
 from hwdyno.model.units import as_number, printed_number
 from hwdyno.model.words import ExperimentResult, Measurement, Parameters, Run
@@ -45,7 +45,7 @@ def read(text: str, name: str) -> Run:
         kind = _KINDS.get(unit.kind, "value") if unit else "value"
         parameters: Parameters = {"operation": title[:80], "system": system[:60]}
         found = number(value, unit.factor if unit and kind != "value" else 1.0)
-        made = point_of(parameters, figures(**{kind: found})) if kind != "value" else _plain(parameters, value, scale)
+        made = make_point(parameters, figures(**{kind: found})) if kind != "value" else _plain(parameters, value, scale)
         if made is None:
             continue
         if len(repeats) > 1 and unit is not None:
@@ -75,7 +75,7 @@ _Test = tuple[str, str, str, str, str, list[float]]
 
 
 def _of_xml(text: str, name: str) -> Iterator[_Test]:
-    root = foreign.xml_of(text, name)
+    root = foreign.parse_xml(text, name)
     for result in list(root.iter("Result"))[:MAX_TESTS]:
         title = " ".join(filter(None, (result.findtext(tag) for tag in ("Title", "Description"))))
         for entry in result.iter("Entry"):
@@ -92,7 +92,7 @@ def _of_xml(text: str, name: str) -> Iterator[_Test]:
 
 def _of_json(text: str, name: str) -> Iterator[_Test]:
     """Each figure of the three layouts it has had: by a hash (since 10.8), as a list, and by the test's identifier."""
-    document = foreign.json_of(text, name)
+    document = foreign.parse_json(text, name)
     results = document.get("results") if isinstance(document, dict) else None
     rows = (
         list(results.items())

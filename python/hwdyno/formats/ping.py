@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hwdyno.formats import printed
 from hwdyno.formats.cell import PrintedNumber
-from hwdyno.formats.row import figures, number, point_of
+from hwdyno.formats.row import figures, make_point, number
 from hwdyno.model.words import Measurement, Parameters, Run
 from hwdyno.system import loopback
 
@@ -71,7 +71,7 @@ def read(text: str, name: str) -> Run:
         if host is not None:
             parameters["path"] = "loopback" if loopback.is_one(host[1]) else host[1]
         found = figures(lat_min=summary.least, lat_mean=summary.mean, lat_max=summary.most, loss=summary.loss)
-        if (made := point_of(parameters, found)) is not None:
+        if (made := make_point(parameters, found)) is not None:
             points.append(made)
     table = printed.experiment("network.ping", "Round trips by ping", "network_round_trip", "message", points)
     return printed.run(NAME, "ping", text, name, [table])

@@ -10,15 +10,15 @@ from typing import Any
 
 from hwdyno.formats import printed, workload
 from hwdyno.formats.cell import PrintedNumber
-from hwdyno.formats.column import COUNTS, FIGURES, PARAMETERS, SIZES, meaning_of
-from hwdyno.formats.column_pairs import collides, joined_parameters, summed_directions, twin_of
+from hwdyno.formats.column import COUNTS, FIGURES, PARAMETERS, SIZES, parse_head
+from hwdyno.formats.column_pairs import collides, find_twin, joined_parameters, summed_directions
 from hwdyno.formats.figure_rows import by_figure
-from hwdyno.formats.grid import Grid, grids_of
+from hwdyno.formats.grid import Grid, find_grids
 from hwdyno.formats.named_cells import parted_by_name
-from hwdyno.formats.pairs import parted
-from hwdyno.formats.row import point_of
+from hwdyno.formats.pairs import split_pairs
+from hwdyno.formats.row import make_point
 from hwdyno.formats.table_laws import COLLECTIVE
-from hwdyno.formats.table_resource import resource_of
+from hwdyno.formats.table_resource import find_resource
 from hwdyno.formats.table_rows import (
     BY_KIND,
     BY_ROW,
@@ -43,7 +43,7 @@ from hwdyno.model.kernels import (
 )
 from hwdyno.model.units import LARGEST, SMALLEST, plural
 from hwdyno.model.words import ExperimentResult, Measurement, Parameters, Run, UserError
-from hwdyno.system.printable import escaped
+from hwdyno.system.printable import escape_text
 
 NAME = "table"
 CLAIM = "claim"
@@ -99,27 +99,27 @@ def read_mapped(text: str, name: str, maps: Mapping[str, str], *, marked: bool =
     experiments: list[ExperimentResult] = []
     readings: list[str] = []
     for number, grid in enumerate(_grids(text, maps, marked=marked), start=1):
-        table = _Table.of(grid, maps, name, text[:LONGEST_CONTEXT])
+        table = _Table.from_grid(grid, maps, name, text[:LONGEST_CONTEXT])
         if table is None:
             continue
         found = table.experiments(number)
         if any(experiment.points for experiment in found):
             experiments += found
             readings.append(table.says())
-    return Published(printed.run(NAME, "a table", text, name, _numbered(experiments)), tuple(readings))
+    return Published(printed.run(NAME, "a table", text, name, _number_names(experiments)), tuple(readings))
 
 
 def _grids(text: str, maps: Mapping[str, str], *, marked: bool) -> list[Grid]:
-    return [parted_by_name(grid if maps else by_figure(grid), maps) for grid in grids_of(text, marked=marked)]
+    return [parted_by_name(grid if maps else by_figure(grid), maps) for grid in find_grids(text, marked=marked)]
 
 
-def heads_of(text: str) -> list[str]:
+def list_heads(text: str) -> list[str]:
     """The heads of every table in a text, as a map may name them."""
-    grids = [shape for grid in grids_of(text) for shape in (grid, parted_by_name(grid, {}))]
+    grids = [shape for grid in find_grids(text) for shape in (grid, parted_by_name(grid, {}))]
     return [head for grid in grids for head in (*grid.heads, *(row[0] for row in grid.rows)) if head]
 
 
-def _numbered(experiments: Sequence[ExperimentResult]) -> list[ExperimentResult]:
+def _number_names(experiments: Sequence[ExperimentResult]) -> list[ExperimentResult]:
     """Each with a name of its in_cells."""
     counts: Counter[str] = Counter()
     made = []
@@ -143,15 +143,15 @@ class _Table:
     common: Parameters = field(default_factory=dict)
 
     @classmethod
-    def of(cls, grid: Grid, maps: Mapping[str, str], context: str, text: str) -> _Table | None:
+    def from_grid(cls, grid: Grid, maps: Mapping[str, str], context: str, text: str) -> _Table | None:
         """The table with its columns read; none without results. Raises ``UserError`` where two readings fit."""
-        titled = meaning_of(grid.title)
+        titled = parse_head(grid.title)
         by_title = titled.quantity in FIGURES and titled.unit is not None
         if not has_figures(grid.heads) and not has_values(grid) and not maps and not by_title:
             if not has_figures([row[0] for row in grid.rows]):
                 return None
-            grid = grid.transposed()
-        grid = parted(grid, maps)
+            grid = grid.transpose()
+        grid = split_pairs(grid, maps)
         columns = read_columns(grid, maps)
         if not any(column.is_figure for column in columns):
             return None
@@ -159,7 +159,7 @@ class _Table:
         if not rows:
             return None
         bare = _TITLE_ONLY.sub(" ", context)
-        table = cls(grid, whole, rows, resource_of(whole, rows, bare, grid.title), bare, text)
+        table = cls(grid, whole, rows, find_resource(whole, rows, bare, grid.title), bare, text)
         return table._messages()._defaults()._units()._jobs()
 
     def _messages(self) -> _Table:
@@ -173,7 +173,7 @@ class _Table:
             else column
             for column in self.columns
         ]
-        rows = [replace(row, parameters=_renamed(row.parameters)) for row in self.rows]
+        rows = [replace(row, parameters=_rename_size(row.parameters)) for row in self.rows]
         return replace(self, columns=tuple(columns), rows=tuple(rows))
 
     # --- what the table does not say
@@ -274,17 +274,17 @@ class _Table:
                 claims.append(claim)
                 continue
             for point in self._points(row):
-                groups[self._resource_of(row.parameters), _subject(row.parameters)].append(point)
+                groups[self._name_resource(row.parameters), _subject(row.parameters)].append(point)
         title = self.grid.title or f"table {number}"
         made = [self._experiment(resource, subject, title, points) for (resource, subject), points in groups.items()]
         by_resource: dict[str, list[Measurement]] = defaultdict(list)
         for claim in claims:
-            by_resource[self._resource_of(claim.parameters)].append(claim)
+            by_resource[self._name_resource(claim.parameters)].append(claim)
         for resource, points in by_resource.items():
             made.append(printed.experiment(f"{resource}.claims", f"Claimed ceilings: {title}", CLAIM, CLAIM, points))
         return made
 
-    def _resource_of(self, parameters: Parameters) -> str:
+    def _name_resource(self, parameters: Parameters) -> str:
         named = str(parameters.get("resource") or self.resource).lower()
         return _RESOURCES.get(named, named)
 
@@ -306,9 +306,9 @@ class _Table:
         where, title = (f"@{words}", f"{title}: {words}") if words else ("", title)
         name = f"{resource}.table{where}"
         made = printed.experiment(name, title[:120], kernel, load, points, **dict(subject))
-        return printed.counting(made, self._counted())
+        return printed.counting(made, self._rate_word())
 
-    def _counted(self) -> str:
+    def _rate_word(self) -> str:
         """What the table's rates count, where their units agree on a word."""
         columns = [column for column in self.columns if column.meaning.quantity == "iops"]
         units = {column.unit.name for column in columns if column.unit is not None}
@@ -348,7 +348,7 @@ class _Table:
                 quantity = BY_KIND.get(number.unit.kind, quantity)
             key = "_".join(filter(None, (quantity, column.meaning.statistic)))
             given = dict(column.meaning.given)
-            twin = twin_of(column, figures)
+            twin = find_twin(column, figures)
             if twin is not None and twin.at in row.numbers:
                 shared[f"{key}_again"] = number
                 continue
@@ -408,7 +408,7 @@ class _Table:
             parameters.pop(name, None)
         if "rwmixread" in parameters:
             parameters.setdefault("rw", "rw")
-        return point_of(parameters, numbers, row=row.at, heads=self._heads(row, numbers), **need)
+        return make_point(parameters, numbers, row=row.at, heads=self._heads(row, numbers), **need)
 
     def _heads(self, row: TableRow, numbers: Mapping[str, PrintedNumber]) -> dict[str, str]:
         """The heads of the bandwidths in a row, as a map names them."""
@@ -424,10 +424,10 @@ class _Table:
         stated = [
             f"{TITLES.get(name, name)} {value} by the title" for name, value in self.common.items() if name != "numjobs"
         ]
-        return escaped(where + "; ".join([*parts, *stated, *self.notes]))
+        return escape_text(where + "; ".join([*parts, *stated, *self.notes]))
 
 
-def _renamed(parameters: Parameters) -> Parameters:
+def _rename_size(parameters: Parameters) -> Parameters:
     """The parameters with the size as that of a block, in whole bytes."""
     size = parameters.get("size")
     rest = {name: value for name, value in parameters.items() if name != "size"}

@@ -45,10 +45,10 @@ class TracedRequest:
 
 def read(path: Path) -> tuple[TracedRequest, ...]:
     """The requests of a trace in order of time. Raises ``UserError``."""
-    return requests_of(foreign.text_of(path, LARGEST_BYTES, "a trace of requests"), path.name)
+    return read_requests(foreign.read_text(path, LARGEST_BYTES, "a trace of requests"), path.name)
 
 
-def requests_of(text: str, name: str) -> tuple[TracedRequest, ...]:
+def read_requests(text: str, name: str) -> tuple[TracedRequest, ...]:
     """The requests of a trace's text in order of time; those without an answer failed, and are left out.
 
     Raises ``UserError`` in one line.
@@ -66,7 +66,7 @@ def _mooncake(text: str, name: str) -> Iterator[TracedRequest]:
     for at, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
-        row = Table.of(foreign.json_of(line, f"{name} line {at}"), f"{name} line {at}")
+        row = Table.from_value(foreign.parse_json(line, f"{name} line {at}"), f"{name} line {at}")
         hashes = row.numbers("hash_ids") if "hash_ids" in row else []
         if len(hashes) > MAX_BLOCKS or any(block_hash > MAX_HASH for block_hash in hashes):
             raise UserError(f"{name} line {at} has hash_ids beyond {MAX_BLOCKS} blocks or 63 bits")
@@ -86,7 +86,7 @@ def _of_table(text: str, name: str) -> Iterator[TracedRequest]:
         where = f"{name} line {at}"
         when, prompt, answer = (str(row.get(column) or "") for column in columns)
         yield TracedRequest(
-            _seconds(when, where), _printed(prompt, columns[1], where), _printed(answer, columns[2], where)
+            _seconds(when, where), _parse_tokens(prompt, columns[1], where), _parse_tokens(answer, columns[2], where)
         )
 
 
@@ -120,7 +120,7 @@ def _seconds(text: str, where: str) -> float:
     return whole + (int(digits) / 10 ** len(digits) if digits else 0.0)
 
 
-def _printed(text: str, column: str, where: str) -> int:
+def _parse_tokens(text: str, column: str, where: str) -> int:
     number = printed_number(text)
     if number is None or number != int(number) or number < 0:
         raise UserError(f"{where}: {column} = {ascii(text)[:60]} is no count of tokens")

@@ -9,7 +9,7 @@ from typing import Any
 from hwdyno.formats import printed
 from hwdyno.formats.cell import PrintedNumber, number_in
 from hwdyno.formats.column import FIGURES
-from hwdyno.formats.table_laws import claims_of
+from hwdyno.formats.table_laws import list_claims
 from hwdyno.formats.unit_readings import Unit
 from hwdyno.model.axes import is_loopback
 from hwdyno.model.units import LARGEST
@@ -35,7 +35,7 @@ def figures(**found: PrintedNumber | None) -> dict[str, PrintedNumber]:
     return {name: figure for name, figure in found.items() if figure is not None}
 
 
-def main_of(numbers: Mapping[str, PrintedNumber]) -> tuple[str, str] | None:
+def main_figure(numbers: Mapping[str, PrintedNumber]) -> tuple[str, str] | None:
     """The figure that is a point's throughput, with its unit; ``1/s`` for a time of one operation."""
     for name, unit in (
         ("bw", "bytes/s"),
@@ -55,9 +55,9 @@ def main_of(numbers: Mapping[str, PrintedNumber]) -> tuple[str, str] | None:
     return None
 
 
-def point_of(parameters: Parameters, numbers: Mapping[str, PrintedNumber], **details: Any) -> Measurement | None:
+def make_point(parameters: Parameters, numbers: Mapping[str, PrintedNumber], **details: Any) -> Measurement | None:
     """A point with the figures in base units; none where there is no figure above 0."""
-    main = main_of(numbers)
+    main = main_figure(numbers)
     if main is None:
         return None
     (key, unit), latency = main, _latency(numbers)
@@ -69,7 +69,7 @@ def point_of(parameters: Parameters, numbers: Mapping[str, PrintedNumber], **det
         value,
         "operations/s" if unit == RATE_OF_TIME else unit,
         None,
-        **_stated(numbers, parameters),
+        **_stated_details(numbers, parameters),
         printed={name: figure.value for name, figure in numbers.items()},
         rounding={name: figure.rounding for name, figure in numbers.items()},
         printed_in={name: figure.unit.name for name, figure in numbers.items() if figure.unit},
@@ -80,7 +80,7 @@ def point_of(parameters: Parameters, numbers: Mapping[str, PrintedNumber], **det
     return replace(
         made,
         latency_ns=latency,
-        claims=tuple(claims_of(numbers, parameters)),
+        claims=tuple(list_claims(numbers, parameters)),
         rate=Value(rate.value, "operations/s") if has_both and rate is not None else None,
     )
 
@@ -97,7 +97,7 @@ def _latency(numbers: Mapping[str, PrintedNumber]) -> Latency | None:
     return Latency(mean.value * 1e9, at("p50"), at("p90"), at("p99"), at("p999"), at("min"), at("max"), count=0)
 
 
-def _stated(numbers: Mapping[str, PrintedNumber], parameters: Parameters) -> dict[str, Any]:
+def _stated_details(numbers: Mapping[str, PrintedNumber], parameters: Parameters) -> dict[str, Any]:
     """Figures under the names that rules read."""
     found: dict[str, Any] = {}
     if "loss" in numbers:

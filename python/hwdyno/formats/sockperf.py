@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hwdyno.formats import printed
 from hwdyno.formats.cell import PrintedNumber
-from hwdyno.formats.row import figures, number, point_of
+from hwdyno.formats.row import figures, make_point, number
 from hwdyno.model.kernels import NETWORK_THROUGHPUT
 from hwdyno.model.words import Measurement, Parameters, Run
 from hwdyno.system import loopback
@@ -77,11 +77,11 @@ def read(text: str, name: str) -> Run:
         if peer is not None and loopback.is_one(peer[1]):
             parameters["path"] = "loopback"
         if (tried := exchange(part)) is not None:
-            made = point_of({**parameters, "half_round_trip": tried.is_half}, tried.times)
+            made = make_point({**parameters, "half_round_trip": tried.is_half}, tried.times)
             trips += [made] if made else []
         elif match := _RATE.search(part):
             bandwidth = _BANDWIDTH.search(part)
-            made = point_of(
+            made = make_point(
                 parameters, figures(iops=number(match[1]), bw=number(bandwidth[1], 2.0**20) if bandwidth else None)
             )
             streams += [made] if made else []

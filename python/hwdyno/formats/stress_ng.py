@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from hwdyno.formats import printed
-from hwdyno.formats.row import figures, number, point_of
+from hwdyno.formats.row import figures, make_point, number
 from hwdyno.model.point_details import Claim
 from hwdyno.model.words import Measurement, Run
 
@@ -33,7 +33,7 @@ def read(text: str, name: str) -> Run:
     points: list[Measurement] = []
     for match in _ROW.finditer(text):
         operations, real, rate = number(match["ops"]), number(match["real"]), number(match["rate"])
-        made = point_of({"operation": match["name"]}, figures(iops=rate))
+        made = make_point({"operation": match["name"]}, figures(iops=rate))
         if made is None or operations is None or real is None or rate is None:
             continue
         if real.value > 0 and operations.value > 0:

@@ -6,7 +6,7 @@ import re
 
 from hwdyno.formats import printed
 from hwdyno.formats.cell import PrintedNumber
-from hwdyno.formats.row import figures, number, point_of
+from hwdyno.formats.row import figures, make_point, number
 from hwdyno.model.kernels import MEMORY_BANDWIDTH, STORAGE_BLOCKS
 from hwdyno.model.units import parse_size
 from hwdyno.model.words import ExperimentResult, Parameters, Run, UserError
@@ -36,7 +36,7 @@ _PATTERNS = {
 }  # fmt: skip
 
 
-def moved(text: str) -> tuple[PrintedNumber | None, PrintedNumber | None, int]:
+def parse_transfer(text: str) -> tuple[PrintedNumber | None, PrintedNumber | None, int]:
     """The bytes that the memory test moved, its bytes/s, and its operations; none where it printed none."""
     match, operations = _MOVED.search(text), _OPERATIONS.search(text)
     if match is None:
@@ -58,7 +58,7 @@ def read(text: str, name: str) -> Run:
 
 def _experiment(text: str) -> ExperimentResult | None:
     threads, mode = _THREADS.search(text), _MODE.search(text)
-    data, rate, _ = moved(text)
+    data, rate, _ = parse_transfer(text)
     parameters: Parameters = {"threads": int(threads[1]) if threads else 1}
     if block := _BLOCK.search(text):
         try:
@@ -74,7 +74,7 @@ def _experiment(text: str) -> ExperimentResult | None:
         found |= figures(**{f"lat_p{latency[4]}": number(latency[5], 1e-3)})
     if data is not None:
         moves = figures(bw=rate, data=data, time=number(time[1]) if time else None)
-        made = point_of({"operation": "write" if "operation: write" in text else "read", **parameters}, moves)
+        made = make_point({"operation": "write" if "operation: write" in text else "read", **parameters}, moves)
         return printed.experiment(
             "memory.sysbench", "sysbench memory", MEMORY_BANDWIDTH, "threads", [made] if made else []
         )
@@ -85,17 +85,17 @@ def _experiment(text: str) -> ExperimentResult | None:
         bytes_ = [number(figure, _MIB) for _, figure in _RATES.findall(text)]
         total = figures(iops=_sum(rates), bw=_sum(bytes_))
         # fileio's latency is also of its syncs, so that it does not go with the rate of reads and writes.
-        made = point_of({**parameters, "numjobs": jobs}, total, latency_ms=float(latency[2]) if latency else None)
+        made = make_point({**parameters, "numjobs": jobs}, total, latency_ms=float(latency[2]) if latency else None)
         return printed.experiment(
             "storage.sysbench", "sysbench fileio", STORAGE_BLOCKS, "numjobs", [made] if made else []
         )
     if sent := _TRANSACTIONS.search(text):
-        made = point_of({"operation": "transactions", **parameters}, {**found, **figures(iops=number(sent[1]))})
+        made = make_point({"operation": "transactions", **parameters}, {**found, **figures(iops=number(sent[1]))})
         return printed.experiment(
             "compute.sysbench-sql", "sysbench SQL transactions", "sysbench_sql", "threads", [made] if made else []
         )
     if events := _EVENTS.search(text):
-        made = point_of({"operation": "primes", **parameters}, {**found, **figures(iops=number(events[1]))})
+        made = make_point({"operation": "primes", **parameters}, {**found, **figures(iops=number(events[1]))})
         return printed.experiment("compute.sysbench", "sysbench cpu", "sysbench_cpu", "threads", [made] if made else [])
     return None
 

@@ -15,7 +15,7 @@ Row = dict[str, Any]
 _UNITS = {"bytes/s": "bytes_s", "operations/s": "operations_s", "FLOP/s": "flop_s", "IOP/s": "iop_s", "s": "s"}
 
 
-def rows_of(run: Run) -> list[Row]:
+def make_rows(run: Run) -> list[Row]:
     """One row per point; a column is none where a point has no such figure."""
     rows = []
     for experiment in run.experiments:
@@ -78,22 +78,22 @@ def _peer(result: PeerResult) -> Row:
     return row | {f"{result.tool}_version": result.version, f"{result.tool}_pairs": result.pairs}
 
 
-def columns_of(rows: list[Row]) -> list[str]:
+def list_columns(rows: list[Row]) -> list[str]:
     """The columns of all rows, in order of first use."""
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
-def csv_of(rows: list[Row]) -> str:
+def format_csv(rows: list[Row]) -> str:
     """The table as CSV (RFC 4180 except for line ends); a missing figure is an empty cell."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    columns = columns_of(rows)
+    columns = list_columns(rows)
     writer.writerow(map(csv_cell, columns))
     writer.writerows([csv_cell(row.get(name)) for name in columns] for row in rows)
     return out.getvalue()
 
 
-def parquet_of(rows: list[Row]) -> bytes:
+def encode_parquet(rows: list[Row]) -> bytes:
     """The table as Parquet; a column of mixed types becomes text. Raises ``UserError`` without pyarrow."""
     try:
         import pyarrow as pa
@@ -101,7 +101,7 @@ def parquet_of(rows: list[Row]) -> bytes:
     except ImportError as error:
         raise optional.missing("parquet", "a Parquet file", "--csv needs nothing") from error
 
-    columns = {name: _uniform([row.get(name) for row in rows]) for name in columns_of(rows)}
+    columns = {name: _uniform([row.get(name) for row in rows]) for name in list_columns(rows)}
     out = io.BytesIO()
     pq.write_table(pa.table(columns), out, compression="zstd")
     return out.getvalue()

@@ -27,7 +27,7 @@ WORK_ERROR = 0.01
 MOVED_ERROR = 0.02
 
 
-def claims_of(numbers: Mapping[str, PrintedNumber], parameters: Parameters) -> Iterator[Claim]:
+def list_claims(numbers: Mapping[str, PrintedNumber], parameters: Parameters) -> Iterator[Claim]:
     """Each figure of a row beside what the row's others make of it; what cannot be compared is left out."""
     for quantity in _TITLES:
         yield from _in_order(quantity, numbers)

@@ -31,7 +31,7 @@ _OF_SAMPLES = re.compile(r"\b(?:samples?|images?|imgs?|tokens?) ?(?:/|per) ?s", 
 _OF_TRAINING_ALONE = re.compile(r"(?i)\b(?:epochs?|accuracy|perplexity|loss|(?:pre-?)?train(?:ing|ed)?|fine-?tun\w+)\b")
 
 
-def _counted(columns: Sequence[Column], rows: Sequence[TableRow]) -> set[str]:
+def _rate_words(columns: Sequence[Column], rows: Sequence[TableRow]) -> set[str]:
     """What its rates count, by their heads and by the units of their cells; an empty word for any operation."""
     rates = [column for column in columns if column.meaning.quantity == "iops"]
     units = [unit for column in rates for unit in column.meaning.units]
@@ -39,7 +39,7 @@ def _counted(columns: Sequence[Column], rows: Sequence[TableRow]) -> set[str]:
     return {counted_in(unit.name) for unit in units}
 
 
-def resource_of(columns: Sequence[Column], rows: Sequence[TableRow], context: str, title: str) -> str:
+def find_resource(columns: Sequence[Column], rows: Sequence[TableRow], context: str, title: str) -> str:
     """Which resource a table measures: by its columns, and where they leave it open by its words."""
     names = {column.meaning.quantity for column in columns}
     given = {name for column in columns for name in column.meaning.given}
@@ -58,7 +58,7 @@ def resource_of(columns: Sequence[Column], rows: Sequence[TableRow], context: st
         return "training"
     if "busbw" in names:
         return "gpu"
-    counted = _counted(columns, rows) if "iops" in names else set()
+    counted = _rate_words(columns, rows) if "iops" in names else set()
     if counted == {"token"} and not _OF_TRAINING_ALONE.search(words):
         return "inference"
     if counted and counted <= {"query", "request"} and not names & {"bs", "bw", "iodepth", "rw"}:

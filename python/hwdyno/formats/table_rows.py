@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hwdyno.formats.cell import PrintedNumber, flag_of, number_in, parameter_value
-from hwdyno.formats.column import COUNTS, FIGURES, PARAMETERS, SIZES, Meaning, given_in, meaning_of, pattern_of
+from hwdyno.formats.cell import PrintedNumber, number_in, parameter_value, parse_flag
+from hwdyno.formats.column import COUNTS, FIGURES, PARAMETERS, SIZES, Meaning, given_in, parse_head, parse_pattern
 from hwdyno.formats.grid import Grid
 from hwdyno.formats.languages import in_english
 from hwdyno.formats.unit_readings import Unit, unit_readings
@@ -85,7 +85,7 @@ TITLES = {
 
 def has_figures(heads: Iterable[str]) -> bool:
     """Whether any head is of a result."""
-    meanings = [meaning_of(head) for head in heads]
+    meanings = [parse_head(head) for head in heads]
     named = [
         meaning
         for meaning in meanings
@@ -99,14 +99,15 @@ def has_figures(heads: Iterable[str]) -> bool:
 
 def has_values(grid: Grid) -> bool:
     """Whether a column of results ("Result", "Value") has units in its cells, as its head has none."""
-    meanings = [meaning_of(head).quantity for head in grid.heads]
+    meanings = [parse_head(head).quantity for head in grid.heads]
     return any(
-        (quantity == "value" and _kind_of_cells(grid, at) in BY_KIND) or (quantity == "label" and _rate_of(grid, at))
+        (quantity == "value" and _kind_of_cells(grid, at) in BY_KIND)
+        or (quantity == "label" and _rate_quantity(grid, at))
         for at, quantity in enumerate(meanings)
     )
 
 
-def _rate_of(grid: Grid, at: int) -> str:
+def _rate_quantity(grid: Grid, at: int) -> str:
     """The quantity of a column whose every cell is a number with a unit of a rate; empty for others."""
     cells = [number_in(row[at]) for row in grid.rows if row[at].strip()]
     kinds = {number.unit.kind if number and number.unit else "" for number in cells}
@@ -145,9 +146,9 @@ def read_columns(grid: Grid, maps: Mapping[str, str]) -> list[Column]:
     found = []
     for at, head in enumerate(grid.heads):
         text = next((value for key, value in maps.items() if is_head(key, head)), None)
-        meaning = meaning_of(head) if text is None else _mapped(head, text)
+        meaning = parse_head(head) if text is None else _apply_map(head, text)
         if meaning.quantity == "value" and meaning.unit is not None:
-            meaning = replace(meaning_of(meaning.unit.name), given=meaning.given, statistic=meaning.statistic)
+            meaning = replace(parse_head(meaning.unit.name), given=meaning.given, statistic=meaning.statistic)
         elif _by_cells(meaning) and _kind_of_cells(grid, at) in {*BY_KIND} - {"1"}:
             meaning = replace(meaning, quantity=BY_KIND[_kind_of_cells(grid, at)])
         key = ""
@@ -161,7 +162,7 @@ def read_columns(grid: Grid, maps: Mapping[str, str]) -> list[Column]:
             # A word may also be a label: a column called "disk" or "block" that holds names.
             cells = [row[at] for row in grid.rows if row[at].strip()]
             is_value = _COUNT.fullmatch if meaning.quantity in COUNTS else number_in
-            says_none = meaning.quantity == "rw" and not any(map(pattern_of, cells))
+            says_none = meaning.quantity == "rw" and not any(map(parse_pattern, cells))
             if cells and (says_none or (not any(map(is_value, cells)) and meaning.quantity not in {"rw", "operation"})):
                 key, meaning = "_".join(re.findall(r"[a-z0-9]+", head.lower())), Meaning("label")
         found.append(Column(at, head, meaning, key, meaning.unit))
@@ -176,8 +177,8 @@ def _by_unit_of_cells(grid: Grid, columns: Sequence[Column]) -> list[Column]:
     """The columns of rates, by the unit in each of their cells, of a table whose heads and title name no figure."""
     found = []
     for column in columns:
-        quantity = _rate_of(grid, column.at) if column.meaning.quantity == "label" else ""
-        stated = meaning_of(f"{quantity} {column.head}") if quantity else column.meaning
+        quantity = _rate_quantity(grid, column.at) if column.meaning.quantity == "label" else ""
+        stated = parse_head(f"{quantity} {column.head}") if quantity else column.meaning
         whole = replace(stated, quantity=quantity, units=()) if quantity else stated
         found.append(replace(column, meaning=whole, key="" if quantity else column.key))
     return found
@@ -190,7 +191,7 @@ def _by_cells(meaning: Meaning) -> bool:
 
 def _by_title(grid: Grid, columns: Sequence[Column]) -> list[Column]:
     """The columns of numbers as the figure that the title names, in a table whose heads name no figure."""
-    meaning = meaning_of(grid.title)
+    meaning = parse_head(grid.title)
     if meaning.quantity not in FIGURES or meaning.unit is None or meaning.quantity == "value":
         return list(columns)
     found = []
@@ -198,7 +199,7 @@ def _by_title(grid: Grid, columns: Sequence[Column]) -> list[Column]:
         cells = [row[column.at] for row in grid.rows if row[column.at].strip()]
         numbers = [cell for cell in cells if number_in(cell) is not None]
         if column.meaning.quantity == "label" and cells and len(numbers) == len(cells):
-            stated = meaning_of(f"{meaning.quantity} {column.head}")
+            stated = parse_head(f"{meaning.quantity} {column.head}")
             whole = replace(stated, quantity=meaning.quantity, units=meaning.units)
             found.append(replace(column, meaning=whole, key="", unit=meaning.unit))
         else:
@@ -217,16 +218,18 @@ def _with_statistics(grid: Grid, columns: Sequence[Column]) -> list[Column]:
             before = [candidate for candidate in found if candidate.meaning.quantity in {"lat", "bw", "iops"}]
             latencies = [candidate for candidate in before if candidate.meaning.quantity == "lat"]
             timed = any(number.unit and number.unit.kind == "s" for number in _numbers(grid, column))
-            statistic = meaning_of(f"lat {column.head}").statistic
+            statistic = parse_head(f"lat {column.head}").statistic
             base: Column | None = None
             if latencies and (timed or not before or not statistic.startswith("m")):
                 base = latencies[-1]
             elif before and not timed and not statistic.startswith("p"):
-                base = max(before, key=lambda candidate: (_bounded(grid, column, statistic, candidate), candidate.at))
+                base = max(
+                    before, key=lambda candidate: (_bounded_share(grid, column, statistic, candidate), candidate.at)
+                )
             if base is not None or timed or (before and statistic.startswith("p")):
                 quantity = base.meaning.quantity if base is not None else "lat"
                 units = base.meaning.units if base is not None else ()
-                meaning = Meaning(quantity, units, meaning_of(f"{quantity} {column.head}").statistic)
+                meaning = Meaning(quantity, units, parse_head(f"{quantity} {column.head}").statistic)
                 column = replace(column, meaning=meaning, key="", unit=base.unit if base is not None else None)
         found.append(column)
     return found
@@ -236,7 +239,7 @@ def _numbers(grid: Grid, column: Column) -> list[PrintedNumber]:
     return [number for row in grid.rows if (number := number_in(row[column.at])) is not None]
 
 
-def _bounded(grid: Grid, column: Column, statistic: str, base: Column) -> float:
+def _bounded_share(grid: Grid, column: Column, statistic: str, base: Column) -> float:
     """The share of rows in which a least or greatest value may be that of a column of figures."""
     pairs = [(number_in(row[column.at]), number_in(row[base.at])) for row in grid.rows]
     known = [(number.value, other.value) for number, other in pairs if number is not None and other is not None]
@@ -277,12 +280,12 @@ def _without_training_loss(grid: Grid, columns: Sequence[Column]) -> list[Column
     ]
 
 
-def _mapped(head: str, text: str) -> Meaning:
+def _apply_map(head: str, text: str) -> Meaning:
     """What the user says that a column is."""
     words = " ".join(text.split())
     if words in {"-", "label"}:
         return Meaning("label")
-    named = meaning_of(head)
+    named = parse_head(head)
     if not named.given:
         named = replace(named, given=given_in(in_english(head).replace("_", " ").lower())[0])
     if words.lower() in {*FIGURES, *PARAMETERS}:
@@ -296,8 +299,8 @@ def _mapped(head: str, text: str) -> Meaning:
             named.quantity in SIZES and unit.kind == "bytes"
         ):
             return replace(named, units=(unit,))
-        return replace(meaning_of(words), statistic=named.statistic, given=named.given, units=(unit,))
-    made = meaning_of(words)
+        return replace(parse_head(words), statistic=named.statistic, given=named.given, units=(unit,))
+    made = parse_head(words)
     if made.quantity in {"label", "percent"}:
         raise UserError(
             f"--map gives '{head}' as '{text}', which is neither a unit nor a quantity; write --map 'bw=MB/s'"
@@ -323,11 +326,11 @@ def read_rows(grid: Grid, columns: Sequence[Column]) -> list[TableRow]:
                 if number is not None:
                     numbers[column.at] = number
             elif what.quantity == "rw":
-                stated = pattern_of(cell)
+                stated = parse_pattern(cell)
                 parameters |= stated if stated else {column.head.lower()[:40]: cell[:LONGEST_LABEL]}
             elif what.quantity in {"read_percent", "write_percent"}:
                 value = parameter_value(what.quantity, cell, column.unit)
-                stated = pattern_of(cell)
+                stated = parse_pattern(cell)
                 if "rwmixread" in stated:
                     parameters["rwmixread"] = stated["rwmixread"]
                 elif isinstance(value, int | float) and 0 <= value <= 100:
@@ -338,7 +341,7 @@ def read_rows(grid: Grid, columns: Sequence[Column]) -> list[TableRow]:
                 if value is not None and column is not direct:
                     parameters[what.quantity] = value
                 elif column is direct and value is not None:
-                    parameters["direct"] = flag_of(cell)
+                    parameters["direct"] = parse_flag(cell)
             elif column.key and len(cell) <= (LONGEST_LABEL if column.key != "claim" else 200):
                 parameters[column.key] = cell
         found.append(TableRow(at, _with_pattern(parameters), numbers, {c.at: cells[c.at] for c in columns}))
@@ -363,7 +366,7 @@ def _with_pattern(parameters: Parameters) -> Parameters:
         return parameters
     for name, value in parameters.items():
         if isinstance(value, str) and name not in {"device", "study", "source", "claim", "unit", "path", "link"}:
-            stated = pattern_of(value)
+            stated = parse_pattern(value)
             if (
                 ("rw" in stated and len(stated) > 1)
                 or "operation" in stated

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hwdyno.formats.column import pattern_of
+from hwdyno.formats.column import parse_pattern
 from hwdyno.formats.grid import Grid
 from hwdyno.model.words import Parameters
 
@@ -14,12 +14,12 @@ _DIRECTIONS = re.compile(r"(?:rand(?:om)?|seq(?:uential)?)?[ _-]?(?:read|write)s
 
 def stated_by_title(grid: Grid) -> Parameters:
     """What the title states, or the first head where it is a pattern: ``read`` above the names of what was tested."""
-    stated = pattern_of(grid.title)
+    stated = parse_pattern(grid.title)
     if match := _SIZES.search(grid.title):
         one, two = (float(match[at]) * 1024.0 ** (1 + "kmgt".index(match[at + 1].lower())) for at in (1, 3))
         stated |= {"size": int(max(one, two)), "bs": int(min(one, two))}
     named = {word.strip() for word in _DIRECTIONS.findall(grid.title.lower())}
     if len(named) > 1:
         stated.pop("rw", None)
-    first = pattern_of(grid.heads[0]) if _DIRECTIONS.fullmatch(grid.heads[0].strip().lower()) else {}
+    first = parse_pattern(grid.heads[0]) if _DIRECTIONS.fullmatch(grid.heads[0].strip().lower()) else {}
     return {**stated, **first}

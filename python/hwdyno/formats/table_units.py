@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from hwdyno.formats.cell import PrintedNumber, number_in, size_of
+from hwdyno.formats.cell import PrintedNumber, bytes_from_number, number_in
 from hwdyno.formats.column import FIGURES, SIZES
 from hwdyno.formats.grid import Grid
 from hwdyno.formats.table_rows import Column, TableRow
 from hwdyno.formats.unit_readings import Unit, unit_readings
 from hwdyno.model.words import Parameters, UserError
-from hwdyno.system.printable import escaped
+from hwdyno.system.printable import escape_text
 
 MAX_SHARE = 1.5
 
@@ -163,7 +163,7 @@ class Resolver:
                 value = row.parameters.get("bs")
                 number = number_in(self.table.grid.rows[row.at - 1][column.at])
                 if isinstance(value, int | float) and number is not None and number.unit is None:
-                    row.parameters["bs"] = round(size_of(number, None) * 1024)
+                    row.parameters["bs"] = round(bytes_from_number(number, None) * 1024)
         return chosen, why
 
     def _size_by_law(self, units: Sequence[Unit]) -> Unit | None:
@@ -186,8 +186,8 @@ class Resolver:
         first, second = units[0].name, units[1].name
         short = re.sub(r"\s*[(\[].*", "", self.column.head).strip() or self.column.head
         raise UserError(
-            f"column '{escaped(self.column.head)}' can be read as {first} or as {second}; "
-            f'say which: --map "{escaped(short)}={first}"'
+            f"column '{escape_text(self.column.head)}' can be read as {first} or as {second}; "
+            f'say which: --map "{escape_text(short)}={first}"'
         )
 
 

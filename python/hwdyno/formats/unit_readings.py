@@ -64,7 +64,7 @@ def unit_readings(text: str) -> tuple[tuple[Unit, ...], tuple[int, int]]:
     for part, start in (*places, (text if text.lower() != "min" else "", 0)):
         if (match := _TIME.search(part) if inner and part == inner[1] else _TIME.fullmatch(part)) is not None:
             word = match[1].lower().replace("-", "")
-            kind = "min" if word.startswith("min") else word[0] + "s" if word[:2] in {"na", "ns"} else _time_of(word)
+            kind = "min" if word.startswith("min") else word[0] + "s" if word[:2] in {"na", "ns"} else _time_unit(word)
             return (Unit("s", _TIMES[kind], kind),), (start + match.start(), start + match.end())
         if (match := _SHARE.search(part)) is not None:
             return (Unit("1", 0.01, "%"),), (start + match.start(), start + match.end())
@@ -79,7 +79,7 @@ def unit_readings(text: str) -> tuple[tuple[Unit, ...], tuple[int, int]]:
     return (), (0, 0)
 
 
-def _time_of(word: str) -> str:
+def _time_unit(word: str) -> str:
     if word.startswith(("mi", "ms")):
         return "us" if word.startswith("mic") else "ms"
     return "us" if word.startswith("u") else "s"

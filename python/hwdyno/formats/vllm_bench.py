@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from hwdyno.formats.load_generator import Reported, latency_of, run_of
+from hwdyno.formats.load_generator import Reported, make_run, read_latency
 from hwdyno.model.units import printed_number
 from hwdyno.model.words import Run, UserError
 from hwdyno.system import foreign
@@ -45,19 +45,21 @@ def recognizes(text: str) -> bool:
 
 def read(text: str, name: str) -> Run:
     """Make a Run of it. Raises ``UserError`` in one line."""
-    return run_of(NAME, "vllm bench serve", text, name, loads_of(text, name))
+    return make_run(NAME, "vllm bench serve", text, name, read_loads(text, name))
 
 
-def loads_of(text: str, name: str) -> list[Reported]:
+def read_loads(text: str, name: str) -> list[Reported]:
     """Its loads. Raises ``UserError`` in one line."""
-    document = _printed(text) if _PRINTED.search(text) else foreign.json_of(text, name)
-    found = [_load(Table.of(result, name)) for result in (document if isinstance(document, list) else [document])]
+    document = _parse_printed(text) if _PRINTED.search(text) else foreign.parse_json(text, name)
+    found = [
+        _load(Table.from_value(result, name)) for result in (document if isinstance(document, list) else [document])
+    ]
     if not found:
         raise UserError(f"{name} has no result of vllm bench serve")
     return found
 
 
-def _printed(text: str) -> list[dict[str, Any]]:
+def _parse_printed(text: str) -> list[dict[str, Any]]:
     """Each result that was printed, under the names of the JSON."""
     results = []
     for part in _PRINTED.split(text)[1:]:
@@ -86,7 +88,7 @@ def _load(one: Table) -> Reported:
             "p99": f"p99_{word}_ms",
         }
         names["p999"] = f"p99.9_{word}_ms"
-        if (found := latency_of(one, 1e6, names, completed)) is not None:
+        if (found := read_latency(one, 1e6, names, completed)) is not None:
             times[kind] = found
     requests_s = one.number("request_throughput")
     if not requests_s or not completed:

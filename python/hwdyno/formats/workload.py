@@ -115,16 +115,16 @@ class TrainingWorkload:
 def catalogue() -> dict[str, dict[str, TrainingWorkload]]:
     """Every workload of the catalogue, by name and accelerator."""
     paths = sorted(FOLDER.glob("*.toml"))
-    return {path.stem: workloads_of(path.read_text(encoding="utf-8"), path.stem) for path in paths}
+    return {path.stem: read_workloads(path.read_text(encoding="utf-8"), path.stem) for path in paths}
 
 
-def workloads_of(text: str, name: str) -> dict[str, TrainingWorkload]:
+def read_workloads(text: str, name: str) -> dict[str, TrainingWorkload]:
     """A workload by accelerator, as its TOML file describes it. Raises ``UserError``."""
-    shared = Table.of(foreign.toml_of(text, name), name)
+    shared = Table.from_value(foreign.parse_toml(text, name), name)
     accelerators = shared.table("accelerators").tables()
     values = {key: value for key, value in shared.values.items() if key != "accelerators"}
     return {
-        accelerator: Table({**values, **variant.values}, name).made(
+        accelerator: Table({**values, **variant.values}, name).to_dataclass(
             TrainingWorkload, name=name, accelerator=accelerator
         )
         for accelerator, variant in accelerators.items()

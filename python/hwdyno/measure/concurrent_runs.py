@@ -21,7 +21,7 @@ NAME = "hwdyno-measuring"
 
 
 @contextlib.contextmanager
-def announced() -> Iterator[None]:
+def announce_run() -> Iterator[None]:
     """Let other Runs see that this process measures; without effect where the system has no such names."""
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError, AttributeError):  # Bound by a run around this one, or not Linux.
@@ -40,7 +40,7 @@ def other_runs(root: Path = Path("/")) -> frozenset[tuple[str, int]] | None:
     return frozenset((space.decode(), int(pid)) for space, pid in found) - {(pid_namespace(), os.getpid())}
 
 
-def named(runs: frozenset[tuple[str, int]]) -> str:
+def name_runs(runs: frozenset[tuple[str, int]]) -> str:
     """Their PIDs as this process sees them: ``pid 7``, ``pids 7, 9 and 1 in another container``."""
     here = sorted(pid for space, pid in runs if space == pid_namespace())
     parts = [f"{'pid' if len(here) == 1 else 'pids'} {', '.join(map(str, here))}"] if here else []

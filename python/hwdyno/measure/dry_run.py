@@ -46,18 +46,20 @@ def listing(plan: Plan, write_bytes_s: float = WRITE_BYTES_S) -> list[Line]:
             if plan.budget_s is None:
                 repeats = shown
             takes = repeats * planned.with_peers_s(plan, once)
-            each, counted = written(planned, parameters, write_bytes_s, once)
+            each, counted = estimate_writes(planned, parameters, write_bytes_s, once)
             warm = 0.0
             if point is planned.points[0]:
-                warm, counted_too = written(planned, _warm(parameters), write_bytes_s, WARM_UP_S)
+                warm, counted_too = estimate_writes(planned, _warm(parameters), write_bytes_s, WARM_UP_S)
                 counted = counted and (counted_too or not each)
-            most = warm + each * max(chosen.most(quoted), shown) * (1 + planned.pairs_of(plan))
+            most = warm + each * max(chosen.most(quoted), shown) * (1 + planned.count_pairs(plan))
             least = warm + each * repeats if counted else 0.0
             lines.append(Line(planned.experiment.name, point, most, least, takes, planned.declaration.axes))
     return lines
 
 
-def written(planned: Planned, parameters: Parameters, write_bytes_s: float, seconds: float) -> tuple[float, bool]:
+def estimate_writes(
+    planned: Planned, parameters: Parameters, write_bytes_s: float, seconds: float
+) -> tuple[float, bool]:
     """The most bytes that one reading of a point writes, and whether its time does not matter."""
     experiment, most = planned.experiment, write_bytes_s * seconds
     if experiment.writes is not None:

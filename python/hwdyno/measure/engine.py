@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno import _engine
-from hwdyno._engine import Chunks, MachineError, Receiver, Stop, UsageError, document, processor, unpacked
-from hwdyno.model.axes import declarations_of
+from hwdyno._engine import Chunks, MachineError, Receiver, Stop, UsageError, document, processor, unpack_histogram
+from hwdyno.model.axes import read_declarations
 from hwdyno.model.words import Declaration
 from hwdyno.system import safe_files, signals
 
@@ -31,7 +31,7 @@ __all__ = [
     "processor",
     "run",
     "survey",
-    "unpacked",
+    "unpack_histogram",
 ]
 
 
@@ -68,7 +68,7 @@ def _show_packages() -> None:
 @cache
 def kernels() -> dict[str, Declaration]:
     """Every kernel's declaration by its name."""
-    return declarations_of(json.loads(_engine.kernels()))
+    return read_declarations(json.loads(_engine.kernels()))
 
 
 def run(kernel: str, parameters: dict[str, Any], stop: Stop | None = None) -> dict[str, Any]:

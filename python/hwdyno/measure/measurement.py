@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from hwdyno.analysis import estimates, samples
 from hwdyno.model.histogram import Histogram
-from hwdyno.model.histogram_arrays import sum_of, summary_of
+from hwdyno.model.histogram_arrays import sum_histograms, summarize_histograms
 from hwdyno.model.point_details import Concurrency, Fault, Note, Samples
 from hwdyno.model.units import format_percent, format_quantity, is_number, plural
 from hwdyno.model.words import Declaration, HostShare, Latency, Measurement, Parameters, Stream, Value
@@ -29,7 +29,7 @@ OUTSIDE_NOTE = "repeats_outside"
 _RATES = (("flops", "FLOP/s"), ("bytes", "bytes/s"), ("operations", "operations/s"))
 
 
-def unit_of(declaration: Declaration | None, readings: Sequence[Reading] = ()) -> tuple[str, str]:
+def choose_unit(declaration: Declaration | None, readings: Sequence[Reading] = ()) -> tuple[str, str]:
     """The count that throughput is made of (``flops``, ``bytes`` or ``operations``), and its unit.
 
     By the kernel's declaration of one pass, or, without bytes or FLOPs there, by the counts of the Readings.
@@ -54,26 +54,26 @@ def _total(reading: Reading, counted: str) -> int:
     return sum(int(stream.get(counted, 0)) for stream in reading.get("streams", ()))
 
 
-def operations_of(reading: Reading) -> int:
+def count_operations(reading: Reading) -> int:
     """Operations that a Reading completed, in all directions."""
     return _total(reading, "operations")
 
 
-def throughput_of(reading: Reading, counted: str) -> float:
+def compute_throughput(reading: Reading, counted: str) -> float:
     """Bytes, FLOPs or operations per second of one Reading's timed region."""
     elapsed = float(reading.get("elapsed_s", 0.0))
     return _total(reading, counted) / elapsed if elapsed > 0 else 0.0
 
 
-def _rate_of(reading: Reading, counted: str) -> float:
+def _compute_rate(reading: Reading, counted: str) -> float:
     """Operations per second of the streams that throughput counts, without a latency probe."""
     streams = [stream for stream in reading.get("streams", ()) if int(stream.get(counted, 0))] or reading.get(
         "streams", ()
     )
-    return throughput_of({**reading, "streams": streams}, "operations")
+    return compute_throughput({**reading, "streams": streams}, "operations")
 
 
-def _mixed(reading: Reading) -> bool:
+def _is_mixed(reading: Reading) -> bool:
     """Whether only some streams have latencies."""
     timed = [
         bool(stream.get("latency_ns")) for stream in reading.get("streams", ()) if int(stream.get("operations", 0))
@@ -81,7 +81,7 @@ def _mixed(reading: Reading) -> bool:
     return any(timed) and not all(timed)
 
 
-def measurement_of(
+def make_measurement(
     parameters: Parameters,
     readings: Sequence[Reading],
     declaration: Declaration | None = None,
@@ -96,9 +96,9 @@ def measurement_of(
     A Reading without any operation is not a repeat; without any other Reading the Measurement is degraded
     and its throughput 0.
     """
-    counted, unit = unit_of(declaration, readings)
+    counted, unit = choose_unit(declaration, readings)
     whole = _done(readings)
-    rates = [throughput_of(reading, counted) for reading in whole]
+    rates = [compute_throughput(reading, counted) for reading in whole]
     elapsed = sum(float(reading.get("elapsed_s", 0.0)) for reading in whole)
     operations = sum(_total(reading, "operations") for reading in whole)
     histograms = _merged_histograms(whole)
@@ -106,7 +106,7 @@ def measurement_of(
     faults = _faults(whole)
     shares = _shares(whole, counted, unit)
     why = _why_degraded(whole, faults, shares)
-    throughput, median_because, modes = interval_of(whole, counted, unit)
+    throughput, median_because, modes = mean_throughput(whole, counted, unit)
     remarks = [*_notes(whole), *notes, *_another_run(snapshots)]
     if median_because:
         remarks.append(Note(MEDIAN_NOTE, f"throughput is the median of the repeats, because {median_because}"))
@@ -115,7 +115,7 @@ def measurement_of(
         remarks += _outside_of_interval(throughput, rates, unit)
     # The same kind of mean for both, so that bandwidth equals rate x size.
     kind: Literal["rate", "median"] = "median" if median_because else "rate"
-    rate = estimates.interval([_rate_of(reading, counted) for reading in whole], "operations/s", kind)
+    rate = estimates.interval([_compute_rate(reading, counted) for reading in whole], "operations/s", kind)
     return Measurement(
         parameters=dict(parameters),
         throughput=throughput,
@@ -135,7 +135,7 @@ def measurement_of(
         validity="degraded" if why else "valid",
         why=why,
         counters=_sums([*(reading.get("counters", {}) for reading in whole), *map(_waits, whole)]),
-        conditions=conditions_of(snapshots),
+        conditions=summarize_conditions(snapshots),
         details=_details(whole),
         faults=faults,
         notes=tuple(dict.fromkeys(remarks)),
@@ -150,8 +150,7 @@ def _done(readings: Sequence[Reading]) -> list[Reading]:
 
 def _starts_s(readings: Sequence[Reading]) -> tuple[float, ...]:
     """When each Reading was begun, s after the run was; empty where one does not say."""
-    known = all(BEGAN in reading for reading in readings)
-    return tuple(float(reading[BEGAN]) for reading in readings) if known else ()
+    return tuple(float(reading[BEGAN]) for reading in readings) if all(BEGAN in reading for reading in readings) else ()
 
 
 def _why_degraded(readings: Sequence[Reading], faults: Sequence[Fault], shares: Sequence[HostShare]) -> tuple[str, ...]:
@@ -196,11 +195,11 @@ def _shares(readings: Sequence[Reading], counted: str, unit: str) -> tuple[HostS
 
 def _share(host: str, parts: Sequence[Mapping[str, Any]], counted: str, unit: str) -> HostShare:
     readings = [part["reading"] for part in parts if part["reading"] is not None]
-    rates = [throughput_of(reading, counted) for reading in readings] or [0.0]
+    rates = [compute_throughput(reading, counted) for reading in readings] or [0.0]
     return HostShare(
         host=host,
         throughput=estimates.interval_of_repeats(rates, unit)[0],
-        operations=sum(map(operations_of, readings)),
+        operations=sum(map(count_operations, readings)),
         bytes=sum(_total(reading, "bytes") for reading in readings),
         elapsed_s=sum(float(reading.get("elapsed_s", 0.0)) for reading in readings),
         start_offset_s=max(float(part["start_offset_s"]) for part in parts),
@@ -208,18 +207,18 @@ def _share(host: str, parts: Sequence[Mapping[str, Any]], counted: str, unit: st
         faults=_faults(readings),
         interrupted=any(bool(reading.get("interrupted")) for reading in readings),
         failure=next((str(part["failure"]) for part in parts if part["failure"]), ""),
-        latency_ns=_latency_of(readings),
+        latency_ns=_total_latency(readings),
     )
 
 
-def _latency_of(readings: Sequence[Reading]) -> Latency | None:
+def _total_latency(readings: Sequence[Reading]) -> Latency | None:
     """Whole latency of some Readings, without its histogram."""
     every = _histograms(readings)
     for wanted in ("total", "complete"):
         weighted = [pair for (_, kind), many in every.items() if kind == wanted for pair in many]
         if any(weight != 1 for _, weight in weighted):
-            return sum_of(weighted).summary(packed=False)
-        if found := summary_of([histogram for histogram, _ in weighted]):
+            return sum_histograms(weighted).summary(packed=False)
+        if found := summarize_histograms([histogram for histogram, _ in weighted]):
             return found
     return None
 
@@ -249,7 +248,7 @@ _Merged = Mapping[tuple[str, str], Histogram]
 
 
 def _merged_histograms(readings: Sequence[Reading]) -> _Merged:
-    return {key: sum_of(many) for key, many in _histograms(readings).items()}
+    return {key: sum_histograms(many) for key, many in _histograms(readings).items()}
 
 
 def _latency(histograms: _Merged) -> Histogram | None:
@@ -286,11 +285,11 @@ def _streams(readings: Sequence[Reading], merged: _Merged) -> tuple[Stream, ...]
     return tuple(made)
 
 
-def interval_of(readings: Sequence[Reading], counted: str, unit: str) -> tuple[Value, str, samples.Modes | None]:
+def mean_throughput(readings: Sequence[Reading], counted: str, unit: str) -> tuple[Value, str, samples.Modes | None]:
     """The throughput of some repeats with its interval, the reason if it is their median, and two modes if any."""
-    rates = [throughput_of(reading, counted) for reading in readings]
+    rates = [compute_throughput(reading, counted) for reading in readings]
     value, median_because = estimates.interval_of_repeats(rates, unit)
-    wide, modes = samples.with_samples(value, [course_of(reading, counted)[0] for reading in readings], rates)
+    wide, modes = samples.with_samples(value, [read_course(reading, counted)[0] for reading in readings], rates)
     return wide, median_because, modes
 
 
@@ -303,7 +302,7 @@ def _modes_words(modes: samples.Modes, rates: Sequence[float], unit: str) -> str
     return f"{says}: {plural(len(rates), 'reading')} from {least} to {most}, median {middle}"
 
 
-def course_of(reading: Reading, counted: str) -> tuple[list[float], float]:
+def read_course(reading: Reading, counted: str) -> tuple[list[float], float]:
     """A reading's throughput per sampling interval, and that interval, s; a partial one at the end is left out."""
     sampled = reading.get("samples", {})
     rows = sampled.get("bytes" if counted == "bytes" else "operations") or []
@@ -319,7 +318,7 @@ def course_of(reading: Reading, counted: str) -> tuple[list[float], float]:
 
 def _samples(readings: Sequence[Reading], counted: str) -> Samples | None:
     """Throughput per sampling interval, over all repeats in sequence."""
-    courses = [course_of(reading, counted) for reading in readings]
+    courses = [read_course(reading, counted) for reading in readings]
     values = [value for course, _ in courses for value in course]
     interval_s = courses[-1][1] if courses else 0.0
     if not values:
@@ -340,7 +339,7 @@ def _concurrency(
     requested = max((float(reading.get("concurrency_asked", 0.0)) for reading in readings), default=0.0)
     if not requested:
         return None
-    if latency is not None and latency.count and any(_mixed(reading) for reading in readings):
+    if latency is not None and latency.count and any(_is_mixed(reading) for reading in readings):
         # Little's law does not hold for the latency of some operations and the throughput of others.
         return Concurrency(requested=requested, effective=None)
     # Summed per repeat: mean rate times mean latency would be wrong for unequal repeats.
@@ -410,7 +409,7 @@ def _notes(readings: Sequence[Reading]) -> list[Note]:
     return list(found.values())
 
 
-def conditions_of(snapshots: Sequence[tuple[Snapshot, Snapshot]]) -> dict[str, float]:
+def summarize_conditions(snapshots: Sequence[tuple[Snapshot, Snapshot]]) -> dict[str, float]:
     """Conditions during a point: shares (0 to 1) and rates over its repeats, and the worst value of gauges.
 
     ``cpu_busy`` and ``cpu_user`` (time outside of the kernel) include the whole machine, our threads too.

@@ -87,7 +87,7 @@ def parse_value(value: Scalar, axis: Axis | None = None, name: str = "value") ->
     if axis is None:
         return _guess(value)
     try:
-        typed = _typed(value, axis)
+        typed = _parse_text(value, axis)
     except UserError as error:
         raise UserError(f"{_option(axis.name)}: {error}") from None
     low, high = axis.least, axis.most
@@ -110,7 +110,7 @@ def _guess(value: Scalar) -> Scalar:
         return value
 
 
-def _typed(value: Scalar, axis: Axis) -> Scalar:
+def _parse_text(value: Scalar, axis: Axis) -> Scalar:
     text = str(value).strip()
     if axis.kind == "flag":
         if text.lower() in _TRUE | _FALSE:

@@ -32,7 +32,7 @@ class Topology:
             processors=len(machine.container.cpuset) or machine.cpu.threads or 1,
             cpu_nodes=tuple(node.node or 0 for node in nodes if node.cpus) or (0,),
             memory_nodes=tuple(node.node or 0 for node in nodes if node.memory_bytes) or (0,),
-            gpus=lambda: gpus_of(machine),
+            gpus=lambda: count_gpus(machine),
         )
 
     @classmethod
@@ -48,7 +48,7 @@ class Topology:
         )
 
 
-def gpus_of(machine: Machine) -> int:
+def count_gpus(machine: Machine) -> int:
     """The GPUs of the machine that can be measured."""
     return gpus_in(machine.gpu_drivers)
 

@@ -167,12 +167,12 @@ def why_not_here(name: str) -> str:
     return f"--{option} is for several hosts or ranks, and here is one; start several: mpirun -n 4 hwdyno …"
 
 
-def declarations_of(kernels: Iterable[Mapping[str, Any]]) -> dict[str, Declaration]:
+def read_declarations(kernels: Iterable[Mapping[str, Any]]) -> dict[str, Declaration]:
     """The declarations by their kernels' names, as an engine states them in JSON."""
-    return {str(kernel["name"]): _declaration_of(kernel) for kernel in kernels}
+    return {str(kernel["name"]): _read_declaration(kernel) for kernel in kernels}
 
 
-def _declaration_of(plain: Mapping[str, Any]) -> Declaration:
+def _read_declaration(plain: Mapping[str, Any]) -> Declaration:
     return Declaration(
         measures=str(plain["measures"]),
         operation=plain["operation"],
@@ -181,12 +181,12 @@ def _declaration_of(plain: Mapping[str, Any]) -> Declaration:
         consent=tuple(plain["consent"]),
         stateful=plain["stateful"],
         grows=plain["grows"],
-        axes=tuple(map(_axis_of, plain["parameters"])),
+        axes=tuple(map(_read_axis, plain["parameters"])),
         possible=tuple(map(dict, plain.get("possible", ()))),
     )
 
 
-def _axis_of(plain: Mapping[str, Any]) -> Axis:
+def _read_axis(plain: Mapping[str, Any]) -> Axis:
     name, default = str(plain["name"]), plain.get("default")
     known = FIELD.get(name, Axis(name))
     return Axis(
@@ -212,7 +212,7 @@ def _bound(number: float | None) -> float | None:
     return None if number is None else float(number)
 
 
-def declared(run: Run) -> Run:
+def declare_axes(run: Run) -> Run:
     """The Run with the field's axes wherever an experiment carries no declaration."""
     return replace(run, experiments=tuple(map(with_field_axes, run.experiments)))
 
@@ -231,7 +231,7 @@ def with_field_axes(result: ExperimentResult) -> ExperimentResult:
     return replace(result, declaration=replace(result.declaration, axes=axes))
 
 
-def series_of(kernel: Declaration, point: Parameters, along: Collection[str]) -> tuple[tuple[str, Scalar], ...]:
+def series_key(kernel: Declaration, point: Parameters, along: Collection[str]) -> tuple[tuple[str, Scalar], ...]:
     """What distinguishes a point, apart from the axes ``along``."""
     seeds = {axis.name for axis in kernel.axes if axis.seeds}
     return tuple(sorted((name, value) for name, value in point.items() if name not in along and name not in seeds))
@@ -246,7 +246,7 @@ def split_word(text: str) -> tuple[str, str]:
     return word, share
 
 
-def traits_of(axes: Iterable[Axis], parameters: Mapping[str, Scalar]) -> frozenset[Trait]:
+def list_traits(axes: Iterable[Axis], parameters: Mapping[str, Scalar]) -> frozenset[Trait]:
     """All that the words of a point's choices mean."""
     found: set[Trait] = set()
     for axis in axes:
@@ -259,7 +259,7 @@ def _traits(axis: Axis, parameters: Mapping[str, Scalar]) -> tuple[Trait, ...]:
     return axis.traits.get(split_word(str(parameters.get(axis.name) or ""))[0], ())
 
 
-def per_element_of(parameters: Mapping[str, Scalar], axes: Iterable[Axis] = ()) -> PerElement | None:
+def find_per_element(parameters: Mapping[str, Scalar], axes: Iterable[Axis] = ()) -> PerElement | None:
     """What the operation of a bandwidth test does to each element; none if it is no known loop over arrays.
 
     It is as its kernel's axes declare it; in a Run without such a declaration, as the field's tools count it.

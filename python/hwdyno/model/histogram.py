@@ -217,7 +217,7 @@ class Histogram:
     @classmethod
     def unpack(cls, text: str) -> Histogram:
         """Decode the text of ``pack``; raises ``ValueError`` if it is not valid."""
-        numbers = _numbers(cls.opened(text))
+        numbers = _numbers(cls.decompress(text))
         made = cls()
         made.sum, made.min, made.max = numbers[3:6]
         at = 0
@@ -228,7 +228,7 @@ class Histogram:
         return made
 
     @classmethod
-    def opened(cls, text: str) -> bytes:
+    def decompress(cls, text: str) -> bytes:
         """The numbers of a packed histogram, still as varints; ValueError if the text is not one. Quick."""
         try:
             inner = zlib.decompressobj()
@@ -250,7 +250,7 @@ class Histogram:
         return f"Histogram(count={self.count}, mean={self.mean:.0f}, min={self.min}, max={self.max})"
 
 
-def quantile_of(latency: Latency, share: float) -> float | None:
+def latency_quantile(latency: Latency, share: float) -> float | None:
     """A quantile of the distribution, ns; without a histogram p99, if known: a bound of quantiles up to 0.99."""
     return float(Histogram.unpack(latency.histogram).quantile(share)) if latency.histogram else latency.p99
 

@@ -10,7 +10,7 @@ from hwdyno.model.histogram import ARRAYS, P999_MIN_COUNT, SUMMARIZED, Histogram
 from hwdyno.model.words import Latency
 
 
-def sum_of(readings: Sequence[tuple[Mapping[str, Any], int]]) -> Histogram:
+def sum_histograms(readings: Sequence[tuple[Mapping[str, Any], int]]) -> Histogram:
     """The values of many histograms of the engine's JSON, each counted this many times.
 
     Raises ``ValueError`` if the buckets of one have another width.
@@ -23,7 +23,7 @@ def sum_of(readings: Sequence[tuple[Mapping[str, Any], int]]) -> Histogram:
 
     if wrong := next((reading for reading, _ in readings if reading["sub_bits"] != Histogram.SUB_BITS), None):
         raise ValueError(f"histogram with sub_bits {wrong['sub_bits']}; this version reads {Histogram.SUB_BITS}")
-    arrays = [_arrays_of(reading) for reading, _ in readings]
+    arrays = [_bucket_arrays(reading) for reading, _ in readings]
     weights = [counts * weight for (_, counts), (_, weight) in zip(arrays, readings, strict=True)]
     at = np.concatenate([indices for indices, _ in arrays]) if arrays else np.empty(0, np.int64)
     made = Histogram()
@@ -40,7 +40,7 @@ def sum_of(readings: Sequence[tuple[Mapping[str, Any], int]]) -> Histogram:
     return made
 
 
-def _arrays_of(reading: Mapping[str, Any]) -> tuple[Any, Any]:
+def _bucket_arrays(reading: Mapping[str, Any]) -> tuple[Any, Any]:
     import numpy as np
 
     if ARRAYS in reading:
@@ -50,7 +50,7 @@ def _arrays_of(reading: Mapping[str, Any]) -> tuple[Any, Any]:
     return np.fromiter(buckets, np.int64), np.fromiter(buckets.values(), np.int64)
 
 
-def summary_of(readings: Sequence[Mapping[str, Any]]) -> Latency | None:
+def summarize_histograms(readings: Sequence[Mapping[str, Any]]) -> Latency | None:
     """Mean and percentiles of some of the engine's histograms together, without the histogram; none of nothing.
 
     As ``Histogram.summary`` gives them, and many times as quick.
@@ -58,12 +58,12 @@ def summary_of(readings: Sequence[Mapping[str, Any]]) -> Latency | None:
     import numpy as np
 
     if len(readings) > 1:
-        whole = sum_of([(reading, 1) for reading in readings])
+        whole = sum_histograms([(reading, 1) for reading in readings])
         return whole.summary(packed=False) if whole.count else None
     if not readings or not readings[0]["count"]:
         return None
     (one,) = readings
-    at, counts = _arrays_of(one)
+    at, counts = _bucket_arrays(one)
     count, least, most = (int(one[name]) for name in ("count", "min", "max"))
     ranks = [min(max(math.ceil(share * count), 1), count) for share in SUMMARIZED]
     values = []

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar, cast
 
-from hwdyno.model.typed_fields import fields_of
+from hwdyno.model.typed_fields import typed_fields
 
 Number = int | float
 Part = TypeVar("Part")
@@ -345,7 +345,7 @@ class Settings:
     """The checks of a kernel built or started for debugging, such as ``lockdep``; empty for any other."""
 
 
-def node_of(host: str) -> str:
+def node_name(host: str) -> str:
     """The node that a host of a site is on: a rank's name ends in its number."""
     name, rank, number = host.rpartition(" rank ")
     return name if rank and number.isdecimal() else host
@@ -378,19 +378,19 @@ class Machine:
     def of_survey(cls, survey: Mapping[str, Any]) -> Machine:
         """The Machine of a survey's JSON; nothing in it is lost, of any version."""
         other: dict[str, Any] = {}
-        values = fields_of(cls, {key: value for key, value in survey.items() if key != "other"}, "", other)
+        values = typed_fields(cls, {key: value for key, value in survey.items() if key != "other"}, "", other)
         given = survey.get("other")
         return cls(**{**values, "other": (given if isinstance(given, dict) else {}) | other})
 
     def part(self, name: str, kind: type[Part]) -> Part:
         """A part of the survey that has no field here, as the type that its resource's file declares for it."""
         plain = self.other.get(name)
-        values = fields_of(kind, plain if isinstance(plain, Mapping) else {}, name, {})
+        values = typed_fields(kind, plain if isinstance(plain, Mapping) else {}, name, {})
         made: Part = cast(Any, kind)(**values)
         return made
 
 
-def survey_of(machine: Machine) -> dict[str, Any]:
+def survey_from_machine(machine: Machine) -> dict[str, Any]:
     """The Machine as plain JSON values in the survey's shape, with what has no field under ``other``."""
     plain: dict[str, Any] = _plain(machine)
     return plain

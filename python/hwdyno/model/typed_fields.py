@@ -17,12 +17,12 @@ def _hints(kind: type) -> dict[str, Any]:
     return typing.get_type_hints(kind)
 
 
-def fields_of(kind: type, plain: Mapping[str, Any], at: str, other: dict[str, Any]) -> dict[str, Any]:
+def typed_fields(kind: type, plain: Mapping[str, Any], at: str, other: dict[str, Any]) -> dict[str, Any]:
     """Keyword arguments for ``kind``; what has no field, or another type than the field's, goes to ``other``."""
     hints, values = _hints(kind), {}
     for key, value in plain.items():
         path = f"{at}.{key}" if at else str(key)
-        made = _typed(hints[key], value, path, other) if key in hints else _NO_FIT
+        made = _convert_value(hints[key], value, path, other) if key in hints else _NO_FIT
         if made is not _NO_FIT:
             values[key] = made
         elif value is not None:
@@ -30,13 +30,13 @@ def fields_of(kind: type, plain: Mapping[str, Any], at: str, other: dict[str, An
     return values
 
 
-def _typed(hint: Any, value: Any, path: str, other: dict[str, Any]) -> Any:
+def _convert_value(hint: Any, value: Any, path: str, other: dict[str, Any]) -> Any:
     """``value`` as the type of a field; ``_NO_FIT`` where it is of another."""
     if isinstance(hint, types.UnionType):
-        made = (_typed(choice, value, path, other) for choice in hint.__args__)
+        made = (_convert_value(choice, value, path, other) for choice in hint.__args__)
         return next((typed for typed in made if typed is not _NO_FIT), _NO_FIT)
     if is_dataclass(hint) and isinstance(hint, type):
-        return hint(**fields_of(hint, value, path, other)) if isinstance(value, Mapping) else _NO_FIT
+        return hint(**typed_fields(hint, value, path, other)) if isinstance(value, Mapping) else _NO_FIT
     if typing.get_origin(hint) is tuple:
         return _tuple(hint.__args__[0], value, path, other) if isinstance(value, list | tuple) else _NO_FIT
     if typing.get_origin(hint) is dict:
@@ -50,7 +50,7 @@ def _tuple(hint: Any, values: Sequence[Any], path: str, other: dict[str, Any]) -
     found: list[Any] = []
     unfit: dict[str, Any] = {}
     for at, value in enumerate(values):
-        found.append(_typed(hint, value, f"{path}.{at}", unfit))
+        found.append(_convert_value(hint, value, f"{path}.{at}", unfit))
     if any(typed is _NO_FIT for typed in found):
         return _NO_FIT
     other.update(unfit)

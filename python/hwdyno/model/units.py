@@ -160,7 +160,7 @@ def format_number(value: float, thousands: Literal[",", ""] = ",") -> str:
     return f"{rounded if abs(rounded) < 1000 else value:{thousands}.{decimals}f}"
 
 
-def _scaled(value: float, step: int, prefixes: tuple[str, ...]) -> tuple[str, str]:
+def _scale_prefix(value: float, step: int, prefixes: tuple[str, ...]) -> tuple[str, str]:
     """``value`` as three digits and the prefix that goes with them."""
     index = 0
     while abs(value) >= step * 0.9995 and index < len(prefixes) - 1:
@@ -182,13 +182,13 @@ def format_size(size_bytes: float) -> str:
 
 def format_memory(size_bytes: float) -> str:
     """Memory in binary units, as modules and caches are sold: ``62.7 GiB``."""
-    number, prefix = _scaled(size_bytes, 1024, ("B", "KiB", "MiB", "GiB", "TiB", "PiB"))
+    number, prefix = _scale_prefix(size_bytes, 1024, ("B", "KiB", "MiB", "GiB", "TiB", "PiB"))
     return f"{_plain(number)} {prefix}"
 
 
 def format_bytes(amount: float) -> str:
     """An amount of bytes in decimal units: ``1.34 GB``."""
-    number, prefix = _scaled(amount, 1000, ("", "k", "M", "G", "T", "P", "E"))
+    number, prefix = _scale_prefix(amount, 1000, ("", "k", "M", "G", "T", "P", "E"))
     return f"{_plain(number)} {prefix}B"
 
 
@@ -211,7 +211,7 @@ def format_bytes_s(rate: float) -> str:
 
 def format_count(count: float) -> str:
     """A count or rate with a decimal prefix: ``138 k``, ``1.69 M``; below 1000 as it is."""
-    number, prefix = _scaled(count, 1000, ("", "k", "M", "G", "T", "P", "E"))
+    number, prefix = _scale_prefix(count, 1000, ("", "k", "M", "G", "T", "P", "E"))
     return f"{number} {prefix}".strip() if prefix else _plain(number)
 
 
@@ -227,7 +227,7 @@ def format_value(value: float, unit: str) -> str:
         return format_ns(value * 1e9)
     if unit in {"", "1"}:
         return format_number(value)
-    number, prefix = _scaled(value, 1000, ("", "k", "M", "G", "T", "P", "E"))
+    number, prefix = _scale_prefix(value, 1000, ("", "k", "M", "G", "T", "P", "E"))
     return f"{number} {prefix}{unit}" if len(unit) < 8 else f"{number} {prefix} {unit}".replace("  ", " ")
 
 
@@ -250,7 +250,7 @@ def format_ns(ns: float | None) -> str:
     """A latency: ``812 ns``, ``7.10 µs``, ``1.23 ms``, ``1.20 s``; ``unknown`` for none."""
     if ns is None:
         return "unknown"
-    number, prefix = _scaled(ns, 1000, ("ns", "µs", "ms", "s"))
+    number, prefix = _scale_prefix(ns, 1000, ("ns", "µs", "ms", "s"))
     return f"{number} {prefix}"
 
 

@@ -195,7 +195,7 @@ class PeerResult:
     details: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def named(self) -> str:
+    def full_name(self) -> str:
         """The tool with its version, once: ``fio-3.33``, ``iperf3 3.16``; the tool alone where it tells none."""
         if self.version == UNNUMBERED:
             return self.tool
@@ -362,7 +362,7 @@ class ExperimentResult:
         """The axis that its curves run along."""
         return self.declaration.axis(self.load)
 
-    def judged(self, point: Measurement) -> Value:
+    def judged_value(self, point: Measurement) -> Value:
         """What tells how good a point is: its throughput, or its mean latency in ns where this tests latency."""
         if self.metric != "latency" or point.latency_ns is None:
             return point.throughput
@@ -436,7 +436,7 @@ class Run:
         """The first host; one without any fact where the Run describes none."""
         return self.machines[0] if self.machines else Machine()
 
-    def points_of(self, *kernels: str) -> Iterator[tuple[ExperimentResult, int, Measurement, Parameters]]:
+    def measured_points(self, *kernels: str) -> Iterator[tuple[ExperimentResult, int, Measurement, Parameters]]:
         """Every point that one of the kernels measured: its experiment, its index there, and all its parameters."""
         for result in self.experiments:
             if result.kernel in kernels:

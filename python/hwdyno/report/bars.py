@@ -8,9 +8,9 @@ from hwdyno.model.words import ExperimentResult
 from hwdyno.report import plotdata
 from hwdyno.report.drawing import load_title, numbers, standard_tip
 from hwdyno.report.figures import Scale
-from hwdyno.report.picture import Bar, Picture, Tip, even, named, with_ends
+from hwdyno.report.picture import Bar, Picture, Tip, even, make_names_axis, with_ends
 from hwdyno.report.plotdata import PlotRows
-from hwdyno.report.rows import ChartSeries, point_label, unit_of
+from hwdyno.report.rows import ChartSeries, judged_unit, point_label
 
 ROW = 20.0
 """Units of height that a bar and its gap take."""
@@ -45,7 +45,7 @@ def of_rows(
     longest = max(map(len, names))
     # A long name has a separate line above its bars.
     height = len(names) * (ROW * count * 0.8 + (18.0 if longest > 20 else 8.0))
-    return Picture(title, caption, x, named(names), series, marks, height)
+    return Picture(title, caption, x, make_names_axis(names), series, marks, height)
 
 
 def _bars(
@@ -71,7 +71,7 @@ def _row(row: dict[str, Any], name: str, scale: Scale, tip: Tip) -> dict[str, An
 
 def throughput(experiment: ExperimentResult, group: list[ChartSeries]) -> Picture | None:
     """Throughput by a load that is a word or has two values."""
-    rows, scale = plotdata.measured(experiment, group, unit_of(experiment))
+    rows, scale = plotdata.make_rows(experiment, group, judged_unit(experiment))
     title = f"Throughput by {load_title(experiment)}"
     return _bars(experiment, group, rows, scale, title, f"{scale.unit}, more is better{_whiskers(rows)}.")
 
@@ -86,7 +86,7 @@ def latency(experiment: ExperimentResult, group: list[ChartSeries]) -> Picture |
 def tests(experiment: ExperimentResult) -> Picture | None:
     """The throughput of each test of a grid, whose points differ in more than a load."""
     each = [ChartSeries(point_label(experiment, at), {}, (at,)) for at in range(len(experiment.points))]
-    rows, scale = plotdata.measured(experiment, each, unit_of(experiment))
+    rows, scale = plotdata.make_rows(experiment, each, judged_unit(experiment))
     made = [
         _row(row, row["series"], scale, standard_tip(experiment, {**row, "tip_load": row["series"]}, many=False))
         for row in rows
@@ -95,10 +95,10 @@ def tests(experiment: ExperimentResult) -> Picture | None:
     return of_rows("Throughput of each test", caption, scale.unit, made, (experiment.name,))
 
 
-def tests_of(experiment: ExperimentResult, group: list[ChartSeries], labels: dict[int, str]) -> Picture | None:
+def draw_tests(experiment: ExperimentResult, group: list[ChartSeries], labels: dict[int, str]) -> Picture | None:
     """The throughput of each test by its label, a bar for each series."""
     made = []
-    rows, scale = plotdata.measured(experiment, group, unit_of(experiment))
+    rows, scale = plotdata.make_rows(experiment, group, judged_unit(experiment))
     at = (index for series in group for index in series.points)
     for row, index in zip(rows, at, strict=False):
         tip = standard_tip(experiment, {**row, "tip_load": labels[index]}, many=True)

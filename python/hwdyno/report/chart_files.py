@@ -7,7 +7,7 @@ from typing import Literal
 
 from hwdyno.model.words import Run
 from hwdyno.report import svg, theme
-from hwdyno.report.charts import Chart, charts_of
+from hwdyno.report.charts import Chart, list_charts
 from hwdyno.system import optional, safe_files
 from hwdyno.system.printable import printable
 
@@ -35,7 +35,7 @@ def write(run: Run, directory: Path, kind: ChartFormat, *, overwrite: bool = Fal
     """Draw every chart of a Run into ``directory``, one file each; gives their paths. Raises ``UserError``."""
     safe_files.output_folder(directory)
     paths = []
-    for chart in charts_of(printable(run)):
+    for chart in list_charts(printable(run)):
         path = directory / f"{chart.name}.{kind}"
         safe_files.write_output(path, draw(chart, kind), overwrite=overwrite)
         paths.append(path)

@@ -10,7 +10,7 @@ from hwdyno.explain.findings.snia import is_rounds
 from hwdyno.model.words import ExperimentResult, Run
 from hwdyno.report import bars, distributions, open_closed, plots, roofline, snia
 from hwdyno.report.picture import Picture
-from hwdyno.report.rows import ChartSeries, by_unit, is_number, label_of, load_of, series_of, varying
+from hwdyno.report.rows import ChartSeries, by_unit, is_number, list_series, make_label, point_load, varying
 
 MAX_SERIES = 8
 """Most lines of one chart: more are not distinguishable."""
@@ -36,13 +36,13 @@ class Chart:
         return self.picture.caption
 
 
-def charts_of(run: Run) -> list[Chart]:
+def list_charts(run: Run) -> list[Chart]:
     """All charts of a Run, in the order of its experiments; none for a point alone."""
     return [chart for at in range(len(run.experiments)) for chart in (*_of_experiment(run, at), *_roofline(run, at))]
 
 
 def _roofline(run: Run, at: int) -> Iterator[Chart]:
-    for drawn in (roofline.drawn(run), roofline.drawn_of_gpu(run)):
+    for drawn in (roofline.draw_roofline(run), roofline.drawn_of_gpu(run)):
         if drawn is not None and drawn[0] == at:
             yield Chart(f"{at + 1}-roofline", at, drawn[1])
 
@@ -56,39 +56,39 @@ def _of_experiment(run: Run, at: int) -> Iterator[Chart]:
     )
     stem = f"{at + 1}-{stem.strip('-')[:40] or 'experiment'}"
 
-    def made(kind: str, drawn: Picture | None, part: str = "") -> Iterator[Chart]:
+    def make_chart(kind: str, drawn: Picture | None, part: str = "") -> Iterator[Chart]:
         if drawn is not None:
             titled = replace(drawn, title=f"{drawn.title}: {part}") if part else drawn
             yield Chart(f"{stem}-{kind}", at, titled)
 
     if is_rounds(experiment):
-        yield from made("convergence", snia.convergence(experiment))
+        yield from make_chart("convergence", snia.convergence(experiment))
         return
-    yield from made("open-closed", open_closed.drawn(run, experiment))
+    yield from make_chart("open-closed", open_closed.draw_loops(run, experiment))
     chosen = distributions.chosen_points(experiment)
     grid = experiment.name.endswith(".grid")
     alike = by_unit(experiment)
     if grid:
         for number, result in enumerate(alike):
             suffix, unit = (f"-{number + 1}", result.points[0].throughput.unit) if len(alike) > 1 else ("", "")
-            yield from made(f"tests{suffix}", bars.tests(result), unit)
+            yield from make_chart(f"tests{suffix}", bars.tests(result), unit)
     else:
-        groups = [(result, part, group) for result in alike for part, group in parted(result)]
+        groups = [(result, part, group) for result in alike for part, group in split_series(result)]
         for number, (result, part, group) in enumerate(groups):
             unit = result.points[0].throughput.unit if len(alike) > 1 else ""
             suffix = f"-{number + 1}" if part or unit else ""
-            for kind, draw in kinds_of(result, group):
-                yield from made(kind + suffix, draw(result, group), part or unit)
-    yield from made("percentiles", distributions.percentiles(experiment, chosen))
-    yield from made("samples", distributions.samples(experiment, chosen))
+            for kind, draw in choose_kinds(result, group):
+                yield from make_chart(kind + suffix, draw(result, group), part or unit)
+    yield from make_chart("percentiles", distributions.percentiles(experiment, chosen))
+    yield from make_chart("samples", distributions.samples(experiment, chosen))
 
 
 Draw = Callable[[ExperimentResult, list[ChartSeries]], Picture | None]
 
 
-def kinds_of(experiment: ExperimentResult, group: list[ChartSeries]) -> list[tuple[str, Draw]]:
+def choose_kinds(experiment: ExperimentResult, group: list[ChartSeries]) -> list[tuple[str, Draw]]:
     """Lines where the load is a quantity with enough values to follow, bars where it is a word."""
-    loads = {load_of(experiment, at) for series in group for at in series.points}
+    loads = {point_load(experiment, at) for series in group for at in series.points}
     if is_loaded(experiment) and len(loads) >= 3:
         return [("tradeoff", plots.tradeoff)]
     if experiment.metric == "latency":
@@ -101,9 +101,9 @@ def kinds_of(experiment: ExperimentResult, group: list[ChartSeries]) -> list[tup
     return [("throughput", bars.throughput), ("latency", bars.latency)]
 
 
-def parted(experiment: ExperimentResult) -> list[tuple[str, list[ChartSeries]]]:
+def split_series(experiment: ExperimentResult) -> list[tuple[str, list[ChartSeries]]]:
     """The series in groups of at most eight, split by the axes with the fewest values; the words name the groups."""
-    series = series_of(experiment)
+    series = list_series(experiment)
     if len(series) <= MAX_SERIES:
         return [("", series)]
     names = varying([member.parameters for member in series])
@@ -113,12 +113,12 @@ def parted(experiment: ExperimentResult) -> list[tuple[str, list[ChartSeries]]]:
     outside = [name for name in names if name != inside]
     groups: dict[str, list[ChartSeries]] = {}
     for member in series:
-        groups.setdefault(label_of(member.parameters, outside, experiment.declaration), []).append(member)
+        groups.setdefault(make_label(member.parameters, outside, experiment.declaration), []).append(member)
     result = []
     for words, members in groups.items():
         for start in range(0, len(members), MAX_SERIES):
             some = [
-                replace(member, label=label_of(member.parameters, [inside], experiment.declaration))
+                replace(member, label=make_label(member.parameters, [inside], experiment.declaration))
                 for member in members[start : start + MAX_SERIES]
             ]
             more = f"from series {start + 1}" if len(members) > MAX_SERIES else ""

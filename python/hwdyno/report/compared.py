@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
-from hwdyno.analysis.resources import rate_word_of
+from hwdyno.analysis.resources import find_rate_word
 from hwdyno.explain.comparison import (
     Change,
     ChangeVerdict,
     Compared,
     Difference,
     Unlike,
-    assumed,
+    assumed_spread,
     fails,
     overall,
     status,
@@ -102,7 +102,9 @@ def _each_experiment(unlike: Iterable[Unlike]) -> list[Unlike]:
     return list(first.values())
 
 
-def text_of(base: str, sides: Sequence[Compared], limit: float | None = None, *, verbose: bool = False) -> str:
+def format_comparison(
+    base: str, sides: Sequence[Compared], limit: float | None = None, *, verbose: bool = False
+) -> str:
     """What the terminal shows: one screen, or with ``verbose`` every difference and every point."""
     lines = [line for side in sides for line in _head(base, side, verbose=verbose)]
     lines.append("")
@@ -127,7 +129,9 @@ def _head(base: str, side: Compared, *, verbose: bool) -> Iterator[str]:
         yield from (f"  {text}" for text in found)
     elif found:
         more = len(found) - FIRST_DIFFERENCES
-        yield from _wrapped("Differs: ", found[:FIRST_DIFFERENCES] + ([f"{more} more (--verbose)"] if more > 0 else []))
+        yield from _wrap_parts(
+            "Differs: ", found[:FIRST_DIFFERENCES] + ([f"{more} more (--verbose)"] if more > 0 else [])
+        )
     else:
         yield (
             "No difference is known in machine and settings."
@@ -138,7 +142,7 @@ def _head(base: str, side: Compared, *, verbose: bool) -> Iterator[str]:
     if left:
         shown = left if verbose else left[:3]
         more_words = [f"{len(left) - len(shown)} more (--verbose)"] if len(left) > len(shown) else []
-        yield from _wrapped("Not compared: ", [printable(text) for text in shown] + more_words)
+        yield from _wrap_parts("Not compared: ", [printable(text) for text in shown] + more_words)
     if verbose:
         for experiment, before, after in side.matching.alone:
             yield f"  without partner in {printable(experiment)}: {before} before, {after} after"
@@ -149,7 +153,7 @@ def is_described(side: Compared) -> bool:
     return side.before is not None and all(run.machine.cpu.model is not None for run in (side.before, side.after))
 
 
-def _wrapped(start: str, parts: Sequence[str]) -> Iterator[str]:
+def _wrap_parts(start: str, parts: Sequence[str]) -> Iterator[str]:
     line = start
     for at, part in enumerate(parts):
         text = part + ("; " if at < len(parts) - 1 else "")
@@ -163,7 +167,7 @@ def _wrapped(start: str, parts: Sequence[str]) -> Iterator[str]:
 # --- tables
 
 
-def rows_of(side: Compared) -> list[Change]:
+def list_rows(side: Compared) -> list[Change]:
     """One change an experiment, all its points together or the only one: what is proven first, the largest first."""
     whole = {change.experiment: change for change in side.changes if change.points > 1}
     lone = [change for change in side.changes if change.points == 1 and change.experiment not in whole]
@@ -176,7 +180,7 @@ def _urgency(one: Change) -> tuple[int, float]:
     return order, -one.ratio.value if one.verdict == "faster" else one.ratio.value
 
 
-def moved(side: Compared) -> list[Change]:
+def list_moved(side: Compared) -> list[Change]:
     """The points that are slower or faster, the largest change first."""
     found = [change for change in side.changes if change.points == 1 and change.verdict in {"slower", "faster"}]
     return sorted(found, key=_urgency)
@@ -227,13 +231,13 @@ def interval_text(ratio: Value) -> str:
     return f"{format_number(ratio.low, '')} to {format_number(ratio.high, '')}"
 
 
-def sides_of(side: Compared, change: Change) -> tuple[str, str]:
+def format_sides(side: Compared, change: Change) -> tuple[str, str]:
     """Both sides in one unit; empty for an experiment as a whole."""
     both = [value for value in (change.before, change.after) if value is not None]
     if not both:
         return "", ""
     result = _key(side.after, change.experiment).result
-    word = rate_word_of(result) if result is not None else ""
+    word = find_rate_word(result) if result is not None else ""
     values = [value.value for value in both]
     timed = both[0].unit == "ns"
     scale = figures.latency_scale(values) if timed else figures.scale_for(values, both[0].unit, word)
@@ -246,7 +250,7 @@ def _screen(base: str, sides: Sequence[Compared], limit: float | None) -> Iterat
         yield from _many(base, sides)
         return
     (side,) = sides
-    found = rows_of(side)
+    found = list_rows(side)
     first = (
         ("experiment", "point", "before", "after") if side.before is not None else ("figure", "point", "maker", base)
     )
@@ -256,7 +260,7 @@ def _screen(base: str, sides: Sequence[Compared], limit: float | None) -> Iterat
     if len(found) > FIRST_EXPERIMENTS:
         yield f"… and {len(found) - FIRST_EXPERIMENTS} more experiments (--verbose)"
     wholes = {change.experiment for change in side.changes if change.points > 1}
-    points = [change for change in moved(side) if change.experiment in wholes]
+    points = [change for change in list_moved(side) if change.experiment in wholes]
     if points:
         yield ""
         yield "Points that changed most:"
@@ -271,7 +275,7 @@ def _cell(text: str) -> str:
 
 
 def _row(side: Compared, one: Change, limit: float | None) -> tuple[str, ...]:
-    before, after = sides_of(side, one)
+    before, after = format_sides(side, one)
     verdict = verdict_words(side, one) + (" (below the limit)" if fails(one, limit) and limit is not None else "")
     name = one.stated.partition(",")[0] if one.stated else one.experiment
     return (name, label(side, one), before, after, ratio_text(one), interval_text(one.ratio), verdict)
@@ -297,7 +301,7 @@ def _many(base: str, sides: Sequence[Compared]) -> Iterator[str]:
     marks = {"slower": "-", "faster": "+", "same": "=", "unknown": "?"}
     names: dict[tuple[str, str], dict[int, str]] = {}
     for at, side in enumerate(sides):
-        for change in rows_of(side):
+        for change in list_rows(side):
             what = (
                 change.stated.partition(",")[0] or change.experiment,
                 "" if change.points > 1 else label(side, change),
@@ -346,7 +350,7 @@ def _summary(base: str, side: Compared, limit: float | None, *, named: bool) -> 
         yield "A ratio is of speeds: above 1 is faster, also where times are shown."
     if doubted := sum(change.unverified for change in points):
         yield f"{doubted} of them are unverified on a side: one reading there, without repeats, counters or a ceiling."
-    spread = assumed(side.before, side.after) if side.before is not None else None
+    spread = assumed_spread(side.before, side.after) if side.before is not None else None
     if spread is not None and any(change.p_value is not None for change in side.changes):
         yield (
             f"Runs are assumed to differ by {format_percent(spread)} (standard deviation) by themselves: fewer than "

@@ -11,10 +11,10 @@ from xml.etree import ElementTree
 from hwdyno.explain.comparison import Change, Compared, fails, is_open, overall, status
 from hwdyno.report.compared import (
     difference_words,
+    format_sides,
     interval_text,
     label,
     ratio_text,
-    sides_of,
     unlike_words,
     verdict_words,
 )
@@ -115,7 +115,7 @@ def _suite(root: ElementTree.Element, base: str, side: Compared, name: str, limi
         words = label(side, change) + (f" ({change.stated})" if change.stated else "")
         case = ElementTree.SubElement(suite, "testcase", classname=_xml(name), name=_xml(words or str(at)), time="0")
         says = f"ratio {ratio_text(change)} ({interval_text(change.ratio)}) to {base}: {verdict_words(side, change)}"
-        before, after = sides_of(side, change)
+        before, after = format_sides(side, change)
         both = f"\n{base}: {before}\n{side.name}: {after}" if before or after else ""
         if _fails(side, change, limit):
             ElementTree.SubElement(case, "failure", message=_xml(says), type="slower").text = _text(says + both)

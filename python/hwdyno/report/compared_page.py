@@ -14,18 +14,18 @@ from hwdyno.report import overlay, page, svg, theme
 from hwdyno.report.charts import Chart
 from hwdyno.report.compared import (
     difference_words,
+    format_sides,
     interval_text,
     is_described,
     label,
+    list_rows,
     ratio_text,
-    rows_of,
-    sides_of,
     summary,
     unlike_words,
     verdict_words,
 )
 from hwdyno.report.compared_files import json_text
-from hwdyno.report.embedding import packed
+from hwdyno.report.embedding import pack_text
 from hwdyno.system import safe_files
 from hwdyno.system.printable import printable
 
@@ -42,13 +42,13 @@ def write(
 
 def html(base: str, sides: Sequence[Compared], limit: float | None = None) -> str:
     """The whole page. Every name is escaped."""
-    return page.rendered("compare.html.j2", _context(printable(base), [printable(side) for side in sides], limit))
+    return page.render_page("compare.html.j2", _context(printable(base), [printable(side) for side in sides], limit))
 
 
 def _context(base: str, sides: list[Compared], limit: float | None) -> dict[str, Any]:
     overview = overlay.ratios(base, sides)
-    first = [_drawn(Chart("ratios", 0, overview))] if overview is not None else []
-    charts = [_drawn(chart) for chart in overlay.overlays(base, sides)]
+    first = [_draw_chart(Chart("ratios", 0, overview))] if overview is not None else []
+    charts = [_draw_chart(chart) for chart in overlay.overlays(base, sides)]
     text = json_text(base, sides, limit)
     parts = [_side(base, side, limit, at) for at, side in enumerate(sides, start=1)]
     contents = [
@@ -63,18 +63,18 @@ def _context(base: str, sides: list[Compared], limit: float | None) -> dict[str,
         "version": __version__,
         "contents": [{"id": name, "says": says} for name, says, there in contents if there],
         "base": base,
-        "runs": [_run(name, run) for name, run in overlay.runs_of(base, sides)],
+        "runs": [_run(name, run) for name, run in overlay.list_runs(base, sides)],
         "sides": parts,
         "ratios": first,
         "charts": charts[:CHARTS_IN_SIGHT],
         "more_charts": charts[CHARTS_IN_SIGHT:],
-        "data": packed(text),
+        "data": pack_text(text),
         "data_size": format_bytes(len(text)),
         "file_name": "hwdyno-comparison.json",
     }
 
 
-def _drawn(chart: Chart) -> dict[str, Any]:
+def _draw_chart(chart: Chart) -> dict[str, Any]:
     drawing = svg.draw(chart.picture, theme.paint(page=True))
     return {"name": chart.name, "title": chart.title, "caption": chart.caption, "drawings": [drawing]}
 
@@ -102,7 +102,7 @@ def _side(base: str, side: Compared, limit: float | None, at: int) -> dict[str, 
         ),
         "summary": summary(base, side, limit),
         "heads": ["Experiment", "Ratio", "Verdict", "95% interval", "Point", *_heads(base, side)],
-        "rows": [_row(side, change) for change in rows_of(side)],
+        "rows": [_row(side, change) for change in list_rows(side)],
         "points": [
             _row(side, change)
             for change in sorted(side.changes, key=lambda change: (change.experiment, change.ratio.value))
@@ -120,7 +120,7 @@ def _machine(side: Compared) -> str:
 
 
 def _row(side: Compared, one: Change) -> list[str]:
-    before, after = sides_of(side, one)
+    before, after = format_sides(side, one)
     name = one.stated.partition(",")[0] or one.experiment
     return [name, ratio_text(one), verdict_words(side, one), interval_text(one.ratio), label(side, one), before, after]
 

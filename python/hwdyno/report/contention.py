@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hwdyno.analysis.resources import rate_word_of
-from hwdyno.explain.findings.contention import Cell, cause_of, cells_of, cost_words
+from hwdyno.analysis.resources import find_rate_word
+from hwdyno.explain.findings.contention import Cell, cost_words, find_cause, list_cells
 from hwdyno.model.axes import ALONE, BACKGROUND
 from hwdyno.model.units import format_percent, format_quantity
 from hwdyno.model.words import ExperimentResult, Run
@@ -26,22 +26,22 @@ class Matrix:
 
 def matrices(run: Run) -> list[Matrix]:
     """The costs, and what the loads delivered; none for a Run without pairs."""
-    cells = {(cell.resource, cell.load): cell for cell in cells_of(run)}
+    cells = {(cell.resource, cell.load): cell for cell in list_cells(run)}
     if not cells:
         return []
     results = [experiment for experiment in run.experiments if experiment.load == BACKGROUND.name]
     return [
         _matrix("Cost beside a load, with its 95% interval", results, cells, _cost),
-        _matrix("What the load still delivered, of its throughput alone", results, cells, _delivered),
+        _matrix("What the load still delivered, of its throughput alone", results, cells, _format_delivered),
     ]
 
 
 def worst_pair(run: Run) -> str:
     """The pair that costs most and its cause, in a sentence or two; empty where no cost is certain."""
-    worst = max(cells_of(run), key=lambda cell: cell.cost, default=None)
+    worst = max(list_cells(run), key=lambda cell: cell.cost, default=None)
     if worst is None or not worst.is_certain:
         return ""
-    cause = cause_of(worst, run)
+    cause = find_cause(worst, run)
     return f"Worst pair: {worst.resource} beside {worst.load}. {cause.says if cause else 'Limit not identified.'}"
 
 
@@ -82,8 +82,8 @@ def _alone(result: ExperimentResult) -> str:
     )
     if point is None:
         return NOT_MEASURED
-    value = point.rate if rate_word_of(result) == "IOPS" and point.rate else point.throughput
-    return format_quantity(value.value, value.unit, rate_word_of(result))
+    value = point.rate if find_rate_word(result) == "IOPS" and point.rate else point.throughput
+    return format_quantity(value.value, value.unit, find_rate_word(result))
 
 
 def _cost(cell: Cell) -> str:
@@ -93,5 +93,5 @@ def _cost(cell: Cell) -> str:
     return f"below {format_percent(max(0.001, 1 - cell.kept.low))}"
 
 
-def _delivered(cell: Cell) -> str:
+def _format_delivered(cell: Cell) -> str:
     return NOT_MEASURED if cell.load_kept is None else format_percent(cell.load_kept)

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from hwdyno.model.words import ExperimentResult
 from hwdyno.report import plotdata
-from hwdyno.report.drawing import joined, tip_of, y_axis
+from hwdyno.report.drawing import join_rows, make_tip, y_axis
 from hwdyno.report.picture import ChartAxis, Dot, Mark, Picture, Polyline, even
-from hwdyno.report.rows import is_at, series_of
+from hwdyno.report.rows import is_at, list_series
 
 MAX_LINES = 6
 """Points that the charts of percentiles and of samples show at once."""
@@ -20,7 +20,7 @@ def chosen_points(experiment: ExperimentResult) -> list[int]:
     """Points whose distributions are worth a line: all of a grid; of a curve the least, best and greatest load."""
     if experiment.name.endswith(".grid") or len(experiment.points) <= MAX_LINES:
         return list(range(len(experiment.points)))[:MAX_LINES]
-    series = series_of(experiment)
+    series = list_series(experiment)
     wanted: list[int] = []
     for member in series:
         ends = [member.points[0], member.points[-1]] if len(series) <= MAX_LINES // 2 else []
@@ -43,8 +43,8 @@ def percentiles(experiment: ExperimentResult, points: list[int]) -> Picture | No
     ticks = tuple((tail, text) for tail, text in _SHARES if tail <= end * 1.001)
     x = ChartAxis("share of operations", 2.0, end, "log", ticks)
     fields = (("series", "point"), ("tip_share", "share"), ("tip_latency", "at most"))
-    marks: list[Mark] = [*joined(rows, at, "tail")]
-    marks += [Dot(at[row["series"]], row["tail"], row["y"], tip=tip_of(row, *fields)) for row in rows]
+    marks: list[Mark] = [*join_rows(rows, at, "tail")]
+    marks += [Dot(at[row["series"]], row["tail"], row["y"], tip=make_tip(row, *fields)) for row in rows]
     words = (
         f"{scale.unit} within which this share of operations completed{', on a log scale' if y.kind == 'log' else ''}"
     )
@@ -71,11 +71,11 @@ def samples(experiment: ExperimentResult, points: list[int]) -> Picture | None:
     x = ChartAxis(made.title, 0.0, end or 1.0, ticks=tuple(tick for tick in made.ticks if tick[0] <= end * 1.001))
     fields = (("series", "point"), ("tip_time", "time"), ("tip_value", "throughput"), ("tip_range", "min … avg … max"))
     shown = [row for row in rows if row["y"] > 0 or y.kind != "log"]
-    marks: list[Mark] = [*joined(shown, at, "time", width=1.3, stepped=True)]
+    marks: list[Mark] = [*join_rows(shown, at, "time", width=1.3, stepped=True)]
     if len(rows) <= MAX_TIPS:
-        marks += [Dot(at[row["series"]], row["time"], row["y"], "unseen", tip_of(row, *fields)) for row in shown]
+        marks += [Dot(at[row["series"]], row["time"], row["y"], "unseen", make_tip(row, *fields)) for row in shown]
     else:
-        whole = {row["series"]: tip_of(row, ("series", "point"), ("tip_range", "min … avg … max")) for row in rows}
+        whole = {row["series"]: make_tip(row, ("series", "point"), ("tip_range", "min … avg … max")) for row in rows}
         marks = [
             replace(mark, tip=whole[name]) for name, mark in zip(at, marks, strict=True) if isinstance(mark, Polyline)
         ]

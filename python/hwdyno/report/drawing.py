@@ -52,7 +52,7 @@ def y_axis(title: str, over: Iterable[float | None]) -> ChartAxis:
     return decades(title, known) if plotdata.wide(known) else even(title, known)
 
 
-def tip_of(row: dict[str, Any], *fields: tuple[str, str]) -> Tip:
+def make_tip(row: dict[str, Any], *fields: tuple[str, str]) -> Tip:
     """The fields of a row that say something, each with its title."""
     return tuple((title, str(row[field])) for field, title in fields if row.get(field) not in (None, "", figures.NONE))
 
@@ -62,7 +62,7 @@ def standard_tip(experiment: ExperimentResult, row: dict[str, Any], *, many: boo
     series = [("series", "series")] if many else []
     validity = [] if row["validity"] == "valid" else [("tip_validity", "validity")]
     fields = [("tip_load", experiment.load), ("tip_throughput", "throughput"), ("tip_rate", "rate")]
-    return tip_of(row, *series, *fields, ("tip_latency", "latency"), *validity)
+    return make_tip(row, *series, *fields, ("tip_latency", "latency"), *validity)
 
 
 def numbers(group: list[ChartSeries]) -> dict[str, int]:
@@ -80,7 +80,9 @@ def dots(experiment: ExperimentResult, rows: PlotRows, group: list[ChartSeries],
     return made + [Dot(CEILING, row[across], row["y"], "cross") for row in rows if row["validity"] == "invalid"]
 
 
-def joined(rows: PlotRows, at: dict[str, int], across: str = "load", *, least: int = 1, **look: Any) -> list[Polyline]:
+def join_rows(
+    rows: PlotRows, at: dict[str, int], across: str = "load", *, least: int = 1, **look: Any
+) -> list[Polyline]:
     """One line a series through its rows, of those that have at least this many."""
     lines = ((number, [row for row in rows if row["series"] == name]) for name, number in at.items())
     return [

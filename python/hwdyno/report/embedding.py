@@ -15,7 +15,7 @@ from hwdyno.analysis.estimates import mean
 from hwdyno.model.histogram import Histogram
 from hwdyno.model.point_details import Samples
 from hwdyno.model.words import Latency, Measurement, Run
-from hwdyno.system.printable import escaped
+from hwdyno.system.printable import escape_text
 
 MAX_DATA = 700_000
 """Characters of the Run in a page: beside 1,056 points' charts and tables, the page stays below 1.5 MB."""
@@ -41,14 +41,14 @@ class Embedded:
     shortened: bool
 
 
-def embedded(run: Run, *, whole: bool = False) -> Embedded:
+def embed_run(run: Run, *, whole: bool = False) -> Embedded:
     """The Run's document, shortened if it is longer than a page bears, unless it has to be ``whole``."""
     text = document(run)
-    made = packed(text)
+    made = pack_text(text)
     if whole or len(made) <= MAX_DATA:
         return Embedded(made, len(text), shortened=False)
-    text = _rounded(document(shortened(run)))
-    return Embedded(packed(text), len(text), shortened=True)
+    text = _round_numbers(document(shorten_run(run)))
+    return Embedded(pack_text(text), len(text), shortened=True)
 
 
 def document(run: Run) -> str:
@@ -58,7 +58,7 @@ def document(run: Run) -> str:
     return to_json(run)
 
 
-def packed(text: str) -> str:
+def pack_text(text: str) -> str:
     """Text as base64 of gzip, which no parser of HTML can mistake for anything else, and every browser unpacks."""
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
@@ -78,18 +78,18 @@ def run_in_page(page: str) -> bytes | None:
     return text
 
 
-def shortened(run: Run) -> Run:
+def shorten_run(run: Run) -> Run:
     """A Run with coarser histograms, of whole latencies alone, and at most 60 samples a point."""
     return replace(
         run,
         experiments=tuple(
-            replace(experiment, points=tuple(_shortened(point) for point in experiment.points))
+            replace(experiment, points=tuple(_shorten_point(point) for point in experiment.points))
             for experiment in run.experiments
         ),
     )
 
 
-def _shortened(point: Measurement) -> Measurement:
+def _shorten_point(point: Measurement) -> Measurement:
     # One direction alone has the same latencies as the point.
     kept = {"total"} if len(point.streams) > 1 else set()
     streams = tuple(
@@ -127,9 +127,9 @@ def _fewer(samples: Samples) -> Samples:
     return replace(samples, values=whole, interval_s=samples.interval_s * each)
 
 
-def _rounded(text: str) -> str:
+def _round_numbers(text: str) -> str:
     plain = json.loads(text, parse_float=lambda number: float(f"{float(number):.{KEPT_DIGITS}g}"))
-    return escaped(json.dumps(_whole(plain), ensure_ascii=False, separators=(",", ":")))
+    return escape_text(json.dumps(_whole(plain), ensure_ascii=False, separators=(",", ":")))
 
 
 def _whole(plain: Any) -> Any:

@@ -81,7 +81,7 @@ def sentences(evidence: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Each piece in words; what is unknown or empty is left out."""
     unit = str(evidence.get("unit") or "")
     shown = ((str(name), value) for name, value in evidence.items() if name not in LEFT_OUT)
-    found = ((_name(name), _shown(name, value, unit)) for name, value in shown)
+    found = ((_name(name), _format_value(name, value, unit)) for name, value in shown)
     return [(name, text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]} …") for name, text in found if text]
 
 
@@ -97,7 +97,7 @@ def _name(name: str) -> str:
     return name.replace("_", " ").strip() or "throughput"
 
 
-def _shown(name: str, value: Any, unit: str) -> str:
+def _format_value(name: str, value: Any, unit: str) -> str:
     if value is None or value in ("", [], {}):
         return ""
     if isinstance(value, bool):
@@ -107,12 +107,12 @@ def _shown(name: str, value: Any, unit: str) -> str:
     if isinstance(value, Mapping):
         if all(isinstance(inner, Sequence) and not isinstance(inner, str) for inner in value.values()):
             return ", ".join(f"{len(inner)} of {key}" for key, inner in value.items())
-        parts = ((_name(str(key)), _shown(str(key), inner, unit)) for key, inner in value.items())
+        parts = ((_name(str(key)), _format_value(str(key), inner, unit)) for key, inner in value.items())
         return ", ".join(f"{key} {text}" for key, text in parts if text)
     if isinstance(value, list | tuple):
         name = "usual" if name == "repeats" else name  # Each one's throughput.
         apart = "; " if any(isinstance(inner, Mapping) for inner in value) else ", "
-        return apart.join(filter(None, (_shown(name, inner, unit) for inner in value)))
+        return apart.join(filter(None, (_format_value(name, inner, unit) for inner in value)))
     return str(value)
 
 

@@ -10,7 +10,7 @@ from hwdyno.explain.fleet.slow import FALSE_RATE, MIN_NODES, Fleet, Loss, Slow
 from hwdyno.explain.trends.time_series import FigureKey
 from hwdyno.model.units import format_percent, plural
 from hwdyno.report.compared import difference_words
-from hwdyno.report.trends import NOTHING_KNOWN, amount, name_of, shift_words
+from hwdyno.report.trends import NOTHING_KNOWN, amount, name_figure, shift_words
 from hwdyno.system.printable import printable
 
 MAX_LOSSES = 3
@@ -42,7 +42,7 @@ def heading(fleet: Fleet) -> str:
     return f"No node of {judged} is slow{seen}{least}.{left}"
 
 
-def text_of(fleet: Fleet, labels: PointNames) -> str:
+def format_fleet(fleet: Fleet, labels: PointNames) -> str:
     """The whole fleet for a terminal: each slow node with its losses, what is different, and how to look closer."""
     lines = [heading(fleet)]
     for slow_node in fleet.slow:
@@ -79,7 +79,7 @@ def loss_words(loss: Loss, labels: Mapping[FigureKey, str]) -> str:
     """A figure beside the typical one."""
     typical = amount(loss.typical, loss.unit)
     return (
-        f"{name_of(loss, labels)}: {amount(loss.value, loss.unit)}, usually {typical} "
+        f"{name_figure(loss, labels)}: {amount(loss.value, loss.unit)}, usually {typical} "
         f"({format_percent(loss.share)} slower, {loss.deviations:.0f} standard deviations)"
     )
 
@@ -92,7 +92,7 @@ def different_words(one: Slow) -> str:
     return "; ".join([*facts, *map(shift_words, one.shifts)]) or NOTHING_KNOWN
 
 
-def plain_of(fleet: Fleet, labels: PointNames) -> dict[str, Any]:
+def plain_fleet(fleet: Fleet, labels: PointNames) -> dict[str, Any]:
     """The fleet as JSON; values in the units that are named, times in ns."""
     return {
         "nodes": fleet.nodes,
@@ -113,7 +113,7 @@ def _plain(one: Slow, labels: Mapping[FigureKey, str]) -> dict[str, Any]:
                 "shared_figures": one.shared[resource],
                 "losses": [
                     {
-                        "figure": name_of(loss, labels),
+                        "figure": name_figure(loss, labels),
                         "parameters": dict(loss.parameters),
                         "value": loss.value,
                         "usual": loss.typical,

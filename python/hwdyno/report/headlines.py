@@ -8,18 +8,18 @@ from dataclasses import dataclass, replace
 
 from hwdyno.analysis.ceilings.compute import LOOPS
 from hwdyno.analysis.estimates import half_width
-from hwdyno.analysis.resources import HeadlineFigure, Resource, find, rate_word_of
+from hwdyno.analysis.resources import HeadlineFigure, Resource, find, find_rate_word
 from hwdyno.analysis.resources.quoted import Configuration, distance, fits
 from hwdyno.explain.comparison.matching import DISBELIEVED
 from hwdyno.explain.findings.conditions import TARGETS
 from hwdyno.explain.findings.point_labels import load_words
 from hwdyno.explain.findings.rule import USELESS, Case
 from hwdyno.explain.findings.snia import is_rounds, is_tracked
-from hwdyno.explain.findings.summary import effect_of
+from hwdyno.explain.findings.summary import name_effect
 from hwdyno.model.units import as_number, format_percent
 from hwdyno.model.words import ExperimentResult, Measurement, Run, Validity, Value
 from hwdyno.report import figures, typical
-from hwdyno.report.rows import headline_points, in_unit, parameters_of, point_label, tightest, unit_of
+from hwdyno.report.rows import headline_points, in_unit, judged_unit, point_label, point_parameters, tightest
 from hwdyno.report.typical import Typical
 
 MAX_ROWS = 16
@@ -111,12 +111,12 @@ class _Found:
 
 def headlines(run: Run) -> tuple[tuple[Headline, ...], tuple[Headline, ...]]:
     """The rows of a Run's figures, in which reads and writes of one test share one, and each figure by itself."""
-    found = _found(run)
+    found = _find_figures(run)
     every = _rows(run, [part for figure in found for part in (figure, figure.opposite) if part is not None])
-    return _joined(found, every), every
+    return _join_rows(found, every), every
 
 
-def _found(run: Run) -> list[_Found]:
+def _find_figures(run: Run) -> list[_Found]:
     """The headline figures of every resource; where they are too many, the most quoted of each resource."""
     groups: dict[tuple[str, str], list[int]] = {}
     for at, experiment in enumerate(run.experiments):
@@ -160,7 +160,7 @@ def _of_resource(run: Run, name: str, place: str, which: Sequence[int]) -> Itera
     shown = [at for at in which if not is_rounds(run.experiments[at])]
     chosen: dict[tuple[int, int, str], _Found] = {}
     for figure in resource.figures:
-        if found := _picked(run, figure, title, shown):
+        if found := _pick_point(run, figure, title, shown):
             chosen.setdefault((found.experiment, found.point, found.value.unit), found)
     carried = list(_by_findings(run, resource, title, which))
     yield from (*chosen.values(), *carried)
@@ -168,7 +168,7 @@ def _of_resource(run: Run, name: str, place: str, which: Sequence[int]) -> Itera
         yield from _by_default(run, resource, title, which)
 
 
-def _picked(run: Run, figure: HeadlineFigure, resource: str, which: Sequence[int]) -> _Found | None:
+def _pick_point(run: Run, figure: HeadlineFigure, resource: str, which: Sequence[int]) -> _Found | None:
     """The point that a figure quotes, by its configuration; only what that leaves open is decided by the best."""
     known: list[tuple[int, int, Value]] = []
     for at in which:
@@ -195,7 +195,7 @@ def _picked(run: Run, figure: HeadlineFigure, resource: str, which: Sequence[int
 
 
 def _configuration(experiment: ExperimentResult, index: int) -> Configuration:
-    parameters = parameters_of(experiment, experiment.points[index])
+    parameters = point_parameters(experiment, experiment.points[index])
     return Configuration(experiment.name, experiment.kernel, experiment.declaration.axes, parameters)
 
 
@@ -203,7 +203,7 @@ def _title(template: str, experiment: ExperimentResult, index: int) -> str:
     if not template:
         return point_label(experiment, index)
     point = experiment.points[index]
-    parameters = parameters_of(experiment, point)
+    parameters = point_parameters(experiment, point)
 
     def words(name: re.Match[str]) -> str:
         test, _, way = point_label(experiment, index).rpartition(" ")
@@ -249,7 +249,7 @@ def _by_default(run: Run, resource: Resource, title: str, which: Sequence[int]) 
             continue
         rounds = [index for index, point in enumerate(experiment.points) if is_tracked(point)]
         best = rounds[-1:] if is_rounds(experiment) else headline_points(experiment)
-        values = [(index, in_unit(experiment.points[index], unit_of(experiment))) for index in best]
+        values = [(index, in_unit(experiment.points[index], judged_unit(experiment))) for index in best]
         found += [
             _Found(title, point_label(experiment, index), at, index, value)
             for index, value in values
@@ -263,7 +263,7 @@ def _by_default(run: Run, resource: Resource, title: str, which: Sequence[int]) 
         yield replace(figure, title=f"{name}, {figure.title}") if several else figure
 
 
-def _joined(found: Sequence[_Found], every: Sequence[Headline]) -> tuple[Headline, ...]:
+def _join_rows(found: Sequence[_Found], every: Sequence[Headline]) -> tuple[Headline, ...]:
     """The figures as rows: reads and writes of one test share one."""
     rows = iter(every)
     return tuple(next(rows) if figure.opposite is None else _pair(next(rows), next(rows)) for figure in found)
@@ -309,7 +309,7 @@ def _rows(run: Run, found: Sequence[_Found]) -> tuple[Headline, ...]:
     rows = []
     for figure in found:
         experiment = run.experiments[figure.experiment]
-        point, word = experiment.points[figure.point], rate_word_of(experiment)
+        point, word = experiment.points[figure.point], find_rate_word(experiment)
         alike = [
             other.value.value
             for other in found
@@ -336,7 +336,7 @@ def _rows(run: Run, found: Sequence[_Found]) -> tuple[Headline, ...]:
                 p99=scale.quantity(latency.p99)
                 if latency and latency.p99 is not None and latency.count >= MIN_FOR_P99
                 else None,
-                typical=typical.of(figure.typical, run.machine, scale),
+                typical=typical.find_typical(figure.typical, run.machine, scale),
                 state=state,
                 why=why,
                 experiment=figure.experiment,
@@ -353,14 +353,14 @@ def _state(run: Run, found: _Found, share: Share | None) -> tuple[Validity, str]
     for finding in run.findings:
         is_its = finding.experiment == experiment.name and found.point in finding.points
         if is_its and finding.severity == "invalid":
-            return "invalid", effect_of(finding.rule)
+            return "invalid", name_effect(finding.rule)
         if is_its and finding.rule in DISBELIEVED and finding.severity == "warning" and point.validity == "valid":
             return "degraded", DISBELIEVED[finding.rule]
     if share and not share.reference and experiment.kernel == LOOPS and share.of_ceiling < MIN_PEAK_SHARE:
         return "invalid", f"only {format_percent(share.of_ceiling)} of its ceiling"
     if point.validity == "valid" and _is_wide(run, point):
-        return "degraded", effect_of("interval_not_reached")
-    return point.validity, effect_of(point.why[0]) if point.why and point.validity != "unverified" else ""
+        return "degraded", name_effect("interval_not_reached")
+    return point.validity, name_effect(point.why[0]) if point.why and point.validity != "unverified" else ""
 
 
 def _is_wide(run: Run, point: Measurement) -> bool:
@@ -378,7 +378,7 @@ def _interval(run: Run, experiment: ExperimentResult, found: _Found, scale: figu
     by_rate = found.value.unit == "ns"
     if by_rate:
         case = Case(run, experiment, found.point)
-        requested, effective = case.requested, case.effective
+        requested, effective = case.requested_depth, case.effective
         same = requested and effective and abs(effective / requested - 1) <= LITTLE
         source = point.throughput if same else None
     if source is None or source.value <= 0:
@@ -411,7 +411,7 @@ def _share(experiment: ExperimentResult, found: _Found, scale: figures.Scale) ->
         bounds = [ceiling for ceiling in bounds if not of_run or ceiling.label in OF_THE_RUN]
         ceiling, share = tightest(replace(experiment, ceilings=tuple(bounds)), found.point)
         if ceiling is not None and share is not None:
-            same = figures.quantity(Value(ceiling.value, ceiling.unit), rate_word_of(experiment))
+            same = figures.quantity(Value(ceiling.value, ceiling.unit), find_rate_word(experiment))
             value = scale.quantity(ceiling.value) if ceiling.unit == found.value.unit else same
             name = OF_THE_RUN[ceiling.label] if of_run else ceiling.label or ceiling.kind
             return Share(share, f"{name}, {value}", ceiling.formula, ceiling.source, reference=name if of_run else "")

@@ -16,7 +16,7 @@ _WIDTHS = {
 _DEFAULT, _CAPITAL, _WIDE = 640, 700, 1000
 
 
-def width_of(text: str, size: float) -> float:
+def text_width(text: str, size: float) -> float:
     """The approximate width of a text, in the unit of its size; rather too wide than too narrow."""
     return sum(_letter(letter) for letter in text) * size / 1000
 
@@ -30,11 +30,11 @@ def _letter(letter: str) -> int:
     return _CAPITAL if letter.isupper() else _DEFAULT
 
 
-def shortened(text: str, size: float, room: float) -> str:
+def fit_text(text: str, size: float, room: float) -> str:
     """The text, or what of it fits into ``room`` with an ellipsis."""
-    if width_of(text, size) <= room:
+    if text_width(text, size) <= room:
         return text
-    room -= width_of("…", size)
+    room -= text_width("…", size)
     for at, letter in enumerate(text):
         room -= _letter(letter) * size / 1000
         if room < 0:
@@ -84,7 +84,7 @@ class Room:
     def box(self, text: str, anchor: Anchor) -> Box:
         """What a text covers."""
         x, y, side = anchor
-        wide = width_of(text, self.size)
+        wide = text_width(text, self.size)
         left = x - {"start": 0.0, "middle": wide / 2, "end": wide}[side]
         return Box(left - 2, y - 0.95 * self.size, left + wide + 2, y + 0.28 * self.size)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hwdyno.model import units
-from hwdyno.model.machine import Machine, survey_of
+from hwdyno.model.machine import Machine, survey_from_machine
 from hwdyno.report import figures
 
 _GROUPS = {
@@ -81,20 +81,20 @@ def fact_text(path: str, value: Any) -> str:
     return _text(path.rpartition(".")[2], value, path)
 
 
-def machines_of(machines: Sequence[Machine]) -> list[Group]:
+def describe_machines(machines: Sequence[Machine]) -> list[Group]:
     """The parts of every host, each under its host's name where there are several."""
     if len(machines) == 1:
-        return machine_of(machines[0])
+        return describe_machine(machines[0])
     return [
         Group(f"{machine.hostname}: {group.title}", group.facts)
         for machine in machines
-        for group in machine_of(machine)
+        for group in describe_machine(machine)
     ]
 
 
-def machine_of(machine: Machine) -> list[Group]:
+def describe_machine(machine: Machine) -> list[Group]:
     """The machine's parts in a fixed order, then all else that the survey gave; empty parts are left out."""
-    survey = {key: value for key, value in survey_of(machine).items() if key not in {"unknown", "other"}}
+    survey = {key: value for key, value in survey_from_machine(machine).items() if key not in {"unknown", "other"}}
     survey |= machine.other
     reasons = machine.unknown
     parts: dict[str, list[Fact]] = {}
@@ -131,7 +131,7 @@ def _facts(
                 yield from _facts(item, f"{path}.{at}", "" if top else name, reasons, used, top=True)
     elif isinstance(value, list):
         if value:
-            yield Fact(label, _listed(value))
+            yield Fact(label, _format_list(value))
     else:
         yield Fact(label, _text(name, value, path))
 
@@ -153,7 +153,7 @@ def _one_line(item: Any) -> str:
     return ", ".join(texts)
 
 
-def _listed(values: list[Any]) -> str:
+def _format_list(values: list[Any]) -> str:
     if (
         len(values) > 3
         and all(isinstance(value, int) for value in values)
@@ -183,7 +183,7 @@ def _text(name: str, value: Any, path: str = "") -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
-        return _listed(value)
+        return _format_list(value)
     if not isinstance(value, (int, float)):
         return str(value)
     last = name.rpartition(" ")[2]

@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from hwdyno.analysis.resources import rate_word_of
+from hwdyno.analysis.resources import find_rate_word
 from hwdyno.model.units import format_load, format_ns, format_quantity
 from hwdyno.model.words import Curve, ExperimentResult, OperatingPoint, Run
 from hwdyno.report import figures, svg, theme
 from hwdyno.report.headlines import MARKS
 from hwdyno.report.picture import CEILING, ChartAxis, Dot, Mark, Picture, Polyline, ReferenceLine, Words, even
 from hwdyno.report.plotdata import model_at
-from hwdyno.report.rows import label_of
+from hwdyno.report.rows import make_label
 from hwdyno.report.scorecard import scorecard
 from hwdyno.system.printable import printable
 
@@ -63,8 +63,8 @@ def run_svg(run: Run) -> str:
     """The first curve of the Run with its measured points; without any curve, one line that says so."""
     for result in printable(run).experiments:
         for curve in result.curves:
-            if len(_measured(curve)) > 1:
-                return _drawn(curve, _measured(curve), result)
+            if len(_measured_places(curve)) > 1:
+                return _draw_curve(curve, _measured_places(curve), result)
     return _nothing("This run has no curve.")
 
 
@@ -88,7 +88,11 @@ def curve_html(curve: Curve) -> str:
 def curve_svg(curve: Curve) -> str:
     """The measured points with the fitted curve, and the operating points that were read off it."""
     curve = printable(curve)
-    return _drawn(curve, _measured(curve), None) if _measured(curve) else _nothing("This curve has no point.")
+    return (
+        _draw_curve(curve, _measured_places(curve), None)
+        if _measured_places(curve)
+        else _nothing("This curve has no point.")
+    )
 
 
 def _places(curve: Curve) -> list[OperatingPoint]:
@@ -99,7 +103,7 @@ def _places(curve: Curve) -> list[OperatingPoint]:
     ]
 
 
-def _measured(curve: Curve) -> list[tuple[float, float]]:
+def _measured_places(curve: Curve) -> list[tuple[float, float]]:
     """Load and throughput of the curve's points, where both are above 0; without any those that were read off."""
     found = [place for place in curve.measured if _fits(*place)]
     return found or [(place.load, place.throughput) for place in _places(curve)]
@@ -109,7 +113,7 @@ def _fits(load: float, value: float) -> bool:
     return math.isfinite(load) and math.isfinite(value) and load > 0 and value > 0
 
 
-def _drawn(curve: Curve, points: Sequence[tuple[float, float]], result: ExperimentResult | None) -> str:
+def _draw_curve(curve: Curve, points: Sequence[tuple[float, float]], result: ExperimentResult | None) -> str:
     """Points and model over the logarithm of the load, with the ceiling as a line."""
     loads = [load for load, _ in points] + [place.load for place in _places(curve)]
     first, last = min(loads), max(loads)
@@ -118,12 +122,12 @@ def _drawn(curve: Curve, points: Sequence[tuple[float, float]], result: Experime
     model = [(load, value) for load in steps if (value := model_at(curve, load)) is not None and _fits(load, value)]
     ceiling = curve.ceiling.value if curve.ceiling is not None and _fits(1.0, curve.ceiling.value) else None
     levels = [value for _, value in (*points, *model)] + ([ceiling] if ceiling else [])
-    scale = figures.scale_for(levels, curve.unit, rate_word_of(result) if result else "")
+    scale = figures.scale_for(levels, curve.unit, find_rate_word(result) if result else "")
     margin = (last / first) ** 0.04
     ticks = tuple((load, format_load(load)) for load in sorted({load for load, _ in points}))
     x = ChartAxis(curve.load, first / margin, last * margin, "log", ticks)
 
-    def scaled(places: Iterable[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+    def scale_places(places: Iterable[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
         return tuple((load, value / scale.divisor) for load, value in places)
 
     marks: list[Mark] = []
@@ -132,14 +136,14 @@ def _drawn(curve: Curve, points: Sequence[tuple[float, float]], result: Experime
             ReferenceLine(CEILING, ceiling / scale.divisor, x.low, x.high, f"ceiling {scale.quantity(ceiling)}")
         )
     if model:
-        marks.append(Polyline(0, scaled(model)))
-    marks += [Dot(0, *place) for place in scaled(points)]
+        marks.append(Polyline(0, scale_places(model)))
+    marks += [Dot(0, *place) for place in scale_places(points)]
     for name, place in (("knee", curve.knee), ("best", curve.best)):
         if place is not None and _fits(place.load, place.throughput):
-            ((load, value),) = scaled([(place.load, place.throughput)])
+            ((load, value),) = scale_places([(place.load, place.throughput)])
             marks += [Dot(1, load, value, "ring"), Words(1, load, value, name)]
     title = result.asks if result else f"Throughput by {curve.load}"
-    names = label_of(curve.series, curve.series, result.declaration) if result else ""
+    names = make_label(curve.series, curve.series, result.declaration) if result else ""
     y = even(scale.unit, [level / scale.divisor for level in levels])
     return _frame(Picture(": ".join(filter(None, [title, names])), "", x, y, (names,), tuple(marks)))
 

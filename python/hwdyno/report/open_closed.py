@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from hwdyno.analysis.curves.open_loop import OpenLoop
-from hwdyno.analysis.resources import rate_word_of
+from hwdyno.analysis.resources import find_rate_word
 from hwdyno.model.units import format_size
 from hwdyno.model.words import Axis, Curve, ExperimentResult, Measurement, Parameters, Run
 from hwdyno.report import figures
-from hwdyno.report.drawing import joined, tip_of
+from hwdyno.report.drawing import join_rows, make_tip
 from hwdyno.report.picture import Dot, Mark, Picture, PicturePoint, Polyline, decades, even
 
 SAME = ("rw", "rwmixread", "bs", "direct", "ioengine")
@@ -18,7 +18,7 @@ SHARES = (0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.93, 0
 """Shares of the capacity, where the model is drawn."""
 
 
-def drawn(run: Run, experiment: ExperimentResult) -> Picture | None:
+def draw_loops(run: Run, experiment: ExperimentResult) -> Picture | None:
     """Mean latency against the rate reached, of one experiment over rates; none for any other."""
     axis = experiment.load_axis
     if axis.role != "rate" or not experiment.curves:
@@ -26,20 +26,20 @@ def drawn(run: Run, experiment: ExperimentResult) -> Picture | None:
     curve = experiment.curves[0]
     work = {**experiment.fixed, **curve.series}
     ours = [("open loop", point, axis) for point in _points(experiment, curve)]
-    closed = _closed(run, experiment.resource, work)
+    closed = _closed_points(run, experiment.resource, work)
     ours += [("closed loop", point, load) for point, load in closed]
     known = [(kind, point, load) for kind, point, load in ours if point.latency_ns and point.rate]
     if sum(kind == "open loop" for kind, *_ in known) < 2:
         return None
     model = _model(curve)
-    rate = figures.scale_for([_rate(point) for _, point, _ in known], "operations/s", rate_word_of(experiment))
+    rate = figures.scale_for([_rate(point) for _, point, _ in known], "operations/s", find_rate_word(experiment))
     latency = figures.latency_scale([_latency(point) for _, point, _ in known])
     names = list(dict.fromkeys(kind for kind, *_ in known)) + ([f"G/G/{model.servers}"] if model else [])
     rows = [_row(kind, point, load, rate, latency) for kind, point, load in known]
     at = {name: number for number, name in enumerate(names)}
     fields = (("series", "loop"), ("load", "load"), ("tip", "there"))
-    marks: list[Mark] = [*joined(sorted(rows, key=lambda row: row["order"]), at, width=1.4, across="x")]
-    marks += [Dot(at[row["series"]], row["x"], row["y"], tip=tip_of(row, *fields)) for row in rows]
+    marks: list[Mark] = [*join_rows(sorted(rows, key=lambda row: row["order"]), at, width=1.4, across="x")]
+    marks += [Dot(at[row["series"]], row["x"], row["y"], tip=make_tip(row, *fields)) for row in rows]
     clauses = ["Open loop: requests arrive at a set rate; latency counts from the scheduled start"]
     clauses.append(
         "Closed loop: a fixed number in flight; the wait before the start is not counted"
@@ -70,10 +70,10 @@ def _points(experiment: ExperimentResult, curve: Curve) -> list[Measurement]:
 def _model(curve: Curve) -> OpenLoop | None:
     if curve.model not in {"m-m-m", "g-g-m"} or curve.ceiling is None:
         return None
-    return OpenLoop.of(curve.parameters)
+    return OpenLoop.from_parameters(curve.parameters)
 
 
-def _closed(run: Run, resource: str, work: Parameters) -> list[tuple[Measurement, Axis]]:
+def _closed_points(run: Run, resource: str, work: Parameters) -> list[tuple[Measurement, Axis]]:
     """The points of the first closed loop of the same work in the Run, each with its axis of load."""
     for experiment in run.experiments:
         # In a closed loop the next request waits for one before it.

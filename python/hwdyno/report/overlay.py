@@ -8,10 +8,10 @@ from dataclasses import replace
 from hwdyno.explain.comparison import Change, Compared
 from hwdyno.model.words import Curve, ExperimentResult, Measurement, Run
 from hwdyno.report import bars, plots
-from hwdyno.report.charts import Chart, kinds_of
-from hwdyno.report.compared import interval_text, label, ratio_text, rows_of, verdict_words
+from hwdyno.report.charts import Chart, choose_kinds
+from hwdyno.report.compared import interval_text, label, list_rows, ratio_text, verdict_words
 from hwdyno.report.picture import NEUTRAL, Picture, Polyline
-from hwdyno.report.rows import ChartSeries, by_unit, point_label, series_of
+from hwdyno.report.rows import ChartSeries, by_unit, list_series, point_label
 
 MAX_SIDES = 8
 """Curves of one picture that can be distinguished."""
@@ -24,7 +24,7 @@ def ratios(base: str, sides: Sequence[Compared]) -> Picture | None:
     """Every experiment's ratio to the base with its interval, and a line where nothing changed."""
     rows = []
     for side in sides[:MAX_SIDES]:
-        for change in rows_of(side):
+        for change in list_rows(side):
             name = change.stated.partition(",")[0] or change.experiment
             words = "" if change.points > 1 else label(side, change)
             rows.append(
@@ -66,7 +66,7 @@ def overlays(base: str, sides: Sequence[Compared]) -> list[Chart]:
         return []
     first = with_runs[0].before
     found = []
-    urgent = {change.experiment: at for at, change in reversed(list(enumerate(rows_of(with_runs[0]))))}
+    urgent = {change.experiment: at for at, change in reversed(list(enumerate(list_rows(with_runs[0]))))}
     ordered = sorted(enumerate(first.experiments), key=lambda pair: urgent.get(pair[1].name, len(urgent)))
     for at, result in ordered:
         parts = [(base, result)]
@@ -100,7 +100,7 @@ def _charts(at: int, parts: Sequence[tuple[str, ExperimentResult]]) -> Iterator[
 
 def _of_unit(at: int, parts: Sequence[tuple[str, ExperimentResult]]) -> Iterator[Chart]:
     names = [name for name, _ in parts]
-    merged, offsets = _merged(parts)
+    merged, offsets = _merge_sides(parts)
     stem = f"overlay-{at + 1}"
     if merged.name.endswith(".grid"):
         picture = _grid(parts)
@@ -109,22 +109,22 @@ def _of_unit(at: int, parts: Sequence[tuple[str, ExperimentResult]]) -> Iterator
         return
     by_label: dict[str, dict[str, ChartSeries]] = {}
     for (name, result), offset in zip(parts, offsets, strict=True):
-        for series in series_of(result):
+        for series in list_series(result):
             key = repr(sorted((series.parameters or {}).items(), key=lambda item: item[0]))
-            curve = _moved(series.curve, offset) if series.curve else None
+            curve = _shift_curve(series.curve, offset) if series.curve else None
             points = tuple(point + offset for point in series.points)
             by_label.setdefault(key, {})[name] = ChartSeries(name, series.parameters, points, curve)
     several = sum(len(of) > 1 for of in by_label.values()) > 1
     labels = {
         repr(sorted((series.parameters or {}).items(), key=lambda item: item[0])): series.label
-        for series in series_of(parts[0][1])
+        for series in list_series(parts[0][1])
     }
     for number, (key, of) in enumerate(by_label.items()):
         if len(of) < 2:
             continue
         # A side without this curve stays in the legend, so that a colour means one side in every chart.
         group = [of.get(name) or ChartSeries(name, {}, ()) for name in names]
-        for kind, draw in kinds_of(merged, group):
+        for kind, draw in choose_kinds(merged, group):
             if kind not in {"throughput", "latency"} or draw is plots.tradeoff:
                 continue
             picture = draw(merged, group)
@@ -135,7 +135,7 @@ def _of_unit(at: int, parts: Sequence[tuple[str, ExperimentResult]]) -> Iterator
                 yield Chart(f"{stem}-{number + 1}-{kind}", at, replace(picture, title=title))
 
 
-def _merged(parts: Sequence[tuple[str, ExperimentResult]]) -> tuple[ExperimentResult, list[int]]:
+def _merge_sides(parts: Sequence[tuple[str, ExperimentResult]]) -> tuple[ExperimentResult, list[int]]:
     """All sides' points as one experiment, and where each side's begin; ceilings that not all share are left out."""
     first = parts[0][1]
     offsets: list[int] = []
@@ -148,13 +148,13 @@ def _merged(parts: Sequence[tuple[str, ExperimentResult]]) -> tuple[ExperimentRe
     return replace(first, points=tuple(points), curves=(), peers=(), ceilings=ceilings), offsets
 
 
-def _moved(curve: Curve, offset: int) -> Curve:
+def _shift_curve(curve: Curve, offset: int) -> Curve:
     return replace(curve, points=tuple(point + offset for point in curve.points))
 
 
 def _grid(parts: Sequence[tuple[str, ExperimentResult]]) -> Picture | None:
     """The tests of a grid, a bar for each side."""
-    merged, offsets = _merged(parts)
+    merged, offsets = _merge_sides(parts)
     group = [
         ChartSeries(name, {}, tuple(range(offset, offset + len(result.points))))
         for (name, result), offset in zip(parts, offsets, strict=True)
@@ -162,10 +162,10 @@ def _grid(parts: Sequence[tuple[str, ExperimentResult]]) -> Picture | None:
     labels: dict[int, str] = {}
     for (_, result), offset in zip(parts, offsets, strict=True):
         labels |= {offset + at: point_label(result, at) for at in range(len(result.points))}
-    return bars.tests_of(merged, group, labels)
+    return bars.draw_tests(merged, group, labels)
 
 
-def runs_of(base: str, sides: Sequence[Compared]) -> list[tuple[str, Run]]:
+def list_runs(base: str, sides: Sequence[Compared]) -> list[tuple[str, Run]]:
     """Every Run that is compared, the base first."""
     first = next((side.before for side in sides if side.before is not None), sides[0].after)
     return [(base, first), *((side.name, side.after) for side in sides if side.before is not None)]

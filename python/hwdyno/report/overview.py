@@ -9,7 +9,7 @@ from hwdyno.analysis.resources import Resource, find
 from hwdyno.model.units import plural
 from hwdyno.model.words import Finding, Run, Validity
 from hwdyno.report.headlines import headlines
-from hwdyno.system.store import Status, status_of
+from hwdyno.system.store import Status, run_status
 
 SEVERITIES = {"invalid": 0, "warning": 1, "info": 2}
 """Order of findings, the gravest first."""
@@ -30,12 +30,12 @@ class Overview:
     """How many points there are, and how many are sound."""
 
 
-def ranked(findings: tuple[Finding, ...]) -> list[Finding]:
+def rank_findings(findings: tuple[Finding, ...]) -> list[Finding]:
     """The findings, the gravest first."""
     return sorted(findings, key=lambda finding: SEVERITIES[finding.severity])
 
 
-def overview_of(run: Run) -> Overview:
+def make_overview(run: Run) -> Overview:
     """The overview of a Run, from its valid figures and its gravest finding."""
     points = [point for experiment in run.experiments for point in experiment.points]
     counts = Counter(point.validity for point in points)
@@ -43,21 +43,21 @@ def overview_of(run: Run) -> Overview:
     if not points:
         why = " ".join(run.degraded) or "The run ended before its first point."
         return Overview("empty", "Nothing was measured.", why, "0 points")
-    findings = ranked(run.findings)
+    findings = rank_findings(run.findings)
     more = [finding.says for finding in findings[:2] if finding.severity == findings[0].severity]
     if run.degraded:
         more.append(" ".join(run.degraded))
     tally = f"{len(points)} of {planned} points" if planned > len(points) else plural(len(points), "point")
     trouble = [f"{counts[word]} {word}" for word in _TROUBLE if counts[word]]
     return Overview(
-        status_of(run),
-        _reached(run) or "No figure of this run is valid.",
+        run_status(run),
+        _describe_reached(run) or "No figure of this run is valid.",
         " ".join(more),
         f"{tally}, {', '.join(trouble) or 'all valid'}",
     )
 
 
-def _reached(run: Run) -> str:
+def _describe_reached(run: Run) -> str:
     """What each resource reached: the figures of the scorecard, or the loads that it carries."""
     sentences, (_, every) = [], headlines(run)
     for name in dict.fromkeys(experiment.resource for experiment in run.experiments):

@@ -12,21 +12,21 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hwdyno.analysis.resources import find, rate_word_of
+from hwdyno.analysis.resources import find, find_rate_word
 from hwdyno.explain.findings import about_this_run
 from hwdyno.model import units
 from hwdyno.model.axes import is_mixed, splits
 from hwdyno.model.words import ExperimentResult, Finding, Run, Value
 from hwdyno.report import contention, distributions, evidence, figures, scaling, study, svg, tables, theme
 from hwdyno.report.benchmarking_rules import judged_rules
-from hwdyno.report.charts import Chart, charts_of
-from hwdyno.report.embedding import KEPT_DIGITS, KEPT_SAMPLES, MAX_PLAIN, Embedded, embedded, packed
+from hwdyno.report.charts import Chart, list_charts
+from hwdyno.report.embedding import KEPT_DIGITS, KEPT_SAMPLES, MAX_PLAIN, Embedded, embed_run, pack_text
 from hwdyno.report.headlines import Headline
-from hwdyno.report.machine import machines_of
-from hwdyno.report.overview import ranked
-from hwdyno.report.rows import HeadlineRow, parameters_of, rows_of
+from hwdyno.report.machine import describe_machines
+from hwdyno.report.overview import rank_findings
+from hwdyno.report.rows import HeadlineRow, make_rows, point_parameters
 from hwdyno.report.scorecard import Scorecard, scorecard, urgency
-from hwdyno.report.story import ChartGroup, story_of
+from hwdyno.report.story import ChartGroup, make_story
 from hwdyno.system import safe_files
 from hwdyno.system.printable import printable
 
@@ -56,10 +56,10 @@ def html(run: Run, *, full_data: bool = False) -> str:
 
     A Run of many points is shortened in its page, and long folds are packed, unless it is to have its ``full_data``.
     """
-    return rendered("page.html.j2", _context(run, embedded(run, whole=full_data)), full_data=full_data)
+    return render_page("page.html.j2", _context(run, embed_run(run, whole=full_data)), full_data=full_data)
 
 
-def rendered(template: str, context: dict[str, Any], *, full_data: bool = False) -> str:
+def render_page(template: str, context: dict[str, Any], *, full_data: bool = False) -> str:
     """A page of the house: its own parts, in the frame of style, scripts and policy that all pages have."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -67,28 +67,28 @@ def rendered(template: str, context: dict[str, Any], *, full_data: bool = False)
         loader=FileSystemLoader(_WEB), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["tight"] = _tight
-    environment.filters["coded"] = _coded
-    environment.filters["folded"] = partial(_folded, plain=full_data)
+    environment.filters["coded"] = _mark_code
+    environment.filters["folded"] = partial(_fold_markup, plain=full_data)
     scripts = [(_WEB / "page.js").read_text()]
     css = theme.css() + (_WEB / "page.css").read_text()
     return environment.get_template(template).render(css=css, scripts=scripts, policy=policy(scripts), **context)
 
 
-def _folded(markup: str, plain: bool) -> Markup:
+def _fold_markup(markup: str, plain: bool) -> Markup:
     """What a fold holds; where it is long, packed until a script unpacks it, or the words that say so."""
     from markupsafe import Markup
 
     if plain or len(markup) <= MAX_PLAIN:
         return Markup(markup)
     words = "Packed to keep this page small; a script unpacks it. <code>hwdyno report --full-data</code> packs nothing."
-    return Markup(f'<p class="note" data-packed="{packed(markup)}">{words}</p>')
+    return Markup(f'<p class="note" data-packed="{pack_text(markup)}">{words}</p>')
 
 
 def _context(whole: Run, data: Embedded) -> dict[str, Any]:
     run = printable(whole)
-    findings = ranked(run.findings)
+    findings = rank_findings(run.findings)
     card = scorecard(run)
-    story = [_figure(figure) for figure in story_of(run)]
+    story = [_figure(figure) for figure in make_story(run)]
     # One of each rule: what holds for every resource is read once. Noise comes last: the verdict has named it.
     first: dict[str, Finding] = {}
     for finding in sorted(
@@ -97,7 +97,7 @@ def _context(whole: Run, data: Embedded) -> dict[str, Any]:
         first.setdefault(finding.rule, finding)
     shown = list(first.values())[:FIRST_FINDINGS]
     resources = _resources(run, card, findings)
-    machine = machines_of(run.machines)
+    machine = describe_machines(run.machines)
     studied = study.page(run)
     matrices = contention.matrices(run)
     clients = scaling.matrices(run)
@@ -199,7 +199,7 @@ def _figure(figure: ChartGroup) -> dict[str, Any]:
 
 def _resources(run: Run, card: Scorecard, findings: list[Finding]) -> list[dict[str, Any]]:
     """A section a resource, in the order in which they were measured."""
-    charts, rows = charts_of(run), rows_of(run)
+    charts, rows = list_charts(run), make_rows(run)
     made = []
     for number, name in enumerate(dict.fromkeys(experiment.resource for experiment in run.experiments), start=1):
         some = [
@@ -238,7 +238,7 @@ def _tight(text: str) -> str:
     return re.sub(r"(?<=[A-Z])-(?=\d)", "\N{NON-BREAKING HYPHEN}", text)
 
 
-def _coded(text: str) -> Markup:
+def _mark_code(text: str) -> Markup:
     """Text with each ``part`` in single backquotes as code; everything in it is escaped."""
     from markupsafe import Markup, escape
 
@@ -313,7 +313,7 @@ def _columns(grid: list[dict[str, Any]]) -> list[str]:
 
 
 def _grid_row(run: Run, row: HeadlineRow) -> dict[str, Any]:
-    point, rate_word = row.measurement, rate_word_of(row.experiment)
+    point, rate_word = row.measurement, find_rate_word(row.experiment)
     latency, unit = point.latency_ns, point.throughput.unit
     made: dict[str, Any] = {
         "label": row.label,
@@ -339,7 +339,7 @@ def _grid_row(run: Run, row: HeadlineRow) -> dict[str, Any]:
     if row.peer:
         made["peer"] = _quantity(row.peer.value, rate_word, interval=False)
         ratio = f": ours is {tables.ratio_words(row.peer.ratio)}" if row.peer.ratio else ""
-        made["peer_says"] = f"{row.peer.named}{ratio}"
+        made["peer_says"] = f"{row.peer.full_name}{ratio}"
     if row.ceiling:
         made["ceiling"] = _quantity(Value(row.ceiling.value, row.ceiling.unit), rate_word)
         label = row.ceiling.label if row.ceiling.label != row.ceiling.kind else ""
@@ -360,7 +360,7 @@ def _grid_note(run: Run, rows: list[HeadlineRow]) -> list[str]:
     notes = []
     if any(row.measurement.throughput.low is not None for row in rows):
         notes.append("Small print: 95% interval; for latencies, p99.")
-    peers = dict.fromkeys(f"{row.peer.named}" for row in rows if row.peer)
+    peers = dict.fromkeys(f"{row.peer.full_name}" for row in rows if row.peer)
     notes += [f"{' and '.join(peers)} ran in turn with hwdyno on the same points."] if peers else []
     reasons = dict.fromkeys(_why_no_ceiling(run, row) for row in rows if row.ceiling is None)
     return notes + [f"Ceiling unknown: {reason}." for reason in reasons if reason not in {"", UNKNOWN}]
@@ -392,7 +392,7 @@ def _experiment(experiment: ExperimentResult, at: int, charts: list[Chart]) -> d
         "id": f"experiment-{at + 1}",
         "name": experiment.name,
         "asks": experiment.asks or experiment.name,
-        "fixed": _fixed(experiment),
+        "fixed": _list_fixed(experiment),
         "curves": curves if curves and any(curve.state != "unknown" for curve in experiment.curves) else None,
         "charts": _folds(drawn),
         "tables": [
@@ -403,13 +403,13 @@ def _experiment(experiment: ExperimentResult, at: int, charts: list[Chart]) -> d
     }
 
 
-def _fixed(experiment: ExperimentResult) -> list[tuple[str, str]]:
+def _list_fixed(experiment: ExperimentResult) -> list[tuple[str, str]]:
     """Parameters that all points share; those that are off or empty are in the raw data only."""
     axes = splits(experiment.declaration.axes)
     unused = {
         axis.split
         for axis in axes
-        if not any(is_mixed(axis, parameters_of(experiment, point)) for point in experiment.points)
+        if not any(is_mixed(axis, point_parameters(experiment, point)) for point in experiment.points)
     }
     shown = []
     for name, value in experiment.fixed.items():

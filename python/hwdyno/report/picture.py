@@ -194,6 +194,6 @@ def decades(title: str, values: Iterable[float | None]) -> ChartAxis:
     return ChartAxis(title, low, high, "log", tuple((tick, f"{tick:,.10g}") for tick in ticks))
 
 
-def named(names: Sequence[str]) -> ChartAxis:
+def make_names_axis(names: Sequence[str]) -> ChartAxis:
     """An axis of names, the first on top."""
     return ChartAxis("", -0.5, len(names) - 0.5, "names", tuple((float(at), name) for at, name in enumerate(names)))

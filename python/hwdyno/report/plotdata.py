@@ -11,12 +11,21 @@ from typing import Any
 from hwdyno.analysis.ceilings import block_bytes
 from hwdyno.analysis.curves import LOADED_MODEL
 from hwdyno.analysis.curves.knee_model import knee_at
-from hwdyno.analysis.resources import rate_word_of
+from hwdyno.analysis.resources import find_rate_word
 from hwdyno.model.histogram import Histogram
 from hwdyno.model.words import Axis, Curve, ExperimentResult, Latency, Measurement
 from hwdyno.report import figures
 from hwdyno.report.figures import Scale, latency_scale, scale_for
-from hwdyno.report.rows import ChartSeries, bounds, direction, in_unit, is_number, load_of, parameters_of, point_label
+from hwdyno.report.rows import (
+    ChartSeries,
+    bounds,
+    direction,
+    in_unit,
+    is_number,
+    point_label,
+    point_load,
+    point_parameters,
+)
 
 PlotRows = list[dict[str, Any]]
 
@@ -42,18 +51,18 @@ def wide(values: Iterable[float | None]) -> bool:
 
 
 def _load(experiment: ExperimentResult, at: int) -> Any:
-    load = load_of(experiment, at)
+    load = point_load(experiment, at)
     return load if is_number(load) else None
 
 
-def _shared(experiment: ExperimentResult, at: int, series: ChartSeries) -> dict[str, Any]:
+def _shared_fields(experiment: ExperimentResult, at: int, series: ChartSeries) -> dict[str, Any]:
     point = experiment.points[at]
     latency = point.latency_ns
     rate = point.rate
     return {
         "series": series.label,
         "load": _load(experiment, at),
-        "tip_load": figures.parameter(experiment.load_axis, load_of(experiment, at)),
+        "tip_load": figures.parameter(experiment.load_axis, point_load(experiment, at)),
         "tip_throughput": _with_interval(experiment, point, point.throughput.unit),
         "tip_rate": _with_interval(experiment, point, rate.unit) if rate else figures.NONE,
         "tip_latency": _latency_words(latency),
@@ -66,7 +75,7 @@ def _with_interval(experiment: ExperimentResult, point: Measurement, unit: str) 
     value = in_unit(point, unit)
     if value is None:
         return figures.NONE
-    scale = scale_for([value.value], unit, rate_word_of(experiment))
+    scale = scale_for([value.value], unit, find_rate_word(experiment))
     interval = scale.interval(value)
     return f"{scale.quantity(value.value)} ({interval})" if interval else scale.quantity(value.value)
 
@@ -79,10 +88,10 @@ def _latency_words(latency: Latency | None) -> str:
     return ", ".join(f"{word} {scale.quantity(ns)}" for word, ns in words if ns is not None)
 
 
-def measured(experiment: ExperimentResult, group: list[ChartSeries], unit: str) -> tuple[PlotRows, Scale]:
+def make_rows(experiment: ExperimentResult, group: list[ChartSeries], unit: str) -> tuple[PlotRows, Scale]:
     """One row a point: ``y`` with ``low`` and ``high``."""
     values = [in_unit(experiment.points[at], unit) for series in group for at in series.points]
-    scale = scale_for((value.value for value in values if value), unit, rate_word_of(experiment))
+    scale = scale_for((value.value for value in values if value), unit, find_rate_word(experiment))
     rows = []
     for series in group:
         for at in series.points:
@@ -93,7 +102,7 @@ def measured(experiment: ExperimentResult, group: list[ChartSeries], unit: str) 
             low = value.low / scale.divisor if value.low is not None else y
             high = value.high / scale.divisor if value.high is not None else y
             known = value.low is not None and value.high is not None
-            rows.append({**_shared(experiment, at, series), "y": y, "low": low, "high": high, "interval": known})
+            rows.append({**_shared_fields(experiment, at, series), "y": y, "low": low, "high": high, "interval": known})
     return rows, scale
 
 
@@ -108,7 +117,7 @@ def latencies(experiment: ExperimentResult, group: list[ChartSeries]) -> tuple[P
     scale = latency_scale(latency.mean for _, _, latency in found)
     rows = [
         {
-            **_shared(experiment, at, series),
+            **_shared_fields(experiment, at, series),
             "y": latency.mean / scale.divisor,
             "p50": (latency.p50 or 0.0) / scale.divisor,
             "p99": (latency.p99 or 0.0) / scale.divisor,
@@ -122,7 +131,7 @@ def latencies(experiment: ExperimentResult, group: list[ChartSeries]) -> tuple[P
 def tradeoffs(experiment: ExperimentResult, group: list[ChartSeries], unit: str) -> tuple[PlotRows, Scale, Scale]:
     """One row a point that has both: ``x`` throughput, ``y`` mean latency; ``name`` its load where there is room."""
     rows, y_scale = latencies(experiment, group)
-    with_x, x_scale = measured(experiment, group, unit)
+    with_x, x_scale = make_rows(experiment, group, unit)
     across = {(row["series"], row["load"]): row["y"] for row in with_x}
     kept = [{**row, "x": across[row["series"], row["load"]]} for row in rows if (row["series"], row["load"]) in across]
     wide, high = (max((row[field] for row in kept), default=0.0) for field in ("x", "y"))
@@ -292,7 +301,7 @@ def ceilings(
 
     A ceiling in bytes/s is carried over to operations/s where all points have one block size.
     """
-    parameters = [parameters_of(experiment, experiment.points[at]) for series in group for at in series.points]
+    parameters = [point_parameters(experiment, experiment.points[at]) for series in group for at in series.points]
     axes = experiment.declaration.axes
     blocks = {block_bytes(point, axes) for point in parameters}
     block = blocks.pop() if len(blocks) == 1 else None
@@ -354,8 +363,8 @@ def peers(experiment: ExperimentResult, group: list[ChartSeries], unit: str, sca
                 "series": series.label,
                 "load": _load(experiment, peer.point),
                 "y": value / scale.divisor,
-                "tip_load": figures.parameter(experiment.load_axis, load_of(experiment, peer.point)),
-                "tip_peer": f"{peer.named}: {scale.quantity(value)}",
+                "tip_load": figures.parameter(experiment.load_axis, point_load(experiment, peer.point)),
+                "tip_peer": f"{peer.full_name}: {scale.quantity(value)}",
                 "tip_ratio": ratio,
             }
         )
@@ -363,14 +372,14 @@ def peers(experiment: ExperimentResult, group: list[ChartSeries], unit: str, sca
 
 
 @lru_cache(maxsize=4096)
-def _unpacked(packed: str) -> Histogram:
+def _unpack_histogram(packed: str) -> Histogram:
     return Histogram.unpack(packed)
 
 
-def quantiles_of(latency: Latency) -> list[tuple[float, float]]:
+def list_quantiles(latency: Latency) -> list[tuple[float, float]]:
     """(quantile, ns) from the whole histogram, or from the summary where that is all there is; none for a mean."""
     if latency.histogram:
-        histogram = _unpacked(latency.histogram)
+        histogram = _unpack_histogram(latency.histogram)
         return [(q, float(histogram.quantile(q))) for q in QUANTILES if latency.count * (1 - q) >= MIN_BEYOND - 1e-6]
     known = ((0.5, latency.p50), (0.9, latency.p90), (0.99, latency.p99), (0.999, latency.p999))
     return [(share, ns) for share, ns in known if ns is not None]
@@ -378,7 +387,9 @@ def quantiles_of(latency: Latency) -> list[tuple[float, float]]:
 
 def quantiles(experiment: ExperimentResult, points: list[int]) -> tuple[PlotRows, Scale]:
     """Rows of ``tail`` = 1 / (1 - quantile) and ``y`` latency."""
-    found = [(at, quantiles_of(latency)) for at in points if (latency := experiment.points[at].latency_ns) is not None]
+    found = [
+        (at, list_quantiles(latency)) for at in points if (latency := experiment.points[at].latency_ns) is not None
+    ]
     scale = latency_scale(pairs[-1][1] for _, pairs in found if pairs)
     rows = []
     for at, pairs in found:
@@ -406,7 +417,7 @@ def over_time(experiment: ExperimentResult, points: list[int]) -> tuple[PlotRows
     if not found:
         return [], ""
     unit = experiment.points[found[0][0]].throughput.unit
-    scale = scale_for([value for _, samples in found for value in samples.values], unit, rate_word_of(experiment))
+    scale = scale_for([value for _, samples in found for value in samples.values], unit, find_rate_word(experiment))
     rows = []
     for at, samples in found:
         label = point_label(experiment, at)

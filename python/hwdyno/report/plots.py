@@ -8,11 +8,11 @@ from hwdyno.report import plotdata
 from hwdyno.report.drawing import (
     axis_of_load,
     dots,
-    joined,
+    join_rows,
     load_title,
+    make_tip,
     numbers,
     sentences,
-    tip_of,
     y_axis,
 )
 from hwdyno.report.picture import (
@@ -28,7 +28,7 @@ from hwdyno.report.picture import (
     even,
     with_ends,
 )
-from hwdyno.report.rows import ChartSeries, unit_of
+from hwdyno.report.rows import ChartSeries, judged_unit
 
 MAX_BANDS = 3
 """Series whose bands of latency can overlap and still be read."""
@@ -36,8 +36,8 @@ MAX_BANDS = 3
 
 def throughput(experiment: ExperimentResult, group: list[ChartSeries]) -> Picture | None:
     """Throughput against load, with the fitted curve, the knee, the 90% load, the ceilings and the peers."""
-    unit = unit_of(experiment)
-    rows, scale = plotdata.measured(experiment, group, unit)
+    unit = judged_unit(experiment)
+    rows, scale = plotdata.make_rows(experiment, group, unit)
     if not rows:
         return None
     at = numbers(group)
@@ -52,9 +52,9 @@ def throughput(experiment: ExperimentResult, group: list[ChartSeries]) -> Pictur
     y = even(scale.unit, with_ends(levels, (row["high"] for row in rows)))
     about = (("text", "ceiling"), ("tip_class", "class"), ("tip_formula", "formula"), ("tip_source", "source"))
     marks: list[Mark] = [
-        ReferenceLine(CEILING, row["y"], x.low, x.high, row["text"], tip_of(row, *about)) for row in near
+        ReferenceLine(CEILING, row["y"], x.low, x.high, row["text"], make_tip(row, *about)) for row in near
     ]
-    marks += joined(lines, at)
+    marks += join_rows(lines, at)
     marks += [
         Polyline(at[row["series"]], ((row["load"], 0.0), (row["load"], row["y"])), dash="2 3", width=1.2)
         for row in places
@@ -68,7 +68,7 @@ def throughput(experiment: ExperimentResult, group: list[ChartSeries]) -> Pictur
         ("tip_ratio", "ours ÷ theirs"),
     )
     marks += [
-        Dot(at[row["series"]], row["load"], row["y"], "peer", tip_of(row, *peer_fields))
+        Dot(at[row["series"]], row["load"], row["y"], "peer", make_tip(row, *peer_fields))
         for row in peers
         if row["load"] is not None
     ]
@@ -92,7 +92,7 @@ def latency(experiment: ExperimentResult, group: list[ChartSeries]) -> Picture |
         return None
     at = numbers(group)
     x = axis_of_load(experiment, (row["load"] for row in rows))
-    lines = joined(rows, at, least=3)
+    lines = join_rows(rows, at, least=3)
     names = {name for name, number in at.items() if number in {line.series for line in lines}}
     banded = len(group) <= MAX_BANDS and all(
         row["p99"] > 0 and row["p50"] > 0 for row in rows if row["series"] in names
@@ -122,14 +122,14 @@ def tail(experiment: ExperimentResult, group: list[ChartSeries]) -> Picture | No
         axis_of_load(experiment, (row["load"] for row in rows)),
         y_axis(f"p99 latency, {scale.unit}", [row["y"] for row in rows]),
     )
-    marks: list[Mark] = [*joined(rows, at, least=3), *dots(experiment, rows, group)]
+    marks: list[Mark] = [*join_rows(rows, at, least=3), *dots(experiment, rows, group)]
     caption = sentences([f"99 of 100 operations ended within this time{', log scale' if y.kind == 'log' else ''}"])
     return Picture(f"p99 latency by {load_title(experiment)}", caption, x, y, tuple(at), tuple(marks))
 
 
 def tradeoff(experiment: ExperimentResult, group: list[ChartSeries]) -> Picture | None:
     """Latency against throughput, one mark a load: where more load buys only latency, the line turns up."""
-    rows, x_scale, y_scale = plotdata.tradeoffs(experiment, group, unit_of(experiment))
+    rows, x_scale, y_scale = plotdata.tradeoffs(experiment, group, judged_unit(experiment))
     if len(rows) < 3:
         return None
     at = numbers(group)
@@ -141,7 +141,7 @@ def tradeoff(experiment: ExperimentResult, group: list[ChartSeries]) -> Picture 
     marks: list[Mark] = [
         Polyline(at[row["series"]], ((row["x"], y.low), (row["x"], y.high)), dash="2 3", width=1.2) for row in tops
     ]
-    marks += [*joined(line, at, "x", width=1.4), *dots(experiment, rows, group, "x")]
+    marks += [*join_rows(line, at, "x", width=1.4), *dots(experiment, rows, group, "x")]
     marks += [Dot(at[row["series"]], row["x"], row["y"], "ring") for row in places]
     marks += [Words(at[row["series"]], row["x"], row["y"], row["text"]) for row in places]
     marks += [Words(at[row["series"]], row["x"], row["y"], row["name"]) for row in rows if row["name"]]

@@ -7,15 +7,15 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
-from hwdyno.analysis.curves import error_of, value_of
+from hwdyno.analysis.curves import curve_value, relative_error
 from hwdyno.analysis.curves.projection import Outlook, outlook
 from hwdyno.analysis.curves.scalability import Interval
-from hwdyno.analysis.resources import rate_word_of
-from hwdyno.explain.findings.commands import command_of, shared_options, started
+from hwdyno.analysis.resources import find_rate_word
+from hwdyno.explain.findings.commands import add_launcher, make_command, shared_options
 from hwdyno.model.axes import CLIENTS
 from hwdyno.model.units import format_load, format_ns, format_percent, format_quantity
 from hwdyno.model.words import Axis, Curve, ExperimentResult, Measurement, Parameters, Run, Value
-from hwdyno.report.rows import series_of, tightest
+from hwdyno.report.rows import list_series, tightest
 from hwdyno.system.printable import columns
 
 MODELS = {"queue-knee", "usl", "none"}
@@ -38,7 +38,7 @@ class Projected:
     """Measures what is missing; empty where nothing is."""
 
 
-def projections_of(run: Run, targets: list[float]) -> list[Projected]:
+def project_curves(run: Run, targets: list[float]) -> list[Projected]:
     """Every curve along a number of requests, clients or threads, projected to the loads ``targets``."""
     return [projected for result in run.experiments for projected in _of_experiment(run, result, targets)]
 
@@ -47,17 +47,17 @@ def _of_experiment(run: Run, result: ExperimentResult, targets: list[float]) -> 
     if result.load_axis.role != "concurrency":
         return []
     return [
-        _projected(run, result, series.label, series.curve, targets)
-        for series in series_of(result)
+        _project_curve(run, result, series.label, series.curve, targets)
+        for series in list_series(result)
         if series.curve is not None and series.curve.model in MODELS
     ]
 
 
-def _projected(run: Run, result: ExperimentResult, label: str, curve: Curve, targets: list[float]) -> Projected:
+def _project_curve(run: Run, result: ExperimentResult, label: str, curve: Curve, targets: list[float]) -> Projected:
     points = [result.points[at] for at in curve.points]
     used = [point for point in points if point.validity != "invalid"] or points
-    values = [value_of(point, result) for point in used]
-    errors = [error_of(value, point.repeats) for value, point in zip(values, used, strict=True)]
+    values = [curve_value(point, result) for point in used]
+    errors = [relative_error(value, point.repeats) for value, point in zip(values, used, strict=True)]
     known = [error for error in errors if error is not None]
     found = outlook(
         [float(point.parameters[result.load]) for point in used],  # type: ignore[arg-type]
@@ -70,13 +70,13 @@ def _projected(run: Run, result: ExperimentResult, label: str, curve: Curve, tar
     command = ""
     if found.measure is not None and not run.imported_from:
         change: Parameters = {result.load: f"1..{found.measure}"}
-        command = command_of(run, result, {**shared_options(result), **curve.series}, change)
-        command = started(run, command, found.measure if result.load == CLIENTS.name else None)
-    best = max(curve.points, key=lambda at: value_of(result.points[at], result).value)
+        command = make_command(run, result, {**shared_options(result), **curve.series}, change)
+        command = add_launcher(run, command, found.measure if result.load == CLIENTS.name else None)
+    best = max(curve.points, key=lambda at: curve_value(result.points[at], result).value)
     ceiling, share = tightest(result, best)
     cap = None
     if ceiling is not None and share and ceiling.kind == "physical":
-        cap = Value(value_of(result.points[best], result).value / share, curve.unit)
+        cap = Value(curve_value(result.points[best], result).value / share, curve.unit)
     return Projected(
         result,
         label,
@@ -105,10 +105,10 @@ def section(one: Projected) -> str:
         lines.append(f"no projection: {found.refused}.")
         rows = [(what, "throughput, bounds of any closed system")]
         rows += [
-            (format_load(item.load), f"{_quantity(item.low, one)} to {_quantity(_capped(item.high, one), one)}")
+            (format_load(item.load), f"{_quantity(item.low, one)} to {_quantity(_cap_value(item.high, one), one)}")
             for item in found.brackets
         ]
-        lines += _indented(columns(rows))
+        lines += _indent_lines(columns(rows))
         if one.command:
             lines.append(f"measure: {one.command}")
         return "\n".join(lines) + "\n"
@@ -116,7 +116,7 @@ def section(one: Projected) -> str:
     whole += [
         (format_load(item.load), _range(item.throughput, one), _wait(item.latency_ns)) for item in found.projections
     ]
-    return "\n".join([*lines, *_indented(columns(whole)), *_assumptions(one)]) + "\n"
+    return "\n".join([*lines, *_indent_lines(columns(whole)), *_assumptions(one)]) + "\n"
 
 
 def _wait(latency: Interval | None) -> str:
@@ -125,7 +125,7 @@ def _wait(latency: Interval | None) -> str:
     return f"{format_ns(latency.value)} ({format_ns(latency.low)} to {format_ns(latency.high)})"
 
 
-def _indented(text: str) -> list[str]:
+def _indent_lines(text: str) -> list[str]:
     return [f"  {line}" for line in text.splitlines()]
 
 
@@ -144,20 +144,20 @@ def _assumptions(one: Projected) -> list[str]:
 
 
 def _quantity(value: float, one: Projected) -> str:
-    return format_quantity(value, one.curve.unit, rate_word_of(one.experiment))
+    return format_quantity(value, one.curve.unit, find_rate_word(one.experiment))
 
 
-def _capped(value: float, one: Projected) -> float:
+def _cap_value(value: float, one: Projected) -> float:
     return value if one.cap is None else min(value, one.cap.value)
 
 
 def _range(interval: Interval, one: Projected) -> str:
     assert interval.low is not None and interval.high is not None
-    low, value, high = (_quantity(_capped(end, one), one) for end in (interval.low, interval.value, interval.high))
+    low, value, high = (_quantity(_cap_value(end, one), one) for end in (interval.low, interval.value, interval.high))
     return f"{value} ({low} to {high})"
 
 
-def document_of(one: Projected) -> dict[str, Any]:
+def plain_projection(one: Projected) -> dict[str, Any]:
     """One curve's projection as plain JSON values."""
     return {
         "experiment": one.experiment.name,

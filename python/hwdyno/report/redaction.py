@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from hwdyno.model.axes import is_loopback
-from hwdyno.model.machine import node_of
+from hwdyno.model.machine import node_name
 from hwdyno.model.words import Run
 
 T = TypeVar("T")
@@ -45,12 +45,12 @@ def without_names(run: Run) -> Run:
     a home folder.
     """
     job = {key: value for key, value in run.job.items() if key not in {"name", "nodes"}}
-    return _without_serials(_mapped(replace(run, job=job), _hiding([run])))
+    return _without_serials(_map_texts(replace(run, job=job), _hiding([run])))
 
 
-def without_names_of(runs: Sequence[Run], value: T) -> T:
+def hide_names(runs: Sequence[Run], value: T) -> T:
     """What was made of several Runs, such as their comparison, without their names; each has one word in all of it."""
-    return _mapped(value, _hiding(runs))
+    return _map_texts(value, _hiding(runs))
 
 
 def _hiding(runs: Sequence[Run]) -> Callable[[str], str]:
@@ -65,16 +65,16 @@ def _hiding(runs: Sequence[Run]) -> Callable[[str], str]:
     patterns = [*parts, *([rf"(?<![\w.-])(?:{'|'.join(words)})(?![\w-])"] if words else [])]
     names = re.compile("|".join(patterns)) if patterns else None
 
-    def hidden(text: str) -> str:
+    def hide_text(text: str) -> str:
         if text in given:
             return given[text]
         text = _HOME.sub("~", _UNIQUE.sub("…", text))
         return text if names is None else names.sub(lambda found: given.get(found[0], "…"), text)
 
-    return hidden
+    return hide_text
 
 
-def machines_of(runs: Sequence[Run], *, with_names: bool) -> list[str]:
+def name_machines(runs: Sequence[Run], *, with_names: bool) -> list[str]:
     """A word for each Run's machine: its hosts' names, or ``machine-1``, ``machine-2`` … in the order of the Runs."""
     known = ["+".join(machine.hostname or "unnamed" for machine in run.machines) or "unknown" for run in runs]
     if with_names:
@@ -92,11 +92,11 @@ def _stand_ins(runs: Sequence[Run]) -> dict[str, str]:
     servers = _distinct(server for run in runs for server in _servers(run))
     given = {name: f"server-{at}" for at, name in enumerate(servers, 1)}
     known = _distinct(hosts)
-    for at, node in enumerate(dict.fromkeys(map(node_of, known)), 1):
+    for at, node in enumerate(dict.fromkeys(map(node_name, known)), 1):
         given[node] = f"host-{at}"
         given.setdefault(node.partition(".")[0], f"host-{at}")
     for name in known:
-        node = node_of(name)
+        node = node_name(name)
         given[name] = given[node] + name.removeprefix(node)
     places = [
         (machine.storage.path, machine.storage.mount_point, machine.storage.source)
@@ -136,19 +136,19 @@ def _is_word(name: str) -> bool:
     return len(name) >= _SHORTEST and name.lower() not in _EVERYDAY
 
 
-def _mapped(value: T, hidden: Callable[[str], str]) -> T:
-    """The same value with every text in it passed through ``hidden``; keys of maps too."""
+def _map_texts(value: T, hide: Callable[[str], str]) -> T:
+    """The same value with every text in it passed through ``hide``; keys of maps too."""
     made: Any = value
     if isinstance(value, str):
-        made = hidden(value)
+        made = hide(value)
     elif is_dataclass(value) and not isinstance(value, type):
         before = {field.name: getattr(value, field.name) for field in fields(value) if field.name not in _PACKED}
-        changed = {name: after for name, old in before.items() if (after := _mapped(old, hidden)) != old}
+        changed = {name: after for name, old in before.items() if (after := _map_texts(old, hide)) != old}
         made = replace(value, **changed) if changed else value
     elif isinstance(value, Mapping):
-        made = {_mapped(key, hidden): _mapped(inner, hidden) for key, inner in value.items()}
+        made = {_map_texts(key, hide): _map_texts(inner, hide) for key, inner in value.items()}
     elif isinstance(value, (tuple, list)):
-        made = type(value)(_mapped(inner, hidden) for inner in value)
+        made = type(value)(_map_texts(inner, hide) for inner in value)
     return made  # type: ignore[no-any-return]
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hwdyno.analysis.ceilings import bounds_for, gpu
-from hwdyno.analysis.curves.roofline import roofs_of
-from hwdyno.explain.findings.point_labels import label_of
+from hwdyno.analysis.curves.roofline import find_roofs
+from hwdyno.explain.findings.point_labels import format_label
 from hwdyno.model.axes import INTENSITY
 from hwdyno.model.kernels import COMPUTE_FLOPS, GPU_ROOFLINE, MEMORY_BANDWIDTH
 from hwdyno.model.units import as_number, format_size, plural
@@ -42,7 +42,7 @@ class Spot:
     flop_s: float
 
 
-def threads_of(run: Run) -> int:
+def count_threads(run: Run) -> int:
     """The threads of every roof: the most that have a processor each and that arithmetic and memory both had."""
     kernels = (COMPUTE_FLOPS, MEMORY_BANDWIDTH)
     arithmetic, memory = ({_whole(given.get("threads")) for _, given in _sound(run, kernel)} for kernel in kernels)
@@ -52,14 +52,14 @@ def threads_of(run: Run) -> int:
 
 def _points(run: Run, kernel: str) -> list[tuple[Parameters, Measurement]]:
     """The kernel's sound points on as many threads as every roof has."""
-    wanted = {0, threads_of(run)}  # A foreign document may not know them.
+    wanted = {0, count_threads(run)}  # A foreign document may not know them.
     return [(given, point) for point, given in _sound(run, kernel) if _whole(given.get("threads")) in wanted]
 
 
 def _sound(run: Run, kernel: str) -> list[tuple[Measurement, Parameters]]:
     return [
         (point, given)
-        for _, _, point, given in run.points_of(kernel)
+        for _, _, point, given in run.measured_points(kernel)
         if point.validity != "invalid" and point.throughput.value > 0
     ]
 
@@ -100,13 +100,13 @@ def levels(run: Run) -> list[Roof]:
 def peaks(run: Run) -> list[Roof]:
     """The rate of each instruction set and precision: the quoted one, where a grid has it."""
     best: dict[str, float] = {}
-    quoted = {id(point) for result, _, point, _ in run.points_of(COMPUTE_FLOPS) if result.name.endswith(".grid")}
+    quoted = {id(point) for result, _, point, _ in run.measured_points(COMPUTE_FLOPS) if result.name.endswith(".grid")}
     points = sorted(_points(run, COMPUTE_FLOPS), key=lambda point: id(point[1]) not in quoted)
     of_grid: set[str] = set()
     for parameters, point in points:
         if point.throughput.unit == "FLOP/s" and parameters.get("operands") != "zero":
             axes = {name: parameters.get(name) for name in ("operation", "precision")}
-            label = label_of({**axes, "isa": str(point.details.get("isa") or "")}, Declaration())
+            label = format_label({**axes, "isa": str(point.details.get("isa") or "")}, Declaration())
             if id(point) in quoted:
                 of_grid.add(label)
             elif label in of_grid:
@@ -145,7 +145,7 @@ def spots(run: Run) -> list[Spot]:
 def drawn_of_gpu(run: Run) -> tuple[int, Picture] | None:
     """The experiment of a GPU's roofline and its picture: measured roofs, those of theory, and what was reached."""
     sweeps = (
-        (at, experiment, roofs_of(experiment))
+        (at, experiment, find_roofs(experiment))
         for at, experiment in enumerate(run.experiments)
         if experiment.kernel == GPU_ROOFLINE
     )
@@ -201,12 +201,12 @@ def drawn_of_gpu(run: Run) -> tuple[int, Picture] | None:
     return at, Picture("Roofline of this GPU", caption, side, y, tuple(names), tuple(marks), 250.0)
 
 
-def drawn(run: Run) -> tuple[int, Picture] | None:
+def draw_roofline(run: Run) -> tuple[int, Picture] | None:
     """The experiment that it belongs to, and its picture; none without a slope and a ceiling."""
     slopes, tops = levels(run), peaks(run)
     if not slopes or not tops:
         return None
-    at = run.experiments.index(next(result for result, *_ in run.points_of(COMPUTE_FLOPS)))
+    at = run.experiments.index(next(result for result, *_ in run.measured_points(COMPUTE_FLOPS)))
     highest, unit = tops[-1].value, figures.Scale(1e9, "GFLOP/s")  # As everyone compares them, however fast.
     kernels = spots(run)
     names: list[str] = []
@@ -238,7 +238,7 @@ def drawn(run: Run) -> tuple[int, Picture] | None:
         "A kernel cannot exceed the roof at its intensity."
     )
     return at, Picture(
-        f"Roofline of this machine, {plural(threads_of(run), 'thread')}",
+        f"Roofline of this machine, {plural(count_threads(run), 'thread')}",
         caption,
         x,
         y,

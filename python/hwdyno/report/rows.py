@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from hwdyno.analysis.ceilings import applies_by_key, utilizations
 from hwdyno.analysis.curves import is_loaded
 from hwdyno.explain.findings import why_not_double
-from hwdyno.explain.findings.point_labels import label_of as field_label
+from hwdyno.explain.findings.point_labels import format_label as field_label
 from hwdyno.explain.findings.snia import is_rounds
-from hwdyno.model.axes import BACKGROUND, read_share, traits_of
+from hwdyno.model.axes import BACKGROUND, list_traits, read_share
 from hwdyno.model.words import (
     Axis,
     Ceiling,
@@ -68,7 +68,7 @@ class HeadlineRow:
     why_not_double: str
 
 
-def parameters_of(experiment: ExperimentResult, point: Measurement) -> Parameters:
+def point_parameters(experiment: ExperimentResult, point: Measurement) -> Parameters:
     """What the point was measured with, what all points share included."""
     return {**experiment.fixed, **point.parameters}
 
@@ -79,7 +79,7 @@ def varying(sets: Sequence[Parameters]) -> list[str]:
     return [name for name in names if len({repr(parameters.get(name)) for parameters in sets}) > 1]
 
 
-def label_of(parameters: Parameters, names: Iterable[str], kernel: Declaration) -> str:
+def make_label(parameters: Parameters, names: Iterable[str], kernel: Declaration) -> str:
     """Words that distinguish one series or point from another: ``randread 4 KiB, iodepth=8``."""
     return field_label({name: parameters[name] for name in names if name in parameters}, kernel)
 
@@ -89,7 +89,7 @@ def grid_label(parameters: Parameters, axes: Sequence[Axis]) -> str:
     rw, block = parameters.get("rw"), parameters.get("bs")
     if not isinstance(rw, str) or not isinstance(block, (int, float)):
         return ""
-    pattern = "RND" if "random" in traits_of(axes, parameters) else "SEQ"
+    pattern = "RND" if "random" in list_traits(axes, parameters) else "SEQ"
     depth, jobs = parameters.get("iodepth", 1), parameters.get("numjobs", parameters.get("ranks", 1))
     return f"{pattern}{figures.size(block, short=True)} Q{depth}T{jobs}"
 
@@ -97,7 +97,7 @@ def grid_label(parameters: Parameters, axes: Sequence[Axis]) -> str:
 def direction(parameters: Parameters, axes: Sequence[Axis]) -> str:
     """``read``, ``write``, ``mix 70% read``, or empty where the point has no direction."""
     share = read_share(axes, parameters)
-    moves = traits_of(axes, parameters) & {"reads", "writes", "trims"}
+    moves = list_traits(axes, parameters) & {"reads", "writes", "trims"}
     if share is None or "trims" in moves:
         return ""
     if moves == {"reads", "writes"}:
@@ -107,23 +107,23 @@ def direction(parameters: Parameters, axes: Sequence[Axis]) -> str:
 
 def point_label(experiment: ExperimentResult, point: int) -> str:
     """A point's name among those of its experiment."""
-    parameters = parameters_of(experiment, experiment.points[point])
+    parameters = point_parameters(experiment, experiment.points[point])
     kernel = experiment.declaration
     short = grid_label(parameters, kernel.axes)
     if short:
         way = direction(parameters, kernel.axes) or str(parameters["rw"])
         others = [name for name in varying([p.parameters for p in experiment.points]) if name not in _GRID_NAMES]
-        return " · ".join(filter(None, [f"{short} {way}", label_of(parameters, others, kernel)]))
+        return " · ".join(filter(None, [f"{short} {way}", make_label(parameters, others, kernel)]))
     names = varying([p.parameters for p in experiment.points]) or list(experiment.points[point].parameters)
-    return label_of(parameters, names, kernel) or experiment.name
+    return make_label(parameters, names, kernel) or experiment.name
 
 
 _GRID_NAMES = {"rw", "rwmixread", "bs", "iodepth", "numjobs"}
 
 
-def load_of(experiment: ExperimentResult, point: int) -> Scalar:
+def point_load(experiment: ExperimentResult, point: int) -> Scalar:
     """The point's value on the axis of load."""
-    return parameters_of(experiment, experiment.points[point]).get(experiment.load)
+    return point_parameters(experiment, experiment.points[point]).get(experiment.load)
 
 
 def is_at(experiment: ExperimentResult, point: int, place: OperatingPoint | None) -> bool:
@@ -132,7 +132,7 @@ def is_at(experiment: ExperimentResult, point: int, place: OperatingPoint | None
         return False
     if is_loaded(experiment) and place.load == place.throughput:
         return experiment.points[point].throughput.value == place.throughput
-    return load_of(experiment, point) == place.load
+    return point_load(experiment, point) == place.load
 
 
 def is_number(value: Scalar) -> bool:
@@ -140,7 +140,7 @@ def is_number(value: Scalar) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def series_of(experiment: ExperimentResult) -> list[ChartSeries]:
+def list_series(experiment: ExperimentResult) -> list[ChartSeries]:
     """The experiment's curves, then the points that belong to none, parted by all axes but the load."""
     groups: list[tuple[Parameters, tuple[int, ...], Curve | None]] = [
         (curve.series, curve.points, curve) for curve in experiment.curves if curve.points
@@ -155,12 +155,12 @@ def series_of(experiment: ExperimentResult) -> list[ChartSeries]:
     names = varying([parameters for parameters, _, _ in groups])
 
     def key(at: int) -> tuple[bool, float, str]:
-        load = load_of(experiment, at)
+        load = point_load(experiment, at)
         return (not is_number(load), float(load) if is_number(load) and load is not None else 0.0, str(load))
 
     return [
         ChartSeries(
-            label_of(parameters, names or parameters, experiment.declaration) or experiment.name,
+            make_label(parameters, names or parameters, experiment.declaration) or experiment.name,
             parameters,
             tuple(sorted(points, key=key)),
             curve,
@@ -169,7 +169,7 @@ def series_of(experiment: ExperimentResult) -> list[ChartSeries]:
     ]
 
 
-def unit_of(experiment: ExperimentResult) -> str:
+def judged_unit(experiment: ExperimentResult) -> str:
     """The unit that the experiment is judged in."""
     if experiment.metric == "latency" and any(point.latency_ns for point in experiment.points):
         return "ns"
@@ -232,7 +232,7 @@ def tightest(experiment: ExperimentResult, point: int) -> tuple[Ceiling | None, 
     What a peer reached is a ceiling only where no link and no maker gives one.
     """
     measurement = experiment.points[point]
-    parameters, axes = parameters_of(experiment, measurement), experiment.declaration.axes
+    parameters, axes = point_parameters(experiment, measurement), experiment.declaration.axes
     every = utilizations(experiment.ceilings, measurement, parameters, axes=axes)
     best = max(
         every, key=lambda utilization: (utilization.bound.ceiling.kind != "reference", utilization.share), default=None
@@ -247,7 +247,7 @@ def tightest(experiment: ExperimentResult, point: int) -> tuple[Ceiling | None, 
     return replace(ceiling, value=value, formula=best.bound.formula), best.share
 
 
-def peer_of(experiment: ExperimentResult, point: int) -> PeerResult | None:
+def find_peer(experiment: ExperimentResult, point: int) -> PeerResult | None:
     """What the first peer that measured this point reached."""
     return next((peer for peer in experiment.peers if peer.point == point), None)
 
@@ -256,23 +256,23 @@ def headline_points(experiment: ExperimentResult) -> list[int]:
     """All points of a grid, and those beside a load; of a sweep, one a series: its best point, or the fastest."""
     if experiment.name.endswith(".grid") or experiment.load == BACKGROUND.name:
         return list(range(len(experiment.points)))
-    unit = unit_of(experiment)
+    unit = judged_unit(experiment)
 
-    def reached(at: int) -> float:
+    def reached_value(at: int) -> float:
         value = in_unit(experiment.points[at], unit)
         return value.value if value and experiment.points[at].validity != "invalid" else -1.0
 
     chosen = []
-    for series in series_of(experiment):
+    for series in list_series(experiment):
         best = series.curve.best if series.curve else None
         at_best = [at for at in series.points if is_at(experiment, at, best)]
-        chosen.append(at_best[0] if at_best else max(series.points, key=reached))
+        chosen.append(at_best[0] if at_best else max(series.points, key=reached_value))
     if len(chosen) > MAX_ROWS:
-        chosen = sorted(chosen, key=reached, reverse=True)[:MAX_ROWS]
+        chosen = sorted(chosen, key=reached_value, reverse=True)[:MAX_ROWS]
     return chosen
 
 
-def rows_of(run: Run) -> list[HeadlineRow]:
+def make_rows(run: Run) -> list[HeadlineRow]:
     """The grid: headline rows of every experiment, grids first."""
     rows = []
     shown = [experiment for experiment in run.experiments if not is_rounds(experiment)]
@@ -285,7 +285,7 @@ def rows_of(run: Run) -> list[HeadlineRow]:
                     experiment=experiment,
                     point=point,
                     measurement=experiment.points[point],
-                    peer=peer_of(experiment, point),
+                    peer=find_peer(experiment, point),
                     ceiling=ceiling,
                     share=share,
                     why_not_double=why_not_double(experiment.points[point], run=run, experiment=experiment),

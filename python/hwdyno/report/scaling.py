@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hwdyno.analysis.resources import find, rate_word_of
-from hwdyno.explain.findings.host_pairs import HostPair, pairs_of
-from hwdyno.explain.findings.scaling import NOT_KNOWN, ScalingStep, plain_of, steps_of
+from hwdyno.analysis.resources import find, find_rate_word
+from hwdyno.explain.findings.host_pairs import HostPair, list_pairs
+from hwdyno.explain.findings.scaling import NOT_KNOWN, ScalingStep, list_steps, plain_step
 from hwdyno.model.axes import CLIENTS
 from hwdyno.model.units import format_load, format_ns, format_percent, format_quantity
 from hwdyno.model.words import Curve, ExperimentResult, Run
 from hwdyno.report.contention import Matrix
-from hwdyno.report.projections import document_of, projections_of, section
-from hwdyno.report.rows import series_of
+from hwdyno.report.projections import plain_projection, project_curves, section
+from hwdyno.report.rows import list_series
 from hwdyno.system.printable import columns
 
 NOTHING = "-"
@@ -30,13 +30,13 @@ class Scaled:
     steps: tuple[ScalingStep, ...]
 
 
-def scaled(run: Run) -> list[Scaled]:
+def list_scaled(run: Run) -> list[Scaled]:
     """Every curve over clients of a Run."""
     return [
-        Scaled(result, series.label, series.curve, steps_of(run, result, series.curve))
+        Scaled(result, series.label, series.curve, list_steps(run, result, series.curve))
         for result in run.experiments
         if result.load == CLIENTS.name
-        for series in series_of(result)
+        for series in list_series(result)
         if series.curve is not None
     ]
 
@@ -53,7 +53,7 @@ def _curves(run: Run) -> list[Matrix]:
             _HEADS,
             tuple(_row(scaled_curve, step) for step in scaled_curve.steps),
         )
-        for scaled_curve in scaled(run)
+        for scaled_curve in list_scaled(run)
     ]
 
 
@@ -62,7 +62,7 @@ def _networks(run: Run) -> list[Matrix]:
     names = tuple(machine.hostname or str(at) for at, machine in enumerate(run.machines))
     found = []
     for result in run.experiments:
-        pairs = {(pair.sender, pair.receiver): _pair_words(result, pair) for pair in pairs_of(result, names)}
+        pairs = {(pair.sender, pair.receiver): _pair_words(result, pair) for pair in list_pairs(result, names)}
         if pairs:
             rows = tuple((name, *(pairs.get((name, other), NOTHING) for other in names)) for name in names)
             way = " over loopback" if any(point.details.get("loopback") is True for point in result.points) else ""
@@ -73,7 +73,7 @@ def _networks(run: Run) -> list[Matrix]:
 def _pair_words(result: ExperimentResult, pair: HostPair) -> str:
     if result.kernel in find(result.resource).latency_kernels and pair.point.latency_ns is not None:
         return format_ns(pair.point.latency_ns.mean)
-    return format_quantity(pair.point.throughput.value, pair.point.throughput.unit, rate_word_of(result))
+    return format_quantity(pair.point.throughput.value, pair.point.throughput.unit, find_rate_word(result))
 
 
 _HEADS = (
@@ -87,7 +87,7 @@ def _row(one: Scaled, step: ScalingStep) -> tuple[str, ...]:
     return (
         format_load(step.clients),
         str(step.nodes),
-        format_quantity(step.throughput.value, step.throughput.unit, rate_word_of(one.result)),
+        format_quantity(step.throughput.value, step.throughput.unit, find_rate_word(one.result)),
         format_percent(step.share_of_linear),
         NOTHING if step.fairness is None else f"{step.fairness:.3f}",
         NOTHING if latency is None else format_ns(latency.mean),
@@ -102,7 +102,7 @@ def notes(run: Run) -> list[str]:
     """Knee and limit of each curve, a sentence or two each."""
     return [
         f"{scaled_curve.label}: {_knee_words(scaled_curve)} {_limit_words(scaled_curve)}"
-        for scaled_curve in scaled(run)
+        for scaled_curve in list_scaled(run)
     ]
 
 
@@ -124,7 +124,7 @@ def text(run: Run, targets: Sequence[float] = ()) -> str:
     """Every curve with its knee and its limit, and projected to these numbers of clients; empty without any."""
     parts = []
     far = _by_curve(run, targets)
-    for table, note, scaled_curve in zip(_curves(run), notes(run), scaled(run), strict=True):
+    for table, note, scaled_curve in zip(_curves(run), notes(run), list_scaled(run), strict=True):
         parts.append(_plain(table) + f"{note}\n")
         parts += [section(found) for found in far.get(_key(scaled_curve.result, scaled_curve.curve), ())]
     return "\n".join([*parts, *map(_plain, _networks(run))])
@@ -137,7 +137,7 @@ def _plain(table: Matrix) -> str:
 
 def _by_curve(run: Run, targets: Sequence[float]) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
-    for projected in projections_of(run, list(targets)) if targets else ():
+    for projected in project_curves(run, list(targets)) if targets else ():
         found.setdefault(_key(projected.experiment, projected.curve), []).append(projected)
     return found
 
@@ -158,8 +158,10 @@ def documents(run: Run, targets: Sequence[float] = ()) -> list[dict[str, Any]]:
             "knee_clients": scaled_curve.curve.knee.load if scaled_curve.curve.knee else None,
             "best_clients": scaled_curve.curve.best.load if scaled_curve.curve.best else None,
             "limit": max(scaled_curve.steps, key=lambda step: step.throughput.value).limit,
-            "steps": [plain_of(step) for step in scaled_curve.steps],
-            "projections": [document_of(found) for found in far.get(_key(scaled_curve.result, scaled_curve.curve), ())],
+            "steps": [plain_step(step) for step in scaled_curve.steps],
+            "projections": [
+                plain_projection(found) for found in far.get(_key(scaled_curve.result, scaled_curve.curve), ())
+            ],
         }
-        for scaled_curve in scaled(run)
+        for scaled_curve in list_scaled(run)
     ]

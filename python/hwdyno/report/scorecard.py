@@ -12,7 +12,7 @@ from hwdyno.explain.findings.summary import ORDER
 from hwdyno.model.units import format_memory, plural
 from hwdyno.model.words import Finding, Quoted, Run
 from hwdyno.report.headlines import Headline, headlines
-from hwdyno.report.verdict import RunVerdict, shortened, verdict_on
+from hwdyno.report.verdict import RunVerdict, shorten_reason, verdict_on
 
 MAX_TODO = 3
 MAX_SENTENCE = 76
@@ -62,7 +62,7 @@ def scorecard(run: Run) -> Scorecard:
     return Scorecard(machine_line(run), verdict, reason, rows, _todo(run), _rest(run))
 
 
-def explained(run: Run) -> Run:
+def explain_run(run: Run) -> Run:
     """The Run with its curves, its findings, its verdict and the figures that it is quoted by."""
     run = explain(run)
     _, every = headlines(run)
@@ -110,7 +110,7 @@ def _todo(run: Run) -> tuple[Todo, ...]:
         kind = "noise" if only_run else finding.rule
         if command and command not in made and kind not in rules and not (only_run and finding.severity == "info"):
             rules.add(kind)
-            made[command] = Todo(shortened(_without_wide(first_sentence(finding.says)), MAX_SENTENCE), command)
+            made[command] = Todo(shorten_reason(_without_wide(first_sentence(finding.says)), MAX_SENTENCE), command)
     return tuple(made.values())[:MAX_TODO]
 
 

@@ -42,7 +42,7 @@ def with_places(whole: str, here: str) -> str:
 
 def problem(says: str) -> str:
     """A page that says in one line what is wrong."""
-    return _rendered("served_problem.html.j2", "Not found", "", says=says)
+    return _render_page("served_problem.html.j2", "Not found", "", says=says)
 
 
 def runs(
@@ -60,7 +60,7 @@ def runs(
     def to(number: int) -> str:
         return "/?" + urlencode({**({"machine": chosen} if chosen else {}), "page": number})
 
-    return _rendered(
+    return _render_page(
         "served_runs.html.j2",
         "Runs",
         "runs",
@@ -105,9 +105,9 @@ def _machine_links(address: str, machines: Mapping[str, str]) -> list[tuple[str,
     return [(f"{address}?{urlencode({'machine': word})}", printable(word)) for word in machines.values()]
 
 
-def labels_of(stored: Run, shown: Run) -> dict[FigureKey, str]:
+def label_figures(stored: Run, shown: Run) -> dict[FigureKey, str]:
     """The names of points by the keys of the stored Run, in the words of the copy that is shown."""
-    return dict(zip(trends.labels_of(stored), trends.labels_of(shown).values(), strict=False))
+    return dict(zip(trends.label_points(stored), trends.label_points(shown).values(), strict=False))
 
 
 def trends_page(
@@ -119,9 +119,11 @@ def trends_page(
 ) -> str:
     """One machine's history: what changed when, the figures that did, and a table of all."""
     word = machines.get(chosen, "")
-    names = {metric.key: printable(trends.name_of(metric, labels)) for metric, _ in history.trends}
+    names = {metric.key: printable(trends.name_figure(metric, labels)) for metric, _ in history.trends}
     changed = trends.changed_first(history)
-    drawn = [_drawn(trends.picture_of(metric, trend, names[metric.key])) for metric, trend in changed[:MAX_CHARTS]]
+    drawn = [
+        _draw_picture(trends.draw_trend(metric, trend, names[metric.key])) for metric, trend in changed[:MAX_CHARTS]
+    ]
     events = [
         {
             "head": trends.event_head(event, history),
@@ -142,7 +144,7 @@ def trends_page(
         ]
         for metric, trend in changed
     ]
-    return _rendered(
+    return _render_page(
         "served_trends.html.j2",
         "Trends",
         "trends",
@@ -165,7 +167,7 @@ def choose(entries: Sequence[HistoryEntry], machines: Mapping[str, str], before:
             query = {"before": entry.id} if before is None else {"before": before.id, "after": entry.id}
             rows.append(_run_row(entry, machines, "") | {"address": "/compare?" + urlencode(query)})
     first = _run_row(printable(before), machines, "") if before is not None else None
-    return _rendered("served_choose.html.j2", "Compare", "compare", rows=rows, first=first)
+    return _render_page("served_choose.html.j2", "Compare", "compare", rows=rows, first=first)
 
 
 def fleet(
@@ -201,8 +203,10 @@ def fleet(
                 "runs": plural(counts[name], "run"),
             }
         )
-    charts = [_drawn(picture) for picture in _side_by_side(machines, newest)]
-    return _rendered("served_fleet.html.j2", "Fleet", "fleet", cards=cards, charts=charts, heading=heading, slow=rows)
+    charts = [_draw_picture(picture) for picture in _side_by_side(machines, newest)]
+    return _render_page(
+        "served_fleet.html.j2", "Fleet", "fleet", cards=cards, charts=charts, heading=heading, slow=rows
+    )
 
 
 def _side_by_side(machines: Mapping[str, str], newest: Mapping[str, HistoryEntry]) -> list[Picture]:
@@ -231,13 +235,13 @@ def _side_by_side(machines: Mapping[str, str], newest: Mapping[str, HistoryEntry
     return pictures
 
 
-def _drawn(picture: Picture) -> dict[str, Any]:
+def _draw_picture(picture: Picture) -> dict[str, Any]:
     drawing = svg.draw(picture, theme.paint(page=True))
     return {"name": "", "title": picture.title, "caption": picture.caption, "drawings": [drawing]}
 
 
-def _rendered(template: str, title: str, here: str, **context: Any) -> str:
-    whole = page.rendered(
+def _render_page(template: str, title: str, here: str, **context: Any) -> str:
+    whole = page.render_page(
         template, {"title": f"{title} – hwdyno", "version": __version__, "contents": [], "data": "", **context}
     )
     return with_places(whole, here)

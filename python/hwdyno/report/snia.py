@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from hwdyno.analysis.estimates import SNIA_RANGE, SNIA_SLOPE, SniaWindow, snia_window
-from hwdyno.analysis.resources import rate_word_of
+from hwdyno.analysis.resources import find_rate_word
 from hwdyno.model.units import format_size, number_at
 from hwdyno.model.words import ExperimentResult, Measurement
 from hwdyno.report import figures
-from hwdyno.report.drawing import joined, tip_of
+from hwdyno.report.drawing import join_rows, make_tip
 from hwdyno.report.picture import CEILING, NEUTRAL, ChartAxis, Dot, Mark, Picture, Polyline, ReferenceLine, even
 
 TRACKED = "snia_tracked"
@@ -32,7 +32,7 @@ def convergence(experiment: ExperimentResult) -> Picture | None:
 
     values = [value(point) for point in experiment.points]
     unit = "" if by_latency else "bytes/s" if by_bytes else "operations/s"
-    scale = figures.latency_scale(values) if by_latency else figures.scale_for(values, unit, rate_word_of(experiment))
+    scale = figures.latency_scale(values) if by_latency else figures.scale_for(values, unit, find_rate_word(experiment))
     rows: list[dict[str, Any]] = []
     tracked: list[float] = []
     for point, figure in zip(experiment.points, values, strict=True):
@@ -53,8 +53,8 @@ def convergence(experiment: ExperimentResult) -> Picture | None:
     names = every if len(every) <= MAX_NAMED else [name for name in every if name.endswith(DECIDES)]
     at = {name: names.index(name) if name in names else NEUTRAL for name in every}
     fields = (("series", "workload"), ("round", "round"), ("tip", "value"))
-    marks: list[Mark] = [*joined(rows, at, "round")]
-    marks += [Dot(at[row["series"]], row["round"], row["y"], tip=tip_of(row, *fields)) for row in rows]
+    marks: list[Mark] = [*join_rows(rows, at, "round")]
+    marks += [Dot(at[row["series"]], row["round"], row["y"], tip=make_tip(row, *fields)) for row in rows]
     window = snia_window(tracked)
     caption = (
         "Rounds by workload"

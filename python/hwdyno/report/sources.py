@@ -21,23 +21,23 @@ LARGEST_STDIN = 64 << 20
 Ceilings = Callable[[str], "tuple[Ceiling, ...]"]
 
 
-def loaded(name: str, where: str | None, given: Ceilings | None = None, maps: Mapping[str, str] | None = None) -> Run:
+def load_run(name: str, where: str | None, given: Ceilings | None = None, maps: Mapping[str, str] | None = None) -> Run:
     """A Run by name from the store, or from a file: a Run document, another tool's output or a table; with findings.
 
     A stored Run keeps the findings that it has, unless ``given`` adds ceilings, which it is then judged by too. Raises
     ``UserError``.
     """
-    from hwdyno.report.scorecard import explained
+    from hwdyno.report.scorecard import explain_run
     from hwdyno.system.store import StoreError, open_store
 
     try:
         run = _of_report(Path(name)) or open_store(where).load(name)
-        with_ceilings = _limited(run, given)
-        return run if with_ceilings is run else explained(with_ceilings)
+        with_ceilings = _add_ceilings(run, given)
+        return run if with_ceilings is run else explain_run(with_ceilings)
     except StoreError:
         if not maps and not _is_foreign(Path(name)):
             raise
-    return explained(merged(sources_of([name], maps or {}), given))
+    return explain_run(merge_sources(read_sources([name], maps or {}), given))
 
 
 def _of_report(path: Path) -> Run | None:
@@ -50,7 +50,7 @@ def _of_report(path: Path) -> Run | None:
         if len(inside) != 1:
             has = ", ".join(path.name for path in inside[:3]) or "neither"
             raise UserError(f"{path} is a folder, and a Run is one page (.html) or document (.json) in it: has {has}")
-        return loaded(str(inside[0]), None)
+        return load_run(str(inside[0]), None)
     if path.suffix not in {".html", ".htm"} or not path.is_file():
         return None
     try:
@@ -68,7 +68,7 @@ def runs_in(names: Sequence[str], where: str | None) -> Iterator[tuple[str, Run]
     for name in names:
         folder = Path(name)
         if not folder.is_dir():
-            yield name, loaded(name, where)
+            yield name, load_run(name, where)
             continue
         documents = sorted((folder / "runs" if (folder / "runs").is_dir() else folder).glob("*.json"))
         if not documents:
@@ -88,7 +88,7 @@ def _read(store: Store | TeamStore, path: Path) -> Run | None:
         return None
 
 
-def head_of(path: Path) -> str:
+def read_head(path: Path) -> str:
     """How a file begins; empty where it cannot be read."""
     try:
         with path.open("rb") as file:
@@ -105,13 +105,13 @@ def _is_foreign(path: Path) -> bool:
     if not path.is_file():
         return False
     try:
-        text = foreign.text_of(path, formats.LARGEST_BYTES, errors="replace")
+        text = foreign.read_text(path, formats.LARGEST_BYTES, errors="replace")
     except UserError:
         return False
-    return '"hwdyno.run/' not in text[:65536] and any(form.recognizes(text) for form in formats.known().values())
+    return '"hwdyno.run/' not in text[:65536] and any(form.recognizes(text) for form in formats.list_formats().values())
 
 
-def _limited(run: Run, given: Ceilings | None) -> Run:
+def _add_ceilings(run: Run, given: Ceilings | None) -> Run:
     """The Run with the ceilings that options give; itself where they give none."""
     if given is None:
         return run
@@ -140,7 +140,7 @@ class ResultFile:
         return any(not run.imported_from for run in self.runs)
 
 
-def sources_of(names: Sequence[str], maps: Mapping[str, str]) -> list[ResultFile]:
+def read_sources(names: Sequence[str], maps: Mapping[str, str]) -> list[ResultFile]:
     """Read every file. Raises ``UserError`` in one line."""
     from hwdyno import formats
     from hwdyno.formats import published, table_rows
@@ -148,9 +148,9 @@ def sources_of(names: Sequence[str], maps: Mapping[str, str]) -> list[ResultFile
 
     texts = []
     for name in names:
-        text = _stdin() if name == STDIN else foreign.text_of(Path(name), formats.LARGEST_BYTES, errors="replace")
+        text = _stdin() if name == STDIN else foreign.read_text(Path(name), formats.LARGEST_BYTES, errors="replace")
         texts.append((("clipboard" if name == STDIN else name), text))
-    heads = [head for _, text in texts if maps for head in published.heads_of(text)]
+    heads = [head for _, text in texts if maps for head in published.list_heads(text)]
     for wanted in maps:
         if not any(table_rows.is_head(wanted, head) for head in heads):
             from hwdyno.system.suggestions import hint
@@ -176,7 +176,7 @@ def _source(name: str, text: str, maps: Mapping[str, str]) -> ResultFile:
     return ResultFile(name, tuple(runs), tuple(readings))
 
 
-def maps_of(texts: Iterable[str]) -> dict[str, str]:
+def parse_maps(texts: Iterable[str]) -> dict[str, str]:
     """The columns that ``--map`` names, with what each is. Raises ``UserError``."""
     found = {}
     for text in texts:
@@ -203,11 +203,11 @@ def ceilings_given(
     if not (ceilings or links or devices):
         return None
 
-    def of(resource: str) -> tuple[Ceiling, ...]:
+    def find_ceilings(resource: str) -> tuple[Ceiling, ...]:
         return known_ceilings(resource, ceilings, links, devices, _limit if limits else parse_given)
 
-    of("")  # What cannot be read is refused now.
-    return of
+    find_ceilings("")  # What cannot be read is refused now.
+    return find_ceilings
 
 
 def _limit(text: str) -> Ceiling:
@@ -221,7 +221,7 @@ def _limit(text: str) -> Ceiling:
     return replace(limit, formula="given", label="the stated link or device")
 
 
-def _labelled(result: ExperimentResult) -> tuple[Ceiling, ...]:
+def _named_ceilings(result: ExperimentResult) -> tuple[Ceiling, ...]:
     """The ceilings of the device and the link that a table's rows name."""
     from hwdyno.analysis.ceilings.named import device_ceilings, link_ceilings, link_rate, only_link
 
@@ -234,7 +234,7 @@ def _labelled(result: ExperimentResult) -> tuple[Ceiling, ...]:
     return tuple(found)
 
 
-def merged(sources: Sequence[ResultFile], given: Ceilings | None = None) -> Run:
+def merge_sources(sources: Sequence[ResultFile], given: Ceilings | None = None) -> Run:
     """All files as one Run, each experiment with its ceilings."""
     from hwdyno.model.words import Run
 
@@ -244,7 +244,9 @@ def merged(sources: Sequence[ResultFile], given: Ceilings | None = None) -> Run:
     for run in runs:
         for result in run.experiments:
             ceilings = (
-                () if result.kernel == "claim" else (*_labelled(result), *(given(result.resource) if given else ()))
+                ()
+                if result.kernel == "claim"
+                else (*_named_ceilings(result), *(given(result.resource) if given else ()))
             )
             name, number = result.name, 1
             while name in names:

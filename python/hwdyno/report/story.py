@@ -12,10 +12,10 @@ from hwdyno.explain.findings.rule import USELESS
 from hwdyno.model.words import ExperimentResult, Run
 from hwdyno.report import figures, plots, roofline, svg
 from hwdyno.report.bars import of_rows
-from hwdyno.report.charts import charts_of, parted
+from hwdyno.report.charts import list_charts, split_series
 from hwdyno.report.headlines import MARKS, Headline, headlines
 from hwdyno.report.picture import Picture
-from hwdyno.report.rows import is_number, load_of
+from hwdyno.report.rows import is_number, point_load
 
 MAX_CHARTS, MIN_CHARTS = 5, 3
 """Figures of a story."""
@@ -33,11 +33,11 @@ class ChartGroup:
     pictures: tuple[Picture, ...]
 
 
-def story_of(run: Run) -> list[ChartGroup]:
+def make_story(run: Run) -> list[ChartGroup]:
     """The figures in the order in which they are read; charts of single experiments fill up where there are few."""
     made = list(_figures(run))[:MAX_CHARTS]
     several = len({experiment.resource for experiment in run.experiments}) > 1
-    for chart in charts_of(run):
+    for chart in list_charts(run):
         if len(made) >= MIN_CHARTS:
             break
         experiment = run.experiments[chart.experiment]
@@ -58,7 +58,7 @@ def _figures(run: Run) -> Iterator[ChartGroup]:
     working_set = next(_by_size(run), None)
     if working_set is not None:
         yield working_set
-    roofs = roofline.drawn(run)
+    roofs = roofline.draw_roofline(run)
     if roofs is not None:
         yield ChartGroup("roofline", roofs[1].title, roofs[1].caption, (roofs[1],))
 
@@ -102,9 +102,9 @@ def _share(run: Run, row: Headline, several: bool) -> dict[str, Any]:
 def _by_depth(run: Run) -> Iterator[ChartGroup]:
     """Throughput above p99 by load, of the first experiment along a concurrency that knows both; storage first."""
     for experiment in sorted(run.experiments, key=lambda experiment: experiment.resource != "storage"):
-        if experiment.load_axis.role != "concurrency" or not _followed(experiment):
+        if experiment.load_axis.role != "concurrency" or not _is_followed(experiment):
             continue
-        group = [series for series in parted(experiment)[0][1] if len(series.points) >= MIN_LOADS]
+        group = [series for series in split_series(experiment)[0][1] if len(series.points) >= MIN_LOADS]
         if not group:
             continue
         above, below = plots.throughput(experiment, group), plots.tail(experiment, group)
@@ -113,7 +113,7 @@ def _by_depth(run: Run) -> Iterator[ChartGroup]:
         axis = experiment.load_axis
         title = f"{find(experiment.resource).title}: throughput and p99 by {axis.words}"
         caption = f"{above.caption} Below: {_lower(below.caption)}"
-        margin = max(svg.margin_of(above), svg.margin_of(below))
+        margin = max(svg.label_margin(above), svg.label_margin(below))
         bare = replace(above, x=replace(above.x, title=""), series=(), height=165.0, margin=margin)
         # A point without a latency is missing below: both have one axis, so that a load is in one place.
         below = replace(below, x=replace(above.x, title=below.x.title), height=130.0, margin=margin)
@@ -123,16 +123,16 @@ def _by_depth(run: Run) -> Iterator[ChartGroup]:
 def _by_size(run: Run) -> Iterator[ChartGroup]:
     """Latency by the bytes that are touched."""
     for experiment in run.experiments:
-        if experiment.metric == "latency" and experiment.load_axis.unit == "B" and _followed(experiment):
-            picture = plots.latency(experiment, parted(experiment)[0][1])
+        if experiment.metric == "latency" and experiment.load_axis.unit == "B" and _is_followed(experiment):
+            picture = plots.latency(experiment, split_series(experiment)[0][1])
             if picture is not None:
                 title = f"{find(experiment.resource).title}: {_lower(picture.title)}"
                 yield ChartGroup("working-set", title, picture.caption, (picture,))
 
 
-def _followed(experiment: ExperimentResult) -> bool:
+def _is_followed(experiment: ExperimentResult) -> bool:
     """Whether there are three loads or more, all of them quantities, and latencies."""
-    loads = {load_of(experiment, at) for at in range(len(experiment.points))}
+    loads = {point_load(experiment, at) for at in range(len(experiment.points))}
     return (
         len(loads) >= MIN_LOADS and all(map(is_number, loads)) and any(point.latency_ns for point in experiment.points)
     )

@@ -42,14 +42,16 @@ def _lines(table: StudyTable) -> list[str]:
     height = max(len(heads) for heads, *_ in columns)
     above = [[""] * (height - len(heads)) + heads for heads, *_ in columns]
     lines = [
-        "  ".join(_placed(cell, width, left) for cell, (_, width, left) in zip(cells, columns, strict=True)).rstrip()
+        "  ".join(
+            _align_cell(cell, width, left) for cell, (_, width, left) in zip(cells, columns, strict=True)
+        ).rstrip()
         for cells in [*zip(*above, strict=True), *([row[at] for at in shown] for row in table.rows)]
     ]
     common = ", ".join(f"{table.columns[at]} {table.rows[0][at]}" for at in alike)
     return [*lines, *textwrap.wrap(f"in all rows: {common}", WIDTH)] if common else lines
 
 
-def _placed(cell: str, width: int, left: bool) -> str:
+def _align_cell(cell: str, width: int, left: bool) -> str:
     return cell.ljust(width) if left else cell.rjust(width)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
-from hwdyno.report.lettering import Anchor, Box, Room, shortened, width_of
+from hwdyno.report.lettering import Anchor, Box, Room, fit_text, text_width
 from hwdyno.report.picture import (
     CEILING,
     NEUTRAL,
@@ -59,14 +59,14 @@ class Paint:
     paper: str
     series: tuple[str, ...]
 
-    def of(self, series: int) -> str:
+    def choose_colour(self, series: int) -> str:
         """The colour of a series, or of a mark without one."""
         if series == CEILING:
             return self.ceiling
         return self.muted if series == NEUTRAL else self.series[series % len(self.series)]
 
 
-def escaped(text: str) -> str:
+def escape_text(text: str) -> str:
     """Text as SVG and HTML have it; what XML has no place for is left out."""
     kept = text.translate(_ENTITIES)
     return "".join(letter for letter in kept if letter not in "\ufffe\uffff")
@@ -75,14 +75,14 @@ def escaped(text: str) -> str:
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"})
 
 
-def margin_of(picture: Picture) -> float:
+def label_margin(picture: Picture) -> float:
     """Units that the labels of the upright axis take."""
-    return max((width_of(text, SMALL) for _, text in picture.y.ticks), default=0.0) + _GAP
+    return max((text_width(text, SMALL) for _, text in picture.y.ticks), default=0.0) + _GAP
 
 
 def draw(picture: Picture, paint: Paint, *, alone: bool = False) -> str:
     """The picture as one ``svg`` element; ``alone`` with its title, its caption and a background, for a file."""
-    return _Sheet(picture, paint, alone).drawn()
+    return _Sheet(picture, paint, alone).draw()
 
 
 def _number(value: float) -> str:
@@ -95,7 +95,7 @@ class _Sheet:
         self.parts: list[str] = []
         self.heads = textwrap.wrap(picture.caption, _CAPTION_LINE) if alone else []
         self.bars = picture.y.kind == "names"
-        self.left = max(margin_of(picture), picture.margin)
+        self.left = max(label_margin(picture), picture.margin)
         self.above = self.bars and self.left - _GAP > _NAMES_SHARE * WIDTH
         self.left = 4.0 if self.above else self.left
         head = (30 + 15 * len(self.heads)) if alone else 0
@@ -108,9 +108,9 @@ class _Sheet:
     def _right_margin(self) -> float:
         if self.bars:
             texts = [mark.text for mark in self.picture.marks if isinstance(mark, Bar)]
-            return max((width_of(text, SMALL) for text in texts), default=0.0) + 12
+            return max((text_width(text, SMALL) for text in texts), default=0.0) + 12
         last = self.picture.x.ticks[-1][1] if self.picture.x.ticks else ""
-        return min(60.0, max(10.0, width_of(last, SMALL) / 2 + 4))
+        return min(60.0, max(10.0, text_width(last, SMALL) / 2 + 4))
 
     def across(self, value: float) -> float:
         return self.left + self.picture.x.share(value) * (self.right - self.left)
@@ -122,16 +122,16 @@ class _Sheet:
     def at(self, place: PicturePoint) -> str:
         return f"{_number(self.across(place[0]))} {_number(self.upright(place[1]))}"
 
-    def drawn(self) -> str:
+    def draw(self) -> str:
         self._axes()
         for (kind, series), marks in groupby(self.picture.marks, key=lambda mark: (type(mark), mark.series)):
             self._marks(kind, series, list(marks))
         self._words()
         height = self._legend(self.bottom + (38 if self.picture.x.title else 22))
-        label = escaped(f"{self.picture.title}. {self.picture.caption}")
+        label = escape_text(f"{self.picture.title}. {self.picture.caption}")
         title = ""
         if self.alone:
-            named = shortened(self.picture.title, 15, WIDTH - 8)
+            named = fit_text(self.picture.title, 15, WIDTH - 8)
             ground = f'<rect width="{WIDTH:g}" height="{height:g}" fill="{self.paint.paper}"/>'
             title = ground + self._text((4, 18, "start"), named, self.paint.ink, 14, 'font-weight="600"')
             title += "".join(
@@ -149,7 +149,7 @@ class _Sheet:
         x, y, side = anchor
         ends = "" if side == "start" else f' text-anchor="{side}"'
         sized = "" if size == SMALL else f' font-size="{size:g}"'
-        return f'<text x="{_number(x)}" y="{_number(y)}" fill="{fill}"{ends}{sized} {more}>{escaped(text)}</text>'
+        return f'<text x="{_number(x)}" y="{_number(y)}" fill="{fill}"{ends}{sized} {more}>{escape_text(text)}</text>'
 
     # --- axes
 
@@ -181,18 +181,16 @@ class _Sheet:
             self.parts.append(self._text((anchor, self.bottom + 16, "middle"), text, paint.muted))
         if self.picture.x.title:
             room = WIDTH - 2 * 4
-            title = shortened(self.picture.x.title, SMALL, room)
+            title = fit_text(self.picture.x.title, SMALL, room)
             middle = min(
-                max((left + right) / 2, width_of(title, SMALL) / 2 + 4), WIDTH - width_of(title, SMALL) / 2 - 4
+                max((left + right) / 2, text_width(title, SMALL) / 2 + 4), WIDTH - text_width(title, SMALL) / 2 - 4
             )
             self.parts.append(self._text((middle, self.bottom + 32, "middle"), title, paint.muted))
         if y.title:
-            self.parts.append(
-                self._text((4, self.top - 11, "start"), shortened(y.title, SMALL, WIDTH - 8), paint.muted)
-            )
+            self.parts.append(self._text((4, self.top - 11, "start"), fit_text(y.title, SMALL, WIDTH - 8), paint.muted))
 
     def _within(self, text: str, middle: float) -> float:
-        half = width_of(text, SMALL) / 2
+        half = text_width(text, SMALL) / 2
         return max(half + 1, min(WIDTH - half - 1, middle))
 
     def _name_ticks(self, y: ChartAxis) -> None:
@@ -201,7 +199,7 @@ class _Sheet:
         for value, text in ticks:
             middle = self.upright(value)
             if self.above:
-                shown, anchor = shortened(text, SMALL, WIDTH - 8), (4.0, middle - row / 2 + 12, "start")
+                shown, anchor = fit_text(text, SMALL, WIDTH - 8), (4.0, middle - row / 2 + 12, "start")
             else:
                 shown, anchor = text, (self.left - 6, middle + 4, "end")
             colour = self.paint.ink if self.bars else self.paint.muted
@@ -210,7 +208,7 @@ class _Sheet:
     # --- marks
 
     def _marks(self, kind: type[Mark], series: int, marks: Sequence[Mark]) -> None:
-        colour = self.paint.of(series)
+        colour = self.paint.choose_colour(series)
         attributes = f' data-s="{series}"' if series >= 0 else ""
         drawn = "".join(self._mark(mark) for mark in marks)
         if not drawn:
@@ -337,7 +335,7 @@ class _Sheet:
             attributes = f'data-s="{mark.series}" ' if mark.series >= 0 else ""
             # A rim of paper keeps it readable over a line.
             attributes += f'stroke="{self.paint.paper}" stroke-width="3" stroke-linejoin="round" paint-order="stroke"'
-            self.parts.append(self._text(anchor, mark.text, self.paint.of(mark.series), SMALL, attributes))
+            self.parts.append(self._text(anchor, mark.text, self.paint.choose_colour(mark.series), SMALL, attributes))
 
     def _legend(self, top: float) -> float:
         """The names of the series in rows below the picture; gives where the picture ends."""
@@ -345,17 +343,17 @@ class _Sheet:
             return top
         x, y = 4.0, top + 10
         for at, name in enumerate(self.picture.series):
-            shown = shortened(name, SMALL, WIDTH - 30)
-            wide = 16 + width_of(shown, SMALL) + 14
+            shown = fit_text(name, SMALL, WIDTH - 30)
+            wide = 16 + text_width(shown, SMALL) + 14
             if x > 4 and x + wide > WIDTH:
                 x, y = 4.0, y + _ROW
-            colour = self.paint.of(at)
+            colour = self.paint.choose_colour(at)
             shape = _SHAPES[at % len(_SHAPES)]
             sign = f'<path transform="translate({_number(x + 5)} {_number(y - 4)})" d="{shape}" fill="{colour}"/>'
             if not shape or self.bars:
                 sign = f'<circle cx="{_number(x + 5)}" cy="{_number(y - 4)}" r="3.8" fill="{colour}"/>'
             text = self._text((x + 14, y, "start"), shown, self.paint.ink)
-            full = f"<title>{escaped(name)}</title>" if shown != name else ""
+            full = f"<title>{escape_text(name)}</title>" if shown != name else ""
             self.parts.append(f'<g class="entry" data-of="{at}">{full}{sign}{text}</g>')
             x += wide
         return y + 8
@@ -364,7 +362,7 @@ class _Sheet:
 def _title(tip: Tip) -> str:
     """What a browser shows over a mark even where no script may run, a line each."""
     lines = "\n".join(f"{name}\t{value}" for name, value in tip if value)
-    return f"<title>{escaped(lines)}</title>" if lines else ""
+    return f"<title>{escape_text(lines)}</title>" if lines else ""
 
 
 def _apart(
@@ -373,7 +371,7 @@ def _apart(
     """The ticks whose labels leave each other room: every one, or every second, third … of them."""
 
     def fit(some: Sequence[tuple[float, str]]) -> bool:
-        ends = [(place(value), SMALL * 1.25 if upright else width_of(text, SMALL) + 8) for value, text in some]
+        ends = [(place(value), SMALL * 1.25 if upright else text_width(text, SMALL) + 8) for value, text in some]
         ends.sort()
         return all(b[0] - a[0] >= (a[1] + b[1]) / 2 for a, b in pairwise(ends))
 

@@ -10,13 +10,13 @@ from functools import partial
 from typing import Any
 
 from hwdyno.analysis.curves import LOADED_MODEL, is_loaded
-from hwdyno.analysis.resources import rate_word_of
+from hwdyno.analysis.resources import find_rate_word
 from hwdyno.model.units import format_number
 from hwdyno.model.words import Curve, ExperimentResult, Latency, Measurement, OperatingPoint, Run, Value
 from hwdyno.report import figures, study
-from hwdyno.report.overview import overview_of, ranked
-from hwdyno.report.plotdata import quantiles_of
-from hwdyno.report.rows import HeadlineRow, parameters_of, point_label, rows_of, series_of, unit_of, varying
+from hwdyno.report.overview import make_overview, rank_findings
+from hwdyno.report.plotdata import list_quantiles
+from hwdyno.report.rows import HeadlineRow, judged_unit, list_series, make_rows, point_label, point_parameters, varying
 from hwdyno.report.scorecard import Scorecard, scorecard
 from hwdyno.system.printable import csv_cell, markdown_code, markdown_text
 
@@ -42,21 +42,21 @@ def points_table(experiment: ExperimentResult) -> ReportTable:
     points = experiment.points
     names = varying([point.parameters for point in points]) or list(points[0].parameters) if points else []
     unit = points[0].throughput.unit if points else ""
-    scale = figures.scale_for([point.throughput.value for point in points], unit, rate_word_of(experiment))
+    scale = figures.scale_for([point.throughput.value for point in points], unit, find_rate_word(experiment))
     rates = [point.rate for point in points if point.rate]
     rate = figures.scale_for(
-        [figure.value for figure in rates], rates[0].unit if rates else "operations/s", rate_word_of(experiment)
+        [figure.value for figure in rates], rates[0].unit if rates else "operations/s", find_rate_word(experiment)
     )
     latency = figures.latency_scale(point.latency_ns.mean if point.latency_ns else None for point in points)
     # A test of latency is given in times: its rates are the same figures upside down. FLOP/s need no count beside them.
-    timed, counted = unit_of(experiment) == "ns", unit in {"FLOP/s", "IOP/s"}
+    timed, counted = judged_unit(experiment) == "ns", unit in {"FLOP/s", "IOP/s"}
     heads = [*names, scale.unit, f"95% interval, {scale.unit}", rate.unit]
     heads += [f"{word}, {latency.unit}" for word in ("mean", "p50", "p90", "p99", "p99.9", "max")]
     heads += [f"children's {word}, {scale.unit}" for word in _CHILDREN]
     heads += ["in flight", "CPU, µs/operation", "repeats", "validity"]
     rows = []
     for point in points:
-        parameters = parameters_of(experiment, point)
+        parameters = point_parameters(experiment, point)
         cells = [figures.parameter(experiment.axis(name), parameters.get(name)) for name in names]
         throughput = [scale.number(point.throughput.value), scale.interval(point.throughput) or figures.NONE]
         cells += [figures.NONE] * 2 if timed else throughput
@@ -101,14 +101,14 @@ def distribution_table(experiment: ExperimentResult, points: Sequence[int]) -> R
     latency = figures.latency_scale(point.latency_ns.p50 if point.latency_ns else None for point in some)
     sampled = [point.samples for point in some if point.samples]
     unit = some[0].throughput.unit if some else ""
-    scale = figures.scale_for([samples.max for samples in sampled], unit, rate_word_of(experiment))
+    scale = figures.scale_for([samples.max for samples in sampled], unit, find_rate_word(experiment))
     shares = (0.5, 0.9, 0.99, 0.999, 0.9999)
     heads = ["point", *(f"p{share * 100:.6g}, {latency.unit}" for share in shares), f"max, {latency.unit}"]
     heads += [f"{word} over time, {scale.unit}" for word in ("min", "avg", "max")] + ["variation"]
     rows = []
     for at in points:
         point = experiment.points[at]
-        known = dict(quantiles_of(point.latency_ns)) if point.latency_ns else {}
+        known = dict(list_quantiles(point.latency_ns)) if point.latency_ns else {}
         cells = [point_label(experiment, at), *(latency.number(known.get(share)) for share in shares)]
         cells.append(latency.number(point.latency_ns.max if point.latency_ns else None))
         samples = point.samples
@@ -124,13 +124,13 @@ def distribution_table(experiment: ExperimentResult, points: Sequence[int]) -> R
 
 def curves_table(experiment: ExperimentResult) -> ReportTable | None:
     """The operating points read off each curve; none without curves."""
-    series = [member for member in series_of(experiment) if member.curve is not None]
+    series = [member for member in list_series(experiment) if member.curve is not None]
     if not series:
         return None
-    unit = unit_of(experiment)
+    unit = judged_unit(experiment)
     tops = [member.curve.ceiling.value for member in series if member.curve and member.curve.ceiling]
     tops += [member.curve.best.throughput for member in series if member.curve and member.curve.best]
-    scale = figures.scale_for(tops, unit, rate_word_of(experiment))
+    scale = figures.scale_for(tops, unit, find_rate_word(experiment))
     load = scale.unit if is_loaded(experiment) else experiment.load
     heads = ["series", "shape", f"floor, {load}: latency", f"knee, {load}", f"90%, {load}", f"95%, {load}"]
     heads += [f"limit, {scale.unit}", "95% interval", f"best, {load}", f"there, {scale.unit}", "latency there"]
@@ -178,8 +178,8 @@ def grid_cells(row: HeadlineRow, rows: Sequence[HeadlineRow]) -> list[str]:
 
     All bytes/s of ``rows`` are in one unit. A test of latency has its time as what was measured, and no rate.
     """
-    point, rate_word = row.measurement, rate_word_of(row.experiment)
-    timed = unit_of(row.experiment) == "ns"
+    point, rate_word = row.measurement, find_rate_word(row.experiment)
+    timed = judged_unit(row.experiment) == "ns"
     moved = [
         table_row.measurement.throughput.value
         for table_row in rows
@@ -202,7 +202,7 @@ def grid_cells(row: HeadlineRow, rows: Sequence[HeadlineRow]) -> list[str]:
         (not timed and scale.interval(point.throughput)) or figures.NONE,
         figures.quantity(point.rate, rate_word) if point.rate and rated else figures.NONE,
         _ns(point.latency_ns.mean if point.latency_ns else None),
-        f"{_ns(peer.latency_ns_mean) if timed and peer.latency_ns_mean else quantity(peer.value)} ({peer.named})"
+        f"{_ns(peer.latency_ns_mean) if timed and peer.latency_ns_mean else quantity(peer.value)} ({peer.full_name})"
         if peer
         else figures.NONE,
         ratio_words(peer.ratio) if peer and peer.ratio else figures.NONE,
@@ -219,7 +219,7 @@ def ratio_words(ratio: Value) -> str:
 
 def markdown(run: Run) -> str:
     """The report as Markdown: scorecard, figures, findings, operating points and all points."""
-    overview, card = overview_of(run), scorecard(run)
+    overview, card = make_overview(run), scorecard(run)
     parts = [f"# {markdown_text(card.machine)}", f"**{card.verdict}**: {markdown_text(card.reason)}"]
     parts += [_markdown_table(card_table(card))] if card.rows else []
     parts += [
@@ -227,7 +227,7 @@ def markdown(run: Run) -> str:
         for number, todo in enumerate(card.todo, 1)
     ]
     parts.append(f"{overview.status}: {overview.tally}.")
-    rows = rows_of(run)
+    rows = make_rows(run)
     if rows:
         parts += ["## Figures", _markdown_table(grid_table(rows))]
         parts += [
@@ -239,7 +239,7 @@ def markdown(run: Run) -> str:
         parts.append("## Findings")
         parts += [
             f"- **{f.severity}** ({markdown_text(f.rule)}): {markdown_text(f.says)} {markdown_text(f.advice)}".rstrip()
-            for f in ranked(run.findings)
+            for f in rank_findings(run.findings)
         ]
     for experiment in run.experiments:
         parts.append(f"## {markdown_text(experiment.name)}: {markdown_text(experiment.asks)}")
@@ -301,13 +301,13 @@ CSV_HEADS = (
 
 def csv_text(run: Run) -> str:
     """One line a point with exact figures in base units; a column for each parameter, named as its option."""
-    names = list(dict.fromkeys(name for e in run.experiments for p in e.points for name in parameters_of(e, p)))
+    names = list(dict.fromkeys(name for e in run.experiments for p in e.points for name in point_parameters(e, p)))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([*CSV_HEADS[:2], *map(csv_cell, names), *CSV_HEADS[2:]])
     for experiment in run.experiments:
         for at, point in enumerate(experiment.points):
-            parameters = parameters_of(experiment, point)
+            parameters = point_parameters(experiment, point)
             cells: list[Any] = [experiment.name, at, *(parameters.get(name) for name in names)]
             throughput, samples = point.throughput, point.samples
             cells += [throughput.value, throughput.low, throughput.high, throughput.unit]

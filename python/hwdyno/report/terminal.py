@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, TextIO
 
 from hwdyno.analysis.curves import LOADED_MODEL
 from hwdyno.analysis.curves.loaded import BEARABLE
-from hwdyno.analysis.resources import rate_word_of
+from hwdyno.analysis.resources import find_rate_word
 from hwdyno.model.units import format_number
 from hwdyno.model.words import ExperimentResult, Measurement, Run, Validity
 from hwdyno.report import contention, figures, scaling, study
 from hwdyno.report.headlines import MARKS, Share
-from hwdyno.report.overview import overview_of, ranked
+from hwdyno.report.overview import make_overview, rank_findings
 from hwdyno.report.rows import (
     ChartSeries,
     by_unit,
@@ -25,11 +25,11 @@ from hwdyno.report.rows import (
     grid_label,
     in_unit,
     is_at,
-    load_of,
-    parameters_of,
-    series_of,
+    judged_unit,
+    list_series,
+    point_load,
+    point_parameters,
     tightest,
-    unit_of,
 )
 from hwdyno.report.scorecard import COMMAND_COLUMNS, Scorecard, command_lines, scorecard
 from hwdyno.system.printable import console_on, printable
@@ -113,13 +113,13 @@ def _print_all(run: Run, console: Console) -> None:
             console.print(_body(experiment, console))
             for remark in figures.remarks(experiment):
                 console.print(Text(remark, style="dim"))
-    overview = overview_of(run)
+    overview = make_overview(run)
     console.print()
     console.print(Text(overview.says, style="bold"))
     if overview.more and not run.findings:
         console.print(Text(overview.more))
     console.print(Text(f"{overview.status}: {overview.tally}", style=_STYLES.get(overview.status, "green")))
-    for finding in ranked(run.findings):
+    for finding in rank_findings(run.findings):
         mark = Text(f"{_mark(finding.severity, console)} {finding.severity}", style=_STYLES[finding.severity])
         says = Text(finding.says)
         says.append(f" [{finding.rule}]", style="dim")
@@ -255,7 +255,7 @@ def _mark(severity: str, console: Console) -> str:
 
 
 def _body(experiment: ExperimentResult, console: Console) -> RenderableType:
-    points, axes = [parameters_of(experiment, point) for point in experiment.points], experiment.declaration.axes
+    points, axes = [point_parameters(experiment, point) for point in experiment.points], experiment.declaration.axes
     ways = {direction(parameters, axes) for parameters in points}
     named = all(grid_label(parameters, axes) for parameters in points)
     if experiment.name.endswith(".grid") and named and ways <= {"read", "write"}:
@@ -265,7 +265,7 @@ def _body(experiment: ExperimentResult, console: Console) -> RenderableType:
         from rich.console import Group
 
         return Group(*(_body(part, console) for part in parts))
-    series = series_of(experiment)
+    series = list_series(experiment)
     if len(series) == 1 or len(experiment.points) <= MAX_POINTS // 2:
         return _points(experiment, series, console)
     return _curves(experiment, series, console)
@@ -282,7 +282,7 @@ def _grid(experiment: ExperimentResult, console: Console) -> RenderableType:
     """CrystalDiskMark's grid: a row a pattern, reads beside writes, and how much of the ceiling each reached."""
     cells: dict[str, dict[str, int]] = {}
     for at, point in enumerate(experiment.points):
-        parameters, axes = parameters_of(experiment, point), experiment.declaration.axes
+        parameters, axes = point_parameters(experiment, point), experiment.declaration.axes
         cells.setdefault(grid_label(parameters, axes), {})[direction(parameters, axes)] = at
     ways = [way for way in ("read", "write") if any(way in row for row in cells.values())]
     wide = console.width >= NARROW
@@ -302,7 +302,7 @@ def _grid(experiment: ExperimentResult, console: Console) -> RenderableType:
             at = row[way]
             point = experiment.points[at]
             latency = figures.Scale(1e3, "µs").number(point.latency_ns.mean if point.latency_ns else None)
-            texts.append(_flagged(scale.number(point.throughput.value), point))
+            texts.append(_flag_figure(scale.number(point.throughput.value), point))
             if wide:
                 rate = format_number(point.rate.value) if point.rate else figures.NONE
                 texts += [rate, latency, figures.percent(tightest(experiment, at)[1])]
@@ -312,21 +312,23 @@ def _grid(experiment: ExperimentResult, console: Console) -> RenderableType:
     return table
 
 
-def _flagged(text: str, point: Measurement) -> str:
+def _flag_figure(text: str, point: Measurement) -> str:
     """A figure that cannot be trusted carries a mark: colour alone does not reach everyone."""
     return f"{text} {_FLAGS[point.validity]}".rstrip()
 
 
-def _scale_of(experiment: ExperimentResult, unit: str) -> figures.Scale:
+def _choose_scale(experiment: ExperimentResult, unit: str) -> figures.Scale:
     values = [value.value for point in experiment.points if (value := in_unit(point, unit))]
-    return figures.latency_scale(values) if unit == "ns" else figures.scale_for(values, unit, rate_word_of(experiment))
+    return (
+        figures.latency_scale(values) if unit == "ns" else figures.scale_for(values, unit, find_rate_word(experiment))
+    )
 
 
 def _points(experiment: ExperimentResult, series: list[ChartSeries], console: Console) -> RenderableType:
     """A row a point, with the knee and the best operating point named."""
-    unit = unit_of(experiment)
+    unit = judged_unit(experiment)
     values = [in_unit(point, unit) for point in experiment.points]
-    scale = _scale_of(experiment, unit)
+    scale = _choose_scale(experiment, unit)
     latency = figures.latency_scale(p.latency_ns.mean if p.latency_ns else None for p in experiment.points)
     timed = any(point.latency_ns for point in experiment.points)
     wide = console.width >= NARROW
@@ -347,8 +349,8 @@ def _points(experiment: ExperimentResult, series: list[ChartSeries], console: Co
         for at in member.points[:MAX_POINTS]:
             point, value = experiment.points[at], values[at]
             row = [member.label] if len(series) > 1 else []
-            row.append(figures.parameter(experiment.load_axis, load_of(experiment, at)))
-            row.append(_flagged(scale.number(value.value if value else None), point))
+            row.append(figures.parameter(experiment.load_axis, point_load(experiment, at)))
+            row.append(_flag_figure(scale.number(value.value if value else None), point))
             if wide:
                 row.append(scale.interval(value) if value else "")
             if timed:
@@ -368,14 +370,14 @@ def _points(experiment: ExperimentResult, series: list[ChartSeries], console: Co
 
 def _curves(experiment: ExperimentResult, series: list[ChartSeries], console: Console) -> RenderableType:
     """A row a series: its shape as a sparkline, what it reaches, where its knee is."""
-    unit = unit_of(experiment)
+    unit = judged_unit(experiment)
     values = [in_unit(point, unit) for point in experiment.points]
-    scale = _scale_of(experiment, unit)
+    scale = _choose_scale(experiment, unit)
     wide = console.width >= NARROW
     table = _table(console)
     longest = max(len(member.label) for member in series)
     table.add_column("series", overflow="fold", min_width=min(longest, console.width // 3))
-    loads = [load_of(experiment, at) for at in series[0].points]
+    loads = [point_load(experiment, at) for at in series[0].points]
     span = " … ".join(figures.parameter(experiment.load_axis, load) for load in (loads[0], loads[-1]))
     table.add_column(f"{experiment.load} {span}" if wide else experiment.load, no_wrap=True)
     table.add_column(f"most {scale.unit}", justify="right", style="bold")
@@ -388,8 +390,8 @@ def _curves(experiment: ExperimentResult, series: list[ChartSeries], console: Co
             continue
         at, most = max(known, key=lambda pair: pair[1])
         row = [member.label, sparkline([value for _, value in known], ascii_only=not _unicode(console))]
-        row.append(_flagged(scale.number(most), experiment.points[at]))
-        where = figures.parameter(experiment.load_axis, load_of(experiment, at))
+        row.append(_flag_figure(scale.number(most), experiment.points[at]))
+        where = figures.parameter(experiment.load_axis, point_load(experiment, at))
         table.add_row(*row, *([where, _read_off(experiment, member, scale)] if wide else []))
     if len(series) > MAX_SERIES:
         table.caption = f"and {len(series) - MAX_SERIES} more series in the report"

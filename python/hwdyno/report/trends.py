@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from hwdyno.explain.findings.point_labels import label_of
+from hwdyno.explain.findings.point_labels import format_label
 from hwdyno.explain.fleet.slow import Loss
 from hwdyno.explain.trends.account import CONDITIONS, Account, Shift
 from hwdyno.explain.trends.change_points import MIN_RUNS, ChangePoint, Trend
-from hwdyno.explain.trends.time_series import Event, FigureKey, History, Metric, key_of
+from hwdyno.explain.trends.time_series import Event, FigureKey, History, Metric, figure_key
 from hwdyno.model.axes import FIELD_AXES
 from hwdyno.model.units import format_ns, format_percent, format_value, plural
 from hwdyno.model.words import Declaration, Parameters, Run, Value
@@ -36,20 +36,23 @@ def when(started: str) -> str:
         return started
 
 
-def labels_of(run: Run) -> dict[FigureKey, str]:
+def label_points(run: Run) -> dict[FigureKey, str]:
     """The names of a Run's points as its report has them, by the key of their series."""
     return {
-        key_of(
-            experiment.name, experiment.kernel, {**experiment.fixed, **point.parameters}, experiment.judged(point).unit
+        figure_key(
+            experiment.name,
+            experiment.kernel,
+            {**experiment.fixed, **point.parameters},
+            experiment.judged_value(point).unit,
         ): point_label(experiment, at)
         for experiment in run.experiments
         for at, point in enumerate(experiment.points)
     }
 
 
-def name_of(metric: Metric | Loss, labels: Mapping[FigureKey, str]) -> str:
+def name_figure(metric: Metric | Loss, labels: Mapping[FigureKey, str]) -> str:
     """The figure's name: its experiment and its point."""
-    label = labels.get(metric.key) or _label_of(metric.parameters)
+    label = labels.get(metric.key) or _format_label(metric.parameters)
     return f"{metric.experiment}  {label}" if label != metric.experiment else label
 
 
@@ -57,10 +60,10 @@ OF_A_READING = {"seed", "runtime", "ramp_time", "startdelay", "interval_s", "cpu
 """Parameters that tell how a point was read, and not what it is."""
 
 
-def _label_of(parameters: Parameters) -> str:
+def _format_label(parameters: Parameters) -> str:
     """A point's name where no Run at hand has it: by the parameters that are set."""
     shown = {name: value for name, value in parameters.items() if value and value != "[]" and name not in OF_A_READING}
-    return label_of(shown, Declaration(axes=tuple(FIELD_AXES)))
+    return format_label(shown, Declaration(axes=tuple(FIELD_AXES)))
 
 
 def amount(value: float, unit: str) -> str:
@@ -68,7 +71,7 @@ def amount(value: float, unit: str) -> str:
     return format_ns(value) if unit == "ns" else format_value(value, unit)
 
 
-def percent_of(ratio: Value, *, less_is_better: bool = False) -> str:
+def as_change(ratio: Value, *, less_is_better: bool = False) -> str:
     """A ratio as a change with its interval: ``10% slower (8.1 to 12%)``."""
     change = ratio.value - 1
     word = "slower" if (change < 0) != less_is_better else "faster"
@@ -86,9 +89,9 @@ def trend_words(metric: Metric, trend: Trend) -> str:
         ten = Value(
             *(trend.drift.value**10, "ratio"), *(bound and bound**10 for bound in (trend.drift.low, trend.drift.high))
         )
-        return f"drifts: {percent_of(ten, less_is_better=metric.less_is_better)} in 10 runs"
+        return f"drifts: {as_change(ten, less_is_better=metric.less_is_better)} in 10 runs"
     parts = [
-        f"{percent_of(change.ratio, less_is_better=metric.less_is_better)} since {when(metric.runs[change.at].started)}"
+        f"{as_change(change.ratio, less_is_better=metric.less_is_better)} since {when(metric.runs[change.at].started)}"
         for change in reversed(trend.changes)
     ]
     return "; ".join(parts) or (
@@ -125,7 +128,7 @@ def event_parts(event: Event) -> list[tuple[str, str]]:
         ]
         mean = math.exp(sum(better) / len(better))
         ratio = some[0][1].ratio if len(some) == 1 and not some[0][0].less_is_better else Value(mean, "ratio")
-        found.append((abs(math.log(mean)), name, f"{plural(len(some), 'point')}, {percent_of(ratio)}"))
+        found.append((abs(math.log(mean)), name, f"{plural(len(some), 'point')}, {as_change(ratio)}"))
     return [(name, says) for _, name, says in sorted(found, reverse=True)]
 
 
@@ -162,7 +165,7 @@ def heading(history: History) -> str:
     return f"{span}."
 
 
-def text_of(history: History, accounts: Sequence[Account], labels: Mapping[FigureKey, str]) -> str:
+def format_history(history: History, accounts: Sequence[Account], labels: Mapping[FigureKey, str]) -> str:
     """The whole history for a terminal; events first, then every figure."""
     lines = [f"{history.machine}: {heading(history)}"]
     for event, account in zip(history.events, accounts, strict=True):
@@ -172,7 +175,7 @@ def text_of(history: History, accounts: Sequence[Account], labels: Mapping[Figur
     rows = [("figure", "runs", "newest", "trend")]
     rows += [
         (
-            name_of(metric, labels),
+            name_figure(metric, labels),
             str(len(metric.runs)),
             amount(metric.values[-1], metric.unit),
             trend_words(metric, trend),
@@ -187,7 +190,7 @@ def changed_first(history: History) -> list[tuple[Metric, Trend]]:
     return sorted(history.trends, key=lambda pair: not (pair[1].changes or pair[1].drift))
 
 
-def plain_of(history: History, accounts: Sequence[Account], labels: Mapping[FigureKey, str]) -> dict[str, Any]:
+def plain_history(history: History, accounts: Sequence[Account], labels: Mapping[FigureKey, str]) -> dict[str, Any]:
     """The history as plain values for JSON."""
 
     def value(one: Value | None) -> dict[str, float | None] | None:
@@ -234,7 +237,7 @@ def plain_of(history: History, accounts: Sequence[Account], labels: Mapping[Figu
     }
 
 
-def picture_of(metric: Metric, trend: Trend, name: str) -> Picture:
+def draw_trend(metric: Metric, trend: Trend, name: str) -> Picture:
     """A figure over its runs, with its levels as steps and each change marked."""
     is_time = metric.unit == "ns"
     scale = figures.latency_scale(metric.values) if is_time else figures.scale_for(metric.values, metric.unit)

@@ -42,9 +42,9 @@ class Typical:
         return f"{self.value} for {self.what}"
 
 
-def of(figure: str, machine: Machine, scale: Scale) -> Typical | None:
+def find_typical(figure: str, machine: Machine, scale: Scale) -> Typical | None:
     """The catalogue's figure of this name for hardware of the machine's kind, in the unit of ``scale``."""
-    interface = interface_of(machine.storage.disk)
+    interface = name_interface(machine.storage.disk)
     drives = [
         drive.figures[figure] for drive in catalogue() if drive.interface == interface and figure in drive.figures
     ]
@@ -62,7 +62,7 @@ def of(figure: str, machine: Machine, scale: Scale) -> Typical | None:
 def _fits(wanted: str, figure: str, interface: str, machine: Machine) -> bool:
     """Whether a row is of the machine's storage or, by its name or its link, of its GPU."""
     if not figure.startswith(GPU):
-        return wanted in {interface, class_of(machine)} - {""}
+        return wanted in {interface, classify_machine(machine)} - {""}
     gpu = the_gpu(machine)
     if gpu is None or gpu.mig:
         return False
@@ -70,7 +70,7 @@ def _fits(wanted: str, figure: str, interface: str, machine: Machine) -> bool:
     return wanted == link or re.search(rf"\b{wanted}\b(?! ?(?:Ti|Super)\b)", gpu.name or "", re.I) is not None
 
 
-def class_of(machine: Machine) -> str:
+def classify_machine(machine: Machine) -> str:
     """The class of a machine, as the catalogue names it; empty where nothing is known of its processor.
 
     One of the six in which figures are alike: laptop, desktop, board, server, cloud VM, HPC node.
@@ -89,7 +89,7 @@ def class_of(machine: Machine) -> str:
     return "laptop" if MOBILE.search(model) else "desktop"
 
 
-def interface_of(disk: Disk) -> str:
+def name_interface(disk: Disk) -> str:
     """A disk's interface as the catalogues name it: ``PCIe 4.0 x4``; empty where it is unknown or virtual."""
     link = disk.link
     if disk.rotational:

@@ -33,25 +33,25 @@ def verdict_on(run: Run, rows: Sequence[Headline]) -> tuple[RunVerdict, str]:
     """How far the quoted figures can be trusted; points that are not quoted are remarked on, never judged."""
     points = [point for experiment in run.experiments for point in experiment.points]
     if not points:
-        return "not to be trusted", shortened(
+        return "not to be trusted", shorten_reason(
             "Nothing was measured: " + (" ".join(run.degraded) or "the run ended first.")
         )
     planned = sum(max(experiment.planned, len(experiment.points)) for experiment in run.experiments)
     if wrong := [row for row in rows if row.state == "invalid"]:
         finding = next((candidate for candidate in run.findings if candidate.severity == "invalid"), None)
         why = first_sentence(finding.says) if finding else f"{_names(wrong, rows)}: {wrong[0].why}."
-        return "not to be trusted", shortened(why)
+        return "not to be trusted", shorten_reason(why)
     if not rows or len(points) < MEASURED * planned:
         ended = f"{len(points)} of {plural(planned, 'point')} were measured." if rows else "No point can be quoted."
         return "not to be trusted", ended
     # A point that is quoted twice, by its rate and its latency, fails once.
     by_point = {(row.experiment, row.point): row for row in reversed(rows)}
     if bad := [row for row in reversed(by_point.values()) if row.state == "degraded"]:
-        return "use with care", _doubted(run, bad, list(by_point.values()))
+        return "use with care", _describe_doubts(run, bad, list(by_point.values()))
     if run.interrupted:
         return "use with care", f"Interrupted: {len(points)} of {plural(planned, 'point')} were measured."
     if run.degraded:
-        return "use with care", shortened(run.degraded[0])
+        return "use with care", shorten_reason(run.degraded[0])
     if doubted := sum(row.state == "unverified" for row in rows):
         which = f"{doubted} of {plural(len(rows), 'figure')} {'is' if doubted == 1 else 'are'}"
         return "use with care", f"{which} unverified: one reading, and nothing confirms it."
@@ -65,7 +65,7 @@ def verdict_on(run: Run, rows: Sequence[Headline]) -> tuple[RunVerdict, str]:
     return "sound", ". ".join(["All figures below hold", *remarks]) + "."
 
 
-def _doubted(run: Run, bad: Sequence[Headline], quoted: Sequence[Headline]) -> str:
+def _describe_doubts(run: Run, bad: Sequence[Headline], quoted: Sequence[Headline]) -> str:
     """Which of the quoted figures fail, and what was measured of the cause: ``2 of 14 figures are noisy: …. …``."""
 
     def is_noisy(row: Headline) -> bool:
@@ -129,7 +129,7 @@ def without_brackets(text: str) -> str:
     return text
 
 
-def shortened(text: str, most: int = MAX_REASON) -> str:
+def shorten_reason(text: str, most: int = MAX_REASON) -> str:
     """A sentence within this many characters: without its brackets if it has to, or its first clause, or cut."""
     if len(text) > most:
         text = without_brackets(text)

@@ -9,7 +9,7 @@ from hwdyno.model.kernels import NETWORK_LATENCY, NETWORK_PING, NETWORK_THROUGHP
 from hwdyno.model.units import as_number, format_ns, format_percent, format_quantity, format_ratio, format_size, plural
 from hwdyno.model.words import Ceiling, ExperimentResult, Latency, Measurement, PeerResult, Run
 from hwdyno.studies.point_figures import NONE, experiment, number, sound, whole
-from hwdyno.studies.published_rows import published
+from hwdyno.studies.published_rows import read_published
 from hwdyno.studies.study import Question, StudyTable
 
 TCP, UDP, TRIPS, PING = "network.tcp", "network.udp", "network.round_trip", "network.echo"
@@ -95,7 +95,7 @@ def tables(run: Run) -> list[StudyTable]:
             heads = ("Gbit/s", *(plural(count, "thread") for count in THREADS))
             made.append(StudyTable(f"Network, {where}: throughput, both directions, by threads", heads, tuple(rows)))
         if counted := experiment(run, COUNTED + suffix):
-            made.append(_counted(run, counted, suffix, where))
+            made.append(_compare_counts(run, counted, suffix, where))
         if trips := experiment(run, TRIPS + suffix):
             made.append(_trips(trips, where, _theory_of_a_trip(run, suffix)))
         if echoes := experiment(run, PING + suffix):
@@ -157,7 +157,7 @@ def _jitter(details: object) -> str:
     return NONE if value is None else format_ns(1e3 * value)
 
 
-def _counted(run: Run, counted: ExperimentResult, suffix: str, where: str) -> StudyTable:
+def _compare_counts(run: Run, counted: ExperimentResult, suffix: str, where: str) -> StudyTable:
     """The fixed count beside the timed runs of as many streams."""
     rows = []
     for protocol, name in (("tcp", TCP), ("udp", UDP)):
@@ -261,7 +261,7 @@ def _deviation_ns(latency: Latency) -> float | None:
 def _published_best(run: Run, suffix: str, where: str, path: str) -> StudyTable:
     """The study's iperf3 results and this Run's best."""
     rows = []
-    for row in published("network-iperf3", STUDY):
+    for row in read_published("network-iperf3", STUDY):
         result = experiment(run, (TCP if row["protocol"] == "tcp" else UDP) + suffix)
         if row["path"] != path or result is None or not sound(result.points):
             continue

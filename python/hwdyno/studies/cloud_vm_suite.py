@@ -18,7 +18,7 @@ from hwdyno.model.units import (
 from hwdyno.model.words import ExperimentResult, Measurement, Run
 from hwdyno.studies import cloud_vm_gpu, cloud_vm_network
 from hwdyno.studies.point_figures import NONE, experiment, mb_s, number, sound, tightest, whole
-from hwdyno.studies.published_rows import published
+from hwdyno.studies.published_rows import read_published
 from hwdyno.studies.study import Question, Study, StudyTable
 
 NAME = "cloud-vm-suite"
@@ -97,7 +97,7 @@ def _by_threads(result: ExperimentResult, title: str, parts: tuple[str, ...], ax
 def _stream(result: ExperimentResult) -> StudyTable:
     """STREAM's loops by threads, with what the study's STREAM printed with and without OpenMP."""
     table = _by_threads(result, "Memory: STREAM's loops by threads", ("operation",), "threads")
-    theirs = {(row["kernel"], row["threads"]): row["best_mb_s"] for row in published("memory-stream", NAME)}
+    theirs = {(row["kernel"], row["threads"]): row["best_mb_s"] for row in read_published("memory-stream", NAME)}
     counts = sorted({threads for _, threads in theirs})
     heads = (*table.columns, *(f"the study's, {plural(int(count), 'thread')}, MB/s" for count in counts))
     rows = ((*row, *(theirs.get((row[0], count), NONE) for count in counts)) for row in table.rows)
@@ -176,7 +176,7 @@ def _against(result: ExperimentResult) -> str:
 
 
 def _linpack(result: ExperimentResult) -> StudyTable:
-    theirs = {row["n"]: row["gflops_max"] for row in published("cpu-linpack", NAME)}
+    theirs = {row["n"]: row["gflops_max"] for row in read_published("cpu-linpack", NAME)}
     rows = []
     for point in result.points:
         parameters = whole(result, point)
@@ -261,7 +261,7 @@ def observations(run: Run) -> list[str]:
     if experiment(run, DISK) and not rated:
         sentences.append("The disk's maker's figures are unknown: name it by --device, or give --ceiling 'rated …'.")
     sentences += cloud_vm_gpu.observations(run)
-    if any(run.points_of(NETWORK_THROUGHPUT)):
+    if any(run.measured_points(NETWORK_THROUGHPUT)):
         sentences += cloud_vm_network.observations(run)
     sentences += [finding.says for finding in run.findings if finding.rule in _RULES]
     ratios = {(peer.tool, peer.ratio.value) for result in run.experiments for peer in result.peers if peer.ratio}

@@ -21,7 +21,7 @@ from hwdyno.studies.point_figures import (
     sound,
     whole,
 )
-from hwdyno.studies.published_rows import published
+from hwdyno.studies.published_rows import read_published
 from hwdyno.studies.study import Question, Study, StudyTable
 
 NAME = "jetson-sequential-read"
@@ -34,10 +34,10 @@ CORE_BOUND = 0.9
 _PUBLISHED = "jetson-agx-orin"
 
 
-def _published() -> dict[tuple[int, int], dict[str, str]]:
+def _published_figures() -> dict[tuple[int, int], dict[str, str]]:
     """The study's figures by block size and depth."""
     sizes = {"4KiB": 4 << 10, "4MiB": 4 << 20, "4GiB": 4 << 30}
-    return {(sizes[row["bs"]], int(row["iodepth"])): row for row in published("storage-fio", _PUBLISHED)}
+    return {(sizes[row["bs"]], int(row["iodepth"])): row for row in read_published("storage-fio", _PUBLISHED)}
 
 
 def tables(run: Run) -> list[StudyTable]:
@@ -45,7 +45,7 @@ def tables(run: Run) -> list[StudyTable]:
     result = experiment(run, QUESTION)
     if result is None:
         return []
-    figures = _published()
+    figures = _published_figures()
     has_fio = any(peer.tool == "fio" for peer in result.peers)
     rows = []
     for at, point in sorted(enumerate(result.points), key=lambda pair: _order(pair[1])):

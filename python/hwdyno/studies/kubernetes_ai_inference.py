@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import takewhile
 
-from hwdyno.model.histogram import quantile_of
+from hwdyno.model.histogram import latency_quantile
 from hwdyno.model.kernels import INFERENCE_KV_CACHE, INFERENCE_VECTOR_SEARCH
 from hwdyno.model.units import format_count
 from hwdyno.model.words import ExperimentResult, Latency, Measurement, Run
@@ -17,8 +17,8 @@ IN_TIME_NS = 100e6
 
 def tables(run: Run) -> list[StudyTable]:
     """What users of a KV cache get of each storage, and what a vector index on it answers."""
-    cache = [_of_users(result, point) for result, _, point, _ in run.points_of(INFERENCE_KV_CACHE)]
-    search = [_of_queries(result, point) for result, _, point, _ in run.points_of(INFERENCE_VECTOR_SEARCH)]
+    cache = [_of_users(result, point) for result, _, point, _ in run.measured_points(INFERENCE_KV_CACHE)]
+    search = [_of_queries(result, point) for result, _, point, _ in run.measured_points(INFERENCE_VECTOR_SEARCH)]
     made: list[StudyTable] = []
     if cache:
         heads = ("storage", "users", "tokens/s", "read MB/s", "read P95 ms", "write MB/s", "write P95 ms")
@@ -36,13 +36,13 @@ def observations(run: Run) -> list[str]:
         _storage(result): max(
             (wait[0] for wait in takewhile(lambda wait: wait[1] < IN_TIME_NS, _waits(result))), default=0
         )
-        for result, *_ in run.points_of(INFERENCE_KV_CACHE)
+        for result, *_ in run.measured_points(INFERENCE_KV_CACHE)
     }
     if holds:
         words = ", ".join(f"{users} on {storage}" for storage, users in holds.items())
         sentences.append(f"KV cache of {_models(run)}: users with a read P95 below 100 ms, of those measured: {words}.")
     queries = [(float(point.details.get("queries_s") or 0), result, point)
-               for result, _, point, _ in run.points_of(INFERENCE_VECTOR_SEARCH)]  # fmt: skip
+               for result, _, point, _ in run.measured_points(INFERENCE_VECTOR_SEARCH)]  # fmt: skip
     if queries:
         rate, result, point = max(queries, key=lambda query: query[0])
         sentences.append(
@@ -96,7 +96,7 @@ def _images(run: Run, storage: str) -> tuple[float | None, float | None]:
         cache: max(
             (
                 point.throughput.value
-                for result, _, point, given in run.points_of("inference_images")
+                for result, _, point, given in run.measured_points("inference_images")
                 if result.name.partition("@")[2] == storage
                 and given.get("cache") == cache
                 and point.validity != "invalid"
@@ -131,7 +131,7 @@ def _where_it_stops(run: Run) -> list[str]:
 def _where_images_stop(run: Run) -> list[str]:
     """A sentence on the storages whose images/s a faster one would raise, by the same images from the page cache."""
     names = dict.fromkeys(
-        result.name.partition("@")[2] for result, *_ in run.points_of("inference_images") if "@" in result.name
+        result.name.partition("@")[2] for result, *_ in run.measured_points("inference_images") if "@" in result.name
     )
     rates = {name: _images(run, name) for name in names}
     known = {name: (cold, warm) for name, (cold, warm) in rates.items() if cold and warm}
@@ -179,7 +179,7 @@ def _context_s(run: Run, storage: str, way: str) -> float | None:
     """Time to the next token after the longest context, by restoring or by computing."""
     times = [
         (number(given, "tokens"), number(given, "tokens") / point.throughput.value)
-        for result, _, point, given in run.points_of("inference_restore")
+        for result, _, point, given in run.measured_points("inference_restore")
         if result.name.partition("@")[2] == storage and given.get("way") == way and point.throughput.value > 0
     ]
     return max(times)[1] if times else None
@@ -191,7 +191,7 @@ def _storage(result: ExperimentResult) -> str:
 
 def _models(run: Run) -> str:
     """The models, with how far their contexts were shortened."""
-    fixed = {str(result.fixed.get("model")): result.fixed for result, *_ in run.points_of(INFERENCE_KV_CACHE)}
+    fixed = {str(result.fixed.get("model")): result.fixed for result, *_ in run.measured_points(INFERENCE_KV_CACHE)}
     shortened = (
         f"{model} (contexts shortened to {scale:g} of their tokens)"
         if isinstance(scale := parameters.get("scale"), int | float) and scale < 1
@@ -215,7 +215,7 @@ def _latency(point: Measurement, stream: str) -> Latency | None:
 def _waits(result: ExperimentResult) -> list[tuple[int, float]]:
     """Users, and the P95 of their reads from storage, ns."""
     found = [(number(whole(result, point), "users"), _latency(point, "read")) for point in result.points]
-    known = ((users, quantile_of(latency, 0.95)) for users, latency in found if latency is not None)
+    known = ((users, latency_quantile(latency, 0.95)) for users, latency in found if latency is not None)
     return sorted((users, p95) for users, p95 in known if p95 is not None)
 
 
@@ -224,7 +224,7 @@ def _of_users(result: ExperimentResult, point: Measurement) -> tuple[str, ...]:
     for stream in ("read", "write"):
         latency = _latency(point, stream)
         cells.append(mb_s(point.details.get(f"{stream}_bytes_s")))
-        p95 = None if latency is None else quantile_of(latency, 0.95)
+        p95 = None if latency is None else latency_quantile(latency, 0.95)
         cells.append(NONE if p95 is None else f"{p95 / 1e6:.1f}")
     return tuple(cells)
 

@@ -7,7 +7,7 @@ from hwdyno.model.units import as_number, format_count, format_percent, format_s
 from hwdyno.model.words import ExperimentResult, Measurement, Run
 from hwdyno.studies import kubernetes_ai_inference
 from hwdyno.studies.point_figures import NONE, mb_s, micros, number, pattern, whole
-from hwdyno.studies.published_rows import published
+from hwdyno.studies.published_rows import read_published
 from hwdyno.studies.study import Study, StudyTable
 
 NAME = "kubernetes-ai-storage"
@@ -27,7 +27,7 @@ def _points(run: Run) -> list[tuple[ExperimentResult, Measurement]]:
     """What emulated accelerators, storage by storage; the loader's own ceiling is left out."""
     return [
         (result, point)
-        for result, _, point, _ in run.points_of(TRAINING_LOADER)
+        for result, _, point, _ in run.measured_points(TRAINING_LOADER)
         if result.fixed.get("accelerator") and result.fixed.get("compute") != 0
     ]
 
@@ -41,7 +41,7 @@ def _au(point: Measurement) -> float | None:
     return as_number(point.details.get("au_dlio"))
 
 
-def _cached(point: Measurement) -> float | None:
+def _cached_share(point: Measurement) -> float | None:
     return as_number(point.details.get("cached_share_by_device"))
 
 
@@ -65,7 +65,7 @@ def _verdict(run: Run, result: ExperimentResult, point: Measurement) -> str:
     au, need, reached = _au(point), _need(result, point), point.throughput.value
     size, memory = point.details.get("dataset_bytes"), run.machine.memory.total_bytes
     enough = memory is None or not isinstance(size, int | float) or size >= RULE_MEMORIES * memory
-    cached = (_cached(point) or 0.0) > CACHED
+    cached = (_cached_share(point) or 0.0) > CACHED
     why = [word for word, holds in (("cached", cached), ("too small to judge", not enough)) if holds]
     if au is None and need:
         bound = reached / need
@@ -87,7 +87,7 @@ def tables(run: Run) -> list[StudyTable]:
     """Accelerator, samples, storage, AU and MB/s, as the study has them; its published rows beside."""
     rows = []
     for result, point in _points(run):
-        au, cached, need = _au(point), _cached(point), _need(result, point)
+        au, cached, need = _au(point), _cached_share(point), _need(result, point)
         rows.append(
             (
                 str(result.fixed.get("accelerator")).upper(),
@@ -119,7 +119,7 @@ def tables(run: Run) -> list[StudyTable]:
             f"{float(row['au_percent']) / 100 * NEED_BYTES_S[row['accelerator']] / 1e6:.0f}",
             "pass" if float(row["au_percent"]) >= 100 * AU_PASS else "fail",
         )
-        for row in published("training-mlperf-storage", NAME)
+        for row in read_published("training-mlperf-storage", NAME)
     )
     made = [StudyTable("unet3d: accelerator utilisation by storage", columns, tuple(rows))] if rows else []
     inference = kubernetes_ai_inference.tables(run)
@@ -186,7 +186,7 @@ def observations(run: Run) -> list[str]:
     sentences = []
     for name in dict.fromkeys(str(result.fixed.get("accelerator")) for result, _, _ in points):
         mine = [(au, result) for result, _, au in points if result.fixed.get("accelerator") == name]
-        passed = _fed(points, name)
+        passed = _feeding_storages(points, name)
         au, best = max(mine, key=lambda pair: pair[0])
         feeds = (
             f"{', '.join(passed)} feed{'s' if len(passed) == 1 else ''} it"
@@ -199,7 +199,7 @@ def observations(run: Run) -> list[str]:
     return [*sentences, *kubernetes_ai_inference.observations(run)]
 
 
-def _fed(points: list[tuple[ExperimentResult, Measurement, float]], name: str) -> dict[str, None]:
+def _feeding_storages(points: list[tuple[ExperimentResult, Measurement, float]], name: str) -> dict[str, None]:
     """The storages that feed an accelerator: those that it passed on, and those that fed one that needs more."""
     needs = {str(result.fixed.get("accelerator")): _need(result, point) or 0.0 for result, point, _ in points}
     found: dict[str, None] = {}
@@ -207,7 +207,7 @@ def _fed(points: list[tuple[ExperimentResult, Measurement, float]], name: str) -
         other, storage = str(result.fixed.get("accelerator")), str(result.fixed.get("storage"))
         if au < AU_PASS or (other != name and needs[other] <= needs[name]):
             continue
-        cached = FROM_CACHE if (_cached(point) or 0) > CACHED else ""
+        cached = FROM_CACHE if (_cached_share(point) or 0) > CACHED else ""
         if other == name:
             found[storage + cached] = None
         elif not any(fed_storage.startswith(storage) for fed_storage in found):

@@ -7,7 +7,7 @@ from hwdyno.model.kernels import MEMORY_LOADED_LATENCY, STORAGE_BLOCKS
 from hwdyno.model.units import format_bytes_s, format_count, format_ns, format_percent, format_ratio, format_size
 from hwdyno.model.words import ExperimentResult, Measurement, Parameters, Run
 from hwdyno.studies.point_figures import NONE, experiment, mb_s, micros, number, pattern, sound, whole
-from hwdyno.studies.published_rows import published
+from hwdyno.studies.published_rows import read_published
 from hwdyno.studies.study import Question, Study, StudyTable
 
 NAME = "laptop-memory-and-flash"
@@ -89,7 +89,7 @@ def _drive(points: list[tuple[Parameters, Measurement]]) -> StudyTable:
     heads = ("pattern", "block", "depth", "IOPS", "MB/s", "mean latency, µs", "the study's MB/s")
     theirs = {
         (row["read_percent"], row["bs"]): f"{row['bw_avg']} {row['bw_unit']}"
-        for row in published("storage-fio", _PUBLISHED)
+        for row in read_published("storage-fio", _PUBLISHED)
     }
     rows = []
     for parameters, point in points:

@@ -78,14 +78,14 @@ def samples(point: Measurement) -> tuple[str, str, str]:
     if long_s is None or point.samples is None:
         return NONE, average, NONE
     each = round(long_s / point.samples.interval_s)
-    repeats = _parted(point.samples.values, max(1, point.repeats))
+    repeats = _split_values(point.samples.values, max(1, point.repeats))
     if min(map(len, repeats)) + 1 < each:
         return NONE, average, NONE
-    means = [mean(part) for repeat in repeats for part in _parted(repeat, max(1, len(repeat) // each))]
+    means = [mean(part) for repeat in repeats for part in _split_values(repeat, max(1, len(repeat) // each))]
     return (mb_s(min(means)), average, mb_s(max(means))) if len(means) > 1 else (NONE, average, NONE)
 
 
-def _parted(values: Sequence[float], count: int) -> list[Sequence[float]]:
+def _split_values(values: Sequence[float], count: int) -> list[Sequence[float]]:
     """Values in ``count`` parts, as alike in length as can be."""
     edges = [round(at * len(values) / count) for at in range(count + 1)]
     return [values[low:high] for low, high in pairwise(edges)]
@@ -107,7 +107,7 @@ def fio_samples(result: ExperimentResult, at: int) -> str:
     return " / ".join((mb_s(least), mb_s(peer.value.value), mb_s(most)))
 
 
-def drive_of(run: Run) -> str:
+def describe_drive(run: Run) -> str:
     """The drive and its link as the system reports them, without its serial number."""
     disk = run.machine.storage.disk
     size = f", {format_bytes(disk.size_bytes)}" if disk.size_bytes else ""

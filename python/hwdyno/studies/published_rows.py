@@ -8,7 +8,7 @@ from importlib import resources
 
 
 @cache
-def published(table: str, study: str) -> tuple[dict[str, str], ...]:
+def read_published(table: str, study: str) -> tuple[dict[str, str], ...]:
     """A study's rows of a published table, such as ``storage-fio``."""
     text = (resources.files("hwdyno") / "data" / "published" / f"{table}.csv").read_text(encoding="utf-8")
     return tuple(row for row in csv.DictReader(text.splitlines()) if row["study"] == study)

@@ -7,7 +7,7 @@ from hwdyno.model.units import format_count, format_ns, format_percent, format_q
 from hwdyno.model.words import Curve, ExperimentResult, Measurement, Parameters, Run
 from hwdyno.studies.point_figures import (
     NONE,
-    drive_of,
+    describe_drive,
     experiment,
     mb_s,
     micros,
@@ -47,7 +47,7 @@ def tables(run: Run) -> list[StudyTable]:
     if cube := experiment(run, CUBE):
         made += _cube(cube)
     if made:
-        made.append(_compared(run))
+        made.append(_compare_drive(run))
     return made
 
 
@@ -118,10 +118,10 @@ def _bandwidth_and_latency(point: Measurement | None) -> str:
     return f"{mb_s(point.throughput.value)} / {micros(point.latency_ns.mean if point.latency_ns else None)}"
 
 
-def _measured(run: Run) -> list[tuple[str, str, str, str]]:
+def _measured_rows(run: Run) -> list[tuple[str, str, str, str]]:
     """What this drive reaches of each published figure, and its own maker's where they are known."""
     depth, mix = experiment(run, DEPTH), experiment(run, MIX)
-    rows, name = [], f"this drive, measured ({drive_of(run)})"
+    rows, name = [], f"this drive, measured ({describe_drive(run)})"
     curve = next((candidate for candidate in depth.curves if candidate.load == "iodepth"), None) if depth else None
     if curve is not None and curve.ceiling is not None:
         rows.append((name, "ceiling of 4 KiB random reads", _ceiling(curve), mb_s(curve.ceiling.value)))
@@ -164,10 +164,10 @@ def _of_enterprise_figures(run: Run) -> str:
     return f"Beside the enterprise SSD that the study quotes, this drive reaches {' and '.join(parts)}, at 4 KiB."
 
 
-def _compared(run: Run) -> StudyTable:
+def _compare_drive(run: Run) -> StudyTable:
     """This drive beside the study's figures, and those of the enterprise drive that it compares with."""
     rows = (
-        *_measured(run),
+        *_measured_rows(run),
         ("the study's drive (SATA)", "ceiling, read by eye", "240 MiB/s", "251.7"),
         ("the study's drive (SATA)", "best block size at depth 8", "16 KiB", NONE),
         ("the study's drive (SATA)", "best depth at 4 KiB", "8", NONE),
@@ -214,7 +214,7 @@ def _on(run: Run, result: ExperimentResult) -> str:
     link = tightest(result, "read_bytes_s", "physical")
     behind = f" behind {link.label or link.formula}" if link else ", its link unknown"
     disk = run.machine.storage.disk
-    return f"{drive_of(run)}{behind}: " if disk.model or disk.name else ""
+    return f"{describe_drive(run)}{behind}: " if disk.model or disk.name else ""
 
 
 def _of_link(result: ExperimentResult, curve: Curve) -> str:

@@ -24,12 +24,12 @@ TRACKED: dict[str, tuple[Parameters, str]] = {
 """The workload of each test whose rounds must be steady, and its metric."""
 
 
-def name_of(run: Run) -> str:
+def name_test(run: Run) -> str:
     """The SNIA test of a Run: ``iops``, ``throughput``, ``latency`` or ``demand``."""
     return run.study.removeprefix("snia-")
 
 
-def tracked(result: ExperimentResult, test: str) -> list[tuple[int, float]]:
+def tracked_rounds(result: ExperimentResult, test: str) -> list[tuple[int, float]]:
     """The tracked workload's metric in each round: operations/s, bytes/s or ns."""
     wanted = TRACKED[test][0]
     points = [p for p in result.points if all(p.parameters.get(name) == value for name, value in wanted.items())]
@@ -51,11 +51,11 @@ def with_unit(value: float, test: str) -> str:
     return f"{mb_s(value)} MB/s" if test == "throughput" else f"{format_count(value)} IOPS"
 
 
-def window_of(run: Run) -> tuple[list[tuple[int, float]], SniaWindow | None]:
+def find_window(run: Run) -> tuple[list[tuple[int, float]], SniaWindow | None]:
     """The tracked rounds of a Run, and the window at their end."""
-    test = name_of(run)
+    test = name_test(run)
     result = experiment(run, f"{PREFIX}{test}-rounds")
-    rounds = tracked(result, test) if result else []
+    rounds = tracked_rounds(result, test) if result else []
     return rounds, snia_window([value for _, value in rounds])
 
 
@@ -109,7 +109,7 @@ def _five_nines(point: Measurement) -> str:
 
 def tables(run: Run) -> list[StudyTable]:
     """The test's tables, then the rounds and the measurement window."""
-    test = name_of(run)
+    test = name_test(run)
     result = experiment(run, f"{PREFIX}{test}")
     made: list[StudyTable] = []
     if result is not None and test == "iops":
@@ -139,8 +139,8 @@ def tables(run: Run) -> list[StudyTable]:
 
 
 def _steady(run: Run) -> list[StudyTable]:
-    test = name_of(run)
-    rounds, window = window_of(run)
+    test = name_test(run)
+    rounds, window = find_window(run)
     if not rounds:
         return []
     inside = range(window.first, window.last + 1) if window else range(0)
@@ -172,8 +172,8 @@ def _steady(run: Run) -> list[StudyTable]:
 
 def observations(run: Run) -> list[str]:
     """Whether steady state was reached, what was shortened, and the headline figures."""
-    test = name_of(run)
-    sentences = [_verdict(run), *_shortened(run)]
+    test = name_test(run)
+    sentences = [_verdict(run), *_describe_cuts(run)]
     result = experiment(run, f"{PREFIX}{test}")
     points = (
         {
@@ -202,8 +202,8 @@ def observations(run: Run) -> list[str]:
 
 
 def _verdict(run: Run) -> str:
-    test = name_of(run)
-    rounds, window = window_of(run)
+    test = name_test(run)
+    rounds, window = find_window(run)
     what = TRACKED[test][1]
     if window is None:
         return f"Not steady: {len(rounds)} rounds of the {what} are fewer than the window of 5."
@@ -217,8 +217,8 @@ def _verdict(run: Run) -> str:
     return f"Not steady after {window.last} rounds: {what}, {figures}; the figures are of the last 5."
 
 
-def _shortened(run: Run) -> list[str]:
-    test = name_of(run)
+def _describe_cuts(run: Run) -> list[str]:
+    test = name_test(run)
     result = experiment(run, f"{PREFIX}{test}")
     if result is None:
         return []

@@ -26,7 +26,7 @@ MAX_COUNT = (1 << 63) - 1
 Made = TypeVar("Made")
 
 
-def text_of(path: Path, most_bytes: int, kind: str = "", *, errors: str = "strict") -> str:
+def read_text(path: Path, most_bytes: int, kind: str = "", *, errors: str = "strict") -> str:
     """Read a text file of limited size; ``kind`` is what it should be, for messages. Raises ``UserError``."""
     try:
         with path.open("rb") as file:
@@ -51,17 +51,17 @@ def json_at(text: str | bytes, start: int = 0) -> Any:
         return None
 
 
-def json_of(text: str | bytes, name: str, *, is_ours: bool = False) -> Any:
+def parse_json(text: str | bytes, name: str, *, is_ours: bool = False) -> Any:
     """A JSON document; a native one may have any text and any finite number. Raises ``UserError`` in one line."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
         why = str(error) if isinstance(error, ValueError) else "it is nested too deep"
         raise UserError(f"{name} is not JSON ({why}); it may be cut off, or another kind of file") from None
-    return checked(document, name, LARGEST_FIGURE if is_ours else LARGEST, any_text=is_ours)
+    return check_document(document, name, LARGEST_FIGURE if is_ours else LARGEST, any_text=is_ours)
 
 
-def xml_of(text: str, name: str) -> Any:
+def parse_xml(text: str, name: str) -> Any:
     """The root element of an XML document that declares no entities. Raises ``UserError`` in one line."""
     from xml.etree import ElementTree
 
@@ -79,7 +79,7 @@ def xml_of(text: str, name: str) -> Any:
     raise UserError(f"{name} is nested deeper than {DEEPEST} levels")
 
 
-def toml_of(text: str, name: str) -> dict[str, Any]:
+def parse_toml(text: str, name: str) -> dict[str, Any]:
     """A TOML document. Raises ``UserError`` in one line."""
     tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
@@ -88,10 +88,10 @@ def toml_of(text: str, name: str) -> dict[str, Any]:
         raise UserError(f"{name} is nested deeper than {DEEPEST} levels") from None
     except ValueError as error:
         raise UserError(f"{name} is not a readable TOML file: {error}") from None
-    return checked(document, name)
+    return check_document(document, name)
 
 
-def yaml_of(text: str, name: str) -> Any:
+def parse_yaml(text: str, name: str) -> Any:
     """A YAML document of plain values. Raises ``UserError`` in one line."""
     import yaml
 
@@ -100,7 +100,7 @@ def yaml_of(text: str, name: str) -> Any:
     # A loader of PyYAML raises these for an escape or a version that is out of range.
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         raise UserError(f"{name} is not readable YAML: {error}") from None
-    return checked(document, name)
+    return check_document(document, name)
 
 
 @cache
@@ -144,7 +144,7 @@ def _yaml_loader() -> Any:
     return BoundedYamlLoader
 
 
-def checked(document: Made, name: str, most: float = LARGEST, *, any_text: bool = False) -> Made:
+def check_document(document: Made, name: str, most: float = LARGEST, *, any_text: bool = False) -> Made:
     """The document, where a Run can hold what is in it: JSON's values, dates, or the types of a Run.
 
     Raises ``UserError`` for a number that is not finite or beyond ``most``, for half a character or a NUL in a text
@@ -200,14 +200,14 @@ def _short(value: object) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a document that ``checked`` passed, whose values are taken by type. Each raises ``UserError``."""
+    """A table of a document that ``check_document`` passed; values are taken by type. Each raises ``UserError``."""
 
     values: Mapping[str, Any]
     name: str
     """Name of the file, for messages."""
 
     @classmethod
-    def of(cls, value: Any, name: str) -> Table:
+    def from_value(cls, value: Any, name: str) -> Table:
         """The value as a table."""
         if not isinstance(value, dict):
             raise UserError(f"{name} needs a table, and has:  {_short(value)}")
@@ -264,7 +264,7 @@ class Table:
         """All tables within it, by their names."""
         return {key: self.table(key) for key in self.values}
 
-    def made(self, kind: type[Made], least: int = 0, **given: Any) -> Made:
+    def to_dataclass(self, kind: type[Made], least: int = 0, **given: Any) -> Made:
         """A frozen dataclass of texts, whole numbers and numbers, whose fields are its keys or ``given``."""
         takers: dict[str, Callable[[str], Any]] = {
             "str": self.text,

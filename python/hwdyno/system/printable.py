@@ -27,7 +27,7 @@ _NOT_IN_TEXT = re.compile(f"[{_STEERING}]")
 _NOT_IN_A_LINE = re.compile(f"[\t\n{_STEERING}]")
 
 
-def escaped(text: str) -> str:
+def escape_text(text: str) -> str:
     """Text of many lines with each steering character as the escape that JSON has for it, such as ``\\u001b``.
 
     A JSON document stays what it is.
@@ -106,7 +106,7 @@ class Escaping:
 
     def write(self, text: str) -> int:
         """Write the text, escaped."""
-        self.stream.write(escaped(text))
+        self.stream.write(escape_text(text))
         return len(text)
 
     def writelines(self, lines: list[str]) -> None:
@@ -139,7 +139,7 @@ def console_on(stream: TextIO, width: int | None = None) -> Console:
             self, renderable: rich.RenderableType, options: rich.ConsoleOptions | None = None
         ) -> Iterator[Segment]:
             for segment in super().render(renderable, options):
-                text = segment.text if segment.control else escaped(segment.text)
+                text = segment.text if segment.control else escape_text(segment.text)
                 yield segment._replace(text=text)
 
     file = stream.stream if isinstance(stream, Escaping) else stream

@@ -21,10 +21,10 @@ ONNX Runtime, from its wheels for Linux of 2026 on, sends events unless the firs
 Privacy.md); the others are named in the documentation of huggingface_hub and vLLM.
 """
 _STARTED = 19
-"""The place of ``starttime`` among the fields of ``stat_of`` (proc(5))."""
+"""The place of ``starttime`` among the fields of ``read_stat`` (proc(5))."""
 
 
-def stat_of(pid: int) -> list[str]:
+def read_stat(pid: int) -> list[str]:
     """The fields of ``/proc/PID/stat`` from the state on (proc(5)); empty if the process has ended."""
     try:
         # Plain calls: a process that leaves within a second reads this of each process on the machine.
@@ -40,7 +40,7 @@ def stat_of(pid: int) -> list[str]:
 
 def age_s() -> float:
     """Seconds since this process was started; 0 where the system does not say."""
-    fields = stat_of(os.getpid())
+    fields = read_stat(os.getpid())
     if len(fields) <= _STARTED:
         return 0.0
     return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[_STARTED]) / os.sysconf("SC_CLK_TCK"))
@@ -54,7 +54,7 @@ def family(pid: int) -> list[int]:
     except OSError:
         entries = []
     for entry in entries:
-        if fields := stat_of(entry):
+        if fields := read_stat(entry):
             children.setdefault(int(fields[1]), []).append(entry)
     found = [pid]
     for parent in found:
@@ -71,13 +71,13 @@ def is_group_alive(group: int) -> bool:
     except OSError:
         return True
     with os.scandir("/proc") as entries:
-        fields = [stat_of(int(entry.name)) for entry in entries if entry.name.isdigit()]
+        fields = [read_stat(int(entry.name)) for entry in entries if entry.name.isdigit()]
     return any(found[2] == str(group) and found[0] not in "ZX" for found in fields if found)
 
 
 def mark_children() -> None:
     """Let all children inherit whose they are: process, start and PID namespace, so that no other one is meant."""
-    fields = stat_of(os.getpid())
+    fields = read_stat(os.getpid())
     if namespace := pid_namespace():
         os.environ[_MARK] = f"{namespace}.{os.getpid()}.{fields[_STARTED]}"
 
@@ -91,7 +91,7 @@ def end_orphans() -> None:
             _, found, rest = (b"\0" + (entry / "environ").read_bytes()).partition(wanted)
             if found and pid != os.getpid():
                 of, parent, started = rest.partition(b"\0")[0].decode().split(".")
-                is_alive = stat_of(int(parent))[_STARTED : _STARTED + 1] == [started]
+                is_alive = read_stat(int(parent))[_STARTED : _STARTED + 1] == [started]
                 if of == namespace and not is_alive:
                     os.kill(pid, signal.SIGKILL)
 

@@ -47,7 +47,7 @@ _written: set[tuple[Identity, bytes]] = set()
 """Outputs of this process with their marks, for filesystems without extended attributes."""
 
 
-def identity_of(status: os.stat_result) -> Identity:
+def file_identity(status: os.stat_result) -> Identity:
     """The identity of a file by its status."""
     return Identity(status.st_dev, status.st_ino)
 
@@ -60,7 +60,7 @@ class Folder:
         self.descriptor = descriptor
 
     @classmethod
-    def named(cls, path: Path) -> Folder:
+    def open_named(cls, path: Path) -> Folder:
         """Open a directory that the user named; links are followed."""
         flags = os.O_DIRECTORY | os.O_CLOEXEC
         try:
@@ -72,7 +72,7 @@ class Folder:
     def for_files(cls, path: Path) -> Folder:
         """Open a folder, made where it is missing with those above it; a link of its name is refused by ``OSError``."""
         try:
-            parent = cls.named(path.parent)
+            parent = cls.open_named(path.parent)
         except FileNotFoundError:
             parent = cls.for_files(path.parent)
         with parent:
@@ -118,7 +118,7 @@ class Folder:
     def remove(self, name: str, identity: Identity) -> None:
         """Remove a file or an empty directory if the name is still this one's; raises ``OSError``."""
         status = self.status(name)
-        if status is None or identity_of(status) != identity:
+        if status is None or file_identity(status) != identity:
             return
         if stat.S_ISDIR(status.st_mode):
             os.rmdir(name, dir_fd=self.descriptor)
@@ -223,28 +223,28 @@ class MadeFile:
 
     def remove(self) -> None:
         """Remove it, unless it is gone or its name is another file's by now."""
-        with contextlib.suppress(OSError), Folder.named(self.path.parent) as folder:
+        with contextlib.suppress(OSError), Folder.open_named(self.path.parent) as folder:
             folder.remove(self.path.name, self.identity)
 
 
 def create(path: Path) -> MadeFile:
     """Make an empty file that was not there, and nothing where there is a link; raises ``OSError``."""
-    with Folder.named(path.parent) as folder:
+    with Folder.open_named(path.parent) as folder:
         descriptor = folder.create(path.name)
         try:
-            return MadeFile(path, identity_of(os.fstat(descriptor)))
+            return MadeFile(path, file_identity(os.fstat(descriptor)))
         finally:
             os.close(descriptor)
 
 
 def made_with(path: Path, header: bytes) -> MadeFile | None:
     """The file at ``path`` if it begins as only hwdyno's do; none where it is another's or not there."""
-    with contextlib.suppress(OSError), Folder.named(path.parent) as folder:
+    with contextlib.suppress(OSError), Folder.open_named(path.parent) as folder:
         descriptor = folder.open(path.name)
         try:
             status = os.fstat(descriptor)
             if _is_plain(status) and os.read(descriptor, len(header)) == header:
-                return MadeFile(path, identity_of(status))
+                return MadeFile(path, file_identity(status))
         finally:
             os.close(descriptor)
     return None
@@ -256,7 +256,7 @@ def made_with(path: Path, header: bytes) -> MadeFile | None:
 def make_folder(path: Path) -> bool:
     """Make a folder of hwdyno's and mark it, and say whether it is new; raises ``UserError`` for a link."""
     try:
-        with Folder.named(path.parent) as parent:
+        with Folder.open_named(path.parent) as parent:
             try:
                 parent.make_folder(path.name, 0o755)
             except FileExistsError:
@@ -271,14 +271,14 @@ def make_folder(path: Path) -> bool:
 
 def remove_folder(path: Path, *patterns: str) -> None:
     """Remove a folder of hwdyno's, with the files in it whose names fit a pattern; other content stays."""
-    with contextlib.suppress(OSError), Folder.named(path.parent) as parent, parent.folder(path.name) as folder:
+    with contextlib.suppress(OSError), Folder.open_named(path.parent) as parent, parent.folder(path.name) as folder:
         if not folder.is_ours:
             return
         if patterns:
             folder.clear(*patterns)
         if folder.names() == [MARK]:
             folder.clear(MARK)
-            parent.remove(path.name, identity_of(os.fstat(folder.descriptor)))
+            parent.remove(path.name, file_identity(os.fstat(folder.descriptor)))
 
 
 @contextlib.contextmanager
@@ -287,7 +287,7 @@ def temporary(prefix: str, parent: Path | None = None) -> Iterator[Path]:
     import tempfile
 
     with contextlib.ExitStack() as stack:
-        with signals.undivided():
+        with signals.delay_exit():
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=prefix, dir=parent)))
             remove = partial(shutil.rmtree, folder, ignore_errors=True)
             stack.enter_context(signals.at_leave(signals.Stage.REMOVE, remove))
@@ -299,7 +299,7 @@ def temporary(prefix: str, parent: Path | None = None) -> Iterator[Path]:
 
 def check_output(path: Path, *, overwrite: bool = False, header: bytes = b"") -> None:
     """Raise ``UserError`` where ``write_output`` would refuse what is there by now."""
-    with contextlib.suppress(FileNotFoundError), _explained(path), Folder.named(path.parent) as folder:
+    with contextlib.suppress(FileNotFoundError), _explain_errors(path), Folder.open_named(path.parent) as folder:
         _may_replace(folder, path, overwrite, header)
 
 
@@ -309,11 +309,11 @@ def write_output(path: Path, data: bytes, *, overwrite: bool = False, header: by
     ``header`` is what the file begins with, within 4 KiB: on a filesystem without extended attributes it tells
     hwdyno's files. Raises ``UserError`` in one line.
     """
-    with signals.undivided(), _explained(path), Folder.named(path.parent) as folder:
+    with signals.delay_exit(), _explain_errors(path), Folder.open_named(path.parent) as folder:
         replaces = _may_replace(folder, path, overwrite, header)
         part = f".hwdyno-{secrets.token_hex(8)}.part"
         descriptor = folder.create(part, SHARED)
-        identity = identity_of(os.fstat(descriptor))
+        identity = file_identity(os.fstat(descriptor))
         try:
             try:
                 write_all(descriptor, data)
@@ -331,7 +331,7 @@ def write_output(path: Path, data: bytes, *, overwrite: bool = False, header: by
 
 def output_folder(path: Path) -> Path:
     """Make a folder for outputs where it is missing, with those above it; raises ``UserError``."""
-    with _explained(path):
+    with _explain_errors(path):
         if not path.is_dir():  # One that exists may be a link: it is the user's path.
             Folder.for_files(path).close()
     return path
@@ -348,7 +348,7 @@ def why_refused(error: OSError, path: Path) -> str:
 
 
 @contextlib.contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def _explain_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except FileExistsError:
@@ -395,12 +395,12 @@ def mark_output(descriptor: int, *, changes: bool = False) -> None:
     try:
         os.setxattr(descriptor, ATTRIBUTE, mark)
     except OSError:
-        _written.add((identity_of(status), mark))
+        _written.add((file_identity(status), mark))
 
 
 def is_marked(path: Path) -> bool:
     """Whether a file that changes is hwdyno's, by its mark."""
-    with contextlib.suppress(OSError), Folder.named(path.parent) as folder:
+    with contextlib.suppress(OSError), Folder.open_named(path.parent) as folder:
         descriptor = folder.open(path.name)
         try:
             return _is_plain(os.fstat(descriptor)) and _is_marked(descriptor)
@@ -415,7 +415,7 @@ def _is_marked(descriptor: int, header: bytes = b"") -> bool:
     try:
         return os.getxattr(descriptor, ATTRIBUTE) in marks
     except OSError as error:
-        if _written & {(identity_of(status), mark) for mark in marks}:
+        if _written & {(file_identity(status), mark) for mark in marks}:
             return True
         # Without a mark on a filesystem that has them it is a copy, or never was hwdyno's.
         has_none = error.errno in {errno.ENOTSUP, errno.EPERM}

@@ -6,7 +6,7 @@ each signal from a pipe, no matter what the interpreter does, and a Python threa
 - While something is kept (``keeping``), the first signal is a request: what runs ends early (``halting``), and the
   runner stops at its next reading (``check``).
 - Any other signal leaves: what runs is stopped, what was measured is kept, what was made is removed (``Stage``), and
-  the process ends. The main thread stops meanwhile, but for what must not be divided (``undivided``).
+  the process ends. The main thread stops meanwhile, but for what must not be divided (``delay_exit``).
 
 Only a program that calls ``take_over`` has this; elsewhere Python's own handlers stay, and Ctrl-C raises.
 """
@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, Protocol
 
-from hwdyno.system.processes import family, mark_children, stat_of
+from hwdyno.system.processes import family, mark_children, read_stat
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LIMIT_S = 0.7
@@ -142,7 +142,7 @@ class _Owner:
         spared = {process for pid in self.spared for process in family(pid)}
         ours = os.getpgid(0)
         for pid in family(os.getpid())[1:]:
-            if pid not in spared and (fields := stat_of(pid)):
+            if pid not in spared and (fields := read_stat(pid)):
                 group = int(fields[2])
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
@@ -210,7 +210,7 @@ class _Terminal(io.FileIO):
             return len(data)
 
 
-def requested() -> bool:
+def is_end_requested() -> bool:
     """Whether a signal has requested an early end."""
     return _owner.requested
 
@@ -275,7 +275,7 @@ def at_leave(stage: Stage, action: Action) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def undivided() -> Iterator[None]:
+def delay_exit() -> Iterator[None]:
     """A short section of the main thread, such as one file's write, that a process which leaves waits for."""
     if threading.get_ident() != _owner.main:
         yield

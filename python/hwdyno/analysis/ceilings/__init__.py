@@ -15,8 +15,8 @@ from hwdyno.analysis.ceilings.bounds import (
     applies_by_key,
     block_bytes,
     bound_for,
-    bound_of,
     bounds_for,
+    find_bound,
     utilizations,
 )
 from hwdyno.analysis.ceilings.given import parse_given
@@ -27,8 +27,8 @@ __all__ = [
     "applies_by_key",
     "block_bytes",
     "bound_for",
-    "bound_of",
     "bounds_for",
+    "find_bound",
     "parse_given",
     "utilizations",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hwdyno.analysis.ceilings import compute, gpu, inference, memory, named, network
-from hwdyno.model.axes import FIELD_AXES, read_share, traits_of
+from hwdyno.model.axes import FIELD_AXES, list_traits, read_share
 from hwdyno.model.units import as_number, format_value
 from hwdyno.model.words import Axis, Ceiling, CeilingClass, Measurement, Scalar, Value
 
@@ -54,14 +54,14 @@ def applies_by_key(ceiling: Ceiling, parameters: Mapping[str, Scalar]) -> bool |
     return is_bound(ceiling.metric, parameters) if is_bound else None
 
 
-def bound_of(ceiling: Ceiling, parameters: Mapping[str, Scalar], axes: Sequence[Axis] = FIELD_AXES) -> Bound | None:
+def find_bound(ceiling: Ceiling, parameters: Mapping[str, Scalar], axes: Sequence[Axis] = FIELD_AXES) -> Bound | None:
     """The most that ``ceiling`` allows a measurement with these parameters; none where it does not apply.
 
     ``axes`` are the kernel's. A bound of reads alone lets a mix that reads a share r reach 1/r of it; so for writes.
     """
     keyed = applies_by_key(ceiling, parameters)
     if keyed is not None:
-        here = gpu.sloped(ceiling, parameters)
+        here = gpu.scale_by_intensity(ceiling, parameters)
         return Bound(ceiling, here.value, here.unit, here.formula) if keyed else None
     share = read_share(axes, parameters)
     metric, value, formula = ceiling.metric, ceiling.value, ceiling.formula
@@ -70,7 +70,7 @@ def bound_of(ceiling: Ceiling, parameters: Mapping[str, Scalar], axes: Sequence[
         return None if named else Bound(ceiling, value, ceiling.unit, formula)
     if ceiling.unit == "operations/s":
         size = block_bytes(parameters, axes)
-        random = "random" in traits_of(axes, parameters) or metric.startswith("total")
+        random = "random" in list_traits(axes, parameters) or metric.startswith("total")
         if size is None or size < RATED_BLOCK_BYTES or not random:
             return None
         value *= size
@@ -92,7 +92,7 @@ def bounds_for(
     ceilings: Iterable[Ceiling], parameters: Mapping[str, Scalar], axes: Sequence[Axis] = FIELD_AXES
 ) -> tuple[Bound, ...]:
     """Every bound of a measurement with these parameters, the tightest first."""
-    found = (bound_of(ceiling, parameters, axes) for ceiling in ceilings)
+    found = (find_bound(ceiling, parameters, axes) for ceiling in ceilings)
     return tuple(sorted((bound for bound in found if bound), key=lambda bound: bound.value))
 
 

@@ -62,7 +62,7 @@ def applies(metric: str, parameters: Mapping[str, Any]) -> bool:
 
 
 def _peaks(run: Run) -> Iterable[Ceiling]:
-    points = [(given, point) for _, _, point, given in run.points_of(LOOPS) if point.throughput.value > 0]
+    points = [(given, point) for _, _, point, given in run.measured_points(LOOPS) if point.throughput.value > 0]
     cores = [machine.cpu.cores or 1 for machine in run.machines or (run.machine,)]
     # The clock under the dependent chain alone bounds the clock under any load, which only lowers it.
     clock_hz = max((number_at(point.details, "clock_hz_best") for _, point in points), default=0.0)

@@ -15,7 +15,7 @@ from typing import Any
 
 from hwdyno.analysis.ceilings.links import PCIE_GT_S, pcie
 from hwdyno.analysis.ceilings.named import HOST_COPY
-from hwdyno.model.axes import INTENSITY, per_element_of
+from hwdyno.model.axes import INTENSITY, find_per_element
 from hwdyno.model.machine import CudaDevice, Machine
 from hwdyno.model.units import format_bytes_s, format_value, number_at, plural
 from hwdyno.model.words import Ceiling, ExperimentResult, Measurement, Parameters, Run
@@ -109,13 +109,13 @@ def applies(metric: str, parameters: Mapping[str, Any]) -> bool:
         if engine == "tensor":
             return "n" in parameters and _TENSOR_COLUMN.get(str(given), given) == precision
         return given == precision and (INTENSITY in parameters or "array" not in parameters)
-    each = per_element_of(parameters)
+    each = find_per_element(parameters)
     arrays = _READ_AND_WRITTEN if INTENSITY in parameters else each.arrays if each else 0
     beyond = BEYOND_CACHE * float(metric.removeprefix(MEMORY))
     return arrays * number_at(parameters, "array") >= max(beyond, 1)
 
 
-def sloped(ceiling: Ceiling, parameters: Mapping[str, Any]) -> Ceiling:
+def scale_by_intensity(ceiling: Ceiling, parameters: Mapping[str, Any]) -> Ceiling:
     """The memory's bandwidth as the operations that it feeds at the parameters' intensity; others as they are.
 
     Williams, Waterman and Patterson, "Roofline", CACM 52(4), 2009: intensity × bandwidth, FLOP/s.
@@ -193,7 +193,7 @@ class GpuFileLoad:
         return 1 / (1 / self.read.throughput.value + 1 / self.copy.throughput.value)
 
 
-def loads_of(result: ExperimentResult) -> Iterator[GpuFileLoad]:
+def list_file_loads(result: ExperimentResult) -> Iterator[GpuFileLoad]:
     """Each load of which both parts were measured alone, on the same block; a copy has no way of reading."""
     found: dict[tuple[Any, ...], dict[str, Measurement]] = {}
     copies: dict[tuple[Any, ...], Measurement] = {}
@@ -215,7 +215,7 @@ def loads_of(result: ExperimentResult) -> Iterator[GpuFileLoad]:
 
 def of_parts(run: Run, result: ExperimentResult) -> Iterator[Ceiling]:
     """The slower part of each load, as the same run measured it alone."""
-    for load in loads_of(result):
+    for load in list_file_loads(result):
         read, copy = (format_bytes_s(point.throughput.value) for point in (load.read, load.copy))
         formula = f"the slower of reading alone ({read}) and copying alone ({copy})"
         metric = LOADED + "/".join(str(load.given.get(name)) for name in _OF_LOAD)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from hwdyno.model.machine import Machine, node_of
+from hwdyno.model.machine import Machine, node_name
 from hwdyno.model.units import format_value
 from hwdyno.model.words import Ceiling
 
 
-def summed(machines: Sequence[Machine], of_one: Callable[[Machine], tuple[Ceiling, ...]]) -> tuple[Ceiling, ...]:
+def sum_ceilings(machines: Sequence[Machine], of_one: Callable[[Machine], tuple[Ceiling, ...]]) -> tuple[Ceiling, ...]:
     """The ceilings of the hosts together; for one host, its own ceilings. Ranks of one node share what it has."""
-    nodes = {node_of(machine.hostname or str(at)): machine for at, machine in enumerate(machines)}
+    nodes = {node_name(machine.hostname or str(at)): machine for at, machine in enumerate(machines)}
     each = [of_one(machine) for machine in nodes.values()]
     if len(each) == 1:
         return each[0]

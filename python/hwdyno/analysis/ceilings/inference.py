@@ -20,7 +20,7 @@ SERVED, SERVED_BY_MEMORY = "inference_in_process", "served/"
 
 def of_file(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
     """The plain sequential read of the same file in the same experiment."""
-    point = raw_of(result)
+    point = find_raw_read(result)
     if point is not None:
         value = point.throughput.value
         formula = f"plain direct reads of the same file = {format_bytes_s(value)}"
@@ -100,7 +100,7 @@ def applies_to_load(metric: str, parameters: Mapping[str, Any]) -> bool:
     return parameters.get("cache") == "cold" and parameters.get("loader") != RAW
 
 
-def raw_of(result: ExperimentResult) -> Measurement | None:
+def find_raw_read(result: ExperimentResult) -> Measurement | None:
     """The fastest valid plain read of a model's file from storage; none if there is none."""
     found = [
         point
@@ -116,7 +116,7 @@ def raw_of(result: ExperimentResult) -> Measurement | None:
 def bandwidths(run: Run) -> dict[int, float]:
     """The memory's read bandwidth by threads, bytes/s, as this Run measured it."""
     found: dict[int, float] = {}
-    for _, _, point, given in run.points_of(MEMORY_BANDWIDTH):
+    for _, _, point, given in run.measured_points(MEMORY_BANDWIDTH):
         if given.get("operation") == "read" and point.validity != "invalid" and point.throughput.unit == "bytes/s":
             threads = int(number_at(given, "threads") or 1)
             found[threads] = max(found.get(threads, 0.0), point.throughput.value)

@@ -57,7 +57,7 @@ def practical(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
         return
     found = [
         (point.throughput.value, given)
-        for _, _, point, given in run.points_of(*BANDWIDTH)
+        for _, _, point, given in run.measured_points(*BANDWIDTH)
         if point.throughput.unit == "bytes/s" and from_memory(given) and point.validity != "invalid"
     ]
     value, given = max(found, key=lambda candidate: candidate[0], default=(0.0, {}))

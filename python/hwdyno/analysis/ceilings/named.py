@@ -122,7 +122,7 @@ def applies(metric: str, parameters: Mapping[str, Any]) -> bool:
     return operation == "device-to-device" and "p2p" not in path
 
 
-def _pcie_of(words: str, text: str, most: bool) -> Rate | None:
+def _parse_pcie(words: str, text: str, most: bool) -> Rate | None:
     match = _PCIE.search(words)
     if match is None:
         return None
@@ -139,7 +139,7 @@ def _pcie_of(words: str, text: str, most: bool) -> Rate | None:
     return pcie(generation, lanes)
 
 
-def _sata_of(words: str, text: str, most: bool) -> Rate | None:
+def _parse_sata(words: str, text: str, most: bool) -> Rate | None:
     match = _SATA.search(words)
     if match is None:
         return None
@@ -148,7 +148,7 @@ def _sata_of(words: str, text: str, most: bool) -> Rate | None:
     return of_link(Link(type="sata", bits_s=giga * 1e9))
 
 
-def _sas_of(words: str, text: str, most: bool) -> Rate | None:
+def _parse_sas(words: str, text: str, most: bool) -> Rate | None:
     match = _SAS.search(words)
     if match is None:
         return None
@@ -156,7 +156,7 @@ def _sas_of(words: str, text: str, most: bool) -> Rate | None:
     return of_link(Link(type="sas", bits_s=(22.5 if giga == 24 else giga) * 1e9, lanes=1))
 
 
-def _usb_of(words: str, text: str, most: bool) -> Rate | None:
+def _parse_usb(words: str, text: str, most: bool) -> Rate | None:
     match = _USB.search(words)
     if match is None:
         return None
@@ -184,7 +184,7 @@ def _usb_of(words: str, text: str, most: bool) -> Rate | None:
     return of_link(Link(type="usb", bits_s=(5e9 if generation == "1" else 10e9) * wide, lanes=wide))
 
 
-def _ethernet_of(words: str, text: str, most: bool) -> Rate | None:
+def _parse_ethernet(words: str, text: str, most: bool) -> Rate | None:
     match = _ETHERNET.search(words)
     if match is None:
         return None
@@ -205,7 +205,7 @@ def _line(bits: float, many: str, each: float) -> Rate:
     )
 
 
-def _infiniband_of(words: str, text: str, most: bool) -> Rate | None:
+def _parse_infiniband(words: str, text: str, most: bool) -> Rate | None:
     match = _INFINIBAND.search(words)
     if match is None:
         return None
@@ -217,7 +217,7 @@ def _infiniband_of(words: str, text: str, most: bool) -> Rate | None:
     )
 
 
-def _ddr_of(words: str, text: str, most: bool) -> Rate | None:
+def _parse_ddr(words: str, text: str, most: bool) -> Rate | None:
     match = _DDR.search(words)
     if match is None:
         return None
@@ -233,7 +233,7 @@ def _ddr_of(words: str, text: str, most: bool) -> Rate | None:
     )
 
 
-def _nvlink_of(words: str, text: str, most: bool) -> Rate | None:
+def _parse_nvlink(words: str, text: str, most: bool) -> Rate | None:
     match = _NVLINK.search(words)
     if match is None:
         return None
@@ -247,7 +247,16 @@ def _nvlink_of(words: str, text: str, most: bool) -> Rate | None:
     )
 
 
-_FINDERS = (_usb_of, _pcie_of, _sata_of, _sas_of, _nvlink_of, _infiniband_of, _ddr_of, _ethernet_of)
+_FINDERS = (
+    _parse_usb,
+    _parse_pcie,
+    _parse_sata,
+    _parse_sas,
+    _parse_nvlink,
+    _parse_infiniband,
+    _parse_ddr,
+    _parse_ethernet,
+)
 
 
 # --- devices
@@ -312,7 +321,7 @@ def gpu_named(text: str) -> GpuModel | None:
     return found[0] if len(found) == 1 else None
 
 
-def _joined(text: str) -> str:
+def _join_units(text: str) -> str:
     """Words without brackets, with numbers and their units as one: ``2 TB`` is ``2tb``."""
     plain = re.sub(r"[^a-z0-9.+]+", " ", text.lower().replace("_", " "))
     return re.sub(r"(\d(?:\.\d+)?) (gb|tb|mb)\b", r"\1\2", plain)
@@ -327,10 +336,10 @@ def rated_named(text: str, *, asks: bool = False) -> Rated | None:
     exact = [drive for drive in catalogue() if drive.pattern.fullmatch(" ".join(text.split()))]
     if len(exact) == 1:
         return exact[0]
-    have = set(_joined(text).split())
+    have = set(_join_units(text).split())
     scored: list[tuple[int, bool, str, Rated]] = []
     for drive in catalogue():
-        words = _joined(
+        words = _join_units(
             drive.name.partition(" ")[2]
             if not drive.name.startswith(("Western", "SK"))
             else drive.name.split(" ", 2)[2]
@@ -378,9 +387,9 @@ def parse_device(text: str) -> Callable[[str], tuple[Ceiling, ...]]:
     """The ceilings by resource of the device that an option names. Raises ``UserError`` for an unknown one."""
     if rated_named(text, asks=True) is None and gpu_named(text) is None:
         names = [drive.name for drive in catalogue()] + [gpu.name for gpu in gpus()]
-        words = set(_joined(text).split())
-        near = max(names, key=lambda name: len(words & set(_joined(name).split())))
-        similar = f" (similar: {near})" if words & set(_joined(near).split()) else ""
+        words = set(_join_units(text).split())
+        near = max(names, key=lambda name: len(words & set(_join_units(name).split())))
+        similar = f" (similar: {near})" if words & set(_join_units(near).split()) else ""
         raise UserError(
             f"the device '{text}' is not in the catalogue{similar}; give its figures: --ceiling 'rated read 7450 MB/s'"
         )

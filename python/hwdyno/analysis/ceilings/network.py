@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from hwdyno.model.machine import node_of
+from hwdyno.model.machine import node_name
 from hwdyno.model.units import format_bytes_s, format_value, plural, positive
 from hwdyno.model.words import Ceiling, ExperimentResult, Measurement, Parameters, Run
 
@@ -23,7 +23,7 @@ SET_BY_HYPERVISORS = {"virtio_net", "vmxnet3", "xen_netfront", "vif", "netfront"
 def of_path(run: Run, result: ExperimentResult) -> tuple[Ceiling, ...]:
     """A ceiling for each kind of measured point, by the interface that leads to the other end."""
     processors = run.machine.cpu.threads or 0
-    nodes = len({node_of(machine.hostname or "") for machine in run.machines})
+    nodes = len({node_name(machine.hostname or "") for machine in run.machines})
     found: dict[str, Ceiling] = {}
     for point in result.points:
         parameters = {**result.fixed, **point.parameters}
@@ -60,7 +60,7 @@ def _wire_key(parameters: Mapping[str, Any]) -> str:
     return f"{protocol}/{_word(parameters, 'direction', 'up')}{size}"
 
 
-def fragments_of(payload_bytes: float, mtu_bytes: float) -> int:
+def count_fragments(payload_bytes: float, mtu_bytes: float) -> int:
     """Packets that a datagram of IPv4 goes in: all parts but the last hold a multiple of 8 B (RFC 791, 3.2)."""
     room = max(8.0, mtu_bytes - IP_BYTES)
     rest = payload_bytes + DATAGRAM_BYTES - room
@@ -82,7 +82,7 @@ def _wire(parameters: Parameters, point: Measurement) -> Ceiling | None:
     mtu = positive(details.get("pmtu_bytes")) or positive(details.get("interface_mtu_bytes")) or 1500
     if parameters.get("protocol") == "udp":
         payload = positive(parameters.get("block")) or 1460
-        frames = fragments_of(payload, mtu)
+        frames = count_fragments(payload, mtu)
         wire = max(payload + DATAGRAM_BYTES + frames * IP_BYTES, MIN_PAYLOAD * frames) + frames * FRAME_BYTES
     else:
         payload = positive(details.get("mss_bytes")) or mtu - 40
@@ -107,14 +107,14 @@ def _wire(parameters: Parameters, point: Measurement) -> Ceiling | None:
     )
 
 
-def copies_of(parameters: Mapping[str, Any]) -> int:
+def count_copies(parameters: Mapping[str, Any]) -> int:
     """How often each byte is copied: into the kernel at the sender, out of it at the receiver."""
     return 2 - bool(parameters.get("zero_copy")) - bool(parameters.get("skip_rx_copy"))
 
 
 def _copies(parameters: Parameters, point: Measurement, processors: int) -> Ceiling | None:
     """What the busy cores could copy if they did nothing else."""
-    copy, copies = positive(point.details.get("copy_bytes_s")), copies_of(parameters)
+    copy, copies = positive(point.details.get("copy_bytes_s")), count_copies(parameters)
     if not copy or not copies:
         return None
     threads = 2 * (positive(parameters.get("streams")) or 1) * (2 if parameters.get("direction") == "both" else 1)

@@ -57,10 +57,10 @@ class Rated:
 def catalogue() -> tuple[Rated, ...]:
     """Every drive whose maker's figures are known."""
     with CATALOGUE.open(encoding="utf-8", newline="") as file:
-        return tuple(_rated(row) for row in csv.DictReader(file))
+        return tuple(_parse_row(row) for row in csv.DictReader(file))
 
 
-def _rated(row: Mapping[str, str]) -> Rated:
+def _parse_row(row: Mapping[str, str]) -> Rated:
     columns = {
         "read_bytes_s": ("read_mb_s", 1e6),
         "write_bytes_s": ("write_mb_s", 1e6),

@@ -27,14 +27,14 @@ class Stack:
         if not self._disks:
             self.reasons.append(unknown.get("storage.disks", "the disk below the path is not known"))
         # an imported Machine may list disks without saying how they are stacked
-        self.ceilings = self._of(tops[0], frozenset()) if len(tops) == 1 and self._disks else ()
+        self.ceilings = self._find_ceilings(tops[0], frozenset()) if len(tops) == 1 and self._disks else ()
         if self._disks and len(tops) != 1:
             self.reasons.append("how the path lies on its disks is not known")
 
-    def _of(self, name: str, above: frozenset[str]) -> tuple[Ceiling, ...]:
+    def _find_ceilings(self, name: str, above: frozenset[str]) -> tuple[Ceiling, ...]:
         if name in self._layers and name not in above:
             layer = self._layers[name]
-            members = [self._of(below, above | {name}) for below in layer.on]
+            members = [self._find_ceilings(below, above | {name}) for below in layer.on]
             return self._over(layer, members)
         if name in self._disks:
             return self._of_disk(*self._disks[name])

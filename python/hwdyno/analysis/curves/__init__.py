@@ -11,13 +11,13 @@ from hwdyno.analysis.curves.curve_fit import (
     ODD_LOAD,
     ODD_RATIO,
     REACHED_SHARE,
-    curves_of,
+    fit_curves,
     is_loaded,
     rate_to_settle,
     suggest_load,
 )
 from hwdyno.analysis.curves.operating_points import BEST_SHARE
-from hwdyno.analysis.curves.series import error_of, value_of
+from hwdyno.analysis.curves.series import curve_value, relative_error
 
 __all__ = [
     "BEST_SHARE",
@@ -29,10 +29,10 @@ __all__ = [
     "ODD_LOAD",
     "ODD_RATIO",
     "REACHED_SHARE",
-    "curves_of",
-    "error_of",
+    "curve_value",
+    "fit_curves",
     "is_loaded",
     "rate_to_settle",
+    "relative_error",
     "suggest_load",
-    "value_of",
 ]

@@ -43,7 +43,9 @@ def quickest(pairs: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
     return sorted(found.items())
 
 
-def edges_of(sizes: Sequence[float], latencies_ns: Sequence[float], prominence: float = PROMINENCE) -> tuple[Edge, ...]:
+def find_edges(
+    sizes: Sequence[float], latencies_ns: Sequence[float], prominence: float = PROMINENCE
+) -> tuple[Edge, ...]:
     """The edges of a chase by working set: peaks of the derivative of the median-filtered log latency.
 
     ``prominence`` is that of a peak, in the logarithm an octave.

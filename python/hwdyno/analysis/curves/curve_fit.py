@@ -13,9 +13,9 @@ from hwdyno.analysis.curves.loaded import loaded_curve
 from hwdyno.analysis.curves.open_loop import OF_OPERATIONS, LatencySpread, fit_open_loop, next_rate
 from hwdyno.analysis.curves.operating_points import find_best, find_level, is_tight, judge_state, lost_share
 from hwdyno.analysis.curves.scalability import USL_MIN_POINTS, Interval, Scalability, fit_scalability
-from hwdyno.analysis.curves.series import Series, error_of, read_amount, read_load, value_of
+from hwdyno.analysis.curves.series import Series, curve_value, read_amount, read_load, relative_error
 from hwdyno.analysis.states import OTHER_STATE
-from hwdyno.model.axes import series_of
+from hwdyno.model.axes import series_key
 from hwdyno.model.histogram import Histogram
 from hwdyno.model.kernels import MEMORY_LOADED_LATENCY
 from hwdyno.model.words import Axis, Curve, ExperimentResult, Latency, OperatingPoint, Parameters, Scalar, Value
@@ -48,7 +48,7 @@ ARRIVALS = {"poisson": 1.0, "linear": 0.0}
 """The squared coefficient of variation of the time between requests, by ``rate_process``."""
 
 
-def curves_of(result: ExperimentResult) -> tuple[Curve, ...]:
+def fit_curves(result: ExperimentResult) -> tuple[Curve, ...]:
     """One Curve for each combination of the other axes that has at least two loads.
 
     Points that are invalid stay on the curve, but do not shape its model (unless all are). Those that were read in
@@ -65,7 +65,7 @@ def curves_of(result: ExperimentResult) -> tuple[Curve, ...]:
             continue
         if OTHER_STATE in point.why:
             continue
-        series[series_of(result.declaration, point.parameters, {result.load})].append(at)
+        series[series_key(result.declaration, point.parameters, {result.load})].append(at)
     found = []
     for others_of, indices in series.items():
         indices.sort(key=lambda at: read_load(result.points[at], axis))
@@ -101,7 +101,7 @@ def _curve(result: ExperimentResult, axis: Axis, others: Parameters, indices: li
     series = Series(
         indices=tuple(indices),
         loads=tuple(read_load(points[at], axis) for at in fitted),
-        values=tuple(value_of(points[at], result) for at in fitted),
+        values=tuple(curve_value(points[at], result) for at in fitted),
         latencies=tuple(None if latency is None else latency.mean for latency in lat),
         tails=tuple(None if latency is None else latency.p99 for latency in lat),
         axis=axis,
@@ -129,13 +129,13 @@ def _curve(result: ExperimentResult, axis: Axis, others: Parameters, indices: li
     )
     if axis.role == "rate":
         return _open_loop(plain, series)
-    if is_loaded(result) and (curve := _loaded(plain, series)) is not None:
+    if is_loaded(result) and (curve := _fit_loaded(plain, series)) is not None:
         return curve
     # The model describes bandwidth by block size, not blocks a second.
     lawless = axis.role == "size" and plain.unit == "operations/s"
     if len(set(series.loads)) < MIN_POINTS or axis.role not in FITTED or lawless:
         return plain
-    found = (error_of(value, points[at].repeats) for value, at in zip(series.values, fitted, strict=True))
+    found = (relative_error(value, points[at].repeats) for value, at in zip(series.values, fitted, strict=True))
     errors = [error for error in found if error is not None]
     if len(errors) < len(series.values):
         errors = []
@@ -152,7 +152,7 @@ def _curve(result: ExperimentResult, axis: Axis, others: Parameters, indices: li
 
 
 def _spread(latency: Latency | None) -> LatencySpread | None:
-    return LatencySpread.of(Histogram.unpack(latency.histogram)) if latency and latency.histogram else None
+    return LatencySpread.from_histogram(Histogram.unpack(latency.histogram)) if latency and latency.histogram else None
 
 
 def is_loaded(result: ExperimentResult) -> bool:
@@ -160,7 +160,7 @@ def is_loaded(result: ExperimentResult) -> bool:
     return result.kernel == LOADED and result.load_axis.role == "delay"
 
 
-def _loaded(plain: Curve, series: Series) -> Curve | None:
+def _fit_loaded(plain: Curve, series: Series) -> Curve | None:
     """Latency by the traffic's bandwidth; none where a latency is unknown."""
     known = [ns for ns in series.latencies if ns]
     found = loaded_curve(series.amounts, known) if len(known) == len(series.amounts) else None
@@ -196,11 +196,11 @@ def _open_loop(plain: Curve, series: Series) -> Curve:
     There is none where the points leave it open.
     """
     reached = [
-        (series.offered(load), latency, spread)
+        (series.offered_rate(load), latency, spread)
         for load, amount, latency, spread in zip(
             series.loads, series.amounts, series.latencies, series.spreads, strict=True
         )
-        if latency and amount >= REACHED_SHARE * series.offered(load) * series.operation
+        if latency and amount >= REACHED_SHARE * series.offered_rate(load) * series.operation
     ]
     rates, latencies, spreads = zip(*reached, strict=True) if reached else ((), (), ())
     model = fit_open_loop(rates, latencies, series.arrivals, spreads)

@@ -189,12 +189,12 @@ def fit_knee(
     top = math.log(level.high) if level is not None and level.high is not None else math.inf
     points = _Points(n, x, error, each, requests, top)
     plain, falls = _fits(points, np.ones_like(n))
-    odd = _odd_of(plain, falls)
+    odd = _find_odd(plain, falls)
     if odd is not None:
         used = np.ones_like(n)
         used[odd.at] = 0.0
         plain, falls = _fits(points, used)
-    knee = _knee_of(plain, falls, odd)
+    knee = _find_knee(plain, falls, odd)
     return knee if level is None else knee.within(level)
 
 
@@ -237,7 +237,7 @@ def _fits(points: _Points, used: Array, *, falling: bool = True) -> tuple[_Fit, 
     return made[int(costs[:2].argmin())], [made[2 + int(at)] for at in costs[2:].argsort()]
 
 
-def _odd_of(plain: _Fit, falls: list[_Fit]) -> Odd | None:
+def _find_odd(plain: _Fit, falls: list[_Fit]) -> Odd | None:
     """The one inner point that is off the curve of the others, by more than their noise explains."""
     import numpy as np
 
@@ -261,7 +261,7 @@ def _odd_of(plain: _Fit, falls: list[_Fit]) -> Odd | None:
     return min(found, key=lambda candidate: candidate[0])[1] if found else None
 
 
-def _knee_of(plain: _Fit, falls: list[_Fit], odd: Odd | None) -> Knee:
+def _find_knee(plain: _Fit, falls: list[_Fit], odd: Odd | None) -> Knee:
     """The knee with its intervals, over all models."""
     import numpy as np
 
@@ -269,9 +269,9 @@ def _knee_of(plain: _Fit, falls: list[_Fit], odd: Odd | None) -> Knee:
     weight = _weight(plain, falls[0] if falls else None)
     chosen = falls[0] if weight >= 0.5 else plain
     theta = chosen.theta
-    top, top_slopes = _top_of(chosen, n)
+    top, top_slopes = _find_top(chosen, n)
     models = [(1 - weight, plain), *(zip(_shares(falls, weight), falls, strict=True) if weight > 0 else ())]
-    tops = [(share, model, *_top_of(model, n)) for share, model in models if share > MIN_SHARE]
+    tops = [(share, model, *_find_top(model, n)) for share, model in models if share > MIN_SHARE]
     known = math.fsum(share for share, *_ in tops)
     ceiling = math.fsum(share * value for share, _, value, _ in tops) / known
     if chosen.noise == 0:
@@ -311,7 +311,7 @@ def _knee_of(plain: _Fit, falls: list[_Fit], odd: Odd | None) -> Knee:
     )
 
 
-def _top_of(fit: _Fit, n: Array) -> tuple[float, Array]:
+def _find_top(fit: _Fit, n: Array) -> tuple[float, Array]:
     """The logarithm of the most that a fitted curve reaches, and its slopes by the parameters."""
     import numpy as np
 
@@ -334,7 +334,7 @@ def _weight(plain: _Fit, falling: _Fit | None) -> float:
     if falling is None:
         return 0.0
     noise = max(falling.noise, 1e-4)
-    falls = _top_of(falling, falling.points.n)[0] - float(falling.at(falling.points.n[-1:])[0][0])
+    falls = _find_top(falling, falling.points.n)[0] - float(falling.at(falling.points.n[-1:])[0][0])
     if falls < max(MIN_LOSS, 2 * noise):
         return 0.0  # It only bends the rise.
     count = int(plain.used.sum())

@@ -81,10 +81,10 @@ class Knee:
             return self
         higher, lower = max(1.0, best / value), min(1.0, best / value)
 
-        def moved(one: Interval) -> Interval:
+        def scale_interval(one: Interval) -> Interval:
             return Interval(one.value * higher, one.low and one.low * lower, one.high and one.high * higher)
 
-        return replace(self, ceiling=moved(self.ceiling), crossing=moved(self.crossing))
+        return replace(self, ceiling=scale_interval(self.ceiling), crossing=scale_interval(self.crossing))
 
     def within(self, level: Interval) -> Knee:
         """The knee whose ceiling is this level, as it was measured: its crossing is within the loads of the fit."""

@@ -64,11 +64,11 @@ def loaded_curve(rates: Sequence[float], latencies_ns: Sequence[float]) -> Loade
     if points[0][1] > limit and not crosses:
         sustained, crosses = points[0][0], True
     sustained_ns = limit if crosses else max(ns for _, ns in points)
-    top, rest_ns, wait_ns = _fitted(points, peak)
+    top, rest_ns, wait_ns = _fit_model(points, peak)
     return Loaded(idle_ns, peak, sustained, sustained_ns, crosses, top, rest_ns, wait_ns)
 
 
-def _fitted(points: Sequence[tuple[float, float]], peak: float) -> tuple[float, float, float]:
+def _fit_model(points: Sequence[tuple[float, float]], peak: float) -> tuple[float, float, float]:
     """Xm, R0 and A with the least squared relative error: for each Xm the other two follow in closed form."""
     best = (math.inf, peak, points[0][1], 0.0)
     for step in range(1, _STEPS + 1):

@@ -69,7 +69,7 @@ class OpenLoop:
     """The interval of the capacity, over all counts of servers and variabilities that fit as well."""
 
     @classmethod
-    def of(cls, parameters: Mapping[str, Value]) -> OpenLoop:
+    def from_parameters(cls, parameters: Mapping[str, Value]) -> OpenLoop:
         """The model that a curve's parameters describe."""
         given = {name: value.value for name, value in parameters.items()}
         return cls(given["S"], round(given["m"]), 0.0, given.get("v", 1.0), given.get("a"))
@@ -145,7 +145,7 @@ class LatencySpread:
     """Its standard error."""
 
     @classmethod
-    def of(cls, latencies: Histogram) -> LatencySpread | None:
+    def from_histogram(cls, latencies: Histogram) -> LatencySpread | None:
         """The spread by the second and fourth moments; none for no latencies."""
         second, fourth = latencies.moment(2), latencies.moment(4)
         if latencies.mean <= 0:

@@ -41,7 +41,7 @@ class Roofs:
         return min(self.flop_s, intensity * self.bytes_s)
 
 
-def roofs_of(result: ExperimentResult) -> Roofs | None:
+def find_roofs(result: ExperimentResult) -> Roofs | None:
     """Both roofs of a sweep of intensities of one precision; none where it has fewer than three of them."""
     found: dict[float, tuple[float, int]] = {}
     for at, point in enumerate(result.points):

@@ -28,17 +28,17 @@ def _smallest(axis: Axis) -> float:
     return SMALLEST_DELAY.get(axis.unit, 1.0)
 
 
-def value_of(point: Measurement, result: ExperimentResult) -> Value:
+def curve_value(point: Measurement, result: ExperimentResult) -> Value:
     """What a point's curve has on its other axis."""
     return point.rate if result.metric == "rate" and point.rate else point.throughput
 
 
 def read_amount(point: Measurement, result: ExperimentResult) -> float:
     """The amount that a curve is fitted to, in the unit of the experiment's throughput."""
-    return value_of(point, result).value
+    return curve_value(point, result).value
 
 
-def error_of(value: Value, repeats: int) -> float | None:
+def relative_error(value: Value, repeats: int) -> float | None:
     """The standard error as a share, from the 95% interval of this many repeats."""
     if value.low is None or value.high is None or value.value <= 0:
         return None
@@ -92,7 +92,7 @@ class Series:
             return load
         return 0.0 if load >= 1 else round(1 / load, 1) * _smallest(self.axis)
 
-    def offered(self, load: float) -> float:
+    def offered_rate(self, load: float) -> float:
         """Operations a second that a rate offers, whichever unit it has."""
         if self.axis.unit.startswith(("B", "bytes")):
             return load / self.operation

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from hwdyno.analysis.resources.catalogue import all_resources, find
 from hwdyno.analysis.resources.description import Doubt, HeadlineFigure, Resource
-from hwdyno.analysis.resources.rate_words import rate_word, rate_word_of
+from hwdyno.analysis.resources.rate_words import find_rate_word, rate_word
 from hwdyno.analysis.resources.resource_ceilings import (
     DERIVED,
-    ceilings_of,
     ceilings_of_site,
+    list_ceilings,
     why_no_ceiling,
     with_derived,
 )
@@ -19,11 +19,11 @@ __all__ = [
     "HeadlineFigure",
     "Resource",
     "all_resources",
-    "ceilings_of",
     "ceilings_of_site",
     "find",
+    "find_rate_word",
+    "list_ceilings",
     "rate_word",
-    "rate_word_of",
     "why_no_ceiling",
     "with_derived",
 ]

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from hwdyno.analysis.resources.description import HeadlineFigure
-from hwdyno.model.axes import ALONE, BACKGROUND, splits, traits_of
+from hwdyno.model.axes import ALONE, BACKGROUND, list_traits, splits
 from hwdyno.model.units import as_number
 from hwdyno.model.words import Axis, Parameters, Trait
 
@@ -40,7 +40,7 @@ def fits(figure: HeadlineFigure, one: Configuration) -> bool:
         return False
     # A pattern of files goes through the page cache: it does not measure the device.
     axes = [axis for axis in splits(one.axes) if axis.name in one.parameters]
-    if figure.pattern and traits_of(axes, one.parameters) & ACCESSES != set(figure.pattern):
+    if figure.pattern and list_traits(axes, one.parameters) & ACCESSES != set(figure.pattern):
         return False
     return one.name not in figure.not_in and figure.where.items() <= one.parameters.items()
 

@@ -16,7 +16,7 @@ def rate_word(name: str, declaration: Declaration | None = None) -> str:
     return find(name).rate_word
 
 
-def rate_word_of(result: ExperimentResult) -> str:
+def find_rate_word(result: ExperimentResult) -> str:
     """The field's word for an experiment's operations per second; empty where there is none."""
     return rate_word(result.resource, result.declaration)
 

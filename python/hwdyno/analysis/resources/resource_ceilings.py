@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from hwdyno.analysis.ceilings import parse_given
-from hwdyno.analysis.ceilings.host_sums import summed
+from hwdyno.analysis.ceilings.host_sums import sum_ceilings
 from hwdyno.analysis.resources.catalogue import all_resources, find
 from hwdyno.model.machine import Machine
 from hwdyno.model.words import Ceiling, Run
@@ -15,7 +15,7 @@ DERIVED = "derived from this run's own readings: "
 """Begins the source of a ceiling that is computed again whenever a Run is explained."""
 
 
-def ceilings_of(machine: Machine, name: str, given: Iterable[Ceiling | str] = ()) -> tuple[Ceiling, ...]:
+def list_ceilings(machine: Machine, name: str, given: Iterable[Ceiling | str] = ()) -> tuple[Ceiling, ...]:
     """The ceilings of one resource of a Machine, and the given ones.
 
     Raises ``UserError`` for a given text that cannot be parsed.
@@ -26,7 +26,7 @@ def ceilings_of(machine: Machine, name: str, given: Iterable[Ceiling | str] = ()
 
 def ceilings_of_site(machines: Sequence[Machine], name: str) -> tuple[Ceiling, ...]:
     """The ceilings of one resource of all hosts together."""
-    return summed(machines, find(name).ceilings)
+    return sum_ceilings(machines, find(name).ceilings)
 
 
 def why_no_ceiling(machine: Machine, name: str) -> tuple[str, ...]:

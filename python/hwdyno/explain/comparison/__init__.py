@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hwdyno.explain.comparison.changes import Change, ChangeVerdict, assumed, fails, is_open, overall
+from hwdyno.explain.comparison.changes import Change, ChangeVerdict, assumed_spread, fails, is_open, overall
 from hwdyno.explain.comparison.differences import Difference, differences
-from hwdyno.explain.comparison.matching import Matching, Unlike, matched
+from hwdyno.explain.comparison.matching import Matching, Unlike, match_points
 from hwdyno.explain.comparison.side import FAILED, OPEN, Compared, device_compared, runs_compared, status
 
 __all__ = [
@@ -16,12 +16,12 @@ __all__ = [
     "Difference",
     "Matching",
     "Unlike",
-    "assumed",
+    "assumed_spread",
     "device_compared",
     "differences",
     "fails",
     "is_open",
-    "matched",
+    "match_points",
     "overall",
     "runs_compared",
     "status",

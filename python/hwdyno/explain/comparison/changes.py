@@ -74,9 +74,9 @@ def changes_in(matching: Matching) -> list[Change]:
         measured = [difference for pair, difference in known if difference.repeats and not pair.doubt]
         if len(measured) > 1:
             between = spread.deviation**2 + spread.point_deviation**2 / len(measured)
-            ratio, p_value = _tested(_together(measured), between, spread)
+            ratio, p_value = _test_change(_together(measured), between, spread)
             found.append(Change(name, {}, None, None, ratio, p_value, len(measured)))
-    return _judged(found)
+    return _judge_changes(found)
 
 
 def changes_from_stated(found: Sequence[tuple[ExperimentResult, Measurement, Value, str]]) -> list[Change]:
@@ -90,7 +90,7 @@ def changes_from_stated(found: Sequence[tuple[ExperimentResult, Measurement, Val
         sides = ((_variance(logs), len(logs) - 1),) if len(logs) > 1 else ()
         difference = _Difference(estimates.mean(logs) - math.log(stated.value), sides)
         between = spread.deviation**2 + spread.point_deviation**2
-        ratio, p_value = _tested(difference, between, spread, runs=1)
+        ratio, p_value = _test_change(difference, between, spread, runs=1)
         unverified = point.validity == "unverified"
         made.append(
             Change(
@@ -104,7 +104,7 @@ def changes_from_stated(found: Sequence[tuple[ExperimentResult, Measurement, Val
                 stated=words,
             )
         )
-    return _judged(made)
+    return _judge_changes(made)
 
 
 def fails(change: Change, limit: float | None) -> bool:
@@ -152,17 +152,19 @@ def _together(differences: Sequence[_Difference]) -> _Difference:
 
 def _change_of_point(pair: PointPair, difference: _Difference, spread: RunToRun) -> Change:
     between = spread.deviation**2 + spread.point_deviation**2
-    ratio, p_value = _tested(difference, between, spread)
+    ratio, p_value = _test_change(difference, between, spread)
     name, parameters = pair.result.name, pair.new.parameters
     unverified = "unverified" in {pair.old.validity, pair.new.validity}
-    before, after = pair.earlier.judged(pair.old), pair.result.judged(pair.new)
+    before, after = pair.earlier.judged_value(pair.old), pair.result.judged_value(pair.new)
     if before.unit != after.unit:
         before, after = pair.old.throughput, pair.new.throughput
     p_value = None if pair.doubt else p_value
     return Change(name, parameters, before, after, ratio, p_value, unverified=unverified, doubt=pair.doubt)
 
 
-def _tested(difference: _Difference, between: float, spread: RunToRun, runs: int = 2) -> tuple[Value, float | None]:
+def _test_change(
+    difference: _Difference, between: float, spread: RunToRun, runs: int = 2
+) -> tuple[Value, float | None]:
     """The ratio with its interval, and the p-value of a change beyond the noise floor.
 
     ``between`` is the variance of one run's conditions, which each of ``runs`` has. Degrees of freedom are
@@ -188,7 +190,7 @@ def _tested(difference: _Difference, between: float, spread: RunToRun, runs: int
     return ratio, min(1.0, 2 * float(stdtr(min(freedom, _NORMAL), -beyond / error)))
 
 
-def _judged(changes: Sequence[Change]) -> list[Change]:
+def _judge_changes(changes: Sequence[Change]) -> list[Change]:
     """Each change with its verdict: the tests that pass Benjamini and Hochberg's step-up procedure.
 
     Experiments as a whole and single points are two families: many points must not hide what all of them share.
@@ -220,7 +222,7 @@ def overall(changes: list[Change]) -> float | None:
     return estimates.geometric_mean(ratios) if ratios else None
 
 
-def assumed(before: Run, after: Run) -> float | None:
+def assumed_spread(before: Run, after: Run) -> float | None:
     """The spread between runs that was assumed because no experiment states its own; none where one does."""
     stated = any(experiment.run_to_run is not None for run in (before, after) for experiment in run.experiments)
     return None if stated else unknown().deviation

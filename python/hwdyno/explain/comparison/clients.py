@@ -71,7 +71,7 @@ def _experiments(curves: Sequence[_Alike]) -> tuple[ExperimentResult, ...]:
         if base is None:
             made[curve.result.name] = replace(
                 curve.result, load=CLIENTS.name, points=points, curves=(), peers=(), planned=len(points),
-                declaration=_declared(curve.result.declaration),
+                declaration=_declare_clients(curve.result.declaration),
                 fixed={name: value for name, value in curve.result.fixed.items() if name != CLIENTS.name},
             )  # fmt: skip
         else:
@@ -85,6 +85,6 @@ def _with_clients(point: Measurement, count: int) -> Measurement:
     return replace(point, parameters={**kept, CLIENTS.name: count})
 
 
-def _declared(declaration: Declaration) -> Declaration:
+def _declare_clients(declaration: Declaration) -> Declaration:
     axes: tuple[Axis, ...] = tuple(axis for axis in declaration.axes if axis.name not in {CLIENTS.name, _FOREIGN})
     return replace(declaration, axes=(*axes, CLIENTS))

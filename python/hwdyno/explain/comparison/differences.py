@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hwdyno.model.machine import Machine, survey_of
+from hwdyno.model.machine import Machine, survey_from_machine
 from hwdyno.model.words import Run
 
 _TOLERANCE = 0.01
@@ -76,7 +76,7 @@ def _tool(run: Run) -> str:
 
 
 def _of_machines(before: Machine, after: Machine) -> Iterator[Difference]:
-    old, new = (dict(_flat(survey_of(machine), "")) for machine in (before, after))
+    old, new = (dict(_flat(survey_from_machine(machine), "")) for machine in (before, after))
     for path in dict.fromkeys((*old, *new)):
         one, other = old.get(path), new.get(path)
         if _PASSING.fullmatch(path) or _same(one, other):

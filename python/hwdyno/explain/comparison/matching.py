@@ -66,7 +66,7 @@ class Matching:
     """Experiment, and how many points of each side have no partner."""
 
 
-def matched(before: Run, after: Run) -> Matching:
+def match_points(before: Run, after: Run) -> Matching:
     """Pair the like points of two Runs; invalid points are left out.
 
     Points of one kernel are alike where all parameters agree; what one Run does not state has its default. Where
@@ -168,12 +168,12 @@ def _across(old: Sequence[_Point], new: Sequence[_Point], taken: Mapping[int, in
     """The pairs of different tools: each point with the only one that it can be."""
     free_old = [at for at in range(len(old)) if at not in taken.values()]
     free_new = [at for at in range(len(new)) if at not in taken]
-    can_be = {at: [index for index in free_old if not _parted(old[index], new[at])] for at in free_new}
+    can_be = {at: [index for index in free_old if not _find_differences(old[index], new[at])] for at in free_new}
     times = Counter(candidate for candidates in can_be.values() for candidate in candidates)
     return {at: some[0] for at, some in can_be.items() if len(some) == 1 and times[some[0]] == 1}
 
 
-def _parted(one: _Point, other: _Point) -> list[str]:
+def _find_differences(one: _Point, other: _Point) -> list[str]:
     """The names by which two tools' points are different tests."""
     if one.result.resource != other.result.resource or _one_unit(one.point, other.point) is None:
         return [UNIT]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hwdyno.analysis.ceilings import utilizations
 from hwdyno.explain.comparison.changes import Change, changes_from_stated, changes_in, fails, is_open
 from hwdyno.explain.comparison.differences import Difference, differences, is_one_machine
-from hwdyno.explain.comparison.matching import Matching, as_rate, matched
+from hwdyno.explain.comparison.matching import Matching, as_rate, match_points
 from hwdyno.model.words import Ceiling, Run, Value
 
 NOTHING_ALIKE = Matching({})
@@ -32,7 +32,7 @@ class Compared:
 
 def runs_compared(before: Run, after: Run, name: str) -> Compared:
     """A Run beside the first one."""
-    matching = matched(before, after)
+    matching = match_points(before, after)
     return Compared(
         name,
         before,
@@ -44,11 +44,11 @@ def runs_compared(before: Run, after: Run, name: str) -> Compared:
     )
 
 
-def device_compared(run: Run, name: str, ceilings_of: Callable[[str], Sequence[Ceiling]]) -> Compared:
+def device_compared(run: Run, name: str, list_ceilings: Callable[[str], Sequence[Ceiling]]) -> Compared:
     """A Run beside a device of the catalogue: for each of its figures, the point that comes nearest to it."""
     found = []
     for resource in dict.fromkeys(experiment.resource for experiment in run.experiments):
-        for ceiling in ceilings_of(resource):
+        for ceiling in list_ceilings(resource):
             best = max(
                 (
                     (utilization.share, at, result, point, utilization.bound)

@@ -63,7 +63,7 @@ class Applies:
             return False
         if (result.load == BACKGROUND.name) != self.under_load:
             return False
-        if self.imported not in {None, case.imported} or (self.roles and result.load_axis.role not in self.roles):
+        if self.imported not in {None, case.is_imported} or (self.roles and result.load_axis.role not in self.roles):
             return False
         if self.loads and result.load not in self.loads:
             return False
@@ -71,16 +71,16 @@ class Applies:
             return False
         points = (case.point,) if case.at >= 0 else result.points
         known = all(any(_has(case, point, need) for point in points) for need in self.needs)
-        return known and all(_known(case.run.machine, path) for path in self.machine)
+        return known and all(_is_known(case.run.machine, path) for path in self.machine)
 
     def to_run(self, run: Run) -> bool:
         """Whether the rule applies to the machine alone, or to any experiment of this Run."""
         if self == Applies(machine=self.machine):
-            return all(_known(run.machine, path) for path in self.machine)
+            return all(_is_known(run.machine, path) for path in self.machine)
         return any(self.to(Case(run, result)) for result in run.experiments)
 
 
-def _known(machine: Machine, path: str) -> bool:
+def _is_known(machine: Machine, path: str) -> bool:
     return attrgetter(path)(machine) not in (None, ())
 
 

@@ -87,7 +87,7 @@ def why_not_double(
     case = Case(run, experiment, experiment.points.index(measurement))
     if measurement.validity == "invalid" or times_latency(case):
         return ""
-    limit = limit_of(case)
+    limit = find_limit(case)
     return "" if limit.kind in {"ceiling reached", "not identified"} else limit.says
 
 
@@ -96,10 +96,10 @@ def times_latency(case: Case) -> bool:
     if case.result.metric == "latency" or case.result.kernel in case.resource.latency_kernels:
         return True
     # A thread that computes or copies by itself has one operation in flight too, but is judged by its throughput.
-    return case.resource.client == "beside" and case.requested == 1 and case.point.latency_ns is not None
+    return case.resource.client == "beside" and case.requested_depth == 1 and case.point.latency_ns is not None
 
 
-def limit_of(case: Case) -> Limit:
+def find_limit(case: Case) -> Limit:
     """What limits a point: the first limit above 90% utilisation, or else how far the load was paced.
 
     A physical ceiling, the client's wait for memory, its CPU, its wait to be woken, the machine's CPU, a rate or quota
@@ -107,14 +107,14 @@ def limit_of(case: Case) -> Limit:
     has the utilisations that were measured and the next test.
     """
     seen: list[tuple[str, float]] = []
-    curve = _curve_of(case)
+    curve = _find_curve(case)
     found: list[tuple[LimitKind, str]] = [
         ("ceiling reached", _ceiling(case, seen)),
-        ("memory stall", _stalled(case, seen)),
+        ("memory stall", _explain_stall(case, seen)),
         ("client CPU busy", _client(case, seen)),
         ("waiting for wake-ups", _waking(case, seen)),
-        ("processors busy elsewhere", _preempted(case) or _machine(case, seen)),
-        ("paced by a limit", _paced(case)),
+        ("processors busy elsewhere", _explain_preemption(case) or _machine(case, seen)),
+        ("paced by a limit", _explain_pacing(case)),
         ("device queue full", _device(case, curve, seen)),
         ("paced by a limit", _too_little(case, curve)),
     ]
@@ -153,7 +153,7 @@ def _client(case: Case, seen: list[tuple[str, float]]) -> str:
     )
 
 
-def _stalled(case: Case, seen: list[tuple[str, float]]) -> str:
+def _explain_stall(case: Case, seen: list[tuple[str, float]]) -> str:
     """Busy threads whose cycles pass mostly without any progress, by the processor's own counters."""
     counters = case.point.counters
     counted = counters.get("counted_cycles", 0.0)
@@ -215,7 +215,7 @@ def _waking(case: Case, seen: list[tuple[str, float]]) -> str:
     )
 
 
-def _preempted(case: Case) -> str:
+def _explain_preemption(case: Case) -> str:
     """Threads that others push off their processors."""
     waits = _waits(case)
     if waits is None or case.resource.client == "measured" or not waits.full or waits.woken > waits.preempted:
@@ -242,7 +242,7 @@ def _machine(case: Case, seen: list[tuple[str, float]]) -> str:
     return ""
 
 
-def _paced(case: Case) -> str:
+def _explain_pacing(case: Case) -> str:
     """A CPU quota that stopped the threads, or a rate or delay that the load was given."""
     throttled = case.point.conditions.get("cgroup_throttled")
     if throttled is not None and throttled > THROTTLED:
@@ -254,7 +254,7 @@ def _paced(case: Case) -> str:
     return ""
 
 
-def _curve_of(case: Case) -> tuple[ExperimentResult, Curve] | None:
+def _find_curve(case: Case) -> tuple[ExperimentResult, Curve] | None:
     """The curve of a point: of its experiment, or of another one with the same other parameters."""
     ours = next((curve for curve in case.result.curves if case.at in curve.points), None)
     if ours is not None and ours.ceiling is not None:
@@ -309,7 +309,7 @@ def _too_little(case: Case, found: tuple[ExperimentResult, Curve] | None) -> str
                 f"{load_words(result.axis(curve.load), load)} move {times(gain)} times as much."
             )
         if gain > 1 / BUSY and load is not None:
-            requested = case.requested or 1
+            requested = case.requested_depth or 1
             waits = f", each {format_ns(latency.mean)}" if latency else ""
             few = f"Too little in flight: {plural(requested, 'operation')}{waits}"
             if case.resource.client == "measured":  # Its operations are instructions: those in flight are not counted.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hwdyno.explain.findings.applies import Applies, Rule
-from hwdyno.explain.findings.commands import command_of
+from hwdyno.explain.findings.commands import make_command
 from hwdyno.explain.findings.rule import Case, Verdict, as_flag, as_number, percent, quantity
 
 UNEQUAL = 0.05
@@ -53,7 +53,7 @@ def _advice(case: Case) -> str:
         return f"Compare runs by the total rate only, or use one job: {case.command(numjobs=1)}"
     same = {"rw": rw, "bs": case.parameter("bs"), "numjobs": point.get("numjobs", case.parameter("numjobs"))}
     same |= {"ioengine": "psync", "direct": case.parameter("direct", False), "runtime": 10}
-    return f"Let all jobs run for the same time: {command_of(case.run, case.result, same, {})}"
+    return f"Let all jobs run for the same time: {make_command(case.run, case.result, same, {})}"
 
 
 RULES = (Rule("unequal_jobs", "point", unequal_jobs, Applies(needs=("details.children_sum_over_parent",))),)

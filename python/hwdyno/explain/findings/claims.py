@@ -89,7 +89,7 @@ def memory_by_clock(case: Case) -> Verdict | None:
 
 def _clocks(run: Run, study: str) -> Iterator[float]:
     """The clocks in a study's claims on its processor, GHz."""
-    for result, _, point, _ in run.points_of(CLAIM):
+    for result, _, point, _ in run.measured_points(CLAIM):
         if result.resource == "compute" and str(point.parameters.get("study") or "") == study:
             for factor, words in _factors(str(point.parameters.get("claim") or "")):
                 if "ghz" in words or (factor != round(factor) and 0.5 < factor < 7):

@@ -11,7 +11,7 @@ from pathlib import PurePath
 from hwdyno.analysis.resources import find
 from hwdyno.model.axes import shares_joined
 from hwdyno.model.kernels import TRAINING_LOADER
-from hwdyno.model.machine import node_of
+from hwdyno.model.machine import node_name
 from hwdyno.model.units import LARGEST_SIZE, parse_size
 from hwdyno.model.words import Axis, Declaration, ExperimentResult, Parameters, Run, Scalar, UserError
 
@@ -114,7 +114,7 @@ class Typed:
         """The command without these options."""
         return replace(self, options=tuple(option for option in self.options if option[0] not in names))
 
-    def given(self, options: Mapping[str, str | None]) -> Typed:
+    def with_options(self, options: Mapping[str, str | None]) -> Typed:
         """The command with these options, in place of those of the same name."""
         rest = self.without(set(options))
         return replace(rest, options=(*rest.options, *options.items()))
@@ -122,12 +122,12 @@ class Typed:
     @property
     def line(self) -> str:
         """The command line, quoted for a shell."""
-        shown = [f"--{name}" if value is None else f"--{name} {_quoted(value)}" for name, value in self.options]
-        pasted = ["--", *map(_quoted, self.pasted)] if self.pasted else []
-        return " ".join([*map(_quoted, self.words), *shown, *pasted])
+        shown = [f"--{name}" if value is None else f"--{name} {_quote_word(value)}" for name, value in self.options]
+        pasted = ["--", *map(_quote_word, self.pasted)] if self.pasted else []
+        return " ".join([*map(_quote_word, self.words), *shown, *pasted])
 
 
-def _quoted(text: str) -> str:
+def _quote_word(text: str) -> str:
     # A comma, a colon and the like need no quotes.
     return (
         text
@@ -169,7 +169,7 @@ def takes(result: ExperimentResult, name: str) -> bool:
     return not result.declaration.measures or name in result.declaration.names or name in result.fixed
 
 
-def command_of(run: Run, result: ExperimentResult, parameters: Mapping[str, Scalar], changes: Parameters) -> str:
+def make_command(run: Run, result: ExperimentResult, parameters: Mapping[str, Scalar], changes: Parameters) -> str:
     """The command line that measures these parameters with some changes, as the Run measured them otherwise.
 
     A job file and a test of SNIA's are repeated as a whole; what changes in a job file follows as a comment.
@@ -177,10 +177,10 @@ def command_of(run: Run, result: ExperimentResult, parameters: Mapping[str, Scal
     of_run, kernel = typed_command(run.command), result.declaration
     if of_run.words[:2] == ("hwdyno", "storage") and _WHOLE & set(of_run.words[2:3]):
         return _whole(of_run, kernel, changes)
-    given = aligned(_without_refused(result, dict(shares_joined(kernel.axes, {**parameters, **changes})), changes))
+    given = align_blocks(_without_refused(result, dict(shares_joined(kernel.axes, {**parameters, **changes})), changes))
     named = [axis for axis in kernel.axes if axis.option and axis.name in given]
-    options = {axis.option: typed(axis, given.pop(axis.name)) for axis in named}
-    options |= {name: typed(kernel.axis(name), value) for name, value in given.items() if name not in _NO_AXES}
+    options = {axis.option: format_option(axis, given.pop(axis.name)) for axis in named}
+    options |= {name: format_option(kernel.axis(name), value) for name, value in given.items() if name not in _NO_AXES}
     options = {name.replace("_", "-"): value for name, value in options.items()}
     if result.kernel == TRAINING_LOADER:
         of_data = {name: str(result.fixed.get(name) or "") for name in ("workload", "accelerator")}
@@ -194,21 +194,21 @@ def command_of(run: Run, result: ExperimentResult, parameters: Mapping[str, Scal
         if any(value.endswith((".yaml", ".yml")) for value in of_run.values("workload")):
             options.pop("workload", None)
             options.pop("accelerator", None)
-        return _placed(mine.given(options), run, result).line
+        return _add_place(mine.with_options(options), run, result).line
     carried = of_run.only(set() if run.imported_from else _CARRIED)
     carried = replace(carried, words=words, options=(*options.items(), *carried.options))
-    return _placed(carried, run, result).line
+    return _add_place(carried, run, result).line
 
 
 def _samples(run: Run, result: ExperimentResult) -> str:
     """How many samples a generated data set had; empty for a user's own data."""
     counts = [result.fixed.get(name) for name in ("files", "samples_per_file")]
     files, each = (count if isinstance(count, int) else 0 for count in counts)
-    is_ours = place_of(run, result) != str(result.fixed.get("path") or "")
+    is_ours = find_place(run, result) != str(result.fixed.get("path") or "")
     return str(files * each) if is_ours and files * each else ""
 
 
-def started(run: Run, command: str, clients: Scalar = None) -> str:
+def add_launcher(run: Run, command: str, clients: Scalar = None) -> str:
     """The command as its launcher starts it on as many ranks as the Run had, or as many as ``clients`` names."""
     wanted = [int(number) for number in re.findall(r"\d{1,6}", str(clients or ""))]
     ranks, launcher = max([len(run.machines), *wanted]), run.job.get("launcher")
@@ -217,7 +217,7 @@ def started(run: Run, command: str, clients: Scalar = None) -> str:
     if launcher == "mpi":
         return f"mpirun -n {ranks} {command}"
     if launcher == "slurm":
-        nodes = len({node_of(machine.hostname or "") for machine in run.machines})
+        nodes = len({node_name(machine.hostname or "") for machine in run.machines})
         each = -(-len(run.machines) // nodes)
         words = command.removeprefix("hwdyno ")
         return f"hwdyno slurm script --nodes {-(-ranks // each)} --ranks-per-node {each} -- {words} | sbatch"
@@ -228,20 +228,20 @@ def named_command(run: Run, result: ExperimentResult, words: str, options: Mappi
     """A command of other experiments with options, on the storage and with the settings of the Run."""
     carried = typed_command(run.command).only(set() if run.imported_from else _CARRIED)
     command = replace(carried, words=("hwdyno", *words.split()), options=(*options.items(), *carried.options))
-    return _placed(command, run, result).line
+    return _add_place(command, run, result).line
 
 
 def _whole(of_run: Typed, kernel: Declaration, changes: Parameters) -> str:
     """The Run's own command; its job file or its open axes changed."""
-    values = {name: typed(kernel.axis(name), value) for name, value in changes.items()}
+    values = {name: format_option(kernel.axis(name), value) for name, value in changes.items()}
     again = of_run.without(_OF_A_REPORT)
     if of_run.words[2] == "snia":
-        return again.given({name: value for name, value in values.items() if name in _OF_SNIA}).line
+        return again.with_options({name: value for name, value in values.items() if name in _OF_SNIA}).line
     inside = ", ".join(f"{name}={value.lower()}" for name, value in values.items())
     return again.line + (f" # with {inside} in the job file" if inside else "")
 
 
-def aligned(given: dict[str, Scalar]) -> dict[str, Scalar]:
+def align_blocks(given: dict[str, Scalar]) -> dict[str, Scalar]:
     """The parameters with blocks of whole pages where it is direct I/O, which moves whole sectors."""
     if str(given.get("direct")).lower() in {"1", "true"} and "bs" in given:
         blocks = given["bs"]
@@ -256,13 +256,13 @@ def _in_pages(block: Scalar) -> Scalar:
     return -(-size // _PAGE) * _PAGE if isinstance(size, int) and size % _SECTOR else block
 
 
-def _refused(result: ExperimentResult) -> set[str]:
+def _list_refusals(result: ExperimentResult) -> set[str]:
     return {note.code for point in result.points for note in point.notes if note.code.endswith("_refused")}
 
 
 def _without_refused(result: ExperimentResult, given: dict[str, Scalar], changes: Parameters) -> dict[str, Scalar]:
     """The parameters with what took the place of what this system has just refused, unless it is the advice."""
-    refused = _refused(result)
+    refused = _list_refusals(result)
     if "io_uring_refused" in refused and given.get("ioengine") == "io_uring":
         given["ioengine"] = "libaio"
     if "direct_refused" in refused and "direct" not in changes and "direct" in {*given, *result.declaration.names}:
@@ -270,27 +270,27 @@ def _without_refused(result: ExperimentResult, given: dict[str, Scalar], changes
     return given
 
 
-def _placed(command: Typed, run: Run, result: ExperimentResult) -> Typed:
+def _add_place(command: Typed, run: Run, result: ExperimentResult) -> Typed:
     """The command with the storage that the Run measured; a raw device with the consent that was typed.
 
     A filesystem that refused direct I/O refuses it again: that needs another place.
     """
-    resource, place = find(result.resource), place_of(run, result)
-    if "1" in command.values("direct") and "direct_refused" in _refused(result):
-        return command.given({"path": "DIR"})
+    resource, place = find(result.resource), find_place(run, result)
+    if "1" in command.values("direct") and "direct_refused" in _list_refusals(result):
+        return command.with_options({"path": "DIR"})
     if run.imported_from or not place or not (resource.page_cache or resource.bursty):
         return command
     of_run = typed_command(run.command)
     storage = result.name.partition("@")[2]
     named = storage and command.words[1:] == (result.resource,) and resource.by_scenario and f"{storage}={place}"
-    command = command.given({"path": named or place})
+    command = command.with_options({"path": named or place})
     if place.startswith("/dev/"):
         consent = of_run.only(_OF_A_DEVICE)
         command = replace(command, options=(*command.without(_OF_A_DEVICE).options, *consent.options))
     return command
 
 
-def place_of(run: Run, result: ExperimentResult) -> str:
+def find_place(run: Run, result: ExperimentResult) -> str:
     """The ``--path`` of an experiment: where its folder or its data file was; empty where that is unknown."""
     of_run, path = typed_command(run.command), PurePath(str(result.fixed.get("path") or ""))
     given = [value.partition("=")[2] or value for value in of_run.values("path")]
@@ -303,7 +303,7 @@ def place_of(run: Run, result: ExperimentResult) -> str:
     return str(path.parent if path.name.startswith(_SCRATCH) else path)
 
 
-def typed(axis: Axis, value: Scalar) -> str:
+def format_option(axis: Axis, value: Scalar) -> str:
     """A value as typed on the command line: 4k, 1M, true as 1."""
     if isinstance(value, bool):
         return str(int(value))

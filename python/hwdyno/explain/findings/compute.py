@@ -30,7 +30,7 @@ def _on_zeros(parameters: Parameters) -> bool:
 
 
 def _points(case: Case, kernel: str) -> Iterator[tuple[Parameters, Measurement]]:
-    for _, _, point, given in case.run.points_of(kernel):
+    for _, _, point, given in case.run.measured_points(kernel):
         if point.validity != "invalid" and point.throughput.value > 0:
             yield given, point
 
@@ -59,7 +59,7 @@ def noisy_neighbour(case: Case) -> Verdict | None:
     )
 
 
-def _undisturbed(point: Measurement) -> bool:
+def _is_undisturbed(point: Measurement) -> bool:
     """Whether the loop had the core to itself; otherwise the dependent chain misreads the clock."""
     mean, best = (number_at(point.details, name) for name in ("flop_per_cycle", "flop_per_cycle_best_slice"))
     return not mean or not best or NOISY <= mean / best <= 1 / NOISY
@@ -70,7 +70,7 @@ def wide_clock_drop(case: Case) -> Verdict | None:
     clocks: dict[str, float] = {}
     for parameters, point in _points(case, LOOPS):
         isa, during = str(point.details.get("isa")), number_at(point.details, "clock_hz_during")
-        if number_at(parameters, "threads") == 1 and during and _undisturbed(point) and not _on_zeros(parameters):
+        if number_at(parameters, "threads") == 1 and during and _is_undisturbed(point) and not _on_zeros(parameters):
             clocks[isa] = max(clocks.get(isa, 0.0), during)
     narrow = max((hz for isa, hz in clocks.items() if isa in NARROW), default=0.0)
     drops = [(1 - hz / narrow, isa, hz) for isa, hz in clocks.items() if isa in WIDE and narrow]
@@ -92,7 +92,7 @@ def operands_cost(case: Case) -> Verdict | None:
     """The same loop on zeros and on other numbers: where zeros are faster, real data lower the clock."""
     by_loop: dict[tuple[Any, ...], dict[bool, Measurement]] = {}
     for parameters, point in _points(case, LOOPS):
-        if _undisturbed(point):
+        if _is_undisturbed(point):
             loop = tuple(parameters.get(name) for name in ("operation", "precision", "threads"))
             by_loop.setdefault((point.details.get("isa"), *loop), {})[_on_zeros(parameters)] = point
     costs = [
@@ -136,7 +136,7 @@ def peak_share(case: Case) -> Verdict | None:
     A point above the peak is invalid, and another rule names it. What its interval excuses is at the peak, not above.
     """
     best: tuple[float, Measurement, str] | None = None
-    for result, _, point, given in case.run.points_of(LOOPS):
+    for result, _, point, given in case.run.measured_points(LOOPS):
         if (given.get("precision"), given.get("operation")) != ("double", "fma") or _on_zeros(given):
             continue
         if point.validity == "invalid":
@@ -173,7 +173,7 @@ def linpack_share(case: Case) -> Verdict | None:
     peaks = [peak for at, peak in measured if at <= count] if count in dict(measured) else []
     products = [p.throughput for w, p in _points(case, LINPACK) if w.get("operation") == "gemm"]
     average = sum(p.throughput.value for p, _ in solved) / len(solved)
-    ceilings = [ceiling for result, *_ in case.run.points_of(LINPACK) for ceiling in result.ceilings]
+    ceilings = [ceiling for result, *_ in case.run.measured_points(LINPACK) for ceiling in result.ceilings]
     bound = bound_for(ceilings, parameters, "physical")
     theory = bound.value if bound is not None else None
     disturbed = bool(peaks) and value > max(peaks) * (1 + MEASURED_PEAK)
@@ -197,7 +197,7 @@ def linpack_share(case: Case) -> Verdict | None:
             "theory_share": value / theory if theory else None,
             "library": library,
         },
-        f"Try larger systems, which come closer to the peak: {case.named('compute', operation='lu', n='4k,8k,16k')}",
+        f"Try larger systems, which come closer to the peak: {case.next_run('compute', operation='lu', n='4k,8k,16k')}",
     )
 
 

@@ -8,7 +8,7 @@ from hwdyno.analysis.estimates import POOLED_FREEDOM, half_width, median, outlie
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.repeats import repeats_disagree
 from hwdyno.explain.findings.rule import Case, Verdict, as_number, contrast, percent, times
-from hwdyno.explain.findings.steadiness import not_steady, throttled
+from hwdyno.explain.findings.steadiness import check_throttling, not_steady
 from hwdyno.model.machine import IoLimit, Link
 from hwdyno.model.units import format_bytes, format_count, format_value, plural
 from hwdyno.model.words import Measurement
@@ -126,7 +126,9 @@ def _suffers(case: Case) -> bool:
     """Whether a point is too noisy, or other work takes processors that it needs."""
     fills = case.resource.fills_processors and case.threads is not None and case.jobs >= case.threads
     bursty = case.resource.bursty
-    noisy = (interval_not_reached,) if bursty else (interval_not_reached, throttled, not_steady, repeats_disagree)
+    noisy = (
+        (interval_not_reached,) if bursty else (interval_not_reached, check_throttling, not_steady, repeats_disagree)
+    )
     return fills or any(rule(case) is not None for rule in noisy)
 
 
@@ -135,7 +137,7 @@ def steal(case: Case) -> Verdict | None:
     share = case.point.conditions.get("steal", 0.0)
     target, half = TARGETS.get(case.run.profile), half_width(case.point.throughput)
     wide = target is not None and half is not None and half > 2 * target
-    noisy = wide or any(rule(case) is not None for rule in (throttled, not_steady, repeats_disagree))
+    noisy = wide or any(rule(case) is not None for rule in (check_throttling, not_steady, repeats_disagree))
     if share <= STEAL_MIN or (share <= STEAL and not noisy):
         return None
     return Verdict(
@@ -278,7 +280,7 @@ def outlying_repeats(case: Case) -> Verdict | None:
     unit, centre = case.point.throughput.unit, median(values)
     worst = max(far or range(len(values)), key=lambda at: abs(values[at] - centre))
     ratio = values[worst] / centre if centre else 0.0
-    if case.timed and ratio:
+    if case.is_latency_test and ratio:
         ratio = 1 / ratio  # As times, which is what the sentence has.
     which = (
         f"{'One' if len(far) == 1 else len(far)} of {format_count(len(values))} repeats "

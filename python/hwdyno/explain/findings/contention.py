@@ -70,7 +70,7 @@ class Cell:
         return self.sure.high is not None and self.sure.high < 1 and self.cost >= MIN_COST
 
 
-def cells_of(run: Run) -> list[Cell]:
+def list_cells(run: Run) -> list[Cell]:
     """The cells of the Run's matrix, in its order; less than two rounds give no interval and are left out."""
     found = []
     for result in run.experiments:
@@ -101,7 +101,7 @@ class Cause:
     says: str
 
 
-def cause_of(cell: Cell, run: Run) -> Cause | None:
+def find_cause(cell: Cell, run: Run) -> Cause | None:
     """The cause of a cost, by what was measured of both sides; none where that names none.
 
     CPU time and interrupts count only if the resource's threads ran less by at least half of the cost. Memory
@@ -155,10 +155,10 @@ def _memory_sides(cell: Cell) -> list[str]:
 
 def contention(case: Case) -> Verdict | None:
     """The pair with the largest certain cost, with its cause, and how many others there are."""
-    certain = sorted((cell for cell in cells_of(case.run) if cell.is_certain), key=lambda cell: -cell.cost)
+    certain = sorted((cell for cell in list_cells(case.run) if cell.is_certain), key=lambda cell: -cell.cost)
     if not certain:
         return None
-    worst, cause = certain[0], cause_of(certain[0], case.run)
+    worst, cause = certain[0], find_cause(certain[0], case.run)
     says = [f"Worst pair: {worst.resource} loses {cost_words(worst.kept)} beside {worst.load}."]
     says.append(cause.says if cause else "Limit not identified.")
     if worst.load_kept is not None:
@@ -184,7 +184,7 @@ def contention(case: Case) -> Verdict | None:
 
 def no_contention(case: Case) -> Verdict | None:
     """No pair has a certain cost; says how large one may be at most, or that the readings vary too much to tell."""
-    cells = cells_of(case.run)
+    cells = list_cells(case.run)
     if not cells or any(cell.is_certain for cell in cells):
         return None
     most = max(1 - (cell.sure.low if cell.sure.low is not None else cell.kept.value) for cell in cells)

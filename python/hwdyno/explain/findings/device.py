@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.hidden_caches import VIRTUAL_KINDS
 from hwdyno.explain.findings.rule import Case, Verdict, percent
-from hwdyno.model.axes import read_share, series_of, splits, traits_of
+from hwdyno.model.axes import list_traits, read_share, series_key, splits
 from hwdyno.model.units import format_ns, format_ratio
 from hwdyno.model.words import Measurement, Parameters
 
@@ -34,10 +34,10 @@ def mix_penalty(case: Case) -> list[Verdict]:
     shares = {name for axis in splits(axes) for name in (axis.name, axis.split)}
     for at, point in enumerate(case.result.points):
         parameters: Parameters = {**case.result.fixed, **point.parameters}
-        share, traits = read_share(axes, parameters), traits_of(axes, parameters)
+        share, traits = read_share(axes, parameters), list_traits(axes, parameters)
         if share is None or point.validity == "invalid" or point.throughput.value <= 0:
             continue
-        others = series_of(case.result.declaration, point.parameters, shares)
+        others = series_key(case.result.declaration, point.parameters, shares)
         groups["random" in traits, others][share] = at
     found = []
     for by_share in groups.values():

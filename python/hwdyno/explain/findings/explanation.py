@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 
-from hwdyno.analysis.curves import curves_of
+from hwdyno.analysis.curves import fit_curves
 from hwdyno.analysis.resources import with_derived
 from hwdyno.analysis.states import in_one_state, with_states
 from hwdyno.explain.findings.applies import Rule
 from hwdyno.explain.findings.catalogue import all_rules, rules_by_name
 from hwdyno.explain.findings.rule import Case, Scope, Verdict
-from hwdyno.explain.findings.summary import ORDER, Hit, finding_of, hedged, summarized
+from hwdyno.explain.findings.summary import ORDER, Hit, add_caution, make_finding, summarize_hits
 from hwdyno.explain.repeatability import with_pooled_repeats
 from hwdyno.model.words import ExperimentResult, Finding, Measurement, Run, Validity
 
@@ -29,15 +29,15 @@ def explain(run: Run) -> Run:
     for result in run.experiments:
         points = []
         for at, point in enumerate(result.points):
-            verdicts = _explained(_verdicts("point", Case(run, result, at)))
+            verdicts = _drop_explained(_verdicts("point", Case(run, result, at)))
             for rule, verdict, dependent in verdicts:
                 hits[rule.name, result.resource].append(Hit(result, at, verdict, dependent))
-            points.append(_judged(point, verdicts))
+            points.append(_judge_point(point, verdicts))
         judged.append(replace(result, points=tuple(points)))
-    judged = [replace(result, curves=curves_of(in_one_state(result))) for result in judged]
+    judged = [replace(result, curves=fit_curves(in_one_state(result))) for result in judged]
     run = replace(run, experiments=tuple(judged), findings=())
     of_points = [
-        summarized(rule.name, found)
+        summarize_hits(rule.name, found)
         for rule in _rules("point")
         for (name, _), found in hits.items()
         if name == rule.name
@@ -61,17 +61,17 @@ def _verdicts(scope: Scope, case: Case) -> list[tuple[Rule, Verdict]]:
     """The verdicts of this scope's rules on a case, without rules that a more specific one replaces."""
     apply = [rule for rule in _rules(scope) if rule.applies.to(case)]
     replaced = {name for rule in apply for name in rule.instead_of}
-    return [(rule, verdict) for rule in apply if rule.name not in replaced for verdict in _called(rule, case)]
+    return [(rule, verdict) for rule in apply if rule.name not in replaced for verdict in _call_rule(rule, case)]
 
 
-def _called(rule: Rule, case: Case) -> list[Verdict]:
+def _call_rule(rule: Rule, case: Case) -> list[Verdict]:
     found = rule.check(case)
     if found is None:
         return []
     return [found] if isinstance(found, Verdict) else list(found)
 
 
-def _explained(found: list[tuple[Rule, Verdict]]) -> list[tuple[Rule, Verdict, tuple[str, ...]]]:
+def _drop_explained(found: list[tuple[Rule, Verdict]]) -> list[tuple[Rule, Verdict, tuple[str, ...]]]:
     """A point's verdicts to report, each with the other verdicts that it explains; those are left out."""
     names = {rule.name for rule, _ in found}
     explained = {name for _, verdict in found for name in verdict.explains} & names
@@ -82,7 +82,7 @@ def _explained(found: list[tuple[Rule, Verdict]]) -> list[tuple[Rule, Verdict, t
     ]
 
 
-def _judged(point: Measurement, verdicts: list[tuple[Rule, Verdict, tuple[str, ...]]]) -> Measurement:
+def _judge_point(point: Measurement, verdicts: list[tuple[Rule, Verdict, tuple[str, ...]]]) -> Measurement:
     """The point with its validity and the rules that lowered it."""
     why, validity = _before(point)
     for rule, verdict, dependent in verdicts:
@@ -112,11 +112,11 @@ def _of_the_rest(run: Run) -> Iterator[Finding]:
         curves = ((curve, Case(run, result, curve=curve)) for curve in result.curves)
         by_curve = [(rule, verdict, curve) for curve, case in curves for rule, verdict in _verdicts("curve", case)]
         for rule, verdict, curve in sorted(by_curve, key=lambda found: all_rules().index(found[0])):
-            says = hedged(verdict.says, result, curve)
-            yield finding_of(rule.name, replace(verdict, says=says, points=verdict.points or curve.points), result)
+            says = add_caution(verdict.says, result, curve)
+            yield make_finding(rule.name, replace(verdict, says=says, points=verdict.points or curve.points), result)
         for rule, verdict in _verdicts("experiment", Case(run, result)):
-            yield finding_of(rule.name, verdict, result)
+            yield make_finding(rule.name, verdict, result)
     for rule in _rules("run"):
         if rule.applies.to_run(run):
-            for verdict in _called(rule, Case(run)):
-                yield finding_of(rule.name, replace(verdict, resource=verdict.resource or rule.about), None)
+            for verdict in _call_rule(rule, Case(run)):
+                yield make_finding(rule.name, replace(verdict, resource=verdict.resource or rule.about), None)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import log2
 
-from hwdyno.analysis.ceilings.gpu import GpuFileLoad, loads_of, the_gpu
+from hwdyno.analysis.ceilings.gpu import GpuFileLoad, list_file_loads, the_gpu
 from hwdyno.analysis.ceilings.links import PCIE_GT_S, pcie
-from hwdyno.analysis.curves.roofline import roofs_of
+from hwdyno.analysis.curves.roofline import find_roofs
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.rule import Case, Verdict, apart, as_number, percent, quantity
 from hwdyno.model.kernels import GPU_FLOPS, GPU_LOAD, GPU_ROOFLINE, GPU_TRANSFER
@@ -84,7 +84,7 @@ def gpu_link_narrow(case: Case) -> Verdict | None:
         f"That leaves {percent(share)} of its rate.",
         {"link": list(now), "link_max": list(most), "share": share},
         "Try another slot, and look at risers and the firmware's setting of the slot (`lspci -vv`, LnkSta). "
-        f"Then measure again: {case.named('gpu transfer')}",
+        f"Then measure again: {case.next_run('gpu transfer')}",
         weight=1 / share,
     )
 
@@ -107,7 +107,7 @@ def gpu_pageable(case: Case) -> Verdict | None:
         f"{quantity(slow.throughput)} against {quantity(fast.throughput)}. The driver copies it twice.",
         {"share": share, "block": block, "operation": way},
         "Pin the buffers that are copied often (cudaHostAlloc, pin_memory=True). Measure both: "
-        + case.named("gpu", memory="pinned,pageable", operation=way, block=str(int(block))),
+        + case.next_run("gpu", memory="pinned,pageable", operation=way, block=str(int(block))),
         weight=1 / share,
     )
 
@@ -132,7 +132,7 @@ def gpu_one_way(case: Case) -> Verdict | None:
         f"{format_ratio(gain)} times the faster direction alone ({format_size(block)}).",
         {"gain": gain, "block": block},
         "Copies that overlap gain nothing here. Look at the copy engines in `hwdyno machine`, and measure again: "
-        + case.named(
+        + case.next_run(
             "gpu", operation="host-to-device,device-to-host,both-ways", memory="pinned", block=str(int(block))
         ),
         weight=BOTH / gain,
@@ -143,7 +143,7 @@ def gpu_load_waits(case: Case) -> Verdict | None:
     """A load is as fast as its slower part, and the other part waits for it."""
     found = [
         candidate
-        for candidate in loads_of(case.result)
+        for candidate in list_file_loads(case.result)
         if candidate.whole.throughput.value >= AT_PART * candidate.slower
     ]
     found = [candidate for candidate in found if _ratio(candidate) >= FASTER or _ratio(candidate) <= 1 / FASTER]
@@ -158,7 +158,7 @@ def gpu_load_waits(case: Case) -> Verdict | None:
     tried = {"readers": "1,2,4", "buffers": "8"} if is_storage else {"block": "1M..64M"}
     return Verdict(
         "info",
-        f"{waits} ({_named(load)}): loading reaches {quantity(load.whole.throughput)}, {slow} alone "
+        f"{waits} ({_name_load(load)}): loading reaches {quantity(load.whole.throughput)}, {slow} alone "
         f"{quantity(one.throughput)}, {fast} alone {quantity(other.throughput)}.",
         {"load": load.whole.throughput.value, "read": load.read.throughput.value, "copy": load.copy.throughput.value},
         f"{remedy}: {_again(case, load, **tried)}",
@@ -169,7 +169,7 @@ def gpu_load_waits(case: Case) -> Verdict | None:
 def gpu_load_in_turn(case: Case) -> Verdict | None:
     """Reading and copying at once take about as long as one after the other."""
     found = []
-    for load in loads_of(case.result):
+    for load in list_file_loads(case.result):
         in_turn_s, slower_s, took_s = 1 / load.in_turn, 1 / load.slower, 1 / load.whole.throughput.value
         overlap = (in_turn_s - took_s) / (in_turn_s - slower_s)
         part = min((load.read, load.copy), key=lambda point: point.throughput.value)
@@ -187,7 +187,7 @@ def gpu_load_in_turn(case: Case) -> Verdict | None:
         cause, tried = "limit not identified", {"buffers": "2,4,8"}
     return Verdict(
         "warning",
-        f"Reading and copying do not overlap ({_named(load)}): {cause}. Loading reaches "
+        f"Reading and copying do not overlap ({_name_load(load)}): {cause}. Loading reaches "
         f"{quantity(load.whole.throughput)}, the slower part alone {quantity(load.slower, 'bytes/s')}.",
         {"overlap": overlap, "in_turn": load.in_turn, "slower": load.slower, "processors_busy": busy},
         f"Compare with {_again(case, load, **tried)}",
@@ -199,14 +199,14 @@ def _ratio(load: GpuFileLoad) -> float:
     return load.copy.throughput.value / load.read.throughput.value
 
 
-def _named(load: GpuFileLoad) -> str:
+def _name_load(load: GpuFileLoad) -> str:
     return f"{load.given.get('access')}, {format_size(as_number(load.given.get('block')) or 0)}"
 
 
 def _again(case: Case, load: GpuFileLoad, **changes: str) -> str:
     given = {"part": "whole,read,copy", "access": str(load.given.get("access"))}
     given |= {name: str(load.given.get(name)) for name in ("block", "buffers", "readers", "on")}
-    return case.named("gpu", **{**given, **changes})
+    return case.next_run("gpu", **{**given, **changes})
 
 
 def _processors(case: Case, load: GpuFileLoad) -> float | None:
@@ -221,7 +221,7 @@ def _processors(case: Case, load: GpuFileLoad) -> float | None:
 
 def gpu_roofline(case: Case) -> Verdict | None:
     """Where the measured roofs of memory and arithmetic meet, and how far below them the worst point is."""
-    roofs = roofs_of(case.result)
+    roofs = find_roofs(case.result)
     if roofs is None:
         return None
     first, last = roofs.spots[0], roofs.spots[-1]

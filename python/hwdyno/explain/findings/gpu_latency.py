@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from hwdyno.analysis.ceilings.gpu import the_gpu
-from hwdyno.analysis.curves.caches import MIN_POINTS, Edge, edges_of, quickest, settled_ns
+from hwdyno.analysis.curves.caches import MIN_POINTS, Edge, find_edges, quickest, settled_ns
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.rule import Case, Verdict, as_number
 from hwdyno.model.kernels import GPU_LATENCY
@@ -33,9 +33,9 @@ def gpu_levels(case: Case) -> Verdict | None:
     sizes, latencies_ns = zip(*chase, strict=True)
     octaves = math.log2(sizes[-1] / sizes[0]) / (len(sizes) - 1)
     # A slope is read between neighbours, so a step is spread over two distances of the sizes.
-    edges = edges_of(sizes, latencies_ns, math.log(MIN_RISE) / (2 * octaves))
-    known = _stated(case.run.machine, str(case.result.fixed.get("on") or ""))
-    named = _named(edges, known)
+    edges = find_edges(sizes, latencies_ns, math.log(MIN_RISE) / (2 * octaves))
+    known = _list_caches(case.run.machine, str(case.result.fixed.get("on") or ""))
+    named = _name_edges(edges, known)
     if not named or chase[-1][0] < 2 * max(edge.size_bytes for edge in edges):
         return None
     caches = [(name, edge) for name, edge in named if name != "TLB"]
@@ -59,11 +59,11 @@ def gpu_levels(case: Case) -> Verdict | None:
         "info",
         f"A load on the GPU takes {', '.join(parts)}.{reach}{part}",
         evidence,
-        f"Keep what a block of threads reads again in the smaller level. Look closer: {case.named('gpu latency')}",
+        f"Keep what a block of threads reads again in the smaller level. Look closer: {case.next_run('gpu latency')}",
     )
 
 
-def _named(edges: Sequence[Edge], known: Sequence[tuple[str, float]]) -> list[tuple[str, Edge]]:
+def _name_edges(edges: Sequence[Edge], known: Sequence[tuple[str, float]]) -> list[tuple[str, Edge]]:
     """The edges with the level that ends there: a stated cache near it, ``L1`` below all, ``TLB`` above the last.
 
     Without any stated size, the first two are L1 and L2. Of two edges near one cache, the nearer one has its name, and
@@ -87,7 +87,7 @@ def _named(edges: Sequence[Edge], known: Sequence[tuple[str, float]]) -> list[tu
     return sorted(found.items(), key=lambda candidate: candidate[1].size_bytes)
 
 
-def _stated(machine: Machine, on: str) -> list[tuple[str, float]]:
+def _list_caches(machine: Machine, on: str) -> list[tuple[str, float]]:
     """The caches that the driver, or the system of a processor, states: the smallest first."""
     if on == "cpu":
         caches = sorted(

@@ -8,7 +8,7 @@ from itertools import pairwise
 from hwdyno.analysis.ceilings.gpu import MEMORY, the_gpu
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.rule import Case, Verdict, as_number, quantity
-from hwdyno.model.axes import per_element_of
+from hwdyno.model.axes import find_per_element
 from hwdyno.model.kernels import GPU_BANDWIDTH, GPU_LAUNCH
 from hwdyno.model.units import format_ns, format_ratio, format_size
 from hwdyno.model.words import Ceiling, Measurement
@@ -61,7 +61,7 @@ def gpu_launch_bound(case: Case) -> Verdict | None:
     size, operation, (small, small_ns), (_, large_ns) = max(found, key=lambda candidate: candidate[0])
     launches = [
         1e9 / point.throughput.value
-        for _, _, point, _ in case.run.points_of(GPU_LAUNCH)
+        for _, _, point, _ in case.run.measured_points(GPU_LAUNCH)
         if point.validity != "invalid" and point.throughput.value > 0
     ]
     launch = f" A launch alone takes {format_ns(min(launches))}." if launches else ""
@@ -81,7 +81,7 @@ def _passes(case: Case) -> dict[str, list[tuple[float, Measurement, float]]]:
     for point in case.result.points:
         given = {**case.result.fixed, **point.parameters}
         operation, array = str(given.get("operation")), as_number(given.get("array"))
-        each = per_element_of(given, case.result.declaration.axes)
+        each = find_per_element(given, case.result.declaration.axes)
         if point.validity != "invalid" and point.throughput.value > 0 and array and each:
             size = each.arrays * array
             found[operation].append((size, point, size * 1e9 / point.throughput.value))

@@ -187,7 +187,9 @@ def _faster(writes: Case, reads: Case) -> float:
 def _counts(one: Case) -> bool:
     """Whether a point may be set beside another: sound, closed loop, and not flushed as a whole."""
     point, flushes = one.point, any(one.parameter(name) for name in ("fsync", "fdatasync", "end_fsync"))
-    return point.validity != "invalid" and point.throughput.value > 0 and not flushes and one.requested is not None
+    return (
+        point.validity != "invalid" and point.throughput.value > 0 and not flushes and one.requested_depth is not None
+    )
 
 
 _OF_BLOCKS = Applies(kernels=(BLOCKS,), imported=False)

@@ -31,7 +31,7 @@ class HostPair:
     point: Measurement
 
 
-def pairs_of(result: ExperimentResult, names: tuple[str, ...]) -> list[HostPair]:
+def list_pairs(result: ExperimentResult, names: tuple[str, ...]) -> list[HostPair]:
     """The points of single pairs, by the names of the site's hosts in their order."""
     found = []
     for at, point in enumerate(result.points):
@@ -42,7 +42,7 @@ def pairs_of(result: ExperimentResult, names: tuple[str, ...]) -> list[HostPair]
     return found
 
 
-def names_of(case: Case) -> tuple[str, ...]:
+def host_names(case: Case) -> tuple[str, ...]:
     """The site's hosts in their order."""
     return tuple(machine.hostname or str(at) for at, machine in enumerate(case.run.machines))
 
@@ -54,11 +54,11 @@ def _figure(point: Measurement) -> Value:
 
 def slow_pair(case: Case) -> list[Verdict]:
     """Pairs of hosts far slower than the others; where all of them have one host in common, that host."""
-    pairs = pairs_of(case.result, names_of(case))
+    pairs = list_pairs(case.result, host_names(case))
     return [
         verdict
         for group in _alike(pairs).values()
-        if len(group) >= MIN_PAIRS and (verdict := _slow_of(case, group)) is not None
+        if len(group) >= MIN_PAIRS and (verdict := _find_slow(case, group)) is not None
     ]
 
 
@@ -71,7 +71,7 @@ def _alike(pairs: list[HostPair]) -> Mapping[tuple[tuple[str, Scalar], ...], lis
     return found
 
 
-def _slow_of(case: Case, pairs: list[HostPair]) -> Verdict | None:
+def _find_slow(case: Case, pairs: list[HostPair]) -> Verdict | None:
     typical = median([_figure(pair.point).value for pair in pairs])
     middle = min(pairs, key=lambda pair: abs(_figure(pair.point).value - typical))
     slow = [
@@ -115,11 +115,11 @@ def shared_file(case: Case) -> list[Verdict]:
         if SHARED_FILE.name in point.parameters and point.validity != "invalid":
             rest = tuple(sorted((k, v) for k, v in point.parameters.items() if k != SHARED_FILE.name))
             by_rest.setdefault(rest, {})[as_flag(point.parameters[SHARED_FILE.name])] = at
-    found = (_cost_of(case, both[True], both[False]) for both in by_rest.values() if len(both) == 2)
+    found = (_compare_sharing(case, both[True], both[False]) for both in by_rest.values() if len(both) == 2)
     return [verdict for verdict in found if verdict is not None]
 
 
-def _cost_of(case: Case, shared: int, each: int) -> Verdict | None:
+def _compare_sharing(case: Case, shared: int, each: int) -> Verdict | None:
     one, other = case.result.points[shared].throughput, case.result.points[each].throughput
     if other.value <= 0:
         return None

@@ -67,7 +67,7 @@ def disk_not_reached(case: Case) -> Verdict | None:
     """The tool's own counters of the disk saw fewer operations than the jobs issued."""
     if not case.carries_data:
         return None
-    found = [one for stream in case.point.streams if (one := _missed(case, stream)) is not None]
+    found = [one for stream in case.point.streams if (one := _find_missed(case, stream)) is not None]
     if not found:
         return None
     missed, stream, seen = max(found, key=lambda candidate: candidate[0])
@@ -90,7 +90,7 @@ def disk_not_reached(case: Case) -> Verdict | None:
     )
 
 
-def _missed(case: Case, stream: Stream) -> tuple[float, Stream, str] | None:
+def _find_missed(case: Case, stream: Stream) -> tuple[float, Stream, str] | None:
     """The least share of a direction that missed the disks, and what these saw at most; none within the tolerance.
 
     The counters are of all jobs together: a job alone must fit into them, and so must the sum of jobs that are alike.
@@ -141,7 +141,7 @@ def _last_caches(case: Case) -> Iterator[float]:
     yield from (float((cache.size_bytes or 0) * (cache.instances or 1)) for cache in caches if cache.level == last)
 
 
-def unverified(case: Case) -> Verdict | None:
+def check_confirmation(case: Case) -> Verdict | None:
     """Nothing contradicts the figure, and nothing confirms it: no repeats, no counters, no ceiling."""
     point = case.point
     repeated = point.repeats > 1 or point.throughput.low is not None
@@ -179,5 +179,5 @@ RULES = (
         Applies(imported=True, needs=("details.array_elements",)),
         degrades=True,
     ),
-    Rule("unverified", "point", unverified, _IMPORTED, doubts=True),
+    Rule("unverified", "point", check_confirmation, _IMPORTED, doubts=True),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from hwdyno.analysis.ceilings.inference import DECODE, LOAD, RAW, RESTORE, raw_of
+from hwdyno.analysis.ceilings.inference import DECODE, LOAD, RAW, RESTORE, find_raw_read
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.rule import Case, Verdict, apart, as_number, percent
 from hwdyno.model.units import format_bytes_s, format_count, format_duration, format_size, plural
@@ -68,7 +68,7 @@ class ColdStartPoint:
         return as_number(self.point.details.get(name)) or 0.0
 
 
-def loads_of(result: ExperimentResult) -> list[ColdStartPoint]:
+def list_points(result: ExperimentResult) -> list[ColdStartPoint]:
     """The points of an experiment that count."""
     found = []
     for at, point in enumerate(result.points):
@@ -95,8 +95,8 @@ def load_not_cold(case: Case) -> Verdict | None:
 
 def cold_start(case: Case) -> Verdict | None:
     """The fastest way to a first answer from storage, in its parts, beside the plain read of the same file."""
-    engines = [load for load in loads_of(case.result) if load.cold and load.loader not in PLAIN_LOADERS]
-    raw = raw_of(case.result)
+    engines = [load for load in list_points(case.result) if load.cold and load.loader not in PLAIN_LOADERS]
+    raw = find_raw_read(case.result)
     if not engines:
         return None
     best = max(engines, key=lambda load: load.bytes_s)
@@ -122,15 +122,15 @@ def cold_start(case: Case) -> Verdict | None:
 
 def load_gap(case: Case) -> list[Verdict]:
     """Loaders that take less than the storage gives, each with the cause that was measured."""
-    raw, found = raw_of(case.result), []
-    for load in loads_of(case.result):
+    raw, found = find_raw_read(case.result), []
+    for load in list_points(case.result):
         if raw is None or not load.cold or load.loader == RAW or load.bytes_s >= ENOUGH * raw.throughput.value:
             continue
         if not apart(load.point.throughput, raw.throughput):
             continue
         share = load.bytes_s / raw.throughput.value
         here = Case(case.run, case.result, load.at)
-        cause = cause_of(load)
+        cause = explain_loader(load)
         found.append(
             Verdict(
                 "info",
@@ -148,7 +148,7 @@ def load_gap(case: Case) -> list[Verdict]:
     return found
 
 
-def cause_of(one: ColdStartPoint) -> str:
+def explain_loader(one: ColdStartPoint) -> str:
     """A sentence on why a loader is slower than the plain read, by what its process was measured to do."""
     cpu_s, size = one.cpu_s, one.size
     if cpu_s is None:
@@ -189,8 +189,8 @@ def _evidence(one: ColdStartPoint) -> Mapping[str, float]:
 
 def storage_stops_mattering(case: Case) -> Verdict | None:
     """What a loader still needs where the file is in memory: beyond that rate, a faster storage gains nothing."""
-    warm = [load for load in loads_of(case.result) if not load.cold and load.loader not in PLAIN_LOADERS]
-    raw = raw_of(case.result)
+    warm = [load for load in list_points(case.result) if not load.cold and load.loader not in PLAIN_LOADERS]
+    raw = find_raw_read(case.result)
     if not warm:
         return None
     best = max(warm, key=lambda load: load.bytes_s)
@@ -277,7 +277,7 @@ def kv_restore(case: Case) -> list[Verdict]:
 def _by_stack(result: ExperimentResult) -> dict[str, dict[str, list[tuple[float, float]]]]:
     """The tokens and the seconds to the next token, by engine and way."""
     found: dict[str, dict[str, list[tuple[float, float]]]] = {}
-    for given, point in _counted(result):
+    for given, point in _valid_points(result):
         tokens = as_number(given.get("tokens"))
         if tokens:
             ways = found.setdefault(str(given.get("stack")), {})
@@ -285,7 +285,7 @@ def _by_stack(result: ExperimentResult) -> dict[str, dict[str, list[tuple[float,
     return found
 
 
-def _counted(result: ExperimentResult) -> Iterator[tuple[Parameters, Measurement]]:
+def _valid_points(result: ExperimentResult) -> Iterator[tuple[Parameters, Measurement]]:
     for point in result.points:
         if point.validity != "invalid" and point.throughput.value > 0:
             yield {**result.fixed, **point.parameters}, point

@@ -43,7 +43,7 @@ class ImagePoint:
         return self.stages[stage] / (sum(self.stages.values()) or 1.0)
 
 
-def points_of(result: ExperimentResult) -> list[ImagePoint]:
+def list_points(result: ExperimentResult) -> list[ImagePoint]:
     """The points of an experiment that count."""
     found = []
     for at, point in enumerate(result.points):
@@ -59,7 +59,7 @@ def points_of(result: ExperimentResult) -> list[ImagePoint]:
 
 def images_from_files(case: Case) -> Verdict | None:
     """The most images/s from storage, its stages, and the limit by what was measured of them."""
-    found = points_of(case.result)
+    found = list_points(case.result)
     best = max((images for images in found if images.cold), key=lambda images: images.rate, default=None)
     if best is None:
         return None

@@ -6,9 +6,9 @@ import errno
 from dataclasses import dataclass, replace
 
 from hwdyno.explain.findings.applies import Applies, Rule
-from hwdyno.explain.findings.commands import typed
+from hwdyno.explain.findings.commands import format_option
 from hwdyno.explain.findings.rule import Case, Verdict, as_number, percent
-from hwdyno.model.histogram import quantile_of
+from hwdyno.model.histogram import latency_quantile
 from hwdyno.model.kernels import INFERENCE_KV_CACHE, INFERENCE_VECTOR_SEARCH
 from hwdyno.model.units import format_bytes_s, format_count, format_ns, plural
 from hwdyno.model.words import ExperimentResult, Latency, Measurement
@@ -33,10 +33,10 @@ class ServedUsers:
     @property
     def read_p95_ns(self) -> float | None:
         """The time within which 95% of the entries were read from storage."""
-        return None if self.read is None else quantile_of(self.read, 0.95)
+        return None if self.read is None else latency_quantile(self.read, 0.95)
 
 
-def served(result: ExperimentResult, point: Measurement) -> ServedUsers | None:
+def read_users(result: ExperimentResult, point: Measurement) -> ServedUsers | None:
     """Reads a point's figures; none if it has no users."""
     users = as_number({**result.fixed, **point.parameters}.get("users"))
     if not users:
@@ -57,7 +57,7 @@ def who(result: ExperimentResult, users: int) -> str:
     return plural(users, "user") + (f" of {model}" if model else "")
 
 
-def shortened(result: ExperimentResult) -> str:
+def describe_scale(result: ExperimentResult) -> str:
     """A sentence on the scale where contexts are shortened."""
     scale = as_number(result.fixed.get("scale")) or 1.0
     return "" if scale >= 1 else f" Contexts and entries were shortened to {scale:g} of their tokens."
@@ -154,7 +154,7 @@ def io_client_bound(case: Case) -> Verdict | None:
 
 def kv_too_few(case: Case) -> Verdict | None:
     """Too few reads for a meaningful p95."""
-    found = served(case.result, case.point)
+    found = read_users(case.result, case.point)
     if found is None or found.read is None or not 0 < found.read.count < MIN_READS:
         return None
     runtime = as_number(case.parameter("runtime")) or 1.0
@@ -162,7 +162,7 @@ def kv_too_few(case: Case) -> Verdict | None:
     return Verdict(
         "info",
         f"Too few reads to judge ({who(case.result, found.users)}): the p95 of "
-        f"{format_ns(quantile_of(found.read, 0.95))} rests on {max(1, found.read.count // 20)} of "
+        f"{format_ns(latency_quantile(found.read, 0.95))} rests on {max(1, found.read.count // 20)} of "
         f"{found.read.count} entries read from storage.",
         {"reads": found.read.count, "least": MIN_READS},
         f"Measure longer: {case.command(runtime=round(longer, 1))}",
@@ -192,7 +192,7 @@ def kv_users(case: Case) -> Verdict | None:
             (one, at)
             for at, point in enumerate(case.result.points)
             if point.validity != "invalid"
-            and (one := served(case.result, point)) is not None
+            and (one := read_users(case.result, point)) is not None
             and one.read_p95_ns is not None
         ),
         key=lambda pair: pair[0].users,
@@ -214,10 +214,10 @@ def kv_users(case: Case) -> Verdict | None:
     text = (
         f"Users of {case.result.fixed.get('model') or 'this model'} that {case.storage} serves, by read p95: {words}. "
         f"Peak: {format_bytes_s(best.read_bytes_s)} of reads and {format_count(best.tokens_s)} tokens/s with "
-        f"{plural(best.users, 'user')}.{shortened(case.result)}"
+        f"{plural(best.users, 'user')}.{describe_scale(case.result)}"
     )
-    axis = ",".join(typed(case.result.axis("users"), float(load.users)) for load, _ in found)
-    more = ",".join(typed(case.result.axis("users"), float(most.users * factor)) for factor in (2, 4, 8))
+    axis = ",".join(format_option(case.result.axis("users"), float(load.users)) for load, _ in found)
+    more = ",".join(format_option(case.result.axis("users"), float(most.users * factor)) for factor in (2, 4, 8))
     return Verdict(
         "info",
         text,

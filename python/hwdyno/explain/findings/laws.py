@@ -28,7 +28,7 @@ FAR_ABOVE_RATED = 1.2
 
 def little(case: Case) -> Verdict | None:
     """More operations in flight than requested are impossible: rate, latency or queue depth is wrong."""
-    requested, effective, rate = case.requested, case.effective, mean_rate(case.point)
+    requested, effective, rate = case.requested_depth, case.effective, mean_rate(case.point)
     latency = case.point.latency_ns
     tolerance = case.tolerance(LITTLE, rate, latency.mean if latency else None) + case.edges
     if case.point.concurrency is None:
@@ -40,7 +40,7 @@ def little(case: Case) -> Verdict | None:
     if rate and latency:
         shown = f"{case.quantity(rate, 'operations/s')} x {format_ns(latency.mean)}"
     # Of our own reading, whose kernel tells how many were in flight, rate or latency is wrong: neither may be quoted.
-    is_ours = not case.imported and case.point.concurrency is not None
+    is_ours = not case.is_imported and case.point.concurrency is not None
     is_wrong = is_ours and effective / requested - 1 > max(WRONG, tolerance)
     return Verdict(
         "invalid" if is_wrong else "warning",
@@ -60,13 +60,13 @@ def rate_times_size(case: Case) -> Verdict | None:
         return None
     off = rate * size / point.throughput.value - 1
     error = case.tolerance(BLOCKS, rate, point.throughput.value)
-    tolerance = error + (1 / point.operations if case.imported and point.operations else 0.0)
+    tolerance = error + (1 / point.operations if case.is_imported and point.operations else 0.0)
     # Short transfers move less than whole blocks; they are reported as faults.
     if abs(off) <= tolerance or point.faults:
         return None
     slipped = _slip(1 + off, error)
     return Verdict(
-        "warning" if slipped or abs(off) > MEANS or not case.imported else "info",
+        "warning" if slipped or abs(off) > MEANS or not case.is_imported else "info",
         f"Bandwidth, rate and block size disagree by {percent(abs(off))} ({case.label}). "
         f"{case.quantity(rate, 'operations/s')} x {format_size(size)} is {format_bytes_s(rate * size)}, "
         f"but the stated bandwidth is {format_bytes_s(point.throughput.value)}. One of the three is wrong.{slipped}",
@@ -119,7 +119,7 @@ def physical_ceiling(case: Case) -> Verdict | None:
 def _above_one_way(case: Case) -> Verdict | None:
     """A published figure that names no direction, above what a link carries in one: reads and writes at once may."""
     measured = case.point.throughput
-    if not case.imported or not case.carries_data or measured.unit != "bytes/s":
+    if not case.is_imported or not case.carries_data or measured.unit != "bytes/s":
         return None
     if read_share(case.result.declaration.axes, case.parameters) is not None:
         return None

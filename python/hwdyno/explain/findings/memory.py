@@ -8,12 +8,12 @@ from dataclasses import replace
 
 from hwdyno.analysis.ceilings.memory import BANDWIDTH, UNKNOWN, from_memory, of_modules
 from hwdyno.analysis.curves import LOADED_MODEL
-from hwdyno.analysis.curves.caches import MIN_POINTS, Edge, edges_of, settled_ns
+from hwdyno.analysis.curves.caches import MIN_POINTS, Edge, find_edges, settled_ns
 from hwdyno.analysis.curves.loaded import BEARABLE
 from hwdyno.analysis.resources import rate_word
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.rule import Case, Verdict, apart, as_number, contrast, percent, quantity
-from hwdyno.model.axes import per_element_of
+from hwdyno.model.axes import find_per_element
 from hwdyno.model.kernels import MEMORY_BANDWIDTH, MEMORY_LATENCY, MEMORY_LOADED_LATENCY
 from hwdyno.model.machine import Cache
 from hwdyno.model.units import format_ns, format_size, plural
@@ -33,9 +33,9 @@ def _whole(result: ExperimentResult, point: Measurement) -> Parameters:
     return {**result.fixed, **point.parameters}
 
 
-def _of(case: Case, *kernels: str) -> Iterator[tuple[ExperimentResult, int, Measurement, Parameters]]:
+def _list_points(case: Case, *kernels: str) -> Iterator[tuple[ExperimentResult, int, Measurement, Parameters]]:
     """Every valid or degraded point that one of the kernels measured in the Run."""
-    for row in case.run.points_of(*kernels):
+    for row in case.run.measured_points(*kernels):
         if row[2].validity != "invalid" and row[2].throughput.value > 0:
             yield row
 
@@ -54,7 +54,7 @@ def wrong_result(case: Case) -> Verdict | None:
 
 def practical_bandwidth(case: Case) -> Verdict | None:
     """The best bandwidth beside the modules' theoretical bandwidth, or why that is unknown."""
-    found = [(p.throughput, w) for _, _, p, w in _of(case, *BANDWIDTH) if p.throughput.unit == "bytes/s"]
+    found = [(p.throughput, w) for _, _, p, w in _list_points(case, *BANDWIDTH) if p.throughput.unit == "bytes/s"]
     found = [(value, parameters) for value, parameters in found if from_memory(parameters)]
     if not found:
         return None
@@ -68,7 +68,7 @@ def practical_bandwidth(case: Case) -> Verdict | None:
             "so this is the practical ceiling.",
             {"best_bytes_s": best.value, "theory_bytes_s": None},
             "Read speed and channels with `dmidecode -t memory` as root on the host. Then give them, here for two "
-            f"channels of DDR4-3200: {case.named('memory', ceiling='physical 51.2 GB/s')}",
+            f"channels of DDR4-3200: {case.next_run('memory', ceiling='physical 51.2 GB/s')}",
         )
     share = best.value / ceilings[0].value
     return Verdict(
@@ -92,7 +92,7 @@ def write_allocate(case: Case) -> Verdict | None:
     found = []
     for (operation, rest), (at, plain) in by.items():
         past = by.get((f"nt_{operation}", rest))
-        each = per_element_of({"operation": operation}, case.result.declaration.axes)
+        each = find_per_element({"operation": operation}, case.result.declaration.axes)
         if each and each.allocates and past is not None and apart(plain.throughput, past[1].throughput):
             ratio = past[1].throughput.value / plain.throughput.value
             found.append((ratio, operation, (at, past[0]), plain, past[1], each.bus_factor))
@@ -160,12 +160,12 @@ def lines_in_flight(case: Case) -> Verdict | None:
     """One thread cannot saturate memory: the lines that it keeps in flight, by Little's law."""
     reads = [
         (int(as_number(w.get("threads")) or 1), p)
-        for _, _, p, w in _of(case, MEMORY_BANDWIDTH)
+        for _, _, p, w in _list_points(case, MEMORY_BANDWIDTH)
         if w.get("operation") == "read" and from_memory(w) and w.get("pattern", "sequential") == "sequential"
     ]
     latencies = [
         p.latency_ns.mean
-        for _, _, p, w in _of(case, MEMORY_LATENCY)
+        for _, _, p, w in _list_points(case, MEMORY_LATENCY)
         if p.latency_ns and from_memory(w) and w.get("pages") == "2m" and w.get("locality") == "random"
     ]
     alone = max((p.throughput for threads, p in reads if threads == 1), key=lambda v: v.value, default=None)
@@ -195,7 +195,7 @@ def claimed_cache(case: Case) -> Verdict | None:
     if not claimed or not curves or len(curves[0]) < MIN_POINTS:
         return None
     sizes, latencies = zip(*curves[0], strict=True)
-    edges = edges_of(sizes, latencies)
+    edges = find_edges(sizes, latencies)
     if not edges or max(sizes) < CACHE_FACTOR * edges[-1].size_bytes:
         return None
     found = edges[-1]
@@ -222,7 +222,7 @@ def claimed_cache(case: Case) -> Verdict | None:
         f"{format_size(round(found.size_bytes))} "
         f"(latency {contrast(format_ns(found.below_ns), format_ns(found.above_ns))}).{others}",
         evidence,
-        f"Size blocks and tables for the smaller cache. Look closer: {case.named('memory caches')}",
+        f"Size blocks and tables for the smaller cache. Look closer: {case.next_run('memory caches')}",
     )
 
 
@@ -234,7 +234,7 @@ def _ends(edges: Iterable[Edge]) -> list[str]:
 def _chases(run: Run) -> list[list[tuple[float, float]]]:
     """The random pointer chases on huge pages by working set, one per experiment."""
     found: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for result, _, point, given in run.points_of(MEMORY_LATENCY):
+    for result, _, point, given in run.measured_points(MEMORY_LATENCY):
         size = as_number(given.get("working_set"))
         alike = given.get("pages") == "2m" and given.get("locality", "random") == "random"
         if alike and (as_number(given.get("stride")) or 64) <= 256 and size and point.latency_ns is not None:
@@ -305,7 +305,7 @@ def loaded_latency(case: Case) -> Verdict | None:
     tested = f"{percent(sustained / peak)} of peak" if curve.knee else "the highest load tested"
     of_reads = [
         point.throughput.value
-        for _, _, point, given in case.run.points_of(*BANDWIDTH)
+        for _, _, point, given in case.run.measured_points(*BANDWIDTH)
         if from_memory(given) and given.get("operation") == "read" and point.validity != "invalid"
     ]
     more = max(of_reads, default=0.0)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from hwdyno.explain.findings.applies import Applies, Rule
-from hwdyno.explain.findings.network_path import OF_STREAMS, figure, server_of
+from hwdyno.explain.findings.network_path import OF_STREAMS, figure, server_options
 from hwdyno.explain.findings.rule import Case, Verdict, contrast, percent, quantity, times
 from hwdyno.model.kernels import NETWORK_LATENCY
 from hwdyno.model.units import format_bytes, format_ns, plural
@@ -176,7 +176,7 @@ def congestion_slow(case: Case) -> Verdict | None:
             f"Congestion control {slow} is slow on this path: {best} is {times(ratio)} times as fast "
             f"({contrast(quantity(low, 'bytes/s'), quantity(fast, 'bytes/s'), 'vs')}).",
             {"best": best, "slow": slow, "ratio": ratio},
-            f"Use {best} here: {case.named('network', congestion=best, **server_of(case.result))}",
+            f"Use {best} here: {case.next_run('network', congestion=best, **server_options(case.result))}",
         )
     used = {str(point.details.get("congestion_control") or "") for point in case.result.points}
     loopback = any(point.details.get("loopback") is True for point in case.result.points)
@@ -185,7 +185,7 @@ def congestion_slow(case: Case) -> Verdict | None:
             "info",
             "The system uses bbr congestion control, which paces packets and can halve loopback throughput.",
             {"congestion_control": "bbr"},
-            f"Compare it with cubic: {case.named('network', congestion='bbr,cubic', **server_of(case.result))}",
+            f"Compare it with cubic: {case.next_run('network', congestion='bbr,cubic', **server_options(case.result))}",
         )
     return None
 

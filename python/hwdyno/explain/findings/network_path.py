@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import replace
 
 from hwdyno.analysis.ceilings import bound_for
-from hwdyno.analysis.ceilings.network import DATAGRAM_BYTES, IP_BYTES, fragments_of
+from hwdyno.analysis.ceilings.network import DATAGRAM_BYTES, IP_BYTES, count_fragments
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.rule import Case, Verdict, as_number, percent, quantity
 from hwdyno.model.kernels import MEMORY_BANDWIDTH, NETWORK_THROUGHPUT
@@ -43,7 +43,7 @@ def _copy(case: Case, point: Measurement) -> float:
     """Bytes per second that one core copies: by a short copy in the same point, or by this Run's memory experiment."""
     found = [
         copy.throughput.value / 2 / (as_number(given.get("threads")) or 1)
-        for _, _, copy, given in case.run.points_of(MEMORY_BANDWIDTH)
+        for _, _, copy, given in case.run.measured_points(MEMORY_BANDWIDTH)
         if given.get("operation") in {"copy", "nt_copy"}
         and copy.throughput.unit == "bytes/s"
         and (as_number(given.get("working_set")) or 0) >= BEYOND_CACHES_BYTES
@@ -103,7 +103,7 @@ def virtual_link(case: Case) -> Verdict | None:
         f"{word}",
         {"interface": name, "stated_bits_s": stated, "best_bytes_s": best.throughput.value},
         "Give the path's rate if you know it: "
-        + case.named("network", streams="1..8", ceiling="rated 1 Gbit/s", **server_of(case.result)),
+        + case.next_run("network", streams="1..8", ceiling="rated 1 Gbit/s", **server_options(case.result)),
     )
 
 
@@ -148,13 +148,13 @@ def small_mtu(case: Case) -> Verdict | None:
     )
 
 
-def fragmented(case: Case) -> Verdict | None:
+def check_fragments(case: Case) -> Verdict | None:
     """Datagrams above the MTU, which go in several packets and are lost with each of them."""
     point, block = case.point, case.number("block")
     mtu = figure(point, "pmtu_bytes") or figure(point, "interface_mtu_bytes")
     if case.parameter("protocol") != "udp" or not block or not mtu or point.details.get("loopback") is True:
         return None
-    count = fragments_of(block, mtu)
+    count = count_fragments(block, mtu)
     if count < 2:
         return None
     fits = int(mtu) - IP_BYTES - DATAGRAM_BYTES
@@ -194,7 +194,7 @@ def blackhole(case: Case) -> Verdict | None:
     )
 
 
-def policed(case: Case) -> Verdict | None:
+def check_policing(case: Case) -> Verdict | None:
     """Segments are lost without a queue, and goodput stays the same with more streams: a policer.
 
     With random loss, more streams carry more; at a full link a queue builds up and round trips take longer
@@ -222,15 +222,15 @@ def policed(case: Case) -> Verdict | None:
                 "rtt_min_us": figure(last, "rtt_min_us"),
             },
             "Send below that rate and check that the loss ends: "
-            + case.named(
-                "network", streams="1", rate=str(round(0.9 * 8 * last.throughput.value)), **server_of(case.result)
+            + case.next_run(
+                "network", streams="1", rate=str(round(0.9 * 8 * last.throughput.value)), **server_options(case.result)
             ),
             points=tuple(case.result.points.index(point) for point in group.values()),
         )
     return None
 
 
-def server_of(result: ExperimentResult) -> dict[str, str]:
+def server_options(result: ExperimentResult) -> dict[str, str]:
     """The options that name the other end in a command; none for a local server."""
     given = {**(result.points[0].parameters if result.points else {}), **result.fixed}
     port = given.get("port") not in {None, "", 0, 5201} and {"port": str(given["port"])}
@@ -264,9 +264,9 @@ OF_STREAMS = Applies(kernels=(NETWORK_THROUGHPUT,))
 RULES = (
     Rule("network_blackhole", "point", blackhole, OF_STREAMS, degrades=True),
     Rule("network_mtu", "point", small_mtu, replace(OF_STREAMS, needs=("details.pmtu_bytes",))),
-    Rule("network_fragments", "point", fragmented, replace(OF_STREAMS, needs=("details.interface_mtu_bytes",))),
+    Rule("network_fragments", "point", check_fragments, replace(OF_STREAMS, needs=("details.interface_mtu_bytes",))),
     Rule("network_no_link", "experiment", no_link, OF_STREAMS),
     Rule("network_virtual_link", "experiment", virtual_link, OF_STREAMS),
     Rule("network_link", "experiment", share_of_link, OF_STREAMS),
-    Rule("network_policed", "experiment", policed, OF_STREAMS),
+    Rule("network_policed", "experiment", check_policing, OF_STREAMS),
 )

@@ -6,9 +6,9 @@ import math
 
 from hwdyno.analysis.curves import CAPACITY, REACHED_SHARE
 from hwdyno.analysis.curves.open_loop import OF_OPERATIONS, OpenLoop, next_rate
-from hwdyno.analysis.resources import rate_word_of
+from hwdyno.analysis.resources import find_rate_word
 from hwdyno.explain.findings.applies import Applies, Rule
-from hwdyno.explain.findings.commands import typed
+from hwdyno.explain.findings.commands import format_option
 from hwdyno.explain.findings.rule import Case, Verdict, as_number, operations_per_s, percent
 from hwdyno.explain.findings.snia import PREFIX
 from hwdyno.model.units import format_count, format_ns
@@ -57,7 +57,7 @@ def rate_not_reached(case: Case) -> Verdict | None:
     share, latency = reached / offered, case.point.latency_ns
     if share >= MISSED - chance(case.point, share):
         return None
-    counted = "bytes/s" if axis.unit == "B" else rate_word_of(case.result) or "operations/s"
+    counted = "bytes/s" if axis.unit == "B" else find_rate_word(case.result) or "operations/s"
     waits = f" ({format_ns(latency.mean)} on average)" if latency else ""
     room = max(1, int(float(f"{ROOM * reached:.2g}")))
     return Verdict(
@@ -77,7 +77,7 @@ def users_wait(case: Case) -> Verdict | None:
     axis = case.result.load_axis
     if curve is None or axis.unit not in OF_OPERATIONS:
         return None
-    counted = rate_word_of(case.result) or "operations/s"
+    counted = find_rate_word(case.result) or "operations/s"
     rates = {at: as_number(case.result.points[at].parameters.get(axis.name)) or 0.0 for at in curve.points}
     served = [at for at, rate in rates.items() if _kept_up(case.result.points[at], rate)]
     if not served:
@@ -88,7 +88,7 @@ def users_wait(case: Case) -> Verdict | None:
     if curve.model != "g-g-m" or curve.ceiling is None:
         why, advice = "No queueing model fits these points.", f"Compare with the closed loop: {_closed_loop(case)}"
         if known := curve.parameters.get(CAPACITY):
-            per = known.value / OpenLoop.of(curve.parameters).capacity_s
+            per = known.value / OpenLoop.from_parameters(curve.parameters).capacity_s
             least, most = (format_count((bound or 0.0) / per) for bound in (known.low, known.high))
             why = (
                 f"The capacity is open: {least} to {most} {counted} fit these points alike (best fit: "
@@ -97,7 +97,7 @@ def users_wait(case: Case) -> Verdict | None:
             advice = f"Measure a higher rate too: {_with_next(case, rates[most_at], min(beyond, default=None))}"
         least_point, most_point = case.result.points[least_at], case.result.points[most_at]
         return _as_measured(case, counted, least_point, most_point, edge, why, advice)
-    model = OpenLoop.of(curve.parameters)
+    model = OpenLoop.from_parameters(curve.parameters)
     waits = [f"{format_ns(model.latency_ns(share * model.capacity_s))} at {percent(share)}" for share in SHARES]
     kept_up = [case.result.points[at] for at in served]
     busiest = min(kept_up, key=lambda point: abs((operations_per_s(point) or 0.0) / model.capacity_s - 0.8))
@@ -145,7 +145,9 @@ def _with_next(case: Case, served: float, missed: float | None) -> str:
     """The command that measures the curve again with the rate that tells most of an open capacity."""
     axis, rates = case.result.load_axis, [as_number(point.parameters[case.result.load]) for point in _points(case)]
     more = float(f"{next_rate(served, missed):.3g}")
-    return case.command(**{axis.name: ",".join(typed(axis, rate) for rate in sorted({more, *filter(None, rates)}))})
+    return case.command(
+        **{axis.name: ",".join(format_option(axis, rate) for rate in sorted({more, *filter(None, rates)}))}
+    )
 
 
 def _points(case: Case) -> list[Measurement]:
@@ -155,9 +157,9 @@ def _points(case: Case) -> list[Measurement]:
 def _closed_loop(case: Case) -> str:
     """The command that measures the same work in a closed loop."""
     both, size = case.resource.both_loops, case.parameter("size")
-    if not both or case.imported:
+    if not both or case.is_imported:
         return case.command(**{case.result.load: 0})
-    return case.named(both, **({"size": typed(case.result.axis("size"), size)} if size else {}))
+    return case.next_run(both, **({"size": format_option(case.result.axis("size"), size)} if size else {}))
 
 
 def _as_measured(

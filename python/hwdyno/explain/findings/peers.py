@@ -25,11 +25,11 @@ def peer_ratio(case: Case) -> list[Verdict]:
     for peer in case.result.peers:
         ratio = peer.ratio
         if ratio is not None and ratio.value > 0 and 0 <= peer.point < len(case.result.points):
-            by_tool[peer.named].append(peer)
-    return [_compared(case, tool, peers) for tool, peers in by_tool.items()]
+            by_tool[peer.full_name].append(peer)
+    return [_compare_tool(case, tool, peers) for tool, peers in by_tool.items()]
 
 
-def _compared(case: Case, tool: str, peers: list[PeerResult]) -> Verdict:
+def _compare_tool(case: Case, tool: str, peers: list[PeerResult]) -> Verdict:
     ratios = [peer.ratio for peer in peers if peer.ratio is not None]
     overall = ratio_interval([ratio.value for ratio in ratios], [1.0] * len(ratios))
     if len(ratios) == 1:

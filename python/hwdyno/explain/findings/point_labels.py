@@ -32,7 +32,7 @@ def load_in_words(axis: Axis, load: float, *, in_list: bool = False) -> str:
     return ""
 
 
-def label_of(
+def format_label(
     parameters: Mapping[str, Scalar], kernel: Declaration, left_out: set[str] | frozenset[str] = frozenset()
 ) -> str:
     """Parameters in the field's words, with the access pattern, the operation and the block size first."""
@@ -60,7 +60,7 @@ def label_of(
             continue
         known = number is not None and (axis.role != "label" or axis.unit)
         words = load_in_words(axis, number, in_list=True) if known and number is not None else ""
-        rest.append(words or _valued(axis, format_load(number) if known and number is not None else value))
+        rest.append(words or _name_value(axis, format_load(number) if known and number is not None else value))
     if done is not None and "operation" not in left_out:
         first.append(VALUE_NAMES.get(str(done), str(done)))
         if rest and ("=" in rest[0] or rest[0] in VALUE_NAMES.values()):
@@ -69,7 +69,7 @@ def label_of(
     return ", ".join(filter(None, [" ".join(first), *rest]))
 
 
-def _valued(axis: Axis, value: Scalar) -> str:
+def _name_value(axis: Axis, value: Scalar) -> str:
     """A value that a word alone names, or that its axis's name goes before: ``FP64``, ``no zero copy``, ``n=2000``."""
     name = axis.name.replace("_", " ")
     if isinstance(value, bool):

@@ -57,7 +57,7 @@ _NETWORK_FLOOR_NS, _MEMORY_FLOOR_NS = 500.0, 30.0
 _RUN_LABELS = ("device", "link", "storage", "storage_type", "interface", "study")
 
 
-def rounding_of(point: Measurement, *names: str) -> float:
+def sum_rounding(point: Measurement, *names: str) -> float:
     """The rounding of the figures as printed, together, as a share; 0 where the table does not show it."""
     printed = point.details.get("rounding") or {}
     return sum(number_at(printed, name) for name in printed if name.removesuffix("_mean") in names)
@@ -68,7 +68,7 @@ def unit_slip(case: Case) -> Verdict | None:
     ratios = []
     for at, point in enumerate(case.result.points):
         rate, size = operations_per_s(point), as_number(point.parameters.get("bs") or case.result.fixed.get("bs"))
-        rounding = rounding_of(point, "bw", "iops")
+        rounding = sum_rounding(point, "bw", "iops")
         if (
             rate
             and size
@@ -133,8 +133,8 @@ def runs_backwards(case: Case) -> Verdict | None:
                 continue
             pairs += 1
             one, two = case.result.points[first], case.result.points[second]
-            known_to = sum(0.0 if case.imported else half_width(point.throughput) or 0.0 for point in (one, two))
-            rounded = {name: rounding_of(one, name) + rounding_of(two, name) + known_to for name in ("bw", "lat")}
+            known_to = sum(0.0 if case.is_imported else half_width(point.throughput) or 0.0 for point in (one, two))
+            rounded = {name: sum_rounding(one, name) + sum_rounding(two, name) + known_to for name in ("bw", "lat")}
             rises = two.throughput.value / one.throughput.value - 1 - rounded["bw"]
             slows = 0.0
             if one.latency_ns and two.latency_ns and one.latency_ns.mean > 0:
@@ -159,10 +159,10 @@ def runs_backwards(case: Case) -> Verdict | None:
         "warning",
         f"The {what} runs backwards: it rises by {percent(off)} ({before} to {after}) as the injected delay grows from "
         f"{one.parameters['delay']} to {two.parameters['delay']}, but more delay is less load. "
-        + _why_backwards(against, pairs, is_ours=not case.imported),
+        + _why_backwards(against, pairs, is_ours=not case.is_imported),
         {"off": off, "what": what},
         "Check the two rows against the tool's output, or measure here: hwdyno memory"
-        if case.imported
+        if case.is_imported
         else f"Quiet the machine and measure again: {case.command_with({'profile': 'standard'})}",
         weight=off,
         points=(first, second),
@@ -183,7 +183,7 @@ def latency_floor(case: Case) -> Verdict | None:
     if latency is None or latency.mean <= 0:
         return None
     found = _floor(case)
-    if found is None or latency.mean >= found[1] * (1 - rounding_of(case.point, "lat")):
+    if found is None or latency.mean >= found[1] * (1 - sum_rounding(case.point, "lat")):
         return None
     what, floor, takes = found
     slip = next(
@@ -281,7 +281,7 @@ def too_fast_for_class(case: Case) -> Verdict | None:
     if found is None or any(ceiling.kind == "physical" for ceiling in case.result.ceilings):
         return None
     what, _, most, why = found
-    if point.throughput.value <= most * (1 + rounding_of(point, "bw")):
+    if point.throughput.value <= most * (1 + sum_rounding(point, "bw")):
         return None
     return Verdict(
         "warning",
@@ -303,7 +303,7 @@ def too_many_lines(case: Case) -> Verdict | None:
     # A program's own block may be what is timed: one is in flight a thread.
     if lines * LINE_BYTES <= block * (1 + BLOCK_ERROR):
         return None
-    if lines <= MAX_LINES * (1 + rounding_of(point, "bw", "lat")):
+    if lines <= MAX_LINES * (1 + sum_rounding(point, "bw", "lat")):
         return None
     return Verdict(
         "warning",
@@ -366,7 +366,7 @@ def on_loopback(case: Case) -> Verdict | None:
     points = [at for at in range(len(case.result.points)) if _is_local(case, at)]
     if not points:
         return None
-    bound = _line_of(case)
+    bound = _find_link(case)
     if bound is None:
         return None
     label, value = bound
@@ -380,13 +380,13 @@ def on_loopback(case: Case) -> Verdict | None:
     )
 
 
-def _line_of(case: Case) -> tuple[str, float] | None:
+def _find_link(case: Case) -> tuple[str, float] | None:
     """The network link given beside the results: a ceiling, or a claim of the same study."""
     for ceiling in case.result.ceilings:
         if ceiling.metric.startswith("line/"):
             return ceiling.label, ceiling.value
     studies = {str(case.result.fixed.get("study") or "")}
-    for other, _, point, _ in case.run.points_of("claim"):
+    for other, _, point, _ in case.run.measured_points("claim"):
         if other.resource == "network" and str(point.parameters.get("study") or "") in studies:
             return f"the claimed ceiling '{point.parameters.get('claim')}'", point.throughput.value
     return None

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from statistics import median
 
 from hwdyno.explain.findings.applies import Applies, Rule
-from hwdyno.explain.findings.published import rounding_of
+from hwdyno.explain.findings.published import sum_rounding
 from hwdyno.explain.findings.rule import Case, Verdict, as_number, percent
 from hwdyno.model.units import format_bytes_s, number_at, plural
 from hwdyno.model.words import Measurement
@@ -22,18 +22,18 @@ MIB = 1.048576
 
 def mislabelled_accelerator(case: Case) -> list[Verdict]:
     """AU x need = throughput: a row that obeys it with another accelerator's need has the wrong label."""
-    rows = [(at, need) for at in range(len(case.result.points)) if (need := _need_of(case, at)) is not None]
+    rows = [(at, need) for at in range(len(case.result.points)) if (need := _accelerator_need(case, at)) is not None]
     scale, found = _scale(case, rows), []
     for at, need in rows:
         point, label = case.result.points[at], _label(case, at)
-        expected = _expected(case, rows, at, label, scale)
-        if expected is None or abs(need / expected - 1) <= NEED + rounding_of(point, "au", "bw"):
+        expected = _expected_need(case, rows, at, label, scale)
+        if expected is None or abs(need / expected - 1) <= NEED + sum_rounding(point, "au", "bw"):
             continue
         others = {
             name: other
             for name in _labels(case, at)
             if name != label
-            and (other := _expected(case, rows, at, name, scale))
+            and (other := _expected_need(case, rows, at, name, scale))
             and abs(need / other - 1) <= OTHER / 2
         }
         if abs(need / expected - 1) <= OTHER and not others:
@@ -107,7 +107,7 @@ def _labels(case: Case, at: int) -> list[str]:
     return sorted({*known, *(_label(case, other) for other in range(len(case.result.points)))} - {""})
 
 
-def _need_of(case: Case, at: int) -> float | None:
+def _accelerator_need(case: Case, at: int) -> float | None:
     """What one accelerator of a row would take at full speed: throughput / AU."""
     point = case.result.points[at]
     au, number = _au(point), as_number(point.parameters.get("accelerators")) or 1
@@ -120,20 +120,20 @@ def _scale(case: Case, rows: list[tuple[int, float]]) -> float:
     """Whether the table's MB/s are MiB/s, by which of both fits more rows."""
 
     def fitting(factor: float) -> int:
-        needs = [(need * factor, _known(case, at, _label(case, at))) for at, need in rows]
+        needs = [(need * factor, _known_need(case, at, _label(case, at))) for at, need in rows]
         return sum(known is not None and abs(need / known - 1) <= NEED for need, known in needs)
 
     return MIB if fitting(MIB) > fitting(1.0) else 1.0
 
 
-def _known(case: Case, at: int, label: str) -> float | None:
+def _known_need(case: Case, at: int, label: str) -> float | None:
     needs: Mapping[str, float] = case.result.points[at].details.get("needs_bytes_s") or {}
     return next((need for name, need in needs.items() if re.search(rf"(?<![a-z0-9]){name}(?![0-9])", label)), None)
 
 
-def _expected(case: Case, rows: list[tuple[int, float]], at: int, label: str, scale: float) -> float | None:
+def _expected_need(case: Case, rows: list[tuple[int, float]], at: int, label: str, scale: float) -> float | None:
     """The need of an accelerator in the table's unit: by definition, or what other rows with its label agree on."""
-    known = _known(case, at, label)
+    known = _known_need(case, at, label)
     if known is not None:
         return known / scale
     needs = [need for other, need in rows if other != at and _label(case, other) == label]

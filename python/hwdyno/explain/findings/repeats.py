@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hwdyno.analysis.estimates import mean, outliers
 from hwdyno.analysis.samples import MODES_NOTE, SHARED_NOTE, disagreement, each_over_time
-from hwdyno.analysis.states import CHANGED_AT, CHANGED_NOTE, CHANGED_TO, levels_of
+from hwdyno.analysis.states import CHANGED_AT, CHANGED_NOTE, CHANGED_TO, format_levels
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.rule import Case, Verdict, contrast, percent
 from hwdyno.model.units import plural
@@ -96,7 +96,7 @@ def device_changed(case: Case) -> Verdict | None:
     if note is None:
         return None
     at_s, ratio = case.point.conditions[CHANGED_AT], case.point.conditions[CHANGED_TO]
-    figures = levels_of(case.point)
+    figures = format_levels(case.point)
     says = f"{case.resource.title}: {note.says}, and stayed there"
     says += f" ({case.label}: {figures})." if figures else f" ({case.label})."
     curves = "Curves use the readings of one state."

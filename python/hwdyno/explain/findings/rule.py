@@ -6,20 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from hwdyno.analysis.resources import Resource, find, rate_word_of
+from hwdyno.analysis.resources import Resource, find, find_rate_word
 from hwdyno.explain.findings.commands import (
-    command_of,
+    add_launcher,
+    format_option,
+    make_command,
     named_command,
     shared_options,
-    started,
     takable,
     takes,
-    typed,
     typed_command,
 )
-from hwdyno.explain.findings.point_labels import label_of
-from hwdyno.model.axes import CLIENTS, is_mixed, past_page_cache, read_share, splits, traits_of
-from hwdyno.model.machine import node_of
+from hwdyno.explain.findings.point_labels import format_label
+from hwdyno.model.axes import CLIENTS, is_mixed, list_traits, past_page_cache, read_share, splits
+from hwdyno.model.machine import node_name
 from hwdyno.model.units import (
     amount_at,
     format_ns,
@@ -102,7 +102,7 @@ class Case:
         return find(self.result.resource)
 
     @property
-    def imported(self) -> bool:
+    def is_imported(self) -> bool:
         """Whether the Run was imported from another tool's results."""
         return bool(self.run.imported_from)
 
@@ -111,7 +111,7 @@ class Case:
 
         Our own figures carry all their digits: for them it is ``least``, and at least 1%.
         """
-        if not self.imported:
+        if not self.is_imported:
             return max(least, 0.01)
         return least + sum(max(printed_error(figure), self._rounding(figure)) for figure in figures if figure)
 
@@ -154,7 +154,7 @@ class Case:
     @property
     def traits(self) -> frozenset[Trait]:
         """The traits of the point's choices, such as its access pattern and its engine."""
-        return traits_of(self.result.declaration.axes, self.parameters)
+        return list_traits(self.result.declaration.axes, self.parameters)
 
     @property
     def carries_data(self) -> bool:
@@ -167,7 +167,7 @@ class Case:
         return "random" in self.traits
 
     @property
-    def requested(self) -> float | None:
+    def requested_depth(self) -> float | None:
         """The requested queue depth over all jobs; none where pacing decides it."""
         if self.point.concurrency is not None and self.point.concurrency.requested:
             return self.point.concurrency.requested
@@ -214,14 +214,14 @@ class Case:
     @property
     def part_of_site(self) -> float:
         """The share of the site's nodes that took part in the point."""
-        nodes = {node_of(machine.hostname or "") for machine in self.run.machines}
-        there = {node_of(share.host) for share in self.point.hosts} & nodes if self.at >= 0 else set()
+        nodes = {node_name(machine.hostname or "") for machine in self.run.machines}
+        there = {node_name(share.host) for share in self.point.hosts} & nodes if self.at >= 0 else set()
         return len(there) / len(nodes) if there else 1.0
 
     @property
     def cpu_share(self) -> float | None:
         """CPU time of the measuring threads, as a share of the cores that they could use."""
-        return cpu_share_of(self.point, self.jobs, self.threads)
+        return compute_cpu_share(self.point, self.jobs, self.threads)
 
     @property
     def threads(self) -> int | None:
@@ -253,7 +253,7 @@ class Case:
         parameters = self.point.parameters if self.at >= 0 else self.curve.series if self.curve is not None else {}
         shown = {"rw": self.parameter("rw"), "bs": self.parameter("bs"), **parameters}
         left_out = self.one_valued - {"rw", "bs", "operation", self.result.load}
-        return label_of(shown, self.result.declaration, left_out) or self.result.name
+        return format_label(shown, self.result.declaration, left_out) or self.result.name
 
     @property
     def storage(self) -> str:
@@ -271,7 +271,7 @@ class Case:
         clients = changes.get(CLIENTS.name)
         if clients is None:
             clients = self.parameter(CLIENTS.name) if self.at >= 0 else None
-        return started(self.run, self.command_alone(**changes), clients)
+        return add_launcher(self.run, self.command_alone(**changes), clients)
 
     def command_alone(self, **changes: Scalar) -> str:
         """The same without what starts it on several hosts."""
@@ -279,15 +279,15 @@ class Case:
         if self.at < 0 and self.curve is not None and self.result.load not in changes:
             loads = [as_number(self.result.points[at].parameters.get(self.result.load)) for at in self.curve.points]
             axis = self.result.axis(self.result.load)
-            base[self.result.load] = ",".join(typed(axis, load) for load in loads if load is not None)
-        if self.imported:
+            base[self.result.load] = ",".join(format_option(axis, load) for load in loads if load is not None)
+        if self.is_imported:
             # Another tool has tests and labels that no command takes.
             base, changes = takable(self.result, base), takable(self.result, changes)
-        named = {**({} if self.imported else shared_options(self.result)), **base}
+        named = {**({} if self.is_imported else shared_options(self.result)), **base}
         for axis in splits(self.result.declaration.axes):
             if is_mixed(axis, named) and axis.split in self.result.fixed:
                 named.setdefault(axis.split, self.result.fixed[axis.split])
-        changes = {name: value for name, value in changes.items() if self.imported or takes(self.result, name)}
+        changes = {name: value for name, value in changes.items() if self.is_imported or takes(self.result, name)}
         if changes.get("direct"):
             changes = {**past_page_cache(self.result.declaration.axes, {**self.result.fixed, **named}), **changes}
         if not self.resource.page_cache:
@@ -296,26 +296,26 @@ class Case:
             most = max(room, int(self.number("size") or 0))
             wanted = parse_size(str(changes.pop("size")))
             changes |= {"size": min(wanted, most)} if most else {}
-        return command_of(self.run, self.result, named, changes)
+        return make_command(self.run, self.result, named, changes)
 
     @property
     def _room(self) -> int | None:
         """Whole GiB of a larger file that the storage had room for; none where that is unknown."""
         storage = self.run.machine.storage
         free = storage.size_bytes if storage.free_bytes is None else storage.free_bytes
-        return None if free is None or self.imported else int(free * ROOM_SHARE) >> 30 << 30
+        return None if free is None or self.is_imported else int(free * ROOM_SHARE) >> 30 << 30
 
     def command_with(self, options: Mapping[str, str | None], **changes: Scalar) -> str:
         """The same with options of the command, such as ``profile``; a switch has no value."""
-        return typed_command(self.command(**changes)).given(options).line
+        return typed_command(self.command(**changes)).with_options(options).line
 
-    def named(self, words: str, **options: str) -> str:
+    def next_run(self, words: str, **options: str) -> str:
         """A command of other experiments, such as ``memory caches``, with the place and the settings of this Run."""
         dashed = {name.replace("_", "-"): value for name, value in options.items()}
-        return started(self.run, named_command(self.run, self.result, words, dashed))
+        return add_launcher(self.run, named_command(self.run, self.result, words, dashed))
 
     @property
-    def timed(self) -> bool:
+    def is_latency_test(self) -> bool:
         """Whether the point is a latency test: one thing at a time, whose rate is its time upside down."""
         by_time = self.result.metric == "latency" or self.result.kernel in self.resource.latency_kernels
         in_flight = self.point.concurrency if self.at >= 0 else None
@@ -326,9 +326,9 @@ class Case:
 
         The rate of a latency test is given as the time of one operation.
         """
-        if self.timed and (value.unit if isinstance(value, Value) else unit) == "operations/s":
+        if self.is_latency_test and (value.unit if isinstance(value, Value) else unit) == "operations/s":
             value, unit = _as_time(value), "ns"
-        return quantity(value, unit, rate_word_of(self.result))
+        return quantity(value, unit, find_rate_word(self.result))
 
 
 def _as_time(rate: Value | float) -> Value | float:
@@ -403,7 +403,7 @@ def mean_rate(point: Measurement) -> float | None:
     return operations_per_s(point)
 
 
-def cpu_share_of(point: Measurement, jobs: float, threads: int | None) -> float | None:
+def compute_cpu_share(point: Measurement, jobs: float, threads: int | None) -> float | None:
     """CPU time as a share of what ``jobs`` threads could have used; none where it was not measured."""
     if point.cpu_user_s is None or point.cpu_system_s is None or point.elapsed_s <= 0:
         return None

@@ -8,11 +8,11 @@ from functools import partial
 
 from hwdyno.analysis.curves import BEST_SHARE, LOADED_MODEL, LOSS
 from hwdyno.explain.findings.applies import Applies, Rule
-from hwdyno.explain.findings.commands import typed
-from hwdyno.explain.findings.point_labels import label_of, load_words
+from hwdyno.explain.findings.commands import format_option
+from hwdyno.explain.findings.point_labels import format_label, load_words
 from hwdyno.explain.findings.rule import Case, Verdict, as_number, at_place, percent, times
 from hwdyno.explain.findings.snia import PREFIX
-from hwdyno.model.axes import series_of
+from hwdyno.model.axes import series_key
 from hwdyno.model.units import format_load, format_ns, format_size
 from hwdyno.model.words import Axis, Curve, Measurement, OperatingPoint, Scalar
 
@@ -157,14 +157,15 @@ def _go_on(case: Case, axis: Axis, load: float) -> str:
     if _is_all_of_the_cpus(case, axis, load):
         return "Nothing to do."
     if load < most:
-        return f"Try more: {case.command(**{axis.name: f'{typed(axis, load)}..{typed(axis, min(most, load * 8))}'})}"
+        ends = [format_option(axis, end) for end in (load, min(most, load * 8))]
+        return f"Try more: {case.command(**{axis.name: '..'.join(ends)})}"
     workers = next((candidate for candidate in case.result.declaration.axes if candidate.workers), axis)
     if not axis.workers and workers.workers and 4 * case.jobs <= (workers.most or 0):
         return f"Add jobs: {case.command(**{workers.name: 4 * case.jobs})}"
     return "Run a second process at the same time: this is the highest load of one process."
 
 
-def saturated(case: Case) -> Verdict | None:
+def check_saturation(case: Case) -> Verdict | None:
     """The first load already reaches the ceiling; more load only adds latency, or takes throughput as well."""
     curve, axis = case.curve, case.result.load_axis
     if curve is None or curve.best is None:
@@ -249,7 +250,7 @@ def best_combination(case: Case) -> list[Verdict]:
     groups: dict[tuple[tuple[str, Scalar], ...], list[int]] = defaultdict(list)
     for at, point in enumerate(points):
         if point.validity != "invalid" and point.throughput.value > 0:
-            groups[series_of(case.result.declaration, point.parameters, names)].append(at)
+            groups[series_key(case.result.declaration, point.parameters, names)].append(at)
     return [
         verdict
         for others, group in groups.items()
@@ -286,7 +287,7 @@ def _combination(case: Case, others: dict[str, Scalar], axes: list[Axis], group:
         if best == top
         else f"That is {percent(share)} of the highest result, with {words(top)}."
     )
-    name = label_of(others, case.result.declaration, case.one_valued - {"rw", "bs"}) if others else case.result.name
+    name = format_label(others, case.result.declaration, case.one_valued - {"rw", "bs"}) if others else case.result.name
     changes: dict[str, Scalar] = {axis.name: points[best].parameters.get(axis.name) for axis in axes}
     return Verdict(
         "info",
@@ -309,7 +310,7 @@ _BENT = ("knee", "saturated at the first point")
 RULES = (
     Rule("knee", "curve", knee, _CURVES(roles=("concurrency", "delay"), states=("knee",))),
     Rule("still_rising", "curve", still_rising, _CURVES(roles=("concurrency", "size"), states=("still rising",))),
-    Rule("saturated", "curve", saturated, _CURVES(states=("saturated at the first point",))),
+    Rule("saturated", "curve", check_saturation, _CURVES(states=("saturated at the first point",))),
     Rule("load_without_effect", "curve", load_without_effect, _CURVES(roles=("concurrency",), states=("flat",))),
     Rule("best_block_size", "curve", best_block_size, _CURVES(roles=("size",), states=_BENT)),
     Rule("best_combination", "experiment", best_combination),

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from hwdyno.analysis.curves import value_of
+from hwdyno.analysis.curves import curve_value
 from hwdyno.analysis.estimates import jain
 from hwdyno.explain.findings.applies import Applies, Rule
-from hwdyno.explain.findings.bottleneck import LimitKind, limit_of
+from hwdyno.explain.findings.bottleneck import LimitKind, find_limit
 from hwdyno.explain.findings.laws import against_ceilings
 from hwdyno.explain.findings.point_labels import load_words
 from hwdyno.explain.findings.rule import Case, Verdict, apart, as_number, at_place, contrast, percent, times
 from hwdyno.model.axes import CLIENTS
-from hwdyno.model.machine import node_of
+from hwdyno.model.machine import node_name
 from hwdyno.model.units import format_load, plural
 from hwdyno.model.words import Curve, ExperimentResult, HostShare, Latency, Measurement, Run, Validity, Value
 
@@ -48,11 +48,11 @@ class ScalingStep:
     validity: Validity
 
 
-def steps_of(run: Run, result: ExperimentResult, curve: Curve) -> tuple[ScalingStep, ...]:
+def list_steps(run: Run, result: ExperimentResult, curve: Curve) -> tuple[ScalingStep, ...]:
     """The loads of a curve over clients, the least first."""
     points = sorted(curve.points, key=lambda at: _clients(result.points[at]))
     first = result.points[points[0]]
-    each = value_of(first, result).value / max(1.0, _clients(first))
+    each = curve_value(first, result).value / max(1.0, _clients(first))
     return tuple(_step(Case(run, result, at), each) for at in points)
 
 
@@ -61,23 +61,23 @@ def _clients(point: Measurement) -> float:
 
 
 def _step(case: Case, each: float) -> ScalingStep:
-    point, value, clients = case.point, value_of(case.point, case.result), _clients(case.point)
+    point, value, clients = case.point, curve_value(case.point, case.result), _clients(case.point)
     shares = _there(point)
     tails = [
         share.latency_ns.p99 for share in shares if share.latency_ns is not None and share.latency_ns.p99 is not None
     ]
-    limit = limit_of(case)
+    limit = find_limit(case)
     return ScalingStep(
         at=case.at,
         clients=clients,
-        nodes=len({node_of(share.host) for share in point.hosts}) or 1,
+        nodes=len({node_name(share.host) for share in point.hosts}) or 1,
         throughput=value,
         share_of_linear=value.value / (each * clients) if each and clients else 0.0,
-        fairness=fairness_of(point),
+        fairness=measure_fairness(point),
         latency_ns=point.latency_ns,
         slowest_p99_ns=max(tails, default=None),
         slowest=min(shares, key=lambda share: share.throughput.value).host if len(shares) > 1 else "",
-        limit=_name_of(limit.kind, case),
+        limit=_name_limit(limit.kind, case),
         says=limit.says,
         validity=point.validity,
     )
@@ -87,7 +87,7 @@ def _there(point: Measurement) -> list[HostShare]:
     return [share for share in point.hosts if share.repeats]
 
 
-def fairness_of(point: Measurement) -> float | None:
+def measure_fairness(point: Measurement) -> float | None:
     """Jain's index of the hosts' throughputs; none for fewer than two."""
     shares = [share.throughput.value for share in _there(point)]
     return jain(shares) if len(shares) > 1 else None
@@ -103,7 +103,7 @@ _NAMES: dict[LimitKind, str] = {
 }
 
 
-def _name_of(kind: LimitKind, case: Case) -> str:
+def _name_limit(kind: LimitKind, case: Case) -> str:
     if kind == "device queue full":
         return case.resource.title.lower()
     if kind != "ceiling reached":
@@ -117,7 +117,7 @@ def scaling(case: Case) -> Verdict | None:
     curve, result = case.curve, case.result
     if curve is None:
         return None
-    steps = steps_of(case.run, result, curve)
+    steps = list_steps(case.run, result, curve)
     most = max(steps, key=lambda step: step.throughput.value)
     best = _best(steps, curve)
     verdict, to = _in_words(case, curve, steps)
@@ -134,7 +134,7 @@ def scaling(case: Case) -> Verdict | None:
             "limit": most.limit,
             "limit_says": most.says,
             "unit": curve.unit,
-            "steps": [plain_of(step) for step in steps],
+            "steps": [plain_step(step) for step in steps],
         },
         to,
     )
@@ -174,7 +174,7 @@ def _in_words(case: Case, curve: Curve, steps: Sequence[ScalingStep]) -> tuple[s
     )
 
 
-def plain_of(step: ScalingStep) -> dict[str, object]:
+def plain_step(step: ScalingStep) -> dict[str, object]:
     """A load as plain JSON values, times in ns."""
     plain = asdict(step)
     latency = step.latency_ns
@@ -188,7 +188,7 @@ def plain_of(step: ScalingStep) -> dict[str, object]:
 
 def unfair(case: Case) -> Verdict | None:
     """Clients of one load get unequal shares, beyond the scatter of their repeats."""
-    index, shares = fairness_of(case.point), _there(case.point)
+    index, shares = measure_fairness(case.point), _there(case.point)
     if index is None or index >= FAIR:
         return None
     least, most = (choose(shares, key=lambda share: share.throughput.value) for choose in (min, max))

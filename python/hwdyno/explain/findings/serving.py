@@ -26,7 +26,7 @@ GOOD = 0.9
 """Share of the ceiling from which on a load is as good as the best."""
 
 
-def time_of(point: Measurement, kind: str) -> Latency | None:
+def find_latency(point: Measurement, kind: str) -> Latency | None:
     """One kind of a point's times: ``first_token``, ``per_token`` …; none where it was not measured."""
     return next((stream.latency_ns[kind] for stream in point.streams if kind in stream.latency_ns), None)
 
@@ -41,7 +41,7 @@ def percentile(latency: Latency | None, name: str) -> str:
     return f"{shown} {format_ns(value)}" if value and latency.count >= least else f"{shown} too few ({latency.count})"
 
 
-def detail_of(point: Measurement, name: str) -> float:
+def read_detail(point: Measurement, name: str) -> float:
     """One of a point's details; 0 where it has none."""
     return as_number(point.details.get(name)) or 0.0
 
@@ -78,10 +78,10 @@ def _half(case: Case) -> str:
 
 def serving_late(case: Case) -> Verdict | None:
     """Requests that the client sent late: without their wait percentiles are too good (coordinated omission)."""
-    lag, first = time_of(case.point, "send_lag"), time_of(case.point, "first_token_sent")
+    lag, first = find_latency(case.point, "send_lag"), find_latency(case.point, "first_token_sent")
     if lag is None or first is None or not lag.p99 or not first.p50 or lag.p99 <= LATE_SHARE * first.p50:
         return None
-    waited = int(detail_of(case.point, "waited_for_connection"))
+    waited = int(read_detail(case.point, "waited_for_connection"))
     connections = case.number("connections") or 1
     why = (
         f" {plural(waited, 'request')} a reading waited for one of {plural(connections, 'connection')}."
@@ -110,7 +110,7 @@ def serving_client_bound(case: Case) -> Verdict | None:
     share = case.cpu_share
     if share is None or share <= BUSY:
         return None
-    each, half = detail_of(case.point, "client_cpu_s_a_chunk") * 1e9, _half(case)
+    each, half = read_detail(case.point, "client_cpu_s_a_chunk") * 1e9, _half(case)
     return Verdict(
         "warning",
         f"Client-bound ({case.label}): the load generator used {percent(share)} of its core, {format_ns(each)} a "
@@ -130,7 +130,7 @@ def serving_rate(case: Case) -> Verdict | None:
     share = reached.value / offered
     if share >= MISSED - chance(case.point, share):
         return None
-    flight, first = (detail_of(case.point, f"{name}_growth") for name in ("in_flight", "first_token"))
+    flight, first = (read_detail(case.point, f"{name}_growth") for name in ("in_flight", "first_token"))
     both = min(flight, first) > GROWS
     room = float(f"{0.7 * reached.value:.2g}")
     grew = (
@@ -164,7 +164,7 @@ def prefix_cache(case: Case) -> list[Verdict]:
 
 
 def _prefix_gain(case: Case, without: Measurement) -> Verdict | None:
-    share = detail_of(case.point, "cached_share")
+    share = read_detail(case.point, "cached_share")
     cached, computed = median_ns(case.point, "first_token"), median_ns(without, "first_token")
     if not cached or not computed or "invalid" in {case.point.validity, without.validity}:
         return None
@@ -191,7 +191,7 @@ class LoadPoint:
     @property
     def tokens_s(self) -> float:
         """Output tokens per second; 0 where they are not known."""
-        return detail_of(self.point, "output_tokens_s")
+        return read_detail(self.point, "output_tokens_s")
 
 
 def in_order_of_load(result: ExperimentResult, points: Iterable[int]) -> list[LoadPoint]:
@@ -219,7 +219,7 @@ def serving_capacity(case: Case) -> Verdict | None:
     ceiling = curve.ceiling.value * (most.tokens_s / most.point.throughput.value) if curve.ceiling else most.tokens_s
     enough = GOOD * (most.tokens_s if is_open else min(ceiling, most.tokens_s))
     best = next(step for step in kept_up if step.tokens_s >= enough)
-    first, each = time_of(best.point, "first_token"), time_of(best.point, "per_token")
+    first, each = find_latency(best.point, "first_token"), find_latency(best.point, "per_token")
     noun = "requests/s" if is_open else "concurrent requests" if best.load != 1 else "concurrent request"
     load = f"{format_count(best.load)} {noun}"
     targets = _targets(case, best.point)
@@ -240,7 +240,7 @@ def serving_capacity(case: Case) -> Verdict | None:
             "tokens_s": {step.load: step.tokens_s for step in served},
             "first_token_ns_p50": {step.load: median_ns(step.point, "first_token") for step in served},
             "per_token_ns_p50": {step.load: median_ns(step.point, "per_token") for step in served},
-            "goodput_requests_s": {step.load: detail_of(step.point, "goodput_requests_s") for step in served},
+            "goodput_requests_s": {step.load: read_detail(step.point, "goodput_requests_s") for step in served},
         },
         f"Try more load, since throughput still rises: {case.command(**{case.result.load: more})}"
         if best is served[-1]
@@ -251,7 +251,7 @@ def serving_capacity(case: Case) -> Verdict | None:
 
 def median_ns(point: Measurement, kind: str) -> float | None:
     """The median of one kind of a point's times; none where it was not measured."""
-    found = time_of(point, kind)
+    found = find_latency(point, kind)
     return None if found is None else found.p50
 
 
@@ -265,9 +265,9 @@ def _targets(case: Case, point: Measurement) -> str:
     if not any(as_number(case.result.fixed.get(name)) or as_number(point.parameters.get(name)) for name in
                ("ttft_target", "tpot_target")):  # fmt: skip
         return ""
-    share = detail_of(point, "good_share")
+    share = read_detail(point, "good_share")
     return (
-        f" {percent(share)} of the requests met the targets ({detail_of(point, 'goodput_requests_s'):.3g}/s goodput)."
+        f" {percent(share)} of the requests met the targets ({read_detail(point, 'goodput_requests_s'):.3g}/s goodput)."
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hwdyno.explain.findings.applies import Rule
 from hwdyno.explain.findings.rule import Case, Verdict, percent
-from hwdyno.explain.findings.serving import CACHED_SHARE, SERVING, detail_of, time_of
+from hwdyno.explain.findings.serving import CACHED_SHARE, SERVING, find_latency, read_detail
 from hwdyno.model.units import format_count, format_ns
 
 SHORT_SHARE = 0.05
@@ -16,10 +16,10 @@ SEVERAL = 1.2
 
 def serving_short(case: Case) -> Verdict | None:
     """Answers shorter than requested: the server ended them, so tokens/s of equal lengths are compared with less."""
-    share = detail_of(case.point, "short_share")
+    share = read_detail(case.point, "short_share")
     if share <= SHORT_SHARE:
         return None
-    mean = detail_of(case.point, "output_tokens_mean")
+    mean = read_detail(case.point, "output_tokens_mean")
     return Verdict(
         "warning",
         f"Answers ended early ({case.label}): {percent(share)} have fewer tokens than requested, {format_count(mean)} "
@@ -32,7 +32,7 @@ def serving_short(case: Case) -> Verdict | None:
 
 def serving_cached(case: Case) -> Verdict | None:
     """Prompts that the server took from its prefix cache: their TTFT is no time of a prompt."""
-    share = detail_of(case.point, "cached_share")
+    share = read_detail(case.point, "cached_share")
     if share <= CACHED_SHARE or case.parameter("reuse_prompts"):
         return None
     return Verdict(
@@ -48,8 +48,8 @@ def serving_cached(case: Case) -> Verdict | None:
 
 def serving_chunks(case: Case) -> Verdict | None:
     """Several tokens a chunk: gaps between chunks are longer than those between tokens."""
-    each = detail_of(case.point, "tokens_a_chunk")
-    gap, token = time_of(case.point, "chunk_gap"), time_of(case.point, "per_token")
+    each = read_detail(case.point, "tokens_a_chunk")
+    gap, token = find_latency(case.point, "chunk_gap"), find_latency(case.point, "per_token")
     if each < SEVERAL or gap is None or token is None:
         return None
     return Verdict(
@@ -64,7 +64,7 @@ def serving_chunks(case: Case) -> Verdict | None:
 
 def serving_miscounted(case: Case) -> Verdict | None:
     """Counts of tokens that cannot be: rates of tokens that follow from them are wrong."""
-    share, most = detail_of(case.point, "miscounted_share"), detail_of(case.point, "miscounted_tokens")
+    share, most = read_detail(case.point, "miscounted_share"), read_detail(case.point, "miscounted_tokens")
     counts = f"up to {format_count(most)}, more than was requested or than was sent" if most else "0, beside their text"
     return Verdict(
         "warning",
@@ -78,7 +78,7 @@ def serving_miscounted(case: Case) -> Verdict | None:
 
 def serving_one_piece(case: Case) -> Verdict | None:
     """Answers that were kept back until they were whole: their tokens have no times."""
-    share = detail_of(case.point, "one_piece_share")
+    share = read_detail(case.point, "one_piece_share")
     return Verdict(
         "warning",
         f"Answers came in one piece ({case.label}): {percent(share)} of them. The server or a proxy before it keeps "

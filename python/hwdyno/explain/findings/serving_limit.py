@@ -10,7 +10,15 @@ from hwdyno.analysis.ceilings.inference import bandwidths
 from hwdyno.explain.findings.applies import Rule
 from hwdyno.explain.findings.bottleneck import BUSY
 from hwdyno.explain.findings.rule import Case, Verdict, as_number, percent
-from hwdyno.explain.findings.serving import GOOD, IN_PROCESS, SERVING, LoadPoint, detail_of, in_order_of_load, median_ns
+from hwdyno.explain.findings.serving import (
+    GOOD,
+    IN_PROCESS,
+    SERVING,
+    LoadPoint,
+    in_order_of_load,
+    median_ns,
+    read_detail,
+)
 from hwdyno.model.units import format_bytes_s, format_count, format_ns, plural
 from hwdyno.model.words import Measurement
 
@@ -39,7 +47,11 @@ def serving_limit(case: Case) -> Verdict | None:
         return None  # It still scales with the load: nothing limits it yet.
     here = Case(case.run, case.result, most.at)
     busy, client = most.point.conditions.get("cpu_busy"), here.cpu_share
-    spent, steps, queue = _Spent.of(least.point, most.point), _EngineSteps.of(here), _Queue.of(most)
+    spent, steps, queue = (
+        _Spent.from_points(least.point, most.point),
+        _EngineSteps.from_case(here),
+        _Queue.from_load(most),
+    )
     reason, kind = _reason(spent, steps, queue, busy, client)
     if busy is not None and kind != "processors":
         reason += f" This machine's processors were {percent(busy)} busy."
@@ -75,9 +87,9 @@ class _EngineSteps:
     """Share of CPU time of the engine's threads, while it had something to do."""
 
     @classmethod
-    def of(cls, case: Case) -> _EngineSteps:
+    def from_case(cls, case: Case) -> _EngineSteps:
         threads = int(case.number("threads") or 1)
-        detail = partial(detail_of, case.point)
+        detail = partial(read_detail, case.point)
         sizes = [cache.size_bytes or 0 for cache in case.run.machine.cpu.caches] if case.run.machine.cpu else []
         is_in_memory = detail("weights_bytes") > max(sizes, default=0)
         return cls(
@@ -130,7 +142,7 @@ class _Queue:
     """Its figures by their names in the details."""
 
     @classmethod
-    def of(cls, most: LoadPoint) -> _Queue:
+    def from_load(cls, most: LoadPoint) -> _Queue:
         found = {name: as_number(value) for name, value in most.point.details.items() if name in _BY_SERVER}
         return cls(most.load, {name: value for name, value in found.items() if value is not None})
 
@@ -170,19 +182,19 @@ class _Spent:
     """The server's own time of a prompt; 0 where it gives none."""
 
     @classmethod
-    def of(cls, least: Measurement, most: Measurement) -> _Spent:
+    def from_points(cls, least: Measurement, most: Measurement) -> _Spent:
         both = (least, most)
         first, token = (tuple(median_ns(point, kind) or 0.0 for point in both) for kind in ("first_token", "per_token"))
-        prompt = tuple(detail_of(point, "server_prompt_s") for point in both)
+        prompt = tuple(read_detail(point, "server_prompt_s") for point in both)
         return cls(
             (first[0], first[1]),
             (token[0], token[1]),
-            max(0.0, detail_of(most, "output_tokens_mean") - 1),
+            max(0.0, read_detail(most, "output_tokens_mean") - 1),
             (prompt[0], prompt[1]),
         )
 
     @property
-    def grown(self) -> tuple[float, float]:
+    def growth(self) -> tuple[float, float]:
         """How much longer a request takes, before its first token and after, as shares of the whole at the least."""
         whole = self.first_ns[0] + self.tokens * self.token_ns[0]
         after = self.tokens * (self.token_ns[1] - self.token_ns[0])
@@ -198,7 +210,7 @@ def _reason(
     known = steps.reason()
     if known is not None and known[1] == "storage":
         return known
-    first, after = spent.grown
+    first, after = spent.growth
     ttft, tpot = (f"{format_ns(pair[0])} to {format_ns(pair[1])}" for pair in (spent.first_ns, spent.token_ns))
     if first > max(GROWTH, after) or queue.waits:
         before, now = spent.server_prompt_s
@@ -241,7 +253,7 @@ def _next_step(case: Case, kind: str, most: float) -> str:
         return f"Split the load over two clients, each with half: {case.command(concurrency=max(1, int(most / 2)))}"
     if kind == "processors":
         return f"Give the server more processors, or the client another machine, and repeat: {case.command()}"
-    return f"Compare with this machine's memory bandwidth: {case.named('memory')}"
+    return f"Compare with this machine's memory bandwidth: {case.next_run('memory')}"
 
 
 def _next_in_process(case: Case, kind: str, most: float) -> str:
@@ -258,7 +270,7 @@ def _next_in_process(case: Case, kind: str, most: float) -> str:
         if known and threads >= known:
             return f"All {known} processors work for it: take a smaller model, and repeat: {case.command()}"
         return f"Give the engine more threads: {case.command(threads=min(2 * threads, known or 2 * threads))}"
-    return f"Compare with this machine's memory bandwidth: {case.named('memory')}"
+    return f"Compare with this machine's memory bandwidth: {case.next_run('memory')}"
 
 
 RULES = (Rule("serving_limit", "curve", serving_limit, replace(SERVING, roles=("concurrency",))),)

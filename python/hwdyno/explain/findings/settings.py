@@ -50,11 +50,11 @@ def pinned_library(case: Case) -> Verdict | None:
     has = next((name for name in reversed(SETS) if any(extension.startswith(name) for extension in isa)), "")
     peaks = {
         given.get("threads"): point.throughput.value
-        for _, _, point, given in case.run.points_of(LOOPS)
+        for _, _, point, given in case.run.measured_points(LOOPS)
         if (given.get("operation"), given.get("precision")) == ("fma", "double") and given.get("operands") != "zero"
     }
     found: list[tuple[float, Case, str, str]] = []
-    for result, at, point, given in case.run.points_of(LINPACK):
+    for result, at, point, given in case.run.measured_points(LINPACK):
         word = str(point.details.get("library_kernels") or "")
         uses = KERNELS.get(word.lower(), "")
         if point.validity == "invalid" or not uses or not has or SETS.index(uses) >= SETS.index(has):
@@ -175,7 +175,7 @@ def _memlock(machine: Machine) -> str:
     return "" if limit == "unlimited" else f"This process may lock {int(limit) >> 10} KiB of memory (ulimit -l)."
 
 
-def _starved(one: Case) -> str:
+def _describe_starvation(one: Case) -> str:
     """Several threads that do arithmetic or move memory had too little CPU time."""
     point, threads = one.point, one.number("threads") or 1
     if one.resource.client != "measured" or threads < 2 or point.cpu_user_s is None or point.elapsed_s <= 0:
@@ -199,7 +199,7 @@ def _holds_back(one: Case, name: str, threads: float) -> bool:
     return first.isdecimal() and int(first) < threads
 
 
-def _crowded(one: Case) -> str:
+def _describe_crowding(one: Case) -> str:
     """More threads than the process has processors."""
     threads, allowed = one.number("threads") or one.jobs, len(one.run.machine.container.cpuset)
     return f"{plural(threads, 'thread')} share them ({one.label})." if threads > allowed else ""
@@ -262,7 +262,7 @@ _HEAVY = {"environment", "cpuset", "governor", "debug_kernel"}
 """What costs a large part of a figure."""
 _SETTINGS = (
     _Setting(
-        *("environment", _environment, _starved),
+        *("environment", _environment, _describe_starvation),
         lambda case: (
             "Unset them and measure again: env "
             + "".join(f"-u {name} " for name in THREADS if name in case.run.machine.settings.environment)
@@ -270,7 +270,7 @@ _SETTINGS = (
         ),
     ),
     _Setting(
-        *("cpuset", _cpuset, _crowded),
+        *("cpuset", _cpuset, _describe_crowding),
         lambda case: (
             f"Use as many threads as there are: {case.command(threads=len(case.run.machine.container.cpuset))}"
         ),

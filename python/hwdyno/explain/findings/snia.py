@@ -53,7 +53,7 @@ def _value(point: Measurement, by_latency: bool) -> float:
 def _longer(run: Run) -> str:
     """The run's command with more time: the next profile, without a budget."""
     command = typed_command(run.command).without({"budget"})
-    return command.given({"profile": "standard" if run.profile == "quick" else "full"}).line
+    return command.with_options({"profile": "standard" if run.profile == "quick" else "full"}).line
 
 
 RULES = (Rule("snia_not_steady", "experiment", snia_not_steady, Applies(rounds=True, needs=("notes.snia_tracked",))),)

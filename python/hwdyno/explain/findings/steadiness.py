@@ -125,11 +125,11 @@ def _best_step(values: Sequence[float]) -> int:
     """The place at which a step down explains the most scatter; a step up explains none."""
     count, sums = len(values), list(accumulate(values, initial=0.0))
 
-    def explained(at: int) -> float:
+    def explained_squares(at: int) -> float:
         fall = sums[at] / at - (sums[count] - sums[at]) / (count - at)
         return max(0.0, fall) ** 2 * at * (count - at)
 
-    return max(range(MIN_EACH_SIDE, count - MIN_EACH_SIDE + 1), key=explained)
+    return max(range(MIN_EACH_SIDE, count - MIN_EACH_SIDE + 1), key=explained_squares)
 
 
 def _squares(values: Sequence[float]) -> float:
@@ -176,7 +176,7 @@ def alike(repeats: Sequence[Sequence[float]]) -> list[float]:
     return found
 
 
-def throttled(case: Case) -> Verdict | None:
+def check_throttling(case: Case) -> Verdict | None:
     """Throughput steps down in mid-run and stays there: heat, a full write-back cache, or a spent burst budget."""
     values = over_time(case.point)
     step = lasting_step(case.point)
@@ -287,6 +287,6 @@ def _varying(case: Case, samples: Samples) -> Verdict | None:
 _COURSE = Applies(where=lambda resource: not resource.bursty, needs=("samples",))
 RULES = (
     Rule("stalls", "point", stalls, _COURSE, explains=True),
-    Rule("throttled", "point", throttled, _COURSE, degrades=True),
+    Rule("throttled", "point", check_throttling, _COURSE, degrades=True),
     Rule("not_steady", "point", not_steady, _COURSE, degrades=True),
 )

@@ -64,7 +64,7 @@ _EFFECTS = {
 """The effect that a rule found, as a noun."""
 
 
-def effect_of(rule: str) -> str:
+def name_effect(rule: str) -> str:
     """What a rule that degrades a point found there, as a noun: ``a wide interval``."""
     return _EFFECTS.get(rule, rule.replace("_", " "))
 
@@ -79,7 +79,7 @@ class Hit:
     explains: tuple[str, ...] = ()
 
 
-def summarized(rule: str, hits: Sequence[Hit]) -> Finding:
+def summarize_hits(rule: str, hits: Sequence[Hit]) -> Finding:
     """The gravest verdict, with the number of points and their experiments."""
     if rule in _NOTES_APART and any(hit.verdict.severity != "info" for hit in hits):
         hits = [hit for hit in hits if hit.verdict.severity != "info"]
@@ -93,12 +93,12 @@ def summarized(rule: str, hits: Sequence[Hit]) -> Finding:
         several = worst.verdict.several.replace("{count}", str(len(hits)))
         says = several or f"{says} {case} of {len(hits)} {named}."
         evidence = {**evidence, "points": {name: [h.at for h in hits if h.result.name == name] for name in where}}
-    says += _explained(hits)
+    says += _describe_explained(hits)
     indices = tuple(dict.fromkeys(hit.at for hit in hits if hit.result is worst.result))
-    return finding_of(rule, replace(worst.verdict, says=says, evidence=evidence, points=indices), worst.result)
+    return make_finding(rule, replace(worst.verdict, says=says, evidence=evidence, points=indices), worst.result)
 
 
-def _explained(hits: Sequence[Hit]) -> str:
+def _describe_explained(hits: Sequence[Hit]) -> str:
     """A sentence on the findings that this one explains, which are not reported again."""
     counts = Counter(name for hit in hits for name in dict.fromkeys(hit.explains))
     if not counts:
@@ -109,7 +109,7 @@ def _explained(hits: Sequence[Hit]) -> str:
     return f" This explains {', '.join(parts)}."
 
 
-def hedged(says: str, result: ExperimentResult, curve: Curve) -> str:
+def add_caution(says: str, result: ExperimentResult, curve: Curve) -> str:
     """A curve's finding, with a caution where most of its points are degraded."""
     poor = sum(result.points[at].validity in {"degraded", "invalid"} for at in curve.points)
     if poor * 2 <= len(curve.points):
@@ -117,7 +117,7 @@ def hedged(says: str, result: ExperimentResult, curve: Curve) -> str:
     return f"{says} Caution: {poor} of {len(curve.points)} points are degraded or invalid."
 
 
-def finding_of(rule: str, verdict: Verdict, result: ExperimentResult | None) -> Finding:
+def make_finding(rule: str, verdict: Verdict, result: ExperimentResult | None) -> Finding:
     """A verdict as a finding of the Run."""
     return Finding(
         rule=rule,

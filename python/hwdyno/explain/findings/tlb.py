@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 
-from hwdyno.analysis.curves.caches import MIN_POINTS, edges_of, settled_ns
+from hwdyno.analysis.curves.caches import MIN_POINTS, find_edges, settled_ns
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.rule import Case, Verdict, as_number
 from hwdyno.model.kernels import MEMORY_LATENCY
@@ -33,7 +33,7 @@ def tlb_reach(case: Case) -> Verdict | None:
     # Both chases show the caches' steps, at the same number of lines; their ratio shows only the TLB's.
     pairs = [(size, ns, _at(dense, _footprint(size, stride))) for size, ns in sorted(chase)]
     known = [(size, ns, alone) for size, ns, alone in pairs if alone is not None]
-    edges = edges_of([size for size, _, _ in known], [max(1.0, ns / alone) for _, ns, alone in known])
+    edges = find_edges([size for size, _, _ in known], [max(1.0, ns / alone) for _, ns, alone in known])
     each = max(stride, PAGE_BYTES)
     every = _apart([edge.size_bytes / each for edge in edges])
     pages = [count for count in every if count <= MAX_ENTRIES]
@@ -60,7 +60,7 @@ def tlb_reach(case: Case) -> Verdict | None:
             "huge_ns": alone,
         },
         "Put data that is read at random on huge pages (madvise or hugetlbfs), which cover 512 times as much. "
-        f"Measure the gain: {case.named('memory latency', working_set='64M', pages='4k,2m')}",
+        f"Measure the gain: {case.next_run('memory latency', working_set='64M', pages='4k,2m')}",
     )
 
 
@@ -68,7 +68,7 @@ def _chases(case: Case) -> tuple[Chase, dict[float, Chase]]:
     """The longest random chase on huge pages, line by line, and by stride those with one element per 4 KiB page."""
     dense: dict[str, Chase] = defaultdict(list)
     paged: dict[float, Chase] = defaultdict(list)
-    for result, _, point, given in case.run.points_of(KERNEL):
+    for result, _, point, given in case.run.measured_points(KERNEL):
         size, stride = as_number(given.get("working_set")), as_number(given.get("stride")) or LINE_BYTES
         if not size or point.latency_ns is None or given.get("locality", "random") != "random":
             continue
@@ -93,7 +93,7 @@ def _apart(counts: Sequence[float]) -> list[float]:
 
 def _poor(case: Case) -> bool:
     """Whether most points of the chases are degraded."""
-    points = [point for _, _, point, _ in case.run.points_of(KERNEL)]
+    points = [point for _, _, point, _ in case.run.measured_points(KERNEL)]
     return 2 * sum(point.validity in {"degraded", "invalid"} for point in points) > len(points)
 
 

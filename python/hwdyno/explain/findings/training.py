@@ -52,7 +52,7 @@ class Fed:
         )
 
 
-def fed(result: ExperimentResult, point: Measurement) -> Fed | None:
+def read_feed(result: ExperimentResult, point: Measurement) -> Fed | None:
     """Reads a point's figures; none if it emulates no accelerator."""
     given = {**result.fixed, **point.parameters}
     details = point.details
@@ -80,7 +80,7 @@ def fed(result: ExperimentResult, point: Measurement) -> Fed | None:
 
 def client_bytes_s(run: Run, result: ExperimentResult, number: int) -> float | None:
     """Bytes/s that the loader alone delivered to that many accelerators, without computing and from memory."""
-    for other, _, point, given in run.points_of(LOADER):
+    for other, _, point, given in run.measured_points(LOADER):
         alone = as_number(other.fixed.get("compute")) == 0 and given.get("workload") == result.fixed.get("workload")
         if alone and as_number(given.get("accelerators")) == number and point.throughput.value > 0:
             return point.throughput.value
@@ -89,7 +89,7 @@ def client_bytes_s(run: Run, result: ExperimentResult, number: int) -> float | N
 
 def training_too_small(case: Case) -> Verdict | None:
     """A data set below the required size gives no verdict."""
-    what = fed(case.result, case.point)
+    what = read_feed(case.result, case.point)
     memory = case.run.machine.memory.total_bytes
     size = case.point.details.get("dataset_bytes")
     if what is None or not size or memory is None:
@@ -112,7 +112,7 @@ def training_too_small(case: Case) -> Verdict | None:
 
 def training_read_ahead(case: Case) -> Verdict | None:
     """An epoch that fits into the readers' prefetch is read during its first step, which AU leaves out."""
-    what, details = fed(case.result, case.point), case.point.details
+    what, details = read_feed(case.result, case.point), case.point.details
     steps, epochs = as_number(details.get("steps")), as_number(details.get("epochs"))
     readers, prefetch = case.number("read_threads"), case.number("prefetch")
     if what is None or not steps or not epochs or not readers or not prefetch:
@@ -137,7 +137,7 @@ def training_read_ahead(case: Case) -> Verdict | None:
 
 def training_cached(case: Case) -> Verdict | None:
     """Bytes from memory do not measure the storage; nor does direct I/O that a cache answered."""
-    what, share = fed(case.result, case.point), case.point.details.get("cached_share_by_device")
+    what, share = read_feed(case.result, case.point), case.point.details.get("cached_share_by_device")
     if what is None or share is None or share <= CACHED:
         return None
     requested = ", although direct I/O was requested" if case.direct else ""
@@ -155,7 +155,7 @@ def training_cached(case: Case) -> Verdict | None:
 
 def training_client_bound(case: Case) -> Verdict | None:
     """If the loader alone cannot keep up, the storage is not the reason for a low AU."""
-    what = fed(case.result, case.point)
+    what = read_feed(case.result, case.point)
     if what is None or what.passes:
         return None
     client = client_bytes_s(case.run, case.result, what.number)
@@ -175,7 +175,7 @@ def training_client_bound(case: Case) -> Verdict | None:
 
 def training_au(case: Case) -> Verdict | None:
     """Accelerators that wait too long: AU is below the requirement."""
-    what = fed(case.result, case.point)
+    what = read_feed(case.result, case.point)
     if what is None or what.passes or training_client_bound(case) is not None:
         return None
     waits = 1 - what.au
@@ -195,7 +195,7 @@ def training_au(case: Case) -> Verdict | None:
 
 def training_law(case: Case) -> Verdict | None:
     """AU x need must equal throughput: a published row that breaks this is mislabelled, our own is too short."""
-    what = fed(case.result, case.point)
+    what = read_feed(case.result, case.point)
     if what is None or not what.whole_bytes_s or not what.au:
         return None
     product = what.au * what.need_bytes_s * what.number
@@ -208,7 +208,7 @@ def training_law(case: Case) -> Verdict | None:
         f"AU x need and throughput disagree by {percent(abs(off))} ({what.who}). AU {percent(what.au)} x "
         f"{format_bytes_s(what.need_bytes_s)} x {what.number} is {format_bytes_s(product)}, but the throughput "
     )
-    if case.imported:
+    if case.is_imported:
         return Verdict(
             "warning",
             f"{law}is {format_bytes_s(what.whole_bytes_s)}. Accelerator, AU or throughput is mislabelled.",

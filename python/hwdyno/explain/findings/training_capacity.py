@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hwdyno.explain.findings.applies import Rule
 from hwdyno.explain.findings.rule import Case, Verdict, as_number, percent
-from hwdyno.explain.findings.training import OF_LOADER, Fed, client_bytes_s, fed, training_too_small
+from hwdyno.explain.findings.training import OF_LOADER, Fed, client_bytes_s, read_feed, training_too_small
 from hwdyno.model.units import format_bytes_s, format_size, plural
 from hwdyno.model.words import ExperimentResult, Measurement, Run
 
@@ -51,7 +51,7 @@ class Plain:
         return f"plain {format_size(size)} reads" if size else "plain reads"
 
 
-def plain_of(run: Run, result: ExperimentResult) -> Plain | None:
+def find_plain_reads(run: Run, result: ExperimentResult) -> Plain | None:
     """The plain reads that were measured beside an experiment on the same storage, if any."""
     _, at, storage = result.name.partition("@")
     wanted = f"{PLAIN}{result.fixed.get('workload')}{at}{storage}"
@@ -63,7 +63,7 @@ def plain_of(run: Run, result: ExperimentResult) -> Plain | None:
 
 
 def _in_order(result: ExperimentResult) -> list[tuple[Fed, int]]:
-    found = ((fed(result, point), at) for at, point in enumerate(result.points))
+    found = ((read_feed(result, point), at) for at, point in enumerate(result.points))
     return sorted(
         ((accelerators, at) for accelerators, at in found if accelerators is not None), key=lambda pair: pair[0].number
     )
@@ -170,7 +170,7 @@ def _next_limit(case: Case, fails: Fed) -> str:
 
 def _by_plain(case: Case, found: list[tuple[Fed, int]]) -> tuple[str, dict[str, float]]:
     """How many accelerators plain reads would feed, in words and figures."""
-    plain, first, largest = plain_of(case.run, case.result), found[0][0], found[-1][0].number
+    plain, first, largest = find_plain_reads(case.run, case.result), found[0][0], found[-1][0].number
     reached = plain.bytes_s(largest) if plain else None
     if plain is None or reached is None:
         return "", {}
@@ -182,21 +182,27 @@ def _by_plain(case: Case, found: list[tuple[Fed, int]]) -> tuple[str, dict[str, 
     return says, {"plain_most": feeds, "plain_bytes_s": reached, "plain_by_throughput": reached / each}
 
 
-def _disturbed(point: Measurement) -> bool:
+def _is_disturbed(point: Measurement) -> bool:
     """Whether other load disturbed the point, which alone makes two readings differ."""
     return bool({"others_at_work", "steal"} & set(point.why))
 
 
 def training_plain(case: Case) -> Verdict | None:
     """Loader and plain reads that disagree: one of them did not measure the storage."""
-    plain = plain_of(case.run, case.result)
+    plain = find_plain_reads(case.run, case.result)
     if plain is None:
         return None
     worst: tuple[float, Fed, float, float, int] | None = None
     for accelerators, at in _in_order(case.result):
         reached, loaded = plain.bytes_s(accelerators.number), case.result.points[at].throughput.value
         point = plain.point(accelerators.number)
-        if point is None or reached is None or loaded <= 0 or _disturbed(point) or _disturbed(case.result.points[at]):
+        if (
+            point is None
+            or reached is None
+            or loaded <= 0
+            or _is_disturbed(point)
+            or _is_disturbed(case.result.points[at])
+        ):
             continue
         off = loaded / reached - 1
         # Accelerators that get enough read no more: only a loader that falls short shows a loss.

@@ -66,12 +66,12 @@ def training_uneven(case: Case) -> Verdict | None:
         "info",
         f"{left:.0f} of {plural(whole, 'sample')} {unread} never read ({case.label}). Reason: {note.says}.",
         {"samples_left_over": left, "samples_per_epoch": each},
-        "Use a number of samples that accelerators x batch size divides" + _divided(case, whole),
+        "Use a number of samples that accelerators x batch size divides" + _suggest_samples(case, whole),
         weight=left / whole if whole else 0.0,
     )
 
 
-def _divided(case: Case, samples: float) -> str:
+def _suggest_samples(case: Case, samples: float) -> str:
     """The command with fewer samples, which the accelerators share evenly; a full stop where so few cannot be."""
     each = (case.number("batch_size") or 0) * (case.number("accelerators") or 1)
     even = int(samples // each * each) if each else 0

@@ -21,7 +21,7 @@ def loaders_compared(case: Case) -> list[Verdict]:
     for tool in LOADERS:
         measured = [peer for peer in case.result.peers if peer.tool == tool and peer.ratio is not None]
         if measured:
-            found.append(_compared(case, max(measured, key=lambda peer: _accelerators(case, peer))))
+            found.append(_compare_loader(case, max(measured, key=lambda peer: _accelerators(case, peer))))
     return found
 
 
@@ -29,14 +29,14 @@ def _accelerators(case: Case, peer: PeerResult) -> float:
     return as_number(case.result.points[peer.point].parameters.get("accelerators")) or 1.0
 
 
-def _compared(case: Case, peer: PeerResult) -> Verdict:
+def _compare_loader(case: Case, peer: PeerResult) -> Verdict:
     point, number = case.result.points[peer.point], _accelerators(case, peer)
     here = Case(case.run, case.result, peer.point)
     ratio = peer.ratio.value if peer.ratio is not None else 1.0
     low, high = (peer.ratio.low, peer.ratio.high) if peer.ratio is not None else (None, None)
     known = f", {low:.3g} to {high:.3g}" if low is not None and high is not None else ""
     says = (
-        f"With {plural(number, 'accelerator')}, {peer.named}'s loader reads "
+        f"With {plural(number, 'accelerator')}, {peer.full_name}'s loader reads "
         f"{quantity(peer.value.value, peer.value.unit)}. The engine reads "
         f"{quantity(point.throughput.value, point.throughput.unit)} from the same files "
         f"({times(ratio)} times as much{known})."

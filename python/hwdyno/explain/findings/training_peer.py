@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hwdyno.explain.findings.applies import Rule
 from hwdyno.explain.findings.rule import Case, Verdict, percent, times
-from hwdyno.explain.findings.training import OF_LOADER, fed
+from hwdyno.explain.findings.training import OF_LOADER, read_feed
 from hwdyno.model.units import as_number, positive
 from hwdyno.model.words import Measurement, PeerResult
 
@@ -31,7 +31,7 @@ def dlio_compared(case: Case) -> Verdict | None:
     """AU here and by DLIO on the same files, with CPU time per GB, at the point where they differ most."""
     found = []
     for peer in case.result.peers:
-        what = fed(case.result, case.result.points[peer.point]) if peer.tool == "dlio" else None
+        what = read_feed(case.result, case.result.points[peer.point]) if peer.tool == "dlio" else None
         theirs = as_number(peer.details.get("au"))
         if what is not None and theirs is not None:
             found.append((abs(what.au - theirs), what, theirs, peer))
@@ -42,7 +42,7 @@ def dlio_compared(case: Case) -> Verdict | None:
     cost, evidence = _cost(case.result.points[peer.point], peer)
     evidence = {"au": what.au, "their_au": theirs, "points_apart": 100 * apart, "compared": len(found), **evidence}
     disturbed = "others_at_work" in case.result.points[peer.point].why
-    both = f"AU {percent(what.au)} here, {percent(theirs)} by {peer.named} on the same files ({what.who})."
+    both = f"AU {percent(what.au)} here, {percent(theirs)} by {peer.full_name} on the same files ({what.who})."
     both += " Other processes loaded this machine." if disturbed else ""
     if apart <= SAME_AU:
         return Verdict("info", f"Both agree: {both}{cost}", evidence, "Nothing to do.", points=(peer.point,))

@@ -96,7 +96,9 @@ def _straddling_bytes(case: Case) -> float:
     """
     counted, block = case.point.counters.get("straddling_bytes"), case.number("bs") or 0.0
     repeats = max(1, case.point.repeats)
-    return max(counted, block * repeats) if counted is not None else block * (case.requested or case.jobs) * repeats
+    return (
+        max(counted, block * repeats) if counted is not None else block * (case.requested_depth or case.jobs) * repeats
+    )
 
 
 def at_device(counters: Mapping[str, float], direction: str) -> float | None:
@@ -211,7 +213,7 @@ def synchronous_engine(case: Case) -> Verdict | None:
 
 def depth_not_reached(case: Case) -> Verdict | None:
     """Fewer operations in flight than requested, by Little's law."""
-    requested, effective = case.requested, case.effective
+    requested, effective = case.requested_depth, case.effective
     if not requested or requested / case.jobs <= 1 or _pretended_depth(case):
         return None
     most = as_number(case.point.details.get("iodepth_level_most"))
@@ -226,7 +228,7 @@ def depth_not_reached(case: Case) -> Verdict | None:
     if short <= tolerance:
         return None
     # A foreign table's mean latency may leave out what its rate counts: no contradiction until most of it is missing.
-    deeply = short > (MOSTLY_SHORT if case.imported and not counted else DEEPLY_SHORT)
+    deeply = short > (MOSTLY_SHORT if case.is_imported and not counted else DEEPLY_SHORT)
     return Verdict(
         "warning" if deeply else "info",
         f"Queue depth not reached ({case.label}): {effective:.1f} operations were in flight instead of "

@@ -15,7 +15,7 @@ from hwdyno.analysis.resources import find
 from hwdyno.explain.comparison.differences import Difference, differences
 from hwdyno.explain.repeatability import MAD_OF_NORMAL, qn_scale
 from hwdyno.explain.trends.account import Shift, shifts
-from hwdyno.explain.trends.time_series import FigureKey, key_of
+from hwdyno.explain.trends.time_series import FigureKey, figure_key
 from hwdyno.model.words import Parameters, Run
 from hwdyno.system.store import HistoryEntry, PointFigure, StoreError
 
@@ -123,7 +123,7 @@ def node_name(machine: str) -> str:
     return host if kind else machine
 
 
-def nodes_of(rows: Iterable[tuple[HistoryEntry, Sequence[PointFigure]]], metric: str = "") -> list[Node]:
+def list_nodes(rows: Iterable[tuple[HistoryEntry, Sequence[PointFigure]]], metric: str = "") -> list[Node]:
     """The newest Run of each machine, by its host; Runs that name none are one machine for each description.
 
     ``metric`` is a part of the names of the figures to look at.
@@ -137,7 +137,7 @@ def nodes_of(rows: Iterable[tuple[HistoryEntry, Sequence[PointFigure]]], metric:
     for name, (entry, figures) in newest.items():
         kind = entry.machine.partition(", ")[2] or entry.machine
         keyed = {
-            key_of(figure.experiment, figure.kernel, figure.parameters, figure.unit): figure
+            figure_key(figure.experiment, figure.kernel, figure.parameters, figure.unit): figure
             for figure in reversed(figures)
         }
         kept = {key: figure for key, figure in keyed.items() if metric.lower() in " ".join(key).lower()}
@@ -145,7 +145,7 @@ def nodes_of(rows: Iterable[tuple[HistoryEntry, Sequence[PointFigure]]], metric:
     return found
 
 
-def fleet_of(nodes: Sequence[Node], load: Callable[[str], Run]) -> Fleet:
+def judge_fleet(nodes: Sequence[Node], load: Callable[[str], Run]) -> Fleet:
     """Judge every figure that at least ``MIN_NODES`` nodes of a kind share; ``load`` reads a Run by its entry's path.
 
     Deviations are those of the logarithm from the median, over the figure's spread (Qn, Rousseeuw & Croux 1993, or the
@@ -165,7 +165,7 @@ def fleet_of(nodes: Sequence[Node], load: Callable[[str], Run]) -> Fleet:
 
 def _losses(nodes: Sequence[Node]) -> tuple[list[tuple[str, Loss]], dict[str, Counter[str]], int, list[float]]:
     """Losses by node; by node how many figures of each resource were compared; how many in all; least losses."""
-    columns = _at_least_typical([_deviations(members) for members in _shared(nodes)])
+    columns = _at_least_typical([_deviations(members) for members in _shared_figures(nodes)])
     if not columns:
         return [], {}, 0, []
     experiments = _at_least_typical(_by_experiment(columns))
@@ -197,7 +197,7 @@ def _losses(nodes: Sequence[Node]) -> tuple[list[tuple[str, Loss]], dict[str, Co
         if distance >= _MIN_DISTANCE and (member.node.name, member.key) in named
     ]
     # A single figure among all must reach the first step of the procedure.
-    needed = _deviations_of(FALSE_RATE / len(adjusted), families[0][1])
+    needed = _deviations_from_chance(FALSE_RATE / len(adjusted), families[0][1])
     seen = [1 - math.exp(-max(needed * column.spread, _MIN_DISTANCE)) for column in columns]
     return found, judged, len(families[0][0]), seen
 
@@ -221,7 +221,7 @@ class NodeDeviations(NamedTuple):
     """How many values of normal data would tell the spread as well."""
 
 
-def _shared(nodes: Sequence[Node]) -> Iterator[list[NodeFigure]]:
+def _shared_figures(nodes: Sequence[Node]) -> Iterator[list[NodeFigure]]:
     """The values of each figure of each kind of machine that enough nodes have."""
     shared: dict[tuple[str, FigureKey], list[NodeFigure]] = {}
     for node in nodes:
@@ -290,7 +290,7 @@ def _chances(columns: Sequence[NodeDeviations]) -> tuple[list[float], float]:
     return p_values, min(tails, float(np.median(known)))
 
 
-def _deviations_of(chance: float, degrees: float) -> float:
+def _deviations_from_chance(chance: float, degrees: float) -> float:
     from scipy.special import stdtrit
 
     return -float(stdtrit(degrees, chance))
@@ -318,7 +318,7 @@ def _degrees(distances: Floats) -> float:
     tail, middle = (float(quantile) for quantile in np.quantile(distances, [1 - beyond, 0.5]))
 
     def excess(degrees: float) -> float:
-        return _deviations_of(beyond / 2, degrees) / _deviations_of(0.25, degrees) - tail / middle
+        return _deviations_from_chance(beyond / 2, degrees) / _deviations_from_chance(0.25, degrees) - tail / middle
 
     if tail <= 1:  # They differ by less than the least spread.
         return _NORMAL

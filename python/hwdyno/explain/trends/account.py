@@ -39,12 +39,12 @@ class Account:
     shifts: tuple[Shift, ...] = ()
 
 
-def account_of(event: Event, runs: Sequence[HistoryEntry], load: Callable[[str], Run]) -> Account:
+def make_account(event: Event, runs: Sequence[HistoryEntry], load: Callable[[str], Run]) -> Account:
     """Compare the last runs before a change with the first ones after it; ``load`` reads a Run by its entry's path."""
     ids = [entry.id for entry in runs]
     at = ids.index(event.first.id)
-    before = _loaded(runs[max(0, at - SIDE) : at], load)
-    after = _loaded(runs[at : at + SIDE], load)
+    before = _load_runs(runs[max(0, at - SIDE) : at], load)
+    after = _load_runs(runs[at : at + SIDE], load)
     if not before or not after:
         return Account()
     unsteady = {
@@ -54,7 +54,7 @@ def account_of(event: Event, runs: Sequence[HistoryEntry], load: Callable[[str],
     return Account(lasting, tuple(shifts(before, after)))
 
 
-def _loaded(entries: Sequence[HistoryEntry], load: Callable[[str], Run]) -> list[Run]:
+def _load_runs(entries: Sequence[HistoryEntry], load: Callable[[str], Run]) -> list[Run]:
     found = []
     for entry in entries:
         with suppress(StoreError):  # It was removed meanwhile; the others still tell.

@@ -66,7 +66,7 @@ class Trend:
     """How much it changes a run, as a ratio with its 95% interval; none where it keeps its level between changes."""
 
 
-def trends_of(series: Mapping[SeriesKey, Sequence[float]]) -> dict[SeriesKey, Trend]:
+def find_trends(series: Mapping[SeriesKey, Sequence[float]]) -> dict[SeriesKey, Trend]:
     """The trend of each series of positive figures, a run each, oldest first; all are judged together.
 
     Steps are sought in logarithms by E-divisive's procedure (Matteson & James, JASA 109, 2014, section 3): the best
@@ -76,7 +76,7 @@ def trends_of(series: Mapping[SeriesKey, Sequence[float]]) -> dict[SeriesKey, Tr
     drifts (Theil & Sen's slope, Mann & Kendall's test). Series with fewer than ``MIN_RUNS`` have no trend. Raises
     ``UserError`` where the library of the search is missing.
     """
-    logs = {key: _clipped(values) for key, values in series.items() if _is_fit(values)}
+    logs = {key: _clip_logs(values) for key, values in series.items() if _is_fit(values)}
     autocorrelation = _autocorrelation(list(logs.values()))
     kept = (1 - autocorrelation) / (1 + autocorrelation)
     first = {key: _split_p(values, [0, len(values)], kept) for key, values in logs.items()}
@@ -106,7 +106,7 @@ def _discovery_limit(p_values: Sequence[float], rate: float) -> float:
     return max((p for p, among in zip(p_values, adjusted, strict=True) if among <= rate), default=-1.0)
 
 
-def _clipped(figures: Sequence[float]) -> Floats:
+def _clip_logs(figures: Sequence[float]) -> Floats:
     """The logarithms of a series, with single far runs moved nearer; their order has no say in it."""
     import numpy as np
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hwdyno.explain.repeatability import FREE
-from hwdyno.explain.trends.change_points import ChangePoint, Trend, trends_of
+from hwdyno.explain.trends.change_points import ChangePoint, Trend, find_trends
 from hwdyno.model.words import Parameters
 from hwdyno.system.store import HistoryEntry, PointFigure
 
@@ -63,13 +63,13 @@ class History:
     """The newest first."""
 
 
-def key_of(experiment: str, kernel: str, parameters: Mapping[str, object], unit: str) -> FigureKey:
+def figure_key(experiment: str, kernel: str, parameters: Mapping[str, object], unit: str) -> FigureKey:
     """The same for points of different runs that are one figure."""
     like = {name: value for name, value in parameters.items() if name not in FREE | _PLACES}
     return experiment, json.dumps([kernel, like, unit], sort_keys=True, default=str)
 
 
-def history_of(rows: Iterable[tuple[HistoryEntry, Sequence[PointFigure]]], machine: str, metric: str = "") -> History:
+def make_history(rows: Iterable[tuple[HistoryEntry, Sequence[PointFigure]]], machine: str, metric: str = "") -> History:
     """The history of the machine of that name; ``metric`` is a part of the names of the figures to look at."""
     mine = [(entry, figures) for entry, figures in rows if entry.machine == machine]
     mine.sort(key=lambda pair: (pair[0].started, pair[0].id))
@@ -77,12 +77,12 @@ def history_of(rows: Iterable[tuple[HistoryEntry, Sequence[PointFigure]]], machi
     for entry, figures in mine:
         taken: set[FigureKey] = set()
         for figure in figures:
-            key = key_of(figure.experiment, figure.kernel, figure.parameters, figure.unit)
+            key = figure_key(figure.experiment, figure.kernel, figure.parameters, figure.unit)
             if key not in taken and metric.lower() in " ".join([figure.experiment, key[1]]).lower():
                 taken.add(key)
                 found.setdefault(key, []).append((entry, figure))
     metrics = {key: _metric(key, some) for key, some in found.items() if len(some) > 1}
-    trends = trends_of({key: found_metric.values for key, found_metric in metrics.items()})
+    trends = find_trends({key: found_metric.values for key, found_metric in metrics.items()})
     runs = tuple(entry for entry, _ in mine)
     pairs = tuple((found_metric, trends[key]) for key, found_metric in metrics.items())
     return History(machine, runs, pairs, tuple(_events(runs, pairs)))

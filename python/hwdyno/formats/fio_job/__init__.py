@@ -5,8 +5,8 @@ implemented, or ignored with a note because it does not change the result, or re
 ``keys`` has the table.
 """
 
-from hwdyno.formats.fio_job.command_line import job_file_of
+from hwdyno.formats.fio_job.command_line import make_job_file
 from hwdyno.formats.fio_job.job import FioJob, JobFile, parse
 from hwdyno.formats.fio_job.text import LARGEST_BYTES
 
-__all__ = ["LARGEST_BYTES", "FioJob", "JobFile", "job_file_of", "parse"]
+__all__ = ["LARGEST_BYTES", "FioJob", "JobFile", "make_job_file", "parse"]

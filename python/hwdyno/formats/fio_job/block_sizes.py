@@ -52,7 +52,7 @@ def directions(rw: str) -> tuple[int, ...]:
 def _one_length(reader: Reader, entry: JobOption) -> _SizeTable:
     if re.fullmatch(r"[^-]+-[^-]+", entry.value):
         return _range(reader, entry)
-    length = reader.bytes_of(entry.value)
+    length = reader.parse_bytes(entry.value)
     if length is None or not 1 <= length <= 1 << 40:
         raise reader.error(entry, f"bs={entry.value} is not a block size of 1 byte or more")
     return [(length, "100")]
@@ -60,7 +60,7 @@ def _one_length(reader: Reader, entry: JobOption) -> _SizeTable:
 
 def _range(reader: Reader, entry: JobOption) -> _SizeTable:
     low, _, high = entry.value.partition("-")
-    first, last = reader.bytes_of(low), reader.bytes_of(high)
+    first, last = reader.parse_bytes(low), reader.parse_bytes(high)
     if not first or not last or last < first:
         raise reader.error(entry, f"bsrange={entry.value} is not LOW-HIGH, such as 4k-64k")
     if "bs_unaligned" in reader.options or last // first > MAX_LENGTHS:
@@ -75,7 +75,7 @@ def _table(reader: Reader, entry: JobOption) -> _SizeTable:
     parts = []
     for part in entry.value.split(":"):
         word, _, percent = part.partition("/")
-        length = reader.bytes_of(word)
+        length = reader.parse_bytes(word)
         if not length or not re.fullmatch(r"\d{0,3}", percent):
             raise reader.error(entry, f"bssplit={entry.value} is not BYTES/PERCENT:BYTES/PERCENT, such as 4k/60:64k/40")
         parts.append((length, percent))

@@ -21,7 +21,7 @@ _PROGRAM_FLAGS = {"minimal", "append-terse", "readonly", "bandwidth-log", "warni
 _CHANGES = {"section", "parse-only", "merge-blktrace-only"}
 
 
-def job_file_of(words: Sequence[str]) -> str:
+def make_job_file(words: Sequence[str]) -> str:
     """The job file that ``fio --name=… --rw=…`` means. Raises ``UserError``."""
     rest = list(words[1:] if words and words[0].rpartition("/")[2] == "fio" else words)
     lines = ["[global]"]

@@ -55,7 +55,7 @@ def _content(reader: Reader, given: Parameters) -> None:
             raise reader.error(
                 pattern, "buffer_pattern with buffer_compress_percentage is not supported; use one of them"
             )
-        given["buffer_pattern"] = pattern_of(reader, "buffer_pattern", pattern).hex()
+        given["buffer_pattern"] = parse_buffer(reader, "buffer_pattern", pattern).hex()
 
 
 def _checks(reader: Reader, given: Parameters) -> None:
@@ -79,7 +79,7 @@ def _checks(reader: Reader, given: Parameters) -> None:
         given["verify"] = "crc32c"
 
 
-def pattern_of(reader: Reader, key: str, entry: JobOption) -> bytes:
+def parse_buffer(reader: Reader, key: str, entry: JobOption) -> bytes:
     """Parse fio's spelling of bytes: ``"text"``, ``0xdeadbeef``, ``-12``, concatenated (its manual, buffer_pattern)."""
     text, found = entry.value, b""
     while text:

@@ -30,7 +30,7 @@ class Files:
     """Bytes of one file's region; none where the size is a share or the whole of a single file."""
 
     @property
-    def shared(self) -> bool:
+    def is_shared(self) -> bool:
         """Whether all threads use the same files."""
         return bool(self.names) or bool(self.format and "$jobnum" not in self.format)
 
@@ -42,12 +42,12 @@ class Files:
         if not self.format:
             return ()
         return tuple(
-            folder[thread % len(folder)] + self._named(job, thread, number)
-            for thread in range(1 if self.shared else threads)
+            folder[thread % len(folder)] + self._format_name(job, thread, number)
+            for thread in range(1 if self.is_shared else threads)
             for number in range(self.count)
         )
 
-    def _named(self, job: str, thread: int, number: int) -> str:
+    def _format_name(self, job: str, thread: int, number: int) -> str:
         words = {"$jobname": job, "$jobnum": str(thread), "$filenum": str(number), "$clientuid": "localhost"}
         return re.sub(r"\$(jobname|jobnum|filenum|clientuid)", lambda match: words[match[0]], self.format)
 
@@ -105,7 +105,7 @@ def _each(reader: Reader) -> int | None:
     if entry is None or not re.fullmatch(r"[^-,]+[-,][^-,]+", entry.value):
         return reader.size("filesize", 1)
     reader.options.pop("filesize")
-    low, high = (reader.bytes_of(part) for part in re.split("[-,]", entry.value))
+    low, high = (reader.parse_bytes(part) for part in re.split("[-,]", entry.value))
     if not low or not high or high < low:
         raise reader.error(entry, f"filesize={entry.value} is not LOW-HIGH")
     reader.notes["filesize"] = f"filesize={entry.value}: every file has the mean, {(low + high) // 2} bytes"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from hwdyno.formats.fio_job.reader import JobOption, Reader
-from hwdyno.model.axes import FIELD, traits_of
+from hwdyno.model.axes import FIELD, list_traits
 from hwdyno.model.words import Parameters
 
 STANDS_FOR: dict[str, tuple[str, str]] = {
@@ -76,7 +76,7 @@ def read(reader: Reader, given: Parameters, line: int) -> None:
     given["ioengine"] = ours
     if instead_of:
         reader.notes[f"engine_{entry.value}"] = f"ioengine={entry.value} runs as {ours}: fio's is {instead_of}"
-    if depth > 1 and "synchronous" in traits_of((FIELD["ioengine"],), {"ioengine": ours}):
+    if depth > 1 and "synchronous" in list_traits((FIELD["ioengine"],), {"ioengine": ours}):
         reader.notes["depth_moot"] = (
             f"iodepth {depth} has no effect on the synchronous engine {entry.value}: one operation is in flight"
         )

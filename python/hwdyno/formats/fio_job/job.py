@@ -104,7 +104,7 @@ def parse(
             raise UserError(f"{name}:{line}: more than {MAX_JOBS} jobs; split the file")
     if not made:
         raise UserError(f"{name} has no job: write a section such as [reads] with rw=randread and size=1g")
-    jobs, cut = _joined(made, name)
+    jobs, cut = _resolve_jobs(made, name)
     notes = dict.fromkeys([note for job in jobs for note in job.notes] + cut)
     return JobFile(name, tuple(jobs), tuple(notes))
 
@@ -113,7 +113,7 @@ def _set(options: Mapping[str, JobOption], key: str) -> bool:
     return key in options and options[key].value != "0"
 
 
-def _joined(made: list[_Section], name: str) -> tuple[list[FioJob], list[tuple[str, str]]]:
+def _resolve_jobs(made: list[_Section], name: str) -> tuple[list[FioJob], list[tuple[str, str]]]:
     """All jobs with their dependencies resolved to indices, and notes on jobs that never run."""
     cut: list[tuple[str, str]] = []
     last = min((section.group for section in made if section.dependencies.ends == "all"), default=None)
@@ -168,7 +168,7 @@ def _jobs(
     block_sizes.read(reader, given)
     order.read(reader, given)
     io_engine.read(reader, given, line)
-    trace = logs.replayed(reader, given, traces)
+    trace = logs.read_trace(reader, given, traces)
     timing.read_times(reader, given)
     pace.read(reader, given)
     data.read(reader, given)
@@ -189,7 +189,7 @@ def _jobs(
     made = FioJob(name, line, group, given, job_files, size, share, job_logs, tuple(reader.notes.items()))
     if not increment or threads == 1:
         # In fio, each job covers all of a named file; without a name each has a separate file.
-        spread = "whole" if job_files.shared and threads > 1 else "partition"
+        spread = "whole" if job_files.is_shared and threads > 1 else "partition"
         scaled = {key: _times(given[key], threads) for key in _PER_JOB if given.get(key)}
         return dependencies, [replace(made, parameters={**given, **scaled, "numjobs": threads, "share": spread})]
     return dependencies, [

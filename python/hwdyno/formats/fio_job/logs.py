@@ -46,7 +46,7 @@ class Trace:
     writes: bool
 
 
-def replayed(reader: Reader, given: Parameters, opened: Callable[[str], str]) -> Trace | None:
+def read_trace(reader: Reader, given: Parameters, opened: Callable[[str], str]) -> Trace | None:
     """The trace that a job replays; none if it generates its operations."""
     entry = reader.options.pop("read_iolog", None)
     skip, redirect = reader.text("replay_skip") or "", reader.text("replay_redirect")

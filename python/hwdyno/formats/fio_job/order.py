@@ -29,7 +29,7 @@ def read_rw(reader: Reader, given: Parameters, line: int) -> None:
         if rw == "rw":
             given["positions_apart"] = True
         if colon:
-            by = reader.bytes_of(modifier.lstrip("-"))
+            by = reader.parse_bytes(modifier.lstrip("-"))
             if by is None:
                 raise reader.error(entry, f"rw={entry.value}: write a distance after the colon, such as read:8k")
             given["gap"] = -by if modifier.startswith("-") else by
@@ -62,7 +62,7 @@ def read(reader: Reader, given: Parameters) -> None:
         given["norandommap"] = True
     ways = directions(rw)
     for key, way in (("blockalign", ways[0]), ("blockalign_write", ways[-1])):
-        if align is not None and (length := reader.bytes_of(align[way].value)) is None:
+        if align is not None and (length := reader.parse_bytes(align[way].value)) is None:
             raise reader.error(align[way], f"blockalign={align[way].value} is not a size such as 4k")
         if align is not None and length:
             given[key] = length

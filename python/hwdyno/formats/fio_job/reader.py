@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from hwdyno.formats import fio_options
 from hwdyno.formats.fio_job.keys import HARMLESS, SUPPORTED, WHY
-from hwdyno.model.axes import FIELD, traits_of
+from hwdyno.model.axes import FIELD, list_traits
 from hwdyno.model.units import LONGEST_S
 from hwdyno.model.words import Scalar, Trait, UserError
 
@@ -20,7 +20,7 @@ _TIME = re.compile(r"(\d{1,40}(?:\.\d{1,40})?)\s*([a-z]*)", re.IGNORECASE | re.A
 
 def traits(rw: Scalar) -> frozenset[Trait]:
     """What an access pattern does, by the field's words."""
-    return traits_of((FIELD["rw"],), {"rw": rw})
+    return list_traits((FIELD["rw"],), {"rw": rw})
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Reader:
         """A whole number; fio takes k, m and g here too."""
 
         def convert(text: str) -> int | None:
-            number = self.bytes_of(text)
+            number = self.parse_bytes(text)
             return number if number is not None and low <= number <= high else None
 
         found = self._read(key, convert, f"a whole number of {low} or more" if high >= 1 << 62 else f"{low} to {high}")
@@ -88,7 +88,7 @@ class Reader:
             raise self.error(entry, f"{key}={entry.value} is neither 0 nor 1")
         return entry.value != "0"
 
-    def bytes_of(self, text: str) -> int | None:
+    def parse_bytes(self, text: str) -> int | None:
         """A size in bytes; none if it is not a single size."""
         text = text.strip()
         if re.fullmatch(r"0x[0-9a-f]{1,16}", text, re.IGNORECASE):
@@ -100,7 +100,7 @@ class Reader:
         """A size of at least ``least`` bytes."""
 
         def convert(text: str) -> int | None:
-            number = self.bytes_of(text)
+            number = self.parse_bytes(text)
             return number if number is not None and number >= least else None
 
         found = self._read(key, convert, f"a size of {least} bytes or more, such as 4k or 1g")
@@ -144,7 +144,7 @@ class Reader:
         parts = [part.strip() for part in entry.value.split(",")]
         if len(parts) == 1:
             parts *= 3
-        found = [self.bytes_of(part) if part else 0 for part in [*parts, "", ""][:3]]
+        found = [self.parse_bytes(part) if part else 0 for part in [*parts, "", ""][:3]]
         if any(amount is None for amount in found):
             such = "2000" if "iops" in key else "10m"
             raise self.error(

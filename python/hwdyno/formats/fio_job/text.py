@@ -52,7 +52,9 @@ def sections(
             raise UserError(f"{where}:{number}: '{line}' is before the first section; write [global] above it")
         key, _, value = line.partition("=")
         key = key.strip().lower()
-        entry = JobOption(_expanded(value.strip(), where, number, environment), number, "" if where == name else where)
+        entry = JobOption(
+            _expand_value(value.strip(), where, number, environment), number, "" if where == name else where
+        )
         current[fio_options.ALIASES.get(key, key)] = entry
     return found
 
@@ -90,7 +92,7 @@ def _lines(
     return found
 
 
-def _expanded(value: str, name: str, line: int, environment: Mapping[str, str]) -> str:
+def _expand_value(value: str, name: str, line: int, environment: Mapping[str, str]) -> str:
     def look_up(match: re.Match[str]) -> str:
         found = environment.get(match[1])
         if found is None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from hwdyno.measure.experiments.catalogue import all, base_of, find
+from hwdyno.measure.experiments.catalogue import all, find, find_base
 from hwdyno.measure.experiments.experiment import Experiment
-from hwdyno.measure.experiments.site_values import pairs_of
+from hwdyno.measure.experiments.site_values import list_pairs
 
 __all__ = [
     "Experiment",
     "all",
-    "base_of",
     "find",
-    "pairs_of",
+    "find_base",
+    "list_pairs",
 ]

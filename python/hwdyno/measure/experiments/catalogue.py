@@ -43,7 +43,7 @@ def find(name: str) -> tuple[Experiment, ...]:
     return found
 
 
-def base_of(resource: str, kernel: str) -> Experiment | None:
+def find_base(resource: str, kernel: str) -> Experiment | None:
     """The experiment that a resource's command lays axes of a kernel over; none where the resource has none of it."""
     same = [experiment for experiment in all() if experiment.resource == resource and experiment.kernel == kernel]
     return next((experiment for experiment in same if experiment.base is not None), same[0] if same else None)

@@ -20,7 +20,7 @@ OF_ONE_NODE = FromSite("the processors of a NUMA node", lambda site: (max(1, sit
 CLIENTS = FromSite("1 to all clients", lambda site: powers(1, site.clients))
 
 
-PAIRS = FromSite("each two hosts, both ways", lambda site: pairs_of(site.clients))
+PAIRS = FromSite("each two hosts, both ways", lambda site: list_pairs(site.clients))
 
 
 SHIFTS = FromSite("every shift", lambda site: tuple(f"+{shift}" for shift in range(1, site.clients)))
@@ -35,7 +35,7 @@ CPU_NODES = FromSite("the NUMA nodes with processors", lambda site: site.cpu_nod
 MEMORY_NODES = FromSite("the NUMA nodes with memory", lambda site: site.memory_nodes)
 
 
-def pairs_of(hosts: int) -> tuple[str, ...]:
+def list_pairs(hosts: int) -> tuple[str, ...]:
     """Every ordered pair of this many hosts, as the axis ``between`` has it."""
     return tuple(f"{host}-{other}" for host in range(hosts) for other in range(hosts) if host != other)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hwdyno.measure.experiments.experiment import Experiment
 from hwdyno.measure.experiments.site_values import CLIENTS
 from hwdyno.measure.sweep import Sweep, powers
-from hwdyno.model.axes import traits_of
+from hwdyno.model.axes import list_traits
 from hwdyno.model.kernels import STORAGE_BLOCKS
 from hwdyno.model.units import format_size
 from hwdyno.model.words import CeilingClass, Declaration, Parameters
@@ -18,7 +18,7 @@ _DIRECT: Parameters = {"ioengine": "io_uring", "direct": True}
 def nonsense(kernel: Declaration, point: Parameters) -> str | None:
     """Parameters that contradict each other (fio #1388: depth on a synchronous engine)."""
     engine, depth = point.get("ioengine"), point.get("iodepth", 1)
-    traits = traits_of(kernel.axes, point)
+    traits = list_traits(kernel.axes, point)
     if "synchronous" in traits and isinstance(depth, int) and depth > 1:
         return (
             f"{engine} is synchronous: one operation in flight, so iodepth {depth} has no effect; use --numjobs {depth}"

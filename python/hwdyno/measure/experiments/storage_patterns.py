@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hwdyno.measure.experiments.experiment import Experiment
 from hwdyno.measure.sweep import Sweep
-from hwdyno.model.axes import traits_of, write_share
+from hwdyno.model.axes import list_traits, write_share
 from hwdyno.model.words import CeilingClass, Declaration, Parameters
 
 _PATTERNS = "storage_patterns"
@@ -25,7 +25,7 @@ def _nonsense(kernel: Declaration, point: Parameters) -> str | None:
     """The error of parameters that contradict each other; none for a valid point."""
     pattern, block = str(point.get("pattern", "")), point.get("bs")
     streams = pattern in {"fwrite", "frewrite", "fread", "freread"}
-    if point.get("direct") and (streams or "page_cache" in traits_of(kernel.axes, point)):
+    if point.get("direct") and (streams or "page_cache" in list_traits(kernel.axes, point)):
         return f"{pattern} copies through a buffer, so direct has no effect; use --direct 0"
     if point.get("direct") and isinstance(block, int) and block % 512:
         return f"direct I/O moves whole sectors, and bs {block} is not a multiple of 512; use --direct 0 or another bs"

@@ -21,7 +21,7 @@ from hwdyno.measure.hosts.host import HostLostError
 from hwdyno.measure.hosts.member import Done, Ended, MemberEvent, Ready, Refused, ScratchFile
 from hwdyno.measure.hosts.reference_tools import Outcome, Program
 from hwdyno.measure.topology import Topology
-from hwdyno.model.axes import declarations_of
+from hwdyno.model.axes import read_declarations
 from hwdyno.model.histogram import ARRAYS, PACKED
 from hwdyno.model.machine import Machine
 from hwdyno.model.words import Declaration, UserError
@@ -59,7 +59,7 @@ class Speaker(ABC):
 
     @property
     @abstractmethod
-    def called(self) -> str:
+    def display_name(self) -> str:
         """What messages call it before its host is known."""
 
     @property
@@ -87,7 +87,7 @@ class Speaker(ABC):
         """Send a line; raises ``OSError`` or ``ValueError`` at the end of the connection."""
 
     @abstractmethod
-    def _lost(self) -> HostLostError:
+    def _lost_error(self) -> HostLostError:
         """Why the connection has ended."""
 
     @abstractmethod
@@ -102,11 +102,11 @@ class Speaker(ABC):
         greeting = self._next(self.survey_s)
         if greeting is None or greeting.get("agent") != "hwdyno-engine":
             self.close()
-            raise HostLostError(f"{self.called} does not start an agent; it must be: hwdyno-engine serve")
+            raise HostLostError(f"{self.display_name} does not start an agent; it must be: hwdyno-engine serve")
         if greeting.get("protocol") != PROTOCOL:
             self.close()
             raise HostLostError(
-                f"{self.called}: its hwdyno-engine {greeting.get('version')} speaks protocol "
+                f"{self.display_name}: its hwdyno-engine {greeting.get('version')} speaks protocol "
                 f"{greeting.get('protocol')} and this hwdyno {PROTOCOL}; install the same version on both"
             )
 
@@ -118,7 +118,7 @@ class Speaker(ABC):
         try:
             self._write(line)
         except (OSError, ValueError):
-            raise self._lost() from None
+            raise self._lost_error() from None
         return self._last_id
 
     def _next(self, timeout_s: float) -> dict[str, Any] | None:
@@ -129,7 +129,7 @@ class Speaker(ABC):
                 return None
             piece = self._read()
             if not piece:
-                raise self._lost()
+                raise self._lost_error()
             self._partial += piece
             if len(self._partial) > MAX_LINE:
                 raise HostLostError(f"the agent sent {len(self._partial)} bytes without the end of a line")
@@ -138,7 +138,7 @@ class Speaker(ABC):
         document = engine.document(line, foreign.DEEPEST)
         if document is None:
             try:
-                document = foreign.json_of(line, "what the agent sent", is_ours=True)
+                document = foreign.parse_json(line, "what the agent sent", is_ours=True)
             except UserError as error:
                 raise HostLostError(f"{error}: {line[:80]!r}") from None
         return document if isinstance(document, dict) else {}
@@ -147,7 +147,7 @@ class Speaker(ABC):
         try:
             return os.read(self.descriptor, PIECE)
         except OSError:  # A connection that was reset.
-            raise self._lost() from None
+            raise self._lost_error() from None
 
     def _request(self, verb: str, timeout_s: float | None = None, **fields: Any) -> Any:
         """Send a request and wait for its answer; events of the run are kept for ``poll``."""
@@ -185,7 +185,7 @@ class Speaker(ABC):
         """The kernels of the host's engine."""
         if self._kernels is None:
             try:
-                self._kernels = declarations_of(self._request("kernels"))
+                self._kernels = read_declarations(self._request("kernels"))
             except (KeyError, TypeError, AttributeError):
                 raise HostLostError(
                     "its hwdyno-engine declares kernels in another form; install the same version on both"
@@ -195,11 +195,11 @@ class Speaker(ABC):
     def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
         """Run a kernel once, as this machine would; see ``Host.run``."""
         self._run_id = self._send("run", kernel=kernel, parameters=parameters)
-        event, interrupted = self._ended()
+        event, interrupted = self._await_end()
         assert isinstance(event, Done)
         return {**event.reading, "interrupted": True} if interrupted else dict(event.reading)
 
-    def _ended(self) -> tuple[MemberEvent, bool]:
+    def _await_end(self) -> tuple[MemberEvent, bool]:
         """How the current run ended, and whether it was interrupted; raises what the host raised."""
         interrupted = False
         while True:
@@ -226,7 +226,7 @@ class Speaker(ABC):
     def execute(self, program: Program) -> Outcome:
         """Run a reference tool once; see ``Programs.execute``. Ctrl-C ends it."""
         self._run_id = self._send("program", **_fields(program))
-        event, interrupted = self._ended()
+        event, interrupted = self._await_end()
         if interrupted:
             raise KeyboardInterrupt
         assert isinstance(event, Ended)
@@ -234,7 +234,7 @@ class Speaker(ABC):
 
     def snapshot(self) -> dict[str, float]:
         """The host's counters now."""
-        return counters.parsed(self._request("snapshot"))
+        return counters.parse_counters(self._request("snapshot"))
 
     # --- Member
 
@@ -298,7 +298,7 @@ class Speaker(ABC):
         """Make a scratch directory below ``path`` on the host."""
         return ScratchFile(**self._request("files", action="claim", path=str(path)))
 
-    def size_of(self, path: str) -> int:
+    def file_size(self, path: str) -> int:
         """The length of a file of the host."""
         return int(self._request("files", action="size", path=path)["bytes"])
 
@@ -329,7 +329,7 @@ class Agent(Speaker):
         self._greet()
 
     @property
-    def called(self) -> str:
+    def display_name(self) -> str:
         """Its command."""
         return " ".join(self.command)
 
@@ -344,7 +344,7 @@ class Agent(Speaker):
         self._process.stdin.write(line)
         self._process.stdin.flush()
 
-    def _lost(self) -> HostLostError:
+    def _lost_error(self) -> HostLostError:
         """Why the pipe has ended."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(1.0)
@@ -383,7 +383,7 @@ def unpack_reading(reading: Mapping[str, Any]) -> None:
         for histogram in stream.get("latency_ns", {}).values():
             if PACKED not in histogram:
                 continue
-            if (found := engine.unpacked(histogram.pop(PACKED))) is None:
+            if (found := engine.unpack_histogram(histogram.pop(PACKED))) is None:
                 raise ValueError("not a packed histogram")
             indices, counts, count = found
             if count != histogram.get("count"):

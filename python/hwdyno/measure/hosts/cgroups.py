@@ -89,7 +89,7 @@ def io_limits(root: Path = Path("/")) -> DeviceLimits:
     return found
 
 
-def limits_of(storage: dict[str, Any], root: Path = Path("/")) -> list[dict[str, Any]]:
+def list_limits(storage: dict[str, Any], root: Path = Path("/")) -> list[dict[str, Any]]:
     """The limits on the devices that a surveyed storage passes through, by their names."""
     passed = {str(device.get("name")) for part in ("chain", "disks") for device in storage.get(part) or ()}
     found = []

@@ -19,7 +19,7 @@ _EVENTS = {"intr": "interrupts", "softirq": "soft_interrupts", "ctxt": "context_
 """Totals since boot in ``/proc/stat``, by the first word of their line."""
 
 
-def parsed(texts: Mapping[str, str]) -> dict[str, float]:
+def parse_counters(texts: Mapping[str, str]) -> dict[str, float]:
     """The counters and gauges of ``Host.snapshot``; ``texts`` are files by their path below the root.
 
     A host elsewhere sends these texts, so what is no number is as if it were not there.

@@ -19,12 +19,12 @@ LARGEST_READINGS = 1 << 30
 def host_of_survey(survey: Path) -> Elsewhere:
     """The host of a survey that ``hwdyno-engine survey PATH`` printed; raises ``UserError``."""
     name = "the survey on stdin" if str(survey) == "-" else survey.name
-    text = sys.stdin.read(LARGEST_SURVEY) if str(survey) == "-" else foreign.text_of(survey, LARGEST_SURVEY)
-    return Elsewhere(_machine(foreign.json_of(text, name), name))
+    text = sys.stdin.read(LARGEST_SURVEY) if str(survey) == "-" else foreign.read_text(survey, LARGEST_SURVEY)
+    return Elsewhere(_machine(foreign.parse_json(text, name), name))
 
 
 def _machine(document: Any, name: str) -> Machine:
-    values = Table.of(document, name).values
+    values = Table.from_value(document, name).values
     if not isinstance(values.get("cpu"), dict):
         raise UserError(f"{name} is no survey; hwdyno-engine survey PATH prints one")
     return Machine.of_survey(values)
@@ -37,17 +37,19 @@ def is_readings(head: str) -> bool:
 
 def read_readings(path: Path) -> tuple[list[str], Elsewhere]:
     """The command that was planned, and its host with the readings; raises ``UserError`` in one line."""
-    lines = foreign.text_of(path, LARGEST_READINGS).splitlines()
-    documents = [Table.of(foreign.json_of(line, f"{path.name}, line {at}"), path.name) for at, line in _whole(lines)]
+    lines = foreign.read_text(path, LARGEST_READINGS).splitlines()
+    documents = [
+        Table.from_value(foreign.parse_json(line, f"{path.name}, line {at}"), path.name) for at, line in _whole(lines)
+    ]
     if not documents:
         raise UserError(f"{path.name} is cut off in its first line; take the readings again")
     head, *rest = documents
-    plan = Table.of(head.values.get("plan"), path.name)
+    plan = Table.from_value(head.values.get("plan"), path.name)
     if plan.values.get("format") != PLAN:
         raise UserError(f"{path.name} has readings of another version's plan; use the same version of hwdyno")
-    steps = [Table.of(step, path.name) for step in _list(plan, "steps", path.name)]
+    steps = [Table.from_value(step, path.name) for step in _list(plan, "steps", path.name)]
     for step in steps:
-        Table.of(step.values.get("point"), path.name)
+        Table.from_value(step.values.get("point"), path.name)
     end = next((document for document in rest if "ended_s" in document), None)
     taken = [document for document in rest if "step" in document]
     if any(document.count("step") >= len(steps) for document in taken):
@@ -59,7 +61,7 @@ def read_readings(path: Path) -> tuple[list[str], Elsewhere]:
         interrupted=bool(end and end.values.get("interrupted")),
         seed=plan.count("seed"),
         steps=tuple({"repeat": 0, **step.values} for step in steps),
-        taken=tuple(_taken(document, path.name) for document in taken if "reading" in document),
+        taken=tuple(_parse_step(document, path.name) for document in taken if "reading" in document),
         errors={document.count("step"): str(document.values.get("error")) for document in taken if "error" in document},
     )
     words = [str(word) for word in _list(plan, "words", path.name)]
@@ -79,9 +81,9 @@ def _list(table: Table, key: str, name: str) -> list[Any]:
     return found
 
 
-def _taken(table: Table, name: str) -> Taken:
+def _parse_step(table: Table, name: str) -> Taken:
     def files(key: str) -> dict[str, str]:
-        return {path: str(text) for path, text in Table.of(table.values.get(key), name).values.items()}
+        return {path: str(text) for path, text in Table.from_value(table.values.get(key), name).values.items()}
 
-    reading = Table.of(table.values["reading"], name).values
+    reading = Table.from_value(table.values["reading"], name).values
     return Taken(table.count("step"), reading, files("before"), files("after"))

@@ -7,7 +7,7 @@ from typing import Any
 
 from hwdyno.measure.hosts.host import HostLostError
 from hwdyno.measure.hosts.member import Member, ScratchFile
-from hwdyno.measure.hosts.partners import partners_of
+from hwdyno.measure.hosts.partners import parse_partners
 from hwdyno.model.axes import BETWEEN, CLIENTS, SHARED_FILE
 from hwdyno.model.words import UserError
 
@@ -34,14 +34,14 @@ class HostParameters:
         """
         adapted = {name: value for name, value in parameters.items() if name not in _OF_A_SITE}
         if between := str(parameters.get(BETWEEN.name) or ""):
-            partners = partners_of(between, len(self._all))
+            partners = parse_partners(between, len(self._all))
             return {
                 self._all[host]: {**adapted, **self._served_by(self._all[other])}
                 for host, other in partners.items()
                 if {self._all[host], self._all[other]} <= self._members.keys()
             }
         names = list(self._members)[: parameters.get(CLIENTS.name)]
-        each = {name: self._parameters_of(adapted, name, number, scratch) for number, name in enumerate(names)}
+        each = {name: self._adapt_parameters(adapted, name, number, scratch) for number, name in enumerate(names)}
         if parameters.get(SHARED_FILE.name) is not None and "path" in adapted:
             each = self._regions(each, parameters, scratch, is_shared=bool(parameters[SHARED_FILE.name]))
         return each
@@ -82,7 +82,7 @@ class HostParameters:
         if name in self._seeing:
             return
         try:
-            self._members[name].size_of(path)
+            self._members[name].file_size(path)
         except (ValueError, FileNotFoundError, NotADirectoryError):
             raise UserError(f"--shared-file: {name} does not see {path}; use a --path that all hosts share") from None
         except HostLostError:
@@ -91,7 +91,7 @@ class HostParameters:
             raise UserError(f"--shared-file: {name} cannot use {path}: {error.strerror or error}") from None
         self._seeing.add(name)
 
-    def _parameters_of(
+    def _adapt_parameters(
         self, parameters: dict[str, Any], name: str, number: int, scratch: Mapping[str, ScratchFile]
     ) -> dict[str, Any]:
         """The parameters for one host: with its data file and its random seed."""

@@ -89,14 +89,14 @@ class ByAddress(Launch):
         return self.meeting
 
 
-def launch_of(environment: Mapping[str, str] = os.environ) -> Launch | None:
+def find_launch(environment: Mapping[str, str] = os.environ) -> Launch | None:
     """The start of several ranks that this process is of; none where it runs alone. Raises ``UserError``."""
     if place := environment.get(RENDEZVOUS):
-        found = _counted(environment, _BY_ADDRESS)
+        found = _read_rank(environment, _BY_ADDRESS)
         if found is None:
             raise UserError(f"{RENDEZVOUS} is set, and no launcher says which rank this is; set {RANK} and {RANKS}")
         return ByAddress(*found, _meeting(place, environment.get(SECRET, "")))
-    found = _counted(environment, _BY_MPI)
+    found = _read_rank(environment, _BY_MPI)
     return ByMpi(*found) if found is not None and found[1] > 1 else None
 
 
@@ -118,14 +118,14 @@ _JOB = {"SLURM_JOB_ID": "id", "SLURM_JOB_NAME": "name", "SLURM_JOB_NODELIST": "n
 """What a Run keeps of Slurm's variables."""
 
 
-def job_of(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+def describe_job(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """What started the ranks of this process's start."""
     found = {name: environment[variable] for variable, name in _JOB.items() if environment.get(variable)}
     by = "slurm" if "SLURM_STEP_ID" in environment else "mpi" if RENDEZVOUS not in environment else "address"
     return {"launcher": by, **found}
 
 
-def _counted(environment: Mapping[str, str], pairs: tuple[tuple[str, str], ...]) -> tuple[int, int] | None:
+def _read_rank(environment: Mapping[str, str], pairs: tuple[tuple[str, str], ...]) -> tuple[int, int] | None:
     """The rank and their number by the first pair of variables that is there; raises ``UserError``."""
     for rank_name, size_name in pairs:
         if rank_name not in environment or size_name not in environment:

@@ -12,7 +12,7 @@ from hwdyno.measure.concurrent_runs import other_runs
 from hwdyno.measure.hosts import cgroups, counters, programs, smbios, under_load
 from hwdyno.measure.hosts.host import KernelCall, UnderLoad
 from hwdyno.measure.hosts.reference_tools import Outcome, Program
-from hwdyno.measure.topology import Topology, gpus_of
+from hwdyno.measure.topology import Topology, count_gpus
 from hwdyno.model.axes import with_clients
 from hwdyno.model.machine import Machine
 from hwdyno.model.words import Declaration
@@ -30,7 +30,7 @@ class Local:
         modules, why = smbios.modules(self._root)
         found["memory"] = {**(found.get("memory") or {}), "modules": modules}
         if storage := found.get("storage"):
-            limits = cgroups.limits_of(storage, self._root)
+            limits = cgroups.list_limits(storage, self._root)
             found["storage"] = {**storage, "limits": limits} if limits else storage
         if why:
             found["unknown"] = {**(found.get("unknown") or {}), "memory.modules": why}
@@ -51,7 +51,7 @@ class Local:
         nodes = ("dev/nvidiactl", "dev/kfd", "dev/dri/renderD*", "dev/dxg")
         if not any(next(self._root.glob(pattern), None) for pattern in nodes):
             return 0
-        return gpus_of(Machine.of_survey(engine.survey()))
+        return count_gpus(Machine.of_survey(engine.survey()))
 
     def _nodes(self, name: str) -> tuple[int, ...]:
         """The nodes of a list such as ``0-1,4``; node 0 where there is none."""
@@ -77,7 +77,7 @@ class Local:
 
     def find(self, program: Program) -> str | None:
         """Where this machine has a reference tool; none if it is not installed."""
-        return programs.located(program)
+        return programs.find_program(program)
 
     def execute(self, program: Program) -> Outcome:
         """Run a reference tool once; see ``Programs.execute`` for what it raises."""
@@ -91,7 +91,7 @@ class Local:
             texts |= {path: self._read(path) for path in paths}
         runs = other_runs(self._root)
         gauges = {} if runs is None else {"other_runs": float(len(runs))}
-        return counters.parsed(texts) | cgroups.processor_periods(self._root) | gauges
+        return counters.parse_counters(texts) | cgroups.processor_periods(self._root) | gauges
 
     def _read(self, path: str) -> str:
         try:

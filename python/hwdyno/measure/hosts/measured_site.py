@@ -140,6 +140,6 @@ class SingleHost(Site):
         """Nothing to release."""
 
 
-def site_of(host: Host) -> Site:
+def make_site(host: Host) -> Site:
     """The site that a host is: itself, or one of a single host."""
     return host if isinstance(host, Site) else SingleHost(host)

@@ -115,7 +115,7 @@ class Member(Host, Programs, Protocol):
         """Make a scratch directory below ``path``; raises ``OSError`` where that is refused."""
         ...
 
-    def size_of(self, path: str) -> int:
+    def file_size(self, path: str) -> int:
         """The length of a file, bytes."""
         ...
 

@@ -11,7 +11,7 @@ from hwdyno.model.units import is_number
 Reading = Mapping[str, Any]
 
 
-def merged(
+def merge_readings(
     readings: Mapping[str, Reading],
     started_ns: Mapping[str, int],
     failures: Mapping[str, str],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hwdyno.model.words import UserError
 
 
-def partners_of(between: str, hosts: int) -> dict[int, int]:
+def parse_partners(between: str, hosts: int) -> dict[int, int]:
     """Which host sends to which: ``0-3`` is one pair, ``+2`` each to the second one after it; raises ``UserError``."""
     first, _, second = between.partition("-")
     if first.isdecimal() and second.isdecimal() and int(first) != int(second) and max(int(first), int(second)) < hosts:

@@ -24,7 +24,7 @@ _END_S = 5.0
 """Longest wait for the children of a killed program, s."""
 
 
-def located(program: Program) -> str | None:
+def find_program(program: Program) -> str | None:
     """The program's file; none if it is not installed. ``HWDYNO_<TOOL>`` may name it."""
     named = os.environ.get(program.variable)
     return shutil.which(named) if named else next(filter(None, map(shutil.which, program.names)), None)
@@ -32,7 +32,7 @@ def located(program: Program) -> str | None:
 
 def execute(program: Program) -> Outcome:
     """Run a program once on this machine; see ``Programs.execute`` for what it raises."""
-    found = located(program)
+    found = find_program(program)
     if found is None:
         raise FileNotFoundError(f"{program.tool} is not installed; install it or set {program.variable} to its path")
     for name, least in program.files.items():
@@ -44,11 +44,11 @@ def execute(program: Program) -> Outcome:
                 f"{path} has {size} bytes but the point needs {least}; {program.tool} would extend the file"
             )
     before = cpu_s()
-    out, err, status = finished([found, *program.arguments], program.timeout_s, program.environment)
+    out, err, status = run_program([found, *program.arguments], program.timeout_s, program.environment)
     return Outcome(status, out, err, cpu_s() - before)
 
 
-def finished(
+def run_program(
     command: Sequence[str], timeout_s: float, environment: Mapping[str, str] | None = None
 ) -> tuple[str, str, int]:
     """A command's stdout, stderr and exit status; if this process is stopped, the program and its children are too.

@@ -28,7 +28,7 @@ from hwdyno import __version__
 from hwdyno.measure.hosts import rank_process, rank_server
 from hwdyno.measure.hosts.agent import PROTOCOL, Speaker
 from hwdyno.measure.hosts.host import HostLostError
-from hwdyno.measure.hosts.launch import Launch, Meeting, boot_id, host_name, job_of
+from hwdyno.measure.hosts.launch import Launch, Meeting, boot_id, describe_job, host_name
 from hwdyno.measure.hosts.reference_tools import Program
 from hwdyno.measure.hosts.several_hosts import SeveralHosts, Timeouts
 from hwdyno.model.machine import Machine
@@ -63,7 +63,7 @@ class Rank(Speaker):
         connection.settimeout(TIMEOUT_S)
 
     @property
-    def called(self) -> str:
+    def display_name(self) -> str:
         """Its host and its number."""
         return f"{self.name} rank {self.number}"
 
@@ -89,7 +89,7 @@ class Rank(Speaker):
 
     def survey(self, path: Path | None = None) -> Machine:
         """Describe the host under the rank's name."""
-        return replace(super().survey(path), hostname=self.called)
+        return replace(super().survey(path), hostname=self.display_name)
 
     def find(self, program: Program) -> None:
         """No reference tool: a rank has no minder that would end one with it."""
@@ -97,7 +97,7 @@ class Rank(Speaker):
     def _write(self, line: bytes) -> None:
         self._connection.sendall(line)
 
-    def _lost(self) -> HostLostError:
+    def _lost_error(self) -> HostLostError:
         return HostLostError("its connection ended: its process has died, or the network between is gone")
 
     def close(self) -> None:
@@ -159,13 +159,13 @@ class _Admission:
             connection.settimeout(GREET_S)
             nonce = secrets.token_hex(16)
             _send(connection, {"hwdyno": "ranks", "nonce": nonce})
-            found = _received(connection)
+            found = _receive_line(connection)
             number = found["rank"]
             if not hmac.compare_digest(str(found["proof"]), _proof(self._secret, f"rank {number} {nonce}")):
                 raise ValueError
             arrival = _Arrival(
                 int(number), str(found["name"]), str(found["boot"]), tuple(map(int, found["processors"])),
-                str(found["nonce"]), connection, _server_of(found.get("server")),
+                str(found["nonce"]), connection, _parse_server(found.get("server")),
             )  # fmt: skip
         except (OSError, ValueError, KeyError, TypeError):
             connection.close()
@@ -188,7 +188,7 @@ _SITE: list[SeveralHosts] = []
 
 def join(launch: Launch, *, serves: bool = False) -> None:
     """Make the site of all ranks on rank 0, for ``site``, until this process ends; ``serves`` as for ``serve``."""
-    _SITE[:] = [joined(launch, serves=serves)]
+    _SITE[:] = [join_ranks(launch, serves=serves)]
     atexit.register(_SITE[0].close)
 
 
@@ -197,7 +197,7 @@ def site() -> SeveralHosts | None:
     return _SITE[0] if _SITE else None
 
 
-def joined(launch: Launch, timeout_s: float = JOIN_S, *, serves: bool = False) -> SeveralHosts:
+def join_ranks(launch: Launch, timeout_s: float = JOIN_S, *, serves: bool = False) -> SeveralHosts:
     """The site of all ranks, on rank 0. Raises ``UserError`` where a rank does not come."""
     here = _outward_address()
     listener = socket.create_server(launch.listens_at, family=loopback.family(here), backlog=min(launch.size, 4096))
@@ -208,11 +208,11 @@ def joined(launch: Launch, timeout_s: float = JOIN_S, *, serves: bool = False) -
     served.begin()
     try:
         arrivals = admission.all(timeout_s)
-        ranks = [_rank_of(arrival, shared, meeting.secret) for arrival, shared in _shares(arrivals)]
+        ranks = [_welcome_rank(arrival, shared, meeting.secret) for arrival, shared in _shares(arrivals)]
         for rank in ranks:
             rank._greet()
         site = SeveralHosts(ranks, TIMEOUTS, lambda why: sys.stderr.write(f"hwdyno: {why}\n"))
-        site.job = job_of()
+        site.job = describe_job()
         return site
     except (HostLostError, OSError) as error:
         raise UserError(f"a rank was lost at the start: {error}; start again") from None
@@ -252,14 +252,14 @@ class _RankAgent:
         until: float | None = None
         while self._thread.is_alive() and (until is None or time.monotonic() < until):
             self._thread.join(0.2)
-            if signals.requested() and until is None:
+            if signals.is_end_requested() and until is None:
                 until = time.monotonic() + STOP_S
         if self._error is not None:
             raise self._error
 
     def _run(self) -> None:
         try:
-            connection, processors = self._connected()
+            connection, processors = self._connect_rank()
         except UserError as error:
             self._error = error
             return
@@ -288,7 +288,7 @@ class _RankAgent:
         signals.spare(process.pid)
         return process
 
-    def _connected(self) -> tuple[socket.socket, list[int]]:
+    def _connect_rank(self) -> tuple[socket.socket, list[int]]:
         """The connection, and the processors that this rank is to use."""
         meeting, launch = self._meeting, self._launch
         connection = _dial(meeting, JOIN_S)
@@ -298,7 +298,7 @@ class _RankAgent:
         if self._serves:
             here = connection.getsockname()[0]
             self._listens = here, loopback.free_port(here)
-        greeting = _received(connection)
+        greeting = _receive_line(connection)
         _send(connection, {
             "rank": launch.rank,
             "name": host_name(),
@@ -310,7 +310,7 @@ class _RankAgent:
             "proof": _proof(meeting.secret, f"rank {launch.rank} {greeting['nonce']}"),
         })  # fmt: skip
         connection.settimeout(JOIN_S + GREET_S)
-        welcome = _received(connection)
+        welcome = _receive_line(connection)
         if not hmac.compare_digest(str(welcome["proof"]), _proof(meeting.secret, f"site {nonce}")):
             raise UserError(f"{meeting.address}:{meeting.port} is not this start's rank 0; use another port")
         connection.settimeout(None)
@@ -331,7 +331,7 @@ def _dial(meeting: Meeting, timeout_s: float) -> socket.socket:
             time.sleep(RETRY_S)
 
 
-def _rank_of(arrival: _Arrival, processors: tuple[int, ...], secret: bytes) -> Rank:
+def _welcome_rank(arrival: _Arrival, processors: tuple[int, ...], secret: bytes) -> Rank:
     """Give a rank its processors; its agent sends next."""
     arrival.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     _send(arrival.connection, {"proof": _proof(secret, f"site {arrival.nonce}"), "processors": processors})
@@ -359,7 +359,7 @@ def _block(processors: tuple[int, ...], place: int, many: int) -> tuple[int, ...
     return processors[place * len(processors) // many : (place + 1) * len(processors) // many]
 
 
-def _server_of(found: Any) -> tuple[str, int] | None:
+def _parse_server(found: Any) -> tuple[str, int] | None:
     return None if found is None else (str(found[0]), int(found[1]))
 
 
@@ -387,7 +387,7 @@ def _send(connection: socket.socket, document: Mapping[str, Any]) -> None:
     connection.sendall(json.dumps(document).encode() + b"\n")
 
 
-def _received(connection: socket.socket) -> dict[str, Any]:
+def _receive_line(connection: socket.socket) -> dict[str, Any]:
     """The next line as a JSON object, and no byte of what follows it; raises ``ValueError`` and ``OSError``."""
     line = bytearray()
     while not line.endswith(b"\n"):

@@ -22,11 +22,11 @@ from hwdyno.measure.hosts.host_parameters import HostParameters
 from hwdyno.measure.hosts.host_part import POLL_S, HostPart, await_event, ends_last, is_here, last_here, started_ns
 from hwdyno.measure.hosts.measured_site import Site
 from hwdyno.measure.hosts.member import Done, Ended, Member, Refused, ScratchFile
-from hwdyno.measure.hosts.merging import merged
-from hwdyno.measure.hosts.partners import partners_of
+from hwdyno.measure.hosts.merging import merge_readings
+from hwdyno.measure.hosts.partners import parse_partners
 from hwdyno.measure.hosts.reference_tools import Outcome, Program
 from hwdyno.measure.topology import Topology
-from hwdyno.measure.workspace import DataFile, Place, room_of
+from hwdyno.measure.workspace import DataFile, Place, usable_bytes
 from hwdyno.model.axes import BETWEEN, CLIENTS, with_clients
 from hwdyno.model.machine import Machine
 from hwdyno.model.words import Declaration, UserError
@@ -149,14 +149,14 @@ class SeveralHosts(Site):
         if pattern and not parameters.get("server"):
             parameters = {BETWEEN.name: pattern, **parameters}
         each = self.parameters_of_each(parameters)
-        parts, interrupted = self._ended(
+        parts, interrupted = self._collect_results(
             each,
             lambda name, member: member.prepare(kernel, each[name]),
             _longest_s(parameters, self._timeouts.setup_s),
         )
         wanted = len(self._all)
         if between := str(parameters.get(BETWEEN.name) or ""):
-            wanted = len(partners_of(between, wanted))
+            wanted = len(parse_partners(between, wanted))
         reading = self._reading(parts, interrupted, int(parameters.get(CLIENTS.name) or wanted))
         if parameters.get(BETWEEN.name):
             # Where the first host's partner listens is no parameter of the point.
@@ -174,14 +174,14 @@ class SeveralHosts(Site):
         A host that is lost has a ``HostLostError``.
         """
         longest_s = self._timeouts.setup_s + max(program.timeout_s for program in programs.values())
-        parts, interrupted = self._ended(
+        parts, interrupted = self._collect_results(
             programs, lambda name, member: member.prepare_program(programs[name]), longest_s
         )
         if interrupted:
             raise KeyboardInterrupt
         return {name: part.outcome for name, part in parts.items()}
 
-    def _ended(
+    def _collect_results(
         self, names: Collection[str], begin: Callable[[str, Member], None], longest_s: float | None
     ) -> tuple[dict[str, HostPart], bool]:
         """The results of the named hosts from a common start on, and whether Ctrl-C ended it."""
@@ -282,7 +282,9 @@ class SeveralHosts(Site):
         for name, part in done.items():
             if part.stopped and not interrupted:
                 failures[name] = "it was stopped, because it did not end with the others"
-        made = merged(readings, started, failures, [name for name in self._all if name in parts or name in failures])
+        made = merge_readings(
+            readings, started, failures, [name for name in self._all if name in parts or name in failures]
+        )
         return {**made, "interrupted": True} if interrupted else made
 
     def _why(self, name: str, part: HostPart) -> str:
@@ -340,7 +342,7 @@ class SeveralHosts(Site):
             self._scratch = self._each(lambda member: member.claim(place.path))
         except OSError as error:
             raise UserError(f"--path {place.path}: {error.strerror or error}; give a directory of every host") from None
-        room = min(room_of(scratch.size_bytes, scratch.free_bytes) for scratch in self._scratch.values())
+        room = min(usable_bytes(scratch.size_bytes, scratch.free_bytes) for scratch in self._scratch.values())
         if any(member.boot for member in self._members.values()):
             room //= len(self._members)  # Ranks share a machine, or the filesystem that they were started to measure.
         return _DataFiles(self, replace(place, room_bytes=room), Path(next(iter(self._scratch.values())).data))
@@ -350,7 +352,7 @@ class SeveralHosts(Site):
         lengths = []
         for name, member in list(self._members.items()):
             with self._losing(name):
-                lengths.append(member.size_of(self._scratch[name].data))
+                lengths.append(member.file_size(self._scratch[name].data))
         if not lengths:
             raise self._nobody()
         return min(lengths)

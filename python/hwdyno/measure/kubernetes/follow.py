@@ -116,7 +116,7 @@ class JobState:
     """Whether waiting may be without effect."""
 
 
-def state_of(job: Document, pods: Iterable[Document]) -> JobState:
+def read_state(job: Document, pods: Iterable[Document]) -> JobState:
     """Where a Job or an MPIJob and its pods are, by their own statuses."""
     status, listed = job.get("status") or {}, list(pods)
     for condition in status.get("conditions") or ():
@@ -180,7 +180,7 @@ class Measured:
     """The last lines of the log of a pod without a Run."""
 
 
-def performed(
+def run_measurement(
     cluster: Cluster,
     documents: Sequence[Document],
     says: Callable[[str], object],
@@ -197,14 +197,14 @@ def performed(
         try:
             cluster.create(documents)
             says(f"{job['kind']} {name} is made")
-            state = _followed(cluster, kind, name, says)
-            return _collected(cluster, name, state)
+            state = _follow_job(cluster, kind, name, says)
+            return _collect_runs(cluster, name, state)
         finally:
             if not keep:
-                says(_removed(cluster, documents, f"{job['kind']} {name}"))
+                says(_remove_documents(cluster, documents, f"{job['kind']} {name}"))
 
 
-def _removed(cluster: Cluster, documents: Sequence[Document], what: str) -> str:
+def _remove_documents(cluster: Cluster, documents: Sequence[Document], what: str) -> str:
     """Remove the documents, and say whether that was done: why the measurement ended matters more than this."""
     try:
         cluster.delete(documents)
@@ -214,12 +214,12 @@ def _removed(cluster: Cluster, documents: Sequence[Document], what: str) -> str:
     return f"{what} and all that was made for it are removed"
 
 
-def _followed(cluster: Cluster, kind: str, name: str, says: Callable[[str], object]) -> JobState:
+def _follow_job(cluster: Cluster, kind: str, name: str, says: Callable[[str], object]) -> JobState:
     before, stuck_s, lost = "", 0.0, 0
     while True:
         signals.check()
         try:
-            state = state_of(cluster.get(kind, name), cluster.of_measurement("pods", name))
+            state = read_state(cluster.get(kind, name), cluster.of_measurement("pods", name))
             lost = 0
         except UserError as error:
             lost += 1
@@ -244,7 +244,7 @@ def _wait(seconds: float) -> None:
         time.sleep(min(0.1, left))
 
 
-def _collected(cluster: Cluster, name: str, state: JobState) -> Measured:
+def _collect_runs(cluster: Cluster, name: str, state: JobState) -> Measured:
     runs: list[Run] = []
     last: tuple[str, ...] = ()
     for pod in sorted(cluster.of_measurement("pods", name), key=_name):
@@ -279,7 +279,7 @@ def documents_named(name: str) -> list[Document]:
     return [{"apiVersion": version, "kind": kind, "metadata": {"name": name}} for version, kind in kinds]
 
 
-def claims_of(cluster: Cluster, name: str) -> list[Document]:
+def list_claims(cluster: Cluster, name: str) -> list[Document]:
     """The claims that a measurement of this name has made."""
     return [
         {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": _name(claim)}}

@@ -20,8 +20,8 @@ from hwdyno.measure.kubernetes.volumes import (
     Volume,
     claim,
     claim_spec,
+    pod_volume,
     quantity,
-    source_of,
     volume_bytes,
 )
 from hwdyno.model.units import format_size, parse_size
@@ -78,7 +78,7 @@ class Wanted:
         return TIMES_MEMORY * self.memory_bytes if given is None else parse_size(given)
 
 
-def documents_of(wanted: Wanted) -> list[Document]:
+def make_documents(wanted: Wanted) -> list[Document]:
     """All documents in the order in which they are made; raises ``UserError`` for what no pod could do."""
     _check(wanted)
     labels = {NAME: "hwdyno", INSTANCE: wanted.name}
@@ -151,7 +151,7 @@ def _option(words: Sequence[str], name: str) -> str | None:
     return None
 
 
-def command_of(wanted: Wanted) -> list[str]:
+def pod_command(wanted: Wanted) -> list[str]:
     """The command that a pod runs: on its storage, with data beyond its memory, and the Run on its output."""
     words = list(wanted.words)
     if words[0] == STUDY:
@@ -168,7 +168,7 @@ def command_of(wanted: Wanted) -> list[str]:
 
 def _measures(wanted: Wanted) -> list[str]:
     # Status 3 is a Run that is done, but with degraded points, as its report says: no failed Job.
-    return ["sh", "-c", f"{shlex.join(command_of(wanted))} || test $? -eq 3"]
+    return ["sh", "-c", f"{shlex.join(pod_command(wanted))} || test $? -eq 3"]
 
 
 def _ranks(wanted: Wanted) -> list[Document]:
@@ -228,7 +228,7 @@ def _pod(
             {"name": volume.name, "mountPath": volume.path(block=False)} for volume in wanted.volumes
         ]
     volumes = [
-        source_of(volume, _claim_name(wanted, volume), size, wanted.access, block=wanted.block)
+        pod_volume(volume, _claim_name(wanted, volume), size, wanted.access, block=wanted.block)
         for volume in wanted.volumes
     ]
     return {
@@ -266,7 +266,7 @@ def _placement(wanted: Wanted, labels: Document) -> Document:
 
 def _mpi_job(wanted: Wanted, labels: Document, size: str) -> Document:
     """kubeflow.org/v2beta1: a launcher runs mpirun, and its ranks are on workers that run sshd."""
-    started = ["mpirun", "-n", str(wanted.clients), "--bind-to", "none", *command_of(wanted)]
+    started = ["mpirun", "-n", str(wanted.clients), "--bind-to", "none", *pod_command(wanted)]
     launcher = _pod(wanted, labels, size, ["sh", "-c", f"{shlex.join(started)} || test $? -eq 3"])
     worker = _pod(wanted, labels, size, ["/usr/sbin/sshd", "-De", "-f", "/home/mpiuser/.sshd_config"])
     # The launcher measures nothing.

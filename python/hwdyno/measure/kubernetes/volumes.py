@@ -42,7 +42,7 @@ class Volume:
         return (DEVICE if block else FOLDER).format(name=self.name)
 
 
-def volumes_of(text: str) -> tuple[Volume, ...]:
+def parse_volumes(text: str) -> tuple[Volume, ...]:
     """The storages of an option, ``[NAME=]KIND[:OF]`` with commas between them; raises ``UserError``."""
     found: dict[str, Volume] = {}
     for part in text.split(","):
@@ -107,7 +107,7 @@ def claim(name: str, labels: Document, spec: Document) -> Document:
     }
 
 
-def source_of(volume: Volume, claim_name: str, size: str, access: str, *, block: bool = False) -> Document:
+def pod_volume(volume: Volume, claim_name: str, size: str, access: str, *, block: bool = False) -> Document:
     """The volume of a pod."""
     if volume.kind == "emptyDir":
         return {"name": volume.name, "emptyDir": {"sizeLimit": size}}

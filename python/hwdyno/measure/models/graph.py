@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hwdyno.measure.models.protobuf import blob, integer, packed, real
+from hwdyno.measure.models.protobuf import blob, integer, pack_varints, real
 from hwdyno.measure.models.safetensors import TensorExtent
 from hwdyno.measure.models.shapes import Tensor
 
@@ -41,13 +41,15 @@ class Graph:
         """Weights in the other file."""
         entries = {"location": self._file, "offset": str(place.offset), "length": str(place.length)}
         external = b"".join(blob(13, blob(1, key) + blob(2, value)) for key, value in entries.items())
-        made = packed(1, tensor.shape) + integer(2, FLOAT) + blob(8, tensor.name) + external + integer(14, _EXTERNAL)
+        made = (
+            pack_varints(1, tensor.shape) + integer(2, FLOAT) + blob(8, tensor.name) + external + integer(14, _EXTERNAL)
+        )
         self._initializers.append(blob(5, made))
         return tensor.name
 
     def constant(self, name: str, values: Sequence[int], dims: Sequence[int]) -> str:
         """Whole numbers in the graph itself."""
-        made = packed(1, dims) + integer(2, INT64) + packed(7, values) + blob(8, name)
+        made = pack_varints(1, dims) + integer(2, INT64) + pack_varints(7, values) + blob(8, name)
         self._initializers.append(blob(5, made))
         return name
 
@@ -65,7 +67,7 @@ class Graph:
         self._nodes.append(blob(1, b"".join([*fields, blob(7, domain)])))
         return named[0]
 
-    def serialized(self) -> bytes:
+    def serialize(self) -> bytes:
         """The whole model."""
         parts = [*self._nodes, blob(2, "hwdyno"), *self._initializers, *self._inputs, *self._outputs]
         sets = b"".join(blob(8, blob(1, name) + integer(2, at)) for name, at in {"": OPSET, MICROSOFT: 1}.items())
@@ -80,7 +82,7 @@ def _attribute(name: str, value: Attribute) -> bytes:
     elif isinstance(value, str):
         body = blob(4, value) + integer(20, _STRING)
     else:
-        body = packed(8, value) + integer(20, _INTS)
+        body = pack_varints(8, value) + integer(20, _INTS)
     return blob(5, blob(1, name) + body)
 
 

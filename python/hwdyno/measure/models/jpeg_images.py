@@ -22,27 +22,29 @@ _MEAN, _SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Mean and deviation of ImageNet's channels, which ResNet-50's inputs are normalized by."""
 
 
-def name_of(at: int) -> str:
+def name_image(at: int) -> str:
     """The name of the file of an image."""
     return f"image-{at:06d}.jpeg"
 
 
-def made(count: int, seed: int) -> Iterator[bytes]:
+def make_images(count: int, seed: int) -> Iterator[bytes]:
     """This many JPEG files, one after the other: smooth shapes with noise, so that they compress as photographs do."""
     import numpy as np
 
-    image_of = _pillow()
+    make_image = _pillow()
     for at in range(count):
         random = np.random.default_rng((seed, at))
         coarse = random.integers(0, 256, (_CELLS, _CELLS, 3), np.uint8)
-        smooth = np.asarray(image_of.fromarray(coarse).resize((WIDTH, HEIGHT), image_of.Resampling.BICUBIC), np.float32)
+        smooth = np.asarray(
+            make_image.fromarray(coarse).resize((WIDTH, HEIGHT), make_image.Resampling.BICUBIC), np.float32
+        )
         grain = random.standard_normal((HEIGHT, WIDTH, 1), np.float32) * _NOISE
         file = io.BytesIO()
-        image_of.fromarray(np.clip(smooth + grain, 0, 255).astype(np.uint8)).save(file, "JPEG", quality=QUALITY)
+        make_image.fromarray(np.clip(smooth + grain, 0, 255).astype(np.uint8)).save(file, "JPEG", quality=QUALITY)
         yield file.getvalue()
 
 
-def decoded(data: bytes, side: int = SIDE) -> Any:
+def decode_image(data: bytes, side: int = SIDE) -> Any:
     """A JPEG as a vision model takes it: decoded, its middle square scaled to ``side``, normalized; (1, 3, side, side).
 
     Raises ``OSError`` for what is no whole image.

@@ -9,7 +9,7 @@ RMS_EPSILON, NORM_EPSILON = 1e-5, 1e-12
 IMAGE = (1, 3, 224, 224)
 
 
-def graph_of(model: Model, weights_file: str, places: Places, *, batched: bool = False) -> bytes:
+def make_graph(model: Model, weights_file: str, places: Places, *, batched: bool = False) -> bytes:
     """The model as an ONNX file whose weights are at these places of another one.
 
     A ``batched`` decoder takes any number of sequences at once, each with its own context and room for any context.
@@ -23,7 +23,7 @@ def graph_of(model: Model, weights_file: str, places: Places, *, batched: bool =
         _encoder(graph, model.encoder)
     else:
         _resnet(graph)
-    return graph.serialized()
+    return graph.serialize()
 
 
 def cache_names(layer: int) -> tuple[str, str, str, str]:
@@ -70,24 +70,24 @@ def _rms(graph: Graph, hidden: str, weight: str) -> str:
 
 def _resnet(graph: Graph) -> None:
     image = graph.input("image", FLOAT, IMAGE)
-    hidden = graph.node("Relu", (_convolved(graph, image, "stem", 7, 2),))
+    hidden = graph.node("Relu", (_add_convolution(graph, image, "stem", 7, 2),))
     hidden = graph.node("MaxPool", (hidden,), kernel_shape=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1))
     for stage, (blocks, _, _) in enumerate(STAGES):
         for block in range(blocks):
             at = f"stage{stage}.{block}"
             stride = 2 if block == 0 and stage else 1
-            shortcut = _convolved(graph, hidden, f"{at}.shortcut", 1, stride) if block == 0 else hidden
-            inside = graph.node("Relu", (_convolved(graph, hidden, f"{at}.reduce", 1, 1),))
-            inside = graph.node("Relu", (_convolved(graph, inside, f"{at}.middle", 3, stride),))
+            shortcut = _add_convolution(graph, hidden, f"{at}.shortcut", 1, stride) if block == 0 else hidden
+            inside = graph.node("Relu", (_add_convolution(graph, hidden, f"{at}.reduce", 1, 1),))
+            inside = graph.node("Relu", (_add_convolution(graph, inside, f"{at}.middle", 3, stride),))
             hidden = graph.node(
-                "Relu", (graph.node("Add", (_convolved(graph, inside, f"{at}.expand", 1, 1), shortcut)),)
+                "Relu", (graph.node("Add", (_add_convolution(graph, inside, f"{at}.expand", 1, 1), shortcut)),)
             )
     pooled = graph.node("Flatten", (graph.node("GlobalAveragePool", (hidden,)),), axis=1)
     graph.node("Add", (graph.node("MatMul", (pooled, "classes")), "classes.bias"), ("logits",))
     graph.output("logits", FLOAT, (1, 1000))
 
 
-def _convolved(graph: Graph, hidden: str, name: str, size: int, stride: int) -> str:
+def _add_convolution(graph: Graph, hidden: str, name: str, size: int, stride: int) -> str:
     pad = size // 2
     return graph.node(
         "Conv", (hidden, name, f"{name}.bias"),
@@ -100,7 +100,7 @@ def _encoder(graph: Graph, shape: Encoder) -> None:
     ids = graph.input("input_ids", INT64, (1, "tokens"))
     places = graph.input("position_ids", INT64, (1, "tokens"))
     words = graph.node("Gather", (EMBEDDING, ids), axis=0)
-    hidden = _normed(graph, graph.node("Add", (words, graph.node("Gather", ("positions", places), axis=0))), "norm")
+    hidden = _add_norm(graph, graph.node("Add", (words, graph.node("Gather", ("positions", places), axis=0))), "norm")
     heads = graph.constant("heads", (0, 0, shape.heads, shape.dim // shape.heads), (4,))
     flat = graph.constant("flat", (0, 0, shape.dim), (3,))
     for layer in range(shape.layers):
@@ -112,9 +112,9 @@ def _encoder(graph: Graph, shape: Encoder) -> None:
         scores = graph.node("Softmax", (graph.node("MatMul", (query, key)),), axis=-1)
         mixed = graph.node("Transpose", (graph.node("MatMul", (scores, value)),), perm=(0, 2, 1, 3))
         attended = _linear(graph, graph.node("Reshape", (mixed, flat)), f"{at}.o")
-        hidden = _normed(graph, graph.node("Add", (hidden, attended)), f"{at}.attention_norm")
+        hidden = _add_norm(graph, graph.node("Add", (hidden, attended)), f"{at}.attention_norm")
         inside = graph.node("Gelu", (_linear(graph, hidden, f"{at}.up"),), domain=MICROSOFT)
-        hidden = _normed(graph, graph.node("Add", (hidden, _linear(graph, inside, f"{at}.down"))), f"{at}.ffn_norm")
+        hidden = _add_norm(graph, graph.node("Add", (hidden, _linear(graph, inside, f"{at}.down"))), f"{at}.ffn_norm")
     graph.node("ReduceMean", (hidden,), ("sentence",), axes=(1,), keepdims=0)
     graph.output("sentence", FLOAT, (1, shape.dim))
 
@@ -123,5 +123,5 @@ def _linear(graph: Graph, hidden: str, name: str) -> str:
     return graph.node("Add", (graph.node("MatMul", (hidden, name)), f"{name}.bias"))
 
 
-def _normed(graph: Graph, hidden: str, name: str) -> str:
+def _add_norm(graph: Graph, hidden: str, name: str) -> str:
     return graph.node("LayerNormalization", (hidden, name, f"{name}.bias"), axis=-1, epsilon=NORM_EPSILON)

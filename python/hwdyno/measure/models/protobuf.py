@@ -33,6 +33,6 @@ def blob(field: int, value: bytes | str) -> bytes:
     return varint(field << 3 | 2) + varint(len(data)) + data
 
 
-def packed(field: int, values: Sequence[int]) -> bytes:
+def pack_varints(field: int, values: Sequence[int]) -> bytes:
     """A field of many whole numbers."""
     return blob(field, b"".join(map(varint, values)))

@@ -72,7 +72,7 @@ def read_header(path: Path) -> Opened:
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from None
     what = f"the header of {path}"
-    table = Table.of(foreign.json_of(text.decode(errors="replace"), what), what).values
+    table = Table.from_value(foreign.parse_json(text.decode(errors="replace"), what), what).values
     places: dict[str, TensorExtent] = {}
     about: dict[str, str] = {}
     for name, value in table.items():
@@ -91,7 +91,7 @@ def read_header(path: Path) -> Opened:
 
 def wrong_tensors(path: Path, opened: Opened) -> list[str]:
     """The tensors whose bytes differ from the CRC32C in the header; none for a file that has no checksums."""
-    sums = Table.of(foreign.json_of(opened.about.get("crc32c", "{}"), str(path)), str(path))
+    sums = Table.from_value(foreign.parse_json(opened.about.get("crc32c", "{}"), str(path)), str(path))
     known = sums.values
     wrong = []
     with path.open("rb") as file:

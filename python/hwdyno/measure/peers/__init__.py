@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from hwdyno.measure.peers.catalogue import find, installed, names
+from hwdyno.measure.peers.catalogue import find, find_installed, names
 from hwdyno.measure.peers.peer import Peer, PeerReading
 
 __all__ = [
     "Peer",
     "PeerReading",
     "find",
-    "installed",
+    "find_installed",
     "names",
 ]

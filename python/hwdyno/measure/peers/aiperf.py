@@ -32,12 +32,12 @@ class AiPerf(LoadGenerator):
 
     def reading(self, text: str) -> PeerReading:
         """Its only load."""
-        return reading_of(text)
+        return parse_output(text)
 
 
 PEER = AiPerf()
 
 
-def reading_of(text: str) -> PeerReading:
+def parse_output(text: str) -> PeerReading:
     """Read its export. Raises ``OSError`` in one line if it cannot be read."""
-    return load_generator.reading(lambda document: aiperf.load_of(document, "it"), text)
+    return load_generator.reading(lambda document: aiperf.read_load(document, "it"), text)

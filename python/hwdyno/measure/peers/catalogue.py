@@ -29,15 +29,15 @@ def find(name: str) -> Peer:
     return peer
 
 
-def installed(plan: Plan, host: Host, says: Callable[[str], None]) -> list[Peer]:
+def find_installed(plan: Plan, host: Host, says: Callable[[str], None]) -> list[Peer]:
     """The plan's peers that are installed; missing ones are said. On several hosts, the runner checks each host's."""
     if not plan.peers:
         return []
-    from hwdyno.measure.hosts.measured_site import site_of
+    from hwdyno.measure.hosts.measured_site import make_site
 
     here = []
     for peer in map(find, dict.fromkeys(name for planned in plan.experiments for name in planned.experiment.peers)):
-        if not site_of(host).several and peer.version() is None:
+        if not make_site(host).several and peer.version() is None:
             remedy = getattr(peer, "install", "install it")
             says(f"{peer.name} is not installed, so it is left out; {remedy} to compare")
         else:

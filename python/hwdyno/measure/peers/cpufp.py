@@ -45,7 +45,7 @@ class Cpufp:
         """``here`` if it is installed: cpufp has no version."""
         return UNNUMBERED if _program() else None
 
-    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+    def unsupported_reason(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why cpufp cannot measure this point; none if it can."""
         if kernel not in self.kernels or not _loops(parameters):
             return "cpufp has no such loop"
@@ -62,20 +62,20 @@ class Cpufp:
 
     def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
         """Run all of cpufp's loops once, and take the one for this point."""
-        why, found = self.unsupported(kernel, parameters), _program()
+        why, found = self.unsupported_reason(kernel, parameters), _program()
         if why:
             raise UserError(why)
         if found is None:
             raise FileNotFoundError("cpufp is not installed; build it and set HWDYNO_CPUFP to its path")
         before = programs.cpu_s()
         text = program.output([found, *self.command(kernel, parameters)[1:]], TIMEOUT_S)
-        return reading_of(text, parameters, programs.cpu_s() - before)
+        return parse_output(text, parameters, programs.cpu_s() - before)
 
 
 PEER = Cpufp()
 
 
-def reading_of(text: str, parameters: Mapping[str, Any], cpu_s: float | None = None) -> PeerReading:
+def parse_output(text: str, parameters: Mapping[str, Any], cpu_s: float | None = None) -> PeerReading:
     """Read one loop from cpufp's output. Raises ``OSError`` in one line if it is missing."""
     rates = {
         (row[1], row[2]): figure * _POWERS[row[4]]

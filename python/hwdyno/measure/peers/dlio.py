@@ -21,7 +21,7 @@ from hwdyno.measure.peers.peer import PeerReading
 from hwdyno.model.kernels import TRAINING_LOADER
 from hwdyno.model.words import UserError
 from hwdyno.system import safe_files, signals
-from hwdyno.system.processes import SILENT, family, stat_of
+from hwdyno.system.processes import SILENT, family, read_stat
 
 TIMEOUT_S = 600.0
 GUESS_BYTES_S = 1.5e9
@@ -53,7 +53,7 @@ class Dlio:
         found = _program()
         return _version(found) if found else None
 
-    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+    def unsupported_reason(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why DLIO cannot measure this point; none if it can."""
         if kernel not in self.kernels:
             return f"DLIO cannot measure {kernel}"
@@ -109,7 +109,7 @@ class Dlio:
 
     def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
         """Run DLIO once on this point, with an empty page cache if ours had one."""
-        why = self.unsupported(kernel, parameters)
+        why = self.unsupported_reason(kernel, parameters)
         if why:
             raise UserError(why)
         files = data_files(parameters)
@@ -120,12 +120,12 @@ class Dlio:
             # Hydra writes a copy of its configuration to the directory where it starts.
             places = [f"++workload.output.folder={out}", f"hydra.run.dir={folder}", "hydra.output_subdir=null"]
             watch = _Watch()
-            _finished([*self.command(kernel, parameters), *places], watch, folder)
+            _run_dlio([*self.command(kernel, parameters), *places], watch, folder)
             try:
                 text = (out / "summary.json").read_text(encoding="utf-8")
             except OSError:
                 raise OSError("DLIO ended without a summary.json") from None
-        return reading_of(text, parameters, sum(path.stat().st_size for path in files) / max(1, len(files)), watch)
+        return parse_output(text, parameters, sum(path.stat().st_size for path in files) / max(1, len(files)), watch)
 
 
 PEER = Dlio()
@@ -161,7 +161,9 @@ class _Watch:
         return self.began.get(1)
 
 
-def reading_of(text: str, parameters: Mapping[str, Any], file_bytes: float, watch: _Watch | None = None) -> PeerReading:
+def parse_output(
+    text: str, parameters: Mapping[str, Any], file_bytes: float, watch: _Watch | None = None
+) -> PeerReading:
     """Read a ``summary.json``; ``file_bytes`` is the real size of a file, where DLIO counts nominal records.
 
     Throughput and CPU time leave out the first epoch, which starts the readers; AU is DLIO's, over all epochs.
@@ -253,7 +255,7 @@ def _forget(files: Sequence[Path]) -> None:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def _finished(command: list[str], watch: _Watch, folder: Path) -> None:
+def _run_dlio(command: list[str], watch: _Watch, folder: Path) -> None:
     """Run DLIO to its end, shielded from Ctrl-C; if this process is stopped, DLIO and its readers are too."""
     try:
         process = subprocess.Popen(
@@ -296,5 +298,5 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _cpu_s(pid: int) -> float:
     """CPU time of a process and its descendants, ended children included, s (proc(5): utime to cstime)."""
-    ticks = sum(int(value) for process in family(pid) for value in stat_of(process)[11:15])
+    ticks = sum(int(value) for process in family(pid) for value in read_stat(process)[11:15])
     return ticks / os.sysconf("SC_CLK_TCK")

@@ -11,7 +11,7 @@ from hwdyno.formats import fio as fio_json
 from hwdyno.measure.hosts import Outcome, Program
 from hwdyno.measure.peers.peer import PeerReading
 from hwdyno.measure.peers.program import ProgramPeer
-from hwdyno.model.axes import FIELD, FIELD_AXES, is_mixed, traits_of
+from hwdyno.model.axes import FIELD, FIELD_AXES, is_mixed, list_traits
 from hwdyno.model.kernels import STORAGE_BLOCKS
 from hwdyno.model.point_details import Fault
 from hwdyno.model.units import as_number
@@ -36,7 +36,7 @@ class Fio(ProgramPeer):
     names = ("fio",)
     asks_version = ("--version",)
 
-    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+    def unsupported_reason(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why fio cannot measure this point; none if it can."""
         if kernel not in self.kernels:
             return f"fio cannot measure {kernel}"
@@ -47,7 +47,7 @@ class Fio(ProgramPeer):
             return f"fio needs {block * depth * jobs >> 20} MiB of buffers"
         if parameters.get("time_based", True) and not float(parameters.get("runtime", 0)) > 0:
             return "a point without an end cannot be compared"
-        reads_only = not traits_of(FIELD_AXES, parameters) & {"writes", "trims"}
+        reads_only = not list_traits(FIELD_AXES, parameters) & {"writes", "trims"}
         if not reads_only and Path(str(parameters.get("path", ""))).is_block_device():
             return "fio has no guard against overwriting a raw device"
         return None
@@ -111,22 +111,22 @@ class Fio(ProgramPeer):
 
     def reading(self, parameters: Mapping[str, Any], outcome: Outcome) -> PeerReading:
         """Read fio's output."""
-        return reading_of(outcome.stdout, outcome.stderr, outcome.status)
+        return parse_output(outcome.stdout, outcome.stderr, outcome.status)
 
 
 PEER = Fio()
 
 
-def reading_of(out: str, err: str, status: int) -> PeerReading:
+def parse_output(out: str, err: str, status: int) -> PeerReading:
     """Read fio's output. Raises ``OSError`` with fio's error message in one line if it failed."""
     complaint = _complaint(err) or _complaint(out)
     ended = f"it ended with status {status}" if status else ""
     try:
         document = fio_json.parse(out)
-        jobs = fio_json.jobs_of(document)
+        jobs = fio_json.list_jobs(document)
     except UserError:
         raise OSError(f"fio failed: {complaint or ended or _unreadable(out)}") from None
-    points = [fio_json.measurement_of(job) for job in jobs]
+    points = [fio_json.convert_job(job) for job in jobs]
     faults = [fault for point in points for fault in point.faults]
     if status or faults or not points[0].operations:
         raise OSError(f"fio failed: {complaint or _fault(faults) or ended or 'it measured nothing'}")
@@ -136,7 +136,7 @@ def reading_of(out: str, err: str, status: int) -> PeerReading:
     details: dict[str, Any] = {"cpu_user_s": user_s, "cpu_system_s": system_s, "elapsed_s": point.elapsed_s}
     if point.latency_ns is not None:
         details |= {"latency_ns_p50": point.latency_ns.p50, "latency_ns_p99": point.latency_ns.p99}
-    details |= _sampled(document)
+    details |= _bandwidth_range(document)
     details |= {f"{s.name}_bytes_s": s.bytes / point.elapsed_s for s in point.streams if point.elapsed_s}
     return PeerReading(
         throughput=point.throughput.value,
@@ -149,7 +149,7 @@ def reading_of(out: str, err: str, status: int) -> PeerReading:
     )
 
 
-def _sampled(document: Mapping[str, Any]) -> dict[str, float]:
+def _bandwidth_range(document: Mapping[str, Any]) -> dict[str, float]:
     """fio's least and greatest sample of bandwidth, bytes/s, where one job went one way and has two samples or more."""
     jobs = document["jobs"] if isinstance(document.get("jobs"), list) else []
     ways = [job.get(name) for job in jobs for name in ("read", "write")]

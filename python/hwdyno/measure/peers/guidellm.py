@@ -47,12 +47,12 @@ class GuideLlm(LoadGenerator):
 
     def reading(self, text: str) -> PeerReading:
         """Its only load."""
-        return reading_of(text)
+        return parse_output(text)
 
 
 PEER = GuideLlm()
 
 
-def reading_of(text: str) -> PeerReading:
+def parse_output(text: str) -> PeerReading:
     """Read its report. Raises ``OSError`` in one line if it cannot be read."""
-    return load_generator.reading(lambda document: guidellm.loads_of(document, "it")[0], text)
+    return load_generator.reading(lambda document: guidellm.read_loads(document, "it")[0], text)

@@ -83,7 +83,7 @@ class Hpcc:
         found = shutil.which("hpcc")
         return f"with {_blas(found)}" if found and shutil.which("mpirun") else None
 
-    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+    def unsupported_reason(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why hpcc cannot measure this point; none if it can."""
         operation = parameters.get("operation")
         if kernel == MEMORY_BANDWIDTH:
@@ -101,17 +101,17 @@ class Hpcc:
         return PARTS * _hpl_s(kernel, parameters) + START_S
 
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
-        """The command line, in a folder with the ``hpccinf.txt`` of ``input_of``."""
+        """The command line, in a folder with the ``hpccinf.txt`` of ``format_input``."""
         root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
         return ["mpirun", *root, "--oversubscribe", "-np", str(_ranks(parameters)), "hpcc"]
 
     def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
         """Run all of hpcc once in a temporary folder, and take the part for this point."""
-        why = self.unsupported(kernel, parameters)
+        why = self.unsupported_reason(kernel, parameters)
         if why:
             raise UserError(why)
         with safe_files.temporary("hwdyno-hpcc-") as folder:
-            safe_files.write_output(folder / "hpccinf.txt", input_of(kernel, parameters).encode())
+            safe_files.write_output(folder / "hpccinf.txt", format_input(kernel, parameters).encode())
             command = self.command(kernel, parameters)
             before = programs.cpu_s()
             program.output([*command[:1], "-wdir", str(folder), *command[1:]], TIMEOUT_S)
@@ -119,20 +119,20 @@ class Hpcc:
                 text = (folder / "hpccoutf.txt").read_text(errors="replace")
             except OSError:
                 raise OSError("hpcc wrote no hpccoutf.txt") from None
-            return reading_of(text, kernel, parameters, programs.cpu_s() - before)
+            return parse_output(text, kernel, parameters, programs.cpu_s() - before)
 
 
 PEER = Hpcc()
 
 
-def input_of(kernel: str, parameters: Mapping[str, Any]) -> str:
+def format_input(kernel: str, parameters: Mapping[str, Any]) -> str:
     """The ``hpccinf.txt`` of a point: one problem on the squarest grid of its ranks."""
     ranks = _ranks(parameters)
     p = max(divisor for divisor in range(1, math.isqrt(ranks) + 1) if ranks % divisor == 0)
     return _INPUT.format(n=_n(kernel, parameters), block=BLOCK, p=p, q=ranks // p)
 
 
-def reading_of(text: str, kernel: str, parameters: Mapping[str, Any], cpu_s: float | None = None) -> PeerReading:
+def parse_output(text: str, kernel: str, parameters: Mapping[str, Any], cpu_s: float | None = None) -> PeerReading:
     """Read the summary of ``hpccoutf.txt``. Raises ``OSError`` in one line if it failed or lacks the figure.
 
     ``Star`` is the mean rate of a rank while all run at once; the machine's rate is that times the ranks.

@@ -42,17 +42,17 @@ class Iozone:
 
     def version(self) -> str | None:
         """The version that ``iozone -v`` prints; none if it is not installed."""
-        found = programs.located(_program())
+        found = programs.find_program(_program())
         if found is None:
             return None
         try:
-            out, err, _ = programs.finished([found, "-v"], 10)
+            out, err, _ = programs.run_program([found, "-v"], 10)
         except OSError:
             return None
         match = re.search(r"\$Revision:\s*([\d.]+)|Version\s+([\d.]+)", out + err)
         return (match[1] or match[2]) if match else UNNUMBERED
 
-    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+    def unsupported_reason(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why IOzone cannot measure this point; none if it can."""
         if kernel not in self.kernels:
             return f"IOzone cannot measure {kernel}"
@@ -86,12 +86,12 @@ class Iozone:
 
     def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
         """Run IOzone once on this point, on files that exist no longer than that."""
-        if why := self.unsupported(kernel, parameters):
+        if why := self.unsupported_reason(kernel, parameters):
             raise UserError(why)
         with safe_files.temporary("hwdyno-iozone-", Path(str(parameters["path"])).parent) as folder:
             command = self.command(kernel, {**parameters, "path": str(folder / "data")})
             outcome = programs.execute(_program(tuple(command[1:])))
-        return reading_of(outcome, str(parameters.get("rw", "read")))
+        return parse_output(outcome, str(parameters.get("rw", "read")))
 
 
 PEER = Iozone()
@@ -101,7 +101,7 @@ def _program(arguments: tuple[str, ...] = ()) -> Program:
     return Program("iozone", ("iozone",), arguments, TIMEOUT_S)
 
 
-def reading_of(outcome: Outcome, rw: str) -> PeerReading:
+def parse_output(outcome: Outcome, rw: str) -> PeerReading:
     """Read the test of a pattern from what IOzone printed. Raises ``OSError`` in one line if it is missing.
 
     The children's sum is the rate that IOzone is quoted by; the parent's, over wall-clock time, is in the details.

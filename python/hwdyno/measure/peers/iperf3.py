@@ -22,7 +22,7 @@ class Iperf3(network.NetworkPeer):
     kernels = frozenset({NETWORK_THROUGHPUT})
     asks_version = ("--version", r"iperf ([\d.]+)")
 
-    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+    def unsupported_reason(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why iperf3 cannot measure this point; none if it can."""
         if kernel not in self.kernels:
             return f"iperf3 cannot measure {kernel}"
@@ -75,18 +75,18 @@ class Iperf3(network.NetworkPeer):
     def reading(self, kernel: str, out: str, complaint: str) -> PeerReading:
         """Read the output of ``iperf3 -J``."""
         if not out.strip():
-            raise network.failed(self.name, complaint, "it printed nothing")
-        return reading_of(out, kernel)
+            raise network.make_error(self.name, complaint, "it printed nothing")
+        return parse_output(out, kernel)
 
 
 PEER = Iperf3()
 
 
-def reading_of(out: str, kernel: str = NETWORK_THROUGHPUT) -> PeerReading:
+def parse_output(out: str, kernel: str = NETWORK_THROUGHPUT) -> PeerReading:
     """Read the output of ``iperf3 -J``. Raises ``OSError`` with iperf3's error message in one line if it failed."""
     try:
         document = iperf3_json.parse(out)
-        point = iperf3_json.measurement_of(document)
+        point = iperf3_json.convert_document(document)
     except UserError as error:
         raise OSError(f"iperf3 failed: {error}") from None
     if point.faults or not point.bytes:

@@ -45,7 +45,7 @@ class Likwid:
         found = shutil.which("likwid-bench")
         return _version(found) if found else None
 
-    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+    def unsupported_reason(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why likwid-bench cannot measure this point; none if it can."""
         if kernel not in self.kernels:
             return f"likwid-bench cannot measure {kernel}"
@@ -66,18 +66,18 @@ class Likwid:
 
     def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
         """Run likwid-bench once on this point."""
-        why = self.unsupported(kernel, parameters)
+        why = self.unsupported_reason(kernel, parameters)
         if why:
             raise UserError(why)
         before = programs.cpu_s()
         text = program.output(self.command(kernel, parameters), TIMEOUT_S)
-        return reading_of(text, kernel, programs.cpu_s() - before)
+        return parse_output(text, kernel, programs.cpu_s() - before)
 
 
 PEER = Likwid()
 
 
-def reading_of(text: str, kernel: str, cpu_s: float | None = None) -> PeerReading:
+def parse_output(text: str, kernel: str, cpu_s: float | None = None) -> PeerReading:
     """Read likwid-bench's output. Raises ``OSError`` in one line if the figure is missing."""
     label, unit = ("MFlops/s", "FLOP/s") if kernel == COMPUTE_FLOPS else ("MByte/s", "bytes/s")
     rate, iterations = positive(_figure(text, label)), _figure(text, "Iterations")

@@ -25,7 +25,7 @@ class LlamaBench(ProgramPeer):
     kernels = frozenset({"inference_decode"})
     names = ("llama-bench",)
 
-    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+    def unsupported_reason(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why llama-bench cannot measure this point; none if it can."""
         if kernel not in self.kernels or parameters.get("stack") != "llama.cpp":
             return "llama-bench decodes with llama.cpp only; use --decode llama.cpp"
@@ -45,13 +45,13 @@ class LlamaBench(ProgramPeer):
 
     def reading(self, parameters: Mapping[str, Any], outcome: Outcome) -> PeerReading:
         """Read llama-bench's JSON."""
-        return reading_of(checked_output(self.name, outcome), outcome.cpu_s)
+        return parse_output(checked_output(self.name, outcome), outcome.cpu_s)
 
 
 PEER = LlamaBench()
 
 
-def reading_of(text: str, cpu_s: float | None = None) -> PeerReading:
+def parse_output(text: str, cpu_s: float | None = None) -> PeerReading:
     """Read llama-bench's JSON of one test. Raises ``OSError`` in one line if it cannot be read."""
     try:
         (point,) = llama_bench.read(text, "its answer").experiments[0].points

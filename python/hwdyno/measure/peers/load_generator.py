@@ -41,13 +41,13 @@ class LoadGenerator(ABC):
 
     def version(self) -> str | None:
         """The program's version; none if it is not installed."""
-        found = self._located()
+        found = self._find_program()
         return _version(found) if found else None
 
-    def _located(self) -> str | None:
+    def _find_program(self) -> str | None:
         return os.environ.get(self.variable) or shutil.which(self.program)
 
-    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+    def unsupported_reason(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why the tool cannot measure this point; none if it can."""
         if kernel not in self.kernels:
             return f"{self.name} cannot measure {kernel}"
@@ -64,7 +64,10 @@ class LoadGenerator(ABC):
 
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
         """The command line, with ``results`` for its folder."""
-        return [self._located() or self.program, *self.arguments(GeneratorLoad.of(parameters), "results")]
+        return [
+            self._find_program() or self.program,
+            *self.arguments(GeneratorLoad.from_parameters(parameters), "results"),
+        ]
 
     @abstractmethod
     def arguments(self, load: GeneratorLoad, folder: str) -> list[str]:
@@ -76,11 +79,11 @@ class LoadGenerator(ABC):
 
     def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
         """Run the tool once, in a temporary folder; see ``Peer.run`` for what it raises."""
-        if why := self.unsupported(kernel, parameters):
+        if why := self.unsupported_reason(kernel, parameters):
             raise UserError(why)
-        load = GeneratorLoad.of(parameters)
+        load = GeneratorLoad.from_parameters(parameters)
         with safe_files.temporary(f"hwdyno-{self.program}-", Path.cwd()) as folder:
-            command = [self._located() or self.program, *self.arguments(load, str(folder))]
+            command = [self._find_program() or self.program, *self.arguments(load, str(folder))]
             programs.output(command, START_S + 2 * load.runtime_s + float(parameters.get("timeout") or 0))
             found = sorted(folder.glob(self.result))
             if not found:
@@ -130,7 +133,7 @@ class GeneratorLoad:
         self.tokenizer = os.environ.get(TOKENIZER, "")
 
     @classmethod
-    def of(cls, parameters: Mapping[str, Any]) -> GeneratorLoad:
+    def from_parameters(cls, parameters: Mapping[str, Any]) -> GeneratorLoad:
         """The load of a point."""
         return cls(parameters)
 

@@ -45,7 +45,7 @@ class LoaderPeer:
         """The package's version; none if it is not installed."""
         return _version(_python(), _PACKAGES[self.name])
 
-    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+    def unsupported_reason(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why the loader cannot measure this point; none if it can."""
         kind = str(parameters.get("format", ""))
         if kernel not in self.kernels:
@@ -67,7 +67,7 @@ class LoaderPeer:
 
     def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
         """Run the loader once on this point, with an empty page cache if ours had one."""
-        why = self.unsupported(kernel, parameters)
+        why = self.unsupported_reason(kernel, parameters)
         if why:
             raise UserError(why)
         files = _files(parameters)
@@ -77,14 +77,14 @@ class LoaderPeer:
             "files": [str(p) for p in files],
         }
         answer = _answers([_python(), str(SCRIPT), json.dumps(job)], self.name)
-        return reading_of(answer, parameters, sum(path.stat().st_size for path in files) / len(files))
+        return parse_output(answer, parameters, sum(path.stat().st_size for path in files) / len(files))
 
 
-def reading_of(text: str, parameters: Mapping[str, Any], file_bytes: float) -> PeerReading:
+def parse_output(text: str, parameters: Mapping[str, Any], file_bytes: float) -> PeerReading:
     """Combine the ranks' answers, a JSON list. Raises ``OSError`` if it cannot be read or no step was done."""
     try:
-        ranks = foreign.json_of(text, "it")
-        answers = [Table.of(rank, "it") for rank in (ranks if isinstance(ranks, list) else [ranks])]
+        ranks = foreign.parse_json(text, "it")
+        answers = [Table.from_value(rank, "it") for rank in (ranks if isinstance(ranks, list) else [ranks])]
         steps = sum(answer.count("steps") for answer in answers)
         elapsed = max((answer.number("elapsed_s") for answer in answers), default=0.0)
         cpu_s = sum(answer.number("cpu_s") for answer in answers)

@@ -66,7 +66,7 @@ class SampleReader:
                 if here:
                     if self.source[0] != f"{path} {group}":
                         read = table.read_row_group(group, columns=names).combine_chunks()
-                        self.source = (f"{path} {group}", [_bytes_of(column) for column in read.columns])
+                        self.source = (f"{path} {group}", [_byte_rows(column) for column in read.columns])
                     whole = here[-1] - here[0] + 1 == len(here)
                     for values in self.source[1]:
                         yield values[here[0] : here[-1] + 1] if whole else values[here]
@@ -131,7 +131,7 @@ class SampleReader:
         return np.fromfile(path, dtype=np.uint8, count=length, offset=offset)
 
 
-def _bytes_of(column: Any) -> Any:
+def _byte_rows(column: Any) -> Any:
     """A column of numbers or of fixed-length bytes, without a copy: one row of bytes per value."""
     import numpy as np
 

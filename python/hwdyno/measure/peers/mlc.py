@@ -36,17 +36,17 @@ class Mlc:
 
     def version(self) -> str | None:
         """The version that its first line states; none if it is not installed."""
-        found = programs.located(_program())
+        found = programs.find_program(_program())
         if found is None:
             return None
         try:
-            out, err, _ = programs.finished([found, "--help"], 10)
+            out, err, _ = programs.run_program([found, "--help"], 10)
         except OSError:
             return None
         match = re.search(r"Memory Latency Checker - (v?[\w.]+)", out + err)
         return match[1] if match else UNNUMBERED
 
-    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+    def unsupported_reason(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why MLC cannot measure this point; none if it can."""
         if kernel not in self.kernels:
             return f"MLC cannot measure {kernel}"
@@ -72,12 +72,12 @@ class Mlc:
 
     def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
         """Run MLC once on this point."""
-        if why := self.unsupported(kernel, parameters):
+        if why := self.unsupported_reason(kernel, parameters):
             raise UserError(why)
         command = self.command(kernel, parameters)
         timeout_s = GRACE_S + 3 * float(parameters.get("runtime") or MIN_S)
         outcome = programs.execute(_program(tuple(command[1:]), timeout_s))
-        return reading_of(outcome, int(parameters.get("delay") or 0))
+        return parse_output(outcome, int(parameters.get("delay") or 0))
 
 
 PEER = Mlc()
@@ -92,7 +92,7 @@ def _mix(parameters: Mapping[str, Any]) -> str:
     return str(parameters.get("mix", "1:0")) if operation == "mix" else "1:0" if operation == "read" else operation
 
 
-def reading_of(outcome: Outcome, delay: int) -> PeerReading:
+def parse_output(outcome: Outcome, delay: int) -> PeerReading:
     """Read the row of a delay from what MLC printed. Raises ``OSError`` in one line if it is missing."""
     text = checked_output("mlc", outcome)
     try:

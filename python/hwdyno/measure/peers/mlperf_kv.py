@@ -46,7 +46,7 @@ class MlperfKv:
         program = _program()
         return VERSION if program and program.is_file() else None
 
-    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+    def unsupported_reason(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why the benchmark cannot measure this point; none if it can."""
         if kernel not in self.kernels:
             return f"the KV-cache benchmark cannot measure {kernel}"
@@ -78,7 +78,7 @@ class MlperfKv:
 
     def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
         """Run the benchmark once, in a temporary folder next to ours."""
-        why = self.unsupported(kernel, parameters)
+        why = self.unsupported_reason(kernel, parameters)
         if why:
             raise UserError(why)
         parent = Path(str(parameters.get("path", "."))).parent
@@ -89,7 +89,7 @@ class MlperfKv:
             command = [str(folder / word) if word in files else word for word in self.command(kernel, parameters)]
             programs.output(command, float(parameters.get("runtime") or 10) + GRACE_S)
             try:
-                return reading_of((folder / "summary.json").read_text(encoding="utf-8"))
+                return parse_output((folder / "summary.json").read_text(encoding="utf-8"))
             except FileNotFoundError:
                 raise OSError("it gave no result: no request was served") from None
 
@@ -117,13 +117,13 @@ def users(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {"user_templates": templates, "decode": {"batch_size": int(parameters.get("decode_batch", 32))}}
 
 
-def reading_of(text: str) -> PeerReading:
+def parse_output(text: str) -> PeerReading:
     """Read the benchmark's summary. Raises ``OSError`` in one line if it cannot be read.
 
     CPU time is left out: seconds of it generate random data before the run.
     """
     try:
-        summary = Table.of(foreign.json_of(text, "it"), "it").table("summary")
+        summary = Table.from_value(foreign.parse_json(text, "it"), "it").table("summary")
         cache, elapsed_s = summary.table("cache_stats"), summary.number("elapsed_time")
         requests = summary.count("total_requests")
         read, written = (cache.number(f"tier_storage_kv_bytes_{word}_gb") * _GIB for word in ("read", "written"))

@@ -31,7 +31,7 @@ class Multichase:
         """``here`` if it is installed: multichase has no version."""
         return UNNUMBERED if _program() else None
 
-    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+    def unsupported_reason(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why multichase cannot measure this point; none if it can."""
         if kernel not in self.kernels:
             return f"multichase cannot measure {kernel}"
@@ -64,20 +64,20 @@ class Multichase:
 
     def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
         """Run multichase once on this point."""
-        why, found = self.unsupported(kernel, parameters), _program()
+        why, found = self.unsupported_reason(kernel, parameters), _program()
         if why:
             raise UserError(why)
         if found is None:
             raise FileNotFoundError("multichase is not installed; build it and set HWDYNO_MULTICHASE to its path")
         before = programs.cpu_s()
         text = program.output([found, *self.command(kernel, parameters)[1:]], TIMEOUT_S)
-        return reading_of(text, programs.cpu_s() - before)
+        return parse_output(text, programs.cpu_s() - before)
 
 
 PEER = Multichase()
 
 
-def reading_of(text: str, cpu_s: float | None = None) -> PeerReading:
+def parse_output(text: str, cpu_s: float | None = None) -> PeerReading:
     """Read multichase's output: ns per load, on the last line. Raises ``OSError`` in one line if it is missing."""
     words = text.split()
     ns = printed_number(words[-1]) if words else None

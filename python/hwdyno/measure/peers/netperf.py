@@ -10,7 +10,7 @@ from typing import Any
 from hwdyno.formats.netperf import LATENCIES, TRANSACTIONS, selectors
 from hwdyno.measure.peers import network
 from hwdyno.measure.peers.peer import PeerReading
-from hwdyno.measure.peers.round_trips import RoundTrips, is_udp, message_of
+from hwdyno.measure.peers.round_trips import RoundTrips, is_udp, message_bytes
 from hwdyno.model.units import positive, printed_number
 from hwdyno.system import loopback
 
@@ -35,9 +35,9 @@ class Netperf(RoundTrips):
         program = self.program()
         return super().version() if program and _netserver(program) else None
 
-    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+    def unsupported_reason(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why netperf cannot measure this point; none if it can."""
-        if why := super().unsupported(kernel, parameters):
+        if why := super().unsupported_reason(kernel, parameters):
             return why
         if parameters.get("waiting") == "spin":
             return "netperf always sleeps until a message arrives"
@@ -45,7 +45,7 @@ class Netperf(RoundTrips):
 
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
         """The command line; netperf runs for whole seconds, so a shorter point takes one."""
-        size = message_of(parameters)
+        size = message_bytes(parameters)
         where = [_family(), "-H", loopback.address(), "-p", str(int(parameters.get("port") or 12865))]
         how = ["-t", _test(parameters) or "", "-l", str(network.seconds(parameters)), "-P", "0", "-j"]
         nodelay = [] if is_udp(parameters) else ["-D"]
@@ -58,7 +58,7 @@ class Netperf(RoundTrips):
 
     def reading(self, kernel: str, out: str, complaint: str) -> PeerReading:
         """Read the selectors' output."""
-        return reading_of(out, complaint)
+        return parse_output(out, complaint)
 
 
 PEER = Netperf()
@@ -77,12 +77,12 @@ def _netserver(program: str) -> str | None:
     return shutil.which("netserver", path=str(Path(program).parent)) or shutil.which("netserver")
 
 
-def reading_of(out: str, complaint: str = "") -> PeerReading:
+def parse_output(out: str, complaint: str = "") -> PeerReading:
     """Read the output of ``netperf … -- -k …``, one selector per line. Raises ``OSError`` in one line if it failed."""
     printed = selectors(out)
     rate = positive(printed_number(printed.get(_RATE)))
     if not rate or printed.get(_UNITS) != TRANSACTIONS:
-        raise network.failed("netperf", complaint or out, "it printed no rate of transactions")
+        raise network.make_error("netperf", complaint or out, "it printed no rate of transactions")
     figures = {key: positive(printed_number(printed.get(key))) for key in _SELECTORS}
     found = {name: value * factor for key, (name, factor) in _SELECTORS.items() if (value := figures[key])}
     return PeerReading(

@@ -53,7 +53,7 @@ class NetworkPeer(ABC):
         return _version(program, *self.asks_version, self.calls_it or self.name) if program else None
 
     @abstractmethod
-    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+    def unsupported_reason(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why the tool cannot measure this point; none if it can."""
 
     @abstractmethod
@@ -70,7 +70,7 @@ class NetworkPeer(ABC):
 
     def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
         """Run the tool once on this point; see ``Peer.run`` for the exceptions."""
-        why = self.unsupported(kernel, parameters)
+        why = self.unsupported_reason(kernel, parameters)
         if why:
             raise UserError(why)
         program = self.program()
@@ -89,7 +89,7 @@ class NetworkPeer(ABC):
                     listening(server, port, "udp" if self.listens_by_udp(given) else "tcp", environment)
                 )
             command = [program, *self.command(kernel, given)[1:]]
-            out, complaint, _ = programs.finished(command, timeout_s, environment)
+            out, complaint, _ = programs.run_program(command, timeout_s, environment)
         return self.reading(kernel, out, complaint)
 
     def listens_by_udp(self, parameters: Mapping[str, Any]) -> bool:
@@ -102,7 +102,7 @@ def seconds(parameters: Mapping[str, Any]) -> int:
     return max(1, round(float(parameters.get("runtime") or 1)))
 
 
-def failed(name: str, complaint: str, default: str) -> OSError:
+def make_error(name: str, complaint: str, default: str) -> OSError:
     """A peer's failure in one line, with its error message."""
     return OSError(f"{name} failed: {' '.join(complaint.split())[:200] or default}")
 
@@ -149,7 +149,7 @@ def _text(path: str) -> str:
 @cache
 def _version(program: str, option: str, pattern: str, name: str) -> str | None:
     try:
-        out, err, _ = programs.finished([program, option], 10)
+        out, err, _ = programs.run_program([program, option], 10)
     except OSError:
         return None
     found = re.search(pattern, out + err)

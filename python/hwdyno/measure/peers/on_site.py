@@ -30,10 +30,10 @@ def version(peer: Peer, site: Site) -> str:
         return peer.version() or ""
     found = site.execute_each(dict.fromkeys(site.which(peer.asking_version), peer.asking_version)).values()
     printed = [outcome.stdout for outcome in found if isinstance(outcome, Outcome) and not outcome.status]
-    return ", ".join(dict.fromkeys(map(peer.version_of, printed)))
+    return ", ".join(dict.fromkeys(map(peer.parse_version, printed)))
 
 
-def measured(peer: Peer, kernel: str, parameters: dict[str, Any], site: Site) -> PeerReading:
+def run_on_site(peer: Peer, kernel: str, parameters: dict[str, Any], site: Site) -> PeerReading:
     """Run the peer once on each host of the site.
 
     Raises ``UserError`` for a point that it cannot measure, and ``OSError`` where it fails on one host, which is
@@ -41,12 +41,12 @@ def measured(peer: Peer, kernel: str, parameters: dict[str, Any], site: Site) ->
     """
     if not isinstance(peer, ProgramPeer):
         return peer.run(kernel, parameters)
-    if why := peer.unsupported(kernel, parameters):
+    if why := peer.unsupported_reason(kernel, parameters):
         raise UserError(why)
     each = site.parameters_of_each(parameters)
     outcomes = site.execute_each({name: peer.program(kernel, job) for name, job in each.items()})
     readings = {name: _reading(peer, each[name], outcome, name) for name, outcome in outcomes.items()}
-    return merged(readings) if site.several else next(iter(readings.values()))
+    return merge_readings(readings) if site.several else next(iter(readings.values()))
 
 
 def _reading(
@@ -68,7 +68,7 @@ def _reading(
         raise UserError(f"{where}{error}") from None
 
 
-def merged(readings: Mapping[str, PeerReading]) -> PeerReading:
+def merge_readings(readings: Mapping[str, PeerReading]) -> PeerReading:
     """The hosts' readings as one.
 
     Rates, operations and CPU time are summed, and the mean latency is that of all operations. Nothing else is merged:

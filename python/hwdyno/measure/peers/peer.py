@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from hwdyno.model.words import UserError
-from hwdyno.system.foreign import LARGEST_FIGURE, checked
+from hwdyno.system.foreign import LARGEST_FIGURE, check_document
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class PeerReading:
         """Refuse what no tool can have measured: a rate that is not above 0, or a figure that is not finite."""
         try:
             figures = (self.throughput, self.rate, self.latency_ns_mean, self.cpu_s, self.operations, self.details)
-            checked(figures, "its answer", LARGEST_FIGURE)
+            check_document(figures, "its answer", LARGEST_FIGURE)
         except UserError as error:
             raise OSError(str(error)) from None
         if not self.throughput > 0:
@@ -52,7 +52,7 @@ class Peer(Protocol):
         """The tool's version; none if it is not installed."""
         ...
 
-    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+    def unsupported_reason(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why the tool cannot measure this point, in a sentence; none if it can."""
         ...
 

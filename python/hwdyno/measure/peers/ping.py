@@ -23,7 +23,7 @@ class Ping(network.NetworkPeer):
     asks_version = ("-V", r"iputils[ -]s?(\d+)")
     calls_it = "iputils"
 
-    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+    def unsupported_reason(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why ping cannot measure this point; none if it can."""
         if kernel not in self.kernels:
             return f"ping cannot measure {kernel}"
@@ -46,20 +46,20 @@ class Ping(network.NetworkPeer):
 
     def reading(self, kernel: str, out: str, complaint: str) -> PeerReading:
         """Read the output of ``ping -q``."""
-        return reading_of(out, complaint)
+        return parse_output(out, complaint)
 
 
 PEER = Ping()
 
 
-def reading_of(out: str, complaint: str = "") -> PeerReading:
+def parse_output(out: str, complaint: str = "") -> PeerReading:
     """Read the output of ``ping -q``. Raises ``OSError`` with ping's error message in one line if it failed."""
     try:
         found = next(echoes(out), None)
     except UserError as error:
-        raise network.failed("ping", complaint, str(error)) from None
+        raise network.make_error("ping", complaint, str(error)) from None
     if found is None or found.sent is None or found.received is None or found.took_s is None:
-        raise network.failed("ping", complaint or out, "no reply arrived")
+        raise network.make_error("ping", complaint or out, "no reply arrived")
     times = (found.least, found.mean, found.most, found.deviation)
     least, mean, most, deviation = (time.value * 1e9 if time is not None else 0.0 for time in times)
     rate = found.received / max(1e-3, found.took_s)

@@ -23,7 +23,7 @@ class ProgramPeer(ABC):
     """The arguments that print the version; none where the program has no such option."""
 
     @abstractmethod
-    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+    def unsupported_reason(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why the tool cannot measure this point, on whichever host; none if it can."""
 
     @abstractmethod
@@ -38,7 +38,7 @@ class ProgramPeer(ABC):
     def reading(self, parameters: Mapping[str, Any], outcome: Outcome) -> PeerReading:
         """Read what the program printed. Raises ``OSError`` in one line if it failed."""
 
-    def version_of(self, printed: str) -> str:
+    def parse_version(self, printed: str) -> str:
         """The version in what the program printed of it."""
         return printed.strip() or "unknown"
 
@@ -49,21 +49,21 @@ class ProgramPeer(ABC):
 
     def version(self) -> str | None:
         """The version on this machine, or ``here`` where it has none; none if it is not installed."""
-        found = programs.located(self.asking_version)
+        found = programs.find_program(self.asking_version)
         if found is None or not self.asks_version:
             return UNNUMBERED if found else None
-        printed = _printed(found, self.asks_version)
-        return None if printed is None else self.version_of(printed)
+        printed = _print_version(found, self.asks_version)
+        return None if printed is None else self.parse_version(printed)
 
     def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
         """Run the tool once on this machine; see ``Peer.run`` for what it raises."""
-        if why := self.unsupported(kernel, parameters):
+        if why := self.unsupported_reason(kernel, parameters):
             raise UserError(why)
         return self.reading(parameters, programs.execute(self.program(kernel, parameters)))
 
 
 @cache
-def _printed(path: str, arguments: tuple[str, ...]) -> str | None:
+def _print_version(path: str, arguments: tuple[str, ...]) -> str | None:
     try:
         return output([path, *arguments], 10)
     except OSError:
@@ -72,7 +72,7 @@ def _printed(path: str, arguments: tuple[str, ...]) -> str | None:
 
 def output(command: Sequence[str], timeout_s: float) -> str:
     """The program's stdout. Raises ``OSError`` in one line if it cannot be started, fails or does not end."""
-    out, err, status = programs.finished(command, timeout_s)
+    out, err, status = programs.run_program(command, timeout_s)
     return checked_output(command[0].rpartition("/")[2], Outcome(status, out, err, 0.0))
 
 

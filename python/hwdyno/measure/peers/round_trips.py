@@ -16,7 +16,7 @@ class RoundTrips(network.NetworkPeer):
 
     kernels = frozenset({LATENCY})
 
-    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+    def unsupported_reason(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why such a tool cannot measure this point; none if it can."""
         if kernel not in self.kernels:
             return f"{self.name} cannot measure {kernel}"
@@ -29,7 +29,7 @@ class RoundTrips(network.NetworkPeer):
         return None
 
 
-def message_of(parameters: Mapping[str, Any]) -> int:
+def message_bytes(parameters: Mapping[str, Any]) -> int:
     """Message size, bytes each way."""
     return int(parameters.get("message") or 64)
 

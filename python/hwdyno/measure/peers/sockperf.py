@@ -8,7 +8,7 @@ from typing import Any
 from hwdyno.formats.sockperf import exchange
 from hwdyno.measure.peers import network
 from hwdyno.measure.peers.peer import PeerReading
-from hwdyno.measure.peers.round_trips import RoundTrips, is_udp, message_of
+from hwdyno.measure.peers.round_trips import RoundTrips, is_udp, message_bytes
 from hwdyno.model.words import UserError
 from hwdyno.system import loopback
 
@@ -23,19 +23,19 @@ class Sockperf(RoundTrips):
     name = "sockperf"
     asks_version = ("--version", r"version ([\d.]+)")
 
-    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+    def unsupported_reason(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why sockperf cannot measure this point; none if it can."""
-        if why := super().unsupported(kernel, parameters):
+        if why := super().unsupported_reason(kernel, parameters):
             return why
         if parameters.get("exchange") == "connect":
             return "sockperf cannot open a connection per exchange"
-        if message_of(parameters) < MIN_MESSAGE:
+        if message_bytes(parameters) < MIN_MESSAGE:
             return f"sockperf's messages have at least {MIN_MESSAGE} bytes"
         return None
 
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
         """The command line; sockperf runs for whole seconds, so a shorter point takes one."""
-        options = ["-m", str(message_of(parameters)), "-t", str(network.seconds(parameters)), "--full-rtt"]
+        options = ["-m", str(message_bytes(parameters)), "-t", str(network.seconds(parameters)), "--full-rtt"]
         return ["sockperf", "ping-pong", *_where(parameters), *options]
 
     def server(self, program: str, parameters: Mapping[str, Any], port: int) -> list[str]:
@@ -48,7 +48,7 @@ class Sockperf(RoundTrips):
 
     def reading(self, kernel: str, out: str, complaint: str) -> PeerReading:
         """Read the output of ping-pong."""
-        return reading_of(out, complaint)
+        return parse_output(out, complaint)
 
 
 PEER = Sockperf()
@@ -64,12 +64,12 @@ def _where(parameters: Mapping[str, Any]) -> list[str]:
     return options
 
 
-def reading_of(out: str, complaint: str = "") -> PeerReading:
+def parse_output(out: str, complaint: str = "") -> PeerReading:
     """Read the output of ``sockperf ping-pong --full-rtt``. Raises ``OSError`` with its error message in one line."""
     try:
         found = exchange(out)
     except UserError as error:
-        raise network.failed("sockperf", complaint, str(error)) from None
+        raise network.make_error("sockperf", complaint, str(error)) from None
     if (
         found is None
         or found.is_half
@@ -77,7 +77,7 @@ def reading_of(out: str, complaint: str = "") -> PeerReading:
         or found.received is None
         or not (found.took_s and "lat_mean" in found.times)
     ):
-        raise network.failed("sockperf", complaint or out, "it printed no round trips")
+        raise network.make_error("sockperf", complaint or out, "it printed no round trips")
     rate = found.received / found.took_s
     return PeerReading(
         throughput=rate,

@@ -53,18 +53,18 @@ class StreamPeer(ProgramPeer):
         source = _source()
         if source is None:
             return super().run(kernel, parameters)
-        if why := self.unsupported(kernel, parameters):
+        if why := self.unsupported_reason(kernel, parameters):
             raise UserError(why)
         with safe_files.temporary("hwdyno-stream-") as folder:
             program = folder / "stream"
             output(build_command(source, program, parameters), TIMEOUT_S)
             environment = self.program(kernel, parameters).environment
             before = programs.cpu_s()
-            out, err, status = programs.finished([str(program)], TIMEOUT_S, environment)
+            out, err, status = programs.run_program([str(program)], TIMEOUT_S, environment)
             reading = self.reading(parameters, Outcome(status, out, err, programs.cpu_s() - before))
         return replace(reading, details={**reading.details, "openmp": _parallel(parameters)})
 
-    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+    def unsupported_reason(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why STREAM cannot measure this point; none if it can."""
         if kernel not in self.kernels or parameters.get("operation") not in _OPERATIONS:
             return "STREAM has only copy, scale, add and triad"
@@ -82,7 +82,7 @@ class StreamPeer(ProgramPeer):
     def reading(self, parameters: Mapping[str, Any], outcome: Outcome) -> PeerReading:
         """Take the loop of this point."""
         text = checked_output("stream", outcome)
-        return reading_of(text, str(parameters.get("operation")), outcome.cpu_s)
+        return parse_output(text, str(parameters.get("operation")), outcome.cpu_s)
 
 
 PEER = StreamPeer()
@@ -111,7 +111,7 @@ def _compiler() -> str | None:
     return next(filter(None, map(shutil.which, COMPILERS)), None)
 
 
-def reading_of(text: str, operation: str, cpu_s: float | None = None) -> PeerReading:
+def parse_output(text: str, operation: str, cpu_s: float | None = None) -> PeerReading:
     """Read one loop from STREAM's output. Raises ``OSError`` in one line if it is missing."""
     try:
         rates = stream_text.rates(text)

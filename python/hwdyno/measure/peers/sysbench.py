@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hwdyno.formats.sysbench import moved
+from hwdyno.formats.sysbench import parse_transfer
 from hwdyno.measure.hosts import Outcome, Program
 from hwdyno.measure.peers.peer import PeerReading
 from hwdyno.measure.peers.program import ProgramPeer, checked_output
@@ -23,7 +23,7 @@ class Sysbench(ProgramPeer):
     names = ("sysbench",)
     asks_version = ("--version",)
 
-    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+    def unsupported_reason(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why sysbench cannot measure this point; none if it can."""
         if kernel not in self.kernels or parameters.get("operation", "read") not in {"read", "write"}:
             return "sysbench only reads or writes"
@@ -51,9 +51,9 @@ class Sysbench(ProgramPeer):
 
     def reading(self, parameters: Mapping[str, Any], outcome: Outcome) -> PeerReading:
         """Read sysbench's output."""
-        return reading_of(checked_output(self.name, outcome), outcome.cpu_s)
+        return parse_output(checked_output(self.name, outcome), outcome.cpu_s)
 
-    def version_of(self, printed: str) -> str:
+    def parse_version(self, printed: str) -> str:
         """The number alone."""
         return printed.strip().removeprefix("sysbench ")
 
@@ -61,10 +61,10 @@ class Sysbench(ProgramPeer):
 PEER = Sysbench()
 
 
-def reading_of(text: str, cpu_s: float | None = None) -> PeerReading:
+def parse_output(text: str, cpu_s: float | None = None) -> PeerReading:
     """Read sysbench's output. Raises ``OSError`` in one line if the figure is missing."""
     try:
-        _, rate, operations = moved(text)
+        _, rate, operations = parse_transfer(text)
     except UserError as error:
         raise OSError(f"sysbench printed no readable rate: {error}") from None
     if rate is None or rate.value <= 0:

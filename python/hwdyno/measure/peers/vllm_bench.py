@@ -37,12 +37,12 @@ class VllmBench(LoadGenerator):
 
     def reading(self, text: str) -> PeerReading:
         """Its only load."""
-        return reading_of(text)
+        return parse_output(text)
 
 
 PEER = VllmBench()
 
 
-def reading_of(text: str) -> PeerReading:
+def parse_output(text: str) -> PeerReading:
     """Read its result file. Raises ``OSError`` in one line if it cannot be read."""
-    return load_generator.reading(lambda document: vllm_bench.loads_of(document, "it")[0], text)
+    return load_generator.reading(lambda document: vllm_bench.read_loads(document, "it")[0], text)

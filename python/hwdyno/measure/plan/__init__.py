@@ -5,7 +5,7 @@ from __future__ import annotations
 from hwdyno.measure.plan.plan import NO_LIMITS, Limits, Plan, Planned, every
 from hwdyno.measure.plan.plan_file import read_toml
 from hwdyno.measure.plan.planning import BY_PROFILE, MAX_SEED, Given, build, read_axis, select
-from hwdyno.measure.plan.profiles import PROFILES, Profile, budget_of
+from hwdyno.measure.plan.profiles import PROFILES, Profile, choose_budget
 from hwdyno.measure.plan.reading_times import (
     FEWER_QUOTED,
     QUOTED_REPEATS,
@@ -36,8 +36,8 @@ __all__ = [
     "Planned",
     "Profile",
     "Timing",
-    "budget_of",
     "build",
+    "choose_budget",
     "every",
     "overhead_s",
     "read_axis",

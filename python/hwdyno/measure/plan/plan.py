@@ -32,7 +32,7 @@ class Planned:
     quoted: tuple[Parameters, ...] = ()
     """Those of its points that headlines quote."""
 
-    def pairs_of(self, plan: Plan) -> float:
+    def count_pairs(self, plan: Plan) -> float:
         """The number of its peers' readings per reading; one where it has peers and none was looked for yet."""
         if not plan.peers:
             return 0.0
@@ -40,7 +40,7 @@ class Planned:
 
     def with_peers_s(self, plan: Plan, once_s: float) -> float:
         """How long a reading of ``once_s`` takes with its peers'."""
-        return once_s + self.pairs_of(plan) * (once_s + self.peer_overhead_s)
+        return once_s + self.count_pairs(plan) * (once_s + self.peer_overhead_s)
 
     @property
     def writes(self) -> bool:

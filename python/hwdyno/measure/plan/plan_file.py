@@ -47,7 +47,7 @@ def read_toml(
     """The result of ``make``, which has the signature of ``build``, for the experiments in a TOML file."""
     if not path.exists():
         raise UserError(f"plan file {path} does not exist")
-    document = foreign.toml_of(foreign.text_of(path, LARGEST_FILE, "a TOML file"), str(path))
+    document = foreign.parse_toml(foreign.read_text(path, LARGEST_FILE, "a TOML file"), str(path))
     _check_keys(document, _TOP | dict.fromkeys(_TOP_TABLES, list), str(path))
     options = {**document, **{key: value for key, value in (overrides or {}).items() if value is not None}}
     entries = document.get("experiment", [])

@@ -71,7 +71,7 @@ def build(
     ):
         raise UserError(f"{name} is measured on one host only, and this site has several hosts; start it on one")
     sited = [(_at(experiment, topology), given) for experiment, given in chosen]
-    planned = _quoted([_plan_one(experiment, given, kernels, how, load) for experiment, given in sited], topology)
+    planned = _mark_quoted([_plan_one(experiment, given, kernels, how, load) for experiment, given in sited], topology)
     return Plan(
         profile=how,
         experiments=planned,
@@ -108,7 +108,7 @@ def _plan_one(
     # A shortened sweep is for a command that names no axis.
     sweep = experiment.quick if how.name == "quick" and experiment.quick is not None and not axes else experiment.sweep
     swept = {name: values for name, values in axes.items() if len(values) > 1 or name in sweep.axes}
-    sweep = _typed(sweep.replace(swept), declared, experiment.kernel)
+    sweep = _parse_sweep(sweep.replace(swept), declared, experiment.kernel)
     of_profile = dict(zip(BY_PROFILE, (how.runtime_s, how.ramp_s, how.size_bytes), strict=True))
     fixed: Parameters = {name: value for name, value in of_profile.items() if name in declared}
     for name, value in {**experiment.settled, **experiment.fixed}.items():
@@ -133,7 +133,7 @@ def _plan_one(
     return Planned(experiment, tuple(points), fixed, along, declaration)
 
 
-def _quoted(experiments: Sequence[Planned], site: Topology) -> tuple[Planned, ...]:
+def _mark_quoted(experiments: Sequence[Planned], site: Topology) -> tuple[Planned, ...]:
     """The experiments, with those of their points that headlines quote."""
     storages: dict[tuple[str, str], list[tuple[int, Parameters, Configuration]]] = {}
     for at, planned in enumerate(experiments):
@@ -152,7 +152,7 @@ def _quoted(experiments: Sequence[Planned], site: Topology) -> tuple[Planned, ..
     return tuple(replace(planned, quoted=tuple(points)) for planned, points in zip(experiments, chosen, strict=True))
 
 
-def _known(name: str, declared: Mapping[str, Axis], kernel: str) -> Axis:
+def _find_axis(name: str, declared: Mapping[str, Axis], kernel: str) -> Axis:
     if name not in declared:
         raise UserError(why_not_here(name) or f"{kernel} has no parameter '{name}'; {hint(name, declared)}")
     return declared[name]
@@ -160,7 +160,7 @@ def _known(name: str, declared: Mapping[str, Axis], kernel: str) -> Axis:
 
 def read_axis(value: Any, declared: Mapping[str, Axis], name: str, kernel: str = "the kernel") -> tuple[Scalar, ...]:
     """Values of an axis as text (``1..1024``), one value, or a list of either; typed and within bounds."""
-    axis = _known(name, declared, kernel)
+    axis = _find_axis(name, declared, kernel)
     values: list[Scalar] = []
     for part in value if isinstance(value, list | tuple) else [value]:
         if isinstance(part, str):
@@ -174,13 +174,13 @@ def read_axis(value: Any, declared: Mapping[str, Axis], name: str, kernel: str =
     return tuple(dict.fromkeys(values))
 
 
-def _typed(sweep: Sweep, declared: Mapping[str, Axis], kernel: str) -> Sweep:
+def _parse_sweep(sweep: Sweep, declared: Mapping[str, Axis], kernel: str) -> Sweep:
     return Sweep.of_blocks(
         tuple(
             {
                 name: tuple(parse_value(value, axis) for value in values)
                 for name, values in block.items()
-                for axis in (_known(name, declared, kernel),)
+                for axis in (_find_axis(name, declared, kernel),)
             }
             for block in sweep.blocks
         )

@@ -33,7 +33,7 @@ PROFILES = {
 }
 
 
-def budget_of(profile: str, peers: bool) -> float | None:
+def choose_budget(profile: str, peers: bool) -> float | None:
     """The time that a profile's whole run may take, s; none for as long as it takes."""
     budget_s = PROFILES[profile].budget_s if profile in PROFILES else None
     return budget_s * PEERS_FACTOR if budget_s and peers else budget_s

@@ -66,7 +66,7 @@ def timing(plan: Plan, left_s: float | None, more: int = 0) -> Timing:
         overhead = more * repeats * OVERHEAD_S
         for planned in plan.experiments:
             readings = (len(planned.points) - len(planned.quoted)) * repeats + len(planned.quoted) * of_quoted
-            paired = readings * planned.pairs_of(plan)
+            paired = readings * planned.count_pairs(plan)
             count = readings + paired + 1
             shares += count * planned.experiment.runtime_share
             each = sum(overhead_s(planned, point) for point in planned.points)
@@ -75,13 +75,13 @@ def timing(plan: Plan, left_s: float | None, more: int = 0) -> Timing:
         runtime, ramp = profile.runtime_s * min(1.0, share), profile.ramp_s * min(1.0, share)
         if runtime >= SHORTEST_S or (repeats, of_quoted) == tiers[-1]:
             runtime = max(SHORTEST_S, runtime)
-            cut = _shortened(plan, runtime, repeats, of_quoted) if share < 1 else ""
+            cut = _describe_cut(plan, runtime, repeats, of_quoted) if share < 1 else ""
             beyond = QUOTED_REPEATS_MAX if of_quoted > 1 else 1
             return Timing(runtime, max(0.05, ramp), repeats, max(repeats, most), of_quoted, beyond, cut)
     return whole
 
 
-def _shortened(plan: Plan, runtime_s: float, repeats: int, quoted: int) -> str:
+def _describe_cut(plan: Plan, runtime_s: float, repeats: int, quoted: int) -> str:
     """How long readings are in this run, and how many a point has."""
     shares = {planned.experiment.runtime_share for planned in plan.experiments if planned.points}
     times = " to ".join(f"{runtime_s * share:.2g}" for share in sorted({min(shares), max(shares)}))

@@ -56,7 +56,9 @@ class Allowance:
         left = self.left_s
         if left is None or self.of_quoted is None:
             return left
-        every = ((planned, point) for planned in self.plan.experiments for point in self.of(planned) if point.quoted)
+        every = (
+            (planned, point) for planned in self.plan.experiments for point in self.list_points(planned) if point.quoted
+        )
         return max(left / 2, left - sum(self._due_s(*pair) for pair in every if not self.slow(*pair)))
 
     @property
@@ -68,17 +70,17 @@ class Allowance:
         """Whether a quoted point waits for the end with its further readings, and reserves no time for them."""
         return bool(point.readings) and self.turn_s(planned, point) > self.slow_s
 
-    def of(self, planned: Planned) -> Sequence[PointInWork]:
+    def list_points(self, planned: Planned) -> Sequence[PointInWork]:
         """The points of an experiment."""
         return self.points[planned.experiment.name]
 
-    def timing_of(self, point: PointInWork) -> Timing:
+    def choose_timing(self, point: PointInWork) -> Timing:
         """How long and how often a point is read."""
         return self.of_quoted if point.quoted and self.of_quoted is not None else self.timing
 
     def _due_s(self, planned: Planned, point: PointInWork) -> float:
         """Seconds for the least repeats that a point still lacks."""
-        lacking = 0 if point.done else max(0, self.timing_of(point).least(point.quoted) - len(point.readings))
+        lacking = 0 if point.done else max(0, self.choose_timing(point).least(point.quoted) - len(point.readings))
         return lacking * self.turn_s(planned, point) if lacking else 0.0
 
     @property
@@ -96,7 +98,7 @@ class Allowance:
         return left + budget.GRACE * (self.budget_s or 0.0) < readings * once_s
 
     @property
-    def spent(self) -> bool:
+    def is_spent(self) -> bool:
         """Whether no further reading fits into the budget."""
         left = self.left_s
         return left is not None and left < -budget.GRACE * (self.budget_s or 0.0) / 2 and bool(self.deadline)
@@ -104,7 +106,7 @@ class Allowance:
     def took(self, planned: Planned, point: PointInWork, alone_s: float, peers_s: float, peers: int) -> None:
         """Record the time of one reading of a point, and of those of its peers."""
         point.spent_s += alone_s + peers_s
-        estimate_s = reading_s(planned, point.parameters, self.timing_of(point), self.given)
+        estimate_s = reading_s(planned, point.parameters, self.choose_timing(point), self.given)
         self.learn(planned, alone_s - estimate_s)
         if peers:
             self.peers_s.setdefault(planned.experiment.kernel, []).append(max(0.0, peers_s / peers - alone_s))
@@ -113,7 +115,7 @@ class Allowance:
         """How much longer than estimated one reading of a kernel took, a warm-up included."""
         self.excess_s.setdefault(planned.experiment.kernel, []).append(excess_s)
 
-    def _learned(self, plan: Plan) -> Plan:
+    def _with_overheads(self, plan: Plan) -> Plan:
         """The plan with the overheads of its readings and of its peers as they were so far."""
         return replace(plan, experiments=tuple(map(self._as_read, plan.experiments)))
 
@@ -129,7 +131,7 @@ class Allowance:
 
     def share_out(self, plan: Plan) -> None:
         """How long and how often a point of the experiments is read, so that all fit into the time left."""
-        plan = self._learned(plan)
+        plan = self._with_overheads(plan)
         bends = sum(self.may_add[planned.experiment.name] for planned in plan.experiments)
         for fewer in (QUOTED_REPEATS, *FEWER_QUOTED):
             if self.of_quoted is not None:
@@ -139,16 +141,16 @@ class Allowance:
             if self.of_quoted is None or self.timing.repeats_min > 1 or plan.profile.repeats_min == 1:
                 break
 
-    def fitted(self, rest: Plan) -> Plan:
+    def fit_plan(self, rest: Plan) -> Plan:
         """The remaining experiments, with as many points as fit into the time left."""
-        return budget.fitted(self._learned(rest), self.left_s)
+        return budget.fit_plan(self._with_overheads(rest), self.left_s)
 
     def set_deadline(self, rest: Plan, first: int = 1) -> None:
         """When the ``first`` experiments have had their part: what they need, and what leaves the others theirs."""
         left = self.unreserved_s
         if left is None or "runtime" in self.given:
             return
-        rest = self._learned(rest)
+        rest = self._with_overheads(rest)
         needs = [budget.needs_s(planned, rest, self.timing) for planned in rest.experiments]
         part = sum(needs[:first]) / sum(needs) if sum(needs) else 1.0
         others = sum(needs[first:])
@@ -207,11 +209,11 @@ class Allowance:
     def _once_s(
         self, planned: Planned, point: PointInWork, middle: Callable[[list[float]], float] = statistics.median_low
     ) -> float:
-        return reading_s(self._as_read(planned, middle), point.parameters, self.timing_of(point), self.given)
+        return reading_s(self._as_read(planned, middle), point.parameters, self.choose_timing(point), self.given)
 
     def ends(self, point: PointInWork, target: float, experiments: Sequence[Planned]) -> str:
         """What ends a point: ``sure`` (within ``target``), ``repeats`` or ``time``; empty if it goes on."""
-        repeats, chosen, left = len(point.readings), self.timing_of(point), self.left_s
+        repeats, chosen, left = len(point.readings), self.choose_timing(point), self.left_s
         if self.late or (point.quoted and self.of_quoted is not None and left is not None and left < 0):
             return "time"
         ended = point.ends(chosen, target)

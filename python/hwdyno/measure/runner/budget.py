@@ -28,7 +28,7 @@ def needs_s(planned: Planned, plan: Plan, chosen: Timing) -> float:
     return repeated + reading_s(planned, planned.points[0], chosen, plan.given)
 
 
-def fitted(plan: Plan, left_s: float | None) -> Plan:
+def fit_plan(plan: Plan, left_s: float | None) -> Plan:
     """The plan without as many points, evenly chosen, as needed to read each of the rest once in ``left_s``.
 
     A run time that was given is kept, and so is every point then: a person who settles the time of a reading settles
@@ -43,13 +43,13 @@ def fitted(plan: Plan, left_s: float | None) -> Plan:
     return replace(
         plan,
         experiments=tuple(
-            replace(planned, points=thinned(planned.points, planned.load, max(1, int(len(planned.points) * share))))
+            replace(planned, points=thin_points(planned.points, planned.load, max(1, int(len(planned.points) * share))))
             for planned in plan.experiments
         ),
     )
 
 
-def thinned(points: Sequence[Parameters], load: str, most: int) -> tuple[Parameters, ...]:
+def thin_points(points: Sequence[Parameters], load: str, most: int) -> tuple[Parameters, ...]:
     """The points thinned to ``most``: every other value of the longest axis goes, its ends stay; the load's goes last.
 
     Axes of numbers go before axes of words, because between two numbers a reader may guess, and between two

@@ -15,15 +15,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hwdyno.analysis import estimates
-from hwdyno.analysis.curves import curves_of
+from hwdyno.analysis.curves import fit_curves
 from hwdyno.measure.experiments import Experiment
 from hwdyno.measure.hosts import Host, KernelCall, Loadable, LoadError
-from hwdyno.measure.hosts.measured_site import site_of
-from hwdyno.measure.measurement import Reading, operations_of
+from hwdyno.measure.hosts.measured_site import make_site
+from hwdyno.measure.measurement import Reading, count_operations
 from hwdyno.measure.plan import Plan, Planned
-from hwdyno.measure.runner.budget import thinned
-from hwdyno.measure.runner.faults import StopError, message_of
-from hwdyno.measure.runner.load_details import Turn, details_of, shares, typed_load
+from hwdyno.measure.runner.budget import thin_points
+from hwdyno.measure.runner.faults import StopError, format_error
+from hwdyno.measure.runner.load_details import Turn, shares, summarize_turns, typed_load
 from hwdyno.measure.runner.observers import Journal, Keeper, NextReading, Progress, Silent
 from hwdyno.measure.runner.plan_run import MIN_OPERATIONS, PlanRun
 from hwdyno.measure.runner.point import PointInWork
@@ -76,7 +76,7 @@ class ContendedResource:
         return estimates.median(self.setups_s) if self.setups_s else OVERHEAD_S
 
 
-def experiments_of(knees: Sequence[Planned], given: dict[str, Scalar]) -> tuple[Planned, ...]:
+def make_experiments(knees: Sequence[Planned], given: dict[str, Scalar]) -> tuple[Planned, ...]:
     """The experiments of each resource, from the catalogue's that find knees: its sweep, and its points beside others.
 
     ``given`` has loads by resource, which need no sweep.
@@ -114,7 +114,7 @@ def experiments_of(knees: Sequence[Planned], given: dict[str, Scalar]) -> tuple[
     return tuple(made)
 
 
-def turns_of(count: int) -> int:
+def count_turns(count: int) -> int:
     """Readings of one round over ``count`` resources: each alone, and before and after each other one."""
     return count * (2 * (count - 1) + 1)
 
@@ -127,15 +127,15 @@ def run(
     progress: Progress | None = None,
     explain: Callable[[Run], Run] = lambda run: run,
 ) -> Run:
-    """Measure the plan that ``experiments_of`` made, and keep its Run; see ``runner.run`` for what may go wrong."""
+    """Measure the plan that ``make_experiments`` made, and keep its Run; see ``runner.run`` for what may go wrong."""
     return _ContentionRounds(plan, host, progress or Silent()).run(store, run_id, explain)
 
 
 class _ContentionRounds(PlanRun):
     def __init__(self, plan: Plan, host: Host, progress: Progress) -> None:
-        if site_of(host).several or not isinstance(host, Loadable):
+        if make_site(host).several or not isinstance(host, Loadable):
             raise UserError("together drives the resources of one machine; unset HWDYNO_AGENTS")
-        super().__init__(plan, site_of(host), progress, ())
+        super().__init__(plan, make_site(host), progress, ())
         self.loadable: Loadable = host
         self.allowance.may_add = dict.fromkeys(self.allowance.may_add, 0)
         self.turns: list[Turn] = []
@@ -159,7 +159,7 @@ class _ContentionRounds(PlanRun):
             if planned.load == BACKGROUND.name
         ]
         sweeps = SWEEP_TIMES * sum(len(side.sweep.points) for side in sides if side.sweep)
-        self.total = sweeps + self.rounds * turns_of(len(sides))
+        self.total = sweeps + self.rounds * count_turns(len(sides))
         try:
             for side in sides:
                 if not self.interrupted:
@@ -181,7 +181,7 @@ class _ContentionRounds(PlanRun):
         try:
             yield
         except StopError as stop:
-            self._failed(str(stop))
+            self._remember_failure(str(stop))
             self._degrade(str(stop))
             side.knee = {}
 
@@ -213,7 +213,7 @@ class _ContentionRounds(PlanRun):
                     return
         for point in points:
             self._settle(planned, point, journal, "")
-        found = knee_of(self._result(planned, points))
+        found = find_knee(self._result(planned, points))
         side.knee = {planned.load: found}
         side.pairs = replace(side.pairs, fixed={**side.pairs.fixed, planned.load: found})
         at = next(
@@ -233,7 +233,7 @@ class _ContentionRounds(PlanRun):
         fits = math.inf if budget_s is None else SWEEPS_SHARE * budget_s / sweeps / (SWEEP_S + OVERHEAD_S)
         if fits < SWEEP_TIMES * len(points):
             times = max(1, min(SWEEP_TIMES, int(fits / MIN_LOADS)))
-            kept = thinned(planned.points, planned.load, max(MIN_LOADS, int(fits / times)))
+            kept = thin_points(planned.points, planned.load, max(MIN_LOADS, int(fits / times)))
             points = [point for point in points if point.parameters in kept]
         return planned, points, times
 
@@ -261,7 +261,12 @@ class _ContentionRounds(PlanRun):
                 for side in order:
                     for point in self.points[side.pairs.experiment.name]:
                         if point.readings:
-                            self._keep(journal, side.pairs.experiment.name, point, self._made(side.pairs, point, ""))
+                            self._keep(
+                                journal,
+                                side.pairs.experiment.name,
+                                point,
+                                self._make_measurement(side.pairs, point, ""),
+                            )
             whole = number - self.is_cut
             took, left = time.monotonic() - began, self.allowance.left_s
             self.left_s = took * (self.rounds - number) if left is None else min(left, took * (self.rounds - number))
@@ -291,8 +296,8 @@ class _ContentionRounds(PlanRun):
         """Read a resource beside a load that covers the reading; none where it is not covered at the second try."""
         signals.check()
         self.progress.begins(self._next(side.pairs, point))
-        work = KernelCall(side.pairs.experiment.kernel, self._timed(side.pairs, point, self.runtime_s))
-        driven = self._timed(load.pairs, PointInWork(0, {}), self.runtime_s)
+        work = KernelCall(side.pairs.experiment.kernel, self._timed_parameters(side.pairs, point, self.runtime_s))
+        driven = self._timed_parameters(load.pairs, PointInWork(0, {}), self.runtime_s)
         driven = {name: value for name, value in driven.items() if name not in {"runtime", "ramp_time"}}
         if "interval_s" in load.pairs.declaration.names:
             driven["interval_s"] = INTERVAL_S
@@ -303,11 +308,11 @@ class _ContentionRounds(PlanRun):
                 )
             except LoadError as error:
                 load.knee = {}
-                self._degrade(f"{load.resource} could not be driven beside {side.resource}: {message_of(error)}")
+                self._degrade(f"{load.resource} could not be driven beside {side.resource}: {format_error(error)}")
                 return None
             except (OSError, ValueError) as error:
-                raise StopError(f"{side.pairs.experiment.name} ended early: {message_of(error)}") from None
-            self.interrupted = self.interrupted or signals.requested() or bool(taken.reading.get("interrupted"))
+                raise StopError(f"{side.pairs.experiment.name} ended early: {format_error(error)}") from None
+            self.interrupted = self.interrupted or signals.is_end_requested() or bool(taken.reading.get("interrupted"))
             if self.interrupted:
                 return None
             if taken.covered:
@@ -322,7 +327,7 @@ class _ContentionRounds(PlanRun):
 
     # --- one reading
 
-    def _timed(self, planned: Planned, point: PointInWork, runtime_s: float) -> dict[str, Any]:
+    def _timed_parameters(self, planned: Planned, point: PointInWork, runtime_s: float) -> dict[str, Any]:
         parameters = self._parameters(planned, point, repeat=len(point.readings))
         parameters.pop(BACKGROUND.name, None)
         parameters["runtime"] = runtime_s
@@ -334,17 +339,17 @@ class _ContentionRounds(PlanRun):
         """One reading of a point without any load beside; none where a signal cut it short."""
         signals.check()
         self.progress.begins(self._next(planned, point))
-        parameters = self._timed(planned, point, runtime_s)
+        parameters = self._timed_parameters(planned, point, runtime_s)
         before, began = self.watch.snapshot(), time.monotonic()
         try:
             reading = self.site.run(planned.experiment.kernel, parameters)
         except (OSError, ValueError) as error:
             if isinstance(error, ValueError) and not self.readings:
                 raise
-            raise StopError(f"{side.resource} is left out: {message_of(error)}") from None
+            raise StopError(f"{side.resource} is left out: {format_error(error)}") from None
         side.setups_s.append(max(0.0, time.monotonic() - began - float(reading["elapsed_s"])))
         self.interrupted = bool(reading.get("interrupted"))
-        if self.interrupted and (point.readings or operations_of(reading) < MIN_OPERATIONS):
+        if self.interrupted and (point.readings or count_operations(reading) < MIN_OPERATIONS):
             return None
         self.readings += 1
         point.readings.append(reading)
@@ -359,8 +364,8 @@ class _ContentionRounds(PlanRun):
 
     # --- what is kept
 
-    def _made(self, planned: Planned, point: PointInWork, ended_by: str) -> Measurement:
-        made = super()._made(planned, point, ended_by)
+    def _make_measurement(self, planned: Planned, point: PointInWork, ended_by: str) -> Measurement:
+        made = super()._make_measurement(planned, point, ended_by)
         resource, load = planned.experiment.resource, point.parameters.get(BACKGROUND.name)
         turns = [turn for turn in self.turns if (turn.resource, turn.load) == (resource, load)]
         if planned.load != BACKGROUND.name or not turns:
@@ -372,7 +377,7 @@ class _ContentionRounds(PlanRun):
         )
         alone = self.points[driven.experiment.name][0].readings
         mine = self.points[planned.experiment.name][0]
-        details = {**made.details, **details_of(turns, planned, driven, alone)}
+        details = {**made.details, **summarize_turns(turns, planned, driven, alone)}
         details |= {f"{name}_alone": value for name, value in shares(mine.snapshots)}
         details |= {"at": typed_load(planned), "load_at": typed_load(driven)}
         return replace(made, details=details)
@@ -383,9 +388,9 @@ def settle_s(load: ContendedResource) -> float:
     return SETTLE_S + SETTLE_FACTOR * load.setup_s
 
 
-def knee_of(result: ExperimentResult) -> Scalar:
+def find_knee(result: ExperimentResult) -> Scalar:
     """The least load of a sweep that reaches ``NEAR`` of its ceiling, or of the most that was measured."""
-    curve = next(iter(curves_of(result)), None)
+    curve = next(iter(fit_curves(result)), None)
     rates = {
         load: point.throughput.value for point in result.points if is_number(load := point.parameters.get(result.load))
     }

@@ -33,7 +33,7 @@ def kept_declaration(planned: Planned, given: Set[str], fixed: Parameters) -> De
         has_unit = bool(axis.unit and value and value != axis.default)
         if axis.name in swept | named or axis.role != "label" or axis.traits or has_unit:
             is_set = axis.name in swept | named | _SIZED
-            default = _default_of(planned, axis) if is_set else fixed.get(axis.name, axis.default)
+            default = _find_default(planned, axis) if is_set else fixed.get(axis.name, axis.default)
             option = experiment.named_as.get(axis.name, axis.name)
             axes.append(replace(axis, default=default, option=option if option != axis.name else ""))
     return replace(kernel, axes=tuple(axes), possible=(), command=_command(experiment))
@@ -58,12 +58,12 @@ def _command(experiment: Experiment) -> str:
     return "" if resource == experiment.resource else resource
 
 
-def _default_of(planned: Planned, axis: Axis) -> Scalar:
+def _find_default(planned: Planned, axis: Axis) -> Scalar:
     """The command's default for an axis; none where the axis must be given."""
     experiment = planned.experiment
     resource = _resource(experiment)
     first = next((catalogued.kernel for catalogued in experiments.all() if catalogued.resource == resource), "")
-    like = experiments.base_of(resource, experiment.kernel)
+    like = experiments.find_base(resource, experiment.kernel)
     if axis.name in {*experiment.named_as, *BY_PROFILE, *_SIZED} or like is None:
         return None
     point: dict[str, Any] = {name: values[0] for name, values in like.single_point.axes.items()}

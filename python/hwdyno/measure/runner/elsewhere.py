@@ -10,7 +10,7 @@ from typing import Any
 from hwdyno import __version__
 from hwdyno.measure.hosts import counters
 from hwdyno.measure.hosts.elsewhere import PLAN, Elsewhere, Readings, Taken
-from hwdyno.measure.hosts.measured_site import site_of
+from hwdyno.measure.hosts.measured_site import make_site
 from hwdyno.measure.plan import WARM_UP_S, Plan, Planned
 from hwdyno.measure.runner import budget
 from hwdyno.measure.runner.in_turn import blocks
@@ -18,7 +18,7 @@ from hwdyno.measure.runner.observers import Journal, Keeper, Progress, Silent
 from hwdyno.measure.runner.plan_run import PlanRun
 from hwdyno.measure.runner.point import WARM_UP, PointInWork
 from hwdyno.measure.workspace import Place
-from hwdyno.model.machine import Machine, survey_of
+from hwdyno.model.machine import Machine, survey_from_machine
 from hwdyno.model.words import Run, UserError
 
 
@@ -37,7 +37,7 @@ def plan_for(plan: Plan, host: Elsewhere, words: Sequence[str]) -> dict[str, Any
         "format": PLAN,
         "version": __version__,
         "words": list(words),
-        "machine": survey_of(host.machine),
+        "machine": survey_from_machine(host.machine),
         "path": str(plan.path) if plan.needs_data_file else None,
         "data_bytes": made.plan.data_bytes,
         "seed": plan.seed,
@@ -65,7 +65,7 @@ class _PlanSteps(PlanRun):
     """The plan's readings in their order."""
 
     def __init__(self, plan: Plan, host: Elsewhere) -> None:
-        super().__init__(budget.fitted(plan, plan.budget_s), site_of(host), Silent(), ())
+        super().__init__(budget.fit_plan(plan, plan.budget_s), make_site(host), Silent(), ())
         self.plan, _ = self._on(self.site.machines(plan.path))
         self.allowance.share_out(self.plan)
 
@@ -74,11 +74,11 @@ class _PlanSteps(PlanRun):
         wanted = timing.most if self.plan.budget_s is None else timing.least
         made = []
         for block in blocks(self.plan.experiments):
-            made += [self._step_of(planned, self.points[planned.experiment.name][0], WARM_UP) for planned in block]
+            made += [self._make_step(planned, self.points[planned.experiment.name][0], WARM_UP) for planned in block]
             every, repeat = [(planned, point) for planned in block for point in self.points[planned.experiment.name]], 0
             while every:
                 self.random.shuffle(every)
-                made += [self._step_of(planned, point, repeat) for planned, point in every]
+                made += [self._make_step(planned, point, repeat) for planned, point in every]
                 repeat += 1
                 every = [
                     (planned, point)
@@ -87,7 +87,7 @@ class _PlanSteps(PlanRun):
                 ]
         return made
 
-    def _step_of(self, planned: Planned, point: PointInWork, repeat: int) -> dict[str, Any]:
+    def _make_step(self, planned: Planned, point: PointInWork, repeat: int) -> dict[str, Any]:
         parameters = self._parameters(planned, point, repeat)
         if repeat == WARM_UP:
             limits = {"runtime": WARM_UP_S, "ramp_time": 0.0, "startdelay": 0.0}
@@ -108,7 +108,7 @@ class _Replay(PlanRun):
     """A session whose readings were taken elsewhere."""
 
     def __init__(self, plan: Plan, host: Elsewhere, readings: Readings, progress: Progress) -> None:
-        super().__init__(plan, site_of(Elsewhere(readings.machine)), progress, ())
+        super().__init__(plan, make_site(Elsewhere(readings.machine)), progress, ())
         self.planned_for = host.machine
         self.recorded = readings
         self.has_begun = False
@@ -131,12 +131,12 @@ class _Replay(PlanRun):
         }
         for taken in self.recorded.taken:
             step = self.recorded.steps[taken.step]
-            point = self._point_of(step)
+            point = self._find_point(step)
             if step.get("repeat") != WARM_UP:
                 self._take(point, taken)
         for at, why in self.recorded.errors.items():
             step = self.recorded.steps[at]
-            point = self._point_of(step)
+            point = self._find_point(step)
             self._fail(planned[step["experiment"]], point, why)
         for name, points in self.points.items():
             for point in points:
@@ -145,9 +145,11 @@ class _Replay(PlanRun):
             self._degrade("the readings have no end: hwdyno-engine was killed, or its output was cut")
         self.interrupted = self.recorded.interrupted
         if not self.readings:
-            self._failed(next(iter(self.recorded.errors.values()), "the readings have no reading that counts"))
+            self._remember_failure(
+                next(iter(self.recorded.errors.values()), "the readings have no reading that counts")
+            )
 
-    def _point_of(self, step: Any) -> PointInWork:
+    def _find_point(self, step: Any) -> PointInWork:
         """The point of the plan that a step reads."""
         name = str(step.get("experiment"))
         points = self.points.get(name, [])
@@ -159,7 +161,7 @@ class _Replay(PlanRun):
     def _take(self, point: PointInWork, taken: Taken) -> None:
         self.readings += 1
         point.readings.append(dict(taken.reading))
-        point.snapshots.append((counters.parsed(taken.before), counters.parsed(taken.after)))
+        point.snapshots.append((counters.parse_counters(taken.before), counters.parse_counters(taken.after)))
 
     def _fail(self, planned: Planned, point: PointInWork, why: str) -> None:
         """Note a step without a reading; a point whose instructions the host lacks is none of the plan's."""

@@ -21,7 +21,7 @@ class StopError(Exception):
     """The rest of an experiment cannot be measured; its text says why."""
 
 
-def message_of(error: Exception) -> str:
+def format_error(error: Exception) -> str:
     """An error in the system's words, on one line."""
     says = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return " ".join(str(says).split())
@@ -32,7 +32,7 @@ def ends_all(error: Exception) -> bool:
     return isinstance(error, OSError) and error.errno in _GONE
 
 
-def gone(reading: Reading) -> str:
+def explain_loss(reading: Reading) -> str:
     """Why no more readings can follow this one, from its faults; empty if they can."""
     for fault in reading.get("faults", ()):
         if int(fault["errno"]) in _GONE:
@@ -49,7 +49,7 @@ def hurt(workspace: DataFile, laid_out_bytes: int) -> str:
     return "the data file was truncated during the measurement" if there < laid_out_bytes else ""
 
 
-def refused(experiments: Sequence[ExperimentResult]) -> list[str]:
+def list_refusals(experiments: Sequence[ExperimentResult]) -> list[str]:
     """A sentence if direct I/O was refused: what was measured is then memory as much as storage."""
     points = [point for experiment in experiments for point in experiment.points]
     count = sum(any(note.code == "direct_refused" for note in point.notes) for point in points)
@@ -57,9 +57,9 @@ def refused(experiments: Sequence[ExperimentResult]) -> list[str]:
     return [text] if count else []
 
 
-def marked(run: Run, is_interrupted: bool, planned: int, what: str = "points") -> Run:
+def mark_interrupted(run: Run, is_interrupted: bool, planned: int, what: str = "points") -> Run:
     """The Run, marked as interrupted if it is, also by a signal after its last reading."""
-    if run.interrupted or not (is_interrupted or signals.requested()):
+    if run.interrupted or not (is_interrupted or signals.is_end_requested()):
         return run
     done = sum(len(experiment.points) for experiment in run.experiments)
     why = f"interrupted: {done} of {planned} {what} were measured"
@@ -68,7 +68,7 @@ def marked(run: Run, is_interrupted: bool, planned: int, what: str = "points") -
 
 def not_stored(run: Run, error: Exception) -> Run:
     """The Run, degraded because its document could not be written; its points are in the journal."""
-    return replace(run, degraded=(*run.degraded, f"{_NOT_STORED}: {message_of(error)}"))
+    return replace(run, degraded=(*run.degraded, f"{_NOT_STORED}: {format_error(error)}"))
 
 
 def why_not_stored(run: Run) -> str:

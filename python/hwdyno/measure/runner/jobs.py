@@ -13,10 +13,10 @@ from typing import Any
 from hwdyno import __version__
 from hwdyno.analysis.ceilings.limits import known_ceilings
 from hwdyno.analysis.resources import ceilings_of_site, rate_word
-from hwdyno.measure.concurrent_runs import announced
+from hwdyno.measure.concurrent_runs import announce_run
 from hwdyno.measure.hosts import Host
-from hwdyno.measure.hosts.measured_site import site_of
-from hwdyno.measure.measurement import Reading, Snapshot, measurement_of
+from hwdyno.measure.hosts.measured_site import make_site
+from hwdyno.measure.measurement import Reading, Snapshot, make_measurement
 from hwdyno.measure.plan import NO_LIMITS, Limits
 from hwdyno.measure.runner import faults
 from hwdyno.measure.runner.observers import Journal, Keeper, NextReading, Progress
@@ -95,7 +95,7 @@ def run(
     Raises ``UserError`` before anything is written where a job cannot be. No file of the user's is written to.
     ``logged`` gets the logs of a job's threads, where it has any.
     """
-    site = site_of(host)
+    site = make_site(host)
     if site.several:
         raise UserError("a job file works on one machine, and this site has several; run it on each")
     begun = _now()
@@ -114,14 +114,14 @@ def run(
     )
     watch = Watch(host, progress)
     stack = contextlib.ExitStack()
-    with signals.keeping(), announced(), stack as files, signals.at_leave(signals.Stage.REMOVE, files.close):
+    with signals.keeping(), announce_run(), stack as files, signals.at_leave(signals.Stage.REMOVE, files.close):
         watch.snapshot()
         given = _files(works, host, seed, progress, files)
         record = _JobRecord(store.begin(header), progress, len(works))
         record.measure_all(
             groups, lambda group: _group(group, [given[id(work)] for work in group], host, watch, logged)
         )
-        with signals.undivided():
+        with signals.delay_exit():
             files.close()
         done = replace(
             header,
@@ -129,8 +129,8 @@ def run(
             experiments=(replace(empty, points=tuple(record.points)),),
             degraded=tuple(record.degraded),
         )
-        done = explain(faults.marked(done, record.interrupted, len(works), "jobs"))
-        return _kept(faults.marked(done, record.interrupted, len(works), "jobs"), record.journal)
+        done = explain(faults.mark_interrupted(done, record.interrupted, len(works), "jobs"))
+        return _finish_journal(faults.mark_interrupted(done, record.interrupted, len(works), "jobs"), record.journal)
 
 
 @dataclass
@@ -157,7 +157,7 @@ class _JobRecord:
                 for measurement in made:
                     self.points.append(measurement)
                     self.journal.point(EXPERIMENT, measurement)
-                    self.progress.ended(EXPERIMENT, measurement, rate_word("storage"))
+                    self.progress.end_point(EXPERIMENT, measurement, rate_word("storage"))
                 self.interrupted = any("interrupted" in point.why for point in made)
                 if self.interrupted:
                     break
@@ -209,7 +209,7 @@ def _declaration(works: Sequence[Work], host: Host) -> Declaration:
     return replace(kernel, axes=axes)
 
 
-def _kept(run: Run, journal: Journal) -> Run:
+def _finish_journal(run: Run, journal: Journal) -> Run:
     try:
         journal.finish(run)
     except StoreError as error:
@@ -239,12 +239,12 @@ def _group(
         if logs := reading["details"].pop("logs", None):
             logged(work, logs)
     return [
-        _measured(work, parameters, reading, pair, host, len(group))
+        _measure_job(work, parameters, reading, pair, host, len(group))
         for work, parameters, reading in zip(group, given, readings, strict=True)
     ]
 
 
-def _measured(
+def _measure_job(
     work: Work, given: dict[str, Any], reading: Reading, pair: tuple[Snapshot, Snapshot], host: Host, group_size: int
 ) -> Measurement:
     declaration = host.kernels()[KERNEL]
@@ -259,7 +259,7 @@ def _measured(
         says = f"it ran together with {plural(group_size - 1, 'other job')} of its group (no stonewall between them)"
         notes.append(Note("ran_beside_others", says))
         reading = {**reading, "counters": {}}  # The system's counters include the whole group.
-    return measurement_of(parameters, [reading], declaration, [pair], notes)
+    return make_measurement(parameters, [reading], declaration, [pair], notes)
 
 
 def _files(
@@ -284,7 +284,7 @@ def _files(
     for path, end in needed.items():
         if not path.exists():
             try:
-                with signals.undivided():
+                with signals.delay_exit():
                     stack.callback(safe_files.create(path).remove)
             except OSError as error:
                 raise UserError(f"{path}: {error.strerror}; name a file that you may create") from None

@@ -6,7 +6,7 @@ import errno
 from dataclasses import dataclass
 
 from hwdyno.measure.hosts import Host
-from hwdyno.measure.measurement import throughput_of
+from hwdyno.measure.measurement import compute_throughput
 from hwdyno.measure.plan import Plan
 from hwdyno.measure.runner.observers import Progress
 from hwdyno.measure.workspace import DataFile, fit
@@ -104,4 +104,4 @@ def _write(made: FileLayout, size: int, plan: Plan, workspace: DataFile, host: H
         raise UserError(f"--path {workspace.place.path}: {error.strerror or error}; use another --path") from None
     made.full = made.full or any(int(fault["errno"]) in NO_ROOM for fault in reading.get("faults", ()))
     made.interrupted = made.interrupted or bool(reading.get("interrupted"))
-    return 0.0 if made.interrupted else throughput_of(reading, "bytes")
+    return 0.0 if made.interrupted else compute_throughput(reading, "bytes")

@@ -10,7 +10,7 @@ from typing import Any
 from hwdyno.analysis import estimates, resources
 from hwdyno.measure import experiments
 from hwdyno.measure.hosts import UnderLoad
-from hwdyno.measure.measurement import Reading, Snapshot, course_of, throughput_of, unit_of
+from hwdyno.measure.measurement import Reading, Snapshot, choose_unit, compute_throughput, read_course
 from hwdyno.measure.plan import Planned
 
 EDGE_S = 0.06
@@ -40,28 +40,30 @@ def typed_load(planned: Planned) -> str:
     return f"{resource}={planned.fixed.get(load_axis(resource))}"
 
 
-def details_of(turns: Sequence[Turn], planned: Planned, driven: Planned, alone: Sequence[Reading]) -> dict[str, Any]:
+def summarize_turns(
+    turns: Sequence[Turn], planned: Planned, driven: Planned, alone: Sequence[Reading]
+) -> dict[str, Any]:
     """What a point beside a load keeps: the ratios by round, and what may have caused them, with and without it.
 
     ``cores`` are processors' worth of CPU time of the measuring threads; ``*_share`` are shares of the machine's CPU
     time; ``load_share`` is the load's throughput beside this resource over that alone.
     """
-    counted, _ = unit_of(planned.declaration, [turn.before for turn in turns])
-    load_counted, _ = unit_of(driven.declaration, alone)
+    counted, _ = choose_unit(planned.declaration, [turn.before for turn in turns])
+    load_counted, _ = choose_unit(driven.declaration, alone)
     without = [reading for turn in turns for reading in (turn.before, turn.after) if reading is not None]
     loaded = [turn.taken.reading for turn in turns]
     loads = [turn.taken.load for turn in turns]
-    load_alone = estimates.mean([throughput_of(reading, load_counted) for reading in alone]) if alone else 0.0
+    load_alone = estimates.mean([compute_throughput(reading, load_counted) for reading in alone]) if alone else 0.0
     found: dict[str, Any] = {
-        "loaded_by_round": [throughput_of(reading, counted) for reading in loaded],
+        "loaded_by_round": [compute_throughput(reading, counted) for reading in loaded],
         "alone_by_round": [
-            math.sqrt(throughput_of(turn.before, counted) * throughput_of(turn.after or turn.before, counted))
+            math.sqrt(compute_throughput(turn.before, counted) * compute_throughput(turn.after or turn.before, counted))
             for turn in turns
         ],
-        "cores": estimates.mean(list(map(cores_of, loaded))),
-        "cores_alone": estimates.mean(list(map(cores_of, without))),
-        "load_cores": estimates.mean(list(map(cores_of, loads))),
-        "load_cores_alone": estimates.mean(list(map(cores_of, alone))) if alone else 0.0,
+        "cores": estimates.mean(list(map(count_cores, loaded))),
+        "cores_alone": estimates.mean(list(map(count_cores, without))),
+        "load_cores": estimates.mean(list(map(count_cores, loads))),
+        "load_cores_alone": estimates.mean(list(map(count_cores, alone))) if alone else 0.0,
     }
     if load_alone:
         delivered = [load_rate(turn.taken, load_counted) for turn in turns]
@@ -76,16 +78,16 @@ def details_of(turns: Sequence[Turn], planned: Planned, driven: Planned, alone: 
 
 def load_rate(taken: UnderLoad, counted: str) -> float:
     """The load's throughput while the reading beside it was timed: its last samples, without the stop itself."""
-    course, interval_s = course_of(taken.load, counted)
+    course, interval_s = read_course(taken.load, counted)
     ran_s, wanted_s = float(taken.load["elapsed_s"]), float(taken.reading["elapsed_s"])
     if not course or interval_s <= 0:
-        return throughput_of(taken.load, counted)
+        return compute_throughput(taken.load, counted)
     first, last = (ran_s - EDGE_S - wanted_s) / interval_s, (ran_s - EDGE_S) / interval_s
     inside = [rate for at, rate in enumerate(course) if first <= at and at + 1 <= last]
-    return estimates.mean(inside) if inside else throughput_of(taken.load, counted)
+    return estimates.mean(inside) if inside else compute_throughput(taken.load, counted)
 
 
-def cores_of(reading: Reading) -> float:
+def count_cores(reading: Reading) -> float:
     """Processors' worth of CPU time that the kernel's threads used, those of a network's other end here included."""
     cpu, elapsed_s = reading.get("cpu", {}), float(reading.get("elapsed_s", 0.0))
     spent_s = float(cpu.get("user_s", 0.0)) + float(cpu.get("system_s", 0.0))

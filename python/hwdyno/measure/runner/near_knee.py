@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from hwdyno.analysis.curves import LOADED, LOADED_MODEL, MIN_POINTS, curves_of, rate_to_settle, suggest_load
+from hwdyno.analysis.curves import LOADED, LOADED_MODEL, MIN_POINTS, fit_curves, rate_to_settle, suggest_load
 from hwdyno.analysis.curves.loaded import MIN_INSIDE, more_delays
 from hwdyno.analysis.curves.open_loop import MIN_POINTS as MIN_RATES
 from hwdyno.analysis.curves.open_loop import OF_OPERATIONS
@@ -34,7 +34,7 @@ def may_add(planned: Planned) -> int:
 def near_the_knee(result: ExperimentResult, planned: Planned) -> list[Parameters]:
     """The points worth adding to the measured ones."""
     found = []
-    for curve in curves_of(result):
+    for curve in fit_curves(result):
         measured = [result.points[at] for at in curve.points]
         if curve.model == LOADED_MODEL:
             delays = [float(point.parameters[curve.load]) for point in measured]  # type: ignore[arg-type]

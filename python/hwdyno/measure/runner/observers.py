@@ -36,7 +36,7 @@ class Progress(Protocol):
         """A reading is about to begin."""
         ...
 
-    def ended(self, experiment: str, measurement: Measurement, rate_word: str) -> None:
+    def end_point(self, experiment: str, measurement: Measurement, rate_word: str) -> None:
         """A point is done; ``rate_word`` is the field's word for its operations a second."""
         ...
 
@@ -50,7 +50,7 @@ class Silent:
     def begins(self, step: NextReading) -> None:
         """Nothing."""
 
-    def ended(self, experiment: str, measurement: Measurement, rate_word: str) -> None:
+    def end_point(self, experiment: str, measurement: Measurement, rate_word: str) -> None:
         """Nothing."""
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from hwdyno.measure.hosts.measured_site import Site
 from hwdyno.measure.peers import Peer, on_site
 from hwdyno.measure.plan import Planned
-from hwdyno.measure.runner.faults import message_of
+from hwdyno.measure.runner.faults import format_error
 from hwdyno.measure.runner.point import PointInWork
 from hwdyno.model.units import format_duration, format_percent
 from hwdyno.model.words import PeerResult
@@ -43,9 +43,9 @@ class PeerReadings:
     def _able(self, planned: Planned, parameters: Mapping[str, Any]) -> list[Peer]:
         kernel = planned.experiment.kernel
         known = [peer for peer in self.peers if kernel in peer.kernels and peer.name in planned.experiment.peers]
-        return [peer for peer in known if peer.unsupported(kernel, dict(parameters)) is None]
+        return [peer for peer in known if peer.unsupported_reason(kernel, dict(parameters)) is None]
 
-    def counted(self, planned: Planned) -> Planned:
+    def with_pairs(self, planned: Planned) -> Planned:
         """An experiment with the number of its peers' readings per reading."""
         fit = sum(len(self.fit(planned, {**planned.fixed, **point})) for point in planned.points)
         return replace(planned, pairs=fit / max(1, len(planned.points)))
@@ -71,15 +71,15 @@ class PeerReadings:
             if peer.name in self.given_up:
                 continue
             try:
-                theirs = on_site.measured(peer, planned.experiment.kernel, parameters, self.site)
+                theirs = on_site.run_on_site(peer, planned.experiment.kernel, parameters, self.site)
             except (OSError, ValueError) as error:
                 signals.check()  # Then this process has ended the peer, which is no failure of its.
-                yield f"{peer.name} beside {planned.experiment.name}: {message_of(error)}{self._failed(peer, error)}"
+                yield f"{peer.name} beside {planned.experiment.name}: {format_error(error)}{self._give_up(peer, error)}"
             else:
                 self.failures[peer.name] = 0
                 point.pairs.setdefault(peer.name, []).append((point.readings[-1], theirs))
 
-    def _failed(self, peer: Peer, error: Exception) -> str:
+    def _give_up(self, peer: Peer, error: Exception) -> str:
         self.failures[peer.name] = self.failures.get(peer.name, 0) + 1
         # A peer that hangs would cost its timeout at every reading, and one that always fails a message.
         if not isinstance(error, TimeoutError) and self.failures[peer.name] < PEER_FAILURES:

@@ -11,10 +11,10 @@ from datetime import datetime, timezone
 from typing import Any
 
 from hwdyno.analysis.resources import rate_word
-from hwdyno.measure.concurrent_runs import announced
+from hwdyno.measure.concurrent_runs import announce_run
 from hwdyno.measure.hosts import Host, HostLostError
-from hwdyno.measure.hosts.measured_site import Site, site_of
-from hwdyno.measure.measurement import BEGAN, operations_of
+from hwdyno.measure.hosts.measured_site import Site, make_site
+from hwdyno.measure.measurement import BEGAN, count_operations
 from hwdyno.measure.peers import Peer
 from hwdyno.measure.plan import WARM_UP_S, Plan, Planned, Timing, overhead_s
 from hwdyno.measure.runner import faults
@@ -25,9 +25,9 @@ from hwdyno.measure.runner.in_turn import blocks
 from hwdyno.measure.runner.layout import lay_out
 from hwdyno.measure.runner.near_knee import NOTE, near_the_knee
 from hwdyno.measure.runner.observers import Journal, Keeper, NextReading, Progress, Silent
-from hwdyno.measure.runner.point import WARM_UP, PointInWork, seed_of
+from hwdyno.measure.runner.point import WARM_UP, PointInWork, make_seed
 from hwdyno.measure.runner.run_record import RunRecord
-from hwdyno.measure.runner.sizing import sized
+from hwdyno.measure.runner.sizing import size_working_sets
 from hwdyno.measure.runner.turns import Turns
 from hwdyno.measure.runner.watch import Watch
 from hwdyno.measure.workspace import Place
@@ -61,7 +61,7 @@ def run(
     (``signals.keeping``) or Ctrl-C the current reading ends early and the Run is partial.
     Where nothing at all can be measured, what failed first is the ``UserError``, and no Run is kept.
     """
-    return PlanRun(plan, site_of(host), progress or Silent(), peers).run(store, run_id, explain)
+    return PlanRun(plan, make_site(host), progress or Silent(), peers).run(store, run_id, explain)
 
 
 class PlanRun(RunRecord):
@@ -93,7 +93,7 @@ class PlanRun(RunRecord):
             self.progress.says(note.says)
         self._find_ceilings(machines, limits)
         header = self._header(run_id, begun, machines)
-        with signals.keeping(), announced():
+        with signals.keeping(), announce_run():
             journal = store.begin(header)
             try:
                 self._measure(place, journal)
@@ -116,7 +116,7 @@ class PlanRun(RunRecord):
 
     def _on(self, machines: Sequence[Machine]) -> tuple[Plan, tuple[Note, ...]]:
         """The plan as these machines allow it, with notes on what that changed."""
-        return reachable(sized(self.plan, machines), machines)
+        return reachable(size_working_sets(self.plan, machines), machines)
 
     def _now(self) -> str:
         """When the measurement begins or ends."""
@@ -134,16 +134,16 @@ class PlanRun(RunRecord):
             )
             for planned_experiment in self.plan.experiments
         )
-        degraded = (*self.degraded, *faults.refused(experiments))
+        degraded = (*self.degraded, *faults.list_refusals(experiments))
         run = replace(header, finished=self._now(), experiments=experiments, degraded=degraded)
         planned = sum(map(len, self.points.values()))
-        run = faults.marked(run, self.interrupted, planned)
+        run = faults.mark_interrupted(run, self.interrupted, planned)
         try:
             run = explain(run)
         except Exception as error:  # A fault in a rule must not cost what was measured.
-            why = f"the findings are missing: {type(error).__name__}: {faults.message_of(error)}"
+            why = f"the findings are missing: {type(error).__name__}: {faults.format_error(error)}"
             run = replace(run, degraded=(*run.degraded, why))
-        run = faults.marked(run, self.interrupted, planned)
+        run = faults.mark_interrupted(run, self.interrupted, planned)
         try:
             journal.finish(run)
         except StoreError as error:
@@ -185,17 +185,17 @@ class PlanRun(RunRecord):
             if self.interrupted:
                 return
             # Planned again for the rest: readings slower than estimated must not use up its time.
-            rest = self._fitted(replace(others, experiments=others.experiments[begun:]), len(block))
+            rest = self._fit_remaining(replace(others, experiments=others.experiments[begun:]), len(block))
             self.allowance.share_out(rest)
             self.allowance.set_deadline(rest, len(block))
             names = ", ".join(planned.experiment.name for planned in block)
-            if begun and self.allowance.spent:
+            if begun and self.allowance.is_spent:
                 total = format_duration(self.plan.budget_s or 0.0)
                 self._stop(block, f"{names} was skipped: the budget of {total} was used up")
             elif self.lost and _on_data_file(block):
                 self._stop(block, f"{names} was skipped: its storage is gone")
             else:
-                with self._guarded(block):
+                with self._guard_experiments(block):
                     self._block(block, journal)
             self._report_degraded()
             begun += len(block)
@@ -216,20 +216,20 @@ class PlanRun(RunRecord):
         for planned, point in points:
             stop = self.interrupted or self.headline_turns.too_long
             if not (stop or point.done or self.headline_turns.over(planned, point)):
-                with self._guarded((planned,)):
+                with self._guard_experiments((planned,)):
                     self._read(planned, point, journal)
         if deadline is not None:
             self.allowance.deadline = deadline + time.monotonic() - began
 
     @contextmanager
-    def _guarded(self, experiments: Sequence[Planned]) -> Iterator[None]:
+    def _guard_experiments(self, experiments: Sequence[Planned]) -> Iterator[None]:
         """Where the rest of some experiments cannot be measured, the others go on."""
         try:
             yield
         except StopError as stop:
             self.lost = self.lost or _on_data_file(experiments)
             names = [f"{planned.experiment.name}: " for planned in experiments]
-            self._failed(str(stop).removeprefix(names[0] if len(names) == 1 else ""))
+            self._remember_failure(str(stop).removeprefix(names[0] if len(names) == 1 else ""))
             self._stop(experiments, str(stop))
 
     def _stop(self, experiments: Sequence[Planned], why: str) -> None:
@@ -240,9 +240,9 @@ class PlanRun(RunRecord):
             for point in self.points[planned.experiment.name]:
                 point.done = True
 
-    def _fitted(self, rest: Plan, first: int) -> Plan:
+    def _fit_remaining(self, rest: Plan, first: int) -> Plan:
         """The remaining experiments, the ``first`` of them with as many points as fit into the time left."""
-        found = self.allowance.fitted(rest)
+        found = self.allowance.fit_plan(rest)
         for planned, kept in zip(rest.experiments[:first], found.experiments, strict=False):
             name = planned.experiment.name
             if len(kept.points) < len(planned.points):
@@ -270,7 +270,8 @@ class PlanRun(RunRecord):
         """Read the points of some experiments in turn, and then one more near the knee of each of their curves."""
         if not self.allowance.late:
             self._warm_up_all(block)
-        every = [(planned, point) for planned in block for point in self.allowance.of(planned) if not point.quoted]
+        points = ((planned, point) for planned in block for point in self.allowance.list_points(planned))
+        every = [(planned, point) for planned, point in points if not point.quoted]
         self._until_sure(every, journal)
         bent = [planned for planned in block if self.allowance.may_add[planned.experiment.name]]
         self.allowance.may_add |= dict.fromkeys((planned.experiment.name for planned in bent), 0)
@@ -280,11 +281,11 @@ class PlanRun(RunRecord):
     def _warm_up_all(self, experiments: Iterable[Planned]) -> None:
         """Warm each experiment up by its first point, unless it was."""
         for planned in experiments:
-            first = self.allowance.of(planned)[0]
+            first = self.allowance.list_points(planned)[0]
             is_late = bool(self.readings) and self.allowance.overruns(planned, first, readings=2)
             if planned.experiment.name not in self.warm and not is_late:
                 self.warm.add(planned.experiment.name)
-                with self._guarded((planned,)):
+                with self._guard_experiments((planned,)):
                     self._warm_up(planned, first)
 
     def _near_the_knee(self, planned: Planned) -> list[tuple[Planned, PointInWork]]:
@@ -321,7 +322,7 @@ class PlanRun(RunRecord):
                         self._settle(planned, point, journal, "time")
                 if not point.done:
                     self.allowance.keep_up(points)
-                    with self._guarded((planned,)):
+                    with self._guard_experiments((planned,)):
                         self._read(planned, point, journal)
                 if self.interrupted:
                     return
@@ -337,11 +338,11 @@ class PlanRun(RunRecord):
         try:
             reading = self.site.run(planned.experiment.kernel, parameters)
         except OSError as error:
-            raise StopError(f"{planned.experiment.name}: {faults.message_of(error)}") from None
+            raise StopError(f"{planned.experiment.name}: {faults.format_error(error)}") from None
         except ValueError as error:
             if not self.readings:
                 raise  # Nothing was measured yet, so the error is reported at once.
-            raise StopError(f"{planned.experiment.name}: {faults.message_of(error)}") from None
+            raise StopError(f"{planned.experiment.name}: {faults.format_error(error)}") from None
         timed_s = float(parameters.get("runtime") or 0.0) + overhead_s(planned, point.parameters)
         self.allowance.learn(planned, time.monotonic() - begun - timed_s)
         self._name_failures(planned.experiment.name, point.parameters, reading)
@@ -351,7 +352,7 @@ class PlanRun(RunRecord):
     def _read(self, planned: Planned, point: PointInWork, journal: Journal) -> None:
         """Take one reading of one point, with its peers' in turn; settle the point if it is precise now."""
         signals.check()
-        name, begun, chosen = planned.experiment.name, time.monotonic(), self.allowance.timing_of(point)
+        name, begun, chosen = planned.experiment.name, time.monotonic(), self.allowance.choose_timing(point)
         parameters = self._parameters(planned, point, len(point.readings), chosen)
         self.progress.begins(self._step(planned, point))
         try:
@@ -364,22 +365,22 @@ class PlanRun(RunRecord):
                 return
             hurt = "" if isinstance(error, HostLostError) else self._hurt(planned)
             if not hurt:
-                self._failed(faults.message_of(error))
-                self._degrade(f"{name} at {faults.at(point.parameters)}: {faults.message_of(error)}")
+                self._remember_failure(faults.format_error(error))
+                self._degrade(f"{name} at {faults.at(point.parameters)}: {faults.format_error(error)}")
             self._settle(planned, point, journal, "")
             if hurt:
                 raise StopError(f"{name} ended early: {hurt}") from None
             if faults.ends_all(error):
-                raise StopError(f"{name} ended early: {faults.message_of(error)}") from None
+                raise StopError(f"{name} ended early: {faults.format_error(error)}") from None
             return
         self._name_failures(name, point.parameters, reading)
         self.interrupted = bool(reading.get("interrupted"))
-        if self.interrupted and (point.readings or operations_of(reading) < MIN_OPERATIONS):
+        if self.interrupted and (point.readings or count_operations(reading) < MIN_OPERATIONS):
             return  # Short: it would only blur the whole ones of its point, or has no rate.
         self.readings += 1
         point.readings.append(reading)
         point.snapshots.append((before, self.watch.snapshot()))
-        gone, alone_s, paired = faults.gone(reading), time.monotonic() - begun, point.pairs_taken
+        gone, alone_s, paired = faults.explain_loss(reading), time.monotonic() - begun, point.pairs_taken
         if not self.interrupted and not gone and self.allowance.peers_fit(planned, point):
             for why in self.peer_readings.in_turn(planned, point, parameters):
                 self._degrade(why)
@@ -391,13 +392,13 @@ class PlanRun(RunRecord):
         elif len(point.readings) == 1 or point.quoted:
             # Stored after the first reading, so that a killed run has every point with a reading; and what is read
             # all through the run after each.
-            self._keep(journal, name, point, self._made(planned, point, ""))
+            self._keep(journal, name, point, self._make_measurement(planned, point, ""))
         if gone:
             raise StopError(f"{name} ended early at {faults.at(point.parameters)}: {gone}")
 
     def _step(self, planned: Planned, point: PointInWork) -> NextReading:
         every = [work for points in self.points.values() for work in points if not work.done]
-        least = ((work, self.allowance.timing_of(work).least(work.quoted)) for work in every)
+        least = ((work, self.allowance.choose_timing(work).least(work.quoted)) for work in every)
         left = sum(max(0, repeats - len(work.readings)) for work, repeats in least)
         total = self.readings + max(1, left)
         name, repeat = planned.experiment.name, len(point.readings) + 1
@@ -419,7 +420,7 @@ class PlanRun(RunRecord):
             # A short reading has samples enough to show its course, too.
             parameters["interval_s"] = max(MIN_INTERVAL_S, min(MAX_INTERVAL_S, runtime / SAMPLES))
         if "seed" in unset:
-            parameters["seed"] = seed_of(self.plan.seed, planned.experiment.name, point.index, repeat)
+            parameters["seed"] = make_seed(self.plan.seed, planned.experiment.name, point.index, repeat)
         if self.workspace is not None and "data_file" in planned.experiment.needs:
             parameters["path"] = str(self.workspace.data)
             if self.workspace.place.written and planned.writes:
@@ -439,10 +440,10 @@ class PlanRun(RunRecord):
         if not point.readings:
             return
         name = planned.experiment.name
-        point.measurement = self._made(planned, point, ended_by)
+        point.measurement = self._make_measurement(planned, point, ended_by)
         point.peers = self._peer_results(planned, point)
         self._keep(journal, name, point, point.measurement)
-        self.progress.ended(name, point.measurement, rate_word(planned.experiment.resource, planned.declaration))
+        self.progress.end_point(name, point.measurement, rate_word(planned.experiment.resource, planned.declaration))
 
 
 def _on_data_file(experiments: Sequence[Planned]) -> bool:

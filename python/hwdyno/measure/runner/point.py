@@ -9,7 +9,15 @@ from typing import Any
 
 from hwdyno.analysis import estimates
 from hwdyno.analysis.samples import FEW_REPEATS, plain_noise
-from hwdyno.measure.measurement import Reading, Snapshot, course_of, interval_of, measurement_of, throughput_of, unit_of
+from hwdyno.measure.measurement import (
+    Reading,
+    Snapshot,
+    choose_unit,
+    compute_throughput,
+    make_measurement,
+    mean_throughput,
+    read_course,
+)
 from hwdyno.measure.peers import Peer, PeerReading
 from hwdyno.measure.plan import Profile, Timing
 from hwdyno.model.point_details import Note
@@ -20,7 +28,7 @@ WARM_UP = -1
 """Number of the warm-up in place of a reading's."""
 
 
-def seed_of(seed: int, experiment: str, point: int, repeat: int) -> int:
+def make_seed(seed: int, experiment: str, point: int, repeat: int) -> int:
     """The seed of one reading, the same for a Run's ``seed``, and no other reading's of the Run.
 
     Readings of one order find in a cache what the reading before them fetched: the blocks of a device, or the prompts
@@ -60,13 +68,15 @@ class PointInWork:
 
     def half_width(self) -> float | None:
         """Half of the interval as a share of the throughput; none from fewer than two readings."""
-        counted, unit = unit_of(self.declaration, self.readings)
-        return estimates.half_width(interval_of(self.readings, counted, unit)[0]) if len(self.readings) > 1 else None
+        counted, unit = choose_unit(self.declaration, self.readings)
+        return (
+            estimates.half_width(mean_throughput(self.readings, counted, unit)[0]) if len(self.readings) > 1 else None
+        )
 
     def plain_noise(self) -> bool:
         """Whether the samples of its readings show nothing but noise around one level."""
-        counted, _ = unit_of(self.declaration, self.readings)
-        return plain_noise([course_of(reading, counted)[0] for reading in self.readings])
+        counted, _ = choose_unit(self.declaration, self.readings)
+        return plain_noise([read_course(reading, counted)[0] for reading in self.readings])
 
     def least(self, timing: Timing) -> int:
         """How many repeats it has at least where there is time; one is one."""
@@ -86,9 +96,9 @@ class PointInWork:
             return "sure"
         return "repeats" if repeats >= max(timing.most(self.quoted), self.least(timing)) else ""
 
-    def measured(self, profile: Profile, ended_by: str, notes: Sequence[Note] = ()) -> Measurement:
+    def to_measurement(self, profile: Profile, ended_by: str, notes: Sequence[Note] = ()) -> Measurement:
         """Its Measurement; ``ended_by`` is ``sure``, ``repeats``, ``time``, or empty where it was cut short."""
-        made = measurement_of(self.parameters, self.readings, self.declaration, self.snapshots, (*notes, *self.notes))
+        made = make_measurement(self.parameters, self.readings, self.declaration, self.snapshots, (*notes, *self.notes))
         if ended_by not in {"repeats", "time"}:
             return made
         half = self.half_width()
@@ -100,9 +110,9 @@ class PointInWork:
 
     def peer_result(self, peer: Peer, version: str, command: str) -> PeerResult | None:
         """A peer's result on this point, with the ratio of hwdyno's result to the peer's from the pairs."""
-        counted, unit = unit_of(self.declaration, self.readings)
+        counted, unit = choose_unit(self.declaration, self.readings)
         pairs = self.pairs.get(peer.name, [])
-        rates = [(throughput_of(ours, counted), float(theirs.throughput)) for ours, theirs in pairs]
+        rates = [(compute_throughput(ours, counted), float(theirs.throughput)) for ours, theirs in pairs]
         rates = [pair for pair in rates if min(pair) > 0]
         if not rates:
             return None

@@ -37,7 +37,7 @@ class RunRecord:
             peers = [peer for peer in peers if not reasons[peer.name]]
             self.plan = replace(plan, peers=bool(peers))
         self.peer_readings = PeerReadings(peers, site, plan.budget_s)
-        self.plan = replace(self.plan, experiments=tuple(map(self.peer_readings.counted, self.plan.experiments)))
+        self.plan = replace(self.plan, experiments=tuple(map(self.peer_readings.with_pairs, self.plan.experiments)))
         self.degraded: list[str] = []
         self.unreported: list[str] = []
         """Reasons that the user has not seen yet."""
@@ -96,14 +96,14 @@ class RunRecord:
         """The experiment's current result; its points are in the order of the plan."""
         at = {point.index: index for index, point in enumerate(points)}
         peers = tuple(replace(result, point=at[result.point]) for point in points for result in point.peers)
-        fixed = self._fixed(planned, points)
+        fixed = self._shared_parameters(planned, points)
         return ExperimentResult(
             name=planned.experiment.name,
             resource=planned.experiment.resource,
             asks=planned.experiment.asks,
             load=planned.load,
             kernel=planned.experiment.kernel,
-            points=tuple(point.measurement or self._made(planned, point, "") for point in points),
+            points=tuple(point.measurement or self._make_measurement(planned, point, "") for point in points),
             metric=planned.experiment.metric,
             ceilings=self.ceilings.get(planned.experiment.name, ()),
             peers=peers,
@@ -114,7 +114,7 @@ class RunRecord:
             declaration=kept_declaration(planned, self.plan.given, fixed),
         )
 
-    def _fixed(self, planned: Planned, points: Sequence[PointInWork]) -> Parameters:
+    def _shared_parameters(self, planned: Planned, points: Sequence[PointInWork]) -> Parameters:
         """Every parameter that all points share, defaults included, as the kernel used them."""
         used = [reading.get("parameters", {}) for point in points for reading in point.readings]
         swept = {name for point in planned.points for name in point}
@@ -129,9 +129,9 @@ class RunRecord:
             same["path"] = str(self.plan.path)
         return same
 
-    def _made(self, planned: Planned, point: PointInWork, ended_by: str) -> Measurement:
+    def _make_measurement(self, planned: Planned, point: PointInWork, ended_by: str) -> Measurement:
         notes = self.notes if "data_file" in planned.experiment.needs else ()
-        return point.measured(self.plan.profile, ended_by, notes)
+        return point.to_measurement(self.plan.profile, ended_by, notes)
 
     def _keep(self, journal: Journal, name: str, point: PointInWork, measurement: Measurement) -> None:
         """Store the point's current state; if the store fails, the Run goes on without its safety."""
@@ -143,7 +143,7 @@ class RunRecord:
             for result in point.peers:
                 journal.peer(name, replace(result, point=kept.index(point.index)))
         except StoreError as error:
-            self._degrade(f"points could not be stored as they ended: {faults.message_of(error)}")
+            self._degrade(f"points could not be stored as they ended: {faults.format_error(error)}")
 
     def _name_failures(self, name: str, parameters: Parameters, reading: Reading) -> None:
         """Report hosts without a reading and the reason: a lost host once, any other with the point."""
@@ -166,7 +166,7 @@ class RunRecord:
             self.unreported.append(why)
             self._report_degraded()
 
-    def _failed(self, why: str) -> None:
+    def _remember_failure(self, why: str) -> None:
         """Remember the first failure while nothing was measured: it is the run's error if nothing ever is."""
         if not self.readings:
             self.failure = self.failure or why

@@ -15,12 +15,12 @@ MIN_BYTES = 256 << 20
 FREE_SHARE = 0.5
 
 
-def sized(plan: Plan, machines: Sequence[Machine]) -> Plan:
+def size_working_sets(plan: Plan, machines: Sequence[Machine]) -> Plan:
     """The plan with a ``working_set`` a thread for every question of main memory that was not given one."""
-    return replace(plan, experiments=tuple(_sized(planned, plan, machines) for planned in plan.experiments))
+    return replace(plan, experiments=tuple(_size_experiment(planned, plan, machines) for planned in plan.experiments))
 
 
-def _sized(planned: Planned, plan: Plan, machines: Sequence[Machine]) -> Planned:
+def _size_experiment(planned: Planned, plan: Plan, machines: Sequence[Machine]) -> Planned:
     given = "working_set" in plan.given or any("working_set" in point for point in planned.points)
     if "main_memory" not in planned.experiment.needs or given:
         return planned

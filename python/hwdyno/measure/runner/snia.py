@@ -22,15 +22,15 @@ from hwdyno.measure.experiments.storage_snia import (
     matches,
 )
 from hwdyno.measure.hosts import Host
-from hwdyno.measure.hosts.measured_site import site_of
-from hwdyno.measure.measurement import Reading, Snapshot, measurement_of
+from hwdyno.measure.hosts.measured_site import make_site
+from hwdyno.measure.measurement import Reading, Snapshot, make_measurement
 from hwdyno.measure.plan import Plan, Planned
-from hwdyno.measure.runner.faults import StopError, message_of
+from hwdyno.measure.runner.faults import StopError, format_error
 from hwdyno.measure.runner.observers import Journal, Keeper, NextReading, Progress, Silent
 from hwdyno.measure.runner.plan_run import PlanRun
 from hwdyno.measure.runner.point import WARM_UP, PointInWork
 from hwdyno.measure.sweep import Sweep
-from hwdyno.model.axes import traits_of
+from hwdyno.model.axes import list_traits
 from hwdyno.model.point_details import Note
 from hwdyno.model.units import format_duration, format_size
 from hwdyno.model.words import Measurement, Parameters, Run
@@ -47,7 +47,7 @@ LONGEST_S = {"quick": 1.0, "standard": 5.0}
 Took = tuple[Reading, tuple[Snapshot, Snapshot]]
 
 
-def rounds_of(test: SniaTest) -> Experiment:
+def make_rounds(test: SniaTest) -> Experiment:
     """What keeps the rounds of the workloads shown, for the plot of convergence."""
     experiment = test.experiment
     return replace(
@@ -58,7 +58,7 @@ def rounds_of(test: SniaTest) -> Experiment:
 def with_rounds(plan: Plan, test: SniaTest) -> Plan:
     """The plan with a second experiment that holds the rounds."""
     (planned,) = plan.experiments
-    rounds = Planned(rounds_of(test), (), planned.fixed, "round", planned.declaration)
+    rounds = Planned(make_rounds(test), (), planned.fixed, "round", planned.declaration)
     # The time of a reading is shared out here, and not by the session.
     given = plan.given | {"runtime"}
     return replace(plan, experiments=(planned, rounds), study=f"snia-{test.name}", given=given)
@@ -79,7 +79,7 @@ def run(
 
 class _SniaRounds(PlanRun):
     def __init__(self, plan: Plan, test: SniaTest, host: Host, progress: Progress) -> None:
-        super().__init__(plan, site_of(host), progress, ())
+        super().__init__(plan, make_site(host), progress, ())
         self.test = test
         self.allowance.may_add = dict.fromkeys(self.allowance.may_add, 0)
         self.history: dict[int, list[Took]] = {}
@@ -124,7 +124,7 @@ class _SniaRounds(PlanRun):
         """Workload-independent: twice the region in sequence, or what the budget has time for."""
         parameters = self._parameters(planned, self.points[planned.experiment.name][0], WARM_UP)
         size = int(parameters["size"])
-        depth = 1 if "synchronous" in traits_of(planned.declaration.axes, parameters) else 32
+        depth = 1 if "synchronous" in list_traits(planned.declaration.axes, parameters) else 32
         parameters |= {"rw": "write", "bs": PRECONDITION_BYTES, "iodepth": depth, "numjobs": 1, "time_based": False}
         parameters |= {"io_size": PRECONDITION_TIMES * size, "runtime": 0.0, "ramp_time": 0.0}
         if "purge" in planned.declaration.names:
@@ -137,7 +137,7 @@ class _SniaRounds(PlanRun):
         try:
             reading = self.site.run(planned.experiment.kernel, parameters)
         except OSError as error:
-            raise StopError(f"{planned.experiment.name}: {message_of(error)}") from None
+            raise StopError(f"{planned.experiment.name}: {format_error(error)}") from None
         if reading.get("interrupted"):
             raise KeyboardInterrupt
         written = sum(int(stream["bytes"]) for stream in reading["streams"])
@@ -182,7 +182,7 @@ class _SniaRounds(PlanRun):
         except (OSError, ValueError) as error:
             if isinstance(error, ValueError) and not self.readings:
                 raise
-            raise StopError(f"{planned.experiment.name} ended early: {message_of(error)}") from None
+            raise StopError(f"{planned.experiment.name} ended early: {format_error(error)}") from None
         self.interrupted = bool(reading.get("interrupted"))
         if self.interrupted:
             return
@@ -192,7 +192,7 @@ class _SniaRounds(PlanRun):
         if number and matches(point.parameters, self.test.shown):
             self._keep_round(point, number, took, journal)
         if number and matches(point.parameters, self.test.tracked):
-            self.tracked.append(value_of(measurement_of({}, [reading], point.declaration), self.test.variable))
+            self.tracked.append(tracked_value(make_measurement({}, [reading], point.declaration), self.test.variable))
 
     def _keep_round(self, point: PointInWork, number: int, took: Took, journal: Journal) -> None:
         rounds = self.plan.experiments[1]
@@ -212,7 +212,7 @@ class _SniaRounds(PlanRun):
             self._degrade(f"no steady state after {rounds} rounds; its figures are from the last {SNIA_ROUNDS}")
 
 
-def value_of(point: Measurement, variable: str) -> float:
+def tracked_value(point: Measurement, variable: str) -> float:
     """What is tracked of a round: operations/s, bytes/s, or ns."""
     if variable == "latency":
         return point.latency_ns.mean if point.latency_ns else 0.0

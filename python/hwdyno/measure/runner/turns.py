@@ -34,7 +34,7 @@ class Turns:
         if plan.budget_s is None or "runtime" in plan.given or allowance.timing.least(quoted=True) == 1:
             return
         for planned in plan.experiments:
-            quoted = [point for point in allowance.of(planned) if point.parameters in planned.quoted]
+            quoted = [point for point in allowance.list_points(planned) if point.parameters in planned.quoted]
             self.points += [(planned, point) for point in quoted]
         if not self.points:
             return
@@ -55,7 +55,11 @@ class Turns:
     def others(self) -> Plan:
         """The plan without the points that are read in turn."""
         bare = (
-            replace(planned, quoted=(), points=tuple(p.parameters for p in self.allowance.of(planned) if not p.quoted))
+            replace(
+                planned,
+                quoted=(),
+                points=tuple(p.parameters for p in self.allowance.list_points(planned) if not p.quoted),
+            )
             for planned in self.plan.experiments
         )
         return replace(self.plan, experiments=tuple(planned for planned in bare if planned.points))

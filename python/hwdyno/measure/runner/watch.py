@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hwdyno.measure.concurrent_runs import named, other_runs
+from hwdyno.measure.concurrent_runs import name_runs, other_runs
 from hwdyno.measure.hosts import Host
 from hwdyno.measure.runner.observers import Progress
 
@@ -19,7 +19,7 @@ class Watch:
         found = self._host.snapshot()
         if found.get("other_runs") and not self._reported:
             self._reported = True
-            which = named(other_runs() or frozenset())
+            which = name_runs(other_runs() or frozenset())
             self._progress.says(
                 f"Another hwdyno run measures on this machine{f' ({which})' if which else ''}; "
                 "the results will disturb each other"

@@ -5,10 +5,10 @@ A scenario says what it prepares, lists its points and cleans up. It is found by
 """
 
 from hwdyno.measure.scenarios.catalogue import of_experiments
-from hwdyno.measure.scenarios.entry import scenario_of
+from hwdyno.measure.scenarios.entry import make_scenario
 from hwdyno.measure.scenarios.kinds import Kind, all_kinds, of_command
 from hwdyno.measure.scenarios.preparation import Interrupted, Preparation
-from hwdyno.measure.scenarios.request import Option, PlanFile, Request, place_of
+from hwdyno.measure.scenarios.request import Option, PlanFile, Request, parse_place
 from hwdyno.measure.scenarios.scenario import Scenario
 
 __all__ = [
@@ -20,8 +20,8 @@ __all__ = [
     "Request",
     "Scenario",
     "all_kinds",
+    "make_scenario",
     "of_command",
     "of_experiments",
-    "place_of",
-    "scenario_of",
+    "parse_place",
 ]

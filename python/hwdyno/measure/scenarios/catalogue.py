@@ -38,7 +38,7 @@ def of_experiments(
     place = (path or Path()).absolute()
     seed = secrets.randbelow(2**31) if seed is None else seed
     request = Request(places=((place.name, place),), load=load, seed=seed, **how)
-    groups = _grouped(chosen)
+    groups = _group_experiments(chosen)
     if any(kind is not None for kind, _ in groups):
         check_place(place, writes=True)
     scratch = ScratchDirectory(place)
@@ -57,16 +57,20 @@ def of_experiments(
         parts.append(replace(part, plan=replace(part.plan, path=place), preparations=(scratch_folder, *shown)))
     whole = together(parts)
     return replace(
-        whole, remarks=(*whole.remarks, *(_renamed(experiment) for experiment, _ in chosen if experiment.renamed_from))
+        whole,
+        remarks=(
+            *whole.remarks,
+            *(_explain_renaming(experiment) for experiment, _ in chosen if experiment.renamed_from),
+        ),
     )
 
 
-def _renamed(experiment: Experiment) -> str:
+def _explain_renaming(experiment: Experiment) -> str:
     """The line on an experiment that was requested by its former name."""
     return f"{experiment.renamed_from} is now {experiment.name}; the old name goes with the next release"
 
 
-def _grouped(chosen: Sequence[Chosen]) -> list[tuple[Kind | None, list[Chosen]]]:
+def _group_experiments(chosen: Sequence[Chosen]) -> list[tuple[Kind | None, list[Chosen]]]:
     """Experiments that share their preparations, by the same scenario, options and axes; plain ones all in one."""
     mine = {name: kind for kind in all_kinds() for name in kind.experiments}
     groups: list[tuple[Kind | None, list[Chosen]]] = []
@@ -102,5 +106,5 @@ def _options(kind: Kind, given: Mapping[str, Any]) -> dict[str, Any]:
     known = {option.name: option for other in of_command(kind.command) for option in other.options}
     if unknown := sorted(set(given) - set(known)):
         raise UserError(f"{kind.name} has no option '{unknown[0]}'; {hint(unknown[0], known)}")
-    typed = {name: known[name].typed(value) for name, value in given.items()}
+    typed = {name: known[name].parse_value(value) for name, value in given.items()}
     return {name: option.default for name, option in known.items()} | dict(kind.brief) | typed

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hwdyno.measure.models.installed import LOADERS
-from hwdyno.measure.scenarios.inference import PARTS, scenario_of
+from hwdyno.measure.scenarios.inference import PARTS, make_scenario
 from hwdyno.measure.scenarios.kinds import Kind
-from hwdyno.measure.scenarios.model import source_of
+from hwdyno.measure.scenarios.model import read_source
 from hwdyno.measure.scenarios.request import Option, Request
 from hwdyno.measure.scenarios.scenario import Scenario
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def make(request: Request, host: Host) -> Scenario:
     """One experiment for each storage."""
-    return scenario_of(request, host, source_of(request), PARTS[:1])
+    return make_scenario(request, host, read_source(request), PARTS[:1])
 
 
 KIND = Kind(

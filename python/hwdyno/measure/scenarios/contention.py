@@ -65,21 +65,21 @@ class ContentionScenario(Scenario):
 
 def make(request: Request, host: Host) -> ContentionScenario:
     """The scenario of the request; raises ``UserError`` for resources or loads that cannot be."""
-    from hwdyno.measure.hosts.measured_site import site_of
-    from hwdyno.measure.plan import budget_of
+    from hwdyno.measure.hosts.measured_site import make_site
+    from hwdyno.measure.plan import choose_budget
     from hwdyno.measure.runner import contention as runner
 
-    if site_of(host).several:
+    if make_site(host).several:
         raise UserError("together drives the resources of one machine; unset HWDYNO_AGENTS")
     if request.peers:
         raise UserError("together runs no reference tools; remove --peers")
-    chosen = [_knee_experiment(name) for name in names_of(request.options.get("resources") or DEFAULT_RESOURCES)]
-    budget_s = budget_of(request.profile, False) if request.budget_s is None else request.budget_s
+    chosen = [_knee_experiment(name) for name in parse_resources(request.options.get("resources") or DEFAULT_RESOURCES)]
+    budget_s = choose_budget(request.profile, False) if request.budget_s is None else request.budget_s
     wanted = replace(request, axes={}, load=None, budget_s=budget_s)
     plan = wanted.plan([(experiment, {}) for experiment in chosen], host)
-    given = loads_of(request.options.get("at") or "", plan.experiments)
+    given = parse_loads(request.options.get("at") or "", plan.experiments)
     plan = _with_small_sets(plan, host)
-    return ContentionScenario(plan=replace(plan, experiments=runner.experiments_of(plan.experiments, given)))
+    return ContentionScenario(plan=replace(plan, experiments=runner.make_experiments(plan.experiments, given)))
 
 
 def _with_small_sets(plan: Plan, host: Host) -> Plan:
@@ -96,7 +96,7 @@ def _with_small_sets(plan: Plan, host: Host) -> Plan:
     return replace(plan, experiments=every, given=plan.given | {"working_set"})
 
 
-def names_of(text: str) -> list[str]:
+def parse_resources(text: str) -> list[str]:
     """The resources of a list such as ``storage,memory``; raises ``UserError``."""
     known = [resource.name for resource in resources.all_resources().values() if resource.knee]
     names = [name.strip() for name in text.split(",") if name.strip()]
@@ -110,7 +110,7 @@ def names_of(text: str) -> list[str]:
     return names
 
 
-def loads_of(text: str, knees: Sequence[Planned]) -> dict[str, Scalar]:
+def parse_loads(text: str, knees: Sequence[Planned]) -> dict[str, Scalar]:
     """Loads by resource of a list such as ``storage=32,memory=2``; raises ``UserError``."""
     from hwdyno.measure.plan import read_axis
 

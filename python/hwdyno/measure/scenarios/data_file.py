@@ -13,7 +13,7 @@ from hwdyno.model.units import format_bytes
 _WORD_BYTES, _HEADER_WORDS, _JOB_WORDS, _BLOCK_WORDS = 8, 1024, 8, 2
 
 
-def of(plan: Plan) -> tuple[Preparation, ...]:
+def list_preparations(plan: Plan) -> tuple[Preparation, ...]:
     """What the runner writes before the points of a plan; raises ``UserError`` for a place that cannot be measured."""
     if not plan.needs_data_file:
         return ()

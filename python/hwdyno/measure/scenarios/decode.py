@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hwdyno.measure.models.installed import STACKS
-from hwdyno.measure.scenarios.inference import PARTS, scenario_of
+from hwdyno.measure.scenarios.inference import PARTS, make_scenario
 from hwdyno.measure.scenarios.kinds import Kind
-from hwdyno.measure.scenarios.model import source_of
+from hwdyno.measure.scenarios.model import read_source
 from hwdyno.measure.scenarios.request import Option, Request
 from hwdyno.measure.scenarios.scenario import Scenario
 from hwdyno.model.words import UserError
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 def make(request: Request, host: Host) -> Scenario:
     """The engines, and the memory beside them."""
-    source = source_of(request)
+    source = read_source(request)
     if source.file:
         raise UserError(f"--decode measures a made decoder; {source.file.name} is measured by --cold")
-    return scenario_of(request, host, source, PARTS[1:3])
+    return make_scenario(request, host, source, PARTS[1:3])
 
 
 KIND = Kind(

@@ -55,28 +55,28 @@ SWEPT = {
 """The resources whose command can sweep any axis of its kernels, by its name."""
 
 
-def scenario_of(request: Request, host: Host) -> Scenario:
+def make_scenario(request: Request, host: Host) -> Scenario:
     """The scenario that measures the request; raises ``UserError`` in one line before anything is made."""
     _check_limits(request)
     if request.name == "run":
         return _of_run(request, host)
     if request.name in SWEPT:
         return _of_resource(request, host)
-    return _chosen(request).make(request, host)
+    return _choose_kind(request).make(request, host)
 
 
-def axes_of(swept: Swept, known: Mapping[str, Declaration]) -> dict[str, Axis]:
+def merge_axes(swept: Swept, known: Mapping[str, Declaration]) -> dict[str, Axis]:
     """The axes of a command by name: of all its kernels that the engine has, and of the site."""
     axes: dict[str, Axis] = {}
     for name in swept.kernels:
         for axis in known[name].axes if name in known else ():
-            axes[axis.name] = _joined(axes.get(axis.name), axis)
+            axes[axis.name] = _join_axes(axes.get(axis.name), axis)
     of_site = () if CLIENTS.name in axes else axes_of_a_site(axes, MAX_HOSTS, between=True)
     shown = {name: axis for name, axis in axes.items() if name not in swept.hidden}
     return shown | {axis.name: axis for axis in of_site}
 
 
-def _joined(first: Axis | None, second: Axis) -> Axis:
+def _join_axes(first: Axis | None, second: Axis) -> Axis:
     """An axis of two kernels: the first one's words, and the choices of both."""
     if first is None or not first.choices:
         return first or second
@@ -91,7 +91,7 @@ def _check_limits(request: Request) -> None:
         known_ceilings(resource, given.ceilings, given.links, given.devices)
 
 
-def _chosen(request: Request) -> Kind:
+def _choose_kind(request: Request) -> Kind:
     """The scenario of a command that the request's options choose."""
     kinds, options = of_command(request.name), request.options
     found = next((kind for kind in kinds if kind.chosen_by and options.get(kind.chosen_by)), kinds[0])
@@ -117,7 +117,7 @@ def _of_run(request: Request, host: Host) -> Scenario:
         peers=request.peers,
         limits=request.limits,
         seed=request.seed,
-        budget_s=plans.budget_of(request.profile, request.peers) if budget_s is None else budget_s,
+        budget_s=plans.choose_budget(request.profile, request.peers) if budget_s is None else budget_s,
         command=request.command,
     )
 
@@ -131,7 +131,7 @@ def _of_resource(request: Request, host: Host) -> Scenario:
 
         # Without LAPACK a library has no LU, so LU is left out there.
         request = replace(request, axes={**request.axes, "blas": ",".join(installed_blas())})
-    return Scenario(plan=_plan_of(request, host))
+    return Scenario(plan=_make_plan(request, host))
 
 
 def _of_gpu(request: Request, host: Host) -> Scenario:
@@ -146,11 +146,11 @@ def _of_gpu(request: Request, host: Host) -> Scenario:
     remarks = () if request.dry_run or device == "cpu" else (NOT_SEEN,)
     if device and set(request.axes) == {"on"} and "," not in device:
         # The device alone is no sweep: the experiments are as short on it as on any other.
-        return Scenario(plan=_plan_of(replace(request, axes={}), host, {"on": device}), remarks=remarks)
-    return Scenario(plan=_plan_of(request, host), remarks=remarks)
+        return Scenario(plan=_make_plan(replace(request, axes={}), host, {"on": device}), remarks=remarks)
+    return Scenario(plan=_make_plan(request, host), remarks=remarks)
 
 
-def _plan_of(request: Request, host: Host, shared: Mapping[str, str] | None = None) -> Plan:
+def _make_plan(request: Request, host: Host, shared: Mapping[str, str] | None = None) -> Plan:
     """The plan of a resource's command. ``shared`` are parameters that every point has, and that are no sweep."""
     from hwdyno.measure import experiments
     from hwdyno.measure import plan as plans
@@ -167,7 +167,7 @@ def _plan_of(request: Request, host: Host, shared: Mapping[str, str] | None = No
         chosen = plans.select([resource], host)
     is_whole = not given and not request.experiments and request.profile in plans.PROFILES
     if request.budget_s is None and is_whole:
-        request = replace(request, budget_s=plans.budget_of(request.profile, request.peers))
+        request = replace(request, budget_s=plans.choose_budget(request.profile, request.peers))
     return request.plan([(_sharing(experiment, shared or {}), axes) for experiment, axes in chosen], host)
 
 
@@ -194,9 +194,9 @@ def _kernel_with(kernels: tuple[str, ...], given: Mapping[str, Any], host: Host)
 
 def _base_sweep(resource: str, kernel: str) -> Experiment:
     """The experiment that a resource's axes override: its first one, at a single point."""
-    from hwdyno.measure.experiments import base_of
+    from hwdyno.measure.experiments import find_base
 
-    like = base_of(resource, kernel)
+    like = find_base(resource, kernel)
     if like is None:
         raise UserError(f"{resource} cannot be swept by axes alone; name an experiment")
     return replace(like, name=f"{resource}.sweep", asks="Custom sweep", sweep=like.single_point, quick=None)

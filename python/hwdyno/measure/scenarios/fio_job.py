@@ -48,7 +48,7 @@ class JobScenario(Scenario):
 
         lines = []
         for work in (work for group in self.groups for work in group):
-            parameters = {**work.parameters, "size": _bytes_of(work)}
+            parameters = {**work.parameters, "size": _pass_bytes(work)}
             share = write_share(self.axes, parameters) if work.touches_files else 0.0
             runtime_s = float(work.parameters.get("runtime") or 0.0)
             most, is_known = written_blocks(parameters, share, write_bytes_s, runtime_s)
@@ -91,22 +91,22 @@ def make(request: Request, host: Host) -> JobScenario:
         )
     name = "fio's command line" if pasted else files[0]
     if pasted:
-        text = fio_job.job_file_of(pasted)
+        text = fio_job.make_job_file(pasted)
     elif name == "-":
         text = sys.stdin.buffer.read(fio_job.LARGEST_BYTES + 1).decode(errors="replace")
     else:
-        text = foreign.text_of(Path(name), fio_job.LARGEST_BYTES, errors="replace")
+        text = foreign.read_text(Path(name), fio_job.LARGEST_BYTES, errors="replace")
     folder = Path() if pasted or name == "-" else Path(name).parent
     job_file = fio_job.parse(
         text,
         name,
         ignore=request.options["ignore"],
-        included=lambda other: foreign.text_of(folder / other, fio_job.LARGEST_BYTES, errors="replace"),
-        traces=lambda other: foreign.text_of(Path(other), LARGEST_BYTES, errors="replace"),
+        included=lambda other: foreign.read_text(folder / other, fio_job.LARGEST_BYTES, errors="replace"),
+        traces=lambda other: foreign.read_text(Path(other), LARGEST_BYTES, errors="replace"),
     )
     _, path = request.places[0]
     overwrite = bool(request.options.get("overwrite"))
-    groups = groups_of(job_file, path, overwrite=overwrite)
+    groups = make_groups(job_file, path, overwrite=overwrite)
     for name in _log_names(job_file):
         safe_files.check_output(Path(name), overwrite=overwrite)
     plan = Plan(
@@ -128,7 +128,7 @@ def make(request: Request, host: Host) -> JobScenario:
     )
 
 
-def _bytes_of(work: Work) -> int:
+def _pass_bytes(work: Work) -> int:
     """Length of what a job's threads go through once."""
     from hwdyno.measure.runner.jobs import files_bytes
 
@@ -191,7 +191,7 @@ def log_writer(job_file: JobFile, *, overwrite: bool = False) -> Callable[[Work,
     return write
 
 
-def groups_of(job_file: JobFile, path: Path, *, overwrite: bool = False) -> list[list[Work]]:
+def make_groups(job_file: JobFile, path: Path, *, overwrite: bool = False) -> list[list[Work]]:
     """The jobs as the runner takes them, relative files below ``path``; traces may ``overwrite`` others' files."""
     groups = [[_work(job, path, overwrite) for job in group] for group in job_file.groups]
     titles = iter(unique_names(job_file))

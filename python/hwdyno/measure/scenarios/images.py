@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from hwdyno.measure.models import jpeg_images
 from hwdyno.measure.models.installed import need
 from hwdyno.measure.scenarios.kinds import Kind
-from hwdyno.measure.scenarios.model import MAX_OF_ROOM, MODEL, SEED, ModelSource, files_for, source_of
+from hwdyno.measure.scenarios.model import MAX_OF_ROOM, MODEL, SEED, ModelSource, files_for, read_source
 from hwdyno.measure.scenarios.preparation import Interrupted, Preparation, Says
 from hwdyno.measure.scenarios.request import Chosen, Option, Request, free_bytes
 from hwdyno.measure.scenarios.scenario import Scenario
@@ -32,10 +32,10 @@ FILES, PART = "image-*.jpeg", "image.part"
 
 def make(request: Request, host: Host) -> Scenario:
     """One experiment for each storage."""
-    return scenario_of(request, host, source_for(request), count_of(str(request.options["images"])))
+    return make_scenario(request, host, source_for(request), parse_count(str(request.options["images"])))
 
 
-def scenario_of(request: Request, host: Host, source: ModelSource, count: int, *, names: bool = False) -> Scenario:
+def make_scenario(request: Request, host: Host, source: ModelSource, count: int, *, names: bool = False) -> Scenario:
     """This many images on each storage; with ``names`` an experiment has its storage's name also where there is one."""
     from hwdyno.measure.experiments.inference import IMAGES
 
@@ -65,13 +65,13 @@ def source_for(request: Request) -> ModelSource:
     """The vision model of a request: ResNet-50 unless another is named; raises ``UserError``."""
     if str(request.options.get("model") or MODEL.default) == MODEL.default:
         return ModelSource(RESNET)
-    source = source_of(request)
-    if source.file.suffix != ".onnx" if source.file else source.made.family != "vision":
+    source = read_source(request)
+    if source.file.suffix != ".onnx" if source.file else source.made_model.family != "vision":
         raise UserError(f"--images needs a vision model; use --model {RESNET} or an .onnx file")
     return source
 
 
-def count_of(text: str) -> int:
+def parse_count(text: str) -> int:
     """How many images an option asks for; raises ``UserError``."""
     if not text.isdecimal() or not 1 <= int(text) <= MAX_COUNT:
         raise UserError(f"--images {text} is no number of images; use 1 to {MAX_COUNT}, such as {DEFAULT_COUNT}")
@@ -86,7 +86,7 @@ class ImageFiles(Preparation):
     keeps: bool
 
     @contextlib.contextmanager
-    def made(self, host: Host, says: Says) -> Iterator[bool]:
+    def make_available(self, host: Host, says: Says) -> Iterator[bool]:
         """The files; after, they go unless they stay. Raises ``UserError`` in one line, and ``Interrupted``."""
         folder = MadeFolder(self.where, FILES, PART, keeps=self.keeps)
         end = folder.release if self.keeps or not folder.is_new else folder.remove
@@ -97,16 +97,16 @@ class ImageFiles(Preparation):
             end()
 
     def _make(self, says: Says) -> None:
-        if all((self.where / jpeg_images.name_of(at)).exists() for at in range(self.count)):
+        if all((self.where / jpeg_images.name_image(at)).exists() for at in range(self.count)):
             return
         says(f"making {plural(self.count, 'JPEG image')} in {self.where} …")
         try:
             with safe_files.Folder.for_files(self.where) as there:
-                for at, data in enumerate(jpeg_images.made(self.count, SEED)):
-                    if signals.requested():
+                for at, data in enumerate(jpeg_images.make_images(self.count, SEED)):
+                    if signals.is_end_requested():
                         raise Interrupted("interrupted while the images were made")
-                    if not (self.where / jpeg_images.name_of(at)).exists():
-                        _write(there, jpeg_images.name_of(at), data)
+                    if not (self.where / jpeg_images.name_image(at)).exists():
+                        _write(there, jpeg_images.name_image(at), data)
         except OSError as error:
             raise UserError(
                 f"the images in {self.where} could not be written: {error.strerror}; free space or use fewer --images"
@@ -126,7 +126,7 @@ def _write(there: safe_files.Folder, name: str, data: bytes) -> None:
 def images_in(folder: Path, count: int, request: Request) -> ImageFiles:
     """What has to be made of the images in a folder; raises ``UserError`` where they do not fit."""
     there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    missing = count - len(there.intersection(map(jpeg_images.name_of, range(count)))) if there else count
+    missing = count - len(there.intersection(map(jpeg_images.name_image, range(count)))) if there else count
     size, free = missing * jpeg_images.MEAN_BYTES, free_bytes(folder)
     if size > MAX_OF_ROOM * free:
         raise UserError(

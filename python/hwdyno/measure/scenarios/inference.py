@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hwdyno.measure.models.installed import LOADERS, SPINNING, STACKS
 from hwdyno.measure.scenarios.kinds import Kind
-from hwdyno.measure.scenarios.model import MODEL, ModelSource, files_for, source_of, usable
+from hwdyno.measure.scenarios.model import MODEL, ModelSource, files_for, read_source, usable
 from hwdyno.measure.scenarios.request import Chosen, Option, Request
 from hwdyno.measure.scenarios.scenario import Scenario
 from hwdyno.model.units import number_at
@@ -33,12 +33,12 @@ def make(request: Request, host: Host) -> Scenario:
     if request.axes and not request.is_brief:
         name = next(iter(request.axes)).replace("_", "-")
         raise UserError(f"--{name} is an axis of one test; name it: --cold, --decode, --restore, --kv-cache …")
-    source = source_of(request)
+    source = read_source(request)
     parts = [part for part in PARTS if request.wants(part) and (not source.file or part == PARTS[0])]
-    return scenario_of(request, host, source, parts)
+    return make_scenario(request, host, source, parts)
 
 
-def scenario_of(
+def make_scenario(
     request: Request,
     host: Host,
     source: ModelSource,
@@ -60,7 +60,7 @@ def scenario_of(
     many = names or len(request.places) > 1
     for name, place in request.places:
         mine = [
-            _placed(experiment, source, name, place, many=many and experiment.name in {PARTS[0], PARTS[3]})
+            _place_experiment(experiment, source, name, place, many=many and experiment.name in {PARTS[0], PARTS[3]})
             for experiment in _experiments(request, source, parts)
             if name == request.places[0][0] or experiment.name in {PARTS[0], PARTS[3]}
         ]
@@ -69,7 +69,7 @@ def scenario_of(
             for experiment in mine
         ]
     is_whole = not request.axes and not request.is_brief and request.budget_s is None
-    whole_s = plans.budget_of(request.profile, request.peers)
+    whole_s = plans.choose_budget(request.profile, request.peers)
     if request.profile == "quick" and not request.peers:
         whole_s = QUICK_S
     budget_s = whole_s if is_whole else request.budget_s
@@ -115,23 +115,23 @@ def with_stacks(one: Experiment, stacks: Sequence[str]) -> Experiment:
     """The experiment with these engines; with the profile quick, those that spin have one thread."""
     from hwdyno.measure.sweep import Sweep
 
-    def of(sweep: Sweep, stacks: Sequence[str], **more: int) -> Sweep:
+    def make_sweep(sweep: Sweep, stacks: Sequence[str], **more: int) -> Sweep:
         return Sweep(dict(sweep.axes) | {"stack": tuple(stacks)} | more)
 
-    made = replace(one, sweep=of(one.sweep, stacks))
+    made = replace(one, sweep=make_sweep(one.sweep, stacks))
     if one.quick is None:
         return made
-    parts = [of(one.quick, calm)] if (calm := [stack for stack in stacks if stack not in SPINNING]) else []
+    parts = [make_sweep(one.quick, calm)] if (calm := [stack for stack in stacks if stack not in SPINNING]) else []
     spinning = [stack for stack in stacks if stack in SPINNING]
-    parts += [of(one.quick, spinning, threads=1)] if spinning else []
+    parts += [make_sweep(one.quick, spinning, threads=1)] if spinning else []
     return replace(made, quick=parts[0] if len(parts) == 1 else parts[0] + parts[1])
 
 
-def _placed(one: Experiment, source: ModelSource, name: str, place: Path, *, many: bool) -> Experiment:
+def _place_experiment(one: Experiment, source: ModelSource, name: str, place: Path, *, many: bool) -> Experiment:
     """The experiment of one storage."""
     if one.name == PARTS[2]:
         return one
-    fixed = source.fixed(place)
+    fixed = source.fixed_parameters(place)
     return replace(
         one,
         name=f"{one.name}@{name}" if many else one.name,
@@ -154,7 +154,7 @@ def _restored_bytes(planned: Planned, source: ModelSource, place: Path) -> int:
     """Bytes of the KV caches that an experiment's points write into this storage's folder."""
     if planned.experiment.kernel != "inference_restore" or str(source.at(place)) != planned.fixed.get("path"):
         return 0
-    shape = source.made.decoder
+    shape = source.made_model.decoder
     files = {(point.get("stack"), point["tokens"]) for point in planned.points if point.get("way") == "restore"}
     return int(sum(number_at({"tokens": tokens}, "tokens") * shape.kv_bytes for _, tokens in files)) if shape else 0
 

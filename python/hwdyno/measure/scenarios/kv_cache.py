@@ -96,7 +96,7 @@ def _memory(plan: Plan) -> str:
 
 def _summary(run: Run) -> Iterator[str]:
     """What MLPerf Storage scores of each point: read bandwidth, P95 and P99 of reads and writes, tokens/s."""
-    from hwdyno.model.histogram import quantile_of
+    from hwdyno.model.histogram import latency_quantile
 
     for result in run.experiments:
         if result.kernel != KERNEL:
@@ -105,8 +105,8 @@ def _summary(run: Run) -> Iterator[str]:
             words = [f"{result.name} users {point.parameters.get('users')}:"]
             for name in ("read", "write"):
                 speed = point.details.get(f"{name}_bytes_s")
-                if latency := latency_of(point, name):
-                    p95 = quantile_of(latency, 0.95)
+                if latency := entry_latency(point, name):
+                    p95 = latency_quantile(latency, 0.95)
                     words.append(
                         f"{name} {format_bytes_s(speed or 0.0)} P95 {format_ns(p95)} P99 {format_ns(latency.p99)},"
                     )
@@ -114,7 +114,7 @@ def _summary(run: Run) -> Iterator[str]:
             yield " ".join(words)
 
 
-def latency_of(point: Measurement, stream: str) -> Latency | None:
+def entry_latency(point: Measurement, stream: str) -> Latency | None:
     """The storage's time of whole entries in one direction."""
     return next(
         (

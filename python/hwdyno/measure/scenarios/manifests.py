@@ -17,8 +17,8 @@ from hwdyno.measure.kubernetes.volumes import (
     as_yaml,
     claim,
     claim_spec,
+    pod_volume,
     quantity,
-    source_of,
     volume_bytes,
 )
 from hwdyno.model.words import UserError
@@ -29,7 +29,7 @@ FETCH = f"kubectl logs job/hwdyno-{STUDY} | grep '^{{' > run.json"
 """The log's one line that is a Run document; all others are progress."""
 
 
-def text_of(study: str, storages: str, image: str, profile: str, samples: str) -> str:
+def format_manifests(study: str, storages: str, image: str, profile: str, samples: str) -> str:
     """The manifests of a study, ready to be applied; raises ``UserError``."""
     if study != STUDY:
         raise UserError(f"{study} has no manifests; only {STUDY} has")
@@ -75,7 +75,7 @@ def manifests(storages: dict[str, str], image: str, profile: str, samples: str) 
         for volume in volumes.values()
         if volume.kind == "class"
     ]
-    sources = [source_of(volume, f"hwdyno-{name}", size, ACCESS["RWO"]) for name, volume in volumes.items()]
+    sources = [pod_volume(volume, f"hwdyno-{name}", size, ACCESS["RWO"]) for name, volume in volumes.items()]
     paths = [word for name in storages for word in ("--path", f"{name}=/storage/{name}")]
     command = ["hwdyno", "study", STUDY, "--profile", profile, "--samples", samples, *paths, "--no-page", "--json"]
     # What outlives the pod, if anything does.

@@ -44,7 +44,7 @@ class ModelSource:
     file: Path | None = None
 
     @property
-    def made(self) -> shapes.Model:
+    def made_model(self) -> shapes.Model:
         """The model that is made."""
         return shapes.find(self.name)
 
@@ -52,7 +52,7 @@ class ModelSource:
         """Its folder on a storage, or its file."""
         return self.file or place / f"hwdyno-model-{self.name}"
 
-    def fixed(self, place: Path) -> Parameters:
+    def fixed_parameters(self, place: Path) -> Parameters:
         """What every point of its experiments shares."""
         return {"model": self.name, "path": str(self.at(place))}
 
@@ -60,13 +60,13 @@ class ModelSource:
         """Whether a loader or a stack reads this model's format."""
         ending = self.file.suffix if self.file else ""
         if loader == "llama.cpp":
-            return ending == ".gguf" if self.file else self.made.decoder is not None
+            return ending == ".gguf" if self.file else self.made_model.decoder is not None
         if loader in {"onnxruntime", "mapped"}:
             return not self.file or ending == ".onnx"
         return loader != "safetensors" or not self.file or ending == ".safetensors"
 
 
-def source_of(request: Request) -> ModelSource:
+def read_source(request: Request) -> ModelSource:
     """The model that the options name; raises ``UserError``."""
     text = str(request.options.get("model") or MODEL.default)
     path = Path(text)
@@ -118,7 +118,7 @@ class ModelFiles(Preparation):
     keeps: bool
 
     @contextlib.contextmanager
-    def made(self, host: Host, says: Says) -> Iterator[bool]:
+    def make_available(self, host: Host, says: Says) -> Iterator[bool]:
         """The files, each tensor of which has the checksum that it was made with; after, they go unless they stay."""
         folder = MadeFolder(self.where, WEIGHTS, GRAPH, GGUF, "*.part", KV_FILES, keeps=self.keeps)
         end = folder.release if self.keeps or not folder.is_new else folder.remove
@@ -127,7 +127,7 @@ class ModelFiles(Preparation):
             yield True
         finally:
             # Not ``for_files``, which makes a folder that is gone.
-            with contextlib.suppress(OSError), safe_files.Folder.named(self.where) as there:
+            with contextlib.suppress(OSError), safe_files.Folder.open_named(self.where) as there:
                 there.clear(KV_FILES)
             end()
 
@@ -135,7 +135,7 @@ class ModelFiles(Preparation):
         """Write what is missing, and check all tensors against their checksums."""
         parts: dict[str, Callable[[], Iterable[Any]]] = {
             WEIGHTS: lambda: safetensors.parts(self.model, SEED),
-            GRAPH: lambda: [onnx.graph_of(self.model, WEIGHTS, safetensors.read_header(self.where / WEIGHTS).places)],
+            GRAPH: lambda: [onnx.make_graph(self.model, WEIGHTS, safetensors.read_header(self.where / WEIGHTS).places)],
         }
         if self.with_gguf:
             parts[GGUF] = lambda: gguf.parts(self.model, SEED)
@@ -157,7 +157,7 @@ class ModelFiles(Preparation):
                 for piece in parts:
                     for at in range(0, memoryview(piece).nbytes, _PIECE):
                         safe_files.write_all(descriptor, memoryview(piece).cast("B")[at : at + _PIECE])
-                        if signals.requested():
+                        if signals.is_end_requested():
                             raise Interrupted("interrupted while the model was made")
                 os.fsync(descriptor)
             finally:
@@ -179,7 +179,7 @@ def files_for(
     if source.file is not None:
         return ()
     keeps = bool(request.options.get("keep") or request.options.get("generate"))
-    model, folder = source.made, source.at(place)
+    model, folder = source.made_model, source.at(place)
     sizes = {WEIGHTS: model.bytes, **({GGUF: model.gguf_bytes} if with_gguf else {})}
     size = sum(bytes_ for name, bytes_ in sizes.items() if not (folder / name).exists())
     free = free_bytes(place)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hwdyno.formats.workload import TrainingWorkload
-from hwdyno.measure.scenarios.preparation import Interrupted, Preparation, Says, refused
+from hwdyno.measure.scenarios.preparation import Interrupted, Preparation, Says, make_error
 from hwdyno.measure.scenarios.request import free_bytes
 from hwdyno.measure.workspace import MadeFolder
 from hwdyno.model.kernels import STORAGE_BLOCKS
@@ -29,7 +29,7 @@ ROOM_SHARE = 0.1
 """The largest share of the free space that the file may take."""
 
 
-def experiment_of(
+def make_experiment(
     workload: TrainingWorkload,
     where: tuple[str, Path],
     accelerators: Sequence[int],
@@ -70,7 +70,7 @@ def _first(values: Any) -> Any:
     return values[0] if isinstance(values, list | tuple) else values
 
 
-def files_of(plan: Plan) -> tuple[PlainFile, ...]:
+def list_files(plan: Plan) -> tuple[PlainFile, ...]:
     """The files that a plan's plain reads are of."""
     mine = [planned for planned in plan.experiments if planned.experiment.name.startswith(NAME)]
     sizes = {Path(str(planned.fixed["path"])): int(planned.fixed["size"] or 0) for planned in mine}
@@ -94,11 +94,11 @@ class PlainFile(Preparation):
     """The option that does without it."""
 
     @contextlib.contextmanager
-    def made(self, host: Host, says: Says) -> Iterator[bool]:
+    def make_available(self, host: Host, says: Says) -> Iterator[bool]:
         """Make the file; nothing that exists is replaced."""
         path = self.where
         with contextlib.ExitStack() as stack:
-            with signals.undivided():
+            with signals.delay_exit():
                 folder = MadeFolder(path.parent, path.name)
                 if not folder.is_new:
                     why = f"already exists, and this file needs that name; remove it or use {self.left_out_by}"
@@ -111,7 +111,7 @@ class PlainFile(Preparation):
             try:
                 reading = host.run("storage_layout", {"path": str(path), "size": self.bytes, "seed": self.seed})
             except OSError as error:
-                raise refused(error) from None
+                raise make_error(error) from None
             for fault in reading["faults"]:
                 raise UserError(f"{path} could not be written: {fault['says']}; free space, or use {self.left_out_by}")
             if reading["interrupted"]:

@@ -41,7 +41,7 @@ class Preparation:
         return 0.0 if self.by_points else self.bytes / write_bytes_s + self.compute_s
 
     @contextlib.contextmanager
-    def made(self, host: Host, says: Says) -> Iterator[bool]:
+    def make_available(self, host: Host, says: Says) -> Iterator[bool]:
         """It is there inside of the context, and gone after; false where this machine cannot make it.
 
         Raises ``UserError`` for what the machine refused, and ``Interrupted``.
@@ -56,7 +56,7 @@ class FolderOfPoints(Preparation):
     by_points: bool = True
 
     @contextlib.contextmanager
-    def made(self, host: Host, says: Says) -> Iterator[bool]:
+    def make_available(self, host: Host, says: Says) -> Iterator[bool]:
         """The folder; after, it goes if hwdyno made it and nothing else is in it. Raises ``UserError`` for a link."""
         folder = MadeFolder(self.where)
         clean_stale(self.where)
@@ -74,12 +74,12 @@ class ScratchFolder(Preparation):
     scratch: ScratchDirectory
 
     @contextlib.contextmanager
-    def made(self, host: Host, says: Says) -> Iterator[bool]:
+    def make_available(self, host: Host, says: Says) -> Iterator[bool]:
         """The directory, locked against other runs' clean-up."""
         with self.scratch:
             yield True
 
 
-def refused(error: OSError) -> UserError:
+def make_error(error: OSError) -> UserError:
     """What the engine refused, as a user's error."""
     return UserError(error.strerror or str(error))

@@ -45,7 +45,7 @@ class Option:
         """Its name in a request."""
         return self.keyword or self.flag.lstrip("-").replace("-", "_")
 
-    def typed(self, value: Any) -> Any:
+    def parse_value(self, value: Any) -> Any:
         """A plan file's value as the command line would have it; raises ``UserError``."""
         values = [str(part) for part in value] if isinstance(value, list) else None
         if self.is_list or not self.flag.startswith("-"):
@@ -137,7 +137,7 @@ class Request:
         return replace(made, destroy=self.destroy, serial=self.serial)
 
 
-def place_of(text: str) -> tuple[str, Path]:
+def parse_place(text: str) -> tuple[str, Path]:
     """A storage by its name, from ``DIR`` or ``NAME=DIR``."""
     name, equals, path = text.partition("=")
     if equals and not Path(text).exists():

@@ -58,7 +58,7 @@ class Scenario:
 
     def prepares(self) -> tuple[Preparation, ...]:
         """All that it makes, the data file that the runner lays out included."""
-        return (*self.preparations, *data_file.of(self.plan))
+        return (*self.preparations, *data_file.list_preparations(self.plan))
 
     def points(self, write_bytes_s: float) -> list[Line]:
         """Every point with the bytes that it writes and the time that it takes."""
@@ -66,7 +66,7 @@ class Scenario:
 
         whole_s = self.plan.budget_s
         left_s = None if whole_s is None else whole_s - self._made_s(write_bytes_s)
-        return listing(budget.fitted(replace(self.plan, budget_s=left_s), left_s), write_bytes_s)
+        return listing(budget.fit_plan(replace(self.plan, budget_s=left_s), left_s), write_bytes_s)
 
     def takes_s(self, write_bytes_s: float = WRITE_BYTES_S) -> float:
         """Seconds that it takes at least, with what it makes first."""
@@ -78,21 +78,21 @@ class Scenario:
     @contextlib.contextmanager
     def ready(self, host: Host, says: Says) -> Iterator[Plan]:
         """The plan, ready to be measured, with everything prepared; all of it is removed at the end, also on errors."""
-        from hwdyno.measure.hosts.measured_site import site_of
+        from hwdyno.measure.hosts.measured_site import make_site
 
         signals.check()
         end_orphans()
-        if self.preparations and site_of(host).several:
+        if self.preparations and make_site(host).several:
             what = self.preparations[0].what or "what this measures must be prepared"
             raise UserError(f"{what}works on one machine only, and this site has several hosts")
         began = time.monotonic()
         with signals.keeping(), contextlib.ExitStack() as outer:
             made = contextlib.ExitStack()
-            outer.push(_undivided(made))
+            outer.push(_delay_exit(made))
             outer.enter_context(signals.at_leave(signals.Stage.REMOVE, made.close))
             plan = self.plan
             for preparation in self.preparations:
-                if not made.enter_context(preparation.made(host, says)):
+                if not made.enter_context(preparation.make_available(host, says)):
                     kept = (
                         planned
                         for planned in plan.experiments
@@ -139,7 +139,7 @@ def together(scenarios: Sequence[Scenario]) -> Scenario:
     )
 
 
-def _undivided(
+def _delay_exit(
     stack: contextlib.ExitStack,
 ) -> Callable[[type[BaseException] | None, BaseException | None, TracebackType | None], bool | None]:
     """The stack's end, for which a process that leaves waits."""
@@ -147,7 +147,7 @@ def _undivided(
     def end(
         kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
-        with signals.undivided():
+        with signals.delay_exit():
             return stack.__exit__(kind, error, traceback)
 
     return end

@@ -13,8 +13,8 @@ from hwdyno.measure.scenarios.preparation import Preparation, Says
 from hwdyno.measure.scenarios.request import Option, Request
 from hwdyno.measure.scenarios.scenario import Scenario
 from hwdyno.measure.serving import lengths, request_figures
-from hwdyno.measure.serving.server_address import KEY, server_of
-from hwdyno.model.histogram import quantile_of
+from hwdyno.measure.serving.server_address import KEY, resolve_server
+from hwdyno.model.histogram import latency_quantile
 from hwdyno.model.units import format_count, format_ns
 from hwdyno.model.words import Latency, Measurement, Run, UserError
 
@@ -48,7 +48,7 @@ def make(request: Request, host: Host) -> Scenario:
         return replace(of_url(request, host, NOWHERE), preparations=(NoServer(where=request.places[0][1]),))
     url = str(request.options["server"])
     allow_remote = str(request.axes.get("allow_remote", "")).lower() in {"1", "true", "yes", "on"}
-    server_of(url, allow_remote=allow_remote)
+    resolve_server(url, allow_remote=allow_remote)
     return of_url(request, host, url)
 
 
@@ -86,7 +86,7 @@ class NoServer(Preparation):
     experiments: frozenset[str] = frozenset(EXPERIMENTS)
 
     @contextlib.contextmanager
-    def made(self, host: Host, says: Says) -> Iterator[bool]:
+    def make_available(self, host: Host, says: Says) -> Iterator[bool]:
         """Nothing; a line says what is missing."""
         says("no server was named, so none is driven; hwdyno inference --server URL does")
         yield False
@@ -131,7 +131,7 @@ def _rates(point: Measurement, *, has_target: bool) -> str:
 def _percentiles(found: Latency) -> str:
     """The percentiles for which there are enough values by MLPerf's rule of early stopping, and what is missing."""
     enough = [(name, share) for name, share in SHOWN if found.count >= early_stopping_count(share)]
-    words = [f"{name} {format_ns(quantile_of(found, share) or 0.0)}" for name, share in enough]
+    words = [f"{name} {format_ns(latency_quantile(found, share) or 0.0)}" for name, share in enough]
     if len(enough) < len(SHOWN):
         name, share = SHOWN[len(enough)]
         words.append(f"too few for {name} ({found.count} of {early_stopping_count(share)})")

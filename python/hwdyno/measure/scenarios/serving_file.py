@@ -47,7 +47,7 @@ class ServerOfFile(Preparation):
     started: llama.Started
 
     @contextlib.contextmanager
-    def made(self, host: Host, says: Says) -> Iterator[bool]:
+    def make_available(self, host: Host, says: Says) -> Iterator[bool]:
         """The server answers inside of the context, and is gone after. Raises ``UserError`` where it does not start."""
         says(self.what)
         with self.started.running():

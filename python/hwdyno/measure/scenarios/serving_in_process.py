@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hwdyno.measure.scenarios import serving
 from hwdyno.measure.scenarios.inference import with_stacks
 from hwdyno.measure.scenarios.kinds import Kind
-from hwdyno.measure.scenarios.model import files_for, source_of, usable
+from hwdyno.measure.scenarios.model import files_for, read_source, usable
 from hwdyno.measure.scenarios.request import Option, Request
 from hwdyno.measure.scenarios.scenario import Scenario
 from hwdyno.measure.serving import lengths
@@ -27,8 +27,8 @@ def make(request: Request, host: Host) -> Scenario:
     from hwdyno.measure.experiments.inference import MEMORY
     from hwdyno.measure.experiments.inference_serving import IN_PROCESS, IN_PROCESS_RATE, IN_PROCESS_TRACE
 
-    source = source_of(request)
-    if source.file or source.made.decoder is None:
+    source = read_source(request)
+    if source.file or source.made_model.decoder is None:
         raise UserError(f"--in-process runs a made decoder, not {source.name}; use --model 62m, or --serve FILE")
     given = request.options.get("in_process")
     stacks = usable(source, given, STACKS, STACKS, "in-process")
@@ -39,7 +39,7 @@ def make(request: Request, host: Host) -> Scenario:
         IN_PROCESS
     ]
     place = request.places[0][1]
-    placed = source.fixed(place)
+    placed = source.fixed_parameters(place)
     loads = [
         replace(experiment, fixed={**experiment.fixed, "model": placed["model"]}, settled={"path": placed["path"]})
         for experiment in (with_stacks(experiment, stacks) for experiment in wanted)

@@ -39,7 +39,7 @@ class SniaScenario(Scenario):
     def points(self, write_bytes_s: float) -> list[Line]:
         """Every workload with what its rounds write at most: time decides how many there are, and how long."""
         from hwdyno.analysis.estimates import SNIA_ROUNDS
-        from hwdyno.measure.dry_run import Line, written
+        from hwdyno.measure.dry_run import Line, estimate_writes
         from hwdyno.measure.experiments.storage_snia import CELL_S, ROUNDS, matches
         from hwdyno.measure.runner.snia import LONGEST_S, SHORTEST_S
 
@@ -51,7 +51,7 @@ class SniaScenario(Scenario):
             if self.plan.budget_s is not None:
                 least_s = SNIA_ROUNDS * SHORTEST_S
                 most_s = max(least_s, min(most_s, self.plan.budget_s / len(every)))
-            most, _ = written(planned, {**planned.fixed, **point, "time_based": True}, write_bytes_s, most_s)
+            most, _ = estimate_writes(planned, {**planned.fixed, **point, "time_based": True}, write_bytes_s, most_s)
             lines.append(Line(planned.experiment.name, point, most, 0.0, least_s, planned.declaration.axes))
         return lines
 
@@ -70,12 +70,12 @@ def make(request: Request, host: Host) -> SniaScenario:
     if len(names) != 1 or names[0] not in TESTS:
         raise UserError(f"storage snia takes one test: {', '.join(TESTS)}")
     test = TESTS[names[0]]
-    return SniaScenario(plan=plan_of(test, request, host), test=test)
+    return SniaScenario(plan=make_plan(test, request, host), test=test)
 
 
-def plan_of(test: SniaTest, request: Request, host: Host) -> Plan:
+def make_plan(test: SniaTest, request: Request, host: Host) -> Plan:
     """The test's plan; its workloads are SNIA's own, regardless of the options."""
-    from hwdyno.measure.plan import budget_of
+    from hwdyno.measure.plan import choose_budget
     from hwdyno.measure.workspace import check_place
 
     given, (_, path) = dict(request.axes), request.places[0]
@@ -84,7 +84,7 @@ def plan_of(test: SniaTest, request: Request, host: Host) -> Plan:
     if "size" not in given and request.profile != "quick" and path.is_block_device():
         # The specification is about the whole device.
         given["size"] = str(check_place(path, writes=True, destroy=request.destroy, serial=request.serial).device_bytes)
-    budget_s = budget_of(request.profile, False) if request.budget_s is None else request.budget_s
+    budget_s = choose_budget(request.profile, False) if request.budget_s is None else request.budget_s
     return replace(request, load=None, peers=False, budget_s=budget_s).plan([(test.experiment, given)], host)
 
 

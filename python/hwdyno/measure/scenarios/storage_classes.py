@@ -62,7 +62,7 @@ def _parts(request: Request, host: Host, *, timed: bool) -> Scenario:
     counts = request.options["study_samples"] or SAMPLES.get(request.profile)
     options = {**defaults, "workload": "unet3d", "accelerator": "a100,h100", "samples": counts}
     loaded = training.make(replace(request, axes={"accelerators": "1", "epochs": "5"}, options=options), host)
-    grids = () if request.options["no_grid"] else (grid_of(request, host, timed=timed),)
+    grids = () if request.options["no_grid"] else (make_grid(request, host, timed=timed),)
     if request.options["no_inference"]:
         return replace(together((loaded, *grids)), remarks=(), summary=loaded.summary) if grids else loaded
     served = replace(
@@ -94,16 +94,16 @@ def _model(request: Request, host: Host) -> tuple[Scenario, ...]:
     chosen = replace(request, load=None, options={"cold": LOADERS, "restore": "onnxruntime"})
     parts = (inference.PARTS[0], inference.PARTS[3])
     axes = {inference.PARTS[3]: {"tokens": RESTORED}}
-    models = inference.scenario_of(chosen, host, source, parts, axes, names=True)
+    models = inference.make_scenario(chosen, host, source, parts, axes, names=True)
     if not is_here("images"):
         return (models,)
     workers = {"threads": str(host.topology().processors)}
     fed = replace(request, load=None, axes=workers, options={})
     count = IMAGE_COUNTS.get(request.profile, IMAGE_COUNTS["quick"])
-    return models, images.scenario_of(fed, host, ModelSource(images.RESNET), count, names=True)
+    return models, images.make_scenario(fed, host, ModelSource(images.RESNET), count, names=True)
 
 
-def grid_of(request: Request, host: Host, *, timed: bool = True) -> Scenario:
+def make_grid(request: Request, host: Host, *, timed: bool = True) -> Scenario:
     """The study's fio: reads, writes and a mix by block size and depth, of a file on each storage; with fio beside.
 
     Its readings are as long as the profile has them, or as a budget that the user gave leaves time for.
@@ -143,11 +143,11 @@ def grid_of(request: Request, host: Host, *, timed: bool = True) -> Scenario:
     return Scenario(plan=plan, preparations=preparations)
 
 
-def manifests_of(study: str, options: Mapping[str, Any], profile: str | None) -> str:
+def make_manifests(study: str, options: Mapping[str, Any], profile: str | None) -> str:
     """The Kubernetes manifests by which this study is done; at its own length where no profile is named."""
     profile = profile or "full"
     counts = options["study_samples"] or SAMPLES.get(profile, SAMPLES["full"])
-    return manifests.text_of(study, options["manifests"], options["image"], profile, counts)
+    return manifests.format_manifests(study, options["manifests"], options["image"], profile, counts)
 
 
 GROUP = "kubernetes-ai-storage"

@@ -41,10 +41,12 @@ def make(request: Request, host: Host) -> Scenario:
         return storage_classes.make(request, host)
     if len(request.places) > 1:
         raise UserError(f"{study.name} measures one storage; give --path once")
-    asks_network = any(question.name.startswith("network.") for question in _chosen(study, request.options["only"]))
+    asks_network = any(
+        question.name.startswith("network.") for question in _choose_questions(study, request.options["only"])
+    )
     server = request.options["server"]
-    second = two_nodes.place_of(server) if asks_network else None
-    plan = plan_of(study, request, host, second)
+    second = two_nodes.find_server(server) if asks_network else None
+    plan = make_plan(study, request, host, second)
     if second is None or server:
         return Scenario(plan=plan)
     names = (planned.experiment.name for planned in plan.experiments)
@@ -52,7 +54,7 @@ def make(request: Request, host: Host) -> Scenario:
     return Scenario(plan=plan, preparations=(two_nodes.SecondNode(experiments=far),))
 
 
-def plan_of(study: Study, request: Request, host: Host, second: tuple[str, int] | None = None) -> Plan:
+def make_plan(study: Study, request: Request, host: Host, second: tuple[str, int] | None = None) -> Plan:
     """The study's plan: at its own sizes and times with the profile ``full``, scaled down otherwise.
 
     Its questions about the network are measured over loopback, and again to the server at ``second``.
@@ -60,9 +62,9 @@ def plan_of(study: Study, request: Request, host: Host, second: tuple[str, int] 
     from hwdyno.measure import plan as plans
 
     is_full, largest = request.profile == "full", _largest_buffers(host)
-    chosen = _on_device(_chosen(study, request.options.get("only")), request, host)
+    chosen = _on_device(_choose_questions(study, request.options.get("only")), request, host)
     questions = [*chosen, *(_on_two_nodes(chosen, second, host) if second else ())]
-    budget_s = plans.budget_of(request.profile, request.peers)
+    budget_s = plans.choose_budget(request.profile, request.peers)
     # A study has more points than a first look at a machine, so the profile quick takes all of its five minutes.
     budget_s = storage_classes.LONGEST_QUICK_S if budget_s is not None else None
     budget_s = budget_s if request.budget_s is None else request.budget_s
@@ -115,7 +117,7 @@ def _experiment(question: Question, profile: str, largest: int) -> Experiment:
     )
 
 
-def _chosen(study: Study, only: str | None) -> list[Question]:
+def _choose_questions(study: Study, only: str | None) -> list[Question]:
     """The study's questions, or those of the resources named; ``cpu`` and ``disk`` say compute and storage."""
     if only is None:
         return list(study.questions)

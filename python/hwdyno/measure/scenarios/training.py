@@ -15,7 +15,7 @@ from hwdyno.formats.workload import TrainingWorkload
 from hwdyno.measure.plan import WRITE_BYTES_S
 from hwdyno.measure.scenarios import plain_reads
 from hwdyno.measure.scenarios.kinds import Kind
-from hwdyno.measure.scenarios.preparation import Interrupted, Preparation, Says, refused
+from hwdyno.measure.scenarios.preparation import Interrupted, Preparation, Says, make_error
 from hwdyno.measure.scenarios.request import Chosen, Option, Request, bytes_below, free_bytes
 from hwdyno.measure.scenarios.scenario import Scenario
 from hwdyno.measure.workspace import MadeFolder
@@ -95,7 +95,7 @@ def make(request: Request, host: Host) -> Scenario:
     if request.profile not in CARE:
         raise UserError(f"no profile is called '{request.profile}'; {hint(request.profile, CARE)}")
     request = _within_budget(request)
-    options, targets = request.options, targets_of(request)
+    options, targets = request.options, list_targets(request)
     care, given = CARE[request.profile], dict(request.axes)
     runtime = given.pop("runtime", None)
     runtime_s = care.runtime_s if runtime is None else parse_duration(runtime)
@@ -119,7 +119,7 @@ def make(request: Request, host: Host) -> Scenario:
     sets = {target.folder: target for target in targets}.values()
     return Scenario(
         plan=plan,
-        preparations=(*(data_set_of(target, keeps=keeps) for target in sets), *plain_reads.files_of(plan)),
+        preparations=(*(make_data_set(target, keeps=keeps) for target in sets), *plain_reads.list_files(plan)),
         needs=_needs(targets),
         is_prepared_only=bool(options["generate"]),
     )
@@ -143,12 +143,14 @@ def _within_budget(request: Request) -> Request:
         or {"accelerators", "samples"} & {*request.axes, *(name for name, value in request.options.items() if value)}
     ):
         return request
-    batch_bytes = max(kind.batch_size * kind.record_bytes for kinds in workloads_of(request.options) for kind in kinds)
+    batch_bytes = max(
+        kind.batch_size * kind.record_bytes for kinds in choose_workloads(request.options) for kind in kinds
+    )
     counts = [count for count in _accelerator_counts({}) if 2 * batch_bytes * count <= _max_bytes(request)]
     return replace(request, axes={**request.axes, "accelerators": ",".join(map(str, counts or [1]))})
 
 
-def targets_of(request: Request) -> list[StoredDataSet]:
+def list_targets(request: Request) -> list[StoredDataSet]:
     """Every storage with every workload and number of samples."""
     names = [name for name, _ in request.places]
     if len(set(names)) < len(names):
@@ -158,10 +160,10 @@ def targets_of(request: Request) -> list[StoredDataSet]:
     request.check_places()
     targets = []
     for name, path in request.places:
-        for kinds in workloads_of(request.options):
+        for kinds in choose_workloads(request.options):
             sizes = []
             for samples in sorted(_numbers(wanted, "samples")) if wanted else [None]:
-                sized = [_sized(kind, samples, path, request, most) for kind in kinds]
+                sized = [_size_workload(kind, samples, path, request, most) for kind in kinds]
                 largest = max(sized, key=lambda workload: workload.samples)
                 sizes.append(tuple(workload.with_samples(largest.samples) for workload in kinds))
             for same in sizes:
@@ -209,7 +211,7 @@ def _accelerator_counts(axes: Mapping[str, Any]) -> list[int]:
     return _numbers(axes.get("accelerators", DEFAULT_ACCELERATORS), "accelerators")
 
 
-def workloads_of(options: Mapping[str, Any]) -> list[list[TrainingWorkload]]:
+def choose_workloads(options: Mapping[str, Any]) -> list[list[TrainingWorkload]]:
     """The workloads that are named, each with every accelerator that is."""
     from hwdyno.formats import dlio_yaml, workload
 
@@ -227,7 +229,9 @@ def workloads_of(options: Mapping[str, Any]) -> list[list[TrainingWorkload]]:
     return found
 
 
-def _sized(kind: TrainingWorkload, samples: int | None, path: Path, request: Request, most: int) -> TrainingWorkload:
+def _size_workload(
+    kind: TrainingWorkload, samples: int | None, path: Path, request: Request, most: int
+) -> TrainingWorkload:
     """The workload on a data set of ``samples``, or of as many as this profile's time and the room allow."""
     if samples is not None:
         return kind.with_samples(samples)
@@ -292,7 +296,7 @@ def _plain_reads(targets: list[StoredDataSet], request: Request, given: Mapping[
     for target in {(target.storage, target.workload.name): target for target in targets}.values():
         threads = _numbers(readers, "read-threads", 0) if readers else [target.workload.read_threads]
         place = (target.storage if len(targets) > 1 else "", target.path)
-        found.append((plain_reads.experiment_of(target.workload, place, numbers, threads, given, most_bytes), {}))
+        found.append((plain_reads.make_experiment(target.workload, place, numbers, threads, given, most_bytes), {}))
     return found
 
 
@@ -325,7 +329,7 @@ class DataSet(Preparation):
     """Whether it stays for the next command."""
 
     @contextlib.contextmanager
-    def made(self, host: Host, says: Says) -> Iterator[bool]:
+    def make_available(self, host: Host, says: Says) -> Iterator[bool]:
         """The data set; after, it goes if it was not there before, unless it is to stay."""
         if not self.is_ours:
             yield True
@@ -353,7 +357,7 @@ class DataSet(Preparation):
         try:
             reading = host.run("training_generate", {**kind.layout, "path": str(self.where)})
         except OSError as error:
-            raise refused(error) from None
+            raise make_error(error) from None
         for fault in reading["faults"]:
             hint = "; free space or use fewer --samples" if fault["errno"] in _NO_ROOM else ""
             raise UserError(f"the data set could not be written: {fault['says']}{hint}")
@@ -365,7 +369,7 @@ class DataSet(Preparation):
             raise GeneratingInterrupted("interrupted while generating; run the same command to continue")
 
 
-def data_set_of(target: StoredDataSet, *, keeps: bool) -> DataSet:
+def make_data_set(target: StoredDataSet, *, keeps: bool) -> DataSet:
     """The data set that a target needs, with the bytes that are still missing of it."""
     from hwdyno.formats.data_set import file_bytes
 
@@ -376,7 +380,7 @@ def data_set_of(target: StoredDataSet, *, keeps: bool) -> DataSet:
     return DataSet(what=what, where=target.folder, bytes=missing, data=kind, is_ours=target.ours, keeps=keeps)
 
 
-def _known() -> str:
+def _list_workloads() -> str:
     from hwdyno.formats import workload
 
     return ", ".join(path.stem for path in sorted(workload.FOLDER.glob("*.toml")))
@@ -389,7 +393,7 @@ KIND = Kind(
     title="training workload",
     options=(
         Option("overrides", "overrides of a DLIO file, as DLIO spells them", "++workload.x.y=VALUE", default=()),
-        Option("--workload", f"{_known()}, or a DLIO YAML file", "NAMES", default="unet3d"),
+        Option("--workload", f"{_list_workloads()}, or a DLIO YAML file", "NAMES", default="unet3d"),
         Option("--accelerator", "v100, a100, h100, b200 … (default: all known)", "NAMES"),
         Option("--samples", "samples of the data set (default: by free space and time)", "COUNTS"),
         Option("--keep", "keep generated data for the next run", kind=bool, default=False),

@@ -33,24 +33,24 @@ def second_node(server: str | None, *, dry_run: bool = False) -> Iterator[tuple[
 
     Raises ``UserError`` for a server that is not an address with a port.
     """
-    place = place_of(server)
+    place = find_server(server)
     if server or dry_run or place is None:
         yield place if server else None
         return
     tag = f"hwdyno{os.getpid()}"
-    with contextlib.ExitStack() as stack, signals.at_leave(signals.Stage.REMOVE, partial(_removed, tag)):
+    with contextlib.ExitStack() as stack, signals.at_leave(signals.Stage.REMOVE, partial(_remove_namespace, tag)):
         process = None
-        if _built(tag):
-            stack.callback(_removed, tag)
+        if _build_namespace(tag):
+            stack.callback(_remove_namespace, tag)
             process = _serving(tag)
         if process is None:
             yield None
             return
-        stack.callback(_ended, process)
+        stack.callback(_end_process, process)
         yield place
 
 
-def place_of(server: str | None) -> tuple[str, int] | None:
+def find_server(server: str | None) -> tuple[str, int] | None:
     """Where the second node's server is, or will be; none where there can be none.
 
     Raises ``UserError`` for a server that is not an address with a port.
@@ -69,7 +69,7 @@ class SecondNode(Preparation):
     compute_s: float = 1.0
 
     @contextlib.contextmanager
-    def made(self, host: Host, says: Says) -> Iterator[bool]:
+    def make_available(self, host: Host, says: Says) -> Iterator[bool]:
         """The namespace and its server, where this process may make them."""
         with second_node(None) as place:
             if place is not None:
@@ -107,7 +107,7 @@ def _do(*command: str) -> bool:
     return subprocess.run(command, capture_output=True, check=False, stdin=subprocess.DEVNULL).returncode == 0
 
 
-def _built(tag: str) -> bool:
+def _build_namespace(tag: str) -> bool:
     near, far = f"hn{os.getpid()}", f"hf{os.getpid()}"
     if not _do("ip", "netns", "add", tag):
         return False
@@ -120,11 +120,11 @@ def _built(tag: str) -> bool:
         and _do("ip", "-n", tag, "link", "set", "lo", "up")
     )
     if not built:
-        _removed(tag)
+        _remove_namespace(tag)
     return built
 
 
-def _removed(tag: str) -> None:
+def _remove_namespace(tag: str) -> None:
     # The veth goes with the namespace that holds its other end.
     _do("ip", "netns", "del", tag)
 
@@ -148,10 +148,10 @@ def _serving(tag: str) -> subprocess.Popen[bytes] | None:
         if wanted in table.stdout:
             return process
         time.sleep(0.05)
-    _ended(process)
+    _end_process(process)
     return None
 
 
-def _ended(process: subprocess.Popen[bytes]) -> None:
+def _end_process(process: subprocess.Popen[bytes]) -> None:
     process.kill()
     process.wait()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hwdyno.measure.scenarios.kinds import Kind
-from hwdyno.measure.scenarios.preparation import Interrupted, Preparation, Says, refused
+from hwdyno.measure.scenarios.preparation import Interrupted, Preparation, Says, make_error
 from hwdyno.measure.scenarios.request import Option, Request
 from hwdyno.measure.scenarios.scenario import Scenario
 from hwdyno.measure.workspace import MadeFolder
@@ -76,7 +76,7 @@ def make(request: Request, host: Host) -> Scenario:
     keeps = bool(request.options.get("keep") or request.options.get("generate"))
     return Scenario(
         plan=plan,
-        preparations=tuple(index_of(planned.fixed, host, keeps=keeps) for planned in plan.experiments),
+        preparations=tuple(make_index(planned.fixed, host, keeps=keeps) for planned in plan.experiments),
         summary=_summary,
         is_prepared_only=bool(request.options.get("generate")),
     )
@@ -119,7 +119,7 @@ class Index(Preparation):
     """Whether it stays for the next command."""
 
     @contextlib.contextmanager
-    def made(self, host: Host, says: Says) -> Iterator[bool]:
+    def make_available(self, host: Host, says: Says) -> Iterator[bool]:
         """The index; after, what was built goes, unless it is to stay."""
         folder = MadeFolder(self.where, FILE, PART, keeps=self.keeps)
         is_new = not os.path.lexists(self.where / FILE)
@@ -131,7 +131,7 @@ class Index(Preparation):
                     reading = host.run(BUILDER, self.parameters)
             except OSError as error:
                 folder.remove()
-                raise refused(error) from None
+                raise make_error(error) from None
             if reading["streams"]:
                 size = format_size(reading["streams"][0]["bytes"])
                 says(f"built {size} in {format_duration(reading['elapsed_s'])}")
@@ -151,7 +151,7 @@ class Index(Preparation):
         folder.remove()
 
 
-def index_of(fixed: Parameters, host: Host, *, keeps: bool) -> Index:
+def make_index(fixed: Parameters, host: Host, *, keeps: bool) -> Index:
     """The index that an experiment with these parameters searches."""
     declared = {axis.name: axis.default for axis in host.kernels()[BUILDER].axes}
     given = {name: value for name, value in fixed.items() if name in declared and name != "threads"}

@@ -46,26 +46,26 @@ class Answer:
     """Why it ended: ``length``, ``stop`` …"""
 
 
-def answer_of(exchange: wire.Exchange, failure: str = "") -> Answer:
+def read_answer(exchange: wire.Exchange, failure: str = "") -> Answer:
     """Read a response; ``failure`` is what the client saw of it, such as a connection that broke."""
     head = exchange.head
     if head is not None and head.status != 200:
-        complaint = _complaint(wire.body_of(exchange))
+        complaint = _complaint(wire.join_body(exchange))
         return Answer(f"status {head.status}", complaint, _pause_s(head.headers.get("retry-after", "")))
     if failure in {"cut", "timeout", "reset"} or not failure:
-        return _streamed(exchange, failure)
+        return _read_stream(exchange, failure)
     return Answer(failure)
 
 
-def _streamed(exchange: wire.Exchange, failure: str) -> Answer:
+def _read_stream(exchange: wire.Exchange, failure: str) -> Answer:
     head = exchange.head
     if head is None:
         return Answer(f"{failure} before the first byte" if failure else "not HTTP")
     if not head.is_stream:
         kind = head.headers.get("content-type", "").partition(";")[0].strip().lower()
-        return Answer(f"no event stream but {_short(kind or 'nothing')}", _complaint(wire.body_of(exchange)))
+        return Answer(f"no event stream but {_short(kind or 'nothing')}", _complaint(wire.join_body(exchange)))
     reader = _Reader()
-    for moment, data in wire.events_of(exchange):
+    for moment, data in wire.parse_events(exchange):
         if data.strip() == b"[DONE]":
             reader.is_done = True
             continue
@@ -113,7 +113,7 @@ class _Reader:
         parts = [choice.get("text")]
         if isinstance(delta, dict):
             parts = [delta.get(name) for name in ("content", "reasoning_content", "reasoning", "tool_calls")]
-        self._max_tokens += max(1, sum(map(_bytes_of, parts)))
+        self._max_tokens += max(1, sum(map(_count_bytes, parts)))
         if any(parts):
             self._content.append(moment)
             self._counts.append(_count(usage, "completion_tokens") if isinstance(usage, dict) else None)
@@ -149,7 +149,7 @@ def _count(values: Mapping[str, Any], name: str) -> int | None:
     return int(value) if is_number(value) and 0 <= value < MAX_COUNT else None
 
 
-def _bytes_of(part: Any) -> int:
+def _count_bytes(part: Any) -> int:
     """Bytes of a part of an answer: text, or the JSON of calls of tools."""
     text = part if isinstance(part, str) else json.dumps(part) if part else ""
     return len(text.encode("utf-8", "surrogatepass"))

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from hwdyno.measure import engine
 from hwdyno.measure.serving.answers import LONGEST_WAIT_S
 from hwdyno.measure.serving.client_result import ClientResult, ClientSettings, Sent
-from hwdyno.measure.serving.connection import Connection, failure_of
+from hwdyno.measure.serving.connection import Connection, name_failure
 from hwdyno.measure.serving.prompts import Prompt
 from hwdyno.measure.serving.request_bodies import RequestBodies
 from hwdyno.measure.serving.schedule import Load
@@ -49,16 +49,16 @@ _READ, _WRITE = select.EPOLLIN, select.EPOLLOUT
 
 
 def drive(
-    server: ServerAddress, load: Load, settings: ClientSettings, request_of: Callable[[Prompt], bytes]
+    server: ServerAddress, load: Load, settings: ClientSettings, encode_request: Callable[[Prompt], bytes]
 ) -> ClientResult:
     """Send the load for as long as the settings say and wait for the answers.
 
-    ``request_of`` makes the bytes of a request. Raises ``OSError`` where no connection can be made at all.
+    ``encode_request`` makes the bytes of a request. Raises ``OSError`` where no connection can be made at all.
     """
     was_on = gc.isenabled()
     gc.disable()
     try:
-        return _ClientLoop(server, load, settings, request_of).run()
+        return _ClientLoop(server, load, settings, encode_request).run()
     finally:
         if was_on:
             gc.enable()
@@ -68,7 +68,7 @@ class _ClientLoop:
     """The state of one reading."""
 
     def __init__(
-        self, server: ServerAddress, load: Load, settings: ClientSettings, request_of: Callable[[Prompt], bytes]
+        self, server: ServerAddress, load: Load, settings: ClientSettings, encode_request: Callable[[Prompt], bytes]
     ) -> None:
         self.server, self.load, self.settings = server, load, settings
         self.poll = select.epoll()
@@ -79,7 +79,7 @@ class _ClientLoop:
         """Requests of an open loop that are due and have no connection."""
         self.wakes: list[int] = []
         """When the users of a closed loop send again, in any order."""
-        self.bodies = RequestBodies(load, settings, request_of)
+        self.bodies = RequestBodies(load, settings, encode_request)
         self.most = self.waited = self.kept = 0
         self.failed_in_a_row = 0
         self.is_over = self.interrupted = self.gave_up = False
@@ -123,7 +123,7 @@ class _ClientLoop:
             now = clock()
             if now >= next_look:
                 next_look = now + look_ns
-                if signals.requested():
+                if signals.is_end_requested():
                     self.is_over = self.interrupted = True
                 self._expire(now)
                 next_ns = 0
@@ -158,7 +158,7 @@ class _ClientLoop:
         for due in self.wakes:
             if due <= now:
                 prompt, body = self.bodies.next()
-                self._send(self._sent(due, prompt), body)
+                self._send(self._make_sent(due, prompt), body)
             else:
                 later.append(due)
         self.wakes = later
@@ -175,7 +175,7 @@ class _ClientLoop:
             if due_ns > now:
                 return due_ns
             prompt, body = self.bodies.next()
-            sent = self._sent(due_ns, prompt)
+            sent = self._make_sent(due_ns, prompt)
             if self._has_room() and not self.queue:
                 self._send(sent, body)
             else:
@@ -187,7 +187,7 @@ class _ClientLoop:
     def _has_room(self) -> bool:
         return bool(self.idle) or len(self.links) < self.settings.connections
 
-    def _sent(self, due_ns: int, prompt: Prompt) -> Sent:
+    def _make_sent(self, due_ns: int, prompt: Prompt) -> Sent:
         """A request that is due now."""
         return Sent(prompt, due_ns, in_flight=len(self.links) + len(self.queue) + 1)
 
@@ -220,11 +220,11 @@ class _ClientLoop:
         except BlockingIOError:
             return
         except OSError as error:
-            self._finish(link, failure_of(error))
+            self._finish(link, name_failure(error))
             return
-        self._connected(link)
+        self._finish_connecting(link)
 
-    def _connected(self, link: Connection) -> None:
+    def _finish_connecting(self, link: Connection) -> None:
         link.is_connecting = False
         if self.server.tls is not None:
             fd = link.sock.fileno()
@@ -257,9 +257,9 @@ class _ClientLoop:
     def _try_connected(self, link: Connection) -> None:
         error = link.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if error:
-            self._finish(link, failure_of(OSError(error, "")))
+            self._finish(link, name_failure(OSError(error, "")))
         else:
-            self._connected(link)
+            self._finish_connecting(link)
 
     def _write(self, link: Connection) -> None:
         try:
@@ -275,7 +275,7 @@ class _ClientLoop:
             if isinstance(error, ConnectionError) and not link.is_new:
                 self._again(link)
             else:
-                self._finish(link, failure_of(error))
+                self._finish(link, name_failure(error))
             return
         self._watch(link, _READ)
         if self.server.tls is None and link.sent is not None:
@@ -310,7 +310,7 @@ class _ClientLoop:
         if sizes and not self._took(link, data, sizes, times_ns):
             return
         if errno:
-            self._failed(link, OSError(errno, ""))
+            self._fail_link(link, OSError(errno, ""))
         else:
             self._follow(link, times_ns[-1])
 
@@ -327,12 +327,12 @@ class _ClientLoop:
         except ssl.SSLWantWriteError:
             self._watch(link, _READ | _WRITE)
         except OSError as error:
-            self._failed(link, error)
+            self._fail_link(link, error)
 
-    def _failed(self, link: Connection, error: OSError) -> None:
+    def _fail_link(self, link: Connection, error: OSError) -> None:
         sent = link.sent
         if sent is not None:
-            self._finish(link, "cut" if sent.exchange.size else failure_of(error))
+            self._finish(link, "cut" if sent.exchange.size else name_failure(error))
 
     def _took(self, link: Connection, data: bytes, sizes: list[int], times_ns: list[int]) -> bool:
         """Pieces of an answer, the last of which is empty at the connection's end; whether more is to come."""
@@ -365,7 +365,7 @@ class _ClientLoop:
         sent = link.sent
         assert sent is not None
         self._drop(link)
-        self._connect(sent, self.bodies.request_of(sent.prompt), link.deadline_ns)
+        self._connect(sent, self.bodies.encode_request(sent.prompt), link.deadline_ns)
 
     def _idle_spoke(self, fd: int) -> None:
         """A connection without a request that became readable: the server closed it."""
@@ -400,12 +400,12 @@ class _ClientLoop:
             self._drop(link)
         is_bad = bool(failure) or head is None or not head.is_stream
         self.failed_in_a_row = self.failed_in_a_row + 1 if is_bad else 0
-        if self.failed_in_a_row >= GIVE_UP and self.failed_in_a_row == self._ended():
+        if self.failed_in_a_row >= GIVE_UP and self.failed_in_a_row == self._count_ended():
             self.gave_up = True
         if not self.load.is_open and not self.is_over:
             self.wakes.append(now + round(self._pause_s(sent, is_bad) * 1e9))
 
-    def _ended(self) -> int:
+    def _count_ended(self) -> int:
         return sum(request.end_ns > 0 for request in self.sent)
 
     def _pause_s(self, sent: Sent, is_bad: bool) -> float:

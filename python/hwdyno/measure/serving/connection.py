@@ -25,7 +25,7 @@ class Connection:
     """Whether the engine receives its answer."""
 
 
-def failure_of(error: OSError) -> str:
+def name_failure(error: OSError) -> str:
     """A failure in a word or two."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return "certificate refused"

@@ -144,7 +144,7 @@ class _Client(threading.Thread):
         after = resource.getrusage(resource.RUSAGE_THREAD)
         self.user_s, self.system_s = after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime
 
-    def answered(self, at_s: float) -> None:
+    def finish_request(self, at_s: float) -> None:
         """A request is over; its user sends again after a pause."""
         with self.changed:
             self.in_flight -= 1
@@ -226,7 +226,7 @@ class _EngineLoop:
     def _start(self, slot: int, sent: _Sent) -> None:
         if len(sent.ids) + sent.prompt.output_tokens > self.engine.context:
             self.failures += 1
-            self.client.answered(self.client.now())
+            self.client.finish_request(self.client.now())
             return
         begun = time.perf_counter()
         self.engine.start(slot, sent.ids)
@@ -253,11 +253,11 @@ class _EngineLoop:
         if len(sent.moments_s) < sent.prompt.output_tokens:
             return
         del self.running[slot]
-        self.done.append(_request_of(sent))
-        self.client.answered(now)
+        self.done.append(_answered_request(sent))
+        self.client.finish_request(now)
 
 
-def _request_of(sent: _Sent) -> AnsweredRequest:
+def _answered_request(sent: _Sent) -> AnsweredRequest:
     """An answered request: a token is a chunk here."""
     moments = sent.moments_s
     return AnsweredRequest(

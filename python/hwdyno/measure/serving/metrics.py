@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from hwdyno.analysis import estimates
-from hwdyno.measure.serving.model_list import got
+from hwdyno.measure.serving.model_list import fetch_body
 from hwdyno.measure.serving.server_address import ServerAddress
 from hwdyno.measure.serving.wire import WireError
 
@@ -40,7 +40,7 @@ _ENGINE = re.compile(rb'\b(?:engine|dp_rank)="([^"]*)"')
 _SUMS = ("waiting", "running", "preemptions")
 
 
-def figures_of(text: bytes) -> dict[str, float]:
+def parse_figures(text: bytes) -> dict[str, float]:
     """The known figures by their names here; a value that cannot be is left out.
 
     Requests and preemptions are summed over a server's engines (data parallel ranks), of which each counts its own; the
@@ -97,12 +97,12 @@ class Watched:
 
 
 @contextlib.contextmanager
-def watched(server: ServerAddress, runtime_s: float) -> Iterator[Watched]:
+def watch_server(server: ServerAddress, runtime_s: float) -> Iterator[Watched]:
     """Ask a server while a load runs, in a thread that keeps the text and reads it afterwards.
 
     A server that did not answer once, or not in this form, is not queried again.
     """
-    found = Watched(figures_of(_text(server)))
+    found = Watched(parse_figures(_text(server)))
     if not found.before:
         yield found
         return
@@ -123,12 +123,12 @@ def watched(server: ServerAddress, runtime_s: float) -> Iterator[Watched]:
     finally:
         is_over.set()
         thread.join(2 * MAX_S)
-    found.during = [(moment, figures_of(text)) for moment, text in texts]
-    found.after = figures_of(_text(server))
+    found.during = [(moment, parse_figures(text)) for moment, text in texts]
+    found.after = parse_figures(_text(server))
 
 
 def _text(server: ServerAddress) -> bytes:
     try:
-        return got(server, PATH, most_s=MAX_S, most_bytes=MAX_BYTES)
+        return fetch_body(server, PATH, most_s=MAX_S, most_bytes=MAX_BYTES)
     except (OSError, WireError, ValueError):
         return b""

@@ -8,7 +8,7 @@ import socket
 import time
 
 from hwdyno.measure.serving.server_address import ServerAddress
-from hwdyno.measure.serving.wire import Exchange, WireError, body_of
+from hwdyno.measure.serving.wire import Exchange, WireError, join_body
 from hwdyno.system import signals
 
 PATH = "/v1/models"
@@ -23,13 +23,13 @@ _LONGEST = 200
 def first_model(server: ServerAddress) -> str:
     """The name of the first model of a server's list; empty where it has none."""
     try:
-        listed = json.loads(got(server, PATH))["data"][0]["id"]
+        listed = json.loads(fetch_body(server, PATH))["data"][0]["id"]
     except (OSError, WireError, ValueError, LookupError, TypeError, RecursionError):
         return ""
     return listed if isinstance(listed, str) and 0 < len(listed) <= _LONGEST and listed.isprintable() else ""
 
 
-def got(server: ServerAddress, path: str, *, most_s: float = MAX_S, most_bytes: int = MAX_BYTES) -> bytes:
+def fetch_body(server: ServerAddress, path: str, *, most_s: float = MAX_S, most_bytes: int = MAX_BYTES) -> bytes:
     """The body of what a server has at a path; empty where it has nothing, or too much of it.
 
     Raises ``OSError`` and ``WireError``; ``TimeoutError`` too where a signal asks for an early end.
@@ -45,10 +45,10 @@ def got(server: ServerAddress, path: str, *, most_s: float = MAX_S, most_bytes: 
             sock.settimeout(LOOK_S)
             is_over = False
             while not is_over:
-                if time.monotonic() > deadline or signals.requested():
+                if time.monotonic() > deadline or signals.is_end_requested():
                     raise TimeoutError
                 with contextlib.suppress(TimeoutError):
                     data = sock.recv(1 << 16)
                     is_over = not data or exchange.add(data, [len(data)], [0]) or exchange.size > most_bytes
     is_whole = exchange.head is not None and exchange.head.status == 200 and exchange.size <= most_bytes
-    return body_of(exchange) if is_whole else b""
+    return join_body(exchange) if is_whole else b""

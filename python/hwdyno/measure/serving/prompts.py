@@ -51,9 +51,9 @@ class Wording:
         """The JSON of a request with streaming and usage."""
         what: dict[str, object] = {"model": self.model} if self.model else {}
         if self.chat:
-            what["messages"] = [{"role": "user", "content": words_of(prompt)}]
+            what["messages"] = [{"role": "user", "content": prompt_text(prompt)}]
         else:
-            what["prompt"] = words_of(prompt) if self.text else token_ids(prompt)
+            what["prompt"] = prompt_text(prompt) if self.text else token_ids(prompt)
         what |= {
             "max_tokens": prompt.output_tokens,
             "stream": True,
@@ -70,19 +70,19 @@ class Wording:
 
 def token_ids(prompt: Prompt) -> list[int]:
     """The prompt's token ids, as many as it has tokens: those that all share, those of its blocks, its own."""
-    ids = _drawn(random.Random(_SHARED), min(prompt.shared, prompt.tokens))
+    ids = _draw_tokens(random.Random(_SHARED), min(prompt.shared, prompt.tokens))
     for block in prompt.blocks:
         if len(ids) >= prompt.tokens:
             break
-        ids += _drawn(random.Random(block), BLOCK_TOKENS)
+        ids += _draw_tokens(random.Random(block), BLOCK_TOKENS)
     ids = ids[: prompt.tokens]
-    return ids + _drawn(random.Random(prompt.seed), prompt.tokens - len(ids))
+    return ids + _draw_tokens(random.Random(prompt.seed), prompt.tokens - len(ids))
 
 
-def words_of(prompt: Prompt) -> str:
+def prompt_text(prompt: Prompt) -> str:
     """The prompt's words, about as many as it has tokens."""
     return " ".join(_WORDS[token % len(_WORDS)] for token in token_ids(prompt))
 
 
-def _drawn(numbers: random.Random, count: int) -> list[int]:
+def _draw_tokens(numbers: random.Random, count: int) -> list[int]:
     return [FIRST_TOKEN + int(numbers.random() * TOKENS) for _ in range(count)]

@@ -32,12 +32,12 @@ class SendRecord:
     kept_too_much: bool = False
 
 
-def reading_of(
+def make_reading(
     kernel: str, settings: Mapping[str, Any], load: Load, requests: Sequence[AnsweredRequest], taken: SendRecord
 ) -> dict[str, Any]:
     """The Reading as the engine's kernels give it."""
-    elapsed_s = request_figures.elapsed_of(requests, is_open=load.is_open)
-    times = {name: histogram.to_reading() for name, histogram in request_figures.histograms_of(requests).items()}
+    elapsed_s = request_figures.measure_elapsed(requests, is_open=load.is_open)
+    times = {name: histogram.to_reading() for name, histogram in request_figures.record_histograms(requests).items()}
     total = times.pop("total", None)
     return {
         "kernel": kernel,
@@ -77,7 +77,7 @@ def _details(
     }
     if requests and elapsed_s > 0:
         targets = float(settings["ttft_target"]), float(settings["tpot_target"])
-        details |= request_figures.details_of(requests, elapsed_s, *targets)
+        details |= request_figures.summarize_requests(requests, elapsed_s, *targets)
         chunks = sum(len(request.gaps_s) + 1 for request in requests)
         details["client_cpu_s_a_chunk"] = (taken.cpu_user_s + taken.cpu_system_s) / chunks
     return details

@@ -18,8 +18,8 @@ class RequestBodies:
     MAX_S = 0.3
     """Longest wait of a closed loop, whose number of requests no one knows; an open loop has all that it will send."""
 
-    def __init__(self, load: Load, settings: ClientSettings, request_of: Callable[[Prompt], bytes]) -> None:
-        self.request_of = request_of
+    def __init__(self, load: Load, settings: ClientSettings, encode_request: Callable[[Prompt], bytes]) -> None:
+        self.encode_request = encode_request
         self._prompts = load.prompts()
         self._arrivals: Iterator[Due] | None = None
         self._least = 2 * load.users
@@ -45,7 +45,7 @@ class RequestBodies:
         due = next(self._arrivals, None) if self._arrivals is not None else Due(0.0, next(self._prompts))
         if due is None:
             return False
-        body = self.request_of(due.prompt)
+        body = self.encode_request(due.prompt)
         self._bytes += len(body)
         self._ready.append((due, body))
         return True

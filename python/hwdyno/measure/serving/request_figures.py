@@ -84,7 +84,7 @@ class AnsweredRequest:
         return is_soon and (not per_token_s or each <= per_token_s)
 
 
-def request_of(sent: Sent, answer: Answer, started_ns: int) -> AnsweredRequest:
+def convert_request(sent: Sent, answer: Answer, started_ns: int) -> AnsweredRequest:
     """An answered request in seconds of the reading."""
 
     def seconds(moment: int) -> float:
@@ -118,7 +118,7 @@ def _tokens_by_gap(answer: Answer) -> tuple[int, ...]:
     return (1,) * (len(answer.chunks_ns) - 1) if len(answer.chunks_ns) == answer.output_tokens else ()
 
 
-def histograms_of(requests: Sequence[AnsweredRequest]) -> dict[str, Histogram]:
+def record_histograms(requests: Sequence[AnsweredRequest]) -> dict[str, Histogram]:
     """The whole distribution of each kind of time, by the names of ``FORMULAS``."""
     are_kept_back = one_piece_share(requests) >= KEPT_BACK
     found = {name: Histogram() for name in FORMULAS}
@@ -147,7 +147,7 @@ def _ns(seconds: float) -> int:
     return max(0, round(seconds * 1e9))
 
 
-def elapsed_of(requests: Sequence[AnsweredRequest], *, is_open: bool) -> float:
+def measure_elapsed(requests: Sequence[AnsweredRequest], *, is_open: bool) -> float:
     """The time that this many requests took, s.
 
     A closed loop: from the start to the last end. An open loop ends with a tail in which nothing new arrives, so the
@@ -180,7 +180,7 @@ def growth(moments: Sequence[float], values: Sequence[float]) -> float:
     return max(0.0, least * (parts - 1) / centre) if centre > 0 else 0.0
 
 
-def details_of(
+def summarize_requests(
     requests: Sequence[AnsweredRequest], elapsed_s: float, first_token_s: float, per_token_s: float
 ) -> dict[str, float]:
     """Figures besides the times: sums over all requests, by the reading's time."""
@@ -231,7 +231,7 @@ def _by_server(requests: Sequence[AnsweredRequest]) -> dict[str, float]:
     return found | ({"server_token_s": estimates.mean(tokens)} if tokens else {})
 
 
-def faults_of(answers: Iterable[Answer]) -> list[dict[str, object]]:
+def list_faults(answers: Iterable[Answer]) -> list[dict[str, object]]:
     """The failures by kind, each with the server's first message."""
     counts: Counter[str] = Counter()
     says: dict[str, str] = {}

@@ -64,14 +64,14 @@ class Load:
     def arrivals(self) -> Iterator[Due]:
         """The requests of an open loop in order of time."""
         if self.trace:
-            yield from self._traced()
+            yield from self._trace_requests()
             return
         numbers = random.Random(f"arrivals {self.seed}")
         times = due_times(self.process, self.rate, self.burstiness, numbers)
         for due_s, prompt in zip(times, self.prompts(), strict=False):
             yield Due(due_s, prompt)
 
-    def _traced(self) -> Iterator[Due]:
+    def _trace_requests(self) -> Iterator[Due]:
         """The trace's requests; with a rate its times are stretched to that mean rate."""
         span_s = self.trace[-1].due_s
         stretch = (len(self.trace) - 1) / self.rate / span_s if self.rate > 0 and span_s > 0 else 1.0

@@ -59,7 +59,7 @@ def _key() -> str:
     return key
 
 
-def server_of(url: str, *, allow_remote: bool) -> ServerAddress:
+def resolve_server(url: str, *, allow_remote: bool) -> ServerAddress:
     """The server of a URL such as ``http://127.0.0.1:8000``.
 
     Raises ``UserError`` for what is no such URL, for a name that is unknown, and for another host that was not allowed.

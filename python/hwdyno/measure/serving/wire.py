@@ -48,7 +48,7 @@ class Head:
         return not framed or self.headers.get("connection", "").lower() == "close"
 
 
-def head_of(data: bytes | bytearray) -> Head | None:
+def parse_head(data: bytes | bytearray) -> Head | None:
     """The head that ``data`` begins with; none while it is incomplete. Raises ``WireError``."""
     end = data.find(_HEAD_END, 0, LONGEST_HEAD)
     if not b"HTTP/1.".startswith(data[:7]) and not data.startswith(b"HTTP/1."):
@@ -93,7 +93,7 @@ class Exchange:
         self.times_ns += times_ns
         head = self.head
         if head is None:
-            head = self.head = head_of(self.data)
+            head = self.head = parse_head(self.data)
             if head is None:
                 return False
             if head.is_chunked:
@@ -110,7 +110,7 @@ class Exchange:
         return wanted is not None and self.size >= head.length + wanted
 
 
-def spans_of(exchange: Exchange) -> list[tuple[int, int]]:
+def list_spans(exchange: Exchange) -> list[tuple[int, int]]:
     """The places of the body's bytes in the response, as far as they came."""
     head = exchange.head
     if head is None:
@@ -121,21 +121,21 @@ def spans_of(exchange: Exchange) -> list[tuple[int, int]]:
     return exchange.chunks.spans()
 
 
-def body_of(exchange: Exchange) -> bytes:
+def join_body(exchange: Exchange) -> bytes:
     """The body as far as it came."""
-    return b"".join(exchange.data[start:end] for start, end in spans_of(exchange))
+    return b"".join(exchange.data[start:end] for start, end in list_spans(exchange))
 
 
-def events_of(exchange: Exchange) -> Iterator[tuple[int, bytes]]:
+def parse_events(exchange: Exchange) -> Iterator[tuple[int, bytes]]:
     """The data of each server-sent event with the moment at which its line was complete.
 
     An event of several ``data`` lines, which no server of this interface sends, counts as one event a line.
     """
-    body, moments = body_of(exchange), _Moments(exchange)
+    body, moments = join_body(exchange), _Moments(exchange)
     for found in _DATA.finditer(body):
         # Without its line's end it was cut off.
         if found.end() < len(body):
-            yield moments.of(found.end() + 1), found[1]
+            yield moments.find_moment(found.end() + 1), found[1]
 
 
 class _Moments:
@@ -144,11 +144,11 @@ class _Moments:
     def __init__(self, exchange: Exchange) -> None:
         self._times = exchange.times_ns
         self._sizes = exchange.sizes
-        self._spans = spans_of(exchange)
+        self._spans = list_spans(exchange)
         self._span = self._before = 0
         self._piece, self._came = 0, self._sizes[0] if self._sizes else 0
 
-    def of(self, length: int) -> int:
+    def find_moment(self, length: int) -> int:
         """The moment at which the body's first ``length`` bytes were there."""
         while self._span < len(self._spans) - 1:
             start, end = self._spans[self._span]

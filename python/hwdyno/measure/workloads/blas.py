@@ -51,7 +51,7 @@ def here() -> dict[str, str]:
     importlib.import_module("scipy.linalg")  # Its library is loaded with it.
     found: dict[str, str] = {}
     controller = ThreadpoolController()
-    bundled = _named(controller, _SCIPY)
+    bundled = _name_library(controller, _SCIPY)
     for name in NAMES:
         path = next(_loadable(name), None)
         if name == bundled:
@@ -63,7 +63,7 @@ def here() -> dict[str, str]:
     return found
 
 
-def of(operation: str, wanted: str = "auto") -> Routine:
+def find_routine(operation: str, wanted: str = "auto") -> Routine:
     """LAPACK's dgesv for ``lu``, BLAS's dgemm for ``gemm``, of the library wanted.
 
     ``auto`` is the first of ``NAMES`` that is here and has the routine. Raises ``ValueError`` where it is not.
@@ -102,7 +102,7 @@ def library(controller: Any, module: str, wanted: str) -> dict[str, Any]:
     }
 
 
-def _named(controller: Any, module: str) -> str:
+def _name_library(controller: Any, module: str) -> str:
     return str(library(controller, module, "auto")["library"])
 
 
@@ -126,7 +126,7 @@ def _loadable(name: str) -> Iterator[str]:
     for place in [*places, *_FILES[name]]:
         loaded = _load(place)
         if loaded is not None:
-            yield _path_of(loaded, place)
+            yield _find_path(loaded, place)
 
 
 @cache
@@ -137,7 +137,7 @@ def _load(place: str) -> ctypes.CDLL | None:
         return None
 
 
-def _path_of(loaded: ctypes.CDLL, place: str) -> str:
+def _find_path(loaded: ctypes.CDLL, place: str) -> str:
     """The file that was loaded: a bare name was found along the linker's path, and only the system knows where."""
     if os.sep in place:
         return place

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hwdyno.measure.models import shapes
 from hwdyno.measure.models.installed import STACKS, need
-from hwdyno.measure.workloads.model_child import MODEL, PATH, answer_of, reading, settings_of, words
+from hwdyno.measure.workloads.model_child import MODEL, PATH, complete_settings, reading, run_job, words
 from hwdyno.model.histogram import Histogram
 from hwdyno.model.words import Axis, Declaration
 
@@ -41,9 +41,9 @@ class Decode:
 
     def run(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """Decode for the runtime."""
-        settings = settings_of(DECLARATION, parameters)
+        settings = complete_settings(DECLARATION, parameters)
         need(str(settings["stack"]))
-        answer = answer_of({"do": "decode", **settings})
+        answer = run_job({"do": "decode", **settings})
         times = answer["times_s"] if answer else []
         stream = {
             "name": "token",

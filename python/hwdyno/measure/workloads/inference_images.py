@@ -6,7 +6,7 @@ from typing import Any
 
 from hwdyno.measure.models import jpeg_images
 from hwdyno.measure.models.installed import need
-from hwdyno.measure.workloads.model_child import MODEL, PATH, answer_of, reading, settings_of
+from hwdyno.measure.workloads.model_child import MODEL, PATH, complete_settings, reading, run_job
 from hwdyno.model.histogram import Histogram
 from hwdyno.model.words import Axis, Declaration
 
@@ -42,10 +42,10 @@ class ImageClassification:
 
     def run(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """Classify for the runtime; the time of an image has its three stages as details."""
-        settings = settings_of(DECLARATION, parameters)
+        settings = complete_settings(DECLARATION, parameters)
         need("onnxruntime")
         jpeg_images.need()
-        answer = answer_of({"do": "classify", "stack": "onnxruntime", **settings})
+        answer = run_job({"do": "classify", "stack": "onnxruntime", **settings})
         stream: dict[str, Any] = {"name": "image"}
         if answer:
             times = answer["times_s"]

@@ -6,7 +6,7 @@ from typing import Any
 
 from hwdyno.measure.models.installed import need
 from hwdyno.measure.workloads import inference_serving
-from hwdyno.measure.workloads.model_child import MODEL, PATH, answer_of, settings_of, words
+from hwdyno.measure.workloads.model_child import MODEL, PATH, complete_settings, run_job, words
 from hwdyno.model.words import Axis, Declaration
 
 KERNEL = "inference_in_process"
@@ -55,15 +55,15 @@ class InProcess:
         Raises ``UserError`` for a wrong value, ``OSError`` for an engine that fails and where no request fits.
         """
         from hwdyno.measure.serving import in_process
-        from hwdyno.measure.serving.reading import SendRecord, reading_of
+        from hwdyno.measure.serving.reading import SendRecord, make_reading
         from hwdyno.measure.serving.request_figures import AnsweredRequest
 
-        settings = settings_of(DECLARATION, parameters)
+        settings = complete_settings(DECLARATION, parameters)
         need(str(settings["stack"]))
         # A user has no connection to wait for here.
         job = {**settings, "connections": inference_serving.MAX_CONNECTIONS}
-        load = inference_serving.load_of(job)
-        found = answer_of({"do": "serve", **job}) or {"requests": [], "failures": 0, "details": {}, "cpu": [0, 0]}
+        load = inference_serving.make_load(job)
+        found = run_job({"do": "serve", **job}) or {"requests": [], "failures": 0, "details": {}, "cpu": [0, 0]}
         requests = [AnsweredRequest(**fields) for fields in found["requests"]]
         if found["failures"] and not requests:
             raise OSError(f"none of {found['failures']} requests was answered: {in_process.TOO_LONG}; use fewer tokens")
@@ -76,7 +76,7 @@ class InProcess:
             connections=max((request.in_flight for request in requests), default=0),
             interrupted=not requests,
         )
-        reading = reading_of(KERNEL, settings, load, requests, taken)
+        reading = make_reading(KERNEL, settings, load, requests, taken)
         reading["details"] |= found["details"]
         return reading
 

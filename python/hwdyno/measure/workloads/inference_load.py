@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hwdyno.measure.models.installed import LOADERS, need
-from hwdyno.measure.workloads.model_child import MODEL, PATH, answer_of, reading, settings_of, words
+from hwdyno.measure.workloads.model_child import MODEL, PATH, complete_settings, reading, run_job, words
 from hwdyno.model.words import Axis, Declaration
 
 DECLARATION = Declaration(
@@ -40,9 +40,9 @@ class ModelLoading:
 
     def run(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """Load once; the clock ends at the first answer of a model, or when the last byte is in memory."""
-        settings = settings_of(DECLARATION, parameters)
+        settings = complete_settings(DECLARATION, parameters)
         need(str(settings["loader"]))
-        answer = answer_of({"do": "load", **settings})
+        answer = run_job({"do": "load", **settings})
         stream = {"name": "load", "operations": 1, "bytes": answer["bytes"] if answer else 0}
         return reading("inference_load", settings, answer, stream, float(settings["threads"]))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hwdyno.measure.models.installed import STACKS, need
-from hwdyno.measure.workloads.model_child import MODEL, PATH, answer_of, reading, settings_of, words
+from hwdyno.measure.workloads.model_child import MODEL, PATH, complete_settings, reading, run_job, words
 from hwdyno.model.words import Axis, Declaration
 
 WAYS = ("recompute", "restore")
@@ -42,9 +42,9 @@ class Restore:
 
     def run(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """Compute or restore once."""
-        settings = settings_of(DECLARATION, parameters)
+        settings = complete_settings(DECLARATION, parameters)
         need(str(settings["stack"]))
-        answer = answer_of({"do": "restore", **settings})
+        answer = run_job({"do": "restore", **settings})
         operations = answer["tokens"] if answer else 0
         stream = {"name": str(settings["way"]), "operations": operations}
         return reading("inference_restore", settings, answer, stream, 1.0)

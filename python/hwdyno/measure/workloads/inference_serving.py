@@ -91,14 +91,14 @@ class Serving:
         Raises ``UserError`` for a wrong value and for a server that does not serve, ``OSError`` for one that stops to.
         """
         from hwdyno.measure.serving import client, client_result, metrics, request_figures
-        from hwdyno.measure.serving.answers import answer_of
+        from hwdyno.measure.serving.answers import read_answer
         from hwdyno.measure.serving.prompts import Wording
-        from hwdyno.measure.serving.reading import reading_of
-        from hwdyno.measure.serving.server_address import server_of
+        from hwdyno.measure.serving.reading import make_reading
+        from hwdyno.measure.serving.server_address import resolve_server
 
         settings = {axis.name: axis.default for axis in DECLARATION.axes} | parameters
-        load = load_of(settings)
-        server = server_of(str(settings["server"]), allow_remote=bool(settings["allow_remote"]))
+        load = make_load(settings)
+        server = resolve_server(str(settings["server"]), allow_remote=bool(settings["allow_remote"]))
         wording = Wording(
             chat=settings["endpoint"] == "chat",
             model=str(settings["served_model"]) or _listed_model(server),
@@ -112,21 +112,21 @@ class Serving:
             connections=int(settings["connections"]),
             least_requests=int(settings["requests"]),
         )
-        with metrics.watched(server, how.runtime_s) as watched:
+        with metrics.watch_server(server, how.runtime_s) as watched:
             result = client.drive(
                 server, load, how, lambda prompt: server.request(str(settings["endpoint"]), wording.body(prompt))
             )
         ended = [request for request in result.sent if request.end_ns or request.failure]
-        answers = [answer_of(request.exchange, request.failure) for request in ended]
+        answers = [read_answer(request.exchange, request.failure) for request in ended]
         requests = [
-            request_figures.request_of(sent, answer, result.started_ns)
+            request_figures.convert_request(sent, answer, result.started_ns)
             for sent, answer in zip(ended, answers, strict=True)
             if not answer.failure
         ]
         if answers and not requests and not result.interrupted:
-            fault = request_figures.faults_of(answers)[0]
+            fault = request_figures.list_faults(answers)[0]
             raise OSError(f"{settings['server']} answered none of {plural(len(ended), 'request')}: {fault['says']}")
-        reading = reading_of(KERNEL, settings, load, requests, _send_record(result, answers))
+        reading = make_reading(KERNEL, settings, load, requests, _send_record(result, answers))
         ramp_ns, end_ns = (round(share * how.runtime_s * 1e9) for share in (0.1, 1))
         reading["details"] |= watched.details(result.started_ns + ramp_ns, result.started_ns + end_ns)
         return reading
@@ -142,7 +142,7 @@ def _listed_model(server: ServerAddress) -> str:
     return first_model(server)
 
 
-def load_of(settings: dict[str, Any]) -> Load:
+def make_load(settings: dict[str, Any]) -> Load:
     """The load of some parameters. Raises ``UserError``."""
     from hwdyno.formats import request_trace
     from hwdyno.measure.serving import lengths
@@ -176,7 +176,7 @@ def _send_record(result: ClientResult, answers: Sequence[Answer]) -> SendRecord:
 
     return SendRecord(
         failures=sum(bool(answer.failure) for answer in answers),
-        faults=request_figures.faults_of(answers),
+        faults=request_figures.list_faults(answers),
         cpu_user_s=result.cpu_user_s,
         cpu_system_s=result.cpu_system_s,
         connections=result.connections,

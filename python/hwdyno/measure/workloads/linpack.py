@@ -64,7 +64,7 @@ class Linpack:
         _check_room(n)
         from threadpoolctl import ThreadpoolController
 
-        solver = blas.of(str(settings["operation"]), str(settings["blas"]))
+        solver = blas.find_routine(str(settings["operation"]), str(settings["blas"]))
         controller = ThreadpoolController()
         library = blas.library(controller, solver.module, str(settings["blas"]))
         with controller.limit(limits=threads, user_api="blas"):
@@ -74,7 +74,7 @@ class Linpack:
 WORKLOAD = Linpack()
 
 
-def flops_of(operation: str, n: int) -> int:
+def count_flops(operation: str, n: int) -> int:
     """Operations of one pass: LINPACK counts 2/3 n^3 + 2 n^2 (HPL, section on performance), a product 2 n^3."""
     return round(2 / 3 * n**3 + 2 * n**2) if operation == "lu" else 2 * n**3
 
@@ -114,7 +114,7 @@ def _reading(settings: dict[str, Any], n: int, threads: int, library: dict[str, 
     worst = largest = 0.0
     before = os.times()
     while not times or (
-        sum(times) < float(settings["runtime"]) and len(times) < MAX_SOLVES and not signals.requested()
+        sum(times) < float(settings["runtime"]) and len(times) < MAX_SOLVES and not signals.is_end_requested()
     ):
         work_a, work_b = a.copy(order="F"), b.copy(order="F")
         begun = time.perf_counter()
@@ -124,7 +124,7 @@ def _reading(settings: dict[str, Any], n: int, threads: int, library: dict[str, 
         if settings["operation"] == "lu":
             largest = max(largest, float(np.max(np.abs(a @ x - b))))
     after = os.times()
-    flops = flops_of(str(settings["operation"]), n)
+    flops = count_flops(str(settings["operation"]), n)
     passed = worst < RESIDUAL_LIMIT
     faults = [] if passed else [{"operation": "check", "errno": 0, "says": f"residual {worst:.3g}", "count": 1}]
     return {
@@ -150,7 +150,7 @@ def _reading(settings: dict[str, Any], n: int, threads: int, library: dict[str, 
             "verification": "passed" if passed else "failed",
             **library,
         },
-        "interrupted": signals.requested(),
+        "interrupted": signals.is_end_requested(),
     }
 
 

@@ -29,7 +29,7 @@ class Batch:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.add_session_config_entry(_FOLDER_OF_WEIGHTS, str(path))
         places = safetensors.read_header(path / WEIGHTS).places
-        graph = onnx.graph_of(self.model, WEIGHTS, places, batched=True)
+        graph = onnx.make_graph(self.model, WEIGHTS, places, batched=True)
         self.session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
         self._row = (self.shape.kv_heads, self.context, self.shape.head)
         self._cache = [

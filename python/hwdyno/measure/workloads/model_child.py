@@ -20,12 +20,12 @@ MODEL = Axis("model", default="62m", means="the model, by its name or its file",
 PATH = Axis("path", default="", means="its folder or file", kind="text")
 
 
-def settings_of(declaration: Declaration, parameters: dict[str, Any]) -> dict[str, Any]:
+def complete_settings(declaration: Declaration, parameters: dict[str, Any]) -> dict[str, Any]:
     """The parameters with the defaults of those that are not given."""
     return {axis.name: axis.default for axis in declaration.axes} | parameters
 
 
-def answer_of(job: dict[str, Any]) -> dict[str, Any] | None:
+def run_job(job: dict[str, Any]) -> dict[str, Any] | None:
     """What a process answers to a job; none if it was stopped by a signal. Raises ``OSError`` in one line."""
     from hwdyno.measure.workloads import model_process
 
@@ -42,7 +42,7 @@ def answer_of(job: dict[str, Any]) -> dict[str, Any] | None:
     finally:
         if process.poll() is None:
             _end(process)
-    if process.returncode and signals.requested():
+    if process.returncode and signals.is_end_requested():
         return None
     if process.returncode:
         lines = [line.strip() for line in err.splitlines() if line.strip()] or ["no message"]
@@ -77,7 +77,7 @@ def reading(
         "faults": [],
         "notes": [],
         "details": found["details"],
-        "interrupted": answer is None or signals.requested(),
+        "interrupted": answer is None or signals.is_end_requested(),
     }
 
 

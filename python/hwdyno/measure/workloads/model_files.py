@@ -17,7 +17,7 @@ _TOUCH = 1 << 20
 _PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
 
-def files_of(path: Path, loader: str) -> tuple[Path, ...]:
+def list_files(path: Path, loader: str) -> tuple[Path, ...]:
     """The files that a loader reads of a made model's folder or of a user's own file, weights last."""
     if path.is_dir():
         if loader == "llama.cpp":
@@ -36,7 +36,7 @@ def files_of(path: Path, loader: str) -> tuple[Path, ...]:
     return (path, *named)
 
 
-def size_of(files: Sequence[Path]) -> int:
+def total_bytes(files: Sequence[Path]) -> int:
     """Bytes of all files."""
     return sum(path.stat().st_size for path in files)
 
@@ -87,9 +87,9 @@ PieceTarget = Callable[[int, int, int], memoryview]
 """Where a thread puts a piece: by the thread's number, the piece's offset among all files, and its length."""
 
 
-def reused(chunk: int, threads: int) -> PieceTarget:
+def reuse_buffers(chunk: int, threads: int) -> PieceTarget:
     """One buffer a thread, touched now and used again for each piece, as a benchmark of storage does."""
-    buffers = [memoryview(touched(chunk)) for _ in range(threads)]
+    buffers = [memoryview(touch_memory(chunk)) for _ in range(threads)]
     return lambda thread, offset, length: buffers[thread][:length]
 
 
@@ -150,7 +150,7 @@ def run_threads(work: Callable[[int], None], threads: int) -> None:
         thread.join()
 
 
-def touched(size: int) -> mmap.mmap:
+def touch_memory(size: int) -> mmap.mmap:
     """Memory at a page's boundary, every page of which was written once."""
     made = mmap.mmap(-1, size + -size % PAGE, _PRIVATE)
     for at in range(0, len(made), PAGE):

@@ -52,7 +52,7 @@ class Loop:
         begun = time.perf_counter()
         data = self._read(path)
         read = time.perf_counter()
-        pixels = jpeg_images.decoded(data, self._side)
+        pixels = jpeg_images.decode_image(data, self._side)
         decoded = time.perf_counter()
         self._model.classify(pixels)
         ended = time.perf_counter()
@@ -76,10 +76,10 @@ def classify(job: dict[str, Any], counters: Any) -> dict[str, Any]:
     """Classify the images of a job for its runtime; ``counters`` gives the process's counters."""
     cold, threads = job["cache"] == "cold", int(job["threads"])
     folder = Path(job["folder"])
-    paths = [folder / jpeg_images.name_of(at) for at in range(int(job["files"]))]
+    paths = [folder / jpeg_images.name_image(at) for at in range(int(job["files"]))]
     model = Onnx(Path(job["path"]), str(job["model"]), threads=1)
     # The first answer has extra costs, and so has the first image of a decoder.
-    model.classify(jpeg_images.decoded(paths[0].read_bytes(), model.side))
+    model.classify(jpeg_images.decode_image(paths[0].read_bytes(), model.side))
     (files.drop if cold else files.warm)(paths)
     cached = files.cached_share(paths)
     loop = Loop(model, paths, cold=cold)

@@ -83,7 +83,7 @@ Loader = Callable[[dict[str, Any], Path, Any, Phases], int]
 def load(job: dict[str, Any]) -> dict[str, Any]:
     """Load a model's files once, from storage or from the page cache, up to the first answer."""
     path, loader = Path(job["path"]), str(job["loader"])
-    its = files.files_of(path, loader)
+    its = files.list_files(path, loader)
     for name in ("onnxruntime",) * (loader in {"onnxruntime", "mapped"}) + ("xllamacpp",) * (loader == "llama.cpp"):
         __import__(name)
     (files.drop if job["cache"] == "cold" else files.warm)(its)
@@ -111,7 +111,7 @@ def _plain(*, reuses: bool, direct: bool) -> Loader:
 
     def load(job: dict[str, Any], path: Path, its: Any, phases: Phases) -> int:
         chunk, threads = int(job["chunk"]), int(job["threads"])
-        into = files.reused(chunk, threads) if reuses else files.fresh(its, chunk)
+        into = files.reuse_buffers(chunk, threads) if reuses else files.fresh(its, chunk)
         with phases.phase("read"):
             return files.read(its, chunk, threads, into, direct=direct)
 
@@ -138,10 +138,10 @@ def _onnxruntime(job: dict[str, Any], path: Path, its: Any, phases: Phases) -> i
         model = Onnx(path, str(job["model"]))
     with phases.phase("first_answer"):
         model.first()
-    return files.size_of(its)
+    return files.total_bytes(its)
 
 
-def _mapped(job: dict[str, Any], path: Path, its: Any, phases: Phases) -> int:
+def _load_mapped(job: dict[str, Any], path: Path, its: Any, phases: Phases) -> int:
     from hwdyno.measure.workloads.model_stacks import Onnx
 
     with phases.phase("open"):
@@ -150,24 +150,24 @@ def _mapped(job: dict[str, Any], path: Path, its: Any, phases: Phases) -> int:
         model = Onnx(path, str(job["model"]), prepack=False)
     with phases.phase("first_answer"):
         model.first()
-    return files.size_of(its)
+    return files.total_bytes(its)
 
 
 def _llama(job: dict[str, Any], path: Path, its: Any, phases: Phases) -> int:
-    from hwdyno.measure.workloads.model_stacks import Llama, prompt_of
+    from hwdyno.measure.workloads.model_stacks import Llama, make_prompt
 
     with phases.phase("deserialize"):
         # More threads than processors are free spin at each operation's barrier: 60 times the CPU time, measured.
         model = Llama(path, threads=1)
     with phases.phase("first_answer"):
-        model.complete(prompt_of(1, 512), 1)
-    return files.size_of(its)
+        model.complete(make_prompt(1, 512), 1)
+    return files.total_bytes(its)
 
 
 _LOADERS: dict[str, Loader] = {
     "raw": _plain(reuses=True, direct=True), "direct": _plain(reuses=False, direct=True),
     "read": _plain(reuses=False, direct=False), "mmap": _mmap, "safetensors": _safetensors,
-    "onnxruntime": _onnxruntime, "mapped": _mapped, "llama.cpp": _llama,
+    "onnxruntime": _onnxruntime, "mapped": _load_mapped, "llama.cpp": _llama,
 }  # fmt: skip
 
 
@@ -176,13 +176,13 @@ _LOADERS: dict[str, Loader] = {
 
 def decode(job: dict[str, Any]) -> dict[str, Any]:
     """Decode tokens one after the other for the runtime, after a prompt."""
-    from hwdyno.measure.workloads.model_stacks import Llama, Onnx, prompt_of
+    from hwdyno.measure.workloads.model_stacks import Llama, Onnx, make_prompt
 
     path, threads, prompt = Path(job["path"]), int(job["threads"]), int(job["prompt"])
     times: list[float] = []
     if job["stack"] == "llama.cpp":
         llama = Llama(path, threads=threads, context=int(job["context"]))
-        ids, count = prompt_of(prompt, 512), 2
+        ids, count = make_prompt(prompt, 512), 2
         used, until = counters(), time.perf_counter() + float(job["runtime"])
         # The server answers a completion as a whole: each token counts with the server's average time.
         while not times or time.perf_counter() < until:
@@ -194,7 +194,7 @@ def decode(job: dict[str, Any]) -> dict[str, Any]:
         model = Onnx(path, str(job["model"]), prepack=bool(job["prepack"]), threads=threads)
         assert model.model is not None and model.model.decoder is not None
         shape = model.model.decoder
-        ids = prompt_of(prompt, shape.vocab)
+        ids = make_prompt(prompt, shape.vocab)
         model.first()
         begun = time.perf_counter()
         token = int(model.decode(ids, 0).argmax())
@@ -221,7 +221,7 @@ def decode(job: dict[str, Any]) -> dict[str, Any]:
 def serve(job: dict[str, Any]) -> dict[str, Any]:
     """Answer a load from this process, after a step that brings the weights into memory."""
     from hwdyno.measure.serving import in_process
-    from hwdyno.measure.workloads.inference_serving import load_of
+    from hwdyno.measure.workloads.inference_serving import make_load
     from hwdyno.measure.workloads.model_batch import Batch
 
     numbers = {"slots": int(job["batch"]), "context": int(job["context"]), "threads": int(job["threads"])}
@@ -229,7 +229,9 @@ def serve(job: dict[str, Any]) -> dict[str, Any]:
     engine.start(0, [1])
     engine.step([0])
     before = counters()
-    found = in_process.drive(engine, load_of(job), runtime_s=float(job["runtime"]), least_requests=int(job["requests"]))
+    found = in_process.drive(
+        engine, make_load(job), runtime_s=float(job["runtime"]), least_requests=int(job["requests"])
+    )
     after = counters()
     spent = found.spent
     busy_s = spent.prompt_s + spent.step_s
@@ -276,16 +278,16 @@ def restore(job: dict[str, Any]) -> dict[str, Any]:
 def _restore_onnx(job: dict[str, Any]) -> dict[str, Any]:
     import numpy as np
 
-    from hwdyno.measure.workloads.model_stacks import Onnx, prompt_of
+    from hwdyno.measure.workloads.model_stacks import Onnx, make_prompt
 
     path, tokens, threads = Path(job["path"]), int(job["tokens"]), int(job["threads"])
     model = Onnx(path, str(job["model"]), threads=threads)
     assert model.model is not None and model.model.decoder is not None
     shape = model.model.decoder
-    *context, last = prompt_of(tokens + 1, shape.vocab)
+    *context, last = make_prompt(tokens + 1, shape.vocab)
     model.first()
 
-    def computed() -> Any:
+    def compute_answer() -> Any:
         model.decode(context, 0)
         return model.decode([last], tokens)
 
@@ -296,9 +298,9 @@ def _restore_onnx(job: dict[str, Any]) -> dict[str, Any]:
         model.decode(context, 0)
         prefilled = time.perf_counter() - begun
         model.decode([last], tokens)
-        return _restored(job, time.perf_counter() - begun, used, 0, {"prefill_s": prefilled})
+        return _report_restore(job, time.perf_counter() - begun, used, 0, {"prefill_s": prefilled})
     # What the context gives by computing it: once for all readings, beside its KV cache.
-    right = np.fromfile(known, np.float32) if known.exists() and file.exists() else computed()
+    right = np.fromfile(known, np.float32) if known.exists() and file.exists() else compute_answer()
     parts = model.slices(tokens)
     with _saving(path, tokens, file, known):
         for missing, pieces in ((name, parts), (known.name, [right])):
@@ -314,8 +316,8 @@ def _restore_onnx(job: dict[str, Any]) -> dict[str, Any]:
     read_s = time.perf_counter() - begun
     answer = model.decode([last], tokens)
     elapsed = time.perf_counter() - begun
-    restored = _restored(job, elapsed, used, size, {"restore_s": read_s, "kv_bytes": float(size)})
-    if read != size or not (np.array_equal(answer, right) or np.array_equal(answer, computed())):
+    restored = _report_restore(job, elapsed, used, size, {"restore_s": read_s, "kv_bytes": float(size)})
+    if read != size or not (np.array_equal(answer, right) or np.array_equal(answer, compute_answer())):
         raise OSError(f"{file}: the restored KV cache gives another token than the computed one")
     restored["details"] |= {} if cached is None else {"cached_before": cached}
     return restored
@@ -336,7 +338,7 @@ def _saving(folder: Path, tokens: int, *saved: Path) -> Iterator[None]:
         with safe_files.Folder.for_files(folder) as there:
             for path in saved:
                 if (status := there.status(path.name)) is not None:
-                    there.remove(path.name, safe_files.identity_of(status))
+                    there.remove(path.name, safe_files.file_identity(status))
         why = os.strerror(errno.ENOSPC) if is_full else error.strerror or str(error)
         hint = "; free space or use fewer --tokens" if is_full else ""
         raise OSError(f"the KV cache of {tokens} tokens could not be written to {folder}: {why}{hint}") from None
@@ -365,11 +367,11 @@ def _read_into(file: Path, parts: Any) -> int:
 
 
 def _restore_llama(job: dict[str, Any]) -> dict[str, Any]:
-    from hwdyno.measure.workloads.model_stacks import Llama, prompt_of
+    from hwdyno.measure.workloads.model_stacks import Llama, make_prompt
 
     path, tokens = Path(job["path"]), int(job["tokens"])
     llama = Llama(path, threads=int(job["threads"]), context=int(job["context"]), slots=path.absolute())
-    ids = prompt_of(tokens + 1, 512)
+    ids = make_prompt(tokens + 1, 512)
     name = f"kv-llama-{tokens}"
     file = path / name
     if job["way"] == "recompute" or not file.exists():
@@ -377,7 +379,7 @@ def _restore_llama(job: dict[str, Any]) -> dict[str, Any]:
         timings = llama.complete(ids, 1)
         elapsed = time.perf_counter() - begun
         if job["way"] == "recompute":
-            return _restored(job, elapsed, used, 0, {"prefill_s": timings["prompt_ms"] / 1e3})
+            return _report_restore(job, elapsed, used, 0, {"prefill_s": timings["prompt_ms"] / 1e3})
         with _saving(path, tokens, file):
             llama.slot("save", name)
         llama.slot("erase")
@@ -392,10 +394,12 @@ def _restore_llama(job: dict[str, Any]) -> dict[str, Any]:
     if timings["cache_n"] < tokens - 1:
         raise OSError(f"llama.cpp used {timings['cache_n']} of {tokens} restored tokens: the KV cache was not restored")
     details = {"restore_s": read_s, "kv_bytes": float(size), **({} if cached is None else {"cached_before": cached})}
-    return _restored(job, elapsed, used, size, details)
+    return _report_restore(job, elapsed, used, size, details)
 
 
-def _restored(job: dict[str, Any], elapsed: float, used: dict[str, float], size: int, details: Any) -> dict[str, Any]:
+def _report_restore(
+    job: dict[str, Any], elapsed: float, used: dict[str, float], size: int, details: Any
+) -> dict[str, Any]:
     spent = counters()
     return {
         "bytes": size,

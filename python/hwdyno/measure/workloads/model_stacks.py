@@ -38,7 +38,7 @@ class Onnx:
     def first(self, tokens: int = 1) -> None:
         """The first answer: logits after a prompt, classes of an image, a sentence's vector."""
         if self.model is not None and self.model.decoder is not None:
-            self.decode(prompt_of(tokens, self.model.decoder.vocab), 0)
+            self.decode(make_prompt(tokens, self.model.decoder.vocab), 0)
         else:
             self.session.run(None, self._inputs())
 
@@ -163,7 +163,7 @@ class Llama:
             ) from None
 
 
-def prompt_of(tokens: int, vocab: int) -> list[int]:
+def make_prompt(tokens: int, vocab: int) -> list[int]:
     """A prompt of this many tokens, all of them plain words."""
     first = min(FIRST_WORD, vocab // 2)
     return [first + (at * 7919) % (vocab - first) for at in range(tokens)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hwdyno.measure.workspace.place import Place, check_place, fit, room, room_of
+from hwdyno.measure.workspace.place import Place, check_place, fit, room, usable_bytes
 from hwdyno.measure.workspace.scratch_directories import (
     DataFile,
     MadeFolder,
@@ -21,5 +21,5 @@ __all__ = [
     "clean_stale",
     "fit",
     "room",
-    "room_of",
+    "usable_bytes",
 ]

@@ -113,10 +113,10 @@ def room(place: Place) -> int:
     if place.room_bytes is not None:
         return place.room_bytes
     filesystem = os.statvfs(place.path)
-    return room_of(filesystem.f_blocks * filesystem.f_frsize, filesystem.f_bavail * filesystem.f_frsize)
+    return usable_bytes(filesystem.f_blocks * filesystem.f_frsize, filesystem.f_bavail * filesystem.f_frsize)
 
 
-def room_of(size_bytes: int, free_bytes: int) -> int:
+def usable_bytes(size_bytes: int, free_bytes: int) -> int:
     """Usable bytes of a filesystem of this size, after a reserve for other programs."""
     return max(0, free_bytes - min(RESERVE_BYTES, int(size_bytes * RESERVE_SHARE)))
 

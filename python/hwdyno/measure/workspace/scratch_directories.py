@@ -21,7 +21,7 @@ from typing import Protocol
 from hwdyno.measure.workspace.place import Place
 from hwdyno.model.words import UserError
 from hwdyno.system import safe_files, signals
-from hwdyno.system.safe_files import Folder, identity_of, make_folder, remove_folder, write_all
+from hwdyno.system.safe_files import Folder, file_identity, make_folder, remove_folder, write_all
 
 _NAME = re.compile(r"hwdyno-scratch-[0-9a-f]{16}")
 _LOCK, _DATA, _MADE = "lock", "data", "made"
@@ -65,7 +65,7 @@ class Workspace:
             return
         clean_stale(place.path)
         try:
-            with signals.undivided():
+            with signals.delay_exit():
                 self._claim = _claim(place.path)
                 signals.register(signals.Stage.REMOVE, self.close)
         except OSError as error:
@@ -91,7 +91,7 @@ class Workspace:
 
     def close(self) -> None:
         """Remove the data file and its directory; a second call does nothing."""
-        with signals.undivided():
+        with signals.delay_exit():
             claim, self._claim = self._claim, None
             if claim is not None:
                 claim.remove()
@@ -120,7 +120,7 @@ class ScratchDirectory:
 
     def close(self) -> None:
         """Remove the directory with all its content; a second call does nothing."""
-        with signals.undivided():
+        with signals.delay_exit():
             claim, self._claim = self._claim, None
             if claim is not None:
                 claim.remove()
@@ -130,7 +130,7 @@ class ScratchDirectory:
     def __enter__(self) -> ScratchDirectory:
         clean_stale(self.parent)
         try:
-            with signals.undivided():
+            with signals.delay_exit():
                 self._claim = _claim(self.parent, self._name)
                 signals.register(signals.Stage.REMOVE, self.close)
                 atexit.register(self.close)
@@ -166,12 +166,12 @@ class _Claim:
                     if stat.S_ISDIR(status.st_mode):
                         with folder.folder(name) as inner:
                             inner.clear()
-                    folder.remove(name, identity_of(status))
+                    folder.remove(name, file_identity(status))
             with contextlib.suppress(OSError):
-                folder.remove(_LOCK, identity_of(os.fstat(self.lock)))
+                folder.remove(_LOCK, file_identity(os.fstat(self.lock)))
             os.close(self.lock)
-            with contextlib.suppress(OSError), Folder.named(self.parent) as parent:
-                parent.remove(self.name, identity_of(os.fstat(folder.descriptor)))
+            with contextlib.suppress(OSError), Folder.open_named(self.parent) as parent:
+                parent.remove(self.name, file_identity(os.fstat(folder.descriptor)))
 
 
 def _new_name() -> str:
@@ -180,7 +180,7 @@ def _new_name() -> str:
 
 def _claim(parent_path: Path, named: str | None = None) -> _Claim:
     """Create a directory, ``named`` or with a new name, with a lock file that this process locks."""
-    with Folder.named(parent_path) as parent:
+    with Folder.open_named(parent_path) as parent:
         while True:
             name = named or _new_name()
             try:
@@ -199,9 +199,9 @@ def _claim(parent_path: Path, named: str | None = None) -> _Claim:
             except OSError:
                 with contextlib.suppress(OSError), folder:
                     if lock >= 0:
-                        folder.remove(_LOCK, identity_of(os.fstat(lock)))
+                        folder.remove(_LOCK, file_identity(os.fstat(lock)))
                         os.close(lock)
-                    parent.remove(name, identity_of(os.fstat(folder.descriptor)))
+                    parent.remove(name, file_identity(os.fstat(folder.descriptor)))
                 raise
             return _Claim(parent_path, name, folder, lock)
 
@@ -218,7 +218,7 @@ class MadeFolder:
         clean_stale(path.parent)
         self.path = path
         self.patterns = patterns
-        with signals.undivided():
+        with signals.delay_exit():
             self.is_new = make_folder(path)
             self._lease = _lease(path, patterns) if self.is_new and not keeps else None
             if self.is_new and not keeps:
@@ -226,7 +226,7 @@ class MadeFolder:
 
     def release(self) -> None:
         """Leave it as it is, for later commands."""
-        with signals.undivided():
+        with signals.delay_exit():
             signals.unregister(self.remove)
             lease, self._lease = self._lease, None
             if lease is not None:
@@ -235,7 +235,7 @@ class MadeFolder:
     def remove(self) -> None:
         """Remove it with its files if this run made it, or if it is hwdyno's and empty; other content stays."""
         # A process that leaves waits for it: whoever unregisters it has begun it.
-        with signals.undivided():
+        with signals.delay_exit():
             signals.unregister(self.remove)
             lease, self._lease = self._lease, None
             is_new, self.is_new = self.is_new, False
@@ -257,7 +257,7 @@ class _Lease:
         """Remove the lock, and leave the folder."""
         with self.folder:
             with contextlib.suppress(OSError):
-                self.folder.remove(_LEASE, identity_of(os.fstat(self.lock)))
+                self.folder.remove(_LEASE, file_identity(os.fstat(self.lock)))
             os.close(self.lock)
 
     def remove(self) -> None:
@@ -272,7 +272,7 @@ class _Lease:
 
 def _lease(path: Path, patterns: tuple[str, ...]) -> _Lease | None:
     """Hold a new folder; where the system refuses, the folder is only removed by this run itself."""
-    with contextlib.suppress(OSError), Folder.named(path.parent) as parent:
+    with contextlib.suppress(OSError), Folder.open_named(path.parent) as parent:
         folder = parent.folder(path.name)
         lock = -1
         try:
@@ -283,7 +283,7 @@ def _lease(path: Path, patterns: tuple[str, ...]) -> _Lease | None:
         except OSError:
             with folder:
                 if lock >= 0:
-                    folder.remove(_LEASE, identity_of(os.fstat(lock)))
+                    folder.remove(_LEASE, file_identity(os.fstat(lock)))
                     os.close(lock)
             raise
         return _Lease(folder, lock, patterns)
@@ -305,7 +305,7 @@ def _of_dead(directory: Path) -> _Claim | _Lease | None:
     """An abandoned directory, which is then ours; none if its run goes on or no run would remove it."""
     is_scratch = bool(_NAME.fullmatch(directory.name))
     try:
-        with Folder.named(directory.parent) as parent:
+        with Folder.open_named(directory.parent) as parent:
             folder = parent.folder(directory.name)
     except OSError:
         return None

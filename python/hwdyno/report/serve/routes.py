@@ -13,9 +13,9 @@ from http import HTTPStatus
 from pathlib import Path
 
 from hwdyno.explain.comparison import runs_compared
-from hwdyno.explain.fleet.slow import fleet_of, node_name, nodes_of
-from hwdyno.explain.trends.account import account_of
-from hwdyno.explain.trends.time_series import history_of
+from hwdyno.explain.fleet.slow import judge_fleet, list_nodes, node_name
+from hwdyno.explain.trends.account import make_account
+from hwdyno.explain.trends.time_series import make_history
 from hwdyno.model.words import Run
 from hwdyno.report import compared_page, page, served
 from hwdyno.report.fleet import heading as fleet_heading
@@ -55,12 +55,12 @@ class Pages:
         if path not in found:
             return self._problem("there is no such page", HTTPStatus.NOT_FOUND)
         try:
-            return _framed(found[path](query))
+            return _frame_page(found[path](query))
         except StoreError as error:
             return self._problem(str(error), HTTPStatus.NOT_FOUND)
 
     def _problem(self, says: str, status: HTTPStatus) -> HttpResponse:
-        return _framed(served.problem(printable(says)), status)
+        return _frame_page(served.problem(printable(says)), status)
 
     def _entries(self) -> list[HistoryEntry]:
         """Newest first by when they started: an imported Run's id does not say when."""
@@ -124,12 +124,12 @@ class Pages:
         chosen = next((name for name, word in machines.items() if word == query.get("machine")), None)
         if chosen is None:
             chosen = entries[0].machine if entries else ""
-        history = history_of(rows, chosen, query.get("metric", "")[:200])
-        accounts = [account_of(event, history.runs, self._load) for event in history.events]
+        history = make_history(rows, chosen, query.get("metric", "")[:200])
+        accounts = [make_account(event, history.runs, self._load) for event in history.events]
         labels = {}
         if history.runs:
             path = history.runs[-1].path
-            labels = served.labels_of(self._store.load(path), self._load(path))
+            labels = served.label_figures(self._store.load(path), self._load(path))
         return served.trends_page(history, accounts, labels, machines, chosen)
 
     def _compare(self, query: dict[str, str]) -> str:
@@ -159,7 +159,7 @@ class Pages:
         shown = sorted(list(newest)[:MAX_MACHINES], key=lambda name: order.index(newest[name].machine))
         machines = {name: words[newest[name].machine] for name in shown}
         runs = {name: self._load(newest[name].path) for name in machines}
-        found = fleet_of(nodes_of(self._store.figures()), self._load)
+        found = judge_fleet(list_nodes(self._store.figures()), self._load)
         slow = [
             (newest[slow_node.node.name], words[slow_node.node.entry.machine], slow_node) for slow_node in found.slow
         ]
@@ -174,7 +174,7 @@ def write_page() -> None:
     sys.stdout.buffer.write(page.html(run if words else without_names(run)).encode())
 
 
-def _framed(body: str, status: HTTPStatus = HTTPStatus.OK) -> HttpResponse:
+def _frame_page(body: str, status: HTTPStatus = HTTPStatus.OK) -> HttpResponse:
     """A page with its policy in the header too, where no frame may hold it."""
     stated = _FRAME.search(body[:20_000])
     policy = stated[1].replace("&#39;", "'") + "; frame-ancestors 'none'" if stated else NOTHING_LOADED

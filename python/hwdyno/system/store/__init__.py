@@ -10,7 +10,15 @@ from __future__ import annotations
 from hwdyno.system.store.atomic_files import StoreError
 from hwdyno.system.store.directory import Store, default_directory
 from hwdyno.system.store.document import from_json, json_schema, new_id, to_json
-from hwdyno.system.store.history import HistoryEntry, PointFigure, Status, entry_of, figures_of, machine_of, status_of
+from hwdyno.system.store.history import (
+    HistoryEntry,
+    PointFigure,
+    Status,
+    list_figures,
+    make_entry,
+    name_machine,
+    run_status,
+)
 from hwdyno.system.store.journal import Writer
 from hwdyno.system.store.team import TeamStore, open_store, without_password
 
@@ -23,14 +31,14 @@ __all__ = [
     "TeamStore",
     "Writer",
     "default_directory",
-    "entry_of",
-    "figures_of",
     "from_json",
     "json_schema",
-    "machine_of",
+    "list_figures",
+    "make_entry",
+    "name_machine",
     "new_id",
     "open_store",
-    "status_of",
+    "run_status",
     "to_json",
     "without_password",
 ]

@@ -9,7 +9,7 @@ import secrets
 from pathlib import Path
 
 from hwdyno.model.words import UserError
-from hwdyno.system.safe_files import NO_INODES, Folder, identity_of, why_refused, write_all
+from hwdyno.system.safe_files import NO_INODES, Folder, file_identity, why_refused, write_all
 
 
 class StoreError(UserError):
@@ -18,10 +18,10 @@ class StoreError(UserError):
 
 def write_once(path: Path, text: str) -> None:
     """Write a new file atomically; never replace an existing one."""
-    with Folder.named(path.parent) as folder:
+    with Folder.open_named(path.parent) as folder:
         temporary = temporary_name(path)
         descriptor = folder.create(temporary, 0o444)
-        identity = identity_of(os.fstat(descriptor))
+        identity = file_identity(os.fstat(descriptor))
         try:
             try:
                 write_all(descriptor, text.encode())

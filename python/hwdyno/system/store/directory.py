@@ -18,10 +18,10 @@ from hwdyno.system.store.history import (
     HistoryEntry,
     PointFigure,
     entry_from,
-    entry_of,
     entry_text,
     figures_from,
     figures_text,
+    make_entry,
     unreadable,
 )
 from hwdyno.system.store.journal import Writer, from_journal, is_being_written, left_journal
@@ -67,7 +67,7 @@ class Store:
         self._make()
         check_id(run.id)
         if self._document(run.id).exists():
-            raise self._taken(run)
+            raise self._duplicate_error(run)
         return Writer(self.runs / f"{run.id}.journal", run, self.write, self.announce)
 
     def save(self, run: Run) -> Path:
@@ -89,7 +89,7 @@ class Store:
             write_once(path, text)
         except FileExistsError:
             if not path.is_file() or path.read_text() != text:
-                raise self._taken(run) from None
+                raise self._duplicate_error(run) from None
         except OSError as error:
             raise StoreError(f"cannot save run {run.id} in {self.runs}: {cause(error, self.runs)}") from None
         return path
@@ -98,7 +98,7 @@ class Store:
         """Add a stored Run to the index."""
         # The document is what counts; if the index cannot be written, the next history repairs it.
         with contextlib.suppress(StoreError, sqlite3.Error, OSError), contextlib.closing(self._open_index()) as index:
-            self._remember(index, path, entry_of(run, path), figures_text(run))
+            self._remember(index, path, make_entry(run, path), figures_text(run))
 
     def load(self, name: str | Path) -> Run:
         """Read a Run by id, unique prefix of an id, ``last``, or the path of a document or journal.
@@ -119,7 +119,7 @@ class Store:
         for path in self._files(".journal"):
             verdict = "running" if is_being_written(path) else "partial"
             try:
-                entries[path.stem] = entry_of(_read(path), path, verdict)
+                entries[path.stem] = make_entry(_read(path), path, verdict)
             except StoreError as error:
                 if path.exists():
                     entries[path.stem] = unreadable(path, error)
@@ -144,12 +144,12 @@ class Store:
                 ended.remove()
         return len(self._documents())
 
-    def _taken(self, run: Run) -> StoreError:
+    def _duplicate_error(self, run: Run) -> StoreError:
         return StoreError(f"run {run.id} is already stored in {self.runs}; stored Runs never change")
 
     def _find(self, name: str) -> Path:
         names = {path.stem: path for suffix in (".journal", ".json") for path in self._files(suffix)}
-        return names[named_of(name, names, self.place)]
+        return names[resolve_name(name, names, self.place)]
 
     def _document(self, run_id: str) -> Path:
         return self.runs / f"{run_id}.json"
@@ -194,7 +194,7 @@ class Store:
                     continue
                 try:
                     run = _read(path)
-                    entry, points = entry_of(run, path), figures_text(run)
+                    entry, points = make_entry(run, path), figures_text(run)
                 except StoreError as error:
                     entry, points = unreadable(path, error), ""
                 else:
@@ -233,7 +233,7 @@ class Store:
 
     def _make_index(self) -> None:
         """Make an empty, marked file for the index if there is nothing yet."""
-        with contextlib.suppress(FileExistsError), safe_files.Folder.named(self.directory) as folder:
+        with contextlib.suppress(FileExistsError), safe_files.Folder.open_named(self.directory) as folder:
             descriptor = folder.create(self.index.name, safe_files.SHARED)
             try:
                 safe_files.mark_output(descriptor, changes=True)
@@ -242,7 +242,7 @@ class Store:
 
     def _has_index(self) -> bool:
         """Whether the index is hwdyno's: by its mark, its application ID or its only table."""
-        with safe_files.Folder.named(self.directory) as folder:
+        with safe_files.Folder.open_named(self.directory) as folder:
             try:
                 descriptor = folder.open(self.index.name)
             except OSError:
@@ -302,7 +302,7 @@ def _read(path: Path) -> Run:
     return from_journal(text, path) if path.suffix == ".journal" else from_json(text, str(path))
 
 
-def named_of(name: str, known: Collection[str], place: str) -> str:
+def resolve_name(name: str, known: Collection[str], place: str) -> str:
     """The id that a name means: itself, its unique beginning, or the newest for ``last``. Raises ``StoreError``."""
     if not known:
         raise StoreError(f"no runs are stored in {place}; `hwdyno run` makes the first")

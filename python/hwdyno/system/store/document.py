@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 
 from hwdyno.model.axes import with_field_axes
 from hwdyno.model.histogram import Histogram
-from hwdyno.model.machine import Machine, survey_of
+from hwdyno.model.machine import Machine, survey_from_machine
 from hwdyno.model.words import SCHEMA, Axis, ExperimentResult, Latency, Measurement, Run, UserError
 from hwdyno.system import foreign
-from hwdyno.system.printable import escaped
+from hwdyno.system.printable import escape_text
 from hwdyno.system.store.atomic_files import StoreError
-from hwdyno.system.store.former_names import renamed
+from hwdyno.system.store.former_names import rename_keys
 
 SCHEMA_ID = "urn:hwdyno:schema:run:2"
 
@@ -54,7 +54,7 @@ def word_from(kind: Callable[..., T], plain: Any) -> T:
     return word
 
 
-def plain_of(kind: Callable[..., Any], value: object) -> Any:
+def plain_values(kind: Callable[..., Any], value: object) -> Any:
     """Convert one of the words to plain JSON values. Raises ``StoreError`` for a figure that is not finite."""
     plain = _adapter(kind).dump_python(value, mode="json", fallback=_native)
     wrong = next(_not_finite(plain, ""), None)
@@ -81,7 +81,7 @@ def _not_finite(value: Any, where: str) -> Iterator[str]:
 
 def to_json(run: Run, indent: int | None = None) -> str:
     """Serialize a Run. Raises ``StoreError`` for a figure that is not finite."""
-    return escaped(json.dumps(plain_of(Run, run), indent=indent, ensure_ascii=False, allow_nan=False))
+    return escape_text(json.dumps(plain_values(Run, run), indent=indent, ensure_ascii=False, allow_nan=False))
 
 
 def from_json(text: str | bytes, name: str = "this document") -> Run:
@@ -90,7 +90,7 @@ def from_json(text: str | bytes, name: str = "this document") -> Run:
     Raises ``StoreError`` in one line for text that is not JSON, not a Run, or a Run of a newer schema.
     """
     try:
-        plain = foreign.json_of(text, name, is_ours=True)
+        plain = foreign.parse_json(text, name, is_ours=True)
     except UserError as error:
         raise StoreError(str(error)) from None
     return run_from(plain, name)
@@ -107,7 +107,7 @@ def run_from(plain: Any, name: str) -> Run:
             raise StoreError(f"{name} has schema {schema}, and this hwdyno reads {SCHEMA}; update hwdyno")
         raise StoreError(f"{name} is not a hwdyno Run: it has no schema {SCHEMA}")
     try:
-        plain = renamed(plain)
+        plain = rename_keys(plain)
         run = word_from(Run, plain) if upgrade is None else upgrade(plain)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
@@ -153,7 +153,7 @@ def _contradictions(run: Run) -> Iterator[str]:
         try:
             for latency in latencies:
                 if latency is not None and latency.histogram:
-                    Histogram.opened(latency.histogram)
+                    Histogram.decompress(latency.histogram)
         except ValueError as error:
             yield f"experiments.{at}.points: a latency is {_one_line(error)}"
 
@@ -170,7 +170,7 @@ _COMMANDS_1 = {"compute_clock": "compute clock", "network_ping": "network ping"}
 def _from_1(plain: dict[str, Any]) -> Run:
     """A document of schema 1, whose axes are the field's: it has no declarations."""
     survey = plain.get("machine")
-    machines = [survey_of(Machine.of_survey(survey))] if isinstance(survey, dict) and survey else []
+    machines = [survey_from_machine(Machine.of_survey(survey))] if isinstance(survey, dict) and survey else []
     rest = {key: value for key, value in plain.items() if key != "machine"}
     run: Run = word_from(Run, {**rest, "machines": machines, "schema": SCHEMA})
     return replace(run, experiments=tuple(map(_declared_1, run.experiments)))

@@ -16,13 +16,13 @@ _VALUES = {"experiments.*.kernel": _KERNELS}
 """Former values of a key by its path, each with its name of today."""
 
 
-def renamed(plain: Any, at: str = "") -> Any:
+def rename_keys(plain: Any, at: str = "") -> Any:
     """A document, or the part of one that is at a path such as ``experiments.*``, with the names of today."""
     for path, name in _KEYS.items():
-        for table, key in _found(plain, path, at):
+        for table, key in _find_tables(plain, path, at):
             table[name] = table.pop(key)
     for path, values in _VALUES.items():
-        for table, key in _found(plain, path, at):
+        for table, key in _find_tables(plain, path, at):
             if isinstance(table[key], str):
                 table[key] = values.get(table[key], table[key])
     return plain
@@ -33,7 +33,7 @@ def kernel_of_today(name: str) -> str:
     return _KERNELS.get(name, name)
 
 
-def _found(plain: Any, path: str, at: str) -> list[tuple[dict[str, Any], str]]:
+def _find_tables(plain: Any, path: str, at: str) -> list[tuple[dict[str, Any], str]]:
     """Each table in the part of a document at ``at`` that has the key of this path, with the key."""
     return list(_within(plain, path[len(at) :].strip(".").split("."))) if path.startswith(at) else []
 

@@ -49,7 +49,7 @@ class PointFigure:
     unit: str
 
 
-def status_of(run: Run) -> Status:
+def run_status(run: Run) -> Status:
     """How far a Run can be trusted, in one word."""
     validities = {point.validity for experiment in run.experiments for point in experiment.points}
     if not validities:
@@ -63,23 +63,23 @@ def status_of(run: Run) -> Status:
     return "unverified" if "unverified" in validities else "valid"
 
 
-def machine_of(run: Run) -> str:
+def name_machine(run: Run) -> str:
     """A Run's machine in a few words: first host, number of others, processor."""
     more = f" and {len(run.machines) - 1} more" if len(run.machines) > 1 else ""
     parts = (f"{run.machine.hostname or 'unnamed'}{more}" if more else run.machine.hostname, run.machine.cpu.model)
     return ", ".join(part for part in parts if part) or "unknown"
 
 
-def entry_of(run: Run, path: Path, verdict: str = "") -> HistoryEntry:
+def make_entry(run: Run, path: Path, verdict: str = "") -> HistoryEntry:
     """Summarize a Run; ``verdict`` overrides the status, for a Run that is still going on."""
     points = sum(len(experiment.points) for experiment in run.experiments)
     return HistoryEntry(
         id=run.id,
         started=run.started,
-        machine=machine_of(run),
+        machine=name_machine(run),
         profile=run.profile,
         study=run.study,
-        verdict=verdict or run.verdict or status_of(run),
+        verdict=verdict or run.verdict or run_status(run),
         points=points,
         headline=tuple((figure.title, figure.value, figure.unit) for figure in run.quoted),
         path=str(path),
@@ -94,13 +94,13 @@ def figures_text(run: Run) -> str:
         for point in experiment.points:
             if point.validity == "invalid":
                 continue
-            figure = experiment.judged(point)
+            figure = experiment.judged_value(point)
             points.append([point.parameters, figure.value, figure.unit])
         experiments.append([experiment.name, experiment.resource, experiment.kernel, experiment.fixed, points])
     return json.dumps(experiments, default=str)
 
 
-def figures_of(run: Run) -> tuple[PointFigure, ...]:
+def list_figures(run: Run) -> tuple[PointFigure, ...]:
     """The figures of a Run, as the index has them."""
     return figures_from(figures_text(run))
 
@@ -108,7 +108,7 @@ def figures_of(run: Run) -> tuple[PointFigure, ...]:
 def figures_from(text: str) -> tuple[PointFigure, ...]:
     """Parse a Run's figures as the index has them; none where another program wrote them."""
     try:
-        plain = foreign.json_of(text, "it", is_ours=True)
+        plain = foreign.parse_json(text, "it", is_ours=True)
         found = []
         for name, resource, kernel, fixed, points in plain:
             for parameters, value, unit in points:
@@ -129,11 +129,11 @@ def entry_text(entry: HistoryEntry) -> str:
 def entry_from(text: str, path: Path) -> HistoryEntry | None:
     """Parse a line of the index; none if another program wrote it."""
     try:
-        row = Table.of(foreign.json_of(text, "it", is_ours=True), "it")
+        row = Table.from_value(foreign.parse_json(text, "it", is_ours=True), "it")
         plain = {key: value for key, value in row.values.items() if key not in {"headline", "path"}}
         headline = row.values.get("headline")
         best = tuple(_best(figure) for figure in headline) if isinstance(headline, list) else ()
-        return Table(plain, row.name).made(HistoryEntry, headline=best, path=str(path))
+        return Table(plain, row.name).to_dataclass(HistoryEntry, headline=best, path=str(path))
     except UserError:
         return None
 

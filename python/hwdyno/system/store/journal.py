@@ -16,10 +16,10 @@ from typing import IO, Any
 
 from hwdyno.model.words import ExperimentResult, Measurement, PeerResult, Run, UserError
 from hwdyno.system import foreign, signals
-from hwdyno.system.safe_files import SHARED, Folder, MadeFile, identity_of, made_with, write_all
+from hwdyno.system.safe_files import SHARED, Folder, MadeFile, file_identity, made_with, write_all
 from hwdyno.system.store.atomic_files import StoreError, cause, temporary_name, write_once
-from hwdyno.system.store.document import plain_of, run_from, to_json, word_from
-from hwdyno.system.store.former_names import renamed
+from hwdyno.system.store.document import plain_values, run_from, to_json, word_from
+from hwdyno.system.store.former_names import rename_keys
 
 JOURNAL = "hwdyno.journal/1"
 SEAL_S = 0.3
@@ -42,15 +42,15 @@ class Writer:
         self._names = {experiment.name for experiment in run.experiments}
         # It gets its name once it is locked and has its first line, so that it is not read earlier.
         temporary = temporary_name(path)
-        head = {"journal": JOURNAL, "run": plain_of(Run, run)}
-        with signals.undivided():
+        head = {"journal": JOURNAL, "run": plain_values(Run, run)}
+        with signals.delay_exit():
             try:
-                self._folder = Folder.named(path.parent)
+                self._folder = Folder.open_named(path.parent)
             except OSError as error:
                 raise StoreError(f"cannot create a journal in {path.parent}: {cause(error, path.parent)}") from None
             try:
                 self._file: IO[bytes] = os.fdopen(self._folder.create(temporary, SHARED), "r+b", buffering=0)
-                self._identity = identity_of(os.fstat(self._file.fileno()))
+                self._identity = file_identity(os.fstat(self._file.fileno()))
                 try:
                     fcntl.flock(self._file, fcntl.LOCK_EX)
                     self._append(head, is_first=True)
@@ -71,25 +71,25 @@ class Writer:
 
     def experiment(self, result: ExperimentResult) -> None:
         """Add an experiment that was not planned at the start."""
-        self._append({"opens": plain_of(ExperimentResult, result)})
+        self._append({"opens": plain_values(ExperimentResult, result)})
         self._names.add(result.name)
 
     def point(self, experiment: str, measurement: Measurement) -> None:
         """Store a point; a later state of the same point replaces it."""
-        self._known(experiment)
-        self._append({"experiment": experiment, "point": plain_of(Measurement, measurement)})
+        self._check_known(experiment)
+        self._append({"experiment": experiment, "point": plain_values(Measurement, measurement)})
 
     def peer(self, experiment: str, result: PeerResult) -> None:
         """Store a peer's result on a point."""
-        self._known(experiment)
-        self._append({"experiment": experiment, "peer": plain_of(PeerResult, result)})
+        self._check_known(experiment)
+        self._append({"experiment": experiment, "peer": plain_values(PeerResult, result)})
 
     def finish(self, run: Run) -> Path:
         """Store the whole Run as its document and remove the journal.
 
         Raises ``StoreError`` if there is no space; the journal is then kept, and the Run can still be loaded.
         """
-        with signals.undivided(), self._writing:
+        with signals.delay_exit(), self._writing:
             try:
                 path = self._write(run)
             except StoreError as error:
@@ -111,7 +111,7 @@ class Writer:
     def abandon(self) -> None:
         """Close the journal and remove it."""
         # Removed before it is unlocked, so that it never looks like the journal of a killed process.
-        with signals.undivided(), self._writing:
+        with signals.delay_exit(), self._writing:
             with contextlib.suppress(OSError):
                 self._folder.remove(self.path.name, self._identity)
             self.close()
@@ -128,13 +128,13 @@ class Writer:
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
-    def _known(self, experiment: str) -> None:
+    def _check_known(self, experiment: str) -> None:
         if experiment not in self._names:
             raise ValueError(f"{experiment} is not an experiment of this Run: {sorted(self._names)}")
 
     def _append(self, record: dict[str, Any], *, is_first: bool = False) -> None:
         line = json.dumps(record, ensure_ascii=False, allow_nan=False).encode() + b"\n"
-        with signals.undivided(), self._writing:
+        with signals.delay_exit(), self._writing:
             end = os.lseek(self._file.fileno(), 0, os.SEEK_END)
             try:
                 write_all(self._file.fileno(), line)
@@ -164,12 +164,12 @@ def from_journal(text: bytes, path: Path, ended: str = "the run was cut short") 
         try:
             record = _record(line)
             if "opens" in record:
-                opened = word_from(ExperimentResult, renamed(record["opens"], "experiments.*"))
+                opened = word_from(ExperimentResult, rename_keys(record["opens"], "experiments.*"))
                 experiments[opened.name] = opened
                 continue
             experiment = experiments[record["experiment"]]
             if "point" in record:
-                point = word_from(Measurement, renamed(record["point"], "experiments.*.points.*"))
+                point = word_from(Measurement, rename_keys(record["point"], "experiments.*.points.*"))
                 experiment = replace(experiment, points=_with(experiment.points, point))
             else:
                 peer = word_from(PeerResult, record["peer"])
@@ -188,7 +188,7 @@ def from_journal(text: bytes, path: Path, ended: str = "the run was cut short") 
 def _record(line: bytes) -> dict[str, Any]:
     """A line's table; an empty one where it was torn or damaged."""
     try:
-        record = foreign.json_of(line, "it", is_ours=True)
+        record = foreign.parse_json(line, "it", is_ours=True)
     except UserError:
         return {}
     return record if isinstance(record, dict) else {}

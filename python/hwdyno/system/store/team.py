@@ -13,16 +13,16 @@ from urllib.parse import urlsplit, urlunsplit
 from hwdyno.model.words import Run
 from hwdyno.system.optional import missing
 from hwdyno.system.store.atomic_files import StoreError
-from hwdyno.system.store.directory import Store, check_id, default_directory, named_of
+from hwdyno.system.store.directory import Store, check_id, default_directory, resolve_name
 from hwdyno.system.store.document import from_json, to_json
 from hwdyno.system.store.history import (
     HistoryEntry,
     PointFigure,
     entry_from,
-    entry_of,
     entry_text,
     figures_from,
     figures_text,
+    make_entry,
 )
 from hwdyno.system.store.journal import Writer
 
@@ -61,7 +61,7 @@ class TeamStore(Store):
 
     def begin(self, run: Run) -> Writer:
         """Open the journal of a Run, which is on this machine, once the database has answered."""
-        with self._connected():
+        with self._open_connection():
             return super().begin(run)
 
     def announce(self, run: Run, path: Path) -> None:
@@ -74,7 +74,7 @@ class TeamStore(Store):
 
     def send(self) -> list[str]:
         """Store this machine's Runs that the database does not have yet, and list their ids."""
-        with self._connected() as database:
+        with self._open_connection() as database:
             there = {str(row[0]) for row in database.execute(f"SELECT id FROM {_TABLE}")}
         sent = []
         for entry in super().history():
@@ -88,9 +88,9 @@ class TeamStore(Store):
         path = Path(name)
         if path.suffix in {".json", ".journal"} or path.parent != Path() or path.is_file():
             return super().load(name)
-        with self._connected() as database:
+        with self._open_connection() as database:
             names = [str(row[0]) for row in database.execute(f"SELECT id FROM {_TABLE}")]
-            found = named_of(str(name), names, self.place)
+            found = resolve_name(str(name), names, self.place)
             row = database.execute(f"SELECT document FROM {_TABLE} WHERE id = %s", (found,)).fetchone()
         if row is None:
             raise StoreError(f"run {found} has left {self.place} meanwhile; `hwdyno history` lists what is there")
@@ -109,7 +109,7 @@ class TeamStore(Store):
         raise StoreError(f"{self.place} has no index to rebuild; --rebuild is for a folder")
 
     def _rows(self, figures: str) -> list[tuple[HistoryEntry, str]]:
-        with self._connected() as database:
+        with self._open_connection() as database:
             rows = database.execute(f'SELECT id, entry, {figures} FROM {_TABLE} ORDER BY id COLLATE "C"').fetchall()
         found = []
         for name, text, points in rows:
@@ -122,8 +122,8 @@ class TeamStore(Store):
 
     def _insert(self, run: Run) -> None:
         check_id(run.id)
-        text, entry = to_json(run), entry_text(entry_of(run, Path(run.id)))
-        with self._connected() as database:
+        text, entry = to_json(run), entry_text(make_entry(run, Path(run.id)))
+        with self._open_connection() as database:
             made = database.execute(
                 f"INSERT INTO {_TABLE} (id, entry, figures, document) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING",
                 (run.id, entry, figures_text(run), text),
@@ -134,7 +134,7 @@ class TeamStore(Store):
                     raise StoreError(f"run {run.id} is already stored in {self.place}; stored Runs never change")
 
     @contextlib.contextmanager
-    def _connected(self) -> Iterator[psycopg.Connection[Any]]:
+    def _open_connection(self) -> Iterator[psycopg.Connection[Any]]:
         """A connection in one transaction. Raises ``StoreError`` in one line for anything that the server refuses."""
         try:
             import psycopg
