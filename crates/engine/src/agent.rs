@@ -140,7 +140,7 @@ impl Agent {
             "run" => self.run_kernel(&id, &request).map(|()| None),
             "program" => self.run_program(&id, &request).map(|()| None),
             "find" => program::find(&request).map(Some),
-            "survey" => Ok(Some(crate::survey(Path::new("/"), path_of(&request).as_deref()))),
+            "survey" => Ok(Some(crate::survey(Path::new("/"), read_path(&request).as_deref()))),
             "kernels" => Ok(Some(json!(crate::kernels()))),
             "snapshot" => Ok(Some(counters::read(Path::new("/")))),
             "clock" => Ok(Some(json!({"ns": now_ns()}))),
@@ -236,7 +236,7 @@ impl Agent {
     }
 
     fn files(&mut self, request: &Map<String, Value>) -> Result<Value, Error> {
-        let path = path_of(request).ok_or_else(|| Error::usage("files needs a path"))?;
+        let path = read_path(request).ok_or_else(|| Error::usage("files needs a path"))?;
         match request.get("action").and_then(Value::as_str).unwrap_or("") {
             "claim" => self.scratch.claim(&path),
             "size" => scratch::size(&path),
@@ -279,7 +279,7 @@ fn refusal(id: &Value, error: &Error) -> Value {
     json!({"id": id, "error": {"kind": kind, "says": error.to_string(), "errno": errno}})
 }
 
-fn path_of(request: &Map<String, Value>) -> Option<PathBuf> {
+fn read_path(request: &Map<String, Value>) -> Option<PathBuf> {
     request.get("path").and_then(Value::as_str).map(PathBuf::from)
 }
 

@@ -165,35 +165,35 @@ impl Made {
 }
 
 /// The directory of a path that the user named, by handle, and the name in it.
-fn place_of(path: &Path) -> io::Result<(Folder, PathBuf)> {
+fn open_folder(path: &Path) -> io::Result<(Folder, PathBuf)> {
     let name = path.file_name().ok_or_else(|| io::Error::from_raw_os_error(libc::EISDIR))?;
     Ok((Folder::named(path.parent().unwrap_or(Path::new("")))?, name.into()))
 }
 
 /// Makes a file that was not there, and nothing where there is a link.
 pub fn create(path: &Path) -> io::Result<(File, Made)> {
-    let (folder, name) = place_of(path)?;
+    let (folder, name) = open_folder(path)?;
     let (file, identity) = folder.create_known(&name, New::PRIVATE)?;
     Ok((file, Made { folder, name, identity }))
 }
 
 /// Opens a file that exists to be written to; a link is not followed.
 pub fn open_to_write(path: &Path, flags: i32) -> io::Result<File> {
-    let (folder, name) = place_of(path)?;
+    let (folder, name) = open_folder(path)?;
     let flags = OFlags::RDWR | OFlags::from_bits_retain(flags as u32);
     Ok(beneath::open(&folder.handle, &name, flags, Mode::empty())?.into())
 }
 
 /// Opens a file to be added to at its end, made where it is missing; a link is not followed.
 pub fn open_to_append(path: &Path) -> io::Result<File> {
-    let (folder, name) = place_of(path)?;
+    let (folder, name) = open_folder(path)?;
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE;
     Ok(beneath::open(&folder.handle, &name, flags, Mode::from_raw_mode(SHARED))?.into())
 }
 
 /// The file with a name, to be removed once it was verified as this tool's.
 pub fn found(path: &Path) -> io::Result<Made> {
-    let (folder, name) = place_of(path)?;
+    let (folder, name) = open_folder(path)?;
     let about = beneath::about(&folder.handle, &name)?;
     if about.is_link {
         return Err(io::Error::from_raw_os_error(libc::ELOOP));

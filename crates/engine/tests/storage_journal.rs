@@ -172,7 +172,7 @@ fn killed_in_the_third_pass(scratch: &Scratch) -> Vec<Entry> {
 }
 
 /// The block as its write of that generation left it.
-fn block_of(scratch: &Scratch, number: usize, generation: u32) -> Vec<u8> {
+fn written_block(scratch: &Scratch, number: usize, generation: u32) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..BLOCK).map(|at| mix(at as u64) as u8).collect();
     let nonce = Journal::open(&scratch.journal()).unwrap().nonce();
     seal(&mut bytes, (number * BLOCK) as u64, nonce, generation);
@@ -187,7 +187,7 @@ fn a_block_rolled_back_is_named_where_it_was_acknowledged_and_only_there() {
     assert_eq!((told.faults.len(), count(&told, "journal_acknowledged_blocks")), (0, BLOCKS as u64));
 
     // Block 7: the device gives up a write that it had acknowledged, and that a sync had covered.
-    let old = block_of(&scratch, 7, 2);
+    let old = written_block(&scratch, 7, 2);
     put(&scratch.data(), 7, &old);
     for (after, word) in [("kill", "acknowledged"), ("power_cut", "sync")] {
         let told = check(&scratch, after);
@@ -196,24 +196,24 @@ fn a_block_rolled_back_is_named_where_it_was_acknowledged_and_only_there() {
         assert!(told.faults[0].says.contains("stale") && told.faults[0].says.contains(word), "{:?}", told.faults);
     }
     // Half of it is no better, because nothing was in flight there.
-    put(&scratch.data(), 7, &[&block_of(&scratch, 7, 3)[..1536], &old[1536..]].concat());
+    put(&scratch.data(), 7, &[&written_block(&scratch, 7, 3)[..1536], &old[1536..]].concat());
     assert_eq!(count(&check(&scratch, "kill"), "verify_torn_blocks"), 1);
-    put(&scratch.data(), 7, &block_of(&scratch, 7, 3));
+    put(&scratch.data(), 7, &written_block(&scratch, 7, 3));
 
     // Block 100 was acknowledged, but no sync came after: a power cut may take that write, a kill may not.
-    let old = block_of(&scratch, 100, 2);
-    for bytes in [&old, &[&old[..512], &block_of(&scratch, 100, 3)[512..]].concat()] {
+    let old = written_block(&scratch, 100, 2);
+    for bytes in [&old, &[&old[..512], &written_block(&scratch, 100, 3)[512..]].concat()] {
         put(&scratch.data(), 100, bytes);
         let told = check(&scratch, "kill");
         assert_eq!((told.faults.len(), count(&told, "journal_lost_after_sync_blocks")), (1, 0));
         assert_eq!(check(&scratch, "power_cut").faults.len(), 0);
     }
-    put(&scratch.data(), 100, &block_of(&scratch, 100, 1));
+    put(&scratch.data(), 100, &written_block(&scratch, 100, 1));
     assert_eq!(count(&check(&scratch, "power_cut"), "verify_stale_blocks"), 1);
-    put(&scratch.data(), 100, &block_of(&scratch, 100, 3));
+    put(&scratch.data(), 100, &written_block(&scratch, 100, 3));
 
     // A journal that is older than its file accuses no one.
-    put(&scratch.data(), 300, &block_of(&scratch, 300, 9));
+    put(&scratch.data(), 300, &written_block(&scratch, 300, 9));
     let told = check(&scratch, "kill");
     assert_eq!((told.faults.len(), count(&told, "journal_later_blocks")), (0, 1));
     assert_eq!(told.notes[0].code, "journal_older");

@@ -45,16 +45,16 @@ pub fn spawn(command: &mut Command) -> io::Result<Child> {
 #[must_use]
 pub fn has_ended(child: &Child) -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    pid_of(child).is_none_or(|pid| !matches!(waitid(WaitId::Pid(pid), options), Ok(None)))
+    child_pid(child).is_none_or(|pid| !matches!(waitid(WaitId::Pid(pid), options), Ok(None)))
 }
 
 /// Kills all that is left of its process group; call it before the child is waited for.
 pub fn kill_group(child: &Child) {
-    if let Some(pid) = pid_of(child) {
+    if let Some(pid) = child_pid(child) {
         let _ = kill_process_group(pid, Signal::KILL);
     }
 }
 
-fn pid_of(child: &Child) -> Option<Pid> {
+fn child_pid(child: &Child) -> Option<Pid> {
     i32::try_from(child.id()).ok().and_then(Pid::from_raw)
 }

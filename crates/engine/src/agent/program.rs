@@ -120,7 +120,7 @@ pub struct Program {
 /// # Errors
 /// [`Error::Usage`] for one that is not on the list.
 pub fn find(request: &Map<String, Value>) -> Result<Value, Error> {
-    Ok(json!({"path": located(tool_of(request)?)}))
+    Ok(json!({"path": located(find_tool(request)?)}))
 }
 
 impl Program {
@@ -129,7 +129,7 @@ impl Program {
     /// # Errors
     /// [`Error::Usage`] for what an agent does not run, [`Error::Machine`] for a tool that is not installed.
     pub fn of(request: &Map<String, Value>) -> Result<Self, Error> {
-        let tool = tool_of(request)?;
+        let tool = find_tool(request)?;
         let arguments: Vec<String> = field(request, "arguments")?;
         if let Some(refused) = arguments.iter().find(|one| !tool.allows(one)) {
             return Err(Error::usage(format!("an agent does not run {} with the argument '{refused}'", tool.name)));
@@ -255,7 +255,7 @@ impl Tool {
     }
 }
 
-fn tool_of(request: &Map<String, Value>) -> Result<&'static Tool, Error> {
+fn find_tool(request: &Map<String, Value>) -> Result<&'static Tool, Error> {
     let name: String = field(request, "tool")?;
     TOOLS.iter().find(|tool| tool.name == name).ok_or_else(|| {
         let known: Vec<_> = TOOLS.iter().map(|tool| tool.name).collect();

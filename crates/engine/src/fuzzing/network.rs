@@ -99,7 +99,7 @@ fn sent(parts: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn settings_of(line: &[u8]) -> Option<Settings> {
+fn parse_settings(line: &[u8]) -> Option<Settings> {
     let fields: Value = serde_json::from_slice(line).ok()?;
     Settings::from_parameters(&fields).ok()
 }
@@ -143,7 +143,7 @@ pub mod iperf3_parameters {
 pub mod iperf3_results {
     use std::net::{IpAddr, Ipv4Addr};
 
-    use super::{settings_of, Value, ONE, OURS, TCP};
+    use super::{parse_settings, Value, ONE, OURS, TCP};
     use crate::fuzzing::checks::first_line;
     use crate::network::client::{Outcome, StreamEnd};
     use crate::network::document::{document, Course};
@@ -153,7 +153,8 @@ pub mod iperf3_results {
     /// The report, the server's document and the client's reading of it are whole.
     pub fn read(input: &[u8]) -> bool {
         let (parameters, results) = first_line(input);
-        let (Some(settings), Ok(results)) = (settings_of(parameters), serde_json::from_slice::<Value>(results)) else {
+        let (Some(settings), Ok(results)) = (parse_settings(parameters), serde_json::from_slice::<Value>(results))
+        else {
             return false;
         };
         let report = Report::from_json(&results, settings.total());

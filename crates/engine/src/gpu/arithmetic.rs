@@ -80,8 +80,8 @@ impl Precision {
         match self {
             Self::Double => into.extend(value.to_le_bytes()),
             Self::Single => into.extend((value as f32).to_le_bytes()),
-            Self::Half => into.extend(half_of(value).to_le_bytes()),
-            Self::Bfloat16 => into.extend(bfloat_of(value).to_le_bytes()),
+            Self::Half => into.extend(round_to_half(value).to_le_bytes()),
+            Self::Bfloat16 => into.extend(round_to_bfloat(value).to_le_bytes()),
             Self::Int32 => into.extend((value as i64 as i32).to_le_bytes()),
             Self::Int8 => into.extend((value as i64 as i8).to_le_bytes()),
         }
@@ -122,7 +122,7 @@ impl Precision {
 }
 
 /// The nearest IEEE binary16, ties to even; only numbers of its normal range are requested.
-fn half_of(value: f64) -> u16 {
+fn round_to_half(value: f64) -> u16 {
     let bits = value.to_bits();
     let sign = (bits >> 48) as u16 & 0x8000;
     let exponent = (bits >> 52 & 0x7ff) as i64 - 1023 + 15;
@@ -137,7 +137,7 @@ fn half_of(value: f64) -> u16 {
 }
 
 /// The nearest bfloat16, ties to even, of a finite number that a `f32` has.
-fn bfloat_of(value: f64) -> u16 {
+fn round_to_bfloat(value: f64) -> u16 {
     let bits = (value as f32).to_bits();
     (bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16) as u16
 }
@@ -162,17 +162,17 @@ mod tests {
         for (value, bits) in
             [(1.0, 0x3c00), (-2.0, 0xc000), (0.5, 0x3800), (65504.0, 0x7bff), (1.000_976_562_5, 0x3c01)]
         {
-            assert_eq!(half_of(value), bits, "{value}");
+            assert_eq!(round_to_half(value), bits, "{value}");
             assert!((of_half(bits) - value).abs() < 1e-12);
         }
         // Half way between two: the even one.
-        assert_eq!((half_of(1.0 + 1.0 / 2048.0), half_of(1.0 + 3.0 / 2048.0)), (0x3c00, 0x3c02));
+        assert_eq!((round_to_half(1.0 + 1.0 / 2048.0), round_to_half(1.0 + 3.0 / 2048.0)), (0x3c00, 0x3c02));
     }
 
     #[test]
     fn brain_floats_are_the_upper_half_of_a_single() {
         for (value, bits) in [(1.0, 0x3f80), (-2.0, 0xc000), (1.0 + 1.0 / 256.0, 0x3f80), (1.0 + 3.0 / 256.0, 0x3f82)] {
-            assert_eq!(bfloat_of(value), bits, "{value}");
+            assert_eq!(round_to_bfloat(value), bits, "{value}");
         }
     }
 

@@ -103,7 +103,7 @@ fn choose(parameters: &Parameters, cpus: &[u64]) -> Result<Variant, Error> {
             for (variant, bank, best) in candidates.borrow_mut().iter_mut() {
                 let begun = now_ns();
                 variant.slice(bank, variant.turns());
-                let rate = variant.operations_of(variant.turns()) as f64 / (now_ns() - begun).max(1) as f64;
+                let rate = variant.count_operations(variant.turns()) as f64 / (now_ns() - begun).max(1) as f64;
                 *best = rate.max(*best);
             }
         }
@@ -138,7 +138,7 @@ impl Share {
         paired_ns.clear();
         let mut share = Self {
             turns,
-            operations: SLICES * variant.operations_of(turns),
+            operations: SLICES * variant.count_operations(turns),
             bank: variant.bank(operands),
             expected: variant.expected(turns, operands),
             slices: 0,
@@ -220,7 +220,7 @@ impl Cycles {
 }
 
 fn reading(variant: &Variant, outcome: &Outcome<Share>) -> Reading {
-    let each = variant.operations_of(variant.turns());
+    let each = variant.count_operations(variant.turns());
     let shares: Vec<_> = outcome.results().collect();
     let total = shares.iter().map(|share| share.slices).sum::<u64>() * each;
     // What the slices took, without the clock's chain between them.

@@ -83,7 +83,7 @@ impl Kernel for GpuMatrix {
             return Err(Error::usage("matrix products need an NVIDIA GPU by CUDA: cuBLAS computes them"));
         };
         let (capability, least) = (gpu.capability(), precision.least_capability());
-        if !precision.is_of(capability) {
+        if !precision.is_supported(capability) {
             return Err(Error::usage(format!(
                 "tensor cores of compute capability {}.{} have no {} products (since {}.{})",
                 capability / 10,
@@ -138,7 +138,7 @@ impl Factors {
         }
     }
 
-    fn is_of(self, capability: u64) -> bool {
+    fn is_supported(self, capability: u64) -> bool {
         // Of double, only the data centers' GPUs have more than vector units.
         capability >= self.least_capability() && (self != Self::Fp64 || matches!(capability, 80 | 90))
     }
@@ -284,7 +284,7 @@ mod tests {
     fn tensor_cores_multiply_what_their_capability_has() {
         let has = |capability| {
             let all = [Factors::Fp16, Factors::Int8, Factors::Bf16, Factors::Tf32, Factors::Fp64, Factors::Fp8];
-            all.map(|one| one.is_of(capability))
+            all.map(|one| one.is_supported(capability))
         };
         assert_eq!(has(61), [false; 6]);
         assert_eq!(has(70), [true, false, false, false, false, false]);

@@ -113,7 +113,7 @@ impl Kernel for VectorIndex {
             Err(error) => return Err(Error::machine(format!("read {}", path.display()), &error)),
         };
         let is_replaced = there.is_some();
-        if there.is_some_and(|header| header.is_of(&fields)) {
+        if there.is_some_and(|header| header.has_fields(&fields)) {
             reading.detail("kept", true);
             reading.elapsed_s = (now_ns() - begun) as f64 / 1e9;
             return Ok(reading);

@@ -72,7 +72,7 @@ impl Kernel for VectorSearch {
             return Err(wrong("no index found; build it first (inference_vector_index)".into(), Some(libc::ENOENT)));
         }
         let index = Index::open(&path).map_err(|says| wrong(says, None))?;
-        if !index.header.is_of(&parameters.shape.fields()) {
+        if !index.header.has_fields(&parameters.shape.fields()) {
             return Err(wrong("it is an index of other vectors; rebuild it".into(), None));
         }
         let mut notes = Vec::new();

@@ -106,7 +106,7 @@ impl Kernel for NetworkLatency {
             ..quiet
         };
         let outcome = client::run(target.address, &loaded, Some(pings), interval_s, stop)?;
-        let mut reading = reading_of(&loaded, &outcome, target.is_loopback());
+        let mut reading = make_reading(&loaded, &outcome, target.is_loopback());
         reading.concurrency_asked = in_flight as f64;
         route::describe(target.address.ip(), &mut reading.details);
         if let Some(trips) = idle.as_ref().and_then(|idle| idle.trips.as_ref()) {
@@ -120,7 +120,7 @@ impl Kernel for NetworkLatency {
     }
 }
 
-fn reading_of(settings: &Settings, outcome: &Outcome, loopback: bool) -> Reading {
+fn make_reading(settings: &Settings, outcome: &Outcome, loopback: bool) -> Reading {
     let of_load = outcome::reading(settings, outcome, loopback);
     let mut reading = Reading { elapsed_s: outcome.elapsed_s, ..of_load };
     let load_bytes: u64 = reading.streams.iter().map(|stream| stream.bytes).sum();

@@ -62,7 +62,7 @@ impl Kernel for NetworkThroughput {
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
         let target = Target::of(&parameters.test)?;
-        let mut settings = settings_of(parameters)?;
+        let mut settings = make_settings(parameters)?;
         let probes = if parameters.search && settings.udp { search(&target, &mut settings, stop)? } else { Vec::new() };
         let outcome = client::run(target.address, &settings, None, parameters.test.interval_s, stop)?;
         let mut reading = outcome::reading(&settings, &outcome, target.is_loopback());
@@ -112,7 +112,7 @@ fn search(target: &Target, settings: &mut Settings, stop: &Stop) -> Result<Vec<(
 }
 
 /// The test that these parameters ask for.
-pub fn settings_of(parameters: &Parameters) -> Result<Settings, Error> {
+pub fn make_settings(parameters: &Parameters) -> Result<Settings, Error> {
     let udp = parameters.protocol == Protocol::Udp;
     let block = match parameters.block {
         0 if udp => DATAGRAM_BYTES,

@@ -18,7 +18,7 @@ use crate::storage::raw::claim::Consent;
 use crate::{parameters, words};
 
 /// The paths of a JSON list; none for an empty text.
-fn files_of(text: &str) -> Result<Vec<PathBuf>, Error> {
+fn parse_files(text: &str) -> Result<Vec<PathBuf>, Error> {
     if text.is_empty() {
         return Ok(Vec::new());
     }
@@ -144,7 +144,7 @@ pub fn run(
         end_fsync: parameters.end_fsync,
         drop_cache: parameters.drop_cache,
         consent: Consent { destroy: load.destroy.clone(), serial: load.serial.clone() },
-        files: files_of(&multi.files)?,
+        files: parse_files(&multi.files)?,
         fresh: false,
         fault: PlannedFault::from_environment(),
         options,

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::event::{epoll, poll, PollFd, PollFlags, Timespec};
 
 use crate::network::chunks::{Chunks, Progress};
-use crate::sys::receive::{copy_of, receive};
+use crate::sys::receive::{duplicate_fd, receive};
 use crate::timing::clock::now_ns;
 
 /// Bytes read at once.
@@ -179,7 +179,7 @@ impl Receiver {
     /// A receiver at the epoll `poll`, whose events carry their descriptor. Fails where that is none.
     pub fn new(poll: RawFd) -> io::Result<Self> {
         Ok(Self {
-            poll: copy_of(poll)?,
+            poll: duplicate_fd(poll)?,
             stamped: Stamped::now(),
             followed: HashMap::new(),
             buffer: vec![0; PIECE].into_boxed_slice(),

@@ -129,7 +129,7 @@ pub fn serve(control: TcpStream, place: &Place<'_>, course: &mut Course) -> io::
     control.send_state(wire::EXCHANGE_RESULTS)?;
     let results = control.read_json("its results", wire::MAX_RESULTS, TIMEOUT)?;
     course.there = Some(Report::from_json(&results, opened.len()));
-    let output = settings.wants_output.then(|| output_of(&settings, &report));
+    let output = settings.wants_output.then(|| format_output(&settings, &report));
     control.send_json(&report.to_json(output))?;
     place.leaving.store(true, Ordering::Release);
     control.send_state(wire::DISPLAY_RESULTS)?;
@@ -356,7 +356,7 @@ fn flow(
 }
 
 /// What `--get-server-output` shows.
-fn output_of(settings: &Settings, report: &Report) -> String {
+fn format_output(settings: &Settings, report: &Report) -> String {
     let mut lines = vec![format!("hwdyno network server {}", env!("CARGO_PKG_VERSION"))];
     for (index, stream) in report.streams.iter().enumerate() {
         let Some(stream) = stream else { continue };

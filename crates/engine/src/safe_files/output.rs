@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use super::{place_of, Folder, New};
+use super::{open_folder, Folder, New};
 use crate::contract::kernel::Error;
 use crate::sys::beneath::{self, Identity};
 
@@ -23,7 +23,8 @@ static WRITTEN: Mutex<Option<HashSet<(Identity, String)>>> = Mutex::new(None);
 /// # Errors
 /// [`Error::Usage`] with what is in the way and what mends it; [`Error::Machine`] for a folder that is not there.
 pub fn check(path: &Path, overwrite: bool) -> Result<(), Error> {
-    let (folder, name) = place_of(path).map_err(|error| Error::machine(format!("write {}", path.display()), &error))?;
+    let (folder, name) =
+        open_folder(path).map_err(|error| Error::machine(format!("write {}", path.display()), &error))?;
     may_replace(&folder, &name, path, overwrite).map(drop)
 }
 
@@ -51,7 +52,7 @@ fn may_replace(folder: &Folder, name: &Path, path: &Path, overwrite: bool) -> Re
 /// As [`check`]; what the system refused.
 pub fn write(path: &Path, bytes: &[u8], overwrite: bool) -> Result<(), Error> {
     let failed = |error: &io::Error| Error::machine(format!("write {}", path.display()), error);
-    let (folder, name) = place_of(path).map_err(|error| failed(&error))?;
+    let (folder, name) = open_folder(path).map_err(|error| failed(&error))?;
     let replaces = may_replace(&folder, &name, path, overwrite)?;
     let part = PathBuf::from(format!(".hwdyno-{}-{:x}.part", std::process::id(), crate::timing::clock::now_ns()));
     let (mut file, identity) = folder.create_known(&part, New::SHARED).map_err(|error| failed(&error))?;
@@ -66,20 +67,20 @@ pub fn write(path: &Path, bytes: &[u8], overwrite: bool) -> Result<(), Error> {
     })
 }
 
-fn mark_of(file: &File) -> io::Result<String> {
+fn format_mark(file: &File) -> io::Result<String> {
     let about = file.metadata()?;
     Ok(format!("{} {} {}.{:09}", about.ino(), about.len(), about.mtime(), about.mtime_nsec()))
 }
 
 fn mark(file: &File, identity: Identity) {
-    let Ok(mark) = mark_of(file) else { return };
+    let Ok(mark) = format_mark(file) else { return };
     if !beneath::set_attribute(file, ATTRIBUTE, mark.as_bytes()) {
         WRITTEN.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default().insert((identity, mark));
     }
 }
 
 fn is_ours(file: &File) -> bool {
-    let (Ok(identity), Ok(mark)) = (Identity::of_file(file), mark_of(file)) else { return false };
+    let (Ok(identity), Ok(mark)) = (Identity::of_file(file), format_mark(file)) else { return false };
     if let Some(found) = beneath::attribute(file, ATTRIBUTE) {
         return found == mark.as_bytes();
     }

@@ -156,7 +156,7 @@ impl MetadataJob {
             Ok(self.measure(tree.handle(), &mut paths, clock, member.number == 0, device.as_ref(), stop))
         })?;
         let results = results.into_iter().collect::<Result<Vec<_>, _>>()?;
-        Ok(self.reading_of(results))
+        Ok(self.make_reading(results))
     }
 
     /// Directories of all trees, the one around them included.
@@ -276,7 +276,7 @@ impl MetadataJob {
         ThreadResult { inodes, metrics, cpu, stopped, cut, listed, faults_ended: in_a_row >= FAULTS_IN_A_ROW, counters }
     }
 
-    fn reading_of(&self, results: Vec<ThreadResult>) -> Reading {
+    fn make_reading(&self, results: Vec<ThreadResult>) -> Reading {
         let mut reading = Reading { concurrency_asked: self.jobs as f64, ..Reading::default() };
         let mut all: Option<Metrics> = None;
         let (mut listed, mut cut, mut faults_ended, mut inodes) = (0, false, false, None);

@@ -84,13 +84,13 @@ impl Loader {
 
     fn finds(&self, name: &str) -> bool {
         let folders = self.searched.split(':').filter(|folder| !folder.is_empty()).chain(FOLDERS);
-        self.cache.split(|&byte| byte == 0).any(|text| is_of(text, name.as_bytes()))
+        self.cache.split(|&byte| byte == 0).any(|text| has_name(text, name.as_bytes()))
             || folders.into_iter().any(|folder| std::path::Path::new(folder).join(name).exists())
     }
 }
 
 /// Whether a text is a name, or a path that ends with it.
-fn is_of(text: &[u8], name: &[u8]) -> bool {
+fn has_name(text: &[u8], name: &[u8]) -> bool {
     text.strip_suffix(name).is_some_and(|folder| folder.is_empty() || folder.ends_with(b"/"))
 }
 
@@ -107,7 +107,7 @@ fn query_driver(
     (key, has_nvml): (&str, bool),
     query: fn() -> Answer,
 ) {
-    let answer = apart::answer_of(LIMIT, || match query() {
+    let answer = apart::run_apart(LIMIT, || match query() {
         Ok((devices, without)) => json!({"devices": devices, "without": without}).to_string(),
         Err(why) => json!({ "why": why }).to_string(),
     });

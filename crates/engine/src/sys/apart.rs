@@ -13,7 +13,7 @@ const LONGEST_BYTES: usize = 1 << 20;
 ///
 /// # Errors
 /// Why there is no answer: the child crashed, it had none in time, or the system has no process for it.
-pub fn answer_of(limit: Duration, answer: impl FnOnce() -> String) -> Result<String, String> {
+pub fn run_apart(limit: Duration, answer: impl FnOnce() -> String) -> Result<String, String> {
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| format!("pipe: {error}"))?;
     // SAFETY: the child calls only `answer` and ends by `_exit`; where a lock of another thread holds it up, the
     // parent ends it after the limit.
@@ -100,11 +100,11 @@ mod tests {
     #[test]
     fn an_answer_comes_back_and_a_crash_or_a_hang_is_named() {
         let limit = Duration::from_secs(20);
-        assert_eq!(answer_of(limit, || "x".repeat(100_000)).unwrap().len(), 100_000);
+        assert_eq!(run_apart(limit, || "x".repeat(100_000)).unwrap().len(), 100_000);
         // SAFETY: ends the child alone.
-        let crash = answer_of(limit, || unsafe { libc::abort() });
+        let crash = run_apart(limit, || unsafe { libc::abort() });
         assert_eq!(crash.unwrap_err(), "it crashed with signal 6");
-        let hang = answer_of(Duration::from_millis(100), || {
+        let hang = run_apart(Duration::from_millis(100), || {
             std::thread::sleep(Duration::from_secs(60));
             String::new()
         });

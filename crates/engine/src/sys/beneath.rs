@@ -115,7 +115,7 @@ fn plain(name: &Path) -> io::Result<usize> {
 }
 
 /// The directory of a name below `at`, and the name in it.
-fn parent_of(at: impl AsFd, name: &Path) -> io::Result<(OwnedFd, &OsStr)> {
+fn open_parent(at: impl AsFd, name: &Path) -> io::Result<(OwnedFd, &OsStr)> {
     plain(name)?;
     let last = name.file_name().unwrap_or_default();
     let parent = name.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -128,7 +128,7 @@ fn parent_of(at: impl AsFd, name: &Path) -> io::Result<(OwnedFd, &OsStr)> {
 
 /// What a name is.
 pub fn about(at: impl AsFd, name: &Path) -> io::Result<About> {
-    let (parent, last) = parent_of(at, name)?;
+    let (parent, last) = open_parent(at, name)?;
     let about = fs::statat(parent, last, AtFlags::SYMLINK_NOFOLLOW)?;
     let kind = FileType::from_raw_mode(about.st_mode);
     let is_users = about.st_uid == rustix::process::geteuid().as_raw();
@@ -142,7 +142,7 @@ pub fn about(at: impl AsFd, name: &Path) -> io::Result<About> {
 
 /// Makes a directory; says whether it was not there.
 pub fn make_directory(at: impl AsFd, name: &Path, mode: u32) -> io::Result<bool> {
-    let (parent, last) = parent_of(at, name)?;
+    let (parent, last) = open_parent(at, name)?;
     match fs::mkdirat(parent, last, Mode::from_raw_mode(mode)) {
         Ok(()) => Ok(true),
         Err(Errno::EXIST) => Ok(false),
@@ -152,7 +152,7 @@ pub fn make_directory(at: impl AsFd, name: &Path, mode: u32) -> io::Result<bool>
 
 /// Removes a file if the name is still this one's.
 pub fn remove(at: impl AsFd, name: &Path, identity: Identity) -> io::Result<()> {
-    let (parent, last) = parent_of(at, name)?;
+    let (parent, last) = open_parent(at, name)?;
     let found = fs::statat(&parent, last, AtFlags::SYMLINK_NOFOLLOW)?;
     if Identity::of(&found) != identity {
         return Err(Errno::EXIST.into());
@@ -176,7 +176,7 @@ fn unlink(at: impl AsFd, name: &Path, flags: AtFlags) -> io::Result<()> {
     if plain(name)? == 1 {
         return Ok(fs::unlinkat(at, name, flags)?);
     }
-    let (parent, last) = parent_of(at, name)?;
+    let (parent, last) = open_parent(at, name)?;
     Ok(fs::unlinkat(parent, last, flags)?)
 }
 
@@ -223,7 +223,7 @@ pub fn is_users(file: impl AsFd) -> bool {
 
 /// Gives a file of one directory a name that nothing has yet.
 pub fn publish(at: impl AsFd, from: &Path, to: &Path) -> io::Result<()> {
-    let ((parent, from), (into, to)) = (parent_of(&at, from)?, parent_of(&at, to)?);
+    let ((parent, from), (into, to)) = (open_parent(&at, from)?, open_parent(&at, to)?);
     match fs::renameat_with(&parent, from, &into, to, RenameFlags::NOREPLACE) {
         Err(Errno::INVAL | Errno::NOSYS) => {}
         answer => return Ok(answer?),
@@ -240,7 +240,7 @@ pub fn publish(at: impl AsFd, from: &Path, to: &Path) -> io::Result<()> {
 
 /// Gives a file of one directory the name of another, which is gone then; a link of that name goes itself.
 pub fn replace(at: impl AsFd, from: &Path, to: &Path) -> io::Result<()> {
-    let ((parent, from), (into, to)) = (parent_of(&at, from)?, parent_of(&at, to)?);
+    let ((parent, from), (into, to)) = (open_parent(&at, from)?, open_parent(&at, to)?);
     Ok(fs::renameat(parent, from, into, to)?)
 }
 

@@ -150,7 +150,7 @@ impl Product {
             checked(LT, (functions.cublasLtMatrixLayoutCreate)(&raw mut made.factor, types.factors, n, n, rows))?;
             checked(LT, (functions.cublasLtMatrixLayoutCreate)(&raw mut made.result, types.result, n, n, rows))?;
         }
-        Ok(Self { by: By::Lt(made), one: one_of(types.scale) })
+        Ok(Self { by: By::Lt(made), one: encode_one(types.scale) })
     }
 
     /// The same by cuBLAS (`cublasGemmEx`), which chooses how and keeps its own working memory.
@@ -162,7 +162,7 @@ impl Product {
         let mut made = ByPlain { functions, library: null_mut(), types, rows: n as c_int };
         // SAFETY: one handle, which is released with what is made here.
         checked(PLAIN, unsafe { (functions.cublasCreate_v2)(&raw mut made.library) })?;
-        Ok(Self { by: By::Plain(made), one: one_of(types.scale) })
+        Ok(Self { by: By::Plain(made), one: encode_one(types.scale) })
     }
 
     /// Gives a product to a stream of the device; `room` is cuBLASLt's working memory.
@@ -278,7 +278,7 @@ impl Drop for ByPlain {
 }
 
 /// 1 in the bytes of a type.
-fn one_of(scale: c_int) -> [u8; 8] {
+fn encode_one(scale: c_int) -> [u8; 8] {
     let mut bytes = [0; 8];
     match scale {
         DOUBLE => bytes = 1_f64.to_le_bytes(),

@@ -10,7 +10,7 @@ use crate::sys::net::result;
 struct Ancillary([u8; 64]);
 
 /// A descriptor of the same open file, which closes by itself.
-pub fn copy_of(fd: RawFd) -> io::Result<OwnedFd> {
+pub fn duplicate_fd(fd: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: fcntl takes any number, and says EBADF for one that is no open file.
     let copy = result(unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) } as libc::ssize_t)?;
     // SAFETY: the call made this descriptor, and no one else knows it.

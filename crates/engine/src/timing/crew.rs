@@ -340,7 +340,7 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     /// One that worked from `from` to `to`, s, and did `each` every ms.
-    fn line_of(from: f64, to: f64, each: u64) -> Timeline {
+    fn make_timeline(from: f64, to: f64, each: u64) -> Timeline {
         let mut line = Timeline::new(10 * S, S / 10);
         let begun = (from * 1e9) as u64;
         line.start(begun);
@@ -349,7 +349,7 @@ mod tests {
     }
 
     fn line(from: f64, to: f64) -> Timeline {
-        line_of(from, to, 1)
+        make_timeline(from, to, 1)
     }
 
     #[test]
@@ -378,7 +378,7 @@ mod tests {
 
     #[test]
     fn one_that_began_late_does_not_add_its_own_rate_to_the_others() {
-        let (whole, late) = (line(0.0, 1.0), line_of(0.999, 1.0, 1_000_000));
+        let (whole, late) = (line(0.0, 1.0), make_timeline(0.999, 1.0, 1_000_000));
         let elapsed = common_s(&[&whole, &late], 1, &[0]);
         assert!((elapsed - 1.0).abs() < 1e-6, "{elapsed}");
     }

@@ -92,7 +92,7 @@ fn pairs(tree: &Tree) -> Vec<Pair> {
     for device in tree.list(DEVICES) {
         let Some(kind) = tree.number::<u32>(&format!("{DEVICES}/{device}/type")) else { continue };
         let event = |name: &str| {
-            let config = config_of(&tree.text(&format!("{DEVICES}/{device}/events/{name}"))?)?;
+            let config = parse_config(&tree.text(&format!("{DEVICES}/{device}/events/{name}"))?)?;
             Some(Event { kind, config })
         };
         if let (Some(all), Some(stalled)) = (event("slots"), event("topdown-mem-bound")) {
@@ -107,7 +107,7 @@ fn pairs(tree: &Tree) -> Vec<Pair> {
 }
 
 /// The number that an event's text means where its fields are those of x86 and Arm: `event=0x3c,umask=0x4`.
-fn config_of(text: &str) -> Option<u64> {
+fn parse_config(text: &str) -> Option<u64> {
     text.trim().split(',').try_fold(0, |config, part| {
         let (name, value) = part.split_once('=')?;
         let value = u64::from_str_radix(value.trim_start_matches("0x"), 16).ok()?;
@@ -184,9 +184,9 @@ mod tests {
 
     #[test]
     fn an_event_with_a_field_that_is_not_known_is_left_alone() {
-        assert_eq!(config_of("event=0x3c,umask=0x1\n"), Some(0x13c));
+        assert_eq!(parse_config("event=0x3c,umask=0x1\n"), Some(0x13c));
         for text in ["event=0x3c,cmask=0x2", "event", "event=fast", "event=0x3c,inv"] {
-            assert_eq!(config_of(text), None, "{text}");
+            assert_eq!(parse_config(text), None, "{text}");
         }
     }
 

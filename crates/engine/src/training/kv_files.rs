@@ -88,12 +88,12 @@ impl Shelf {
     /// The file of an entry.
     #[must_use]
     pub fn path(&self, entry: u64) -> PathBuf {
-        self.folder.folder().path().join(name_of(entry))
+        self.folder.folder().path().join(entry_name(entry))
     }
 
     /// Removes an entry's file; one that is gone already is as good.
     pub fn remove(&self, entry: u64) {
-        self.folder.remove(&name_of(entry));
+        self.folder.remove(&entry_name(entry));
     }
 
     /// Opens a file past the page cache if requested, and through it where the storage refuses.
@@ -148,7 +148,7 @@ impl Shelf {
         ledger: &Ledger,
         halt: &dyn Fn() -> bool,
     ) -> Result<u64, Ended> {
-        let (path, name) = (self.path(entry), name_of(entry));
+        let (path, name) = (self.path(entry), entry_name(entry));
         let begun = now_ns();
         let file = self.open(&name, true).map_err(|error| Ended::io("open", &path, &error))?;
         let mut took = now_ns() - begun;
@@ -203,7 +203,7 @@ impl Shelf {
         ledger: &Ledger,
         halt: &dyn Fn() -> bool,
     ) -> Result<u64, Ended> {
-        let (path, name) = (self.path(entry), name_of(entry));
+        let (path, name) = (self.path(entry), entry_name(entry));
         let begun = now_ns();
         let file = self.open(&name, false).map_err(|error| Ended::io("open", &path, &error))?;
         let mut took = now_ns() - begun;
@@ -275,7 +275,7 @@ impl Shelf {
 }
 
 /// The name of an entry's file.
-fn name_of(entry: u64) -> PathBuf {
+fn entry_name(entry: u64) -> PathBuf {
     format!("kv-{entry:08}.hwdyno").into()
 }
 

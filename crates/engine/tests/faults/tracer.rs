@@ -257,7 +257,7 @@ impl Tracer {
             }
             other => {
                 let _ = ptrace(libc::PTRACE_POKEUSER, thread, ORIG_RAX, u64::MAX);
-                place.answer = Some(errno_of(other));
+                place.answer = Some(effect_errno(other));
             }
         }
     }
@@ -373,7 +373,7 @@ impl Tracer {
         let Some(effect) = self.effect_on(call, &[0; 6]) else { return };
         let instead = match effect {
             Effect::Short => calls::half(result.max(0) as u64) as i64,
-            other => -i64::from(errno_of(other)),
+            other => -i64::from(effect_errno(other)),
         };
         let _ = self.memory.write_at(&instead.to_ne_bytes()[..width], at);
     }
@@ -410,7 +410,7 @@ impl Tracer {
     }
 }
 
-fn errno_of(effect: Effect) -> i32 {
+fn effect_errno(effect: Effect) -> i32 {
     match effect {
         Effect::Errno(errno) => errno,
         Effect::DiskFull => libc::ENOSPC,

@@ -263,7 +263,7 @@ impl Variant {
 
     /// Arithmetic operations of a slice.
     #[must_use]
-    pub fn operations_of(&self, turns: u64) -> u64 {
+    pub fn count_operations(&self, turns: u64) -> u64 {
         turns * self.accumulators * self.operations
     }
 }

@@ -249,7 +249,7 @@ beat!(z_beat_light, "vpaddd", "zmm", "14", "15", ["0" "1" "2" "3" "4" "5" "6" "7
 beat!(y_beat, "vfmadd213pd", "ymm", "14", "15", ["0" "1" "2" "3" "4" "5" "6" "7"]);
 
 /// The chain for a loop: additions of whole numbers cost less current, and so clock, than products.
-fn beat_of(width: usize, operation: Operation, precision: Precision, fma: bool) -> Option<Beat> {
+fn find_beat(width: usize, operation: Operation, precision: Precision, fma: bool) -> Option<Beat> {
     let light = operation == Operation::Add
         && matches!(precision, Precision::Int8 | Precision::Int16 | Precision::Int32 | Precision::Int64);
     match width {
@@ -286,7 +286,7 @@ pub fn available() -> Vec<Variant> {
             operations,
             rows: 1,
             run,
-            beat: beat_of(width, operation, precision, fma),
+            beat: find_beat(width, operation, precision, fma),
         });
     };
     put("scalar", 0, Add, Double, s_add_sd as super::variant::Loop);

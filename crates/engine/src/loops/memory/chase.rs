@@ -79,7 +79,7 @@ enum Order {
 }
 
 fn after(n: u64, mix: &Mix, place: u64) -> u64 {
-    let mut turn = mix.index_of(place);
+    let mut turn = mix.index_at(place);
     loop {
         turn = (turn + 1) & (mix.period() - 1);
         let next = mix.at(turn);
@@ -123,7 +123,7 @@ impl Order {
                 let (block, line) = (place / lines, place % lines);
                 // Each neighbourhood has the order of the first, moved by its own number.
                 let twist = |block: u64| block.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32 & (lines - 1);
-                let turn = inner.index_of(line ^ twist(block));
+                let turn = inner.index_at(line ^ twist(block));
                 if turn + 1 < *lines {
                     return block * lines + (inner.at(turn + 1) ^ twist(block));
                 }
@@ -219,11 +219,11 @@ impl Chase {
             // SAFETY: callers give places below `count`, which are in the mapping.
             unsafe { start.add((place * self.stride) as usize).cast::<*const u8>().read() as u64 }
         };
-        let place_of = |address: u64| {
+        let find_place = |address: u64| {
             let offset = address.wrapping_sub(start as u64);
             (offset % self.stride == 0 && offset / self.stride < self.length()).then_some(offset / self.stride)
         };
-        verdict.wrong += u64::from(place_of(self.at as u64).is_none());
+        verdict.wrong += u64::from(find_place(self.at as u64).is_none());
         for place in 0..self.length() {
             verdict.checked += 1;
             verdict.wrong += u64::from(link(place) != start as u64 + self.order.next(place) * self.stride);
@@ -231,7 +231,7 @@ impl Chase {
         if self.length() <= WALKED {
             let (mut place, mut steps) = (0, 0);
             loop {
-                match place_of(link(place)) {
+                match find_place(link(place)) {
                     Some(next) if steps < self.length() => (place, steps) = (next, steps + 1),
                     _ => break,
                 }

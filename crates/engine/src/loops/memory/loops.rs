@@ -14,12 +14,12 @@ pub fn wide() -> Vec<Isa> {
 
 /// The loop for `primitive` on blocks of `bytes`; none where that instruction set or way is not here.
 #[must_use]
-pub fn loop_of(primitive: Primitive, choice: Choice, bytes: u64) -> Option<Loop> {
+pub fn find_loop(primitive: Primitive, choice: Choice, bytes: u64) -> Option<Loop> {
     if choice.isa == Isa::Scalar || bytes < 64 {
-        return (choice.way == Way::Plain).then(|| portable::loop_of(primitive));
+        return (choice.way == Way::Plain).then(|| portable::find_loop(primitive));
     }
     if choice.way == Way::Pages && bytes % PAGES != 0 {
         return None;
     }
-    simd::available().contains(&choice.isa).then(|| simd::loop_of(primitive, choice)).flatten()
+    simd::available().contains(&choice.isa).then(|| simd::find_loop(primitive, choice)).flatten()
 }

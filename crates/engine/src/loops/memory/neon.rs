@@ -187,9 +187,9 @@ memory_operations!(loops);
 
 /// The loop for `primitive`; none for an instruction set of another architecture.
 #[must_use]
-pub fn loop_of(primitive: Primitive, choice: Choice) -> Option<Loop> {
+pub fn find_loop(primitive: Primitive, choice: Choice) -> Option<Loop> {
     if choice.isa == Isa::Sve && choice.way == Way::Plain {
-        return sve::loop_of(primitive);
+        return sve::find_loop(primitive);
     }
     (choice.isa == Isa::Neon && choice.way == Way::Plain).then(|| neon(primitive))
 }

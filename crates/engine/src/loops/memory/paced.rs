@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 
 use super::lane;
 use super::places::Places;
-use super::portable::loop_of;
+use super::portable::find_loop;
 use super::primitive::{memory_operations, Job, Primitive};
 use super::route::Route;
 use crate::sys::clock_chain::Pause;
@@ -158,7 +158,7 @@ impl Paced {
                         };
                         // SAFETY: the caller vouches for the places; a block of whole lines is aligned to them.
                         let line = |job: &Job, at, _, sum: &mut lane::Sum| unsafe { lane::$line(job, at, sum) };
-                        self.walk(job, route, (groups, ahead), lines_of(Primitive::$name), None, fetch, line)
+                        self.walk(job, route, (groups, ahead), count_lines(Primitive::$name), None, fetch, line)
                     })*
                     kind => {
                         let in_block = job.bytes / LINE;
@@ -280,7 +280,7 @@ impl Paced {
                     // SAFETY: as of `batch`.
                     unsafe { portable(job) };
                     done[which] += count;
-                    self.lines += count * lines_of(kind);
+                    self.lines += count * count_lines(kind);
                     while self.lines >= LINES {
                         self.lines -= LINES;
                         self.chain = self.pause.wait(self.chain);
@@ -304,7 +304,7 @@ fn extra_cycles(in_block: u64, random: bool) -> u64 {
 /// The same of blocks of one line, in memory that any cache holds; the fastest of some batches counts, since all that
 /// disturbs one makes it slower.
 fn timed_cycles(random: bool) -> f64 {
-    let portable = loop_of(Primitive::Read);
+    let portable = find_loop(Primitive::Read);
     let mut lines = vec![[0_u64; 8]; TIMED_LINES as usize + 1];
     let start = lines.as_mut_ptr().cast::<u8>();
     let base = start.wrapping_add(start.align_offset(LINE as usize));
@@ -353,6 +353,6 @@ fn take(route: &mut Route<'_>, reads: &mut Ring, updates: &mut Ring, fetch: impl
 }
 
 /// Lines that are loaded and stored at each place, as the traffic is counted; of a mix, where it only reads.
-fn lines_of(kind: Primitive) -> u64 {
+fn count_lines(kind: Primitive) -> u64 {
     kind.per_element().arrays()
 }

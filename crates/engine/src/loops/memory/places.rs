@@ -55,7 +55,7 @@ impl Mix {
     /// Which i gives `x`.
     #[inline]
     #[must_use]
-    pub fn index_of(&self, x: u64) -> u64 {
+    pub fn index_at(&self, x: u64) -> u64 {
         const I1: u64 = inverse(M1);
         const I2: u64 = inverse(M2);
         // A fold by at least half the bits is its own inverse.
@@ -114,15 +114,15 @@ impl Places {
     /// The turn at which `place` comes in each pass.
     #[inline]
     #[must_use]
-    pub fn turn_of(&self, place: u64) -> u64 {
-        self.mix.map_or(place, |mix| mix.index_of(place))
+    pub fn turn_at(&self, place: u64) -> u64 {
+        self.mix.map_or(place, |mix| mix.index_at(place))
     }
 
     /// How often `place` was visited so far.
     #[inline]
     #[must_use]
     pub fn visits(&self, place: u64) -> u64 {
-        self.passes + u64::from(self.turn_of(place) < self.turn)
+        self.passes + u64::from(self.turn_at(place) < self.turn)
     }
 }
 
@@ -139,7 +139,7 @@ mod tests {
                 places.take(100, |turn, place| {
                     if place < n {
                         seen[place as usize] += 1;
-                        assert_eq!(Places::new(n, true, 77).turn_of(place), turn);
+                        assert_eq!(Places::new(n, true, 77).turn_at(place), turn);
                     }
                 });
             }

@@ -110,7 +110,7 @@ macro_rules! loops {
 
         /// The loop for `primitive`.
         #[must_use]
-        pub fn loop_of(primitive: Primitive) -> Loop {
+        pub fn find_loop(primitive: Primitive) -> Loop {
             match primitive {
                 $(Primitive::$name => $loop,)*
                 $(Primitive::$mixed => $mixed_loop,)*

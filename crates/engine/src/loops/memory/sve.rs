@@ -144,7 +144,7 @@ macro_rules! loops {
     ({} { $($(#[$about:meta])* $name:ident $loop:ident $line:tt;)* } $mixes:tt) => {
         /// The loop for `primitive`, where it has one.
         #[must_use]
-        pub fn loop_of(primitive: Primitive) -> Option<Loop> {
+        pub fn find_loop(primitive: Primitive) -> Option<Loop> {
             match primitive {
                 $(Primitive::$name => loop_of_row!($name, $loop, $line),)*
                 _ => None,

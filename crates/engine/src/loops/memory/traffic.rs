@@ -11,7 +11,7 @@ use crate::loops::memory::places::Places;
 use crate::loops::memory::primitive::{Job, Loop, Primitive, SCALAR};
 use crate::loops::memory::route::{Route, Taken, TURNS};
 
-use super::loops::loop_of;
+use super::loops::find_loop;
 use super::operation::Choice;
 use super::work::Work;
 use crate::contract::reading::Verdict;
@@ -140,9 +140,9 @@ impl Traffic {
         }
         let b = if touches_a { usize::from(work.primitive.sources() > 0) } else { 0 };
         let missing = || io::Error::from(io::ErrorKind::Unsupported);
-        let whole = loop_of(work.primitive, choice, block).ok_or_else(missing)?;
+        let whole = find_loop(work.primitive, choice, block).ok_or_else(missing)?;
         let turns = if work.by_turns() {
-            loop_of(Primitive::Read, choice, block).zip(loop_of(Primitive::Update, choice, block))
+            find_loop(Primitive::Read, choice, block).zip(find_loop(Primitive::Update, choice, block))
         } else {
             None
         };
@@ -217,7 +217,7 @@ impl Traffic {
 
     /// Goes on with another loop over the same arrays, where there is one for them.
     pub(super) fn take(&mut self, choice: Choice) -> bool {
-        let found = loop_of(self.work.primitive, choice, self.block);
+        let found = find_loop(self.work.primitive, choice, self.block);
         self.whole = found.unwrap_or(self.whole);
         found.is_some()
     }
@@ -318,7 +318,7 @@ impl Traffic {
             } else if primitive.mixed().is_some() || primitive.updates() {
                 let turn_updates = self.turns.is_some() && {
                     let (reads, updates) = primitive.mixed().unwrap_or((0, 1));
-                    self.places.turn_of(place) % (reads + updates) >= reads
+                    self.places.turn_at(place) % (reads + updates) >= reads
                 };
                 for word in begin..begin + block_words {
                     let updated = match self.turns {

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::loops::memory::primitive::Primitive;
 
 use super::allocation;
-use super::loops::{self, loop_of};
+use super::loops::{self, find_loop};
 use super::operation::{Choice, Isa, Way, PACED};
 use super::traffic::Traffic;
 use super::work::Work;
@@ -106,20 +106,20 @@ impl Evidence {
     }
 }
 
-fn kind_of(work: &Work, trying: usize) -> Kind {
+fn trial_kind(work: &Work, trying: usize) -> Kind {
     let shape = u8::from(work.random) | u8::from(work.dense()) << 1 | (work.pages as u8) << 2;
     let step = if work.dense() { 64 } else { work.block };
     (work.primitive, work.stride == work.block, step, work.isa, shape, work.working_set.max(1).ilog2(), trying)
 }
 
 /// The widest instructions first, so that they are taken where nothing else is known.
-fn isas_of(work: &Work) -> Vec<Isa> {
+fn list_isas(work: &Work) -> Vec<Isa> {
     if work.isa == Some(Isa::Scalar) || (work.block < 64 && !work.dense()) {
         return vec![Isa::Scalar];
     }
     let mut isas = work.isa.map_or_else(loops::wide, |isa| vec![isa]);
     // Not every set of instructions has a loop for every operation.
-    isas.retain(|&isa| loop_of(work.primitive, isa.into(), 64).is_some());
+    isas.retain(|&isa| find_loop(work.primitive, isa.into(), 64).is_some());
     isas.reverse();
     if isas.is_empty() {
         isas.push(Isa::Scalar);
@@ -128,7 +128,7 @@ fn isas_of(work: &Work) -> Vec<Isa> {
 }
 
 /// Every loop that `traffic` can go on with.
-fn candidates_of(work: &Work, isas: &[Isa], traffic: &mut Traffic) -> Vec<Choice> {
+fn list_candidates(work: &Work, isas: &[Isa], traffic: &mut Traffic) -> Vec<Choice> {
     if isas == [Isa::Scalar] || traffic.by_turns() {
         return vec![isas[0].into()];
     }
@@ -139,7 +139,7 @@ fn candidates_of(work: &Work, isas: &[Isa], traffic: &mut Traffic) -> Vec<Choice
 }
 
 /// Times every loop in turn and by the clock, so that all threads that begin together try the same one.
-fn rounds_of(traffic: &mut Traffic, candidates: &[Choice], rounds: usize) -> Vec<Round> {
+fn time_rounds(traffic: &mut Traffic, candidates: &[Choice], rounds: usize) -> Vec<Round> {
     let mut found = vec![vec![0.0; candidates.len()]; rounds];
     let mut looks = Vec::with_capacity(2 * LOOKS as usize);
     let mut until = now_ns();
@@ -189,13 +189,13 @@ fn together(threads: &[Vec<Round>], rounds: usize, candidates: usize) -> Vec<Rou
 pub fn ready(work: Work, threads: usize, cpus: &[u64]) -> Result<(Vec<Traffic>, Choice), Error> {
     // More threads than processors take turns, and would time each other.
     let trying = threads.min(cpus.len()).max(1);
-    let isas = isas_of(&work);
-    let kind = kind_of(&work, trying);
+    let isas = list_isas(&work);
+    let kind = trial_kind(&work, trying);
     let lock = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let known = lock().get(&kind).cloned();
     let made = team::run(threads, cpus, |member| {
         let made = Traffic::new(work, isas[0], member.number as u64).map(|mut traffic| {
-            let evidence = known.clone().unwrap_or_else(|| Evidence::of(&candidates_of(&work, &isas, &mut traffic)));
+            let evidence = known.clone().unwrap_or_else(|| Evidence::of(&list_candidates(&work, &isas, &mut traffic)));
             traffic.wait(None);
             // Paced traffic has one loop, regardless of the instructions.
             let wants = if work.delay.is_some() { 0 } else { evidence.wants() };
@@ -203,7 +203,8 @@ pub fn ready(work: Work, threads: usize, cpus: &[u64]) -> Result<(Vec<Traffic>, 
         });
         member.wait_for_start();
         made.map(|(mut traffic, candidates, wants)| {
-            let rounds = if member.number < trying { rounds_of(&mut traffic, &candidates, wants) } else { Vec::new() };
+            let rounds =
+                if member.number < trying { time_rounds(&mut traffic, &candidates, wants) } else { Vec::new() };
             traffic.wait(work.delay);
             (traffic, candidates, rounds)
         })

@@ -2,7 +2,7 @@
 
 use crate::loops::memory::primitive::{memory_operations, Primitive};
 
-use super::loops::{loop_of, wide};
+use super::loops::{find_loop, wide};
 use super::operation::Isa;
 use crate::contract::declare::{choice, choice_or, integer};
 use crate::contract::kernel::Error;
@@ -188,7 +188,7 @@ impl TrafficParameters {
         if let Some(isa) = self.isa.filter(|&isa| isa != Isa::Scalar && !wide().contains(&isa)) {
             return Err(Error::usage(format!("isa {}: this CPU lacks it", isa.word())));
         }
-        if let Some(isa) = self.isa.filter(|&isa| loop_of(primitive, isa.into(), 64).is_none()) {
+        if let Some(isa) = self.isa.filter(|&isa| find_loop(primitive, isa.into(), 64).is_none()) {
             let operation = self.operation.word();
             return Err(Error::usage(format!("isa {}: it has no loop for {operation}; use auto", isa.word())));
         }

@@ -406,7 +406,7 @@ macro_rules! family {
         $(block_loop!($v, $loop, 256, four!($v, $line $line $line $line), $line);)*
         $(mix_loop!($v, $mixed_loop, $([$($lines)*])+);)*
 
-        pub fn loop_of(primitive: Primitive, way: Way) -> Option<Loop> {
+        pub fn find_loop(primitive: Primitive, way: Way) -> Option<Loop> {
             match primitive {
                 $(Primitive::$name => match way {
                     Way::Plain => Some($loop),
@@ -434,15 +434,15 @@ mod avx512 {
 
 /// The loop for `primitive`; none for an instruction set of another architecture, or a way that it has not.
 #[must_use]
-pub fn loop_of(primitive: Primitive, choice: Choice) -> Option<Loop> {
+pub fn find_loop(primitive: Primitive, choice: Choice) -> Option<Loop> {
     // CPUID 8000_0001, ECX bit 8: PREFETCHW (Intel SDM, volume 2A, CPUID).
     if choice.way == Way::Ahead && __cpuid(0x8000_0001).ecx >> 8 & 1 == 0 {
         return None;
     }
     match choice.isa {
-        Isa::Sse => sse::loop_of(primitive, choice.way),
-        Isa::Avx2 => avx2::loop_of(primitive, choice.way),
-        Isa::Avx512 => avx512::loop_of(primitive, choice.way),
+        Isa::Sse => sse::find_loop(primitive, choice.way),
+        Isa::Avx2 => avx2::find_loop(primitive, choice.way),
+        Isa::Avx512 => avx512::find_loop(primitive, choice.way),
         _ => None,
     }
 }

@@ -138,7 +138,7 @@ impl Check {
             )?;
         }
         let elapsed_s = clock.now().saturating_sub(began) as f64 / 1e9;
-        Ok(self.reading_of(
+        Ok(self.make_reading(
             &counts,
             &path,
             &journal,
@@ -153,7 +153,7 @@ impl Check {
         ))
     }
 
-    fn reading_of(
+    fn make_reading(
         &self,
         counts: &BlockCounts,
         path: &Path,

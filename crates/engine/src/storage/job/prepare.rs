@@ -85,7 +85,7 @@ impl Job {
         let made = if self.fresh { make(&paths)? } else { TemporaryFiles::default() };
         let (mut size, mut device, mut raw) = (u64::MAX, None, false);
         for path in &paths {
-            let (length, metadata, is_device) = self.region_of(path, claim.as_ref())?;
+            let (length, metadata, is_device) = self.measure_region(path, claim.as_ref())?;
             size = size.min(length);
             device = device.or_else(|| Device::of(&metadata, is_device));
             raw |= is_device;
@@ -142,7 +142,7 @@ impl Job {
                 details.insert("extent_hole_bytes".into(), json!(under.map(|f| f.hole)));
                 details.insert("extent_encoded_bytes".into(), json!(under.map(|f| f.encoded)));
             }
-            let before = self.share_of(&all, span.offset, file_blocks, files::cached_share);
+            let before = self.region_share(&all, span.offset, file_blocks, files::cached_share);
             details.insert("cached_share_before".into(), json!(before));
         }
         self.options.check_polling(self.engine == Engine::Uring, direct, device.as_ref())?;
@@ -184,7 +184,7 @@ impl Job {
     }
 
     /// The length of the region of one file, what the system says of it, and whether it is a block device.
-    fn region_of(&self, path: &Path, claim: Option<&Claim>) -> Result<(u64, fs::Metadata, bool), Error> {
+    fn measure_region(&self, path: &Path, claim: Option<&Claim>) -> Result<(u64, fs::Metadata, bool), Error> {
         let file = self.open(path, claim, false)?;
         let metadata = file.metadata().map_err(|e| Error::machine(format!("stat {}", path.display()), &e))?;
         let kind = metadata.file_type();
@@ -222,7 +222,7 @@ impl Job {
     }
 
     /// A share of the region, over all files.
-    pub(super) fn share_of(&self, all: &[Vec<File>], offset: u64, blocks: u64, of: ShareOf) -> Option<f64> {
+    pub(super) fn region_share(&self, all: &[Vec<File>], offset: u64, blocks: u64, of: ShareOf) -> Option<f64> {
         let opened: Vec<&File> =
             if self.share_whole { all.first()?.iter().collect() } else { all.iter().flatten().collect() };
         // One file that all jobs share is looked at once.

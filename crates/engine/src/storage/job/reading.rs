@@ -87,7 +87,8 @@ struct ThreadRates(Vec<(u64, f64)>);
 
 impl ThreadRates {
     fn add(&mut self, metrics: &Metrics, block: u64, variable_length: bool) {
-        let bytes = metrics.directions.iter().map(|direction| bytes_of(direction, block, variable_length)).sum::<u64>();
+        let bytes =
+            metrics.directions.iter().map(|direction| count_bytes(direction, block, variable_length)).sum::<u64>();
         let took_s = metrics.ended_ns.saturating_sub(metrics.began_ns) as f64 / 1e9;
         if took_s > 0.0 {
             self.0.push((bytes, took_s));
@@ -114,7 +115,7 @@ impl ThreadRates {
     }
 }
 
-fn bytes_of(direction: &Direction, block: u64, variable_length: bool) -> u64 {
+fn count_bytes(direction: &Direction, block: u64, variable_length: bool) -> u64 {
     if variable_length {
         direction.bytes
     } else {
@@ -123,7 +124,7 @@ fn bytes_of(direction: &Direction, block: u64, variable_length: bool) -> u64 {
 }
 
 /// One thread's progress, by direction: operations, bytes and sums of latency an interval.
-fn log_of(metrics: &Metrics, block: u64, variable_length: bool) -> Value {
+fn make_log(metrics: &Metrics, block: u64, variable_length: bool) -> Value {
     let direction = |of: &Direction| {
         let [submit, complete, total] = &of.latency_progress;
         let bytes =
@@ -183,7 +184,7 @@ impl Job {
         }
     }
 
-    pub(super) fn reading_of(&self, results: Vec<ThreadResult>, prepared: Prepared) -> Reading {
+    pub(super) fn make_reading(&self, results: Vec<ThreadResult>, prepared: Prepared) -> Reading {
         let Prepared { span, mut notes, mut details, file_blocks: ready_blocks, .. } = prepared;
         let mut reading = Reading { concurrency_asked: (self.depth * self.jobs) as f64, ..Reading::default() };
         let mut all: Option<Metrics> = None;
@@ -210,7 +211,7 @@ impl Job {
             }
             threads.add(&result.metrics, self.block, variable_length);
             if self.options.log {
-                logs.push(log_of(&result.metrics, self.block, variable_length));
+                logs.push(make_log(&result.metrics, self.block, variable_length));
             }
             match &mut all {
                 Some(all) => all.merge(result.metrics),
@@ -295,7 +296,7 @@ mod tests {
         metrics
     }
 
-    fn rates_of(threads_metrics: &[Metrics], elapsed_s: f64) -> Map<String, Value> {
+    fn measure_rates(threads_metrics: &[Metrics], elapsed_s: f64) -> Map<String, Value> {
         let (mut threads, mut details) = (ThreadRates::default(), Map::new());
         for metrics in threads_metrics {
             threads.add(metrics, 1000, false);
@@ -306,16 +307,16 @@ mod tests {
 
     #[test]
     fn threads_that_end_together_add_up_to_the_whole() {
-        let details = rates_of(&[metrics(100, 4), metrics(300, 4)], 4.0);
+        let details = measure_rates(&[metrics(100, 4), metrics(300, 4)], 4.0);
         assert_eq!(details["children_sum_bytes_s"], json!(100_000.0));
         assert_eq!(details["children_sum_over_parent"], json!(1.0));
         assert_eq!(details["children_shortest_share"], json!(1.0));
-        assert!(rates_of(&[metrics(100, 4)], 4.0).is_empty());
+        assert!(measure_rates(&[metrics(100, 4)], 4.0).is_empty());
     }
 
     #[test]
     fn one_that_is_done_early_makes_the_sum_more_than_was_ever_moved() {
-        let details = rates_of(&[metrics(100, 1), metrics(100, 4)], 4.0);
+        let details = measure_rates(&[metrics(100, 1), metrics(100, 4)], 4.0);
         // 100 000 + 25 000 B/s by each one's time; 200 000 B in 4 s all together.
         assert_eq!(details["children_sum_bytes_s"], json!(125_000.0));
         assert_eq!(details["children_sum_over_parent"], json!(2.5));

@@ -80,7 +80,7 @@ impl Job {
             let shares: [(&str, ShareOf); 2] =
                 [("cached_share_after", files::cached_share), ("dirty_share_after", files::dirty_share)];
             for (name, of) in shares {
-                let after = self.share_of(&prepared.files, prepared.span.offset, prepared.file_blocks, of);
+                let after = self.region_share(&prepared.files, prepared.span.offset, prepared.file_blocks, of);
                 if let Some(after) = after {
                     prepared.details.insert(name.into(), json!(after));
                 }
@@ -93,11 +93,11 @@ impl Job {
             let straddling: u64 = results.iter().map(|result| result.straddling).sum();
             counters.insert("straddling_bytes".into(), json!(straddling));
         }
-        Ok(Reading { counters, ..self.reading_of(results, prepared) })
+        Ok(Reading { counters, ..self.make_reading(results, prepared) })
     }
 
     /// The part of the region that thread `number` covers.
-    fn span_of(&self, number: usize, prepared: &Prepared) -> Span {
+    fn thread_span(&self, number: usize, prepared: &Prepared) -> Span {
         match (self.share_whole, self.files.len() > 1) {
             (true, _) => prepared.span,
             (false, true) => {
@@ -116,7 +116,7 @@ impl Job {
         if !self.writes() || self.files.len() > 1 {
             return Err(Error::usage("a journal needs writes to one file: use an rw that writes, and no files"));
         }
-        let parts: Vec<Span> = (0..self.jobs).map(|number| self.span_of(number, prepared)).collect();
+        let parts: Vec<Span> = (0..self.jobs).map(|number| self.thread_span(number, prepared)).collect();
         // No other run's blocks may pass for this one's.
         let nonce = verify::nonce(self.options.verify_seed ^ Clock::best().now() ^ u64::from(std::process::id()));
         Journal::create(&self.options.journal, &self.path, nonce, &parts).map(Some)
@@ -135,7 +135,7 @@ impl Job {
         let _counting = (!self.direct).then(|| Counting::start(true));
         let seed = mix(self.seed ^ mix(member.number as u64));
         let files = prepared.files.get(member.number).map_or(&[][..], Vec::as_slice);
-        let span = self.span_of(member.number, prepared);
+        let span = self.thread_span(member.number, prepared);
         let filling = clock.now();
         let pool = BufferPool::new(
             self.depth,

@@ -70,7 +70,7 @@ impl Header {
 
     /// Whether it was made from these fields: each has the same value here.
     #[must_use]
-    pub fn is_of(&self, fields: &Map<String, Value>) -> bool {
+    pub fn has_fields(&self, fields: &Map<String, Value>) -> bool {
         fields.iter().all(|(name, value)| self.0.get(name) == Some(value))
     }
 
@@ -261,7 +261,7 @@ mod tests {
         writer.section(&[1, 2, 3]).unwrap();
         assert_eq!(writer.finish().unwrap(), 4096 * 4 + 15);
         let header = Header::read(&file).unwrap();
-        assert!(header.is_of(&fields));
+        assert!(header.has_fields(&fields));
         assert_eq!((header.number("dim"), header.word("kind"), header.fraction("step")), (3, "x", 0.5));
         assert_eq!(sections(&path, 4096 * 4, 1).unwrap(), [vec![1, 2, 3]]);
         let whole = std::fs::read(&path).unwrap();

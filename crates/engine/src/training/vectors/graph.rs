@@ -31,7 +31,7 @@ pub struct Shape {
 impl Shape {
     /// Neighbours of a vector at most on a level.
     #[must_use]
-    pub fn degree_of(&self, level: usize) -> usize {
+    pub fn level_degree(&self, level: usize) -> usize {
         if level == 0 {
             self.degree
         } else {
@@ -94,7 +94,7 @@ pub fn grow(
             let before = &graphs[level][vector as usize];
             let mut all = before.clone();
             all.extend(groups[at].iter().map(|link| link.2).filter(|other| !before.contains(other)));
-            let degree = shape.degree_of(level);
+            let degree = shape.level_degree(level);
             if all.len() > degree {
                 let mut candidates: Vec<_> = all.iter().map(|&other| (codes.apart(vector, other), other)).collect();
                 candidates.sort_unstable();
@@ -122,7 +122,7 @@ fn neighbours(codes: &Codes, graphs: &[Graph], entry: u32, vector: u32, level: u
     for here in (0..=level).rev() {
         let candidates = walk(codes, &graphs[here], at, query, shape.list);
         at = candidates[0].1;
-        chosen[here] = prune(codes, vector, &candidates, shape.degree_of(here), shape.alpha_squared);
+        chosen[here] = prune(codes, vector, &candidates, shape.level_degree(here), shape.alpha_squared);
     }
     chosen
 }

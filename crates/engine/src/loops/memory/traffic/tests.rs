@@ -33,7 +33,7 @@ const SHAPES: [(bool, u64, u64, u64); 9] = [
 fn every_loop_leaves_what_it_must_in_every_shape() {
     for &primitive in Primitive::ALL {
         for isa in sets() {
-            if loop_of(primitive, isa.into(), 64).is_none() {
+            if find_loop(primitive, isa.into(), 64).is_none() {
                 continue;
             }
             for (random, stride, block, bytes) in SHAPES {
