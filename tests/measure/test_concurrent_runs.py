@@ -37,7 +37,7 @@ from hwdyno.measure import concurrent_runs
 concurrent_runs.NAME = sys.argv[1]
 """
 MEASURES = f"""{_PRELUDE}
-with concurrent_runs.announced():
+with concurrent_runs.announce_run():
     print("measuring", flush=True)
     signal.pause()
 """
