@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from hwdyno.formats.catalogue import FORMATS, known
+from hwdyno.formats.catalogue import known
 from hwdyno.formats.every_format import read_every
 from hwdyno.formats.format import LARGEST_BYTES, read_as
 
 __all__ = [
-    "FORMATS",
     "LARGEST_BYTES",
     "known",
     "read_as",
