@@ -174,10 +174,10 @@ def _measured(command: str, words: Iterable[object], options: Mapping[str, Optio
 def names_of(command: str, host: Host) -> set[str]:
     """The names of a command's options."""
     from hwdyno.measure.scenarios import of_command
-    from hwdyno.measure.scenarios.entry import SWEPT, Swept, axes_of
+    from hwdyno.measure.scenarios.entry import Swept, axes_of, is_swept, swept_by
 
     kinds, kernels = of_command(command), host.kernels()
-    swept = [SWEPT[command]] if command in SWEPT else []
+    swept = [swept_by(command)] if is_swept(command) else []
     swept += [Swept((kind.kernel,), frozenset(kind.hidden)) for kind in kinds if kind.kernel]
     names = {*SHARED, *(name for kernel_axes in swept for name in axes_of(kernel_axes, kernels))}
     names |= {name for kind in kinds for option in kind.options if (name := _python_name(option.flag))}
@@ -195,7 +195,7 @@ def _request(
     """
     from hwdyno.measure.plan import Limits
     from hwdyno.measure.scenarios import Request, of_command, place_of
-    from hwdyno.measure.scenarios.entry import SWEPT
+    from hwdyno.measure.scenarios.entry import is_swept
     from hwdyno.model.units import parse_duration
     from hwdyno.system.suggestions import similar
 
@@ -216,7 +216,7 @@ def _request(
             "name": command,
             "places": tuple(map(place_of, _texts(given.get("path", ".")))),
             "command": shlex.join(["hwdyno", command, *line]),
-            "experiments": tuple(words) if command in SWEPT else (),
+            "experiments": tuple(words) if is_swept(command) else (),
             "profile": text("profile", "quick"),
             "axes": {name: text(name) for name in given if name not in {*SHARED, *by_name, *FIELDS}},
             "load": text("load") or None,
