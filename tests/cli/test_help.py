@@ -204,6 +204,18 @@ def test_each_rule_has_a_lesson(rule: str, capsys: pytest.CaptureFixture[str]) -
     assert printed(capsys, "explain", rule).startswith(f"# {lesson.title}")
 
 
+def test_lesson_states_its_rules_effect() -> None:
+    """A rule whose effect changes by mistake contradicts what its lesson says to users."""
+    effects = {
+        "degrades": "A warning degrades its points.",
+        "doubts": "It leaves its points unverified.",
+        "explains": "It comes before the findings that it explains.",
+    }
+    for rule in findings.all_rules():
+        stated = lessons.lesson(rule.name).text.partition("\n**Effect:** ")[2].partition("\n")[0]
+        assert stated == " ".join(text for effect, text in effects.items() if getattr(rule, effect)), rule.name
+
+
 def test_explain_alone_lists_every_rule(capsys: pytest.CaptureFixture[str]) -> None:
     lines = printed(capsys, "explain").splitlines()
     assert [line.split()[0] for line in lines] == [rule.name for rule in findings.all_rules()]
