@@ -10,9 +10,10 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
+from hwdyno.cli.help import options_of, spelling
 from hwdyno.cli.main import commands, main, parser_of
 
-MEASURING = {"run", "storage", "memory", "compute", "gpu", "network", "training", "inference", "study"}
+MEASURING = {name for name in commands() if "--dry-run" in map(spelling, options_of(parser_of(name)))}
 """Commands that can list what they would do."""
 PLACEHOLDERS = re.compile(
     r"\b(?:ADDR|FILE|RUN|BEFORE|AFTER|RULE|DIR|JOURNAL|CLASS|PLAN|NAME|TEST|EXPERIMENT)\b|…|\.\.\."

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import made_store as made
 import pytest
+from advised import MEASURING
 from here import missing, needs
 from hwdyno.cli import completion, help, man
 from hwdyno.cli.main import COMMANDS, main, overview, parser_of
@@ -23,7 +24,6 @@ from release import check
 
 ROOT = Path(__file__).parents[2]
 NAMES = tuple(command.name for command in COMMANDS)
-MEASURING = {"run", "storage", "memory", "compute", "gpu", "network", "training", "inference", "together", "study"}
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) -> str:
