@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
@@ -18,9 +19,12 @@ _PLACE = re.compile(r"<!-- (experiments|api|schema)(?: (\w+))? -->")
 
 
 def on_config(config: Any) -> Any:
-    """The navigation, with the pages that are made."""
+    """The navigation, with the pages that are made and those of resources that it does not name."""
     nav = list(config.nav)
     at = next(index for index, page in enumerate(nav) if "Resources" in page) + 1
+    pages = nav[at - 1]["Resources"]
+    others = {f"resources/{path.name}" for path in Path(config.docs_dir, "resources").glob("*.md")} - set(pages)
+    nav[at - 1] = {"Resources": [*pages, *sorted(others)]}
     nav[at:at] = [
         {"Findings": ["findings/index.md", *(f"findings/{rule}.md" for rule in sorted(_lessons()))]},
         {"Studies": ["studies/index.md", *(f"studies/{name}.md" for name in _studies())]},

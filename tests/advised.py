@@ -10,9 +10,10 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
+from hwdyno.cli.help import list_options, spelling
 from hwdyno.cli.main import commands, main, make_parser
 
-MEASURING = {"run", "storage", "memory", "compute", "gpu", "network", "training", "inference", "study"}
+MEASURING = {name for name in commands() if "--dry-run" in map(spelling, list_options(make_parser(name)))}
 """Commands that can list what they would do."""
 PLACEHOLDERS = re.compile(
     r"\b(?:ADDR|FILE|RUN|BEFORE|AFTER|RULE|DIR|JOURNAL|CLASS|PLAN|NAME|TEST|EXPERIMENT)\b|…|\.\.\."

@@ -1,6 +1,9 @@
 """A real kube-apiserver with etcd on the loopback, for whoever has them: this plays the controllers and the kubelet.
 
-Neither is in the lists of what the tests need: ``HWDYNO_KUBE_APISERVER`` names the server, or the path has it.
+Neither is in the lists of what the tests need: ``HWDYNO_KUBE_APISERVER`` names the server, or the path has it. etcd,
+kubectl and openssl are the distribution's. No package brings the server: a Go module whose ``main`` runs
+``app.NewAPIServerCommand()`` of ``k8s.io/kubernetes/cmd/kube-apiserver/app``, with the replacements of that module's
+``go.mod`` at the same release, builds it in a quarter of an hour.
 """
 
 from __future__ import annotations

@@ -176,10 +176,10 @@ def _measure_command(
 def option_names(command: str, host: Host) -> set[str]:
     """The names of a command's options."""
     from hwdyno.measure.scenarios import of_command
-    from hwdyno.measure.scenarios.entry import SWEPT, Swept, merge_axes
+    from hwdyno.measure.scenarios.entry import Swept, is_swept, merge_axes, swept_by
 
     kinds, kernels = of_command(command), host.kernels()
-    swept = [SWEPT[command]] if command in SWEPT else []
+    swept = [swept_by(command)] if is_swept(command) else []
     swept += [Swept((kind.kernel,), frozenset(kind.hidden)) for kind in kinds if kind.kernel]
     names = {*SHARED, *(name for kernel_axes in swept for name in merge_axes(kernel_axes, kernels))}
     names |= {name for kind in kinds for option in kind.options if (name := _python_name(option.flag))}
@@ -197,7 +197,7 @@ def _request(
     """
     from hwdyno.measure.plan import Limits
     from hwdyno.measure.scenarios import Request, of_command, parse_place
-    from hwdyno.measure.scenarios.entry import SWEPT
+    from hwdyno.measure.scenarios.entry import is_swept
     from hwdyno.model.units import parse_duration
     from hwdyno.system.suggestions import similar
 
@@ -218,7 +218,7 @@ def _request(
             "name": command,
             "places": tuple(map(parse_place, _texts(given.get("path", ".")))),
             "command": shlex.join(["hwdyno", command, *line]),
-            "experiments": tuple(words) if command in SWEPT else (),
+            "experiments": tuple(words) if is_swept(command) else (),
             "profile": text("profile", "quick"),
             "axes": {name: text(name) for name in given if name not in {*SHARED, *by_name, *FIELDS}},
             "load": text("load") or None,

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import made_store as made
 import pytest
+from advised import MEASURING
 from here import missing, needs
 from hwdyno.cli import completion, help, man
 from hwdyno.cli.main import COMMANDS, main, make_parser, overview
@@ -23,7 +24,6 @@ from release import check
 
 ROOT = Path(__file__).parents[2]
 NAMES = tuple(command.name for command in COMMANDS)
-MEASURING = {"run", "storage", "memory", "compute", "gpu", "network", "training", "inference", "together", "study"}
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) -> str:
@@ -204,6 +204,18 @@ def test_each_rule_has_a_lesson(rule: str, capsys: pytest.CaptureFixture[str]) -
     assert 0 < len(lesson.title) <= 60 and lesson.title[0].isupper() and lesson.title[-1] not in ".?"
     assert fits(lesson.text), lesson.text
     assert printed(capsys, "explain", rule).startswith(f"# {lesson.title}")
+
+
+def test_lesson_states_its_rules_effect() -> None:
+    """A rule whose effect changes by mistake contradicts what its lesson says to users."""
+    effects = {
+        "degrades": "A warning degrades its points.",
+        "doubts": "It leaves its points unverified.",
+        "explains": "It comes before the findings that it explains.",
+    }
+    for rule in findings.all_rules():
+        stated = lessons.lesson(rule.name).text.partition("\n**Effect:** ")[2].partition("\n")[0]
+        assert stated == " ".join(text for effect, text in effects.items() if getattr(rule, effect)), rule.name
 
 
 def test_explain_alone_lists_every_rule(capsys: pytest.CaptureFixture[str]) -> None:

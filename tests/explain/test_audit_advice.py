@@ -24,7 +24,7 @@ CHANGES: tuple[dict[str, str | int | bool], ...] = (
 
 
 def _files() -> dict[str, list[Path]]:
-    named = {name: sorted((DATA / "fuzz" / name).glob("*")) for name in formats.FORMATS}
+    named = {name: sorted((DATA / "fuzz" / name).glob("*")) for name in formats.list_formats()}
     return {**named, "tools": sorted((DATA / "tools").glob("*")), "own": sorted(PUBLISHED.glob("*.csv"))}
 
 

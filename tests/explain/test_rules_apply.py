@@ -60,27 +60,6 @@ def test_each_rule_is_named_by_a_test_that_plants_it() -> None:
     assert {rule.name for rule in all_rules()} - words == set()
 
 
-DEGRADING = """
-another_run array_in_cache cache_hidden cached_writes client_bound clock_dropped compressed_file contradicts_itself
-cpu_limited depth_not_reached device_changed direct_refused disk_not_reached faults flops_per_core
-formula_yields_other host_missing hosts_apart images_not_cold interval_not_reached io_client_bound io_faults io_limit
-kv_no_room latency_floor line_rate_in_bytes little load_not_cold memory_by_clock more_than_memory network_blackhole
-noisy_neighbour not_steady others_at_work page_cache rate_times_size serving_cached serving_client_bound
-serving_faults serving_late serving_miscounted serving_one_piece serving_rate serving_short steal swapping
-synchronous_engine throttled through_page_cache too_fast_for_class too_many_lines too_short training_cached
-training_faults training_law training_read_ahead unwritten_file wrong_result
-"""
-EXPLAINING = (
-    "another_run costly_setting cpu_limited device_changed hosts_apart io_limit others_at_work pinned_library "
-    "stalls steal straggler"
-)
-
-
-def test_these_rules_degrade_or_explain() -> None:
-    assert sorted(rule.name for rule in all_rules() if rule.degrades) == DEGRADING.split()
-    assert sorted(rule.name for rule in all_rules() if rule.explains) == EXPLAINING.split()
-
-
 @pytest.mark.parametrize(("load", "limits", "applies"), [
     ("iodepth", {}, True), (ROUND, {}, False), (BACKGROUND.name, {}, False),
     (ROUND, {"rounds": True}, True), ("iodepth", {"rounds": True}, False),

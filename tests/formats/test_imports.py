@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hwdyno import formats
 from hwdyno.cli.main import main
 from hwdyno.explain.findings import explain
 from hwdyno.formats import fio_write
@@ -432,3 +433,29 @@ def test_array_fits_cache(elements: float, size: float, least: str) -> None:
     )
     found = [finding for finding in run.findings if finding.rule == "array_in_cache"]
     assert [f"at least {least}." in finding.says for finding in found] == [True] * bool(least)
+
+
+MADE_FORMAT = """
+from hwdyno.formats import printed
+
+NAME = "made-text"
+
+
+def recognizes(text):
+    return text.startswith("made: ")
+
+
+def read(text, name):
+    point = printed.point({"threads": 1}, float(text.split()[1]), "bytes/s")
+    return printed.run(NAME, "made", text, name, [printed.experiment("memory.made", "?", "made", "threads", [point])])
+"""
+
+
+def test_a_format_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without = formats.list_formats()
+    (tmp_path / "a_made_format.py").write_text(MADE_FORMAT)
+    (tmp_path / "a_helper.py").write_text("")
+    monkeypatch.setattr(formats, "__path__", [*formats.__path__, str(tmp_path)])
+    assert [*formats.list_formats()] == [*without, "a_made_format"]
+    ((run,), _) = formats.read_every("made: 7e9 bytes/s", "made.txt")
+    assert run.imported_from == "made-text" and run.experiments[0].points[0].throughput.value == 7e9

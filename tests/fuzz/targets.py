@@ -386,7 +386,7 @@ _PLAN_WORDS = ("profile", "only", "[[experiment]]", "axes", "kernel", "storage_b
 TARGETS = (
     *(
         Target(name, _imported(name), seeds=_SEEDS.get(name, ()), words=_TABLE_WORDS if name == "published" else ())
-        for name in formats.FORMATS
+        for name in formats.list_formats()
     ),
     Target(
         "any_format", _any_format, seeds=("dlio", *(f"fuzz/{name}" for name in ("mlc", "stream", "linpack", "iperf3")))

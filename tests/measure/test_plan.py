@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 from hwdyno.measure import experiments, plan
 from hwdyno.measure.dry_run import listing
 from hwdyno.measure.hosts.local import Local
+from hwdyno.measure.scenarios.entry import is_swept, swept_by
 from hwdyno.measure.topology import Topology
 from hwdyno.model.words import UserError
 from simulation.host import SimulatedHost
@@ -22,6 +24,17 @@ def built(name: str = "storage.iodepth", given: dict[str, Any] | None = None, **
         if experiment.kernel in KERNELS and experiment.fits(Topology(64))
     ]
     return plan.build(chosen, HOST, **how)
+
+
+def test_a_command_sweeps_the_kernels_of_its_experiments(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert all(map(is_swept, ("storage", "memory", "compute", "gpu", "network")))
+    assert not any(map(is_swept, ("training", "inference", "together", "run")))
+    before = swept_by("memory")
+    assert swept_by("network").kernels == ("network_throughput", "network_latency", "network_ping")
+    made = replace(experiments.find("memory.grid")[0], name="memory.made", kernel="memory_made")
+    known = (*experiments.all(), made)
+    monkeypatch.setattr(experiments, "all", lambda: known)
+    assert swept_by("memory") == replace(before, kernels=(*before.kernels, "memory_made"))
 
 
 def test_matrices_span_the_existing_nodes(tmp_path: Path) -> None:

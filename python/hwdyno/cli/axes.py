@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hwdyno import session
 from hwdyno.cli.options import AXIS_PREFIX
 from hwdyno.cli.parser import Parser
-from hwdyno.measure.scenarios.entry import SWEPT, Swept, merge_axes
+from hwdyno.measure.scenarios.entry import Swept, merge_axes, swept_by
 from hwdyno.model.axes import BETWEEN, CLIENTS, LARGEST_INTEGER, SHARED_FILE
 from hwdyno.model.units import format_size
 from hwdyno.model.words import Axis, Declaration
@@ -32,7 +32,7 @@ def add_resource_axes(
         metavar="EXPERIMENT",
         help="experiments (default: the axes that are given, or the default experiments)",
     )
-    swept = SWEPT[resource]
+    swept = swept_by(resource)
     _add_axes(parser, swept, _defaults(resource, swept.kernels[0]), groups or {})
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from hwdyno.formats.catalogue import FORMATS, list_formats
+from hwdyno.formats.catalogue import list_formats
 from hwdyno.formats.every_format import read_every
 from hwdyno.formats.format import LARGEST_BYTES, read_as
 
 __all__ = [
-    "FORMATS",
     "LARGEST_BYTES",
     "list_formats",
     "read_as",

@@ -1,25 +1,25 @@
-"""Every foreign result format, by the name of its file."""
+"""Every foreign result format, found by walking this folder."""
 
 from __future__ import annotations
 
 import importlib
-from typing import Any, cast
+import pkgutil
+from typing import cast
 
 from hwdyno.formats.format import Format
 
-FORMATS = (
+ORDER = (
     "fio", "dlio", "mlc", "stream", "babelstream", "linpack", "iperf3", "fio_text", "iperf3_text", "iozone",
     "lmbench", "sysbench", "stress_ng", "sockperf", "perftest", "netperf", "ping", "mdtest", "ior", "elbencho",
     "nvbandwidth", "clpeak", "cuda_bandwidth", "phoronix", "geekbench", "crystaldiskmark", "vllm_bench", "aiperf",
-    "guidellm", "llama_bench", "nccl_tests", "kbench", "published",
+    "guidellm", "llama_bench", "nccl_tests", "kbench",
 )  # fmt: skip
-"""Each name is a file ``formats/<name>.py`` that implements ``Format``."""
+"""The formats in the order in which the Runs of one text are given; any others follow by name."""
 
 
 def list_formats() -> dict[str, Format]:
-    """Every format, by the name of its file."""
-    return {name: cast(Format, _module(name)) for name in FORMATS}
-
-
-def _module(name: str) -> Any:
-    return importlib.import_module(f"hwdyno.formats.{name}")
+    """Every format by the name of its file: each file of this folder that recognizes and reads a text."""
+    folder = importlib.import_module(__package__)
+    names = dict.fromkeys([*ORDER, *(module.name for module in pkgutil.iter_modules(folder.__path__))])
+    modules = {name: importlib.import_module(f"{__package__}.{name}") for name in names}
+    return {name: cast(Format, module) for name, module in modules.items() if hasattr(module, "recognizes")}

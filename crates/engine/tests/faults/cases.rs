@@ -1,14 +1,18 @@
 //! A short run of every kernel, and what has to be there before it.
 
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::path::Path;
+use std::sync::LazyLock;
 
+use hwdyno_engine::{kernels, KernelInfo};
 use serde_json::{json, Value};
 
 /// A kernel and its parameters, for files below a folder.
 type Step = (&'static str, fn(&Path) -> Value);
 
 /// A run to be disturbed.
+#[derive(Clone, Copy)]
 pub struct Case {
     /// The case's name in the table of counts; the kernel's name is its first word.
     pub name: &'static str,
@@ -120,14 +124,24 @@ pub const WITHOUT_WEIGHT: &[(&str, &str, RangeInclusive<u64>, &str)] = &[
 
 const LAYOUT: &[Step] = &[("storage_layout", layout)];
 
-/// Every kernel at least once, and those of storage with each of their engines.
-pub const CASES: &[Case] = &[
+/// Every kernel at least once: those of the table, and the others by their defaults.
+pub static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| {
+    let others = by_defaults().into_iter().map(|kernel| kernel.declaration.name);
+    NAMED.iter().copied().chain(others.map(|name| case(name, |_| json!({"runtime": 0.01})))).collect()
+});
+
+/// The kernels that have no row. A GPU's have no case at all: every system call is its driver's.
+pub fn by_defaults() -> Vec<KernelInfo> {
+    let named: BTreeSet<&str> = NAMED.iter().map(Case::kernel).collect();
+    let has_row = |name: &str| name.starts_with("gpu_") || named.contains(name);
+    kernels().into_iter().filter(|kernel| !has_row(kernel.declaration.name)).collect()
+}
+
+/// Kernels that need parameters, and those of storage with each of their engines.
+const NAMED: &[Case] = &[
     case("survey", |_| Value::Null),
-    case("idle", |_| json!({"runtime": 0.01})),
-    case("compute_clock", |_| json!({"runtime": 0.01})),
     case("compute_flops", |_| json!({"runtime": 0.01, "threads": 2})),
     case("memory_bandwidth", |_| json!({"working_set": 300_000, "runtime": 0.01, "threads": 2})),
-    case("memory_core_to_core", |_| json!({"runtime": 0.01})),
     case("memory_latency", |_| json!({"working_set": 1 << 17, "runtime": 0.01})),
     case("memory_loaded_latency", |_| json!({"chase_set": 1 << 17, "runtime": 0.01, "threads": 1})),
     case("storage_layout", layout),

@@ -33,26 +33,28 @@ class Swept:
     """Parameters that the plan sets itself, so they are not axes."""
 
 
-SWEPT = {
-    "storage": Swept(
-        ("storage_blocks", "storage_patterns", "storage_metadata"),
-        frozenset({"path", "cpus", "seed", "files", "purge", "destroy", "serial", "overwrite"}),
-    ),
-    "memory": Swept(
-        ("memory_bandwidth", "memory_latency", "memory_loaded_latency", "memory_core_to_core"),
-        frozenset({"cpus", "seed"}),
-    ),
-    "compute": Swept(("compute_flops", "linpack"), frozenset({"cpus", "seed"})),
-    "gpu": Swept(
-        (
-            *("gpu_flops", "gpu_bandwidth", "gpu_roofline", "gpu_transfer", "gpu_latency", "gpu_launch", "gpu_load"),
-            "gpu_matrix",
-        ),
-        frozenset({"cpus", "seed", "path"}),
-    ),
-    "network": Swept(("network_throughput", "network_latency", "network_ping"), frozenset({"interval_s"})),
+_NO_AXES = frozenset({"cpus", "seed"})
+_NO_AXES_OF = {
+    "storage": _NO_AXES | {"path", "files", "purge", "destroy", "serial", "overwrite"},
+    "gpu": _NO_AXES | {"path"},
+    "network": frozenset({"interval_s"}),
 }
-"""The resources whose command can sweep any axis of its kernels, by its name."""
+
+
+def is_swept(command: str) -> bool:
+    """Whether a command measures a resource and can sweep any axis of its kernels."""
+    from hwdyno.analysis.resources import all_resources
+
+    resource = all_resources().get(command)
+    return resource is not None and not resource.by_scenario
+
+
+def swept_by(command: str) -> Swept:
+    """What the command of a resource sweeps: the kernels of its experiments, in their order."""
+    from hwdyno.measure import experiments
+
+    kernels = dict.fromkeys(experiment.kernel for experiment in experiments.all() if experiment.resource == command)
+    return Swept(tuple(kernels), _NO_AXES_OF.get(command, _NO_AXES))
 
 
 def make_scenario(request: Request, host: Host) -> Scenario:
@@ -60,7 +62,7 @@ def make_scenario(request: Request, host: Host) -> Scenario:
     _check_limits(request)
     if request.name == "run":
         return _of_run(request, host)
-    if request.name in SWEPT:
+    if is_swept(request.name):
         return _of_resource(request, host)
     return _choose_kind(request).make(request, host)
 
@@ -162,7 +164,7 @@ def _make_plan(request: Request, host: Host, shared: Mapping[str, str] | None = 
             (experiment, given) for word in request.experiments for experiment in experiments.find(f"{resource}.{word}")
         ]
     elif given or request.load:
-        chosen = [(_base_sweep(resource, _kernel_with(SWEPT[resource].kernels, given, host)), given)]
+        chosen = [(_base_sweep(resource, _kernel_with(swept_by(resource).kernels, given, host)), given)]
     else:
         chosen = plans.select([resource], host)
     is_whole = not given and not request.experiments and request.profile in plans.PROFILES
