@@ -453,9 +453,9 @@ def test_a_serving_rule_says_and_advises(rule: str, found: Found, says: str, adv
     assert advice in f"{finding.advice} "
 
 
-@pytest.mark.parametrize(("few_s", "most_s", "is_named"), [(0.01, 0.02, True), (0.0, 0.02, False), (0.01, 0.0, False)])
-def test_servers_own_prompt_time_is_reported(few_s: float, most_s: float, is_named: bool) -> None:
-    found = _two_loads(first=3.0, few={"server_prompt_s": few_s}, server_prompt_s=most_s)["serving_limit"]
+@pytest.mark.parametrize(("few_s", "max_s", "is_named"), [(0.01, 0.02, True), (0.0, 0.02, False), (0.01, 0.0, False)])
+def test_servers_own_prompt_time_is_reported(few_s: float, max_s: float, is_named: bool) -> None:
+    found = _two_loads(first=3.0, few={"server_prompt_s": few_s}, server_prompt_s=max_s)["serving_limit"]
     assert ("The server computes a prompt in 20.0 ms." in found.says) == is_named
 
 

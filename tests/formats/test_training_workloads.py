@@ -49,8 +49,8 @@ def test_every_parameter_of_a_workload_is_one_of_the_kernels(monkeypatch: pytest
 
 def test_the_rules_least_data_set() -> None:
     unet = workload.find("unet3d", "H100")
-    assert unet.least_bytes(1, 16e9) == pytest.approx(500 * 7 * 146_600_628)
-    assert unet.least_bytes(1, 512e9) == pytest.approx(5 * 512e9)
+    assert unet.min_bytes(1, 16e9) == pytest.approx(500 * 7 * 146_600_628)
+    assert unet.min_bytes(1, 512e9) == pytest.approx(5 * 512e9)
 
 
 def test_selective_read_needs_its_columns_alone() -> None:

@@ -191,7 +191,7 @@ def _iolog(data: bytes) -> None:
 def _workload(data: bytes) -> None:
     found = dlio_yaml.read(_written(data, ".yaml"))
     json.dumps([found.layout, found.parameters], allow_nan=False).encode()
-    assert found.least_bytes(8, 1e12) > 0 and found.need_read_bytes_s > 0
+    assert found.min_bytes(8, 1e12) > 0 and found.need_read_bytes_s > 0
     if found.files < 1000:
         file_bytes(found)
 

@@ -216,8 +216,8 @@ def test_a_signal_ends_the_wait_for_what_a_server_does_not_say(monkeypatch: pyte
         looks = iter([False, True])
         monkeypatch.setattr(signals, "is_end_requested", lambda: next(looks))
         with pytest.raises(TimeoutError):
-            fetch_body(server, "/metrics", most_s=60.0)
+            fetch_body(server, "/metrics", max_s=60.0)
         assert next(looks, None) is None
         monkeypatch.setattr(signals, "is_end_requested", lambda: False)
         with pytest.raises(TimeoutError):
-            fetch_body(server, "/metrics", most_s=0.15)
+            fetch_body(server, "/metrics", max_s=0.15)

@@ -51,7 +51,7 @@ def _load(**more: Any) -> Load:
 
 def test_every_answer_has_its_tokens_and_its_moments_in_order() -> None:
     engine = Engine()
-    found = in_process.drive(engine, _load(users=4), runtime_s=0.0, least_requests=12)
+    found = in_process.drive(engine, _load(users=4), runtime_s=0.0, min_requests=12)
     assert len(found.requests) >= 12 and not found.failures
     for request in found.requests:
         assert request.due_s <= request.sent_s <= request.first_s <= request.last_s
@@ -69,7 +69,7 @@ def test_every_answer_has_its_tokens_and_its_moments_in_order() -> None:
 
 def test_no_more_requests_than_slots_are_answered_at_once() -> None:
     engine = Engine(slots=3)
-    in_process.drive(engine, _load(users=8), runtime_s=0.0, least_requests=30)
+    in_process.drive(engine, _load(users=8), runtime_s=0.0, min_requests=30)
     assert max(len(slots) for slots in engine.stepped) == 3
     assert {slot for slots in engine.stepped for slot in slots} == {0, 1, 2}
 
@@ -107,13 +107,13 @@ def test_an_open_loop_sends_on_while_the_engine_is_busy() -> None:
 def test_oversized_request_fails_alone() -> None:
     engine = Engine(context=10)
     load = replace(_load(users=2), prompt=lengths.parse("uniform:5:12", "x"))
-    found = in_process.drive(engine, load, runtime_s=0.0, least_requests=40)
+    found = in_process.drive(engine, load, runtime_s=0.0, min_requests=40)
     assert found.failures and len(found.requests) + found.failures >= 40
     assert all((request.prompt_tokens or 0) + 3 <= 10 for request in found.requests)
 
 
 def test_a_user_thinks_between_its_requests() -> None:
-    found = in_process.drive(Engine(), _load(users=1, think_s=0.02), runtime_s=0.0, least_requests=4)
+    found = in_process.drive(Engine(), _load(users=1, think_s=0.02), runtime_s=0.0, min_requests=4)
     ends = [request.last_s for request in found.requests]
     assert all(after.due_s == pytest.approx(end + 0.02) for end, after in zip(ends, found.requests[1:], strict=False))
 

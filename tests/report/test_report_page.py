@@ -238,7 +238,7 @@ def test_three_findings_are_on_top() -> None:
     top = text[text.index('id="findings"') : text.index('id="charts"')]
     assert re.findall(r"This is rule \d[^<]*", top) == ["This is rule 0.", "This is rule 1.", "This is rule 2."]
     assert "Others were at work." not in top and "Others were at work." in text
-    assert "3 more findings stand with the resources below." in top
+    assert "3 more findings below, by resource." in top
 
 
 def test_the_reason_of_the_verdict_is_not_repeated_in_every_row() -> None:

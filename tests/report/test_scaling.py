@@ -336,7 +336,7 @@ def test_site_experiments_run_and_repeat(tmp_path: Path, monkeypatch: pytest.Mon
     from hwdyno.measure.scenarios import make_scenario
 
     site, members = site_of_two(*four(), timeouts=Timeouts())
-    several = [experiment for experiment in experiments.all() if experiment.least_clients > 1]
+    several = [experiment for experiment in experiments.all() if experiment.min_clients > 1]
     assert {experiment.resource for experiment in several} == {"storage", "memory", "network"}
     for number, member in enumerate(members):
         member.server = (f"10.0.0.{number}", 5000)

@@ -33,7 +33,7 @@ def list_scenario(scenario: Scenario, host: Host) -> int:
     for line in lines:
         out(
             f"{line.experiment:{name_width}}  {describe_point(line.parameters, line.axes):{width}}  "
-            f"{format_duration(line.takes_s):>8}  writes {_amount(line.least_bytes, line.writes_bytes) or 'nothing'}\n"
+            f"{format_duration(line.takes_s):>8}  writes {_amount(line.min_bytes, line.writes_bytes) or 'nothing'}\n"
         )
     list_preparations(preparations, write_bytes_s)
     out(format_total(lines, preparations, write_bytes_s))
@@ -46,8 +46,8 @@ def format_total(lines: Sequence[Line], preparations: Sequence[Preparation], wri
         preparation.seconds(write_bytes_s) for preparation in preparations
     )
     made = sum(preparation.bytes for preparation in preparations if not preparation.by_points)
-    least, most = (made + sum(map(attrgetter(of), lines)) for of in ("least_bytes", "writes_bytes"))
-    known = all(line.least_bytes or not line.writes_bytes for line in lines)
+    least, most = (made + sum(map(attrgetter(of), lines)) for of in ("min_bytes", "writes_bytes"))
+    known = all(line.min_bytes or not line.writes_bytes for line in lines)
     total = _amount(least if known else 0.0, most) or "nothing"
     return f"total: {plural(len(lines), 'point')}, at least {format_duration(total_s)}, {total} written\n"
 

@@ -83,7 +83,7 @@ class TrainingWorkload:
         """Data rate that one accelerator needs from storage at full speed, counting only the columns read, bytes/s."""
         return self.need_bytes_s * self.read_record_bytes / self.record_bytes
 
-    def least_bytes(self, accelerators: int, memory_bytes: float) -> float:
+    def min_bytes(self, accelerators: int, memory_bytes: float) -> float:
         """The smallest data set whose result counts, by MLPerf Storage's rules."""
         return max(RULE_STEPS * self.batch_size * accelerators * self.record_bytes, RULE_MEMORIES * memory_bytes)
 

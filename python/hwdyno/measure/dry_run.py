@@ -24,7 +24,7 @@ class Line:
     parameters: Parameters
     writes_bytes: float
     """Upper bound, at ``write_bytes_s``, with the warm-up and every repeat that a noisy point may take."""
-    least_bytes: float
+    min_bytes: float
     """Lower bound, with the warm-up: 0 where the time decides."""
     takes_s: float
     """Lower bound: a noisy point is repeated."""
@@ -90,6 +90,6 @@ def _warm(parameters: Parameters) -> Parameters:
 
 def _most_bytes_s(parameters: Parameters) -> float:
     """The highest rate of this many blocks in flight, from the lowest latency of a write."""
-    least_s = MIN_WRITE_S if parameters.get("direct", True) else MIN_CACHED_S
+    min_s = MIN_WRITE_S if parameters.get("direct", True) else MIN_CACHED_S
     in_flight = float(parameters.get("iodepth") or 1) * float(parameters.get("numjobs") or 1)
-    return in_flight * float(parameters.get("bs") or 4096) / least_s
+    return in_flight * float(parameters.get("bs") or 4096) / min_s

@@ -26,15 +26,15 @@ MAX_COUNT = (1 << 63) - 1
 Made = TypeVar("Made")
 
 
-def read_text(path: Path, most_bytes: int, kind: str = "", *, errors: str = "strict") -> str:
+def read_text(path: Path, max_bytes: int, kind: str = "", *, errors: str = "strict") -> str:
     """Read a text file of limited size; ``kind`` is what it should be, for messages. Raises ``UserError``."""
     try:
         with path.open("rb") as file:
-            data = file.read(most_bytes + 1)
+            data = file.read(max_bytes + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise UserError(f"cannot read {path}: {(getattr(error, 'strerror', None) or str(error)).lower()}") from None
-    if len(data) > most_bytes:
-        raise UserError(f"{path} is too large for its kind ({most_bytes >> 10} KiB)")
+    if len(data) > max_bytes:
+        raise UserError(f"{path} is too large for its kind ({max_bytes >> 10} KiB)")
     try:
         return data.decode("utf-8", errors)
     except UnicodeDecodeError as error:

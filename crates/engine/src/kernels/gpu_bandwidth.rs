@@ -137,7 +137,7 @@ struct Arrays<'a> {
     elements: usize,
     group: usize,
     /// Work items at most; each goes over several elements where there are more.
-    most_items: usize,
+    max_items: usize,
     session: &'a Session,
     queue: &'a Queue<'a>,
     patterns: [Vec<u8>; 2],
@@ -181,7 +181,7 @@ impl<'a> Arrays<'a> {
             precision,
             elements,
             group: if is_cpu { 16 } else { 256.min(device.number(Fact::GroupItems).max(1) as usize) },
-            most_items: if is_cpu { units * 4096 } else { units * 2048 * 4 },
+            max_items: if is_cpu { units * 4096 } else { units * 2048 * 4 },
             session,
             queue,
             a: filled(&patterns[0])?,
@@ -198,7 +198,7 @@ impl<'a> Arrays<'a> {
     fn ready(&'a self, width: usize) -> Result<Ready<'a>, String> {
         let kernel = self.session.kernel(&source(self.operation, self.precision, width), "pass")?;
         let vectors = self.elements / width;
-        let items = vectors.min(self.most_items);
+        let items = vectors.min(self.max_items);
         let items = if items > self.group { items / self.group * self.group } else { items };
         kernel.set(&[
             Argument::Buffer(&self.a),

@@ -186,9 +186,9 @@ impl Ready<'_> {
         waited(&work.queue.launch(&self.kernel, items, work.group)?)
     }
 
-    /// Turns that take about `LAUNCH_NS`, or `most_ns` where that is less.
-    fn turns(&self, most_ns: u64) -> Result<u32, String> {
-        let wanted = LAUNCH_NS.min(most_ns.max(100_000));
+    /// Turns that take about `LAUNCH_NS`, or `max_ns` where that is less.
+    fn turns(&self, max_ns: u64) -> Result<u32, String> {
+        let wanted = LAUNCH_NS.min(max_ns.max(100_000));
         let mut turns = 1_u32;
         loop {
             let begun = crate::timing::clock::now_ns();

@@ -82,7 +82,7 @@ impl Kernel for GpuMatrix {
         let Device::Cuda(gpu) = &device else {
             return Err(Error::usage("matrix products need an NVIDIA GPU by CUDA: cuBLAS computes them"));
         };
-        let (capability, least) = (gpu.capability(), precision.least_capability());
+        let (capability, least) = (gpu.capability(), precision.min_capability());
         if !precision.is_supported(capability) {
             return Err(Error::usage(format!(
                 "tensor cores of compute capability {}.{} have no {} products (since {}.{})",
@@ -129,7 +129,7 @@ impl Kernel for GpuMatrix {
 
 impl Factors {
     /// The compute capability from which on tensor cores multiply them, such as 80.
-    fn least_capability(self) -> u64 {
+    fn min_capability(self) -> u64 {
         match self {
             Self::Fp16 => 70,
             Self::Int8 => 75,
@@ -140,7 +140,7 @@ impl Factors {
 
     fn is_supported(self, capability: u64) -> bool {
         // Of double, only the data centers' GPUs have more than vector units.
-        capability >= self.least_capability() && (self != Self::Fp64 || matches!(capability, 80 | 90))
+        capability >= self.min_capability() && (self != Self::Fp64 || matches!(capability, 80 | 90))
     }
 
     fn types(self) -> Types {

@@ -198,8 +198,8 @@ fn describe(reading: &mut Reading, parameters: &Parameters, all: &Tally, shelf: 
     reading.detail("turned_away", all.turned_away);
     reading.detail("demoted_entries", counts.demoted);
     reading.detail("evicted_entries", counts.deleted);
-    reading.detail("most_on_storage_bytes", counts.most_on_storage);
-    reading.detail("most_in_memory_bytes", counts.most_in_memory);
+    reading.detail("most_on_storage_bytes", counts.max_on_storage);
+    reading.detail("most_in_memory_bytes", counts.max_in_memory);
     reading.detail("corrupt_blocks", shelf.corrupt.load(Ordering::Relaxed));
     reading.detail("cached_share_by_device", cached);
     let capacity = parameters.capacity;

@@ -157,9 +157,9 @@ impl Stamped {
     }
 
     /// The moment of the kernel's stamp, where it can be right.
-    fn moment(self, stamp: Option<i64>, least_ns: u64, now: u64) -> Option<u64> {
+    fn moment(self, stamp: Option<i64>, min_ns: u64, now: u64) -> Option<u64> {
         let came = u64::try_from(stamp?.wrapping_sub(self.offset_ns)).ok()?;
-        (least_ns <= came && came < now && came > self.since_ns).then_some(came)
+        (min_ns <= came && came < now && came > self.since_ns).then_some(came)
     }
 }
 
@@ -284,14 +284,14 @@ impl Receiver {
             }
         };
         let (piece, pieces) = (&self.buffer[..bytes], &mut answer.pieces);
-        let (now, least_ns) = (now_ns(), answer.last_ns);
-        let came = self.stamped.moment(stamp, least_ns, now);
+        let (now, min_ns) = (now_ns(), answer.last_ns);
+        let came = self.stamped.moment(stamp, min_ns, now);
         (self.is_stamped, answer.last_ns) = (came.is_some(), came.unwrap_or(now));
         pieces.bytes.extend_from_slice(piece);
         pieces.sizes.push(bytes);
         pieces.times_ns.push(answer.last_ns);
         if matches!(answer.body, Body::Chunks(_)) {
-            self.gap_ns = (15 * self.gap_ns + (answer.last_ns - least_ns).min(GAP_NS)) / 16;
+            self.gap_ns = (15 * self.gap_ns + (answer.last_ns - min_ns).min(GAP_NS)) / 16;
         }
         answer.needs_look(bytes)
     }

@@ -228,7 +228,7 @@ fn open_datagrams(
 
 /// Watches for a test in which nothing moves.
 struct Silence {
-    most_ns: u64,
+    max_ns: u64,
     moved: u64,
     since_ns: u64,
 }
@@ -240,7 +240,7 @@ impl Silence {
         if moved != self.moved || lanes.is_empty() {
             (self.moved, self.since_ns) = (moved, now);
         }
-        now > self.since_ns + self.most_ns
+        now > self.since_ns + self.max_ns
     }
 }
 
@@ -293,7 +293,7 @@ fn flow(
             let limit_ns = ((lasts_s + settings.omit_s + GRACE_S) * 1e9) as u64;
             let mut timed = omit_ns == 0;
             look(&mut watched);
-            let mut silence = Silence { most_ns: place.silence.as_nanos() as u64, moved: 0, since_ns: start };
+            let mut silence = Silence { max_ns: place.silence.as_nanos() as u64, moved: 0, since_ns: start };
             loop {
                 let now = now_ns();
                 if !timed && now >= start + omit_ns {

@@ -36,9 +36,9 @@ pub struct Counts {
     /// Entries that left the cache.
     pub deleted: u64,
     /// The most that lay on storage at once, B.
-    pub most_on_storage: u64,
+    pub max_on_storage: u64,
     /// The most that lay in memory at once, B.
-    pub most_in_memory: u64,
+    pub max_in_memory: u64,
 }
 
 struct Entry {
@@ -100,10 +100,10 @@ impl State {
     fn add(&mut self, on_storage: bool, bytes: u64) {
         if on_storage {
             self.storage_bytes += bytes;
-            self.counts.most_on_storage = self.counts.most_on_storage.max(self.storage_bytes);
+            self.counts.max_on_storage = self.counts.max_on_storage.max(self.storage_bytes);
         } else {
             self.memory_bytes += bytes;
-            self.counts.most_in_memory = self.counts.most_in_memory.max(self.memory_bytes);
+            self.counts.max_in_memory = self.counts.max_in_memory.max(self.memory_bytes);
         }
     }
 
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(put(&tiers, 4, 30).delete, [1, 2]);
         assert!(tiers.hold(1).is_none());
         assert_eq!(tiers.counts().deleted, 2);
-        assert_eq!(tiers.counts().most_on_storage, 100);
+        assert_eq!(tiers.counts().max_on_storage, 100);
     }
 
     #[test]

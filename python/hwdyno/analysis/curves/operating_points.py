@@ -129,8 +129,8 @@ def find_best(series: Series, knee: Knee, state: State, top: float) -> tuple[Ope
         return [at for at, amount in enumerate(series.amounts) if at != odd and amount >= share * of]
 
     places = reaching(BEST_SHARE, found)
-    least_tail = min((tail for at in places if (tail := series.tails[at])), default=math.inf)
-    at = next((at for at in places if (series.tails[at] or 0.0) < MUCH_WORSE_TAIL * least_tail), places[0])
+    min_tail = min((tail for at in places if (tail := series.tails[at])), default=math.inf)
+    at = next((at for at in places if (series.tails[at] or 0.0) < MUCH_WORSE_TAIL * min_tail), places[0])
     place = series.point(series.loads[at])
     words = [f"{place.throughput / found:.0%} of the {'ceiling' if found == top else 'most measured'}"]
     first, last = series.as_given(series.loads[0]), series.as_given(series.loads[-1])

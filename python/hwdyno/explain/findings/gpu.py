@@ -46,19 +46,19 @@ def gpu_clock_fell(case: Case) -> Verdict | None:
     """The clock that was sampled while the GPU computed is lower than the one that its peak counts with."""
     gpu = the_gpu(case.run.machine)
     clock_hz = as_number(case.point.details.get("clock_hz"))
-    most_hz = float(gpu.boost_max_hz or gpu.clock_max_hz or 0) if gpu else 0.0
-    if not clock_hz or not most_hz or clock_hz >= FALLEN * most_hz:
+    max_hz = float(gpu.boost_max_hz or gpu.clock_max_hz or 0) if gpu else 0.0
+    if not clock_hz or not max_hz or clock_hz >= FALLEN * max_hz:
         return None
     why = str(case.point.details.get("slowed_by") or "")
     cause = f" NVML's reason: {why}." if why else " NVML gives no reason."
     return Verdict(
         "warning",
-        f"The clock was {percent(clock_hz / most_hz)} of the highest ({case.label}): {format_value(clock_hz, 'Hz')} of "
-        f"{format_value(most_hz, 'Hz')}. The peak at this clock is lower by as much.{cause}",
-        {"clock_hz": clock_hz, "clock_max_hz": most_hz, "slowed_by": why},
+        f"The clock was {percent(clock_hz / max_hz)} of the highest ({case.label}): {format_value(clock_hz, 'Hz')} of "
+        f"{format_value(max_hz, 'Hz')}. The peak at this clock is lower by as much.{cause}",
+        {"clock_hz": clock_hz, "clock_max_hz": max_hz, "slowed_by": why},
         "Look at power, heat and clocks (`nvidia-smi -q -d PERFORMANCE,POWER,CLOCK`), then measure again: "
         + case.command(),
-        weight=most_hz / clock_hz,
+        weight=max_hz / clock_hz,
     )
 
 

@@ -208,13 +208,13 @@ def check_policing(case: Case) -> Verdict | None:
         if max(rates) / min(rates) - 1 > SAME or _is_full(case.result, group[counts[-1]]):
             continue
         last = group[counts[-1]]
-        rtt_ns, least_ns = figure(last, "rtt_mean_us") * 1e3, figure(last, "rtt_min_us") * 1e3
+        rtt_ns, min_ns = figure(last, "rtt_mean_us") * 1e3, figure(last, "rtt_min_us") * 1e3
         return Verdict(
             "warning",
             f"The path is policed: goodput stays at {quantity(last.throughput)} from {counts[0]:.0f} to "
             f"{counts[-1]:.0f} streams, and {percent(figure(last, 'retransmit_share'))} of the segments are "
             f"retransmitted. No queue builds up: a round trip takes {format_ns(rtt_ns)}, the shortest "
-            f"{format_ns(least_ns)}. So packets above a rate are dropped, not queued.",
+            f"{format_ns(min_ns)}. So packets above a rate are dropped, not queued.",
             {
                 "goodput_bytes_s": last.throughput.value,
                 "retransmit_share": figure(last, "retransmit_share"),

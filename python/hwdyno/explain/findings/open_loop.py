@@ -82,8 +82,8 @@ def users_wait(case: Case) -> Verdict | None:
     served = [at for at, rate in rates.items() if _kept_up(case.result.points[at], rate)]
     if not served:
         return None
-    least_at, most_at = min(served, key=rates.__getitem__), max(served, key=rates.__getitem__)
-    beyond = [rate for rate in rates.values() if rate > rates[most_at]]
+    min_at, max_at = min(served, key=rates.__getitem__), max(served, key=rates.__getitem__)
+    beyond = [rate for rate in rates.values() if rate > rates[max_at]]
     edge = f" At {format_count(min(beyond))} {counted}, requests queue up without end." if beyond else ""
     if curve.model != "g-g-m" or curve.ceiling is None:
         why, advice = "No queueing model fits these points.", f"Compare with the closed loop: {_closed_loop(case)}"
@@ -94,9 +94,9 @@ def users_wait(case: Case) -> Verdict | None:
                 f"The capacity is open: {least} to {most} {counted} fit these points alike (best fit: "
                 f"{format_count(known.value / per)})."
             )
-            advice = f"Measure a higher rate too: {_with_next(case, rates[most_at], min(beyond, default=None))}"
-        least_point, most_point = case.result.points[least_at], case.result.points[most_at]
-        return _as_measured(case, counted, least_point, most_point, edge, why, advice)
+            advice = f"Measure a higher rate too: {_with_next(case, rates[max_at], min(beyond, default=None))}"
+        min_point, max_point = case.result.points[min_at], case.result.points[max_at]
+        return _as_measured(case, counted, min_point, max_point, edge, why, advice)
     model = OpenLoop.from_parameters(curve.parameters)
     waits = [f"{format_ns(model.latency_ns(share * model.capacity_s))} at {percent(share)}" for share in SHARES]
     kept_up = [case.result.points[at] for at in served]

@@ -55,9 +55,9 @@ class Experiment:
     """The error of an invalid point of this kernel with its remedy; none for a valid point."""
     default: bool = True
     """Whether ``hwdyno run`` includes it where nothing is chosen."""
-    least_processors: int = 1
+    min_processors: int = 1
     """Processors below which ``hwdyno run`` leaves it out."""
-    least_clients: int = 1
+    min_clients: int = 1
     """Hosts of the site below which ``hwdyno run`` and its resource's command leave it out."""
     between: bool = False
     """Whether it is of hosts that serve each other; then those of one host's own network are left out."""
@@ -88,7 +88,7 @@ class Experiment:
 
     def fits(self, site: Topology) -> bool:
         """Whether a site has the processors and the hosts without which it says nothing."""
-        fits = self.least_processors <= site.processors and self.least_clients <= site.clients
+        fits = self.min_processors <= site.processors and self.min_clients <= site.clients
         return fits and (self.between == site.between or not (self.between or self.resource == "network"))
 
     @property

@@ -86,7 +86,7 @@ KV_CACHE = Experiment(
     fixed={"model": "llama3.1-8b", "scale": 0.01, "seed": 1},
     named_as={"model": "kv-cache", "capacity": "capacity"},
     peers=("mlperf_kv",),
-    writes=lambda _, __, most_bytes: most_bytes,
+    writes=lambda _, __, max_bytes: max_bytes,
 )
 
 # Each index has a copy too. Its seed is fixed: other vectors would be another index.

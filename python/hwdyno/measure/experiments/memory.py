@@ -221,7 +221,7 @@ CORES = Experiment(
     load="operation",
     metric="latency",
     sweep=Sweep(operation=("cas", "clean", "modified")),
-    least_processors=2,
+    min_processors=2,
 )
 
 SCALING = Experiment(
@@ -235,5 +235,5 @@ SCALING = Experiment(
     peers=_PEERS,
     needs=("main_memory",),
     setup_s=0.5,
-    least_clients=2,
+    min_clients=2,
 )

@@ -155,7 +155,7 @@ PAIRS_OF_RANKS = _throughput(
     load="streams",
     sweep=Sweep(protocol="tcp", direction="up", streams=1, between=PAIRS),
     peers=(),
-    least_clients=2,
+    min_clients=2,
     between=True,
 )
 
@@ -165,7 +165,7 @@ ROUND_TRIPS_OF_RANKS = _round_trips(
     load="in_flight",
     sweep=Sweep(protocol="tcp", message=64, in_flight=1, between=PAIRS),
     peers=(),
-    least_clients=2,
+    min_clients=2,
     between=True,
 )
 
@@ -176,7 +176,7 @@ BISECTION = _throughput(
     sweep=Sweep(protocol="tcp", direction="up", streams=(1, 4), between=HALF),
     quick=Sweep(protocol="tcp", direction="up", streams=1, between=HALF),
     peers=(),
-    least_clients=2,
+    min_clients=2,
     between=True,
 )
 
@@ -186,6 +186,6 @@ ALL_TO_ALL = _throughput(
     load="streams",
     sweep=Sweep(protocol="tcp", direction="up", streams=1, between=SHIFTS),
     peers=(),
-    least_clients=3,
+    min_clients=3,
     between=True,
 )

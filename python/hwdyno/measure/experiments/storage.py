@@ -144,7 +144,7 @@ SCALING = Experiment(
     peers=_PEERS,
     needs=("data_file",),
     check=nonsense,
-    least_clients=2,
+    min_clients=2,
 )
 
 SHARING = Experiment(
@@ -159,5 +159,5 @@ SHARING = Experiment(
     peers=_PEERS,
     needs=("data_file",),
     check=nonsense,
-    least_clients=2,
+    min_clients=2,
 )

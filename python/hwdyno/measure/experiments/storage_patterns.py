@@ -34,9 +34,9 @@ def _nonsense(kernel: Declaration, point: Parameters) -> str | None:
     return None
 
 
-def _pass_bytes(kernel: Declaration, point: Parameters, most_bytes: float) -> float:
+def _pass_bytes(kernel: Declaration, point: Parameters, max_bytes: float) -> float:
     """One pass over the file, or as much of it as there is time for."""
-    return write_share(kernel.axes, point) * min(float(point.get("size") or 0), most_bytes)
+    return write_share(kernel.axes, point) * min(float(point.get("size") or 0), max_bytes)
 
 
 PATTERNS = Experiment(
@@ -77,10 +77,10 @@ THREADS = Experiment(
 )
 
 
-def _file_bytes(kernel: Declaration, point: Parameters, most_bytes: float) -> float:
+def _file_bytes(kernel: Declaration, point: Parameters, max_bytes: float) -> float:
     """Every file of the tree, once: it is made anew for each reading."""
     files, jobs, size = (float(point.get(name, kernel.axis(name).default) or 0) for name in _SIZES)
-    return min(files * jobs * size, most_bytes)
+    return min(files * jobs * size, max_bytes)
 
 
 METADATA = Experiment(

@@ -120,11 +120,9 @@ class Plan:
         return max(ends, default=0)
 
     @property
-    def least_bytes(self) -> int:
+    def min_bytes(self) -> int:
         """The least data file that the points' blocks and jobs fit into."""
-        return max(
-            (least_region(parameters) for planned in self.experiments for parameters in every(planned)), default=0
-        )
+        return max((min_region(parameters) for planned in self.experiments for parameters in every(planned)), default=0)
 
     def with_size(self, size_bytes: int) -> Plan:
         """This plan on a data file of another size."""
@@ -144,7 +142,7 @@ def every(planned: Planned) -> list[Parameters]:
     return [{**planned.fixed, **point} for point in planned.points]
 
 
-def least_region(parameters: Parameters) -> int:
+def min_region(parameters: Parameters) -> int:
     """Bytes for one block of each job."""
     block, jobs = parameters.get("bs"), parameters.get("numjobs", 1)
     return block * jobs if isinstance(block, int) and isinstance(jobs, int) else 0

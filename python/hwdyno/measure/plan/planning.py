@@ -12,7 +12,7 @@ from hwdyno.analysis.resources import find
 from hwdyno.analysis.resources.quoted import Configuration, distance, fits
 from hwdyno.measure import experiments as catalogue
 from hwdyno.measure.experiments import Experiment
-from hwdyno.measure.plan.plan import NO_LIMITS, Limits, Plan, Planned, least_region
+from hwdyno.measure.plan.plan import NO_LIMITS, Limits, Plan, Planned, min_region
 from hwdyno.measure.plan.profiles import PROFILES, Profile
 from hwdyno.measure.sweep import Sweep, parse_axis, parse_value
 from hwdyno.measure.topology import Topology
@@ -122,7 +122,7 @@ def _plan_one(
     # Where it has none of them, the engine says what it has.
     points = [point for point in points if not declaration.lacks({**fixed, **point})] or points
     if "size" in fixed and "size" not in given:
-        fixed["size"] = max(int(fixed["size"] or 0), *(least_region({**fixed, **point}) for point in points))
+        fixed["size"] = max(int(fixed["size"] or 0), *(min_region({**fixed, **point}) for point in points))
     for point in points:
         wrong = experiment.check(declaration, {**fixed, **point}) if experiment.check else None
         if wrong:

@@ -14,7 +14,7 @@ GRACE = 0.1
 """Share by which a budget may be overrun before readings are left out."""
 
 
-def least_s(planned: Planned, plan: Plan) -> float:
+def min_s(planned: Planned, plan: Plan) -> float:
     """Seconds that one shortest reading of every point takes, with the warm-up; peers use what time is left then."""
     shortest = Timing(min(SHORTEST_S, plan.profile.runtime_s), 0.05, 1, 1)
     every = (reading_s(planned, point, shortest, plan.given) for point in (planned.points[0], *planned.points))
@@ -36,7 +36,7 @@ def fit_plan(plan: Plan, left_s: float | None) -> Plan:
     """
     if left_s is None or "runtime" in plan.given or not plan.points:
         return plan
-    needed = sum(least_s(planned, plan) for planned in plan.experiments)
+    needed = sum(min_s(planned, plan) for planned in plan.experiments)
     if needed <= left_s:
         return plan
     share = max(0.0, left_s / needed)

@@ -44,7 +44,7 @@ def may_shrink(plan: Plan) -> bool:
 
 def lay_out(plan: Plan, workspace: DataFile, host: Host, progress: Progress) -> FileLayout:
     """Write the data file; raises ``UserError`` where not even the smallest one fits."""
-    place, wanted, least = workspace.place, plan.data_bytes, plan.least_bytes
+    place, wanted, least = workspace.place, plan.data_bytes, plan.min_bytes
     size, says = fit(place, wanted, least, may_shrink=may_shrink(plan))
     made = FileLayout(size, says)
     if not wanted and not place.is_device:

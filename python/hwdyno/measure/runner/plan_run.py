@@ -330,9 +330,9 @@ class PlanRun(RunRecord):
     def _warm_up(self, planned: Planned, point: PointInWork) -> None:
         signals.check()
         parameters = self._parameters(planned, point, WARM_UP)
-        for name, most_s in (("runtime", WARM_UP_S), ("ramp_time", 0.0), ("startdelay", 0.0)):
+        for name, max_s in (("runtime", WARM_UP_S), ("ramp_time", 0.0), ("startdelay", 0.0)):
             if name in parameters:
-                parameters[name] = min(float(parameters[name] or most_s), most_s)
+                parameters[name] = min(float(parameters[name] or max_s), max_s)
         self.progress.begins(self._step(planned, point))
         begun = time.monotonic()
         try:

@@ -35,7 +35,7 @@ def make_experiment(
     accelerators: Sequence[int],
     readers: Sequence[int],
     given: Mapping[str, Any],
-    most_bytes: int = FILE_BYTES,
+    max_bytes: int = FILE_BYTES,
 ) -> Experiment:
     """The experiment for one storage, by name and path, with as many threads as the readers of that many accelerators.
 
@@ -50,7 +50,7 @@ def make_experiment(
     block = parse_size(first["transfer_size"]) if "transfer_size" in first else workload.transfer_size
     least, room = block * jobs[-1], int(free_bytes(path) * ROOM_SHARE)
     fixed: Parameters = {
-        "path": str(path / FOLDER / FILE), "size": max(least, min(most_bytes, room)) // block * block, "bs": block,
+        "path": str(path / FOLDER / FILE), "size": max(least, min(max_bytes, room)) // block * block, "bs": block,
         "rw": "read", "ioengine": "psync", "iodepth": 1, "direct": first.get("direct", False), "drop_cache": True,
         "time_based": False, "runtime": 0.0, "ramp_time": 0.0,
     }  # fmt: skip

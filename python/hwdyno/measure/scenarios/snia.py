@@ -47,12 +47,12 @@ class SniaScenario(Scenario):
         every = [point for point in planned.points if matches(point, self.test.each_round or {})]
         longest_s, lines = LONGEST_S.get(self.plan.profile.name, CELL_S), []
         for point in planned.points:
-            least_s, most_s = (times * longest_s if point in every else longest_s for times in (SNIA_ROUNDS, ROUNDS))
+            min_s, max_s = (times * longest_s if point in every else longest_s for times in (SNIA_ROUNDS, ROUNDS))
             if self.plan.budget_s is not None:
-                least_s = SNIA_ROUNDS * SHORTEST_S
-                most_s = max(least_s, min(most_s, self.plan.budget_s / len(every)))
-            most, _ = estimate_writes(planned, {**planned.fixed, **point, "time_based": True}, write_bytes_s, most_s)
-            lines.append(Line(planned.experiment.name, point, most, 0.0, least_s, planned.declaration.axes))
+                min_s = SNIA_ROUNDS * SHORTEST_S
+                max_s = max(min_s, min(max_s, self.plan.budget_s / len(every)))
+            most, _ = estimate_writes(planned, {**planned.fixed, **point, "time_based": True}, write_bytes_s, max_s)
+            lines.append(Line(planned.experiment.name, point, most, 0.0, min_s, planned.declaration.axes))
         return lines
 
     def measure(self, plan: Plan, bench: Bench) -> Run:

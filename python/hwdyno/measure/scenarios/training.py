@@ -55,7 +55,7 @@ class Care:
 
     runtime_s: float
     repeats: tuple[int, int]
-    most_bytes: float
+    max_bytes: float
 
 
 CARE = {
@@ -131,8 +131,8 @@ def _max_bytes(request: Request) -> float:
         return BRIEF_BYTES
     from hwdyno.measure.runner.layout import BUDGET_SHARE
 
-    most_bytes = CARE[request.profile].most_bytes
-    return most_bytes if request.budget_s is None else min(most_bytes, BUDGET_SHARE * request.budget_s * WRITE_BYTES_S)
+    max_bytes = CARE[request.profile].max_bytes
+    return max_bytes if request.budget_s is None else min(max_bytes, BUDGET_SHARE * request.budget_s * WRITE_BYTES_S)
 
 
 def _within_budget(request: Request) -> Request:
@@ -291,12 +291,12 @@ def _client(
 def _plain_reads(targets: list[StoredDataSet], request: Request, given: Mapping[str, Any]) -> list[Chosen]:
     """Plain reads on each storage, with each workload's size and threads."""
     numbers, readers = _accelerator_counts(given), given.get("read_threads")
-    most_bytes = BRIEF_PLAIN_BYTES if request.is_brief else plain_reads.FILE_BYTES
+    max_bytes = BRIEF_PLAIN_BYTES if request.is_brief else plain_reads.FILE_BYTES
     found: list[Chosen] = []
     for target in {(target.storage, target.workload.name): target for target in targets}.values():
         threads = _numbers(readers, "read-threads", 0) if readers else [target.workload.read_threads]
         place = (target.storage if len(targets) > 1 else "", target.path)
-        found.append((plain_reads.make_experiment(target.workload, place, numbers, threads, given, most_bytes), {}))
+        found.append((plain_reads.make_experiment(target.workload, place, numbers, threads, given, max_bytes), {}))
     return found
 
 

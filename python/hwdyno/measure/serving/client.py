@@ -150,7 +150,7 @@ class _ClientLoop:
         return self._begin_users(now)
 
     def _begin_users(self, now: int) -> int | None:
-        enough = len(self.sent) >= self.settings.least_requests
+        enough = len(self.sent) >= self.settings.min_requests
         if self.is_over or (now >= self.end and enough):
             self.is_over, self.wakes = True, []
             return None

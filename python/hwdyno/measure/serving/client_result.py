@@ -34,7 +34,7 @@ class ClientSettings:
     """Limit for one whole answer."""
     connections: int
     """Maximum number of connections at once."""
-    least_requests: int = 0
+    min_requests: int = 0
     """Number of requests that a closed loop begins at least, regardless of the time."""
 
 

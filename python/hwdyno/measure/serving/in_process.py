@@ -86,12 +86,12 @@ class _Sent:
     moments_s: list[float] = field(default_factory=list)
 
 
-def drive(engine: Engine, load: Load, *, runtime_s: float, least_requests: int = 0) -> InProcessResult:
+def drive(engine: Engine, load: Load, *, runtime_s: float, min_requests: int = 0) -> InProcessResult:
     """Send the load for as long as ``runtime_s`` says, and answer all that was sent."""
     switch_s = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_S)
     try:
-        client = _Client(load, runtime_s, least_requests)
+        client = _Client(load, runtime_s, min_requests)
         return _EngineLoop(engine, client).run()
     finally:
         sys.setswitchinterval(switch_s)
@@ -100,9 +100,9 @@ def drive(engine: Engine, load: Load, *, runtime_s: float, least_requests: int =
 class _Client(threading.Thread):
     """Sends each request when it is due, however long the engine's steps take."""
 
-    def __init__(self, load: Load, runtime_s: float, least_requests: int) -> None:
+    def __init__(self, load: Load, runtime_s: float, min_requests: int) -> None:
         super().__init__(daemon=True)
-        self.load, self.runtime_s, self.least_requests = load, runtime_s, least_requests
+        self.load, self.runtime_s, self.min_requests = load, runtime_s, min_requests
         self.changed = threading.Condition()
         self.queue: deque[_Sent] = deque()
         self.in_flight = self.begun = 0
@@ -157,10 +157,10 @@ class _Client(threading.Thread):
         if self.load.is_open:
             self._write(1)
             return self._ready[0][0].due_s if self._ready else None
-        if self.now() >= self.runtime_s and self.begun >= self.least_requests:
+        if self.now() >= self.runtime_s and self.begun >= self.min_requests:
             return None
         due_s = self._wakes[0] if self._wakes else _NEVER
-        return due_s if due_s < self.runtime_s or self.begun < self.least_requests else None
+        return due_s if due_s < self.runtime_s or self.begun < self.min_requests else None
 
     def _send(self, due_s: float) -> None:
         self._write(1)

@@ -129,6 +129,6 @@ def watch_server(server: ServerAddress, runtime_s: float) -> Iterator[Watched]:
 
 def _text(server: ServerAddress) -> bytes:
     try:
-        return fetch_body(server, PATH, most_s=MAX_S, most_bytes=MAX_BYTES)
+        return fetch_body(server, PATH, max_s=MAX_S, max_bytes=MAX_BYTES)
     except (OSError, WireError, ValueError):
         return b""

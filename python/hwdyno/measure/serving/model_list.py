@@ -29,15 +29,15 @@ def first_model(server: ServerAddress) -> str:
     return listed if isinstance(listed, str) and 0 < len(listed) <= _LONGEST and listed.isprintable() else ""
 
 
-def fetch_body(server: ServerAddress, path: str, *, most_s: float = MAX_S, most_bytes: int = MAX_BYTES) -> bytes:
+def fetch_body(server: ServerAddress, path: str, *, max_s: float = MAX_S, max_bytes: int = MAX_BYTES) -> bytes:
     """The body of what a server has at a path; empty where it has nothing, or too much of it.
 
     Raises ``OSError`` and ``WireError``; ``TimeoutError`` too where a signal asks for an early end.
     """
-    deadline = time.monotonic() + most_s
+    deadline = time.monotonic() + max_s
     exchange = Exchange()
     with contextlib.closing(socket.socket(server.family, socket.SOCK_STREAM)) as plain:
-        plain.settimeout(most_s)
+        plain.settimeout(max_s)
         plain.connect(server.address)
         sock = plain if server.tls is None else server.tls.wrap_socket(plain, server_hostname=server.host)
         with contextlib.closing(sock):
@@ -49,6 +49,6 @@ def fetch_body(server: ServerAddress, path: str, *, most_s: float = MAX_S, most_
                     raise TimeoutError
                 with contextlib.suppress(TimeoutError):
                     data = sock.recv(1 << 16)
-                    is_over = not data or exchange.add(data, [len(data)], [0]) or exchange.size > most_bytes
-    is_whole = exchange.head is not None and exchange.head.status == 200 and exchange.size <= most_bytes
+                    is_over = not data or exchange.add(data, [len(data)], [0]) or exchange.size > max_bytes
+    is_whole = exchange.head is not None and exchange.head.status == 200 and exchange.size <= max_bytes
     return join_body(exchange) if is_whole else b""

@@ -110,7 +110,7 @@ class Serving:
             runtime_s=float(settings["runtime"]),
             timeout_s=float(settings["timeout"]),
             connections=int(settings["connections"]),
-            least_requests=int(settings["requests"]),
+            min_requests=int(settings["requests"]),
         )
         with metrics.watch_server(server, how.runtime_s) as watched:
             result = client.drive(

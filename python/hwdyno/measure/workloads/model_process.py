@@ -229,9 +229,7 @@ def serve(job: dict[str, Any]) -> dict[str, Any]:
     engine.start(0, [1])
     engine.step([0])
     before = counters()
-    found = in_process.drive(
-        engine, make_load(job), runtime_s=float(job["runtime"]), least_requests=int(job["requests"])
-    )
+    found = in_process.drive(engine, make_load(job), runtime_s=float(job["runtime"]), min_requests=int(job["requests"]))
     after = counters()
     spent = found.spent
     busy_s = spent.prompt_s + spent.step_s

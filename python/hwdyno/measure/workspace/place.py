@@ -121,22 +121,22 @@ def usable_bytes(size_bytes: int, free_bytes: int) -> int:
     return max(0, free_bytes - min(RESERVE_BYTES, int(size_bytes * RESERVE_SHARE)))
 
 
-def fit(place: Place, wanted_bytes: int, least_bytes: int, *, may_shrink: bool) -> tuple[int, str]:
+def fit(place: Place, wanted_bytes: int, min_bytes: int, *, may_shrink: bool) -> tuple[int, str]:
     """The data file's size, and a remark if it is less than requested. Raises ``UserError``.
 
-    The size is reduced to whole MiB, and never below ``least_bytes``.
+    The size is reduced to whole MiB, and never below ``min_bytes``.
     """
     available = room(place)
     if available >= wanted_bytes:
         return wanted_bytes, ""
     shrunk = available >> 20 << 20
     what = "the device" if place.is_device else "the filesystem"
-    if may_shrink and shrunk >= max(least_bytes, MIN_BYTES):
+    if may_shrink and shrunk >= max(min_bytes, MIN_BYTES):
         says = (
             f"the data file has {format_size(shrunk)} instead of {format_size(wanted_bytes)}: {what} has no more space"
         )
         return shrunk, says
-    needs = max(least_bytes, MIN_BYTES) if may_shrink else wanted_bytes
+    needs = max(min_bytes, MIN_BYTES) if may_shrink else wanted_bytes
     raise UserError(
         f"--path {place.path}: {what} has {format_bytes(available)} free (minus a reserve) but {format_size(needs)} "
         "are needed; free space, or use a smaller --size or another --path"

@@ -54,13 +54,32 @@ class DataFile(Protocol):
         ...
 
 
-class Workspace:
+class _ClaimedDirectory:
+    """A directory that a run has claimed, and that is removed when it is closed."""
+
+    def __init__(self) -> None:
+        self._claim: _Claim | None = None
+
+    def close(self) -> None:
+        """Remove the directory with what the run made in it; a second call does nothing."""
+        with signals.delay_exit():
+            claim, self._claim = self._claim, None
+            if claim is not None:
+                claim.remove()
+        atexit.unregister(self.close)
+        signals.unregister(self.close)
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Workspace(_ClaimedDirectory):
     """A run's directory with its data file; removed however the run ends."""
 
     def __init__(self, place: Place) -> None:
+        super().__init__()
         self.place: Place = place
         self.data: Path = place.path
-        self._claim: _Claim | None = None
         if place.is_device:
             return
         clean_stale(place.path)
@@ -89,43 +108,22 @@ class Workspace:
         """Paths of more data files, which are removed with the first one."""
         return tuple(self.data.with_name(f"{_DATA}.{number}") for number in range(count))
 
-    def close(self) -> None:
-        """Remove the data file and its directory; a second call does nothing."""
-        with signals.delay_exit():
-            claim, self._claim = self._claim, None
-            if claim is not None:
-                claim.remove()
-        atexit.unregister(self.close)
-        signals.unregister(self.close)
-
     def __enter__(self) -> Workspace:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
-
-class ScratchDirectory:
+class ScratchDirectory(_ClaimedDirectory):
     """A run's directory for data sets and indices; removed however the run ends.
 
     It is created on entry, but its name is known before, so that a plan can state the paths.
     """
 
     def __init__(self, parent: Path) -> None:
+        super().__init__()
         self.parent = parent
         self._name = _new_name()
         self.folder = parent / self._name / _MADE
         """The folder for the scenario's files, removed with the directory."""
-        self._claim: _Claim | None = None
-
-    def close(self) -> None:
-        """Remove the directory with all its content; a second call does nothing."""
-        with signals.delay_exit():
-            claim, self._claim = self._claim, None
-            if claim is not None:
-                claim.remove()
-        atexit.unregister(self.close)
-        signals.unregister(self.close)
 
     def __enter__(self) -> ScratchDirectory:
         clean_stale(self.parent)
@@ -140,9 +138,6 @@ class ScratchDirectory:
             why = safe_files.why_refused(error, self.parent)
             raise UserError(f"--path {self.parent}: {why}; use a writable directory") from None
         return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class _Claim:

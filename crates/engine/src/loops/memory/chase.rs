@@ -200,10 +200,10 @@ impl Chase {
         }
     }
 
-    /// Goes once round, or for `most_ns`, so that the set is in what caches hold it.
-    pub fn warm(&mut self, most_ns: u64) {
+    /// Goes once round, or for `max_ns`, so that the set is in what caches hold it.
+    pub fn warm(&mut self, max_ns: u64) {
         let (begun, mut left) = (now_ns(), self.length());
-        while left > 0 && now_ns() - begun < most_ns {
+        while left > 0 && now_ns() - begun < max_ns {
             let loads = left.min(1024).next_multiple_of(UNROLLED);
             self.follow(loads);
             left = left.saturating_sub(loads);

@@ -191,20 +191,20 @@ impl MinimumRate {
             return false;
         }
         for (direction, (operations, bytes)) in done().into_iter().enumerate() {
-            let (least_operations, least_bytes) = self.rates[direction];
+            let (min_operations, min_bytes) = self.rates[direction];
             // A direction that has not started is not checked.
-            if (least_operations <= 0.0 && least_bytes == 0) || operations == 0 {
+            if (min_operations <= 0.0 && min_bytes == 0) || operations == 0 {
                 continue;
             }
             if let Some((at, operations_before, bytes_before)) = self.before[direction] {
                 let took_s = now_ns.saturating_sub(at) as f64 / 1e9;
                 let operations_s = (operations - operations_before) as f64 / took_s;
                 let bytes_s = (bytes - bytes_before) as f64 / took_s;
-                if least_bytes > 0 && bytes_s < least_bytes as f64 {
-                    self.missed = Some(format!("{bytes_s:.0} B/s in one cycle, below rate_min {least_bytes}"));
-                } else if operations_s < least_operations {
+                if min_bytes > 0 && bytes_s < min_bytes as f64 {
+                    self.missed = Some(format!("{bytes_s:.0} B/s in one cycle, below rate_min {min_bytes}"));
+                } else if operations_s < min_operations {
                     self.missed = Some(format!(
-                        "{operations_s:.0} operations/s in one cycle, below rate_iops_min {least_operations}"
+                        "{operations_s:.0} operations/s in one cycle, below rate_iops_min {min_operations}"
                     ));
                 }
             }
