@@ -203,7 +203,7 @@ fn round_trips_are_counted_in_every_exchange() {
 
 #[test]
 fn a_busy_server_says_so_and_a_parallel_one_serves() {
-    let parameters = |server: &Server| json!({"server": "127.0.0.1", "port": server.address().port(), "runtime": 1.5});
+    let parameters = |server: &Server| json!({"server": "127.0.0.1", "port": server.address().port(), "runtime": 4.0});
     for parallel in [false, true] {
         let server = server(parallel);
         let given = parameters(&server);
@@ -218,6 +218,26 @@ fn a_busy_server_says_so_and_a_parallel_one_serves() {
         }
         assert!(first.join().unwrap());
     }
+}
+
+#[test]
+fn a_client_that_was_cut_off_between_two_tests_comes_again() {
+    // iperf3's server closes its socket after each test, and with it those who were waiting to be accepted.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (over, until_over) = std::sync::mpsc::channel::<()>();
+    let changes = std::thread::spawn(move || {
+        drop(listener.accept().unwrap());
+        drop(listener);
+        std::thread::sleep(Duration::from_millis(50));
+        let server = Server::start(&Serving::at(address)).unwrap();
+        until_over.recv().unwrap();
+        drop(server);
+    });
+    let reading = throughput(json!({"server": "127.0.0.1", "port": address.port()}));
+    over.send(()).unwrap();
+    changes.join().unwrap();
+    assert_eq!(reading["faults"], json!([]));
 }
 
 /// A server that sends all that a test needs and then does as `then` describes.

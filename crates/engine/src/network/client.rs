@@ -76,27 +76,6 @@ pub fn run(
     interval_s: f64,
     stop: &Stop,
 ) -> Result<Outcome, Error> {
-    for _ in 0..5 {
-        // Right after a test a server may still be putting its things away: ours is busy, iperf3's does not listen.
-        match attempt(address, settings, pings, interval_s, stop) {
-            Err(Error::Machine(says, errno))
-                if (says.contains(reach::BUSY) || errno == Some(libc::ECONNREFUSED)) && !stop.is_set() =>
-            {
-                std::thread::sleep(Duration::from_millis(60));
-            }
-            answer => return answer,
-        }
-    }
-    attempt(address, settings, pings, interval_s, stop)
-}
-
-fn attempt(
-    address: SocketAddr,
-    settings: &Settings,
-    pings: Option<Pings>,
-    interval_s: f64,
-    stop: &Stop,
-) -> Result<Outcome, Error> {
     let cookie = wire::new_cookie();
     let failed = |doing: &str| {
         let doing = format!("{doing} {}", place(address));

@@ -8,9 +8,12 @@ use crate::contract::kernel::{Error, Stop};
 use crate::network::settings::Settings;
 use crate::network::wire::{self, Control, Cookie};
 use crate::sys::net::{self, Options};
+use crate::timing::clock::now_ns;
 
 /// What a server that serves someone else is reported by.
-pub const BUSY: &str = "the server is busy running a test; try again later";
+const BUSY: &str = "the server is busy running a test; try again later";
+/// How long a server may take from one test to the next.
+const BETWEEN_TESTS: Duration = Duration::from_secs(1);
 /// Default port of iperf3's servers and ours.
 const DEFAULT_PORT: u16 = 5201;
 
@@ -53,36 +56,61 @@ pub fn place(address: SocketAddr) -> String {
 }
 
 /// Connects to a server's port and gives it the cookie, until it asks for parameters.
+///
+/// Right after a test a server may not be ready for the next: ours is busy, and iperf3's closes its socket, which refuses
+/// who comes and cuts off who waits. It is therefore asked again for a while.
 pub fn greet(address: SocketAddr, cookie: &Cookie, timeout: Duration, stop: &Stop) -> Result<Control, Error> {
+    let until_ns = now_ns() + BETWEEN_TESTS.as_nanos() as u64;
+    loop {
+        match greet_once(address, cookie, timeout, stop) {
+            Err((_, kind)) if is_between_tests(kind) && !stop.is_set() && now_ns() < until_ns => {
+                std::thread::sleep(Duration::from_millis(60));
+            }
+            answer => return answer.map_err(|(error, _)| error),
+        }
+    }
+}
+
+fn is_between_tests(kind: ErrorKind) -> bool {
+    kind == ErrorKind::ResourceBusy || kind == ErrorKind::ConnectionRefused || is_cut_off(kind)
+}
+
+fn is_cut_off(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)
+}
+
+fn greet_once(
+    address: SocketAddr,
+    cookie: &Cookie,
+    timeout: Duration,
+    stop: &Stop,
+) -> Result<Control, (Error, ErrorKind)> {
     let options = Options { nodelay: true, ..Options::default() };
-    let connection = net::connect(&address, &options, timeout).map_err(|error| unreached(address, timeout, &error))?;
+    let connection = net::connect(&address, &options, timeout)
+        .map_err(|error| (unreached(address, timeout, &error), error.kind()))?;
     let greeted = Control::new(connection, stop.clone()).and_then(|mut control| {
         control.send(cookie)?;
         expect(&mut control, wire::PARAM_EXCHANGE, timeout)?;
         Ok(control)
     });
     greeted.map_err(|error| {
-        let errno = error.raw_os_error();
+        let (errno, kind) = (error.raw_os_error(), error.kind());
         if stop.is_set() {
-            return Error::Machine("it was ended before the test began".into(), errno);
+            return (Error::Machine("it was ended before the test began".into(), errno), kind);
         }
         let place = place(address);
-        Error::Machine(
-            match error.kind() {
-                ErrorKind::TimedOut => format!(
-                    "something listens at {place}, but did not answer as an iperf3 server within {} s; {WHICH}",
-                    timeout.as_secs()
-                ),
-                ErrorKind::InvalidData => {
-                    format!("the service at {place} does not speak iperf3's protocol ({error}); {WHICH}")
-                }
-                ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
-                    format!("the service at {place} closed the connection before the test; {WHICH}")
-                }
-                _ => format!("the server at {place}: {error}"),
-            },
-            errno,
-        )
+        let says = match kind {
+            ErrorKind::TimedOut => format!(
+                "something listens at {place}, but did not answer as an iperf3 server within {} s; {WHICH}",
+                timeout.as_secs()
+            ),
+            ErrorKind::InvalidData => {
+                format!("the service at {place} does not speak iperf3's protocol ({error}); {WHICH}")
+            }
+            _ if is_cut_off(kind) => format!("the service at {place} closed the connection before the test; {WHICH}"),
+            _ => format!("the server at {place}: {error}"),
+        };
+        (Error::Machine(says, errno), kind)
     })
 }
 
@@ -123,7 +151,7 @@ fn start(address: SocketAddr) -> String {
 pub fn expect(control: &mut Control, wanted: i8, timeout: Duration) -> io::Result<()> {
     match control.read_state("its next state", timeout)? {
         state if state == wanted => Ok(()),
-        wire::ACCESS_DENIED => Err(io::Error::other(BUSY)),
+        wire::ACCESS_DENIED => Err(io::Error::new(ErrorKind::ResourceBusy, BUSY)),
         wire::SERVER_ERROR => Err(io::Error::other(control.read_error())),
         wire::SERVER_TERMINATE => Err(io::Error::other("the server ended the test")),
         other => Err(io::Error::new(ErrorKind::InvalidData, format!("it answered with state {other}, not {wanted}"))),
