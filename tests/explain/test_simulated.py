@@ -46,7 +46,7 @@ def test_planted_fault_shows_in_place() -> None:
     buffered = blocks(SimulatedMachine(), ioengine="libaio", direct=False, iodepth=32)
     submit, total = (buffered["streams"][0]["latency_ns"][kind]["sum"] for kind in ("submit", "total"))
     assert submit > 0.8 * total
-    assert buffered["concurrency_asked"] == 32
+    assert buffered["concurrency_requested"] == 32
     spinning = SimulatedMachine.spinning(1)
     assert blocks(spinning)["streams"][0]["operations"] < 200
     assert blocks(spinning, rw="read", bs=1 << 20)["streams"][0]["bytes"] > 50e6

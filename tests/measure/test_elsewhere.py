@@ -116,6 +116,15 @@ def test_each_point_holds_its_readings_and_the_counters_around_them(
     assert "process_read_bytes" in point.counters and "cpu_busy" in point.conditions
 
 
+def test_readings_of_a_former_engine_keep_their_load(readings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def rename(documents: list[dict[str, Any]]) -> None:
+        for document in documents[1:-1]:
+            document["reading"]["concurrency_asked"] = document["reading"].pop("concurrency_requested")
+
+    points = imported(edited(readings, rename), capsys).experiments[0].points
+    assert [point.concurrency.requested for point in points if point.concurrency] == [1, 8]
+
+
 def test_killed_measurement_is_partial(readings: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = readings.read_text().splitlines()
     readings.write_text("\n".join([*lines[:6], lines[6][:200]]))

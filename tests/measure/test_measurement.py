@@ -48,7 +48,7 @@ def reading(
         ],
         "samples": {"interval_s": interval_s, "operations": [counts], "bytes": [[n * 4096 for n in counts]]},
         "cpu": {"user_s": 0.01, "system_s": 0.03},
-        "concurrency_asked": 4.0,
+        "concurrency_requested": 4.0,
         "counters": {"device_read_bytes": operations * 4096},
         "faults": [],
         "notes": [],
@@ -194,7 +194,7 @@ def test_probe_is_not_in_the_rate() -> None:
     timed = {"total": Histogram.from_values([100] * 50).to_reading()}
     chase = {"name": "chase", "operations": 50, "bytes": 0, "latency_ns": timed}
     load = {"name": "read", "operations": 1000, "bytes": 64000, "latency_ns": {}}
-    both = {"elapsed_s": 1.0, "streams": [chase, load], "concurrency_asked": 1.0}
+    both = {"elapsed_s": 1.0, "streams": [chase, load], "concurrency_requested": 1.0}
     point = make_measurement({}, [both], Declaration(counts={"operations": "1", "bytes": "block"}))
     assert point.rate is not None and point.rate.value == 1000
     assert point.concurrency is not None and point.concurrency.effective is None
@@ -210,7 +210,7 @@ def chased(batch: int, batches: int, ns: int) -> dict[str, Any]:
         "kernel": "memory_latency",
         "elapsed_s": batch * batches * ns / 1e9,
         "streams": [{**stream, "latency_ns": {"total": histogram.to_reading()}}],
-        "concurrency_asked": 1.0,
+        "concurrency_requested": 1.0,
     }
 
 

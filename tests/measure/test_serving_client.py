@@ -86,7 +86,7 @@ def test_open_loop_ignores_answers() -> None:
     # Little: 40/s x 0.3 s are 12 in flight.
     assert server.most_open >= 8
     assert 19 <= found["streams"][0]["operations"] <= 20
-    assert found["concurrency_asked"] == 0
+    assert found["concurrency_requested"] == 0
 
 
 @pytest.mark.parametrize(

@@ -212,7 +212,7 @@ def test_trace_replays_at_its_times(tiny: Path, tmp_path: Path) -> None:
     reading = find("inference_in_process").run(given)
     request, token = reading["streams"]
     assert request["operations"] == 3 and reading["details"]["prompt_tokens_mean"] == 9
-    assert reading["details"]["output_tokens_mean"] == 3 and reading["concurrency_asked"] == 0
+    assert reading["details"]["output_tokens_mean"] == 3 and reading["concurrency_requested"] == 0
     assert {"first_token", "per_token", "send_lag"} <= set(token["latency_ns"]) and not reading["faults"]
 
 

@@ -92,7 +92,7 @@ def reading(
         "streams": list(streams),
         "samples": {"interval_s": 0.0, "operations": [], "bytes": []},
         "cpu": {"user_s": cpu_s[0], "system_s": cpu_s[1], **(waits or {})},
-        "concurrency_asked": in_flight,
+        "concurrency_requested": in_flight,
         "counters": {},
         "faults": [],
         "notes": [],

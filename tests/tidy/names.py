@@ -17,8 +17,6 @@ WORDS = frozenset(
         *("held", "handed", "hands", "own", "beside", "otherwise", "moot", "mend", "mends", "thing", "things", "stuff"),
     }
 )
-# A key of the Run documents that were written so far, which must stay readable.
-KEPT = frozenset({"concurrency_asked"})
 
 _PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _RUST_ITEM = re.compile(r"\b(?:fn|struct|enum|union|trait|mod|const|static|type)\s+(\w+)")
@@ -28,7 +26,7 @@ _RUST_TYPED = re.compile(r"\b([a-z_]\w*)\s*:(?!:)")
 
 def vague(names: Iterator[str] | set[str]) -> list[str]:
     """The identifiers with a part that is a forbidden word."""
-    return sorted(name for name in set(names) - KEPT if {part.lower() for part in _PART.findall(name)} & WORDS)
+    return sorted(name for name in set(names) if {part.lower() for part in _PART.findall(name)} & WORDS)
 
 
 def python_names(module: Module) -> Iterator[str]:

@@ -167,7 +167,7 @@ impl Passes {
         let mut reading = Reading {
             elapsed_s: self.elapsed_s,
             cpu: self.cpu,
-            concurrency_asked: 1.0,
+            concurrency_requested: 1.0,
             interrupted: self.interrupted,
             ..Reading::default()
         };

@@ -135,7 +135,7 @@ fn time_based_runs_keep_their_depth_and_their_time() {
         assert!(reading.elapsed_s >= 0.15, "{engine}: {}", reading.elapsed_s);
         assert!(!reading.interrupted);
         let in_flight = reading.details["in_flight_mean"].as_f64().unwrap();
-        assert!(in_flight <= reading.concurrency_asked * 1.0001, "{engine}: {in_flight}");
+        assert!(in_flight <= reading.concurrency_requested * 1.0001, "{engine}: {in_flight}");
         let sampled: u64 = reading.samples.operations.iter().flatten().sum();
         assert!(sampled > 0 && sampled <= operations(&reading), "{engine}: {sampled}");
         assert!(reading.counters.contains_key("process_read_bytes"));

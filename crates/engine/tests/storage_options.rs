@@ -162,7 +162,7 @@ fn a_rate_is_kept_and_latency_counts_from_the_intended_start() {
             // 256 operations at 1000/s: a clock can be late, but never early.
             let least = if process == "linear" { 0.25 } else { 0.15 };
             assert!(reading.elapsed_s > least, "{engine} {process}: {}", reading.elapsed_s);
-            assert!(reading.concurrency_asked.abs() < f64::EPSILON);
+            assert!(reading.concurrency_requested.abs() < f64::EPSILON);
         }
     }
     // A rate beyond anything: the wait is part of the latency, and the reading says so.

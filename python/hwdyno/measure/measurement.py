@@ -336,7 +336,7 @@ def _concurrency(
     readings: Sequence[Reading], operations: int, elapsed: float, latency: Histogram | None
 ) -> Concurrency | None:
     """Operations in flight: requested, and effective by Little's law (L = throughput x latency)."""
-    requested = max((float(reading.get("concurrency_asked", 0.0)) for reading in readings), default=0.0)
+    requested = max((float(reading.get("concurrency_requested", 0.0)) for reading in readings), default=0.0)
     if not requested:
         return None
     if latency is not None and latency.count and any(_is_mixed(reading) for reading in readings):

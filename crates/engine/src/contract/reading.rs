@@ -22,7 +22,7 @@ pub struct Reading {
     /// CPU time that the measuring threads spent inside the timed region.
     pub cpu: CpuTime,
     /// How many operations should be in flight.
-    pub concurrency_asked: f64,
+    pub concurrency_requested: f64,
     /// Counters of the system over the timed region, by name with the unit in it, such as
     /// `process_read_bytes` or `device_read_bytes`; absent where the system has none.
     pub counters: Map<String, Value>,

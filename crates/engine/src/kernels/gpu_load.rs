@@ -118,7 +118,7 @@ impl Kernel for GpuLoad {
         let mut reading = passes.reading(&device, stream, 1);
         reading.counters = counters;
         reading.interrupted = stop.is_set() && elapsed_s < runtime;
-        reading.concurrency_asked = 0.0;
+        reading.concurrency_requested = 0.0;
         reading.notes.retain(|note| note.code != "device_clock");
         if source.refused {
             let says = "the filesystem refuses O_DIRECT: the file was read once through the page cache";

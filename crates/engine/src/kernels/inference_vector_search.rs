@@ -103,7 +103,7 @@ impl Kernel for VectorSearch {
         let mut reading = Reading {
             elapsed_s,
             counters,
-            concurrency_asked: threads as f64,
+            concurrency_requested: threads as f64,
             interrupted: stop.is_set(),
             notes,
             ..Reading::default()

@@ -107,7 +107,7 @@ impl Kernel for NetworkLatency {
         };
         let outcome = client::run(target.address, &loaded, Some(pings), interval_s, stop)?;
         let mut reading = make_reading(&loaded, &outcome, target.is_loopback());
-        reading.concurrency_asked = in_flight as f64;
+        reading.concurrency_requested = in_flight as f64;
         route::describe(target.address.ip(), &mut reading.details);
         if let Some(trips) = idle.as_ref().and_then(|idle| idle.trips.as_ref()) {
             for (name, quantile) in [("p50", 0.5), ("p99", 0.99)] {

@@ -74,7 +74,7 @@ impl Kernel for NetworkPing {
             streams: vec![stream],
             samples: Samples { interval_s, bytes: vec![vec![0; echoes.rows.len()]], operations: vec![echoes.rows] },
             cpu: echoes.cpu,
-            concurrency_asked: pinging.in_flight as f64,
+            concurrency_requested: pinging.in_flight as f64,
             interrupted: echoes.interrupted,
             ..Reading::default()
         };

@@ -150,7 +150,7 @@ impl Kernel for StorageGroup {
             let reading = answer.unwrap_or_else(|| Err(Error::Machine("a job has panicked".into(), None)))?;
             together.elapsed_s = together.elapsed_s.max(reading.elapsed_s);
             together.cpu += reading.cpu;
-            together.concurrency_asked += reading.concurrency_asked;
+            together.concurrency_requested += reading.concurrency_requested;
             together.interrupted |= reading.interrupted;
             together.streams.extend(reading.streams.iter().cloned());
             together.faults.extend(reading.faults.iter().cloned());

@@ -100,7 +100,7 @@ impl Kernel for Generate {
         let mut reading = Reading {
             elapsed_s,
             cpu,
-            concurrency_asked: threads as f64,
+            concurrency_requested: threads as f64,
             interrupted: stop.is_set(),
             ..Reading::default()
         };

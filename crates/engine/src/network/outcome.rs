@@ -51,7 +51,7 @@ pub fn reading(settings: &Settings, outcome: &Outcome, loopback: bool) -> Readin
     let mut reading = Reading {
         elapsed_s: outcome.elapsed_s,
         cpu: outcome.cpu,
-        concurrency_asked: settings.total() as f64,
+        concurrency_requested: settings.total() as f64,
         interrupted: outcome.interrupted,
         ..Reading::default()
     };

@@ -277,7 +277,7 @@ impl MetadataJob {
     }
 
     fn make_reading(&self, results: Vec<ThreadResult>) -> Reading {
-        let mut reading = Reading { concurrency_asked: self.jobs as f64, ..Reading::default() };
+        let mut reading = Reading { concurrency_requested: self.jobs as f64, ..Reading::default() };
         let mut all: Option<Metrics> = None;
         let (mut listed, mut cut, mut faults_ended, mut inodes) = (0, false, false, None);
         for result in results {

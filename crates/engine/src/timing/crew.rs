@@ -157,7 +157,7 @@ impl Threads {
         let mut reading = Reading {
             elapsed_s: elapsed_s(&self.lines(everyone.clone()), self.led, &self.cpus),
             // The load beside a first thread that leads is that of the others.
-            concurrency_asked: followers as f64,
+            concurrency_requested: followers as f64,
             interrupted: self.shares.iter().any(|share| share.stopped),
             samples: Samples { interval_s: self.interval_s, ..Samples::default() },
             ..Reading::default()

@@ -11,6 +11,7 @@ from hwdyno.model.machine import Machine
 from hwdyno.model.words import UserError
 from hwdyno.system import foreign
 from hwdyno.system.foreign import Table
+from hwdyno.system.store.former_names import rename_keys
 
 LARGEST_SURVEY = 16 << 20
 LARGEST_READINGS = 1 << 30
@@ -39,7 +40,8 @@ def read_readings(path: Path) -> tuple[list[str], Elsewhere]:
     """The command that was planned, and its host with the readings; raises ``UserError`` in one line."""
     lines = foreign.read_text(path, LARGEST_READINGS).splitlines()
     documents = [
-        Table.from_value(foreign.parse_json(line, f"{path.name}, line {at}"), path.name) for at, line in _whole(lines)
+        Table.from_value(rename_keys(foreign.parse_json(line, f"{path.name}, line {at}")), path.name)
+        for at, line in _whole(lines)
     ]
     if not documents:
         raise UserError(f"{path.name} is cut off in its first line; take the readings again")

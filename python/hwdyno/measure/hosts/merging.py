@@ -33,7 +33,7 @@ def merge_readings(
         "streams": [stream for reading in every for stream in reading.get("streams", ())],
         "samples": _samples(readings, offsets),
         "cpu": _sums(reading.get("cpu", {}) for reading in every),
-        "concurrency_asked": sum(float(reading.get("concurrency_asked", 0.0)) for reading in every),
+        "concurrency_requested": sum(float(reading.get("concurrency_requested", 0.0)) for reading in every),
         "counters": _sums(reading.get("counters", {}) for reading in every),
         "faults": [fault for reading in every for fault in reading.get("faults", ())],
         "notes": [note for reading in every for note in reading.get("notes", ())],

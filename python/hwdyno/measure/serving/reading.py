@@ -56,7 +56,7 @@ def make_reading(
         ],
         "samples": {},
         "cpu": {"user_s": taken.cpu_user_s, "system_s": taken.cpu_system_s},
-        "concurrency_asked": 0.0 if load.is_open or load.think_s else float(load.users),
+        "concurrency_requested": 0.0 if load.is_open or load.think_s else float(load.users),
         "counters": {},
         "faults": list(taken.faults),
         "notes": _notes(load, requests, elapsed_s, taken),

@@ -72,7 +72,7 @@ def reading(
         "streams": [{"bytes": 0, "flops": 0, "operations": 0, **(stream if answer else {}), "name": stream["name"]}],
         "samples": {},
         "cpu": {"user_s": found["user_s"], "system_s": found["system_s"]},
-        "concurrency_asked": threads,
+        "concurrency_requested": threads,
         "counters": {},
         "faults": [],
         "notes": [],

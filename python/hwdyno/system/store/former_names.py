@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-_KEYS = {"experiments.*.points.*.concurrency.asked": "requested"}
+_KEYS = {
+    "experiments.*.points.*.concurrency.asked": "requested",
+    "reading.concurrency_asked": "concurrency_requested",
+}
 """Today's name of a key, by the path of its former one in any schema."""
 _KERNELS = {
     "training_kv_cache": "inference_kv_cache",

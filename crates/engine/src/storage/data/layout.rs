@@ -88,7 +88,7 @@ fn fill(path: &Path, file: &File, before: u64, size: u64, seed: u64, stop: &Stop
         return Err(Error::usage(format!("{} is not a regular file", path.display())));
     }
     let clock = Clock::best();
-    let mut reading = Reading { concurrency_asked: 1.0, ..Reading::default() };
+    let mut reading = Reading { concurrency_requested: 1.0, ..Reading::default() };
     let ours = before == 0 || first_mark(file).map_err(|e| failed("read", &e))? == Some(mark(0));
     if !ours && before < size {
         return Err(Error::usage(format!(

@@ -147,7 +147,7 @@ impl Check {
                 elapsed_s,
                 cpu: cpu_time::of_this_thread().since(cpu),
                 interrupted: stop.is_set(),
-                concurrency_asked: 1.0,
+                concurrency_requested: 1.0,
                 ..Reading::default()
             },
         ))

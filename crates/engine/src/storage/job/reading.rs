@@ -28,7 +28,7 @@ impl JobOptions {
             return None;
         }
         // More operations may wait than the depth allows: the load is a rate.
-        reading.concurrency_asked = 0.0;
+        reading.concurrency_requested = 0.0;
         let elapsed_s = reading.elapsed_s.max(1e-9);
         let operations: u64 = reading.streams.iter().map(|stream| stream.operations).sum();
         let bytes: u64 = reading.streams.iter().map(|stream| stream.bytes).sum();
@@ -186,7 +186,7 @@ impl Job {
 
     pub(super) fn make_reading(&self, results: Vec<ThreadResult>, prepared: Prepared) -> Reading {
         let Prepared { span, mut notes, mut details, file_blocks: ready_blocks, .. } = prepared;
-        let mut reading = Reading { concurrency_asked: (self.depth * self.jobs) as f64, ..Reading::default() };
+        let mut reading = Reading { concurrency_requested: (self.depth * self.jobs) as f64, ..Reading::default() };
         let mut all: Option<Metrics> = None;
         let (mut calls, mut touched, mut fill_s) = (0_u64, 0_u64, 0.0_f64);
         let mut summary = Summary::default();
@@ -264,7 +264,7 @@ impl Job {
         notes.extend(self.options.note_missed_rate(&mut reading, &mut details));
         if self.options.is_throttled() {
             // Something else than the depth says how many are in flight.
-            reading.concurrency_asked = 0.0;
+            reading.concurrency_requested = 0.0;
         }
         if self.engine != Engine::Null {
             details.insert("system_calls".into(), json!(calls));
