@@ -8,12 +8,14 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from here import needs
 from hwdyno.cli.main import main
 from hwdyno.formats import fio_job, fio_log
 from hwdyno.formats.fio_job.keys import HARMLESS, SUPPORTED, WHY
+from hwdyno.measure import engine
 from hwdyno.model.words import UserError
 
 
@@ -120,6 +122,35 @@ def test_users_files_are_never_written_among_many(place: Path, capsys: pytest.Ca
     assert main(["storage", "job", "x.fio", "--quiet", "--no-page"]) == 2
     assert "would overwrite" in capsys.readouterr().err and not (place / "new").exists()
     assert (place / "mine").read_text() == "thesis" * 1000
+
+
+TWO_GROUPS = "[global]\nsize=1m\nfilename=shared\nrw=randwrite\ndirect={direct}\n[first]\n[second]\nstonewall\n"
+
+
+@pytest.mark.parametrize("direct", [0, 1])
+@pytest.mark.parametrize("how", ["renamed", "removed_and_written"])
+def test_a_file_swapped_between_groups_is_not_written(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, how: str, direct: int
+) -> None:
+    thesis = b"thesis" * 200_000
+    run_kernel, groups = engine.run, []
+
+    def swap_after_first(kernel: str, *given: Any, **more: Any) -> Any:
+        reading = run_kernel(kernel, *given, **more)
+        if kernel == "storage_blocks":
+            groups.append(kernel)
+            if how == "removed_and_written":  # its inode may be the one that was verified
+                (place / "shared").unlink()
+            (place / "thesis").write_bytes(thesis)
+            (place / "thesis").rename(place / "shared")
+        return reading
+
+    monkeypatch.setattr(engine, "run", swap_after_first)
+    (place / "x.fio").write_text(TWO_GROUPS.format(direct=direct))
+    assert main(["storage", "job", "x.fio", "--quiet", "--no-page"]) == 3
+    says = " ".join(capsys.readouterr().out.split())
+    assert "took the place of one: it was not written" in says and "1 of 2 points" in says
+    assert len(groups) == 1 and (place / "shared").read_bytes() == thesis
 
 
 def test_logs_match_fios_format(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

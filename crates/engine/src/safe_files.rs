@@ -155,6 +155,8 @@ pub struct Made {
     folder: Folder,
     name: PathBuf,
     identity: Identity,
+    /// While it is open, no other file gets its inode.
+    _open: File,
 }
 
 impl Made {
@@ -174,7 +176,8 @@ fn open_folder(path: &Path) -> io::Result<(Folder, PathBuf)> {
 pub fn create(path: &Path) -> io::Result<(File, Made)> {
     let (folder, name) = open_folder(path)?;
     let (file, identity) = folder.create_known(&name, New::PRIVATE)?;
-    Ok((file, Made { folder, name, identity }))
+    let open = file.try_clone().inspect_err(|_| folder.remove(&name, identity))?;
+    Ok((file, Made { folder, name, identity, _open: open }))
 }
 
 /// Opens a file that exists to be written to; a link is not followed.
@@ -191,12 +194,30 @@ pub fn open_to_append(path: &Path) -> io::Result<File> {
     Ok(beneath::open(&folder.handle, &name, flags, Mode::from_raw_mode(SHARED))?.into())
 }
 
-/// The file with a name, to be removed once it was verified as this tool's.
-pub fn found(path: &Path) -> io::Result<Made> {
+/// The file with a name, open to be read, and to be removed once it was verified as this tool's.
+pub fn found(path: &Path) -> io::Result<(File, Made)> {
     let (folder, name) = open_folder(path)?;
-    let about = beneath::about(&folder.handle, &name)?;
-    if about.is_link {
-        return Err(io::Error::from_raw_os_error(libc::ELOOP));
+    // A pipe of that name must not block.
+    let file: File = beneath::open(&folder.handle, &name, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())?.into();
+    let (identity, open) = (Identity::of_file(&file)?, file.try_clone()?);
+    Ok((file, Made { folder, name, identity, _open: open }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::scratch::Scratch;
+    use std::fs;
+
+    #[test]
+    fn a_file_that_took_the_name_stays() {
+        let scratch = Scratch::new("made");
+        let path = scratch.path("data");
+        let (file, made) = create(&path).unwrap();
+        drop(file);
+        fs::remove_file(&path).unwrap(); // its inode would be free for the next
+        fs::write(&path, "thesis").unwrap();
+        made.remove();
+        assert_eq!(fs::read(&path).unwrap(), b"thesis");
     }
-    Ok(Made { folder, name, identity: about.identity })
 }

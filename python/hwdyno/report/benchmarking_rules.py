@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hwdyno.model.words import Measurement, Run
+from hwdyno.report.verdict import count_points
 
 MAX_REASONS = 2
 Holds = Literal["yes", "partly", "no", "not applicable"]
@@ -45,7 +46,7 @@ def _speedup(run: Run) -> _Judged:
 
 def _subset(run: Run, points: list[Measurement]) -> _Judged:
     asks = "Missing points are explained"
-    planned = sum(max(experiment.planned, len(experiment.points)) for experiment in run.experiments)
+    _, planned = count_points(run)
     if planned > len(points) or run.interrupted:
         missing = f"{planned - len(points)} of {planned} planned points are missing"
         return (

@@ -9,6 +9,7 @@ from hwdyno.analysis.resources import Resource, find
 from hwdyno.model.units import plural
 from hwdyno.model.words import Finding, Run, Validity
 from hwdyno.report.headlines import headlines
+from hwdyno.report.verdict import tally_points
 from hwdyno.system.store import Status, run_status
 
 SEVERITIES = {"invalid": 0, "warning": 1, "info": 2}
@@ -39,7 +40,6 @@ def make_overview(run: Run) -> Overview:
     """The overview of a Run, from its valid figures and its gravest finding."""
     points = [point for experiment in run.experiments for point in experiment.points]
     counts = Counter(point.validity for point in points)
-    planned = sum(max(experiment.planned, len(experiment.points)) for experiment in run.experiments)
     if not points:
         why = " ".join(run.degraded) or "The run ended before its first point."
         return Overview("empty", "Nothing was measured.", why, "0 points")
@@ -47,13 +47,12 @@ def make_overview(run: Run) -> Overview:
     more = [finding.says for finding in findings[:2] if finding.severity == findings[0].severity]
     if run.degraded:
         more.append(" ".join(run.degraded))
-    tally = f"{len(points)} of {planned} points" if planned > len(points) else plural(len(points), "point")
     trouble = [f"{counts[word]} {word}" for word in _TROUBLE if counts[word]]
     return Overview(
         run_status(run),
         _describe_reached(run) or "No figure of this run is valid.",
         " ".join(more),
-        f"{tally}, {', '.join(trouble) or 'all valid'}",
+        f"{tally_points(run)}, {', '.join(trouble) or 'all valid'}",
     )
 
 

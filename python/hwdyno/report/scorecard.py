@@ -12,7 +12,7 @@ from hwdyno.explain.findings.summary import ORDER
 from hwdyno.model.units import format_memory, plural
 from hwdyno.model.words import Finding, Quoted, Run
 from hwdyno.report.headlines import Headline, headlines
-from hwdyno.report.verdict import RunVerdict, shorten_reason, verdict_on
+from hwdyno.report.verdict import RunVerdict, count_points, shorten_reason, tally_points, verdict_on
 
 MAX_TODO = 3
 MAX_SENTENCE = 76
@@ -51,6 +51,8 @@ class Scorecard:
     """The rows, ``MAX_ROWS`` at most, those of one resource together."""
     todo: tuple[Todo, ...]
     """What to do, ``MAX_TODO`` at most, what is about the machine before what is about this run."""
+    lost: str
+    """Why points that were planned are missing; empty where none is, or where the reason says it."""
     rest: str
     """How much the Run has in all: ``64 points, 14 findings``."""
 
@@ -59,7 +61,7 @@ def scorecard(run: Run) -> Scorecard:
     """The scorecard of a Run, no matter what it lacks."""
     rows, every = headlines(run)
     verdict, reason = verdict_on(run, every)
-    return Scorecard(machine_line(run), verdict, reason, rows, _todo(run), _rest(run))
+    return Scorecard(machine_line(run), verdict, reason, rows, _todo(run), _explain_missing(run, reason), _rest(run))
 
 
 def explain_run(run: Run) -> Run:
@@ -154,6 +156,12 @@ def _without_wide(text: str) -> str:
     return _HALF.sub(lambda half: "" if float(half[1]) > 100 * USELESS else half[0], text)
 
 
+def _explain_missing(run: Run, reason: str) -> str:
+    measured, planned = count_points(run)
+    why = shorten_reason(next(iter(run.degraded), ""))
+    return "" if run.interrupted or measured >= planned or why in reason else why
+
+
 def _rest(run: Run) -> str:
-    counts = [(sum(len(experiment.points) for experiment in run.experiments), "point"), (len(run.findings), "finding")]
-    return ", ".join(plural(count, noun) for count, noun in counts if count) or "No points"
+    findings = [plural(len(run.findings), "finding")] if run.findings else []
+    return ", ".join([tally_points(run), *findings])

@@ -87,6 +87,8 @@ def print_run(
     if verbose:
         _print_all(run, console)
     else:
+        for lost in textwrap.wrap(card.lost, console.width):
+            console.print(Text(lost, style="yellow"))
         console.print(Text(_rest_line(card.rest, printable(list(named)) or [run.id], console.width), style="dim"))
     if reports:
         console.print()

@@ -29,6 +29,18 @@ CAUSES = ("steal", "noisy_neighbour", "others_at_work", "another_run", "load_bef
 NOISE = {"interval_not_reached", "repeats_disagree", "two_modes", "not_steady", "stalls", *CAUSES}
 
 
+def count_points(run: Run) -> tuple[int, int]:
+    """How many points were measured, and how many were planned."""
+    measured = sum(len(experiment.points) for experiment in run.experiments)
+    return measured, sum(max(experiment.planned, len(experiment.points)) for experiment in run.experiments)
+
+
+def tally_points(run: Run) -> str:
+    """How many points there are: ``64 points``, or ``12 of 64 points``."""
+    measured, planned = count_points(run)
+    return f"{measured} of {plural(planned, 'point')}" if planned > measured else plural(measured, "point")
+
+
 def verdict_on(run: Run, rows: Sequence[Headline]) -> tuple[RunVerdict, str]:
     """How far the quoted figures can be trusted; points that are not quoted are remarked on, never judged."""
     points = [point for experiment in run.experiments for point in experiment.points]
@@ -36,7 +48,7 @@ def verdict_on(run: Run, rows: Sequence[Headline]) -> tuple[RunVerdict, str]:
         return "not to be trusted", shorten_reason(
             "Nothing was measured: " + (" ".join(run.degraded) or "the run ended first.")
         )
-    planned = sum(max(experiment.planned, len(experiment.points)) for experiment in run.experiments)
+    _, planned = count_points(run)
     if wrong := [row for row in rows if row.state == "invalid"]:
         finding = next((candidate for candidate in run.findings if candidate.severity == "invalid"), None)
         why = first_sentence(finding.says) if finding else f"{_names(wrong, rows)}: {wrong[0].why}."

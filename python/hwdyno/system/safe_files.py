@@ -215,38 +215,43 @@ def _is_plain(status: os.stat_result) -> bool:
 
 
 class MadeFile:
-    """A file that this process made under a name of the user's choice."""
+    """A file that this process made or verified, under a name of the user's choice.
 
-    def __init__(self, path: Path, identity: Identity) -> None:
+    Its descriptor is kept: while it is open, no other file gets its inode.
+    """
+
+    def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
-        self.identity = identity
+        self._descriptor = descriptor
 
     def remove(self) -> None:
-        """Remove it, unless it is gone or its name is another file's by now."""
-        with contextlib.suppress(OSError), Folder.open_named(self.path.parent) as folder:
-            folder.remove(self.path.name, self.identity)
+        """Remove it, unless it is gone or its name is another file's by now; a second call does nothing."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor < 0:
+            return
+        try:
+            with contextlib.suppress(OSError), Folder.open_named(self.path.parent) as folder:
+                folder.remove(self.path.name, file_identity(os.fstat(descriptor)))
+        finally:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
 
 
 def create(path: Path) -> MadeFile:
     """Make an empty file that was not there, and nothing where there is a link; raises ``OSError``."""
     with Folder.open_named(path.parent) as folder:
-        descriptor = folder.create(path.name)
-        try:
-            return MadeFile(path, file_identity(os.fstat(descriptor)))
-        finally:
-            os.close(descriptor)
+        return MadeFile(path, folder.create(path.name))
 
 
 def made_with(path: Path, header: bytes) -> MadeFile | None:
     """The file at ``path`` if it begins as only hwdyno's do; none where it is another's or not there."""
     with contextlib.suppress(OSError), Folder.open_named(path.parent) as folder:
-        descriptor = folder.open(path.name)
-        try:
-            status = os.fstat(descriptor)
-            if _is_plain(status) and os.read(descriptor, len(header)) == header:
-                return MadeFile(path, file_identity(status))
-        finally:
-            os.close(descriptor)
+        made = MadeFile(path, descriptor := folder.open(path.name))
+        if _is_plain(os.fstat(descriptor)) and os.read(descriptor, len(header)) == header:
+            return made
     return None
 
 

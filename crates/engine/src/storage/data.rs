@@ -2,5 +2,6 @@
 
 pub mod buffers;
 pub mod content;
+pub mod data_files;
 pub mod file_set;
 pub mod layout;

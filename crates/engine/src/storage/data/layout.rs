@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::contract::kernel::{Error, Stop};
 use crate::contract::reading::{Note, Reading, Samples, Stream};
 use crate::safe_files::{self, Made};
+use crate::storage::data::data_files;
 use crate::storage::results::metrics::Metrics;
 use crate::sys::files::{self, Advice};
 use crate::sys::filesystem::free_bytes;
@@ -89,7 +90,10 @@ fn fill(path: &Path, file: &File, before: u64, size: u64, seed: u64, stop: &Stop
     }
     let clock = Clock::best();
     let mut reading = Reading { concurrency_requested: 1.0, ..Reading::default() };
-    let ours = before == 0 || first_mark(file).map_err(|e| failed("read", &e))? == Some(mark(0));
+    let ours = before == 0 || data_files::has_mark(file, 0).map_err(|e| failed("read", &e))?;
+    if ours {
+        data_files::remember(file);
+    }
     if !ours && before < size {
         return Err(Error::usage(format!(
             "{} exists with {before} B and is not a hwdyno data file: use another path, or a size up to that",
@@ -179,16 +183,6 @@ fn fill(path: &Path, file: &File, before: u64, size: u64, seed: u64, stop: &Stop
 }
 
 /// The mark at the beginning of the file; none if it is too short to have one.
-fn first_mark(file: &File) -> io::Result<Option<u64>> {
-    use std::os::unix::fs::FileExt;
-    let mut word = [0_u8; 8];
-    match file.read_exact_at(&mut word, 0) {
-        Ok(()) => Ok(Some(u64::from_le_bytes(word))),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
 struct Writer<'a> {
     file: &'a File,
     buffers: &'a Region,

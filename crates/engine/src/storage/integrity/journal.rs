@@ -124,15 +124,21 @@ impl Journal {
     /// # Errors
     /// That it is none, or what the system refused.
     pub fn open(path: &Path) -> Result<Self, Error> {
+        let file =
+            File::open(path).map_err(|error| Error::machine(format!("read the journal {}", path.display()), &error))?;
+        Self::of_file(&file, path)
+    }
+
+    /// The journal in an open file, which errors call by its path.
+    fn of_file(file: &File, path: &Path) -> Result<Self, Error> {
         let failed = |e: &std::io::Error| Error::machine(format!("read the journal {}", path.display()), e);
-        let file = File::open(path).map_err(|e| failed(&e))?;
         let about = file.metadata().map_err(|e| failed(&e))?;
         let none = || Error::usage(format!("{} is not a journal of acknowledged writes", path.display()));
         let total = about.len() as usize / 8;
         if !about.is_file() || total < PARTS {
             return Err(none());
         }
-        let journal = Self { words: Arc::new(Words::of_file(&file, total, false).map_err(|e| failed(&e))?) };
+        let journal = Self { words: Arc::new(Words::of_file(file, total, false).map_err(|e| failed(&e))?) };
         let fits = journal.at(0) == MAGIC
             && journal.at(TOTAL) == total as u64
             && journal.at(JOBS) <= MAX_JOBS
@@ -217,14 +223,14 @@ impl Journal {
 
 /// Takes away the journal of a run that has ended; anything else is not ours to remove.
 fn make_way(path: &Path) -> Result<(), Error> {
-    let found = match safe_files::found(path) {
+    let (file, found) = match safe_files::found(path) {
         Ok(found) => found,
         Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
             return Err(Error::usage(format!("{} is a symbolic link: name a file that is free", path.display())))
         }
         Err(_) => return Ok(()), // what keeps it from being made is found out there
     };
-    match Journal::open(path) {
+    match Journal::of_file(&file, path) {
         Ok(journal) if journal.has_ended() => {
             found.remove();
             Ok(())

@@ -11,6 +11,7 @@ use super::spec::{Engine, Job};
 use crate::contract::kernel::Error;
 use crate::contract::reading::Note;
 use crate::safe_files::{self, Made};
+use crate::storage::data::data_files;
 use crate::storage::order::blocks::Span;
 use crate::storage::raw::claim::{self, Claim};
 use crate::storage::results::counters::Device;
@@ -133,7 +134,7 @@ impl Job {
         if !self.fresh {
             let mut under = Some(files::Extents::default());
             for path in &paths {
-                let found = files::extents(&open(path, false, false)?, span.offset, covered);
+                let found = files::extents(&open(path)?, span.offset, covered);
                 under = under.zip(found).map(|(sum, found)| sum + found);
             }
             if !raw {
@@ -174,7 +175,7 @@ impl Job {
                     files::advise(&file, offset, length, Advice::DontNeed);
                 }
                 if self.options.pre_read && number == 0 {
-                    files::read_ahead(&open(path, false, false)?, offset, length);
+                    files::read_ahead(&open(path)?, offset, length);
                 }
                 files_of_thread.push(file);
             }
@@ -212,7 +213,8 @@ impl Job {
         if let Some(claim) = claim {
             return claim.open(path, direct, self.options.durable);
         }
-        let file = open_as(path, self.changes(), direct, self.options.durable)?;
+        let written_from = self.changes().then_some(self.offset);
+        let file = open_as(path, written_from, direct, self.options.durable)?;
         // The path may lead elsewhere than a moment ago; what cannot be looked at is not written to.
         let now = || file.metadata().map_err(|e| Error::machine(format!("stat {}", path.display()), &e));
         if self.changes() && now()?.file_type().is_block_device() {
@@ -279,28 +281,34 @@ fn purged(claim: Option<&Claim>) -> Note {
 fn make(paths: &[&Path]) -> Result<TemporaryFiles, Error> {
     let mut made = TemporaryFiles::default();
     for path in paths {
-        let (_, file) = safe_files::create(path).map_err(|error| {
+        let (file, name) = safe_files::create(path).map_err(|error| {
             let parent = path.parent().unwrap_or(path);
             Error::filesystem(format!("create {}; use a writable path", path.display()), parent, &error)
         })?;
-        made.0.push(file);
+        data_files::remember(&file);
+        made.0.push(name);
     }
     Ok(made)
 }
 
-fn open(path: &Path, write: bool, direct: bool) -> Result<File, Error> {
-    open_as(path, write, direct, Durable::Later)
+fn open(path: &Path) -> Result<File, Error> {
+    open_as(path, None, false, Durable::Later)
 }
 
-fn open_as(path: &Path, write: bool, direct: bool, durable: Durable) -> Result<File, Error> {
+/// Opens a file to read, or to be written over from an offset on.
+fn open_as(path: &Path, written_from: Option<u64>, direct: bool, durable: Durable) -> Result<File, Error> {
     let flags = files::flags(direct, durable);
-    let opened = if write { safe_files::open_to_write(path, flags) } else { files::open_to_read(path, flags) };
-    opened.map_err(|error| {
+    let refused = |error: &io::Error| {
         let remedy = match error.kind() {
             io::ErrorKind::NotFound => ": lay the file out first",
             io::ErrorKind::PermissionDenied => ": use a path that you may access",
             _ => "",
         };
-        Error::machine(format!("open {}{}{remedy}", path.display(), if write { " for writing" } else { "" }), &error)
-    })
+        let purpose = if written_from.is_some() { " for writing" } else { "" };
+        Error::machine(format!("open {}{purpose}{remedy}", path.display()), error)
+    };
+    match written_from {
+        Some(offset) => data_files::open_to_write(path, flags, offset, refused),
+        None => files::open_to_read(path, flags).map_err(|error| refused(&error)),
+    }
 }
