@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -26,6 +25,7 @@ from hwdyno.model.words import (
     Value,
 )
 from made_experiment import made_experiment
+from made_survey import MACHINE
 
 HOSTILE = """</script><script>alert("x")</script>'"<img src=x onerror=alert(1)>&"""
 KIB, MIB = 1024, 1 << 20
@@ -211,79 +211,6 @@ def mix() -> ExperimentResult:
         commands=("hwdyno storage --rw randread,randrw:70,randrw:50,randwrite --bs 4k,16k,32k,64k,128k --iodepth 8",),
     )
 
-
-MACHINE: dict[str, Any] = {
-    "hostname": "bench-07",
-    "os": {"kernel": "6.8.0", "distribution": "Debian GNU/Linux 13", "architecture": "x86_64"},
-    "cpu": {
-        "model": "Example CPU 9000",
-        "vendor": "Example",
-        "sockets": 1,
-        "cores": 8,
-        "threads": 16,
-        "clock_hz": {"measured": 3.61e9, "base": 2.9e9, "max": None},
-        "caches": [{"level": 1, "type": "data", "size_bytes": 49152, "shared_threads": 2, "instances": 8}],
-        "isa": ["sse4_2", "avx2", "avx512f"],
-        "numa_nodes": [{"node": 0, "cpus": list(range(16)), "memory_bytes": 64 << 30}],
-    },
-    "memory": {"total_bytes": 64 << 30, "available_bytes": 51 << 30, "swap_total_bytes": 0},
-    "storage": {
-        "path": "/srv/data",
-        "mount_point": "/srv",
-        "filesystem": "ext4",
-        "options": ["rw", "relatime"],
-        "source": "/dev/nvme0n1p2",
-        "size_bytes": 10**12,
-        "free_bytes": 6 * 10**11,
-        "chain": [
-            {"name": "nvme0n1p2", "kind": "partition", "detail": ""},
-            {"name": "nvme0n1", "kind": "disk", "detail": "nvme"},
-        ],
-        "disks": [
-            {
-                "name": "nvme0n1",
-                "kind": "nvme",
-                "rotational": False,
-                "model": "Example SSD 1TB",
-                "serial": None,
-                "size_bytes": 10**12,
-                "firmware": "2B4QFXO7",
-                "link": {
-                    "type": "pcie",
-                    "generation": 3,
-                    "lanes": 4,
-                    "generation_max": 4,
-                    "lanes_max": 4,
-                    "bits_s": 31.5e9,
-                    "bits_s_max": 63.0e9,
-                },
-                "queue": {
-                    "scheduler": "none",
-                    "nr_requests": 1023,
-                    "io_poll": False,
-                    "write_cache": "write back",
-                    "nr_hw_queues": 16,
-                },
-            }
-        ],
-    },
-    "nics": [{"name": "eth0", "driver": "e1000e", "bits_s": 10**9, "mtu": 1500, "up": True}],
-    "gpus": [],
-    "hypervisor": None,
-    "container": {"kind": None, "cpu_limit": None, "cpuset": [], "memory_limit_bytes": None},
-    "conditions": {
-        "load_1m": 0.12,
-        "governor": "performance",
-        "turbo": True,
-        "steal_share": 0.0,
-        "temperature_c": None,
-    },
-    "unknown": {
-        "cpu.clock_hz.max": "no cpufreq driver is loaded",
-        "conditions.temperature_c": "no sensor is readable",
-        "storage.disks.0.serial": "only the administrator may read it",
-    },
-}
 
 FINDINGS = (
     Finding(
@@ -516,22 +443,3 @@ ALL = {
     "sweep": plain_sweep_run,
     "empty": empty_run,
 }
-
-
-class MadeLater(Mapping[str, Run]):
-    """Runs by name, each made when it is first used: every worker imports every test's file."""
-
-    def __init__(self, makers: Mapping[str, Callable[[], Run]]) -> None:
-        self._makers = makers
-        self._made: dict[str, Run] = {}
-
-    def __getitem__(self, name: str) -> Run:
-        if name not in self._made:
-            self._made[name] = self._makers[name]()
-        return self._made[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._makers)
-
-    def __len__(self) -> int:
-        return len(self._makers)

@@ -16,6 +16,10 @@ from simulation.host import SimulatedHost, SimulatedMachine
 MACHINES = range(20_000, 20_000 + sample(60, 200))
 """Random machines on which no rule or tolerance was tuned."""
 FIXED: Parameters = {"direct": True, "ioengine": "io_uring", "size": 1 << 30, "runtime": 1.0, "interval_s": 0.05}
+TWO_POINTS: tuple[Parameters, ...] = (
+    {"rw": "randread", "bs": 4096, "iodepth": 16, "numjobs": 1},
+    {"rw": "randread", "bs": 65536, "iodepth": 4, "numjobs": 2},
+)
 
 
 def at(**changes: Any) -> Parameters:

@@ -22,17 +22,18 @@ from hwdyno.explain import findings
 from hwdyno.explain.findings import explain
 from hwdyno.explain.findings.bottleneck import find_limit
 from hwdyno.explain.findings.rule import Case, contrast, quantity
+from hwdyno.measure.sweep import octaves
 from hwdyno.model.machine import Machine
 from hwdyno.model.point_details import Note
 from hwdyno.model.words import ExperimentResult, Measurement, Run, Value
 from made_experiment import made_experiment
+from made_memory import flops, result
+from made_memory import point as bare_point
 from made_run import ALL
 from made_run import measured as made_point
 from simulated_runs import at, experiment, make_run, the
 from simulation.host import SimulatedMachine
 from style import OLD_WORDS, STILTED, find_faults
-from test_findings_memory import flops, octaves, result
-from test_findings_memory import point as bare_point
 
 
 @pytest.mark.parametrize(

@@ -240,7 +240,6 @@ def test_undocumented_or_long_module_is_found(tmp_path: Path) -> None:
     paths = [module.path for module in tree.modules.values()]
     assert modules.too_long_files(paths, tmp_path, {}) == ["c.py: 451 lines; does it hold one thing?"]
     assert modules.too_long_files(paths, tmp_path, {"c.py": "a table"}) == []
-    assert modules.too_long_files(paths, tmp_path, {}, modules.MAX_TEST_LINES) == []
     needless = modules.too_long_files(paths, tmp_path, {"a.py": "a table", "c.py": "a table"})
     assert needless == ["a.py: it is short, or gone: drop its excuse"]
 

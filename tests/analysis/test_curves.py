@@ -10,19 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 from hwdyno.analysis.curves import LOSS, fit_curves, is_loaded, relative_error, suggest_load
-from hwdyno.analysis.curves.curve_fit import _read_off
 from hwdyno.analysis.curves.knee import fit_knee
-from hwdyno.analysis.curves.knee_model import Knee
-from hwdyno.analysis.curves.loaded import loaded_curve, more_delays
-from hwdyno.analysis.curves.operating_points import find_best, judge_state
-from hwdyno.analysis.curves.scalability import Interval, Scalability, _half_widths, fit_scalability
-from hwdyno.analysis.curves.series import Series, read_load
+from hwdyno.analysis.curves.series import read_load
 from hwdyno.analysis.estimates import t_quantile
 from hwdyno.model.axes import FIELD
-from hwdyno.model.words import Axis, Curve, ExperimentResult, Latency, Measurement, Parameters, Value
+from hwdyno.model.words import Axis, Curve, Measurement, Value
+from made_curves import IODEPTH, experiment, measured, series
 from made_experiment import made_experiment
 
-IODEPTH = FIELD["iodepth"]
 DEPTHS = tuple(2**k for k in range(11))
 NOISE = 0.02
 
@@ -99,49 +94,6 @@ def test_one_wild_point_leaves_the_knee() -> None:
     truth[7] *= 0.5
     wild = fit_knee(DEPTHS, truth)
     assert wild.ceiling.value == pytest.approx(clean.ceiling.value, rel=0.02)
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_scalability_names_coherence_only_when_it_is_there(seed: int) -> None:
-    generator = np.random.default_rng(seed)
-    n = np.array([1, 2, 4, 8, 12, 16, 24, 32, 48, 64], float)
-    noise = 1 + 0.01 * generator.standard_normal(len(n))
-    with_b = fit_scalability(list(n), list(100 * n / (1 + 0.03 * (n - 1) + 0.001 * n * (n - 1)) * noise))
-    without = fit_scalability(list(n), list(100 * n / (1 + 0.03 * (n - 1)) * noise))
-    assert with_b is not None and without is not None
-    assert with_b.b is not None and with_b.b.value == pytest.approx(0.001, rel=0.25)
-    assert with_b.peak_load == pytest.approx(math.sqrt(0.97 / 0.001), rel=0.1)
-    assert with_b.a.value == pytest.approx(0.03, abs=0.015)
-    assert (0.0 if without.b is None else without.b.value) < 5e-5
-    assert without.a.value == pytest.approx(0.03, abs=0.006)
-
-
-def test_scalability_needs_six_points() -> None:
-    assert fit_scalability([1, 2, 3, 4, 5], [1, 2, 3, 4, 5]) is None
-
-
-def measured(parameters: Parameters, rate: float, bs: int = 4096, latency_ns: float | None = None) -> Measurement:
-    return Measurement(
-        parameters=parameters,
-        throughput=Value(rate * bs, "bytes/s", rate * bs * 0.99, rate * bs * 1.01),
-        rate=Value(rate, "operations/s"),
-        latency_ns=None
-        if latency_ns is None
-        else Latency(latency_ns, latency_ns, latency_ns, latency_ns, None, latency_ns, latency_ns, 10**6),
-        streams=(),
-        samples=None,
-        concurrency=None,
-        cpu_user_s=None,
-        cpu_system_s=None,
-        elapsed_s=1,
-        operations=int(rate),
-        bytes=int(rate) * bs,
-        repeats=1,
-    )
-
-
-def experiment(points: list[Measurement], load: str = "iodepth") -> ExperimentResult:
-    return made_experiment("storage.x", "storage", "?", load, "storage_blocks", tuple(points))
 
 
 def swept(throughput: Callable[[int], float], loads: tuple[int, ...] = DEPTHS, axis: str = "iodepth") -> Curve:
@@ -316,31 +268,6 @@ def measured_at(axis: str, load: int, amount: float) -> Measurement:
     )
 
 
-def test_a_ceiling_is_known_by_the_noise_of_the_points_that_tell_it() -> None:
-    """Servers that fail make a full queue noisy and a short one not: the quiet rise leaves the ceiling open."""
-    loads = [2.0**k for k in range(10)]
-    rates = [100 * min(load, 16.0) for load in loads]
-
-    def half(errors: list[float]) -> float:
-        ceiling = fit_knee(loads, rates, errors, requests=True).ceiling
-        assert ceiling.low is not None and ceiling.high is not None
-        return math.log(ceiling.high / ceiling.low) / 2
-
-    everywhere = half([0.04] * 10)
-    assert half([0.002] * 4 + [0.04] * 6) == pytest.approx(everywhere, rel=0.03)
-    assert half([0.002] * 10) < everywhere / 4
-
-
-SATURATED = "saturated at the first point"
-THREADS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
-
-
-def series(loads: Any, amounts: Any, latencies: Any = (), tails: Any = (), axis: Axis = IODEPTH) -> Series:
-    """Points of queue depths, in bytes/s."""
-    none, values = (None,) * len(loads), tuple(Value(amount, "bytes/s") for amount in amounts)
-    return Series(tuple(range(len(loads))), loads, values, latencies or none, tails or none, axis, none, None, 1.0)
-
-
 @pytest.mark.parametrize(("unit", "value", "load", "back"), [
     ("cycles", 8, 1 / 8, 8.0), ("cycles", 1, 1.0, 0.0), ("cycles", 0, 1.0, 0.0), ("s", 1e-6, 1e-3, 1e-6),
     ("s", 0.0, 1.0, 0.0),
@@ -399,171 +326,6 @@ def test_a_latency_is_read_between_loads() -> None:
     read = [points.latency_at(load) for load in (0.5, 2.0, 4.0, 6.0, 100.0)]
     assert read == pytest.approx([10.0, 20.0, 40.0, 45.58, 50.0], rel=1e-3)
     assert series((1.0,), (1.0,)).latency_at(1.0) is None
-
-
-def knee(crossing: float = 1e-9, top: float = 1000.0, **changes: Any) -> Knee:
-    """X(N) = Xm N / (N + N*): level where N* is next to nothing."""
-    p = Interval(1.0)
-    made = Knee(Interval(top), Interval(crossing), p=p, top=top, one=crossing / top, gain=Interval(2.0))
-    return replace(made, **changes)
-
-
-@pytest.mark.parametrize(("peak_load", "a", "top", "ceiling", "state"), [
-    *((None, 0.0, (400, 360, 440), [400, 360, 440], "still rising"), (8, 0.0, (400,), [800, None, None], "knee")),
-    *((8, 0.0, (400, 300, 600), [800, 600, 1200], "knee"), (8, 0.0, (900, 800, 950), [900, 800, 950], "knee")),
-    (12, 0.0, (400, 360, 440), [1174, 1057, 1291], "knee"),
-    (16, 0.0, (400, 360, 440), [400, 360, 440], "still rising"),
-    (8, 1.0, (400, 360, 440), [400, 360, 440], "still rising"),
-    # A ceiling that still rises is given within a quarter on each side.
-    *((None, 0.0, (400, 304, 496), [400, 304, 496], "still rising"), (16, 0.0, (400, 360, 500), None, None)),
-    *((16, 0.0, (400, 300, 440), None, None), (16, 0.0, (400, None, 440), None, None)),
-    *((16, 0.0, (400, 360, None), None, None), (16, 0.0, (0.4, 0.3, 0.44), None, None)),
-])  # fmt: skip
-def test_a_passed_peak_is_the_ceiling(peak_load: int | None, a: float, top: Any, ceiling: Any, state: str) -> None:
-    """The law 187.5 N / (1 + N (N - 1) / peak^2): 800 at a peak of 8."""
-    law = Scalability(Interval(187.5), Interval(a), None if peak_load is None else Interval(peak_load**-2))
-    plain, loads = Curve({}, "threads", tuple(range(5)), "bytes/s", "none"), (1, 2, 4, 8, 16)
-    found = _read_off(plain, series(loads, (100, 200, 300, 350, 400)), knee(8.0, ceiling=Interval(*top)), law)
-    value = found.ceiling
-    assert (value and [edge and round(edge) for edge in (value.value, value.low, value.high)]) == ceiling
-    assert found.state == (state or "still rising")
-    assert _read_off(plain, series(loads, (100,) * 5, (50,) * 5), knee(), law).state == "flat", "whatever peak passed"
-
-
-@pytest.mark.parametrize(("points", "fitted", "state"), [
-    # The fit gains N* / (N + N*) over the last doubling, with N = 94: 5.2% or 4.8%; the points gain 6% or 1%. Where the
-    # points do not show what the fit has, it is a knee if the fit knows its ceiling, and else unknown.
-    *((series((1, 47, 94), (80, before, 100)), knee(94 * gain / (100 - gain), ceiling=Interval(*top)), state)
-      for gain, before, top, state in (
-        (5.2, 94, (1000,), "still rising"), (4.8, 94, (1000,), "knee"), (5.2, 99, (1000,), "unknown"),
-        (5.2, 99, (1000, 900, 1100), "knee"), (5.2, 99, (1000, 700, 1100), "unknown"))),
-    # The first point has 95% of the ceiling, or a rise within its own error.
-    *((series((1, 47, 94), (100, 80, 100)), knee(gain=Interval(*gain)), state)
-      for gain, state in (((1.06,), "knee"), ((1.05,), SATURATED), ((2.0, 1.01), "knee"), ((2.0, 1.0), SATURATED))),
-    # Level within 5%; flat where three times the load leaves the latency within 1.5 times.
-    *((series((8, most), (100, last), latencies), knee(), state) for most, last, latencies, state in (
-        (24.0, 105.2, (100, 149), "flat"), (24.0, 105.3, (100, 149), "knee"), (24.0, 100, (149, 100), "flat"),
-        (24.0, 100, (100, 151), SATURATED), (23.9, 100, (1, 1), SATURATED), (24.0, 100, (None, 149), SATURATED))),
-    # The model gains 6% over the last doubling; points by delay from half of it on up to 5%, or more.
-    *((series((0.25, 0.5, 1.0), amounts, axis=Axis("x", "cycles", role)), knee(6 / 94), state)
-      for role, amounts, state in (
-        ("delay", (60, 100, 104.7), "knee"), ("delay", (60, 100, 105.3), "still rising"),
-        ("delay", (100, 60, 104.7), "still rising"), ("concurrency", (60, 100, 104.7), "unknown"))),
-])  # fmt: skip
-def test_knee_needs_rise_that_ended(points: Series, fitted: Knee, state: str) -> None:
-    assert judge_state(points, fitted) == state
-
-
-@pytest.mark.parametrize(("tails", "load"), [
-    ((None, 1999, 1000), 2), ((None, 2000, 1000), 4), ((None, None, 1000), 2), ((None, None, 0.4), 2),
-    ((None, 2000, None), 2),
-])  # fmt: skip
-def test_the_best_load_weighs_p99(tails: tuple[float | None, ...], load: int) -> None:
-    """The least load with 90% of the ceiling, unless a greater one has half its p99."""
-    best, *reached = find_best(series((1, 2, 4), (50.0, 90.0, 95.0), tails=tails), knee(top=100), "knee", 100.0)
-    assert best.load == load and reached == [2, 4]
-
-
-@pytest.mark.parametrize(("loads", "latencies", "tails", "end"), [
-    ((1, 2, 4, 8), (10, 20, 40, 80), None, " at 2 times its latency; 25% of the latency at 8"),
-    ((1, 2, 4, 8), (10, 20, 40, None), None, " at 2 times its latency"),
-    ((1, 2, 4, 8), (None, 20, 40, 80), None, "; 25% of the latency at 8"),
-    ((1, 2, 4, 8), None, (100, 200, 200, 200), "; 1 has 54% of its throughput at 50% of its p99"),
-    # The trade is with a smaller load.
-    ((1, 8, 8, 16), None, (100, 250, 100, 100), "; 1 has 52% of its throughput at 100% of its p99"),
-])  # fmt: skip
-def test_the_best_load_is_beside_others(loads: Any, latencies: Any, tails: Any, end: str) -> None:
-    points = series(loads, (50.0, 92.0, 96.0, 100.0), latencies, tails)
-    note = find_best(points, knee(top=100), "knee", 100.0)[0].note
-    assert note.endswith(f" of the ceiling; 1.84 times 1's throughput{end}"), note
-
-
-def gunther(load: float, c: float, a: float, b: float) -> float:
-    """X = cN / (1 + a(N - 1) + bN(N - 1))."""
-    return c * load / (1 + a * (load - 1) + b * load * (load - 1))
-
-
-@pytest.mark.parametrize(("a", "b", "peak", "ceiling"), [
-    (0.1, 0.01, math.sqrt(90), gunther(math.sqrt(90), 100, 0.1, 0.01)), (0.25, None, None, 400.0),
-    (0.0011, None, None, 100 / 0.0011), (0.00095, None, None, None),
-    # It falls from the first thread on.
-    (1.0, None, None, 100.0), (1.5, 0.1, None, 100.0),
-])  # fmt: skip
-def test_law_has_its_peak_and_ceiling(a: float, b: float | None, peak: float | None, ceiling: float | None) -> None:
-    law = Scalability(Interval(100.0), Interval(a), None if b is None else Interval(b))
-    assert law.at(4.0) == pytest.approx(gunther(4.0, 100, a, b or 0.0))
-    assert law.peak_load == (peak and pytest.approx(peak)) and law.ceiling == (ceiling and pytest.approx(ceiling))
-    assert fit_scalability((0.99, *THREADS[1:]), [100.0] * 7) is None, "its divisor may be negative below one worker"
-
-
-@pytest.mark.parametrize(
-    ("c", "a", "b"), [(1e-4, 0.03, 0.001), (1e12, 0.03, 0.0), (1e2, 1e-4, 0.0), (1e2, 2.2, 0.0), (1e2, 5.0, 0.1)]
-)
-def test_law_is_found_with_its_interval(c: float, a: float, b: float) -> None:
-    """The covariance of a fit in log space, of its slopes and errors of 2% (a root mean square); t of 30 degrees."""
-    errors = [0.01] * 6 + [math.sqrt(7 * 0.0004 - 6 * 0.0001)]
-    found = fit_scalability(THREADS, [gunther(load, c, a, b) for load in THREADS], errors)
-    n = np.array(THREADS)
-    below = 1 + a * (n - 1) + b * n * (n - 1)
-    slopes = np.stack((np.ones(7), -(n - 1) / below, -n * (n - 1) / below)[: 3 if b else 2])
-    half = 2.042272 * 0.02 * np.sqrt(np.diag(np.linalg.inv(slopes @ slopes.T)))
-    assert found is not None and (found.b is not None) == bool(b)
-    wide, (off, apart) = math.exp(half[0]), half[[1, -1]]
-    ends = (c / wide, c * wide), (max(0.0, a - off), a + off), (b - apart, b + apart)
-    for interval, value, (low, high) in zip((found.c, found.a, found.b), (c, a, b), ends, strict=True):
-        expected = pytest.approx((value, low, high), rel=1e-4, abs=1e-9)
-        assert interval is None or (interval.value, interval.low, interval.high) == expected
-
-
-@pytest.mark.parametrize(("residuals", "errors", "half"), [
-    # Two points of one parameter leave one degree of freedom, with its t of 12.7062. Of a residual of sqrt(3) times
-    # 6%, three scales of the loss, the square counts half: 0.0108 / 2, twice. One point has its own error, or none.
-    ((0.06 * math.sqrt(3), -0.06 * math.sqrt(3)), (), 12.7062 * math.sqrt(0.0108 / 2)),
-    ((0.1,), (0.02,), 2.042272 * 0.02), ((0.1,), (), None), ((0.0, 0.0), (), None),
-])  # fmt: skip
-def test_parameter_is_known_by_its_errors(residuals: Any, errors: Any, half: float | None) -> None:
-    (found,) = _half_widths(np.array(residuals), np.ones((len(residuals), 1)), errors)
-    assert found == (half and pytest.approx(half, rel=1e-6))
-
-
-@pytest.mark.parametrize(("latencies", "sustained", "crosses"), [
-    # Idle is the least up to 15% of the peak, and 1.2 times that is sustained; it may cross before the first load.
-    ((100, 100, 100, 110), 100, False), ((200, 100, 110, 130), 75, True), ((100, 130, 110, 130), 75, True),
-    ((200, 100, 100, 110), 1, True), ((120, 100, 100, 110), 100, False),
-])  # fmt: skip
-def test_the_last_crossing_is_sustained(latencies: tuple[float, ...], sustained: float, crosses: bool) -> None:
-    rates = (1.0, 14.9, 50.0, 100.0)
-    found = loaded_curve(rates, latencies)
-    assert found is not None and (found.sustained, found.crosses) == (pytest.approx(sustained), crosses)
-    assert found == loaded_curve([0.0, *rates, 120.0], [100.0, *latencies, 0.0]), "no traffic or no latency: no point"
-    few, busy = loaded_curve(rates[:2], latencies[:2]), loaded_curve((50.0, 75.0, 100.0), (100.0, 110.0, 130.0))
-    assert few is None and busy is not None and busy.sustained == pytest.approx(87.5), "nothing idle: the least rate is"
-
-
-@pytest.mark.parametrize(("top", "found_top"), [(10 * 3**0.5, 10 * 3**0.5), (30.0, 30.0), (40.0, 30.0)])
-def test_the_queues_limit_is_found(top: float, found_top: float) -> None:
-    """R = 100 + 50 X / (Xm - X); up to three times the greatest rate is tried."""
-    rates = (1.0, 2.0, 4.0, 7.0, 10.0)
-    found = loaded_curve(rates, [100 + 50 * rate / (top - rate) for rate in rates])
-    assert found is not None and found.top == pytest.approx(found_top)
-    if top == found_top:
-        assert (found.rest_ns, found.wait_ns, found.latency_ns(5.0)) == pytest.approx((100, 50, 100 + 250 / (top - 5)))
-        assert found.latency_ns(found.top) is None
-
-
-@pytest.mark.parametrize(("delays", "rates", "added"), [
-    # No whole delay is between these; half the way to the greatest is below a tenth of the peak.
-    *(((0, 1), (100, 90), []), ((0, 1, 1000), (100, 15, 1), [])),
-    # First 15, as 1 / 30 is nearly the mean of 1 / 15 and 1 / 10015.
-    ((0, 10000), (100, 20), [15, 45, 5, 104, 25, 9]),
-    # Half the way from 5 to 15 is a tenth of the peak, at 6 as 1 / 21 is between 1 / 16 and 1 / 32.
-    ((0, 1, 17), (100, 15, 5), [6, 3, 4, 2, 5]),
-    # Eight points from a tenth of the peak on are enough; else the widest gap has one more.
-    *(((0, 10, 20, 40, 80, 160, 320, 640), (100, 90, 80, 70, 60, 50, 40, 10.5), []),
-      ((0, 10, 20, 40, 80, 160, 320, 640), (100, 90, 80, 70, 60, 50, 40, 9.5), [428])),
-])  # fmt: skip
-def test_delays_fill_the_widest_gap(delays: tuple[float, ...], rates: tuple[float, ...], added: list[int]) -> None:
-    assert more_delays(delays, rates) == added
 
 
 def test_a_loaded_latency_is_by_delay() -> None:

@@ -178,3 +178,18 @@ def test_a_parameter_stops_at_its_bound(way: float, data: Any, x: float, y: floa
     start, weights, pull = np.zeros((1, 2)), np.ones((1, 2)), np.zeros((2, 2))
     found, _ = fit(lambda theta: (theta @ slopes.T, slopes[None]), np.array([data]), start, bounds, weights, 1e6, pull)
     assert found[0] == pytest.approx([way * x, y], rel=0.01)
+
+
+def test_a_ceiling_is_known_by_the_noise_of_the_points_that_tell_it() -> None:
+    """Servers that fail make a full queue noisy and a short one not: the quiet rise leaves the ceiling open."""
+    loads = [2.0**k for k in range(10)]
+    rates = [100 * min(load, 16.0) for load in loads]
+
+    def half(errors: list[float]) -> float:
+        ceiling = fit_knee(loads, rates, errors, requests=True).ceiling
+        assert ceiling.low is not None and ceiling.high is not None
+        return math.log(ceiling.high / ceiling.low) / 2
+
+    everywhere = half([0.04] * 10)
+    assert half([0.002] * 4 + [0.04] * 6) == pytest.approx(everywhere, rel=0.03)
+    assert half([0.002] * 10) < everywhere / 4

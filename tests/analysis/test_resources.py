@@ -19,7 +19,7 @@ from hwdyno.report import page
 from hwdyno.report.rows import make_rows
 from hwdyno.report.scorecard import scorecard
 from hwdyno.report.terminal import print_run
-from test_findings_memory import point
+from made_memory import point
 
 MADE = """
 from hwdyno.analysis.resources.description import Doubt, HeadlineFigure, Resource

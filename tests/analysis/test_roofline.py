@@ -11,8 +11,8 @@ from hwdyno.model.words import Declaration, ExperimentResult, Run, Value
 from hwdyno.report import roofline
 from hwdyno.report.charts import list_charts
 from hwdyno.report.picture import Polyline
+from made_memory import SET, flops, make_run, moved, point, result
 from made_point import base
-from test_findings_memory import SET, flops, make_run, moved, point, result
 
 
 def made() -> Run:

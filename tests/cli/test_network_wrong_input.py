@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hwdyno.cli.main import main
 from hwdyno.cli.statuses import ERROR
-from test_network import free_port
+from network_programs import free_port
 
 Answer = Callable[[socket.socket], None]
 

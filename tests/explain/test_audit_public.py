@@ -8,32 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from audited import audited, faults, points, printed
 from hwdyno.analysis.resources import find_rate_word
-from hwdyno.cli import audit
-from hwdyno.explain.findings import explain
 from hwdyno.formats.unit_readings import counted_in
-from hwdyno.model.words import Finding, Measurement, Run, UserError
-from hwdyno.report import sources
-
-
-def audited(text: str, folder: Path, *maps: str, name: str = "table.md", links: tuple[str, ...] = ()) -> Run:
-    path = folder / name
-    path.write_text(text)
-    given = sources.read_sources([str(path)], sources.parse_maps(maps))
-    return explain(sources.merge_sources(given, sources.ceilings_given([], links, [], limits=True)))
-
-
-def points(run: Run) -> list[Measurement]:
-    return [point for experiment in run.experiments for point in experiment.points]
-
-
-def printed(run: Run) -> list[dict[str, float]]:
-    return [point.details["printed"] for point in points(run)]
-
-
-def faults(run: Run) -> dict[str, Finding]:
-    return {fault.rule: fault for fault in audit.list_faults(run)}
-
+from hwdyno.model.words import UserError
 
 # --- memory
 
@@ -125,93 +103,6 @@ def test_min_in_brackets_beside_max_is_the_least_and_no_minute(tmp_path: Path) -
     assert printed(audited("| run | time (min) | BW (MB/s) |\n|---|---|---|\n| a | 2 | 5 |\n", tmp_path))[0][
         "time"
     ] == pytest.approx(120)
-
-
-# --- GPU copies and collectives
-
-# Eight A100s by sendrecv_perf of nccl-tests (notes on GitHub).
-NCCL = """```
-./build/sendrecv_perf -b 128M -e 1G -f 2 -g 8
-#
-#                                                              out-of-place                       in-place
-#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
-#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
-   134217728      33554432     float     sum      -1   1211.2  110.81  110.81      0   1211.8  110.76  110.76    N/A
-   268435456      67108864     float     sum      -1   1423.3  188.60  188.60      0   1420.2  189.01  189.01    N/A
-  1073741824     268435456     float     sum      -1   5503.4  195.10  195.10      0   5490.5  195.56  195.56    N/A
-```
-"""
-# A vectorised copy on an RTX 2070, whose title has the bandwidth of its memory (GitHub).
-RATE_IN_TITLE = """### Nvidia - Geforce RTX 2070 with Max Q Design (352.06 GB/s max bandwidth)
-| Solver | Kernel Runtime (ms) | Bandwidth (GB/s) |
-| :--- | ---: | ---: |
-| cudaMemcpy | 0.88 | 152.82
-| scalar | 1.34 | 199.76
-| vector4 | 1.20 | 222.89
-"""
-# bandwidthTest on an A100 of a cloud (notes on GitHub).
-A100 = """[CUDA Bandwidth Test] - Starting...
- Device 0: NVIDIA A100-SXM4-40GB
- Quick Mode
-
- Host to Device Bandwidth, 1 Device(s)
- PINNED Memory Transfers
-   Transfer Size (Bytes)	Bandwidth(GB/s)
-   32000000			12.3
-
- Device to Device Bandwidth, 1 Device(s)
- PINNED Memory Transfers
-   Transfer Size (Bytes)	Bandwidth(GB/s)
-   32000000			1157.5
-"""
-# A node of eight H100s, copied from a page: rows end at their last cell (the results of a cloud on GitHub).
-COPIED_CELLS = """Test	Result	vs Theoretical
-CPU STREAM Triad	486.7 GB/s	79.3% of DDR5 peak (614 GB/s)
-GPU H2D (PCIe)	54.8 GB/s	87% of PCIe 5.0 x16
-GPU D2H (PCIe)	46.8 GB/s
-GPU D2D (HBM3)	2,903 GB/s	86.7% of HBM3 peak
-"""
-COPIED_FLOPS = """Benchmark	Metric	Result	vs Theoretical Peak
-HPCG (GPU)	GFLOP/s	523 GFLOP/s
-HPCG (CPU baseline)	GFLOP/s	2.05 GFLOP/s
-GPU Speedup	255×
-HPL FP64	TFLOPS	365.4 TFLOPS	68% of FP64 peak
-HPL-MxP FP8 LU peak	TFLOPS	3,554 TFLOPS	89.8% of FP8 peak
-"""
-
-
-def test_nccl_tests_are_read_and_held_against_bytes_over_time(tmp_path: Path) -> None:
-    run = audited(NCCL, tmp_path, name="nccl.txt")
-    assert run.imported_from == "nccl-tests-text" and not faults(run)
-    assert run.experiments[0].fixed["operation"] == "sendrecv"
-    assert [point.parameters["place"] for point in points(run)] == ["out-of-place", "in-place"] * 3
-    assert points(run)[4].throughput.value == pytest.approx(195.10e9)
-    assert points(run)[4].details["bus_bytes_s"] == pytest.approx(195.10e9)
-    wrong = faults(audited(NCCL.replace("5503.4", "8503.4"), tmp_path, name="nccl.txt"))
-    assert set(wrong) == {"contradicts_itself"} and "bytes / time" in wrong["contradicts_itself"].says
-
-
-def test_rate_in_title_is_no_size(tmp_path: Path) -> None:
-    run = audited(RATE_IN_TITLE, tmp_path)
-    assert not faults(run) and len(points(run)) == 3
-    assert all("bs" not in point.parameters for point in points(run))
-
-
-def test_a_copy_on_a_known_gpu_is_held_against_its_link(tmp_path: Path) -> None:
-    assert not faults(audited(A100, tmp_path, name="bandwidth.txt"))
-    assert "physical_ceiling" in faults(audited(A100.replace("12.3", "42.3"), tmp_path, name="bandwidth.txt"))
-    assert "physical_ceiling" in faults(audited(A100.replace("1157.5", "2157.5"), tmp_path, name="bandwidth.txt"))
-
-
-def test_results_with_their_units_in_the_cells_are_read_without_a_named_head(tmp_path: Path) -> None:
-    run = audited(COPIED_CELLS, tmp_path, name="clipboard.txt")
-    assert not faults(run) and [point.parameters["operation"] for point in points(run)] == [
-        "triad", "host-to-device", "device-to-host", "device-to-device",
-    ]  # fmt: skip
-    assert printed(run)[0] == {"bw": pytest.approx(486.7e9), "share": pytest.approx(0.793)}
-    flops = audited(COPIED_FLOPS, tmp_path, name="clipboard.txt")
-    rates = [point.throughput.value for point in points(flops) if point.throughput.unit == "FLOP/s"]
-    assert rates == pytest.approx([523e9, 2.05e9, 365.4e12, 3554e12]) and not faults(flops)
 
 
 # --- storage
@@ -322,19 +213,6 @@ def test_a_table_without_units_is_asked_for_in_one_line(tmp_path: Path) -> None:
     run = audited(text, tmp_path, "H2D Pinned=GB/s", "D2H Pinned=GB/s", name="copy.txt")
     assert {point.parameters["operation"] for point in points(run)} == {"host-to-device", "device-to-host"}
     assert not faults(run) and points(run)[0].throughput.unit == "bytes/s"
-
-
-def test_every_figure_of_gpu_has_source() -> None:
-    """What could not be checked against a public source is left out of the catalogue."""
-    import csv
-    from importlib import resources
-
-    rows = list(csv.DictReader((resources.files("hwdyno.analysis.ceilings") / "gpus.csv").read_text().splitlines()))
-    assert len(rows) > 40 and not [row["name"] for row in rows if not row["source"] or "not checked" in row["source"]]
-    for row in rows:
-        # Cores x clock x 2 is the stated arithmetic.
-        stated, by_clock = float(row["fp32_tflop_s"]), 2 * float(row["cores"]) * float(row["boost_mhz"]) * 1e-6
-        assert stated == pytest.approx(by_clock, rel=0.02) or row["name"].startswith("Instinct"), row["name"]
 
 
 # --- training

@@ -8,25 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hwdyno.cli import audit
+from audited import audited, faults, points
 from hwdyno.explain.findings import explain
-from hwdyno.model.words import Finding, Measurement, Run, UserError
+from hwdyno.model.words import UserError
 from hwdyno.report import sources
-
-
-def audited(text: str, folder: Path, *maps: str, name: str = "table.md") -> Run:
-    path = folder / name
-    path.write_text(text)
-    return explain(sources.merge_sources(sources.read_sources([str(path)], sources.parse_maps(maps))))
-
-
-def points(run: Run) -> list[Measurement]:
-    return [point for experiment in run.experiments for point in experiment.points]
-
-
-def faults(run: Run) -> dict[str, Finding]:
-    return {fault.rule: fault for fault in audit.list_faults(run)}
-
 
 # --- storage
 

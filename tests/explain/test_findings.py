@@ -14,18 +14,14 @@ from hwdyno.explain.findings import all_rules, explain, why_not_double
 from hwdyno.explain.findings.bottleneck import find_limit
 from hwdyno.explain.findings.rule import Case
 from hwdyno.model.machine import Link
-from hwdyno.model.words import Ceiling, Declaration, Measurement, Parameters, PeerResult, Run, Value
+from hwdyno.model.words import Ceiling, Measurement, Parameters, Run, Value
 from made_experiment import made_experiment
-from simulated_runs import FIXED, MACHINES, experiment, list_rules, make_run, measured, the
+from simulated_runs import FIXED, MACHINES, TWO_POINTS, experiment, list_rules, make_run, measured, the
 from simulated_runs import at as _at
 from simulation.host import SimulatedHost, SimulatedMachine
 
 DESCRIBES = {"knee", "still_rising", "saturated", "best_block_size", "spinning_or_solid", "best_combination"}
 """Rules that say what a healthy machine is like."""
-TWO_POINTS: tuple[Parameters, ...] = (
-    {"rw": "randread", "bs": 4096, "iodepth": 16, "numjobs": 1},
-    {"rw": "randread", "bs": 65536, "iodepth": 4, "numjobs": 2},
-)
 
 
 # --- nothing on clean machines
@@ -221,62 +217,6 @@ def test_clock_matters_where_cpu_works() -> None:
         assert not list_rules(quiet.findings, "warning", "invalid") - {"interval_not_reached"}
 
 
-def test_peers_agree_or_not() -> None:
-    for seed in MACHINES:
-        draw = random.Random(seed)
-        machine = SimulatedMachine.random(seed)
-        result = experiment(machine, "iodepth", TWO_POINTS, repeats=1)
-        truth = draw.choice([0.5, 0.8, 1.0, 1.4])
-        peers = tuple(
-            PeerResult(
-                "fio", "3.33", at, result.points[at].throughput, Value(truth, "ratio", truth * 0.98, truth * 1.02)
-            )
-            for at in range(2)
-        )
-        run = explain(make_run(machine, replace(result, peers=peers)))
-        finding = the(run, "peer_ratio")
-        assert finding.severity == ("warning" if truth < 0.9 else "info")
-        assert ("Agrees with" in finding.says) == (truth == 1.0)
-        assert "fio 3.33" in finding.says
-
-
-def test_pairs_that_lie_far_apart_tell_of_no_agreement() -> None:
-    result = experiment(SimulatedMachine.random(0), "iodepth", TWO_POINTS, repeats=1)
-    wide = PeerResult("fio", "3.33", 0, result.points[0].throughput, Value(1.2, "ratio", 0.3, 4.8))
-    finding = the(explain(make_run(SimulatedMachine.random(0), replace(result, peers=(wide,)))), "peer_ratio")
-    assert "too wide to tell" in finding.says
-    assert "--peers --profile full" in finding.advice
-
-
-@pytest.mark.parametrize(
-    ("mem", "bs", "noted"), [("huge", 1 << 20, True), ("small", 1 << 20, False), ("huge", 4096, False)]
-)
-def test_huge_page_blocks_differ_from_fios(mem: str, bs: int, noted: bool) -> None:
-    machine = SimulatedMachine.random(5)
-    result = experiment(machine, "iodepth", [{**point, "bs": bs} for point in TWO_POINTS], repeats=1)
-    result = replace(result, fixed={**result.fixed, "mem": mem, "direct": True})
-    far = Value(2.0, "ratio", 1.9, 2.1)
-    peers = (PeerResult("fio", "3.33", 0, result.points[0].throughput, far),)
-    finding = the(explain(make_run(machine, replace(result, peers=peers))), "peer_ratio")
-    assert ("With `--mem small` both do the same" in finding.says) == noted
-
-
-def test_one_pair_accuses_no_one() -> None:
-    machine = SimulatedMachine.random(5)
-    result = experiment(machine, "iodepth", TWO_POINTS, repeats=1)
-    for ratio, severity in ((Value(0.7, "ratio"), "info"), (Value(0.7, "ratio", 0.68, 0.72), "warning")):
-        peers = (PeerResult("fio", "3.33", 0, result.points[0].throughput, ratio),)
-        finding = the(explain(make_run(machine, replace(result, peers=peers))), "peer_ratio")
-        assert finding.severity == severity
-        assert ("One pair per point gives no interval" in finding.says) == (ratio.low is None)
-    loops = replace(result, resource="memory", kernel="memory_bandwidth", points=result.points[:1], fixed={})
-    points = (replace(loops.points[0], parameters={"operation": "read", "threads": 1}),)
-    loops = replace(loops, points=points, declaration=Declaration())
-    loops = replace(loops, peers=(PeerResult("hpcc", "1.5.0", 0, result.points[0].throughput, Value(0.7, "ratio")),))
-    advice = the(explain(make_run(machine, loops)), "peer_ratio").advice
-    assert ": hwdyno memory stream --" in advice and advice.endswith("--peers --profile full")
-
-
 # --- one of a kind
 
 
@@ -370,44 +310,11 @@ def test_scattered_hiccups_are_no_throttling() -> None:
     assert not wrong
 
 
-def test_many_faults_make_a_point_invalid() -> None:
-    machine = SimulatedMachine(short_transfers=10**6)
-    run = explain(make_run(machine, experiment(machine, "iodepth", [_at()], repeats=1)))
-    assert the(run, "faults").severity == "invalid"
-
-
-def test_one_finding_covers_alike_points() -> None:
-    machine = SimulatedMachine(cache_share=0.9)
-    run = explain(make_run(machine, experiment(machine, "iodepth", [_at(iodepth=n) for n in (1, 2, 4)])))
-    finding = the(run, "page_cache")
-    assert finding.points == (0, 1, 2)
-    assert "Worst of 3 points of storage.iodepth." in finding.says
-    assert run.findings[0].severity == "invalid", "the gravest comes first"
-
-
 def test_the_load_of_ones_last_command_is_no_fault() -> None:
     """The load average still counts what has ended; CPU time of others up to a tenth is what any system has."""
     for planted in ({"load_before": 64.0}, {"others_before": 0.099}):
         machine = SimulatedMachine(**planted)
         assert not list_rules(explain(make_run(machine, experiment(machine, "iodepth", [_at()]))).findings, "warning")
-
-
-def test_one_finding_speaks_for_all_experiments_and_explains_what_follows_from_it() -> None:
-    machine = SimulatedMachine(others_cpu=0.5, throttle_at=0.5, noise=0.2, load_before=6, others_before=0.4)
-    several = [
-        experiment(machine, "iodepth", [_at(), _at(iodepth=4)], name=name) for name in ("storage.a", "storage.b")
-    ]
-    run = explain(make_run(machine, *several))
-    assert list_rules(run.findings, "warning", "invalid") == {"others_at_work"}
-    finding = run.findings[0]
-    assert "Other processes kept" in finding.says and "40% of it before the first point" in finding.says
-    assert "Worst of 4 points (storage.a 2, storage.b 2)" in finding.says
-    assert "This explains " in finding.says and "a wide interval (" in finding.says
-    assert finding.evidence["points"] == {"storage.a": [0, 1], "storage.b": [0, 1]}
-    for result in run.experiments:
-        for point in result.points:
-            assert point.validity == "degraded" and point.why[0] == "others_at_work"
-            assert "throttled" not in point.why
 
 
 def test_a_kernel_at_work_for_our_own_io_is_nobody_else() -> None:
@@ -417,30 +324,6 @@ def test_a_kernel_at_work_for_our_own_io_is_nobody_else() -> None:
     mine = replace(point, conditions={**point.conditions, "cpu_user": 0.03})
     run = explain(make_run(machine, replace(result, points=(mine,))))
     assert not list_rules(run.findings, "warning", "invalid")
-
-
-def test_a_curve_of_poor_points_is_to_be_taken_with_care() -> None:
-    points = [_at(iodepth=2**k) for k in range(9)]
-    poor = explain(make_run(SimulatedMachine(steal=0.3), experiment(SimulatedMachine(steal=0.3), "iodepth", points)))
-    assert "9 of 9 points are degraded" in the(poor, "knee").says
-    clean = explain(make_run(SimulatedMachine(), experiment(SimulatedMachine(), "iodepth", points)))
-    assert "Caution" not in the(clean, "knee").says
-
-
-def test_explaining_twice_changes_nothing() -> None:
-    machine = SimulatedMachine.random(3, cache_share=0.4, steal=0.1)
-    points = [*TWO_POINTS, _at(), _at(iodepth=64)]
-    once = explain(make_run(machine, experiment(machine, "iodepth", points)))
-    assert explain(once) == once
-
-
-def test_what_was_known_of_a_point_before_stays_known() -> None:
-    machine = SimulatedMachine()
-    result = experiment(machine, "iodepth", [_at()])
-    cut = replace(result.points[0], validity="degraded", why=("interrupted",))
-    run = explain(explain(make_run(machine, replace(result, points=(cut,)))))
-    assert run.experiments[0].points[0].why == ("interrupted",)
-    assert run.experiments[0].points[0].validity == "degraded"
 
 
 OPTIONAL = {

@@ -1,17 +1,21 @@
-"""How a reference tool's figures compare with ours, by the ratio of pairs and its interval."""
+"""How a reference tool's figures compare with ours: by the ratio of pairs and its interval, and on random machines."""
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
+import made_training as training
 import pytest
-import test_training_findings as training
+from hwdyno.explain.findings import explain
 from hwdyno.explain.findings.peers import peer_ratio
 from hwdyno.explain.findings.rule import Case, Verdict
 from hwdyno.explain.findings.training_peer import dlio_compared
-from hwdyno.model.words import PeerResult, Value
+from hwdyno.model.words import Declaration, PeerResult, Value
 from made_experiment import made_experiment
 from made_point import base, case_of_base, make_case
+from simulated_runs import MACHINES, TWO_POINTS, experiment, make_run, the
+from simulation.host import SimulatedMachine
 
 
 def compared(*ratios: Value | None, cpu: float | None = None, at: int = 0, bs: int = 4096) -> list[Verdict]:
@@ -66,3 +70,59 @@ def test_other_work_beside_dlio_is_named(why: tuple[str, ...], named: bool) -> N
     result = replace(made_experiment(*made, fixed=training.FIXED), peers=(peer,))
     found = dlio_compared(Case(case_of_base().run, result))
     assert found is not None and ("Other processes loaded this machine." in found.says) == named
+
+
+def test_peers_agree_or_not() -> None:
+    for seed in MACHINES:
+        draw = random.Random(seed)
+        machine = SimulatedMachine.random(seed)
+        result = experiment(machine, "iodepth", TWO_POINTS, repeats=1)
+        truth = draw.choice([0.5, 0.8, 1.0, 1.4])
+        peers = tuple(
+            PeerResult(
+                "fio", "3.33", at, result.points[at].throughput, Value(truth, "ratio", truth * 0.98, truth * 1.02)
+            )
+            for at in range(2)
+        )
+        run = explain(make_run(machine, replace(result, peers=peers)))
+        finding = the(run, "peer_ratio")
+        assert finding.severity == ("warning" if truth < 0.9 else "info")
+        assert ("Agrees with" in finding.says) == (truth == 1.0)
+        assert "fio 3.33" in finding.says
+
+
+def test_pairs_that_lie_far_apart_tell_of_no_agreement() -> None:
+    result = experiment(SimulatedMachine.random(0), "iodepth", TWO_POINTS, repeats=1)
+    wide = PeerResult("fio", "3.33", 0, result.points[0].throughput, Value(1.2, "ratio", 0.3, 4.8))
+    finding = the(explain(make_run(SimulatedMachine.random(0), replace(result, peers=(wide,)))), "peer_ratio")
+    assert "too wide to tell" in finding.says
+    assert "--peers --profile full" in finding.advice
+
+
+@pytest.mark.parametrize(
+    ("mem", "bs", "noted"), [("huge", 1 << 20, True), ("small", 1 << 20, False), ("huge", 4096, False)]
+)
+def test_huge_page_blocks_differ_from_fios(mem: str, bs: int, noted: bool) -> None:
+    machine = SimulatedMachine.random(5)
+    result = experiment(machine, "iodepth", [{**point, "bs": bs} for point in TWO_POINTS], repeats=1)
+    result = replace(result, fixed={**result.fixed, "mem": mem, "direct": True})
+    far = Value(2.0, "ratio", 1.9, 2.1)
+    peers = (PeerResult("fio", "3.33", 0, result.points[0].throughput, far),)
+    finding = the(explain(make_run(machine, replace(result, peers=peers))), "peer_ratio")
+    assert ("With `--mem small` both do the same" in finding.says) == noted
+
+
+def test_one_pair_accuses_no_one() -> None:
+    machine = SimulatedMachine.random(5)
+    result = experiment(machine, "iodepth", TWO_POINTS, repeats=1)
+    for ratio, severity in ((Value(0.7, "ratio"), "info"), (Value(0.7, "ratio", 0.68, 0.72), "warning")):
+        peers = (PeerResult("fio", "3.33", 0, result.points[0].throughput, ratio),)
+        finding = the(explain(make_run(machine, replace(result, peers=peers))), "peer_ratio")
+        assert finding.severity == severity
+        assert ("One pair per point gives no interval" in finding.says) == (ratio.low is None)
+    loops = replace(result, resource="memory", kernel="memory_bandwidth", points=result.points[:1], fixed={})
+    points = (replace(loops.points[0], parameters={"operation": "read", "threads": 1}),)
+    loops = replace(loops, points=points, declaration=Declaration())
+    loops = replace(loops, peers=(PeerResult("hpcc", "1.5.0", 0, result.points[0].throughput, Value(0.7, "ratio")),))
+    advice = the(explain(make_run(machine, loops)), "peer_ratio").advice
+    assert ": hwdyno memory stream --" in advice and advice.endswith("--peers --profile full")

@@ -29,9 +29,9 @@ from hwdyno.measure.runner.in_turn import blocks
 from hwdyno.measure.runner.near_knee import NOTE
 from hwdyno.model.words import ExperimentResult, Measurement, Run, RunToRun, Value
 from made_point import base, make_run
+from simulated_hosts import Memory
 from simulation.core import Core
 from simulation.host import SimulatedHost, SimulatedMachine
-from test_runner import Memory
 
 EXPERIMENTS = ("memory.grid", "memory.threads", "memory.levels", "memory.latency", "memory.loaded")
 RUNS = 4

@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import made_training as training
 import pytest
 import test_findings
 import test_network_findings as paths
 import test_simulated_core as cores
-import test_training_findings as training
 from hwdyno.analysis import resources
 from hwdyno.explain import findings
 from hwdyno.explain.findings import all_rules, explain, explanation
@@ -25,7 +25,7 @@ from hwdyno.model.axes import BACKGROUND, with_field_axes
 from hwdyno.model.point_details import Concurrency, Fault, Note, Samples
 from hwdyno.model.words import Ceiling, ExperimentResult, HostShare, Run, Stream, Value
 from made_point import base, case_of_base, make_case
-from simulated_runs import FIXED, at, experiment, make_run
+from simulated_runs import FIXED, TWO_POINTS, at, experiment, make_run
 from simulation.core import Core
 from simulation.host import SimulatedMachine
 
@@ -95,7 +95,7 @@ def runs() -> Iterator[Run]:
         for plant, over, _ in test_findings.PLANTED.values():
             machine = SimulatedMachine.random(seed, **plant(random.Random(seed)))
             fixed = {**FIXED, **over}
-            yield make_run(machine, experiment(machine, "iodepth", test_findings.TWO_POINTS, fixed, repeats=2))
+            yield make_run(machine, experiment(machine, "iodepth", TWO_POINTS, fixed, repeats=2))
         yield storage_run(seed)
         for path, points, kernel, _ in paths.planted(seed).values():
             yield paths.measured(path, points, kernel)

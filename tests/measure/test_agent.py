@@ -25,7 +25,7 @@ from hwdyno.measure.hosts.several_hosts import SeveralHosts, Timeouts
 from hwdyno.measure.measurement import make_measurement
 from hwdyno.model.words import Run
 from hwdyno.report.page import html
-from test_runner import Memory
+from simulated_hosts import Memory
 
 pytestmark = pytest.mark.machine
 TARGET = Path(__file__).parents[2] / "target"

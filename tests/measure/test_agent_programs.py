@@ -23,8 +23,8 @@ from hwdyno.measure.hosts.several_hosts import SeveralHosts, Timeouts
 from hwdyno.measure.peers import on_site
 from hwdyno.measure.peers.program import ProgramPeer
 from hwdyno.model.words import UserError
+from simulated_hosts import Memory
 from test_agent import TIMEOUTS, agents, hostile, killed
-from test_runner import Memory
 
 pytestmark = pytest.mark.machine
 engine = test_agent.engine

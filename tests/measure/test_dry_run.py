@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from hwdyno.cli.main import main
 from hwdyno.measure import plan
-from test_scenarios import COMMANDS
-from test_scenarios import place as place
+from scenario_commands import COMMANDS
+from scenario_commands import place as place
 
 
 def written_by(command: Callable[[], object]) -> int:
@@ -95,7 +95,7 @@ UNITS = {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
 
 
 @pytest.mark.machine
-# The bytes of a data set and of an index are counted by themselves in test_scenarios.py.
+# The bytes of a data set and of an index are counted by themselves in test_dry_run_preparations.py.
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.long if name in {"data set", "index"} else ()) for name in COUNTED]
 )

@@ -11,7 +11,7 @@ from hwdyno.measure import plan, runner
 from hwdyno.measure.plan import QUOTED_REPEATS, Plan
 from hwdyno.model.words import Run
 from hwdyno.report.headlines import headlines
-from test_runner import Memory, Slow
+from simulated_hosts import Memory, Slow
 
 BUDGET_S = 200.0
 LARGE = (256 << 20, "2m")

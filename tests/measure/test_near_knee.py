@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from hwdyno.measure import runner
+from simulated_hosts import Memory, planned
 from simulation.host import SimulatedHost, SimulatedMachine
-from test_runner import Memory, planned
 
 BENT = SimulatedMachine(seed=3, noise=0.005, operations_s=100e3)
 

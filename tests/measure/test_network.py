@@ -1,95 +1,24 @@
-"""The network end to end: the real iperf3 in both roles, its JSON both ways, and two namespaces as two hosts."""
+"""The network end to end: the real iperf3 in both roles, its JSON both ways, what is found, and the command line."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import math
-import os
-import re
 import shutil
-import socket
 import subprocess
-import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from here import missing, shortly
-from hwdyno.explain.findings import explain
 from hwdyno.formats import iperf3 as iperf3_json
 from hwdyno.measure import engine
-from hwdyno.model.machine import Machine
-from hwdyno.model.words import Measurement, Run, UserError, Value
-from made_experiment import made_experiment
-
-ENV = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "python")}
-HWDYNO = [sys.executable, "-m", "hwdyno"]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def wait_for(port: int, *inside: str, state: str = "0A", least: int = 1) -> None:
-    """Wait until someone listens at a port (0A), or it has this many connections (01), by the kernel's table."""
-    for _ in range(1500):
-        table = subprocess.run(
-            [*inside, "cat", "/proc/net/tcp", "/proc/net/tcp6"], capture_output=True, text=True, check=False
-        ).stdout
-        if len(re.findall(rf"\d: [0-9A-F]+:{port:04X} [0-9A-F]+:[0-9A-F]{{4}} {state}", table)) >= least:
-            return
-        time.sleep(0.02)
-    raise AssertionError(f"nobody is at {port}")
-
-
-@contextlib.contextmanager
-def running(*command: str, port: int, inside: tuple[str, ...] = ()) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen([*inside, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENV)
-    try:
-        wait_for(port, *inside)
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
+from hwdyno.model.words import Measurement, UserError, Value
+from made_network import make_run, point, rules
+from network_programs import ENV, HWDYNO, free_port, running, wait_for
 
 
 def measure(kernel: str = "network_throughput", **parameters: Any) -> dict[str, Any]:
     return engine.run(kernel, {"runtime": 0.3, **parameters})
-
-
-def make_run(*points: Measurement, kernel: str = "network_throughput", machine: Any = None) -> Run:
-    result = made_experiment("network.streams", "network", "?", "streams", kernel, points)
-    return Run(
-        "id", "2026-01-01T00:00:00+00:00", None, (Machine.of_survey(machine or {}),), "quick", "hwdyno", (result,)
-    )
-
-
-def point(details: dict[str, Any], **parameters: Any) -> Measurement:
-    return Measurement(
-        parameters={"streams": 1, "protocol": "tcp", **parameters},
-        throughput=Value(1e9, "bytes/s"),
-        rate=None,
-        latency_ns=None,
-        streams=(),
-        samples=None,
-        concurrency=None,
-        cpu_user_s=0.1,
-        cpu_system_s=0.1,
-        elapsed_s=1.0,
-        operations=1000,
-        bytes=10**9,
-        repeats=1,
-        details=details,
-    )
-
-
-def rules(run: Run) -> dict[str, str]:
-    return {finding.rule: finding.says for finding in explain(run).findings}
 
 
 # Against the real iperf3
@@ -248,198 +177,6 @@ def test_a_loopback_is_held_against_a_copy_that_was_timed_in_peace(copy_bytes_s:
     finding = rules(make_run(point(details), machine={"cpu": {"threads": 2}}))["network_no_link"]
     assert says in finding
     assert ("% of that" in finding) == (copy_bytes_s == 10e9)
-
-
-# Two hosts made of namespaces
-
-
-def bed_is_here() -> bool:
-    if os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("tc"):
-        return False
-    made = subprocess.run(["ip", "netns", "add", "hwdyno-probe"], capture_output=True, check=False).returncode == 0
-    subprocess.run(["ip", "netns", "del", "hwdyno-probe"], capture_output=True, check=False)
-    return made
-
-
-class TwoHosts:
-    def __init__(self) -> None:
-        self.tag = f"hwd{os.getpid() % 10000}"
-        self.here, self.there = f"{self.tag}a", f"{self.tag}b"
-
-    def inside(self, name: str) -> tuple[str, ...]:
-        return ("ip", "netns", "exec", name)
-
-    def do(self, command: str, *, check: bool = True) -> bool:
-        return subprocess.run(command.split(), check=check, capture_output=not check).returncode == 0
-
-    def build(self) -> None:
-        for name in (self.here, self.there):
-            self.do(f"ip netns add {name}")
-        self.do(f"ip link add {self.tag}x netns {self.here} type veth peer name {self.tag}y netns {self.there}")
-        for name, link, address in ((self.here, "x", "10.99.0.1"), (self.there, "y", "10.99.0.2")):
-            self.do(f"ip -n {name} addr add {address}/24 dev {self.tag}{link}")
-            self.do(f"ip -n {name} link set {self.tag}{link} up")
-            self.do(f"ip -n {name} link set lo up")
-
-    def close(self) -> None:
-        for name in (self.here, self.there):
-            self.do(f"ip netns del {name}", check=False)
-
-    def shape(self, rate: str, limit: str = "1mb") -> None:
-        self.do(f"tc -n {self.here} qdisc replace dev {self.tag}x root tbf rate {rate} burst 64kb limit {limit}")
-
-    def drop(self, rule: str) -> None:
-        """Let the far host drop what it is sent, by a rule of nftables."""
-        if not shutil.which("nft"):
-            missing("needs nft (nftables)")
-        table = f"table inet t {{\nchain c {{\ntype filter hook input priority 0\n{rule}\n}}\n}}\n"
-        subprocess.run([*self.inside(self.there), "nft", "-f", "-"], input=table, text=True, check=True)
-
-    def wait_for_streams(self) -> None:
-        """Wait until a client has its control connection and a stream, and some of it was sent."""
-        wait_for(5201, *self.inside(self.there), state="01", least=2)
-        time.sleep(0.5)
-
-    @contextlib.contextmanager
-    def server(self) -> Iterator[subprocess.Popen[str]]:
-        command = (*HWDYNO, "network", "server", "--bind", "10.99.0.2", "--port", "5201", "--parallel-clients")
-        with running(*command, port=5201, inside=self.inside(self.there)) as process:
-            yield process
-
-    def measure(self, kernel: str = "network_throughput", **parameters: Any) -> dict[str, Any]:
-        given = json.dumps({"server": "10.99.0.2", "runtime": 1.0, **parameters})
-        code = (
-            "import json; from hwdyno.measure import engine; "
-            f"print(json.dumps(engine.run({kernel!r}, json.loads({given!r}))))"
-        )
-        done = subprocess.run(
-            [*self.inside(self.here), sys.executable, "-c", code],
-            capture_output=True,
-            text=True,
-            env=ENV,
-            timeout=100,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
-
-
-@pytest.fixture
-def two_hosts() -> Iterator[TwoHosts]:
-    if not bed_is_here():
-        missing("needs root and network namespaces")
-    hosts = TwoHosts()
-    try:
-        hosts.build()
-        yield hosts
-    finally:
-        hosts.close()
-
-
-@pytest.mark.machine
-def test_a_bottleneck_with_a_long_queue_is_seen_as_bufferbloat(two_hosts: TwoHosts) -> None:
-    two_hosts.shape("100mbit")
-    with two_hosts.server():
-        reading = two_hosts.measure(
-            "network_latency", load_streams=2, direction="up", ramp_time=0.5, congestion="cubic"
-        )
-    from hwdyno.measure.measurement import make_measurement
-
-    found = make_measurement({"load_streams": 2, "direction": "up"}, [reading])
-    assert reading["details"]["load_up_bytes_s"] * 8 < 1.1e8
-    findings = rules(make_run(found, kernel="network_latency"))
-    assert "Bufferbloat" in findings["network_bufferbloat"], findings
-
-
-@pytest.mark.machine
-def test_shaped_path_shows_its_rate(two_hosts: TwoHosts) -> None:
-    two_hosts.shape("1gbit", "4mb")
-    with two_hosts.server():
-        reading = two_hosts.measure(streams=2, congestion="cubic", ramp_time=0.3)
-        udp = two_hosts.measure(protocol="udp", rate=50_000_000, block=1200)
-    goodput = reading["streams"][0]["bytes"] * 8 / reading["elapsed_s"]
-    # A busy machine may stay below the rate; nothing may exceed it.
-    assert 0.05e9 < goodput < 1.02e9
-    # MTU 1500 leaves 1448 bytes of a segment.
-    assert reading["details"]["mss_bytes"] == 1448
-    assert reading["details"]["pmtu_bytes"] == 1500
-    assert udp["details"]["loss_share"] == 0
-
-
-@pytest.mark.machine
-def test_planted_loss_is_within_interval(two_hosts: TwoHosts) -> None:
-    two_hosts.drop("meta l4proto udp udp length > 1000 numgen random mod 100 < 2 drop")
-    with two_hosts.server():
-        reading = two_hosts.measure(protocol="udp", rate=40_000_000, block=1200, runtime=3.0, handing="plain")
-    # Of some 12500, fewer on a busy machine: five standard errors of 2%.
-    error = math.sqrt(0.02 * 0.98 / reading["details"]["datagrams_sent"])
-    assert reading["details"]["loss_share"] == pytest.approx(0.02, abs=5 * error)
-    assert reading["details"]["datagrams_duplicated"] == 0
-
-
-@pytest.mark.machine
-def test_a_peer_that_dies_and_a_path_that_swallows_end_in_time(two_hosts: TwoHosts) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(1) as pool, two_hosts.server() as server:
-        waiting = pool.submit(two_hosts.measure, runtime=50.0)
-        two_hosts.wait_for_streams()
-        server.kill()
-        reading = waiting.result(45)
-        assert reading["faults"]
-        assert reading["streams"][0]["bytes"] > 0
-    with ThreadPoolExecutor(1) as pool, two_hosts.server():
-        waiting = pool.submit(two_hosts.measure, runtime=4.0)
-        two_hosts.wait_for_streams()
-        two_hosts.drop("ip protocol tcp drop")
-        reading = waiting.result(45)
-        assert reading["faults"]
-        assert reading["streams"][0]["bytes"] > 0
-
-
-@pytest.mark.machine
-def test_full_segment_black_hole_is_named(two_hosts: TwoHosts) -> None:
-    # Filters see what the sender's card would cut up in one piece, so it cuts here.
-    two_hosts.do(f"ip -n {two_hosts.here} link set dev {two_hosts.tag}x gso_max_segs 1")
-    two_hosts.drop("ip protocol tcp meta length > 1400 drop")
-    with two_hosts.server():
-        reading = two_hosts.measure(runtime=0.7)
-        small = two_hosts.measure(runtime=0.3, mss=1000)
-    from hwdyno.measure.measurement import make_measurement
-
-    found = make_measurement({"streams": 1, "protocol": "tcp"}, [reading])
-    findings = rules(make_run(found))
-    assert "short messages pass, segments of 1448 B do not" in findings["network_blackhole"], findings
-    # What is advised shows it: short segments pass.
-    assert small["streams"][0]["bytes"] > 100_000
-
-
-@pytest.mark.machine
-def test_policer_differs_from_queue(two_hosts: TwoHosts) -> None:
-    two_hosts.drop("ip protocol tcp limit rate over 8 mbytes/second burst 300 kbytes drop")
-    from hwdyno.measure.measurement import make_measurement
-
-    points = []
-    with two_hosts.server():
-        for streams in (2, 8):
-            reading = two_hosts.measure(streams=streams, congestion="cubic", runtime=1.5, ramp_time=0.3)
-            points.append(make_measurement({"streams": streams, "protocol": "tcp"}, [reading]))
-    for point in points:
-        assert point.throughput.value < 1.5 * 8 * 2**20  # and unpoliced it is a hundred times that
-        assert point.details["retransmit_share"] > 1e-3
-        # Nothing queues: a round trip stays far below the 50 ms that 8 MiB/s need for a window's worth.
-        assert point.details["rtt_mean_us"] < 20_000
-    assert "network_loss" in rules(make_run(*points))
-
-
-@pytest.mark.machine
-def test_ping_and_its_peer_cross_path(two_hosts: TwoHosts) -> None:
-    reading = two_hosts.measure("network_ping", runtime=0.2, message=1000)
-    assert reading["streams"][0]["operations"] > 10
-    details = reading["details"]
-    assert (details["loopback"], details["interface_virtual"]) == (False, True)
-    assert details["interface"] == f"{two_hosts.tag}x"
 
 
 # The command line

@@ -12,7 +12,7 @@ import pytest
 from hwdyno.formats import iperf3 as iperf3_json
 from hwdyno.measure import engine
 from hwdyno.model.words import UserError
-from test_network import HWDYNO, free_port, running
+from network_programs import HWDYNO, free_port, running
 
 pytestmark = pytest.mark.peer("iperf3")
 

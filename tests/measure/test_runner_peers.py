@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from hwdyno.measure import experiments, plan, runner
+from simulated_hosts import QUIET, Memory, Slow, planned
 from simulation.host import SimulatedHost
-from test_runner import QUIET, Memory, Slow, planned
 
 
 class Made:

@@ -1,14 +1,11 @@
-"""A scenario prepares, measures and cleans up: the protocol on a simulated host, and the bytes that a dry run names."""
+"""A scenario prepares, measures and cleans up: the protocol on a simulated host, and how scenarios are declared."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import json
-import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,22 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from here import shortly
-from hwdyno.cli.main import main, make_parser
-from hwdyno.cli.options import add_options, make_request
+from hwdyno.cli.main import main
+from hwdyno.cli.options import add_options
 from hwdyno.cli.perform import perform_scenario
-from hwdyno.formats import data_set, workload
-from hwdyno.measure import engine, experiments, plan, scenarios, workspace
+from hwdyno.measure import experiments, plan, scenarios, workspace
 from hwdyno.measure.hosts import Host
 from hwdyno.measure.hosts.local import Local
 from hwdyno.measure.runner.allowance import Allowance
 from hwdyno.measure.scenarios import Interrupted, Preparation, Scenario
 from hwdyno.measure.scenarios.preparation import FolderOfPoints, Says
-from hwdyno.measure.scenarios.request import bytes_below
 from hwdyno.measure.scenarios.scenario import together
-from hwdyno.model.units import format_bytes
 from hwdyno.model.words import UserError
 from hwdyno.system.store import Store
+from scenario_commands import place as place
 from simulation.host import SimulatedHost, SimulatedMachine
 
 HOST = SimulatedHost(SimulatedMachine())
@@ -310,273 +304,3 @@ def test_command_line_makes_no_files(path: Path) -> None:
     text = path.read_text()
     for word in ("rmtree", ".unlink(", ".rmdir(", "training_generate", "inference_vector_index", "storage_layout"):
         assert word not in text
-
-
-# --- the bytes that a dry run names
-
-
-SIZES = [(50_000.0, 9_000.0, 1), (2_000.0, 0.0, 40), (200_000.0, 0.0, 3)]
-
-
-@pytest.mark.machine
-@pytest.mark.parametrize("form", ["npz", "npy", "tfrecord", "hdf5", "jpeg", "png", "csv", "bin", "parquet"])
-@pytest.mark.parametrize(("record", "spread", "samples"), SIZES)
-def test_data_sets_bytes_are_known_before(
-    form: str, record: float, spread: float, samples: int, tmp_path: Path
-) -> None:
-    kind = replace(
-        workload.find("cosmoflow", "a100"), format=form, files=6, record_bytes=record, record_bytes_stdev=spread,
-        samples_per_file=1 if form in {"jpeg", "png"} else samples, row_group=10, columns=4 if form == "parquet" else 1,
-    )  # fmt: skip
-    engine.run("training_generate", {**kind.layout, "path": str(tmp_path)})
-    assert data_set.file_bytes(kind) == pytest.approx(bytes_below(tmp_path), rel=0.01)
-
-
-def test_a_data_set_of_many_files_costs_no_memory_to_count() -> None:
-    kind = workload.find("unet3d", "a100").with_samples(10**9)
-    assert data_set.file_bytes(kind) == pytest.approx(kind.bytes, rel=0.02)
-
-
-class Watched:
-    """The most bytes that lay below a folder, looked at all the time."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.most = folder, 0
-        self._ends = threading.Event()
-        self._thread = threading.Thread(target=self._look)
-
-    def _look(self) -> None:
-        while not self._ends.is_set():
-            with contextlib.suppress(OSError):  # A file went while it was looked at.
-                self.most = max(self.most, bytes_below(self.folder))
-            time.sleep(0.002)
-
-    def __enter__(self) -> Watched:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ends.set()
-        self._thread.join()
-
-
-def choose_command(words: Sequence[str]) -> str:
-    """The command that has these options."""
-    return "inference" if {"--kv-cache", "--vector-search"} & {*words} else "training"
-
-
-def prepared(*words: str) -> dict[str, Preparation]:
-    """What a command's dry run counts, by the first words of its line."""
-    command = choose_command(words)
-    request = make_request(make_parser(command).read([*words]), command, scenarios.of_command(command))
-    scenario = scenarios.make_scenario(request, Local())
-    return {preparation.what.partition(":")[0]: preparation for preparation in scenario.prepares()}
-
-
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("HWDYNO_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "place").mkdir()
-    return tmp_path / "place"
-
-
-COMMANDS = {
-    "data": [
-        *("--workload", "cosmoflow", "--accelerator", "a100", "--samples", "24", "--accelerators", "1"),
-        *("--runtime", "0.2", "--epochs", "1"),
-    ],
-    "index": ["--vector-search", "diskann", "--vectors", "1500", "--dim", "1000", "--threads", "1", "--runtime", "0.1"],
-    "checkpoints": ["--checkpoint", "llama3-8b", "--scale", "0.0005", "--ranks", "4"],
-    "KV cache": [
-        *("--kv-cache", "llama3.1-8b", "--scale", "0.002", "--users", "2", "--capacity", "16M"),
-        *("--think", "0", "--runtime", "1"),
-    ],
-}
-
-
-@pytest.mark.machine
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_dry_run_names_the_bytes_that_the_run_then_writes(
-    name: str, place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = [*COMMANDS[name], "--path", str(place)]
-    made = prepared(*words)
-    assert main([choose_command(words), *words, "--dry-run"]) == 0
-    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith(f"{name}:"))
-    assert format_bytes(made[name].bytes) in line and not list(place.iterdir())
-    total = sum(preparation.bytes for preparation in made.values())
-    assert total >= made[name].bytes > 0 and made[name].seconds(1e9) >= 0
-    with Watched(place) as watched:
-        assert main([choose_command(words), *words, "--no-page", "--quiet", "--json"]) in {0, 3}
-    if made[name].is_limit:
-        marks = 512  # The mark of the folder and the lock of the directory in it, less than 256 B each.
-        assert 0 < watched.most <= total + marks
-    else:
-        assert watched.most == pytest.approx(total, rel=0.01)
-    assert not list(place.iterdir())
-
-
-@pytest.mark.machine
-@pytest.mark.parametrize("kind", ["diskann", "hnsw", "ivf"])
-def test_an_indexs_bytes_are_known_before(kind: str, place: Path) -> None:
-    words = ["--vector-search", kind, "--vectors", "6000", "--dim", "96", "--path", str(place), "--generate"]
-    size = prepared(*words)["index"].bytes
-    assert main([choose_command(words), *words, "--quiet"]) == 0
-    assert bytes_below(place) == pytest.approx(size, rel=0.01)
-    assert prepared(*words)["index"].bytes == 0, "it is there"
-
-
-@pytest.mark.machine
-def test_what_is_there_of_a_data_set_is_not_counted_again(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = [*COMMANDS["data"], "--path", str(place), "--no-plain"]
-    whole = prepared(*words)["data"].bytes
-    assert main(["training", *words, "--generate", "--quiet"]) == 0
-    assert prepared(*words)["data"].bytes < 0.01 * whole
-    next((place / "hwdyno-cosmoflow-24" / "train").iterdir()).unlink()
-    assert prepared(*words)["data"].bytes == pytest.approx(whole / 24, rel=0.2)
-
-
-@pytest.mark.machine
-def test_journal_is_named_with_its_bytes(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    journal = place.parent / "journal"
-    words = ["--rw", "randwrite", "--bs", "4k", "--numjobs", "2", "--size", "4M", "--journal", str(journal)]
-    words += ["--ioengine=psync", "--direct=0", "--iodepth=1", "--runtime=50ms", "--budget=1s", "--path", str(place)]
-    words += ["--verify", "crc32c"]
-    assert main(["storage", *words, "--dry-run"]) == 0
-    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("journal:"))
-    assert str(journal) in line and not journal.exists()
-    assert main(["storage", *words, "--no-page", "--quiet"]) in {0, 3}
-    size = (1024 + 2 * 8 + 2 * (4 << 20) // 4096) * 8
-    assert journal.stat().st_size == size and f"writes {format_bytes(size)}" in line
-
-
-# --- as a part of ``hwdyno run``
-
-
-SMALL = """
-path = "{path}"
-budget = "60s"
-[[experiment]]
-name = "training.accelerators"
-options = {{ workload = "cosmoflow", accelerator = "a100", samples = 8 }}
-axes = {{ accelerators = "1,2" }}
-[[experiment]]
-name = "training.checkpoint"
-options = {{ scale = 0.0001, ranks = "2" }}
-[[experiment]]
-name = "inference.vector_search"
-axes = {{ vectors = "500", dim = "24", queries = "20", threads = "1" }}
-[[experiment]]
-name = "inference.kv_cache"
-options = {{ scale = 0.0005 }}
-axes = {{ users = "1", capacity = "16M", think = "0" }}
-[[experiment]]
-name = "compute.threads"
-"""
-
-
-@pytest.mark.machine
-def test_plan_file_mixes_scenarios_and_experiments(
-    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(plan.PROFILES, "quick", replace(plan.PROFILES["quick"], runtime_s=0.1, repeats_max=3))
-    file = place.parent / "plan.toml"
-    file.write_text(SMALL.format(path=place))
-    (place / "mine").write_text("stays")
-    assert main(["run", str(file), "--dry-run", "--quiet"]) == 0
-    out = capsys.readouterr().out
-    assert "data: 8 samples of cosmoflow" in out and "index: diskann of 500 vectors" in out
-    assert "checkpoints: 3" in out and "at most 16.8 MB at a time, written by its points" in out
-    assert [path.name for path in place.iterdir()] == ["mine"]
-    assert main(["run", str(file), "--quiet", "--json", "--no-page"]) in {0, 3}
-    run = json.loads(capsys.readouterr().out)
-    named = {experiment["name"]: experiment for experiment in run["experiments"]}
-    assert list(named) == [
-        "training.cosmoflow.a100", "storage.pattern.cosmoflow", "training.checkpoint.llama3-8b",
-        "inference.vector_search.diskann", "inference.kv_cache.llama3.1-8b", "compute.threads",
-    ]  # fmt: skip
-    assert all(experiment["points"] for experiment in named.values())
-    assert [point["parameters"]["accelerators"] for point in named["training.cosmoflow.a100"]["points"]] == [1, 2]
-    assert [path.name for path in place.iterdir()] == ["mine"]
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ('name = "training.accelerators"\noptions = { samplez = 3 }', "training has no option 'samplez'"),
-        ('name = "storage.grid"\noptions = { samples = 3 }', "storage.grid takes no options"),
-        ('name = "training.checkpoint"\noptions = { checkpoint = "llama" }', "no checkpoint is called 'llama'"),
-        ('name = "training.checkpoint"\noptions = { scale = "much" }', "scale = 'much' is of the wrong type"),
-        ('name = "training.client"\noptions = { keep = 1 }', "keep = 1 is of the wrong type"),
-        ('name = "training.client"\noptions = { samples = [4, "x"] }', "samples"),
-        ('name = "inference.kv_cache"\naxes = { epochs = 3 }', "has no parameter 'epochs'"),
-    ],
-)
-def test_what_is_wrong_in_a_plan_file_is_one_line(
-    text: str, says: str, place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (place / "plan.toml").write_text(f'path = "{place}"\n[[experiment]]\n{text}\n')
-    assert main(["run", str(place / "plan.toml")]) == 2
-    printed = capsys.readouterr()
-    assert says in printed.err and printed.err.count("\n") == 1 and not printed.out
-    assert [path.name for path in place.iterdir()] == ["plan.toml"]
-
-
-@pytest.mark.machine
-def test_run_only_names_resources_and_writes_nothing_in_a_dry_run(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["run", "--only", "training,inference,network", "--path", str(place), "--dry-run", "--quiet"]) == 0
-    out = capsys.readouterr().out
-    for words in (
-        "training.cosmoflow.h100",
-        "inference.vector_search.diskann",
-        "network.",
-        "data: ",
-        "index: ",
-        "KV cache: ",
-    ):
-        assert words in out
-    assert not list(place.iterdir())
-    assert main(["run", "--only", "training.client", "--path", str(place), "--dry-run", "--quiet"]) == 0
-    out = capsys.readouterr().out
-    assert "training.client.cosmoflow" in out and "storage.pattern" not in out and "training.cosmoflow" not in out
-
-
-@pytest.mark.machine
-@pytest.mark.parametrize("at", shortly(1, "measuring", "generating"))
-def test_ctrl_c_leaves_nothing_of_a_run(at: str, place: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "hwdyno", "run", "--only", "training", "--path", str(place), "--json", "--no-page"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert process.stderr is not None
-    until = "generating" if at == "generating" else "training.cosmoflow"
-    line = next(line for line in process.stderr if until in line)
-    assert line
-    time.sleep(0.2)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
-    assert "Traceback" not in err
-    assert not list(place.iterdir())
-    if at == "measuring":
-        assert json.loads(out)["interrupted"] is True
-
-
-@pytest.mark.machine
-def test_ctrl_c_while_an_index_is_built_leaves_nothing(place: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "hwdyno", "inference", "--vector-search", "diskann", "--vectors", "200000", "--path",
-         str(place)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert process.stderr is not None
-    assert "building a diskann index" in process.stderr.readline()
-    time.sleep(0.3)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=120)
-    assert process.returncode == 130
-    assert "interrupted while the index was built" in err
-    assert not list(place.iterdir())

@@ -21,9 +21,9 @@ from hwdyno.measure.topology import Topology
 from hwdyno.model.histogram import Histogram
 from hwdyno.model.words import Run, UserError
 from hwdyno.system.store import from_json, to_json
+from simulated_hosts import Memory
 from simulation.host import SimulatedHost, SimulatedMachine
 from simulation.site import SimulatedMember, site_of_two
-from test_runner import Memory
 
 IDLE = {"runtime": 0.2}
 BLOCKS = {"rw": "randread", "iodepth": 8, "bs": 4096, "runtime": 0.5, "path": "/x", "size": 1 << 30}

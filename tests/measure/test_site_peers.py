@@ -16,9 +16,9 @@ from hwdyno.measure.peers import PeerReading, on_site
 from hwdyno.measure.peers.program import ProgramPeer
 from hwdyno.model.words import Run, UserError
 from hwdyno.system.store import from_json, to_json
+from simulated_hosts import Memory
 from simulation.host import SimulatedMachine
 from simulation.site import SimulatedMember, site_of_two
-from test_runner import Memory
 
 POINT = {"path": "/data", "iodepth": 8, "bs": 4096, "runtime": 0.5, "seed": 1}
 

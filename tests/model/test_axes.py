@@ -23,9 +23,9 @@ from hwdyno.model.per_element import PerElement
 from hwdyno.model.words import Axis, Curve, Declaration, ExperimentResult, Finding, Parameters, Run
 from hwdyno.report import charts, page
 from hwdyno.system.store import from_json, to_json
+from simulated_hosts import Memory
 from simulation.host import SimulatedHost, SimulatedMachine
 from simulation.reading import latencies, noisy, reading, stream
-from test_runner import Memory
 
 DATA = Path(__file__).parents[1] / "data"
 KERNELS = Local().kernels()

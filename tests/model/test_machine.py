@@ -15,7 +15,8 @@ from hwdyno.measure.hosts.local import Local
 from hwdyno.model.machine import Machine, Number, Settings, survey_from_machine
 from hwdyno.report.machine import describe_machine
 from hwdyno.system.store import from_json, to_json
-from made_run import MACHINE, whole_run
+from made_run import whole_run
+from made_survey import MACHINE
 
 TREES = Path(__file__).parents[1] / "trees"
 PATHS = ("/", "/srv/data/x", "/home", "/media/stick", "/tmp", "/data", "/local", "/tank")

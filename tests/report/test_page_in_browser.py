@@ -1,4 +1,4 @@
-"""The page in headless Chromium: how it looks in each state, that nothing hostile runs, and what a reader can do.
+"""The page in headless Chromium: how it looks in each state, and that nothing hostile runs.
 
 A picture of each state is kept in ``target/pages`` (``HWDYNO_PAGES`` names another folder).
 """
@@ -6,12 +6,8 @@ A picture of each state is kept in ``target/pages`` (``HWDYNO_PAGES`` names anot
 from __future__ import annotations
 
 import base64
-import json
-import os
 import re
-import shutil
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,146 +15,15 @@ from typing import Any
 import hostile
 import made_run
 import pytest
-from here import missing, shortly
+from browser_page import KEPT, all_unpacked, complaints, keep, opened, pictures, requests, screen, seen, shown
+from browser_page import browser as browser
+from here import shortly
 from hwdyno.explain import comparison
 from hwdyno.model.words import Run
 from hwdyno.report import compared_page
-from hwdyno.report.charts import list_charts
-from hwdyno.report.story import make_story
-from hwdyno.system.printable import printable
 from test_report_page import find_run, make_page
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-DRIVER = shutil.which("chromedriver")
-KEPT = Path(os.environ.get("HWDYNO_PAGES") or Path(__file__).parents[2] / "target" / "pages")
-
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    if not (CHROMIUM and DRIVER):
-        missing("no chromium and chromedriver")
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in (
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-quic",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-sync",
-        "--no-first-run",
-        "--disable-dev-shm-usage",
-        "--hide-scrollbars",
-        f"--user-data-dir={tmp_path_factory.mktemp('profile')}",
-    ):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
-    yield driver
-    driver.quit()
-
-
-def opened(
-    browser: Any,
-    name: str,
-    directory: Path,
-    *,
-    width: int = 1280,
-    scheme: str = "light",
-    media: str = "",
-    scripts: bool = True,
-    folds: bool = True,
-) -> None:
-    """Show a page, with every fold open unless ``folds`` is false."""
-    shown(
-        browser, directory, make_page(name),
-        width=width, scheme=scheme, media=media, scripts=scripts, folds=folds, stem=name,
-    )  # fmt: skip
-
-
-def shown(
-    browser: Any,
-    directory: Path,
-    page: str,
-    *,
-    width: int = 1280,
-    scheme: str = "light",
-    media: str = "",
-    scripts: bool = True,
-    folds: bool = True,
-    stem: str = "page",
-) -> None:
-    """Show the text of a page."""
-    path = directory / f"{stem}.html"
-    path.write_text(page)
-    metrics = {"width": width, "height": screen(width), "deviceScaleFactor": 1, "mobile": width < 500}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
-    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": not scripts})
-    browser.get_log("browser")
-    browser.get_log("performance")
-    browser.get(path.as_uri())
-    if folds and scripts:
-        browser.execute_script("document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
-        browser.execute_script("document.documentElement.style.scrollBehavior = 'auto'")
-        all_unpacked(browser)
-
-
-def screen(width: int) -> int:
-    """The height of a screen that is so wide, as of a phone of 390 x 844."""
-    return 844 if width < 500 else 900
-
-
-def all_unpacked(browser: Any) -> None:
-    """Wait until every fold that is open has been unpacked."""
-    limit = time.monotonic() + 20
-    while browser.execute_script("return document.querySelectorAll('details[open] > [data-packed]').length"):
-        assert time.monotonic() < limit, "a fold stays packed"
-        time.sleep(0.02)
-
-
-def keep(browser: Any, name: str, *, most: int = 6000) -> Path:
-    """A picture of the current page, from its top."""
-    size = browser.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"]
-    clip = {"x": 0, "y": 0, "width": size["width"], "height": min(most, size["height"]), "scale": 1}
-    taken = browser.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
-    KEPT.mkdir(parents=True, exist_ok=True)
-    path = KEPT / f"{name}.png"
-    path.write_bytes(base64.b64decode(taken["data"]))
-    return path
-
-
-def pictures(run: Run) -> int:
-    """How many pictures the page of a Run has."""
-    shown = printable(run)
-    return len(list_charts(shown)) + sum(len(figure.pictures) for figure in make_story(shown))
-
-
-def seen(browser: Any) -> int:
-    """How many pictures with marks in them have a place on the page."""
-    return int(
-        browser.execute_script(
-            "return [...document.querySelectorAll('svg.plot')].filter((plot) => "
-            "plot.getBoundingClientRect().width > 200 && plot.querySelector('g > path, g > circle, g > rect')).length"
-        )
-    )
-
-
-def complaints(browser: Any) -> list[str]:
-    return [entry["message"] for entry in browser.get_log("browser")]
-
-
-def requests(browser: Any) -> set[str]:
-    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    sent = {e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"}
-    return {url for url in sent if not url.startswith(("file:", "data:", "blob:"))}
 
 
 # --- how it looks
@@ -301,99 +166,6 @@ def test_paper_has_the_resources_on_at_most_twelve_pages(name: str, browser: Any
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     columns = "return getComputedStyle(document.querySelector('#charts .charts')).gridTemplateColumns.split(' ').length"
     assert browser.execute_script(columns) == 2, "the grid of a desk, not that of a phone"
-
-
-# --- what a reader does
-
-
-def test_a_tooltip_says_the_exact_figures_and_the_legend_hides_the_others(browser: Any, tmp_path: Path) -> None:
-    from selenium.webdriver import ActionChains
-    from selenium.webdriver.common.by import By
-
-    opened(browser, "whole", tmp_path)
-    chart = browser.find_element(By.CSS_SELECTOR, "figure[id$='iodepth-throughput']")
-    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", chart)
-    point = chart.find_elements(By.CSS_SELECTOR, "svg.plot g[data-s='1'] path.tipped")[-1]
-    ActionChains(browser).move_to_element(point).perform()
-    tip = browser.find_element(By.ID, "tip")
-    assert re.search(r"throughput\s+[\d.,]+ MB/s \([\d.,]+ … [\d.,]+\)", tip.text)
-    assert re.search(r"rate\s+[\d,]+ IOPS", tip.text)
-    faded = "return arguments[0].querySelectorAll('g.faded .tipped').length"
-    assert browser.execute_script(faded, chart) == 0
-    entry = chart.find_elements(By.CSS_SELECTOR, "svg.plot .entry text")[0]
-    ActionChains(browser).move_to_element(entry).click().perform()
-    assert browser.execute_script(faded, chart) >= 9
-    ActionChains(browser).move_to_element(entry).click().perform()
-    assert browser.execute_script(faded, chart) == 0
-
-
-def test_a_tap_shows_the_figures_too(browser: Any, tmp_path: Path) -> None:
-    opened(browser, "whole", tmp_path, width=390)
-    shown = browser.execute_script(
-        "const bar = document.querySelector('figure[id$=grid-tests] rect.tipped');"
-        "bar.scrollIntoView({block: 'center'}); const box = bar.getBoundingClientRect();"
-        "bar.dispatchEvent(new PointerEvent('pointerdown', {bubbles: true, pointerType: 'touch',"
-        "clientX: box.x + 5, clientY: box.y + 5})); return document.getElementById('tip').innerText"
-    )
-    assert "SEQ1M Q8T1 read" in shown and "MB/s" in shown
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
-
-
-def test_arrow_keys_move_between_points(browser: Any, tmp_path: Path) -> None:
-    from selenium.webdriver.common.by import By
-    from selenium.webdriver.common.keys import Keys
-
-    opened(browser, "whole", tmp_path)
-    plot = browser.find_element(By.CSS_SELECTOR, "figure[id$='grid-tests'] svg.plot")
-    browser.execute_script("arguments[0].scrollIntoView({block: 'center'}); arguments[0].focus()", plot)
-    texts = []
-    for _ in range(3):
-        browser.switch_to.active_element.send_keys(Keys.ARROW_RIGHT)
-        texts.append(browser.find_element(By.ID, "tip").text)
-    assert [text.split("\n")[1] for text in texts] == ["SEQ1M Q8T1 read", "SEQ1M Q8T1 write", "RND4K Q32T1 read"]
-
-
-def test_the_contents_follow_the_reader_and_open_what_is_folded(browser: Any, tmp_path: Path) -> None:
-    opened(browser, "whole", tmp_path, width=1440, folds=False)
-    browser.execute_script("document.documentElement.style.scrollBehavior = 'auto'")
-    here = "return [...document.querySelectorAll('.contents a[aria-current]')].map((link) => link.textContent)"
-    assert browser.execute_script(here) == ["Summary"]
-    browser.execute_script("document.querySelector('.contents a[href=\"#resource-1\"]').click()")
-    limit = time.monotonic() + 5
-    while browser.execute_script(here) != ["Storage"] and time.monotonic() < limit:
-        time.sleep(0.02)
-    assert browser.execute_script(here) == ["Storage"]
-    assert browser.execute_script("return document.querySelector('#resource-1 > details').open")
-    browser.execute_script("scrollTo(0, document.documentElement.scrollHeight)")
-    while browser.execute_script(here) != ["Data"] and time.monotonic() < limit:
-        time.sleep(0.02)
-    assert browser.execute_script(here) == ["Data"]
-
-
-@pytest.mark.parametrize("name", ["whole", "named"])
-def test_a_chart_and_the_data_can_be_saved_under_the_policy(name: str, browser: Any, tmp_path: Path) -> None:
-    opened(browser, name, tmp_path)
-    browser.execute_script(
-        "window.saved = []; HTMLAnchorElement.prototype.click = function () { saved.push([this.download, this.href]) };"
-        "document.querySelector('[data-save=svg]').click(); document.querySelector('[data-save=png]').click();"
-        "document.getElementById('download').click()"
-    )
-    limit = time.monotonic() + 10
-    while browser.execute_script("return saved.length") < 3 and time.monotonic() < limit:
-        time.sleep(0.05)
-    saved = dict(browser.execute_script("return saved"))
-    assert sorted(Path(file).suffix for file in saved) == [".json", ".png", ".svg"]
-    assert all(re.fullmatch(r"[\w.-]+", file) for file in saved)
-    assert all(link.startswith(("data:", "blob:")) for link in saved.values())
-    (drawing,) = (link for file, link in saved.items() if file.endswith(".svg"))
-    assert "Share%20of%20the%20ceiling" in drawing and "var(" not in drawing and "%230072b2" in drawing
-    assert complaints(browser) == []
-
-
-def test_a_thousand_points_open_at_once(browser: Any, tmp_path: Path) -> None:
-    opened(browser, "huge", tmp_path, folds=False)
-    assert browser.execute_script("return document.readyState") == "complete"
-    assert complaints(browser) == []
 
 
 # --- a comparison

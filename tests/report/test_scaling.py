@@ -25,12 +25,12 @@ from hwdyno.report import page
 from hwdyno.report.redaction import without_names
 from hwdyno.system.store import Store, from_json, to_json
 from made_clients import COUNTS, closed_rate, made, point, whole_curve
+from simulated_hosts import Memory
 from simulated_runs import FIXED, at
 from simulation.host import SimulatedMachine
 from simulation.site import SimulatedMember, site_of_two
 from test_ranks import by_address
 from test_ranks import read_run as printed_run
-from test_runner import Memory
 
 # --- who takes part
 

@@ -20,12 +20,12 @@ import hostile
 import made_history as history
 import made_run
 import pytest
+from browser_page import KEPT, browser  # noqa: F401
 from hwdyno.report.serve import http_server as serving
 from hwdyno.report.serve import routes
 from hwdyno.report.serve.routes import Pages
 from hwdyno.system.store import Store
 from test_fleet import stored
-from test_page_in_browser import KEPT, browser  # noqa: F401
 
 SECRETS = ("atlas7", "SECRET77", "alice")
 

@@ -13,11 +13,11 @@ from hwdyno.measure.plan import QUOTED_REPEATS
 from hwdyno.model.words import Ceiling, Finding, Run
 from hwdyno.report.scorecard import Scorecard, scorecard
 from hwdyno.report.verdict import shorten_reason
+from made_scorecards import RUNS, degraded
 from simulated_runs import MACHINES, experiment, make_run
 from simulated_runs import at as point_at
 from simulation.host import SimulatedMachine
 from style import find_faults
-from test_scorecard import RUNS, degraded
 
 
 def test_a_sound_run_is_called_so_and_one_that_is_not_says_why() -> None:

@@ -20,7 +20,7 @@ from hwdyno.model.machine import Machine, Memory
 from hwdyno.model.words import PeerResult, Run, Value
 from hwdyno.system.store import from_json, to_json
 from made_experiment import made_experiment
-from test_training_findings import BATCH, FIXED, RECORD, point
+from made_training import BATCH, FIXED, RECORD, point
 
 STUDY = ["study", "kubernetes-ai-storage"]
 COMPUTE_S = {"a100": 0.636, "h100": 0.323}

@@ -14,8 +14,8 @@ from hwdyno.measure.scenarios import Request
 from hwdyno.measure.scenarios import study as command
 from hwdyno.model.words import Ceiling, PeerResult, Run, UserError, Value
 from hwdyno.studies.point_figures import mb_s
+from made_memory import flops, make_run, moved, point, result
 from simulation.host import SimulatedHost
-from test_findings_memory import flops, make_run, moved, point, result
 
 
 def of_study(name: str, run: Run) -> Run:

@@ -126,7 +126,8 @@ def test_second_node_is_named_or_none() -> None:
 def test_a_namespace_stands_for_the_second_node_and_goes_again() -> None:
     import subprocess
 
-    from test_network import bed_is_here, missing
+    from here import missing
+    from network_bed import bed_is_here
 
     if not bed_is_here():
         missing("needs root and network namespaces")

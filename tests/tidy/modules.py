@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tidy.sources import Module, Tree, ancestors, find_imports
 
-MAX_LINES, MAX_TEST_LINES = 450, 600
-"""Lines of a file of the product, and of a file of tests."""
+MAX_LINES = 450
+"""Lines of a file, of the product or of tests."""
 
 
 def imported_rooms(module: Module, tree: Tree) -> set[str]:
@@ -117,10 +117,10 @@ def unopened(tree: Tree) -> list[str]:
     return found
 
 
-def too_long_files(paths: Iterable[Path], root: Path, excused: Mapping[str, str], most: int = MAX_LINES) -> list[str]:
-    """Files over ``most`` lines that have no reason in ``excused``, and the excuses that no file needs."""
+def too_long_files(paths: Iterable[Path], root: Path, excused: Mapping[str, str]) -> list[str]:
+    """Files over ``MAX_LINES`` lines that have no reason in ``excused``, and the excuses that no file needs."""
     lengths = {str(path.relative_to(root)): len(path.read_text().splitlines()) for path in paths}
-    long = {name: lines for name, lines in lengths.items() if lines > most}
+    long = {name: lines for name, lines in lengths.items() if lines > MAX_LINES}
     found = [f"{name}: {lines} lines; does it hold one thing?" for name, lines in long.items() if name not in excused]
     return found + [f"{name}: it is short, or gone: drop its excuse" for name in excused.keys() - long.keys()]
 

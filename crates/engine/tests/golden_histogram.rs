@@ -1,4 +1,4 @@
-//! The histogram that both languages read: this crate must write it, `tests/analysis/test_statistics.py` must read it.
+//! The histogram that both languages read: this crate must write it, `tests/analysis/test_histograms.py` must read it.
 
 use hwdyno_engine::parts::Histogram;
 use serde_json::Value;
