@@ -52,6 +52,11 @@ class Command:
     environment: tuple[tuple[str, str], ...] = ()
     is_here: Callable[[], bool] = lambda: True
 
+    @property
+    def works_in_directory(self) -> bool:
+        """Whether it makes files in the measured directory."""
+        return "{data}" in self.words and self.words[0] in {"run", "storage", "training", "inference", "together"}
+
     def line(self, place: Place) -> list[str]:
         """The whole command line at a place."""
         values = {

@@ -15,6 +15,7 @@ import os
 import secrets
 import shutil
 import stat
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -32,6 +33,9 @@ ATTRIBUTE = "user.hwdyno"
 PRIVATE, SHARED = 0o600, 0o644
 _LONGEST_MARK = 256
 _HEADER_BYTES = 4096
+HIDDEN = (".fuse_hidden", ".nfs")
+"""Names of removed files on FUSE and NFS, until these learn that the file is closed."""
+HIDDEN_S = 1.0
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK}
 """What a filesystem without hard links answers."""
 
@@ -111,9 +115,14 @@ class Folder:
             return None
 
     def names(self) -> list[str]:
-        """The names of its content."""
-        with os.scandir(self.descriptor) as entries:
-            return sorted(entry.name for entry in entries)
+        """The names of its content by now."""
+        # Opened anew: btrfs lists what was there when the directory was opened.
+        descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.descriptor)
+        try:
+            with os.scandir(descriptor) as entries:
+                return sorted(entry.name for entry in entries)
+        finally:
+            os.close(descriptor)
 
     def remove(self, name: str, identity: Identity) -> None:
         """Remove a file or an empty directory if the name is still this one's; raises ``OSError``."""
@@ -124,6 +133,15 @@ class Folder:
             os.rmdir(name, dir_fd=self.descriptor)
         else:
             os.unlink(name, dir_fd=self.descriptor)
+
+    def settled_names(self) -> list[str]:
+        """The names of its content, without those of removed files that are still being closed, if they end in time."""
+        until_s = time.monotonic() + HIDDEN_S
+        while True:
+            names = self.names()
+            if not any(name.startswith(HIDDEN) for name in names) or time.monotonic() > until_s:
+                return names
+            time.sleep(HIDDEN_S / 100)
 
     def publish(self, part: str, name: str) -> None:
         """Give a file a name that nothing has yet; raises ``FileExistsError``."""
@@ -281,7 +299,7 @@ def remove_folder(path: Path, *patterns: str) -> None:
             return
         if patterns:
             folder.clear(*patterns)
-        if folder.names() == [MARK]:
+        if folder.settled_names() == [MARK]:
             folder.clear(MARK)
             parent.remove(path.name, file_identity(os.fstat(folder.descriptor)))
 

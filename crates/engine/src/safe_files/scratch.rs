@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 
@@ -20,6 +21,9 @@ const PREFIX: &str = "hwdyno-scratch-";
 const LOCK: &str = "lock";
 /// The part of it that is a kernel's.
 const MADE: &str = "made";
+/// NFS and FUSE keep a file that is removed while it is open under a hidden name, until they learn that it is closed.
+const HIDDEN_TRIES: u32 = 20;
+const HIDDEN_PAUSE: Duration = Duration::from_millis(10);
 
 /// A directory that was not there before, for this user alone; dropped, it is removed with all its content.
 #[derive(Debug)]
@@ -47,10 +51,19 @@ impl Fresh {
 
 impl Drop for Fresh {
     fn drop(&mut self) {
-        left_behind::remove(&self.folder.path, || {
+        let remove = || {
             // the lock at the end: without it no one removes what a crash leaves now
             beneath::clear(self.folder.handle.as_fd(), OsStr::new(LOCK))?;
             beneath::remove(&self.parent.handle, &self.name, Identity::of_file(&self.folder.handle)?)
+        };
+        left_behind::remove(&self.folder.path, || {
+            for _ in 0..HIDDEN_TRIES {
+                match remove() {
+                    Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => std::thread::sleep(HIDDEN_PAUSE),
+                    done => return done,
+                }
+            }
+            remove()
         });
     }
 }
@@ -59,7 +72,15 @@ impl Drop for Fresh {
 #[derive(Debug)]
 pub struct Scratch {
     fresh: Fresh,
-    _lock: File,
+    lock: Option<File>,
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // The lock is closed before its file goes, for the same reason, and once nothing is left for another run to remove.
+        let _ = beneath::clear_but(self.fresh.folder.handle.as_fd(), OsStr::new(LOCK));
+        drop(self.lock.take());
+    }
 }
 
 impl Scratch {
@@ -75,7 +96,7 @@ impl Scratch {
         beneath::lock(&lock)?;
         // The lock comes before the mark: without a mark no one takes the directory for a dead run's.
         lock.write_all(MARK)?;
-        Ok(Self { fresh, _lock: lock })
+        Ok(Self { fresh, lock: Some(lock) })
     }
 
     /// The directory of a run of this user's that has died, which is ours then.
@@ -90,7 +111,7 @@ impl Scratch {
         if mark != MARK {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        Ok(Self { fresh: Fresh { parent, name, folder }, _lock: lock })
+        Ok(Self { fresh: Fresh { parent, name, folder }, lock: Some(lock) })
     }
 
     /// The directory.

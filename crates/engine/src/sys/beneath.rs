@@ -193,22 +193,29 @@ pub fn names(directory: impl AsFd) -> io::Result<Vec<PathBuf>> {
     Ok(names)
 }
 
-/// Removes all content of a directory, `last` at the end of it; what cannot be removed stays.
+/// Removes all content of a directory, `last` at the end of it; what cannot be removed stays, and `last` with it.
 ///
 /// # Errors
 /// The first refusal of the system.
 pub fn clear(directory: BorrowedFd<'_>, last: &OsStr) -> io::Result<()> {
-    let mut names = names(directory)?;
-    if let Some(at) = names.iter().position(|name| name.as_os_str() == last) {
-        let name = names.remove(at);
-        names.push(name);
+    clear_but(directory, last)?;
+    match fs::unlinkat(directory, last, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(refused) => Err(refused.into()),
     }
+}
+
+/// Removes all content of a directory but for one name; what cannot be removed stays.
+///
+/// # Errors
+/// The first refusal of the system.
+pub fn clear_but(directory: BorrowedFd<'_>, kept: &OsStr) -> io::Result<()> {
     let mut done = Ok(());
-    for name in names {
+    for name in names(directory)?.into_iter().filter(|name| name.as_os_str() != kept) {
         let Err(refused) = fs::unlinkat(directory, &name, AtFlags::empty()) else { continue };
         let removed = match open(directory, &name, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()) {
             Err(_) => Err(refused.into()),
-            Ok(inner) => clear(inner.as_fd(), OsStr::new(""))
+            Ok(inner) => clear_but(inner.as_fd(), OsStr::new(""))
                 .and_then(|()| Ok(fs::unlinkat(directory, &name, AtFlags::REMOVEDIR)?)),
         };
         done = done.and(removed);

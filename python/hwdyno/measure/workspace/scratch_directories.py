@@ -15,12 +15,16 @@ import os
 import re
 import secrets
 import stat
+import sys
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Protocol
 
 from hwdyno.measure.workspace.place import Place
 from hwdyno.model.words import UserError
 from hwdyno.system import safe_files, signals
+from hwdyno.system.printable import printable
 from hwdyno.system.safe_files import Folder, file_identity, make_folder, remove_folder, write_all
 
 _NAME = re.compile(r"hwdyno-scratch-[0-9a-f]{16}")
@@ -150,23 +154,46 @@ class _Claim:
         self.lock = lock
 
     def remove(self) -> None:
-        """Remove what this module created, the lock last, and the directory if it is empty."""
+        """Remove what this module created, then the lock and the directory; as long as one stays, the lock does too."""
         with self.folder as folder:
-            # The data files, the directory tree of a killed metadata reading, and a scenario's files.
-            for name in folder.names():
-                status = folder.status(name)
-                if status is None or not (name in {_DATA, _MADE} or name.startswith((f"{_DATA}.", "names-"))):
-                    continue
-                with contextlib.suppress(OSError):
-                    if stat.S_ISDIR(status.st_mode):
-                        with folder.folder(name) as inner:
-                            inner.clear()
-                    folder.remove(name, file_identity(status))
-            with contextlib.suppress(OSError):
-                folder.remove(_LOCK, file_identity(os.fstat(self.lock)))
+            try:
+                for name in folder.names():
+                    _remove_content(folder, name)
+                left = [name for name in folder.settled_names() if name != _LOCK]
+            except OSError as error:
+                left = [f"its content ({error.strerror})"]
+            lock = file_identity(os.fstat(self.lock))
+            # Closed first: FUSE and NFS keep an open file that is removed, under a hidden name.
             os.close(self.lock)
+            if left:
+                _report_left(folder.path, left)
+                return
+            with contextlib.suppress(OSError):
+                folder.remove(_LOCK, lock)
             with contextlib.suppress(OSError), Folder.open_named(self.parent) as parent:
                 parent.remove(self.name, file_identity(os.fstat(folder.descriptor)))
+
+
+def _remove_content(folder: Folder, name: str) -> None:
+    """Remove a data file, names of a killed metadata reading, a scenario's files, or a removed file's hidden name."""
+    if name not in {_DATA, _MADE} and not name.startswith((f"{_DATA}.", "names-", *safe_files.HIDDEN)):
+        return
+    with contextlib.suppress(OSError):
+        status = folder.status(name)
+        if status is None:
+            return
+        if stat.S_ISDIR(status.st_mode):
+            with folder.folder(name) as inner:
+                inner.clear()
+        folder.remove(name, file_identity(status))
+
+
+def _report_left(path: Path, names: Sequence[str]) -> None:
+    """Name on stderr what stays, and what mends it."""
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    says = f"hwdyno: {path} stays: {names[0]}{more} could not be removed; the next run there tries again"
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(printable(says) + "\n")
 
 
 def _new_name() -> str:
@@ -261,8 +288,29 @@ class _Lease:
         clean_stale(path)
         if self.patterns:
             self.folder.clear(*self.patterns)
-        self.release()
+            if left := self._left():
+                _report_left(path, left)
+                self.folder.close()
+                os.close(self.lock)
+                return
+        self._unlock()
         remove_folder(path)
+
+    def _unlock(self) -> None:
+        """Remove the lock of a folder whose files are gone; closed first, as above."""
+        with self.folder:
+            lock = file_identity(os.fstat(self.lock))
+            os.close(self.lock)
+            with contextlib.suppress(OSError):
+                self.folder.remove(_LEASE, lock)
+
+    def _left(self) -> list[str]:
+        """What this run made and could not remove; a user's files stay in silence."""
+        try:
+            names = self.folder.settled_names()
+        except OSError as error:
+            return [f"its content ({error.strerror})"]
+        return [name for name in names if any(fnmatchcase(name, pattern) for pattern in self.patterns)]
 
 
 def _lease(path: Path, patterns: tuple[str, ...]) -> _Lease | None:
