@@ -155,7 +155,7 @@ def test_only_a_knee_inside_is_projected(
     crossing: Any, falls: float, refused: str, measure: Any, monkeypatch: Any
 ) -> None:
     top = Interval(400.0, 390.0, 410.0)
-    made = Knee(top, Interval(*crossing), top, top=400.0, one=0.01, gain=top, falls=falls, fall_load=9.0)
+    made = Knee(top, Interval(*crossing), top, top=400.0, r1=0.01, gain=top, falls=falls, fall_load=9.0)
     monkeypatch.setattr("hwdyno.analysis.curves.projection.fit_knee", lambda *given, **named: made)
     found = outlook(LOADS, HARD, [0.01] * 7, [1000])
     assert refused in found.refused and bool(refused) == bool(found.refused) != bool(found.projections)
