@@ -52,18 +52,18 @@ def difference_words(one: Difference) -> str:
 
 def unlike_words(one: Unlike) -> str:
     """What parts two results: ``bs 4 KiB against 128 KiB``, ``cached against direct``."""
-    if one.what == "direct":
+    if one.fact == "direct":
         before, after = ("direct" if value else "cached" for value in (one.before, one.after))
         return f"{before} against {after}"
-    if one.what == UNIT:
+    if one.fact == UNIT:
         before, after = (_UNITS.get(str(value), str(value)) for value in (one.before, one.after))
         return f"{before} against {after}"
-    if one.what == LOAD:
+    if one.fact == LOAD:
         return f"another axis, {one.before} against {one.after}"
-    if one.what == WAY:
+    if one.fact == WAY:
         ways = (str(value) if value == LOOPBACK else f"a network ({value})" for value in (one.before, one.after))
         return " against ".join(ways)
-    return f"{one.what} {_scalar(one, one.before)} against {_scalar(one, one.after)}"
+    return f"{one.fact} {_scalar(one, one.before)} against {_scalar(one, one.after)}"
 
 
 def _scalar(one: Unlike, value: Scalar) -> str:
@@ -97,7 +97,7 @@ def _each_experiment(unlike: Iterable[Unlike]) -> list[Unlike]:
     """The first reason of each experiment, the page cache and the path before any parameter."""
     order = {"direct": 0, WAY: 0, LOAD: 1, UNIT: 1}
     first: dict[str, Unlike] = {}
-    for mismatch in sorted(unlike, key=lambda mismatch: order.get(mismatch.what, 2)):
+    for mismatch in sorted(unlike, key=lambda mismatch: order.get(mismatch.fact, 2)):
         first.setdefault(mismatch.experiment, mismatch)
     return list(first.values())
 
