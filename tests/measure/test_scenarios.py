@@ -72,8 +72,8 @@ def planned(tmp_path: Path, names: Sequence[str] = ("memory.threads",), **how: A
 
 
 def make_scenario(tmp_path: Path, notes: list[str], **second: Any) -> Scenario:
-    first = Noted(name="a", notes=notes, where=tmp_path, bytes=1000, what="thing: a")
-    other = Noted(name="b", notes=notes, where=tmp_path, bytes=500, what="thing: b", **second)
+    first = Noted(name="a", notes=notes, where=tmp_path, bytes=1000, description="thing: a")
+    other = Noted(name="b", notes=notes, where=tmp_path, bytes=500, description="thing: b", **second)
     return Scenario(plan=planned(tmp_path), preparations=(first, other))
 
 
@@ -271,7 +271,7 @@ class File(Preparation):
 def make(request, host):
     times = tuple(float(text) for text in request.options["spin"].split(","))
     one = Experiment(name="training.spin", asks="How fast?", kernel="idle", load="runtime", sweep=Sweep(runtime=times))
-    file = File(what="file: to spin beside", where=request.places[0][1] / "spin", bytes=4096)
+    file = File(description="file: to spin beside", where=request.places[0][1] / "spin", bytes=4096)
     return Scenario(plan=request.plan([(one, {})], host), preparations=(file,), summary=lambda run: ["spun"])
 
 
@@ -370,7 +370,7 @@ def prepared(*words: str) -> dict[str, Preparation]:
     command = choose_command(words)
     request = make_request(make_parser(command).read([*words]), command, scenarios.of_command(command))
     scenario = scenarios.make_scenario(request, Local())
-    return {preparation.what.partition(":")[0]: preparation for preparation in scenario.prepares()}
+    return {preparation.description.partition(":")[0]: preparation for preparation in scenario.prepares()}
 
 
 @pytest.fixture

@@ -61,8 +61,10 @@ def _amount(least: float, most: float) -> str:
 def list_preparations(preparations: Sequence[Preparation], write_bytes_s: float) -> None:
     """List each preparation with the bytes that it writes and the time that it takes."""
     for preparation in preparations:
-        if preparation.what:
-            sys.stdout.write(": ".join(filter(None, [preparation.what, _cost(preparation, write_bytes_s)])) + "\n")
+        if preparation.description:
+            sys.stdout.write(
+                ": ".join(filter(None, [preparation.description, _cost(preparation, write_bytes_s)])) + "\n"
+            )
 
 
 def _cost(preparation: Preparation, write_bytes_s: float) -> str:

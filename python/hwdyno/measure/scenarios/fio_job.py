@@ -152,10 +152,13 @@ def _files(groups: Sequence[Sequence[Work]]) -> tuple[Preparation, ...]:
     kept = laid_out([work for group in groups for work in group])
     return (
         *(
-            Preparation(what=f"files of the jobs: in {path}, removed afterwards", where=path, bytes=size)
+            Preparation(description=f"files of the jobs: in {path}, removed afterwards", where=path, bytes=size)
             for path, size in needed.items()
         ),
-        *(Preparation(what=f"file of a job: {path}", where=path.parent, bytes=size) for path, size in kept.items()),
+        *(
+            Preparation(description=f"file of a job: {path}", where=path.parent, bytes=size)
+            for path, size in kept.items()
+        ),
     )
 
 
