@@ -51,7 +51,7 @@ class Scorecard:
     """The rows, ``MAX_ROWS`` at most, those of one resource together."""
     todo: tuple[Todo, ...]
     """What to do, ``MAX_TODO`` at most, what is about the machine before what is about this run."""
-    rest: str
+    counts: str
     """How much the Run has in all: ``64 points, 14 findings``."""
 
 
@@ -59,7 +59,7 @@ def scorecard(run: Run) -> Scorecard:
     """The scorecard of a Run, no matter what it lacks."""
     rows, every = headlines(run)
     verdict, reason = verdict_on(run, every)
-    return Scorecard(machine_line(run), verdict, reason, rows, _todo(run), _rest(run))
+    return Scorecard(machine_line(run), verdict, reason, rows, _todo(run), _counts(run))
 
 
 def explain_run(run: Run) -> Run:
@@ -154,6 +154,6 @@ def _without_wide(text: str) -> str:
     return _HALF.sub(lambda half: "" if float(half[1]) > 100 * USELESS else half[0], text)
 
 
-def _rest(run: Run) -> str:
+def _counts(run: Run) -> str:
     counts = [(sum(len(experiment.points) for experiment in run.experiments), "point"), (len(run.findings), "finding")]
     return ", ".join(plural(count, noun) for count, noun in counts if count) or "No points"
