@@ -294,11 +294,11 @@ def test_columns_that_are_not_read_are_not_needed() -> None:
     # 40 of 200 columns: 160 of 761 bytes, so that 7.0 of 33 GB/s do
     fixed: Parameters = {**FIXED, "record_bytes": 761, "batch_size": 16384, "compute": 0.000375, "read_columns": 40}
     rate = 0.9 * 16384 / 0.000375
-    one = replace(
+    loaded = replace(
         point(1, 0.5), bytes=160 * 10**6,
         details={"au_dlio": 0.5, "samples_s_dlio": rate, "nominal_bytes": 761 * 10**6, "dataset_bytes": 10e12},
     )  # fmt: skip
-    dlrm = made_experiment("training.dlrm", "training", "?", "accelerators", "training_loader", (one,), fixed=fixed)
+    dlrm = made_experiment("training.dlrm", "training", "?", "accelerators", "training_loader", (loaded,), fixed=fixed)
     slow = replace(client(5e9), fixed={**fixed, "compute": 0.0})
     run = explain(Run("x", "", "", (), "", "", (dlrm, slow)))
     found = next(finding for finding in run.findings if finding.rule == "training_client_bound")
@@ -339,11 +339,11 @@ def alone(number: int = 1, au: float = 0.99, given: Parameters | None = None, **
     return rules(kind(bad_point(number, au, **details), **(given or {})))
 
 
-def against(rate: float, *others: ExperimentResult, au: float = 0.5, each: int = 4, **given: Any
+def against(rate: float, *others: ExperimentResult, au: float = 0.5, readers: int = 4, **given: Any
             ) -> dict[str, Finding]:  # fmt: skip
     """A loader that reaches this many bytes/s, where plain reads reach 1 GB/s."""
     moved = replace(point(1, au), throughput=interval([rate] * 3, "bytes/s"))
-    return rules(kind(moved, **given), plain((each, 1e9)), *others)
+    return rules(kind(moved, **given), plain((readers, 1e9)), *others)
 
 
 def versus(tool: str, *aus: float, au: float = 0.95, epochs: int = 1, conditions: Any = None, **costs: float
@@ -415,7 +415,7 @@ MESSAGES: list[tuple[str, Found, str, str]] = [
     ("training_plain", lambda: against(0.5e9, client(0.79e9)), "no more than 790 MB/s", "or parse nothing: "),
     ("training_plain", lambda: against(0.5e9, client(0.81e9)), "Possible causes: opening files", "--read-threads 8"),
     ("training_plain", lambda: against(0.5e9), "h100 on unet3d): the loader is 50% slower", "--prefetch 4"),
-    ("training_plain", lambda: against(0.5e9, each=1, read_threads=None), "reads with 1 thread get", ""),
+    ("training_plain", lambda: against(0.5e9, readers=1, read_threads=None), "reads with 1 thread get", ""),
     ("training_faults", lambda: alone(faults="abc"), "Files: a; b; c.", "--generate"),
     ("training_faults", lambda: alone(faults="abcde"), "Files: a; b; c; 2 more.", "--generate"),
     ("training_uneven", lambda: alone(**UNEVEN), "1 of 9 samples is never read", "--samples 7"),

@@ -148,13 +148,13 @@ def test_a_scenario_is_measured_and_reported_as_any_plan(
 
 def test_several_as_one_have_the_preparations_of_all_and_no_name_twice(tmp_path: Path) -> None:
     notes: list[str] = []
-    one = make_scenario(tmp_path, notes)
-    other = replace(one, plan=planned(tmp_path, ("compute.threads",)), needs=("need: much",))
-    both = together((one, other))
+    first = make_scenario(tmp_path, notes)
+    second = replace(first, plan=planned(tmp_path, ("compute.threads",)), needs=("need: much",))
+    both = together((first, second))
     assert [planned.experiment.name for planned in both.plan.experiments] == ["memory.threads", "compute.threads"]
     assert len(both.preparations) == 2 and both.needs == ("need: much",)
     with pytest.raises(UserError, match="named twice"):
-        together((one, one))
+        together((first, first))
 
 
 def test_made_empty_folder_is_removed(tmp_path: Path) -> None:
@@ -270,9 +270,9 @@ class File(Preparation):
 
 def make(request, host):
     times = tuple(float(text) for text in request.options["spin"].split(","))
-    one = Experiment(name="training.spin", asks="How fast?", kernel="idle", load="runtime", sweep=Sweep(runtime=times))
+    spin = Experiment(name="training.spin", asks="How fast?", kernel="idle", load="runtime", sweep=Sweep(runtime=times))
     file = File(description="file: to spin beside", where=request.places[0][1] / "spin", bytes=4096)
-    return Scenario(plan=request.plan([(one, {})], host), preparations=(file,), summary=lambda run: ["spun"])
+    return Scenario(plan=request.plan([(spin, {})], host), preparations=(file,), summary=lambda run: ["spun"])
 
 
 SPIN = Option("--spin", "how long", "TIMES")

@@ -418,8 +418,8 @@ def luminance(colour: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def contrast(one: str, other: str) -> float:
-    low, high = sorted((luminance(one), luminance(other)))
+def contrast(first: str, second: str) -> float:
+    low, high = sorted((luminance(first), luminance(second)))
     return (high + 0.05) / (low + 0.05)
 
 
@@ -493,9 +493,9 @@ def test_arithmetic_on_numbers_and_on_integers_is_told_apart_in_tables_and_chart
 
 
 def test_the_parts_of_several_hosts_stand_under_their_names() -> None:
-    one = Machine.of_survey(made_run.MACHINE)
-    alone = machine.describe_machines((one,))
-    both = machine.describe_machines((one, replace(one, hostname="bench-08")))
+    server = Machine.of_survey(made_run.MACHINE)
+    alone = machine.describe_machines((server,))
+    both = machine.describe_machines((server, replace(server, hostname="bench-08")))
     assert [group.title for group in both] == [f"{host}: {g.title}" for host in ("bench-07", "bench-08") for g in alone]
     assert machine.describe_machines(()) == []
 

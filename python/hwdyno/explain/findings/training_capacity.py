@@ -45,7 +45,7 @@ class Plain:
         return enough
 
     @property
-    def what(self) -> str:
+    def title(self) -> str:
         """``plain 512 KiB reads``."""
         size = as_number(self.result.fixed.get("bs"))
         return f"plain {format_size(size)} reads" if size else "plain reads"
@@ -176,8 +176,8 @@ def _by_plain(case: Case, found: list[tuple[Fed, int]]) -> tuple[str, dict[str, 
         return "", {}
     feeds, need = plain.feeds(first, largest), first.need_bytes_s * first.read_share * first.au_pass
     says = (
-        f" By {plain.what} with {plural(largest * plain.threads_each, 'thread')} ({format_bytes_s(reached)}), it would "
-        f"feed {feeds if feeds < largest else f'all {largest}'}; the rate is enough for {reached / need:.1f}."
+        f" By {plain.title} with {plural(largest * plain.threads_each, 'thread')} ({format_bytes_s(reached)}), it "
+        f"would feed {feeds if feeds < largest else f'all {largest}'}; the rate is enough for {reached / need:.1f}."
     )
     return says, {"plain_most": feeds, "plain_bytes_s": reached, "plain_by_throughput": reached / need}
 
@@ -213,7 +213,7 @@ def training_plain(case: Case) -> Verdict | None:
         return None
     off, fed, reached, loaded, at = worst
     here = Case(case.run, case.result, at)
-    says = f"The loader gets {format_bytes_s(loaded)}, {plain.what} with "
+    says = f"The loader gets {format_bytes_s(loaded)}, {plain.title} with "
     says += f"{plural(fed.number * plain.threads_each, 'thread')} get {format_bytes_s(reached)}."
     evidence = {"loader_bytes_s": loaded, "plain_bytes_s": reached, "apart": off, "tolerance": APART}
     if loaded > reached:
